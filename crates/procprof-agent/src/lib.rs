@@ -1,0 +1,1 @@
+//! Embed in a process: CPU and heap capture and the pprof endpoints.

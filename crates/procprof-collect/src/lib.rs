@@ -1,0 +1,1 @@
+//! Get a profile from a process: pprof over HTTP, brpc, jemalloc.

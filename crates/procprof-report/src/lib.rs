@@ -1,0 +1,1 @@
+//! A profile to flame graph, top, collapsed and further shapes.

@@ -1,0 +1,1 @@
+//! Nodes, scheduler, ingest, HTTP API and web pages.

@@ -1,0 +1,1 @@
+//! A folder of profiles: put, list, open, retain; journal; a rebuildable catalog.

@@ -1,0 +1,2 @@
+//! The procprof command.
+fn main() {}
