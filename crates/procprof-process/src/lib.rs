@@ -1,1 +1,49 @@
 //! A Linux process as seen from outside or inside: identity, maps, build ids, threads, namespaces.
+//!
+//! Everything is read from `/proc` at the moment it is asked for; nothing is cached and nothing is
+//! written. A pid alone does not name a process, since pids are reused: [`Process`] keeps the
+//! [`Identity`] (pid and start time) it was opened with, and [`Process::check_same`] tells whether
+//! the pid still belongs to it.
+//!
+//! The caller must expect every call to fail: processes end between two reads ([`Error::Gone`]),
+//! and other users' processes are not readable ([`Error::Permission`]).
+//!
+//! This crate does not resolve symbols, walk stacks or stop processes.
+//!
+//! ```
+//! use procprof_process::Process;
+//!
+//! let process = Process::current()?;
+//! for mapping in process.maps()?.iter().filter(|mapping| mapping.is_file_code()) {
+//!     let build_id = process.build_id_of(mapping)?;
+//!     println!("{} {:?}", mapping.name(), build_id.map(|id| id.to_string()));
+//! }
+//! process.check_same()?;
+//! # Ok::<(), procprof_process::Error>(())
+//! ```
+
+mod build_id;
+mod cgroup;
+mod error;
+mod identity;
+mod mapped_file;
+mod maps;
+mod namespace;
+mod process;
+mod procfs;
+mod socket;
+mod stat;
+mod status;
+mod thread;
+
+pub use build_id::{BuildId, ParseBuildIdError};
+pub use cgroup::{Cgroup, ContainerId};
+pub use error::{Error, Result};
+pub use identity::{Identity, Pid, Tid};
+pub use mapped_file::{MappedFile, Via};
+pub use maps::MappedRange;
+pub use namespace::{NamespaceKind, Namespaces};
+pub use process::{Executable, Process, Usage};
+pub use socket::{Listener, SocketOwner, listeners_on};
+pub use status::Status;
+pub use thread::Thread;

@@ -1,0 +1,91 @@
+//! What can go wrong when looking at a process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Pid;
+
+/// The result of looking at a process.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong when looking at a process.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The process has ended, or another one has its pid now.
+    #[error("process {pid} is gone")]
+    Gone {
+        /// The pid that was asked for.
+        pid: Pid,
+    },
+    /// This user may not read that part of the process.
+    #[error("no permission to read {}", path.display())]
+    Permission {
+        /// The file below `/proc` that was refused.
+        path: PathBuf,
+    },
+    /// The kernel's text is not what this crate expects.
+    #[error("{}: line {line}: expected {expected}", path.display())]
+    Malformed {
+        /// The file that was read.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What should have been there.
+        expected: &'static str,
+    },
+    /// A file is longer than what is read of it at most.
+    #[error("{} is longer than {limit} bytes", path.display())]
+    TooLong {
+        /// The file that was read.
+        path: PathBuf,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The file behind a mapping can't be opened, or what is there now is another file.
+    #[error("the file mapped as {} can't be reached", path.display())]
+    Unreachable {
+        /// The file's name as in the maps of the process.
+        path: PathBuf,
+    },
+    /// Any other failure to read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file that was read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts a failure to read `path`, a file that has nothing to do with one process.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return Self::Permission { path };
+        }
+        Self::Io { path, source }
+    }
+
+    /// Sorts a failure to read `path` below `/proc/PID`, where "not found" means the process ended.
+    pub(crate) fn of_process(pid: Pid, path: &Path, source: io::Error) -> Self {
+        /// `ESRCH`: what reading an already open file of a process that ended gives.
+        const NO_SUCH_PROCESS: i32 = 3;
+        let not_found = source.kind() == io::ErrorKind::NotFound;
+        if not_found || source.raw_os_error() == Some(NO_SUCH_PROCESS) {
+            return Self::Gone { pid };
+        }
+        Self::io(path, source)
+    }
+
+    /// Says that `path` has something unexpected in `line`.
+    pub(crate) fn malformed(path: &Path, line: usize, expected: &'static str) -> Self {
+        Self::Malformed { path: path.to_owned(), line, expected }
+    }
+
+    /// Whether the process (or thread) ended, as opposed to a failure to look at it.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+}

@@ -1,0 +1,182 @@
+//! One process: the handle everything else is asked through.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cgroup::{self, Cgroup, ContainerId};
+use crate::mapped_file::{self, MappedFile};
+use crate::maps::{self, MappedRange};
+use crate::stat::Stat;
+use crate::thread::{self, Thread};
+use crate::{BuildId, Error, Identity, Namespaces, Pid, Result, Status, procfs};
+
+/// A process that was there when it was opened. Each method reads `/proc` anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    identity: Identity,
+}
+
+/// The file a process executes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executable {
+    /// Its path in the process's mount namespace, without ` (deleted)`.
+    pub path: PathBuf,
+    /// Whether it is unlinked (or replaced by another one of that name).
+    pub deleted: bool,
+}
+
+/// What a process uses at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time spent so far by all its threads, ended ones included, to a clock tick (10 ms).
+    pub cpu_time: Duration,
+    /// Resident memory in bytes; the kernel batches its updates, so it may be some pages off.
+    pub resident_bytes: u64,
+    /// Number of threads.
+    pub threads: u64,
+}
+
+impl Process {
+    /// Opens the process that has `pid` now.
+    ///
+    /// Errs with [`Error::Gone`] if there is none.
+    pub fn open(pid: Pid) -> Result<Self> {
+        let identity = Identity::of(pid)?;
+        Ok(Self { identity })
+    }
+
+    /// Opens the calling process.
+    pub fn current() -> Result<Self> {
+        Self::open(Pid::current())
+    }
+
+    /// Which process it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        self.identity.pid
+    }
+
+    /// Checks that the pid still belongs to this process. Ask after a series of reads to know that
+    /// all of them were of one process.
+    ///
+    /// Errs with [`Error::Gone`] if the process ended.
+    pub fn check_same(&self) -> Result<()> {
+        if Identity::of(self.pid())?.is_same(&self.identity) {
+            return Ok(());
+        }
+        Err(Error::Gone { pid: self.pid() })
+    }
+
+    /// Its arguments, the program's name first; empty for a kernel thread. Bytes that are not
+    /// UTF-8 become U+FFFD. A process may overwrite them.
+    pub fn command_line(&self) -> Result<Vec<String>> {
+        let text = procfs::read_text(self.pid(), "cmdline")?;
+        let text = text.strip_suffix('\0').unwrap_or(&text);
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(text.split('\0').map(str::to_owned).collect())
+    }
+
+    /// The file it executes.
+    pub fn executable(&self) -> Result<Executable> {
+        let path = procfs::path(self.pid(), "exe");
+        let target = fs::read_link(&path);
+        let target = target.map_err(|source| Error::of_process(self.pid(), &path, source))?;
+        let (path, deleted) = maps::split_deleted(target);
+        Ok(Executable { path, deleted })
+    }
+
+    /// Its address space, by ascending address; empty for a kernel thread and a zombie.
+    pub fn maps(&self) -> Result<Vec<MappedRange>> {
+        let text = procfs::read(self.pid(), "maps")?;
+        maps::parse_maps(&text, &procfs::path(self.pid(), "maps"))
+    }
+
+    /// Opens the very file behind a range of its maps, also if it is deleted, replaced or in a
+    /// container.
+    ///
+    /// Errs with [`Error::Unreachable`] if there is no file, or none proven to be that one.
+    pub fn open_mapped(&self, range: &MappedRange) -> Result<MappedFile> {
+        mapped_file::open_mapped(self, range)
+    }
+
+    /// The build id of the image a range of its maps belongs to: from the file, else from memory
+    /// (the `[vdso]` has no file). `None` if the image has none.
+    pub fn build_id_of(&self, range: &MappedRange) -> Result<Option<BuildId>> {
+        match self.open_mapped(range) {
+            Ok(mapped) => BuildId::of_file(&mapped.file).map_err(|source| Error::Io { path: mapped.path, source }),
+            Err(Error::Unreachable { .. }) => self.build_id_in_memory(range),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The build id that the image around `range` has in the process's memory.
+    pub(crate) fn build_id_in_memory(&self, range: &MappedRange) -> Result<Option<BuildId>> {
+        let path = procfs::path(self.pid(), "mem");
+        let sort = |source| Error::of_process(self.pid(), &path, source);
+        let Some(start) = self.image_start(range)? else {
+            return Ok(None);
+        };
+        let memory = File::open(&path).map_err(sort)?;
+        match BuildId::of_image(&memory, start.start.0) {
+            // What the kernel says of addresses that hold nothing.
+            Err(error) if error.raw_os_error() == Some(EIO) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(sort(error)),
+            result => result.map_err(sort),
+        }
+    }
+
+    /// The range with the image's ELF header: the nearest one before with file offset 0.
+    fn image_start(&self, range: &MappedRange) -> Result<Option<MappedRange>> {
+        let maps = self.maps()?;
+        let start = maps
+            .into_iter()
+            .rev()
+            .find(|candidate| candidate.start <= range.start && candidate.file_offset.0 == 0 && candidate.is_same_file(range));
+        Ok(start.filter(|start| start.readable))
+    }
+
+    /// Its threads, by ascending id.
+    pub fn threads(&self) -> Result<Vec<Thread>> {
+        thread::threads_of(self.pid())
+    }
+
+    /// Its control groups.
+    pub fn cgroups(&self) -> Result<Vec<Cgroup>> {
+        cgroup::cgroups_of(self.pid())
+    }
+
+    /// The container it runs in; `None` if nothing tells of one.
+    pub fn container(&self) -> Result<Option<ContainerId>> {
+        cgroup::container_of(self.pid())
+    }
+
+    /// The namespaces it is in.
+    pub fn namespaces(&self) -> Result<Namespaces> {
+        Namespaces::of(self.pid())
+    }
+
+    /// Its name, users and pids in other namespaces.
+    pub fn status(&self) -> Result<Status> {
+        let text = procfs::read_text(self.pid(), "status")?;
+        Status::parse(&text, &procfs::path(self.pid(), "status"))
+    }
+
+    /// CPU time, memory and number of threads at this moment.
+    pub fn usage(&self) -> Result<Usage> {
+        let text = procfs::read_text(self.pid(), "stat")?;
+        let stat = Stat::parse(&text, &procfs::path(self.pid(), "stat"))?;
+        let page_bytes = rustix::param::page_size() as u64;
+        Ok(Usage { cpu_time: stat.cpu_time(), resident_bytes: stat.resident_pages.saturating_mul(page_bytes), threads: stat.threads })
+    }
+}
+
+/// Input/output error, on every Linux.
+const EIO: i32 = 5;

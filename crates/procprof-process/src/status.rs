@@ -1,0 +1,87 @@
+//! `/proc/PID/status`: name, users and the pid as the process itself sees it.
+
+use std::path::Path;
+
+use crate::{Error, Pid, Result};
+
+/// What `/proc/PID/status` says of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The main thread's name, at most 15 bytes (the kernel cuts it).
+    pub name: String,
+    /// The effective user id.
+    pub uid: u32,
+    /// The effective group id.
+    pub gid: u32,
+    /// The process's pid in each pid namespace it is in, from the reader's to its own. In a
+    /// container the last one is what the process takes for its pid.
+    pub namespace_pids: Vec<Pid>,
+    /// The process that traces it (a debugger), if any.
+    pub tracer: Option<Pid>,
+}
+
+impl Status {
+    /// Parses the text of a status file that was read from `path`.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
+        let mut name = None;
+        let (mut uid, mut gid) = (None, None);
+        let mut namespace_pids = Vec::new();
+        let mut tracer = None;
+        for (index, line) in text.lines().enumerate() {
+            let Some((key, value)) = line.split_once(':') else {
+                continue;
+            };
+            let malformed = |expected| Error::malformed(path, index + 1, expected);
+            match key {
+                "Name" => name = Some(value.trim_start().to_owned()),
+                "Uid" => uid = Some(effective(value).ok_or_else(|| malformed("four user ids"))?),
+                "Gid" => gid = Some(effective(value).ok_or_else(|| malformed("four group ids"))?),
+                "NSpid" => namespace_pids = pids(value).ok_or_else(|| malformed("pids"))?,
+                "TracerPid" => tracer = pids(value).ok_or_else(|| malformed("a pid"))?.pop(),
+                _ => {}
+            }
+        }
+        let missing = |expected| Error::malformed(path, text.lines().count() + 1, expected);
+        Ok(Self {
+            name: name.ok_or_else(|| missing("a Name line"))?,
+            uid: uid.ok_or_else(|| missing("a Uid line"))?,
+            gid: gid.ok_or_else(|| missing("a Gid line"))?,
+            namespace_pids,
+            tracer: tracer.filter(|pid| pid.0 != 0),
+        })
+    }
+}
+
+/// The second of `real effective saved filesystem`.
+fn effective(value: &str) -> Option<u32> {
+    value.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn pids(value: &str) -> Option<Vec<Pid>> {
+    let pids = value.split_ascii_whitespace().map(|pid| pid.parse().ok());
+    pids.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_a_containerised_process() {
+        let text = "Name:\tstarrocks_be\nState:\tS\nTracerPid:\t0\nUid:\t0\t1000\t0\t0\n\
+                    Gid:\t5\t6\t7\t8\nNSpid:\t4093\t12\n";
+        let status = Status::parse(text, Path::new("status")).unwrap();
+        assert_eq!(status.name, "starrocks_be");
+        assert_eq!((status.uid, status.gid), (1000, 6));
+        assert_eq!(status.namespace_pids, [Pid(4093), Pid(12)]);
+        assert_eq!(status.tracer, None);
+    }
+
+    #[test]
+    fn says_which_line_is_wrong() {
+        let error = Status::parse("Name:\ta\nUid:\tx\n", Path::new("status")).unwrap_err();
+        assert_eq!(error.to_string(), "status: line 2: expected four user ids");
+        let error = Status::parse("Name:\ta\n", Path::new("status")).unwrap_err();
+        assert_eq!(error.to_string(), "status: line 2: expected a Uid line");
+    }
+}
