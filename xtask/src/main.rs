@@ -1,2 +1,23 @@
-//! Tasks of the workspace.
-fn main() {}
+//! Tasks of this workspace: `cargo xtask check`, `cargo xtask test`, `cargo xtask corpus DIR`.
+
+mod arrows;
+mod check;
+mod test;
+mod tools;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  check         formatting, lints, documentation, arrows between crates, licences, fuzz targets build
+  test [ARG..]  every test; arguments go to cargo test
+  corpus DIR    every profile of a folder against the expectation beside it";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first() {
+        Some((command, [])) if command == "check" => check::run(),
+        Some((command, more)) if command == "test" => test::run(more),
+        _ => bail!("{USAGE}"),
+    }
+}

@@ -1,0 +1,89 @@
+//! Programs outside this workspace that the checks and tests use, and the Debian packages that bring them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A program and the Debian package that has it.
+const TOOLS: &[(&str, &str)] = &[
+    ("go", "golang-go"),
+    ("gcc", "gcc"),
+    ("g++", "g++"),
+    ("addr2line", "binutils"),
+    ("jeprof", "libjemalloc-dev"),
+    ("google-pprof", "google-perftools"),
+    ("chromium", "chromium"),
+    ("curl", "curl"),
+    ("python3", "python3"),
+];
+
+/// Libraries the tests link C and C++ programs with, by a file of theirs.
+const LIBRARIES: &[(&str, &str)] =
+    &[("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"), ("/usr/include/jemalloc/jemalloc.h", "libjemalloc-dev")];
+
+/// Installs what is missing by `apt-get` when we may, else names it all.
+pub fn ensure() -> Result<()> {
+    let mut missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if is_root() && found("apt-get") {
+        eprintln!("xtask: installing {}", packages(&missing));
+        apt(&["update", "-qq"])?;
+        let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+        arguments.extend(missing.iter().map(|(_, package)| *package));
+        apt(&arguments)?;
+        missing = self::missing();
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    bail!("missing: {}; on Debian: sudo apt-get install {}", names.join(", "), packages(&missing))
+}
+
+/// Installs a cargo subcommand when it is missing.
+pub fn ensure_cargo_subcommand(name: &str) -> Result<()> {
+    if found(name) || Path::new(&format!("{}/bin/{name}", cargo_home())).exists() {
+        return Ok(());
+    }
+    eprintln!("xtask: installing {name}");
+    let status = Command::new("cargo").args(["install", "--locked", name]).status().context("run cargo install")?;
+    if !status.success() {
+        bail!("missing: {name}, and `cargo install --locked {name}` failed");
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<(&'static str, &'static str)> {
+    let tools = TOOLS.iter().filter(|(name, _)| !found(name));
+    let libraries = LIBRARIES.iter().filter(|(file, _)| !Path::new(file).exists());
+    tools.chain(libraries).copied().collect()
+}
+
+fn packages(missing: &[(&str, &str)]) -> String {
+    let names: std::collections::BTreeSet<&str> = missing.iter().map(|(_, package)| *package).collect();
+    names.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+fn found(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn cargo_home() -> String {
+    std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()))
+}
+
+fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|text| text.lines().any(|line| line.starts_with("Uid:\t0\t")))
+}
+
+fn apt(arguments: &[&str]) -> Result<()> {
+    let status = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status().context("run apt-get")?;
+    if !status.success() {
+        bail!("apt-get {} failed", arguments.join(" "));
+    }
+    Ok(())
+}
