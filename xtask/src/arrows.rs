@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const AGENT_CRATES: usize = 20;
 
 /// Fails with every arrow that the table does not have.
-pub fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
     let allowed: BTreeMap<&str, BTreeSet<&str>> = ARROWS.iter().map(|(from, to)| (*from, to.iter().copied().collect())).collect();
     let metadata = metadata()?;
     let packages = metadata["packages"].as_array().context("read packages of cargo metadata")?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::{arrows, tools};
 
 /// Runs every check in turn; stops at the first that fails.
-pub fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     arrows::check().context("compare the crates with the table of arrows")?;
     cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])?;

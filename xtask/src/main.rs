@@ -5,6 +5,8 @@ mod check;
 mod test;
 mod tools;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
@@ -13,8 +15,18 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test [ARG..]  every test; arguments go to cargo test
   corpus DIR    every profile of a folder against the expectation beside it";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((command, [])) if command == "check" => check::run(),
         Some((command, more)) if command == "test" => test::run(more),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::tools;
 
 /// Runs all tests; more arguments go to `cargo test`.
-pub fn run(more: &[String]) -> Result<()> {
+pub(crate) fn run(more: &[String]) -> Result<()> {
     tools::ensure()?;
     build(&["build", "--locked", "-p", "procprof"])?;
     let status = Command::new("cargo")

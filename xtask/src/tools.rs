@@ -23,7 +23,7 @@ const LIBRARIES: &[(&str, &str)] =
     &[("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"), ("/usr/include/jemalloc/jemalloc.h", "libjemalloc-dev")];
 
 /// Installs what is missing by `apt-get` when we may, else names it all.
-pub fn ensure() -> Result<()> {
+pub(crate) fn ensure() -> Result<()> {
     let mut missing = missing();
     if missing.is_empty() {
         return Ok(());
@@ -44,7 +44,7 @@ pub fn ensure() -> Result<()> {
 }
 
 /// Installs a cargo subcommand when it is missing.
-pub fn ensure_cargo_subcommand(name: &str) -> Result<()> {
+pub(crate) fn ensure_cargo_subcommand(name: &str) -> Result<()> {
     if found(name) || Path::new(&format!("{}/bin/{name}", cargo_home())).exists() {
         return Ok(());
     }
