@@ -1,0 +1,90 @@
+//! A closed window to a profile.
+
+use super::engine::Closed;
+use super::window::Share;
+use crate::clock::nanos;
+use crate::error::Result;
+use crate::modules::Modules;
+use procprof_profile::{Addr, Addresses, Label, LocationId, MappingId, Meta, Nanos, Profile, ProfileBuilder, ProfileType};
+use std::time::SystemTime;
+
+/// The frame of CPU time that no sample stands for.
+pub(crate) const UNSAMPLED: &str = "[unsampled CPU]";
+
+/// The thread label of CPU time whose threads ended before their clocks could be read.
+const ENDED_THREADS: &str = "(ended threads)";
+
+/// Builds the profile: samples by thread and stack, addresses as captured, and what was not seen as rows of its own.
+pub(crate) fn profile(closed: Closed) -> Result<Profile> {
+    let Closed { window, process_cpu, hz, period, tick } = closed;
+    let (started, duration, shortfalls) = (window.started, window.began.elapsed(), window.shortfalls);
+    let (shares, of_unread_threads) = window.close(process_cpu);
+    let modules = Modules::of_this_process();
+
+    let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
+    builder.period("cpu", "nanoseconds", signed(period));
+    builder.time(nanos(started), Nanos(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)));
+    let mappings = modules.add_to(&mut builder);
+    for share in &shares {
+        add_share(&mut builder, &modules, &mappings, share);
+    }
+    let unsampled = add_unsampled(&mut builder, &shares, of_unread_threads);
+
+    let mut meta = crate::meta::of(ProfileType::Cpu, "agent-tick", &modules);
+    meta.end = Some(nanos(SystemTime::now()));
+    meta.lost = Some(shortfalls.lost);
+    meta.truncated = Some(shortfalls.truncated);
+    meta.unsampled = Some(unsampled);
+    meta.means = "CPU time of all threads; a sample weighs the CPU time its thread used since its previous sample".into();
+    let more = [
+        ("hz", u64::from(hz)),
+        ("tick-ns", tick),
+        ("leaf-only-samples", shortfalls.unwalked),
+        ("threads-without-timer", shortfalls.threads_without_timer),
+    ];
+    meta.more.extend(more.map(|(key, value)| (key.to_owned(), value.to_string())));
+    add_comments(&mut builder, &meta);
+    builder.parts_mut().addresses = Addresses::RawCpu;
+    Ok(builder.finish()?)
+}
+
+fn add_comments(builder: &mut ProfileBuilder, meta: &Meta) {
+    for comment in meta.to_comments() {
+        builder.comment(&comment);
+    }
+}
+
+fn add_share(builder: &mut ProfileBuilder, modules: &Modules, mappings: &[MappingId], share: &Share) {
+    let labels = [builder.text_label("thread", &share.name), builder.number_label("tid", i64::from(share.tid), "")];
+    let mut stacks: Vec<_> = share.stacks.iter().collect();
+    stacks.sort_by(|a, b| b.1.nanos.cmp(&a.1.nanos).then_with(|| a.0.cmp(b.0)));
+    let mut stack: Vec<LocationId> = Vec::new();
+    for (addresses, weight) in stacks {
+        stack.clear();
+        for (depth, address) in addresses.iter().enumerate() {
+            // A call may be a function's last instruction: the byte before the return address decides the mapping.
+            let mapping = modules.find(address.saturating_sub(u64::from(depth > 0)));
+            stack.push(builder.address(mapping.map(|index| mappings[index]), Addr(*address)));
+        }
+        builder.sample(&stack, &[signed(weight.samples), signed(weight.nanos)], &labels);
+    }
+}
+
+/// Adds one row per thread name; returns the nanoseconds in all of them.
+fn add_unsampled(builder: &mut ProfileBuilder, shares: &[Share], of_unread_threads: u64) -> u64 {
+    let mut by_name = std::collections::BTreeMap::new();
+    for share in shares {
+        *by_name.entry(&*share.name).or_insert(0) += share.unsampled;
+    }
+    *by_name.entry(ENDED_THREADS).or_insert(0) += of_unread_threads;
+    let frame = builder.frame(UNSAMPLED);
+    for (name, nanos) in by_name.iter().filter(|(_, nanos)| **nanos > 0) {
+        let label: Label = builder.text_label("thread", name);
+        builder.sample(&[frame], &[0, signed(*nanos)], &[label]);
+    }
+    by_name.values().sum()
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,113 @@
+//! The SIGPROF handler: the only code that runs on an interrupted thread.
+//!
+//! What it does, in full: keeps `errno`, finds its ring by the timer's ticket, reads the thread's CPU clock (one system call),
+//! walks the stack, writes addresses into memory that was mapped before. It never allocates, locks, logs, re-arms a timer or
+//! touches thread-local storage other than `errno`. Its frame is small (no buffer on the stack), so it runs on an alternate
+//! stack where the thread has one (`SA_ONSTACK`: goroutines and other small stacks need it), and system calls are restarted.
+
+use super::regions::Regions;
+use super::registers::Registers;
+use super::slot::{Entry, Slot};
+use super::walk::walk;
+use crate::clock::own_thread_cpu;
+use crate::error::{Error, Result};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// What handlers search; null before the first capture.
+static REGIONS: AtomicPtr<Regions> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The handler that was installed before ours: `sa_sigaction` and `sa_flags`.
+static PREVIOUS_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+static PREVIOUS_FLAGS: AtomicUsize = AtomicUsize::new(0);
+
+type Action = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Installs the handler unless it is installed; a handler found in its place gets the signals that are not ours.
+///
+/// It stays when sampling stops: a signal that is still on its way must not meet the default action, which ends the process.
+pub(crate) fn install() -> Result<()> {
+    // SAFETY: all-zero is a valid `sigaction`.
+    let mut current: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only reads the current one.
+    check(unsafe { libc::sigaction(libc::SIGPROF, std::ptr::null(), &mut current) })?;
+    let ours = on_sigprof as Action as usize;
+    if current.sa_sigaction == ours {
+        return Ok(());
+    }
+    PREVIOUS_FLAGS.store(current.sa_flags as usize, Ordering::Relaxed);
+    PREVIOUS_HANDLER.store(current.sa_sigaction, Ordering::Release);
+    // SAFETY: all-zero is a valid `sigaction` with an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ours;
+    action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler is async-signal-safe (see the head of this file) and has the type `SA_SIGINFO` asks for.
+    check(unsafe { libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut()) })
+}
+
+fn check(code: c_int) -> Result<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    Err(Error::System { what: "install the SIGPROF handler", source: std::io::Error::last_os_error() })
+}
+
+/// Gives handlers a new snapshot to search; returns the former one, which a busy handler may still be reading.
+pub(crate) fn publish(regions: Box<Regions>) -> *mut Regions {
+    REGIONS.swap(Box::into_raw(regions), Ordering::SeqCst)
+}
+
+extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the calling thread's own errno.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let kept = unsafe { *errno };
+    match ticket(info).map_or(Entry::Foreign, Slot::enter) {
+        Entry::Inside(visit) => {
+            // SAFETY: `context` is this signal's.
+            unsafe { sample(visit.ring(), Registers::interrupted(context)) }
+        }
+        Entry::Void => {}
+        Entry::Foreign => pass_on(signal, info, context),
+    }
+    // SAFETY: as above.
+    unsafe { *errno = kept };
+}
+
+/// The value a POSIX timer's signal carries; `None` for a signal of another origin.
+#[inline]
+fn ticket(info: *mut libc::siginfo_t) -> Option<u64> {
+    const SI_TIMER: c_int = -2;
+    // SAFETY: the kernel hands a valid `siginfo_t` to an `SA_SIGINFO` handler; timers fill the value in.
+    unsafe { ((*info).si_code == SI_TIMER).then(|| (*info).si_value().sival_ptr as u64) }
+}
+
+/// # Safety
+/// `registers` are the calling thread's, interrupted; the slot of `ring` is marked busy, so the snapshot can't be freed.
+#[inline]
+unsafe fn sample(ring: &super::ring::Ring, registers: Registers) {
+    // SAFETY: null, or a published snapshot that lives while any slot is busy.
+    let Some(regions) = (unsafe { REGIONS.load(Ordering::SeqCst).as_ref() }) else { return };
+    let Some(mut writer) = ring.begin() else { return };
+    let cpu = own_thread_cpu();
+    // SAFETY: by this function's contract.
+    let end = unsafe { walk(registers, regions, |address| writer.push(address)) };
+    writer.commit(cpu, end);
+}
+
+/// Hands a signal that is not ours to the handler that was there before; without one it is dropped.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let handler = PREVIOUS_HANDLER.load(Ordering::Acquire);
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        return;
+    }
+    if PREVIOUS_FLAGS.load(Ordering::Relaxed) & libc::SA_SIGINFO as usize != 0 {
+        // SAFETY: it was installed as a three-argument handler.
+        let action: Action = unsafe { std::mem::transmute(handler) };
+        action(signal, info, context);
+    } else {
+        // SAFETY: it was installed as a one-argument handler.
+        let action: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+        action(signal);
+    }
+}

@@ -1,0 +1,101 @@
+//! CPU capture: who spends the CPU time of this process.
+//!
+//! A timer per thread on the thread's own CPU clock sends SIGPROF; the [`handler`] writes raw addresses into the thread's [`ring`]; the
+//! [`sampler`] drains the rings ten times a second into the open [`window`]s, of which each capture has one. Captures of the same rate share
+//! the samples, so a profile taken on request and a continuous one do not disturb each other.
+
+mod build;
+mod engine;
+mod handler;
+mod regions;
+mod registers;
+mod ring;
+mod sampler;
+mod slot;
+mod timer;
+mod walk;
+mod window;
+
+use crate::error::{Error, Result};
+use engine::Engine;
+use procprof_profile::Profile;
+use std::time::SystemTime;
+
+/// The highest sampling rate, samples per second of CPU time and thread. The kernel's tick (usually 4 ms) bounds what it delivers; weights stay true.
+pub const MAX_HZ: u32 = 1000;
+
+/// The rate when none is asked for: off the beat of what happens every 10 ms.
+pub const DEFAULT_HZ: u32 = 99;
+
+/// How to sample, and for whom.
+#[derive(Clone, Debug)]
+pub struct CpuOptions {
+    /// Samples per second of CPU time and thread, 1 to [`MAX_HZ`].
+    pub hz: u32,
+    /// Who asks, told to others who are refused.
+    pub owner: String,
+    /// When the capture is expected to end, told likewise; `None` for a continuous one.
+    pub until: Option<SystemTime>,
+}
+
+impl Default for CpuOptions {
+    fn default() -> Self {
+        Self { hz: DEFAULT_HZ, owner: "this program".into(), until: None }
+    }
+}
+
+/// A running capture of this process's CPU time; dropping it ends it.
+///
+/// ```
+/// use procprof_agent::{CpuCapture, CpuOptions};
+///
+/// let mut capture = CpuCapture::start(&CpuOptions::default())?;
+/// let first_minute = capture.cut()?;
+/// let the_rest = capture.finish()?;
+/// assert_eq!(first_minute.sample_type(1), ("cpu", "nanoseconds"));
+/// # drop(the_rest);
+/// # Ok::<(), procprof_agent::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct CpuCapture {
+    engine: &'static Engine,
+    window: u64,
+}
+
+impl CpuCapture {
+    /// Starts to sample all threads, or joins the sampling that runs at the same rate.
+    ///
+    /// # Errors
+    /// [`Error::Frequency`] for an illegal rate, [`Error::Busy`] while another rate is sampled, [`Error::TooManyCaptures`],
+    /// [`Error::System`] when the handler or the thread can't be set up.
+    pub fn start(options: &CpuOptions) -> Result<Self> {
+        if !(1..=MAX_HZ).contains(&options.hz) {
+            return Err(Error::Frequency { hz: options.hz });
+        }
+        let engine = Engine::of_this_process();
+        let window = engine.open(options.hz, &options.owner, options.until)?;
+        Ok(Self { engine, window })
+    }
+
+    /// The profile since the start or the last cut; the next one begins at the same moment.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that started the capture.
+    pub fn cut(&mut self) -> Result<Profile> {
+        build::profile(self.engine.cut(self.window)?)
+    }
+
+    /// The profile since the start or the last cut, ending the capture.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that started the capture.
+    pub fn finish(self) -> Result<Profile> {
+        build::profile(self.engine.end(self.window)?)
+    }
+}
+
+impl Drop for CpuCapture {
+    fn drop(&mut self) {
+        self.engine.release(self.window);
+    }
+}

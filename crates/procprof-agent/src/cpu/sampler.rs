@@ -1,0 +1,220 @@
+//! A running sampler: the threads it follows, their timers, and the open windows their samples go to.
+//!
+//! Everything happens in [`Sampler::tick`], which the engine calls ten times a second and once more before a window is opened or
+//! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
+
+use super::handler;
+use super::regions::Regions;
+use super::slot::Slot;
+use super::timer::Timer;
+use super::walk::End;
+use super::window::{ThreadView, Window};
+use crate::clock;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// A followed thread.
+#[derive(Debug)]
+struct Thread {
+    view: ThreadView,
+    /// `None` where the kernel or the table had no room; then its time is unsampled.
+    sampled: Option<(&'static Slot, Timer)>,
+}
+
+/// The one sampler of this process while captures run.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    pub(crate) hz: u32,
+    /// The kernel's timer tick, nanoseconds: timers expire on it, whatever rate was asked for.
+    pub(crate) tick: u64,
+    pub(crate) windows: BTreeMap<u64, Window>,
+    threads: HashMap<i32, Thread>,
+    free: Vec<&'static Slot>,
+    resting: Vec<&'static Slot>,
+    retired: Vec<*mut Regions>,
+    stale_regions: bool,
+    next_key: u64,
+    random: RandomState,
+}
+
+// SAFETY: `retired` holds snapshots that only this value frees; nothing in it is bound to a thread.
+unsafe impl Send for Sampler {}
+
+impl Sampler {
+    /// A sampler without windows; follows no thread before the first tick.
+    pub(crate) fn new(hz: u32, free: Vec<&'static Slot>) -> Self {
+        Self {
+            hz,
+            tick: clock::tick(),
+            windows: BTreeMap::new(),
+            threads: HashMap::new(),
+            free,
+            resting: Vec::new(),
+            retired: Vec::new(),
+            stale_regions: true,
+            next_key: 0,
+            random: RandomState::new(),
+        }
+    }
+
+    /// CPU time between two samples of a thread, as asked for; nanoseconds.
+    pub(crate) fn period(&self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
+    }
+
+    /// Opens a window that begins now.
+    pub(crate) fn open(&mut self, id: u64) {
+        self.tick();
+        self.open_at_last_tick(id);
+    }
+
+    fn open_at_last_tick(&mut self, id: u64) {
+        let cap = 2 * self.period().max(self.tick);
+        let window = Window::open(self.threads.values().map(|thread| &thread.view), clock::process_cpu(), cap);
+        self.windows.insert(id, window);
+    }
+
+    /// Ends a window now: all live threads settled, and the process's CPU clock as it stood just before.
+    pub(crate) fn end(&mut self, id: u64) -> Option<(Window, u64)> {
+        let process_cpu = self.tick();
+        let mut window = self.windows.remove(&id)?;
+        for thread in self.threads.values() {
+            window.settle(&thread.view);
+        }
+        window.shortfalls.threads_without_timer = self.threads.values().filter(|thread| thread.sampled.is_none()).count() as u64;
+        Some((window, process_cpu))
+    }
+
+    /// Ends a window and opens it anew at the same moment.
+    pub(crate) fn cut(&mut self, id: u64) -> Option<(Window, u64)> {
+        let ended = self.end(id);
+        self.open_at_last_tick(id);
+        ended
+    }
+
+    /// Finds threads, reads clocks, drains rings; returns the process's CPU clock from before the threads' clocks were read.
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.reclaim();
+        let process_cpu = clock::process_cpu();
+        let alive = thread_ids();
+        self.follow(&alive);
+        let mut ended = Vec::new();
+        for (tid, thread) in &mut self.threads {
+            let reading = clock::read(clock::thread_clock(*tid)).filter(|_| alive.contains(tid));
+            drain(thread, &mut self.windows, &mut self.stale_regions);
+            match reading {
+                Some(cpu) if cpu >= thread.view.cpu || thread.sampled.is_some() && cpu + 1_000_000 > thread.view.cpu => {
+                    thread.view.cpu = thread.view.cpu.max(cpu);
+                }
+                _ => ended.push(*tid),
+            }
+        }
+        for tid in ended {
+            self.unfollow(tid);
+        }
+        process_cpu
+    }
+
+    /// Begins to follow threads not seen before. The snapshot of memory is renewed first, so that it holds their stacks.
+    fn follow(&mut self, alive: &HashSet<i32>) {
+        let new: Vec<i32> = alive.iter().copied().filter(|tid| !self.threads.contains_key(tid)).collect();
+        if !new.is_empty() || self.stale_regions {
+            self.stale_regions = false;
+            let former = handler::publish(Box::new(Regions::of_this_process()));
+            self.retired.push(former);
+        }
+        for tid in new {
+            let Some(cpu) = clock::read(clock::thread_clock(tid)) else { continue };
+            let view =
+                ThreadView { key: self.next_key, tid, name: thread_name(tid).unwrap_or_else(|| format!("thread {tid}").into()), cpu };
+            self.next_key += 1;
+            let sampled = self.arm(tid);
+            self.threads.insert(tid, Thread { view, sampled });
+        }
+    }
+
+    /// Arms a thread's timer, the first time after a random part of the period so that threads do not run in step.
+    fn arm(&mut self, tid: i32) -> Option<(&'static Slot, Timer)> {
+        let slot = self.free.pop().or_else(Slot::create)?;
+        let first = 1 + self.random.hash_one((tid, self.next_key)) % self.period();
+        match Timer::arm(tid, slot.ticket(), first, self.period()) {
+            Ok(timer) => Some((slot, timer)),
+            Err(_) => {
+                self.free.push(slot);
+                None
+            }
+        }
+    }
+
+    fn unfollow(&mut self, tid: i32) {
+        let Some(thread) = self.threads.remove(&tid) else { return };
+        for window in self.windows.values_mut() {
+            window.settle(&thread.view);
+        }
+        if let Some((slot, timer)) = thread.sampled {
+            drop(timer);
+            slot.revoke();
+            self.resting.push(slot);
+        }
+    }
+
+    /// Takes back slots that no handler is in, and frees snapshots once no handler is anywhere.
+    fn reclaim(&mut self) {
+        let (resting, idle): (Vec<_>, Vec<_>) = std::mem::take(&mut self.resting).into_iter().partition(|slot| slot.is_busy());
+        self.resting = resting;
+        for slot in idle {
+            slot.ring.drain(|_| ());
+            slot.ring.take_lost();
+            self.free.push(slot);
+        }
+        if !self.retired.is_empty() && !Slot::all().any(Slot::is_busy) {
+            for regions in self.retired.drain(..).filter(|regions| !regions.is_null()) {
+                // SAFETY: made by `Box::into_raw` and replaced before this check; every handler that entered since reads the new one.
+                drop(unsafe { Box::from_raw(regions) });
+            }
+        }
+    }
+
+    /// Removes all timers. Slots with a late handler in them and the snapshots it may read are given up, not freed.
+    pub(crate) fn stop(&mut self) -> Vec<&'static Slot> {
+        for tid in self.threads.keys().copied().collect::<Vec<_>>() {
+            self.unfollow(tid);
+        }
+        self.reclaim();
+        std::mem::take(&mut self.free)
+    }
+}
+
+/// Moves a thread's waiting samples into all windows.
+fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions: &mut bool) {
+    let Some((slot, _)) = &thread.sampled else { return };
+    let mut renamed = false;
+    slot.ring.drain(|record| {
+        if !std::mem::replace(&mut renamed, true) {
+            // Names are often given after birth; a thread that has ended meanwhile keeps the name it had.
+            thread.view.name = thread_name(thread.view.tid).unwrap_or_else(|| thread.view.name.clone());
+        }
+        thread.view.cpu = thread.view.cpu.max(record.cpu);
+        *stale_regions |= record.end == End::UnknownStack;
+        for window in windows.values_mut() {
+            window.sample(&thread.view, &record);
+        }
+    });
+    let lost = slot.ring.take_lost();
+    for window in windows.values_mut() {
+        window.shortfalls.lost += lost;
+    }
+}
+
+/// The ids of this process's threads now.
+fn thread_ids() -> HashSet<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return HashSet::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A thread's name; `None` when it has ended.
+fn thread_name(tid: i32) -> Option<Arc<str>> {
+    let name = std::fs::read(format!("/proc/self/task/{tid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.trim_ascii_end()).into())
+}

@@ -1,0 +1,145 @@
+//! The table through which a signal finds its ring without thread-local storage.
+//!
+//! A timer carries a ticket in its signal value: a mark, the slot's generation, the slot's index. A slot is never freed, only
+//! given to another thread once no handler is in it; a late signal of a timer that was removed carries an old generation and
+//! is dropped. A signal of somebody else's timer carries no mark of ours.
+
+use super::ring::Ring;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// Threads that can be sampled at once; further threads are counted in the unsampled row.
+pub(crate) const MAX_SLOTS: usize = 1 << 16;
+
+/// No user-space pointer looks like this, so a foreign timer's value is told apart.
+const MARK: u64 = 0x7070_7200_0000_0000;
+const MARK_MASK: u64 = 0xffff_ff00_0000_0000;
+const GENERATION_SHIFT: u32 = 16;
+const GENERATION_MASK: u64 = 0xff_ffff << GENERATION_SHIFT;
+const INDEX_MASK: u64 = 0xffff;
+
+static SLOTS: [AtomicPtr<Slot>; MAX_SLOTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SLOTS];
+static CREATED: AtomicUsize = AtomicUsize::new(0);
+
+/// One sampled thread's place.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    index: u64,
+    generation: AtomicU32,
+    /// Set while a handler is in the slot.
+    busy: AtomicBool,
+    /// Where the thread's samples wait.
+    pub(crate) ring: Ring,
+}
+
+impl Slot {
+    /// A new slot, or `None` at [`MAX_SLOTS`] or without memory.
+    pub(crate) fn create() -> Option<&'static Self> {
+        let ring = Ring::map()?;
+        let next = |created: usize| (created < MAX_SLOTS).then_some(created + 1);
+        let index = CREATED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        let (generation, busy) = (AtomicU32::new(0), AtomicBool::new(false));
+        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, busy, ring }));
+        SLOTS[index].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
+        Some(slot)
+    }
+
+    /// All slots made so far.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        SLOTS[..CREATED.load(Ordering::Acquire)].iter().filter_map(|entry| {
+            // SAFETY: entries are null or point to slots that were leaked.
+            unsafe { entry.load(Ordering::Acquire).as_ref() }
+        })
+    }
+
+    /// What a timer of this slot must carry for its signals to be accepted.
+    pub(crate) fn ticket(&self) -> u64 {
+        let generation = u64::from(self.generation.load(Ordering::SeqCst)) << GENERATION_SHIFT;
+        MARK | generation & GENERATION_MASK | self.index
+    }
+
+    /// Makes all tickets handed out so far void.
+    pub(crate) fn revoke(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether a handler is running in the slot.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst)
+    }
+
+    /// After a fork: the handler that was running here belongs to a thread that does not exist in this process.
+    pub(crate) fn forget_parent(&self) {
+        self.revoke();
+        self.busy.store(false, Ordering::SeqCst);
+        self.ring.drain(|_| ());
+        self.ring.take_lost();
+    }
+
+    /// Enters the slot a ticket names, if the ticket is ours and not void. Async-signal-safe.
+    #[inline]
+    pub(crate) fn enter(ticket: u64) -> Entry {
+        if ticket & MARK_MASK != MARK {
+            return Entry::Foreign;
+        }
+        let pointer = SLOTS[(ticket & INDEX_MASK) as usize].load(Ordering::Acquire);
+        // SAFETY: entries are null or point to slots that were leaked.
+        let Some(slot) = (unsafe { pointer.as_ref() }) else { return Entry::Foreign };
+        slot.busy.store(true, Ordering::SeqCst);
+        if slot.ticket() != ticket {
+            slot.busy.store(false, Ordering::SeqCst);
+            return Entry::Void;
+        }
+        Entry::Inside(Visit(slot))
+    }
+}
+
+/// What a ticket led to.
+pub(crate) enum Entry {
+    /// Not one of our timers.
+    Foreign,
+    /// A timer that has been removed.
+    Void,
+    /// The slot, marked busy until the visit is dropped.
+    Inside(Visit),
+}
+
+/// A handler's stay in a slot.
+pub(crate) struct Visit(&'static Slot);
+
+impl Visit {
+    #[inline]
+    pub(crate) fn ring(&self) -> &'static Ring {
+        &self.0.ring
+    }
+}
+
+impl Drop for Visit {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_good_until_revoked_and_foreign_values_are_told_apart() {
+        let slot = Slot::create().unwrap();
+        let ticket = slot.ticket();
+        assert!(matches!(Slot::enter(ticket), Entry::Inside(_)));
+        let visit = Slot::enter(ticket);
+        assert!(slot.is_busy());
+        drop(visit);
+        assert!(!slot.is_busy());
+        slot.revoke();
+        assert!(matches!(Slot::enter(ticket), Entry::Void));
+        assert!(matches!(Slot::enter(slot.ticket()), Entry::Inside(_)));
+        for foreign in [0, 1, u64::MAX, foreign_place as *const () as u64] {
+            assert!(matches!(Slot::enter(foreign), Entry::Foreign));
+        }
+    }
+
+    fn foreign_place() {}
+}

@@ -1,0 +1,18 @@
+//! What every profile of this agent says about itself.
+
+use crate::modules::Modules;
+use procprof_profile::{Meta, ProfileType};
+
+/// This crate's name and version.
+pub(crate) const TOOL: &str = concat!("procprof-agent ", env!("CARGO_PKG_VERSION"));
+
+/// The facts known without looking at the samples.
+pub(crate) fn of(profile_type: ProfileType, engine: &str, modules: &Modules) -> Meta {
+    Meta {
+        profile_type: Some(profile_type),
+        engine: engine.to_owned(),
+        tool: TOOL.to_owned(),
+        instance_build_id: modules.main_build_id().to_owned(),
+        ..Meta::default()
+    }
+}

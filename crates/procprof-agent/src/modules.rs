@@ -1,0 +1,186 @@
+//! The executable mappings of this process and their build ids.
+//!
+//! Build ids are read from the loaded images' own notes, not from files: so they are those of the code that runs, also when the file
+//! was replaced or deleted since.
+
+use procprof_profile::{Addr, FileOffset, Mapping, MappingId, ProfileBuilder};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+
+/// One executable mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Module {
+    pub(crate) range: Range<u64>,
+    pub(crate) file_offset: u64,
+    /// Path or bracketed name; empty for anonymous code.
+    pub(crate) path: String,
+    /// Lower-case hexadecimal; empty when there is none.
+    pub(crate) build_id: String,
+}
+
+/// All executable mappings, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    modules: Vec<Module>,
+    main: Option<usize>,
+}
+
+impl Modules {
+    /// The mappings now.
+    pub(crate) fn of_this_process() -> Self {
+        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+        let mut modules = parse(&String::from_utf8_lossy(&maps));
+        for (code, build_id) in loaded_build_ids() {
+            for module in modules.iter_mut().filter(|module| module.range.contains(&code)) {
+                module.build_id.clone_from(&build_id);
+            }
+        }
+        let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        let program = program.to_string_lossy();
+        let program = program.strip_suffix(" (deleted)").unwrap_or(&program);
+        let main = modules.iter().position(|module| module.path == program);
+        Self { modules, main }
+    }
+
+    /// Position of the mapping that holds an address.
+    pub(crate) fn find(&self, address: u64) -> Option<usize> {
+        let after = self.modules.partition_point(|module| module.range.start <= address);
+        let index = after.checked_sub(1)?;
+        self.modules[index].range.contains(&address).then_some(index)
+    }
+
+    /// The program's own build id; empty when it has none.
+    pub(crate) fn main_build_id(&self) -> &str {
+        self.main.map_or("", |index| &self.modules[index].build_id)
+    }
+
+    /// Adds all mappings to a profile, the program's first as pprof expects it; returns their ids by position here.
+    pub(crate) fn add_to(&self, builder: &mut ProfileBuilder) -> Vec<MappingId> {
+        let mut ids = vec![MappingId(0); self.modules.len()];
+        let others = (0..self.modules.len()).filter(|index| Some(*index) != self.main);
+        for index in self.main.into_iter().chain(others) {
+            let module = &self.modules[index];
+            let (filename, build_id) = (builder.intern(&module.path), builder.intern(&module.build_id));
+            ids[index] = builder.mapping(Mapping {
+                start: Addr(module.range.start),
+                limit: Addr(module.range.end),
+                file_offset: FileOffset(module.file_offset),
+                filename,
+                build_id,
+                ..Mapping::default()
+            });
+        }
+        ids
+    }
+}
+
+/// The executable lines of `/proc/self/maps`.
+fn parse(maps: &str) -> Vec<Module> {
+    maps.lines().filter_map(module_of).collect()
+}
+
+/// `55d0c000-55d0e000 r-xp 00001000 fe:00 1234   /usr/bin/thing (deleted)`
+fn module_of(line: &str) -> Option<Module> {
+    let mut rest = line;
+    let mut field = || {
+        let (word, tail) = rest.trim_start_matches(' ').split_once(' ').unwrap_or((rest, ""));
+        rest = tail;
+        word
+    };
+    let (range, permissions, offset, _device, _inode) = (field(), field(), field(), field(), field());
+    if permissions.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    let (start, end) = range.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let path = rest.trim_start_matches(' ');
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
+    let file_offset = u64::from_str_radix(offset, 16).ok()?;
+    Some(Module { range: start..end, file_offset, path, build_id: String::new() })
+}
+
+/// An address in the code of each loaded image, and the image's build id.
+fn loaded_build_ids() -> Vec<(u64, String)> {
+    let mut found: Vec<(u64, String)> = Vec::new();
+    // SAFETY: the callback gets back the pointer to `found`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(each_image), (&raw mut found).cast()) };
+    found
+}
+
+unsafe extern "C" fn each_image(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
+    // SAFETY: `dl_iterate_phdr` hands a valid image; `found` is the vector given to it, used by nobody else meanwhile.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<(u64, String)>>()) };
+    if info.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's own table of that many headers.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let base = info.dlpi_addr;
+    let span = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr)..base.wrapping_add(header.p_vaddr + header.p_memsz);
+    let loaded = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD;
+    let note_is_loaded =
+        |note: &Range<u64>| headers.iter().filter(loaded).any(|header| span(header).start <= note.start && note.end <= span(header).end);
+    let build_id = headers.iter().filter(|header| header.p_type == libc::PT_NOTE).map(span).filter(note_is_loaded).find_map(|note| {
+        let length = (note.end - note.start) as usize;
+        // SAFETY: inside a segment that the loader has mapped readable for as long as `dl_iterate_phdr` holds it.
+        build_id_in(unsafe { std::slice::from_raw_parts(note.start as *const u8, length) })
+    });
+    if let Some(build_id) = build_id {
+        let code = headers.iter().filter(loaded).filter(|header| header.p_flags & libc::PF_X != 0);
+        found.extend(code.map(|header| (span(header).start, build_id.clone())));
+    }
+    0
+}
+
+/// The description of the note `GNU`, type 3, in a note segment (name and description padded to 4 bytes).
+fn build_id_in(mut notes: &[u8]) -> Option<String> {
+    const BUILD_ID: u32 = 3;
+    let word = |bytes: &[u8], at: usize| bytes.get(at..at + 4).map(|bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+    loop {
+        let (name_length, length, kind) = (word(notes, 0)? as usize, word(notes, 4)? as usize, word(notes, 8)?);
+        let description = 12 + name_length.next_multiple_of(4);
+        let bytes = notes.get(description..description.checked_add(length)?)?;
+        if kind == BUILD_ID && notes.get(12..16) == Some(b"GNU\0") && !bytes.is_empty() {
+            return Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        notes = notes.get(description + length.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_lines_are_read_with_odd_paths() {
+        let maps = "\
+1000-2000 r--p 00000000 fe:00 1 /bin/a
+2000-5000 r-xp 00001000 fe:00 1                          /opt/my app/a (deleted)
+7000-8000 r-xp 00000000 00:00 0                          [vdso]
+9000-a000 r-xp 00000000 00:00 0 
+garbage
+";
+        let modules = parse(maps);
+        let read: Vec<_> = modules.iter().map(|module| (module.range.start, module.file_offset, module.path.as_str())).collect();
+        assert_eq!(read, [(0x2000, 0x1000, "/opt/my app/a"), (0x7000, 0, "[vdso]"), (0x9000, 0, "")]);
+    }
+
+    #[test]
+    fn own_code_is_found_with_the_build_id_of_the_file() {
+        let modules = Modules::of_this_process();
+        let own = &modules.modules[modules.find(parse as *const () as u64).unwrap()];
+        assert_eq!(Some(own.path.as_str()), std::env::current_exe().unwrap().to_str());
+        let notes = std::process::Command::new("readelf").arg("-n").arg(&own.path).output().expect("readelf (binutils) is needed");
+        assert!(!own.build_id.is_empty());
+        assert!(String::from_utf8_lossy(&notes.stdout).contains(&own.build_id));
+        assert_eq!(modules.main_build_id(), own.build_id);
+    }
+
+    #[test]
+    fn a_hostile_note_is_no_build_id() {
+        for notes in [&[][..], &[0xff; 64], &[4, 0, 0, 0, 200, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0, 1]] {
+            assert_eq!(build_id_in(notes), None);
+        }
+    }
+}

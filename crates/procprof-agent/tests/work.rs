@@ -1,0 +1,146 @@
+//! CPU work of known shape, and names for its addresses.
+
+use procprof_profile::Profile;
+use std::collections::HashMap;
+use std::process::Command;
+use std::time::Duration;
+
+/// Burns about `units` microseconds in a loop that is all its own code.
+macro_rules! burner {
+    ($name:ident) => {
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name(units: u64) {
+            let mut _rounds = units * 1500;
+            // SAFETY: counts a register down.
+            #[cfg(target_arch = "x86_64")]
+            unsafe {
+                std::arch::asm!("2:", "dec {0}", "jnz 2b", inout(reg) _rounds)
+            };
+            // SAFETY: counts a register down.
+            #[cfg(target_arch = "aarch64")]
+            unsafe {
+                std::arch::asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) _rounds)
+            };
+        }
+    };
+}
+
+burner!(hot_70);
+burner!(hot_30);
+burner!(hot_other);
+
+/// Splits a thread's time 70 to 30 in pieces of changing length until `cpu` of its CPU time has passed.
+#[inline(never)]
+pub(crate) fn split_70_30(cpu: Duration) {
+    let mut random = 0x9e37_79b9_u64;
+    while thread_cpu() < cpu {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let units = 1 + random % 40;
+        hot_70(7 * units);
+        hot_30(3 * units);
+    }
+}
+
+pub(crate) fn thread_cpu() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+pub(crate) fn process_cpu() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place to write to.
+    assert_eq!(unsafe { libc::clock_gettime(id, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Symbols of this test binary, by `nm`.
+pub(crate) struct Symbols {
+    by_address: Vec<(u64, u64, String)>,
+}
+
+impl Symbols {
+    pub(crate) fn of_this_binary() -> Self {
+        let program = std::env::current_exe().unwrap();
+        let output = Command::new("nm").args(["-S", "-C", "--defined-only"]).arg(program).output().expect("nm (binutils) is needed");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut by_address: Vec<_> = text.lines().filter_map(symbol).collect();
+        by_address.sort();
+        Self { by_address }
+    }
+
+    /// The function at a file address.
+    fn name(&self, address: u64) -> Option<&str> {
+        let after = self.by_address.partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = self.by_address.get(after.checked_sub(1)?)?;
+        (address < start + size).then_some(name)
+    }
+
+    /// The stack of a sample as names, leaf first; `?` where unknown.
+    pub(crate) fn stack(&self, profile: &Profile, sample: usize) -> Vec<String> {
+        let locations = profile.sample(sample).stack.iter().enumerate();
+        let named = locations.map(|(depth, id)| {
+            if let Some(line) = profile.lines(*id).first() {
+                return profile.string(profile.function(line.function).name).to_owned();
+            }
+            let location = profile.location(*id);
+            let Some(mapping) = location.mapping.map(|mapping| profile.mapping(mapping)) else { return "?".to_owned() };
+            let file_offset = location.address.0 - mapping.start.0 + mapping.file_offset.0 - u64::from(depth > 0);
+            let own = std::env::current_exe().unwrap().to_str() == Some(profile.string(mapping.filename));
+            let bias = if own { SEGMENT_BIAS.with(|bias| *bias) } else { return "?".to_owned() };
+            self.name(file_offset + bias).unwrap_or("?").to_owned()
+        });
+        named.collect()
+    }
+}
+
+thread_local! {
+    /// Address minus file offset of this binary's code segment, by `readelf`.
+    static SEGMENT_BIAS: u64 = {
+        let program = std::env::current_exe().unwrap();
+        let output = Command::new("readelf").args(["-lW"]).arg(program).output().expect("readelf (binutils) is needed");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with("LOAD") && line.contains("R E")).unwrap().to_owned();
+        let mut words = line.split_whitespace().skip(1).map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap());
+        let (offset, address) = (words.next().unwrap(), words.next().unwrap());
+        address - offset
+    };
+}
+
+fn symbol(line: &str) -> Option<(u64, u64, String)> {
+    let mut words = line.splitn(4, ' ');
+    let (start, size, kind, name) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    "tTwW".contains(kind).then_some((number(start)?, number(size)?, name.to_owned()))
+}
+
+/// CPU nanoseconds by leaf name.
+pub(crate) fn flat(profile: &Profile) -> HashMap<String, i64> {
+    let symbols = Symbols::of_this_binary();
+    let mut flat = HashMap::new();
+    for index in 0..profile.sample_count() {
+        let leaf = symbols.stack(profile, index).swap_remove(0);
+        *flat.entry(leaf).or_insert(0) += profile.sample(index).values[1];
+    }
+    flat
+}
+
+/// The thread label of a sample.
+pub(crate) fn thread_of(profile: &Profile, sample: usize) -> String {
+    let labels = profile.sample(sample).labels.iter();
+    let mut names = labels.filter(|label| profile.string(label.key) == "thread").map(|label| match label.value {
+        procprof_profile::LabelValue::Text(text) => profile.string(text).to_owned(),
+        procprof_profile::LabelValue::Number(..) => panic!("a thread's name is a text"),
+    });
+    names.next().unwrap()
+}
+
+/// `a` within `percent` of `b`.
+pub(crate) fn close(a: f64, b: f64, percent: f64) -> bool {
+    (a - b).abs() <= b * percent / 100.0
+}
