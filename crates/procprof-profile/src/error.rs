@@ -31,7 +31,7 @@ pub enum Error {
     #[error("empty input")]
     Empty,
     /// No format recognises the input.
-    #[error("no known profile format begins with {first:?}")]
+    #[error("no known profile format begins with \"{first}\"")]
     Unrecognized {
         /// The first bytes, escaped, at most 64.
         first: String,

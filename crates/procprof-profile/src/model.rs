@@ -115,7 +115,7 @@ pub enum Sampling {
     Exact,
     /// An allocation is sampled with probability 1 - exp(-size / rate) (`heap_v2`); the rate in bytes.
     Poisson(i64),
-    /// The older linear rule of `heap/RATE` and untyped heap profiles; the rate in bytes.
+    /// The older linear rule of `heap/RATE` and untyped heap profiles; the mean distance of samples in bytes, which is half of that RATE.
     Linear(i64),
 }
 

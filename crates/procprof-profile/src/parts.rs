@@ -54,6 +54,8 @@ pub struct Parts {
     pub sampling: Sampling,
     /// What the locations' addresses point at.
     pub addresses: Addresses,
+    /// What they pointed at when captured, where [`Profile::adjusted`] made them call sites; else [`Addresses::CallSite`].
+    pub captured: Addresses,
 }
 
 impl Parts {
@@ -78,11 +80,17 @@ impl Parts {
         if values.len() != self.sample_types.len() {
             return Err(Error::invalid(format!("a sample has {} values for {} sample types", values.len(), self.sample_types.len())));
         }
+        let label_start = self.labels.len();
         self.stacks.extend_from_slice(stack);
         self.values.extend_from_slice(values);
-        if !labels.is_empty() || !self.label_ends.is_empty() {
-            self.label_ends.resize(self.stack_ends.len(), self.labels.len() as u32);
-            self.labels.extend_from_slice(labels);
+        self.labels.extend_from_slice(labels);
+        self.end_sample(label_start)
+    }
+
+    /// Ends a sample whose frames, values and labels were appended to the tables, the labels from `label_start` on.
+    pub(crate) fn end_sample(&mut self, label_start: usize) -> Result<()> {
+        if self.labels.len() > label_start || !self.label_ends.is_empty() {
+            self.label_ends.resize(self.stack_ends.len(), label_start as u32);
             self.label_ends.push(narrow(self.labels.len(), "labels")?);
         }
         self.stack_ends.push(narrow(self.stacks.len(), "frames")?);
@@ -99,10 +107,35 @@ impl Parts {
         }
         self.check_samples()?;
         self.check_tables()?;
-        if !self.label_ends.is_empty() {
+        if self.labels.is_empty() {
+            self.label_ends.clear();
+        } else {
             self.label_ends.resize(self.stack_ends.len(), self.labels.len() as u32);
         }
+        self.lay_out_lines()?;
         Ok(Profile { parts: self })
+    }
+
+    /// Puts the lines in the order of their locations, nothing between and nothing shared, so that equal profiles have equal tables.
+    fn lay_out_lines(&mut self) -> Result<()> {
+        let mut end = 0;
+        let ordered = self.locations.iter().all(|location| {
+            let follows = location.lines_start == end;
+            end = location.lines_end;
+            follows
+        });
+        if ordered && end as usize == self.lines.len() {
+            return Ok(());
+        }
+        let mut lines = Vec::with_capacity(self.lines.len());
+        for location in &mut self.locations {
+            let old = location.lines_start as usize..location.lines_end as usize;
+            location.lines_start = narrow(lines.len(), "lines")?;
+            lines.extend_from_slice(&self.lines[old]);
+            location.lines_end = narrow(lines.len(), "lines")?;
+        }
+        self.lines = lines;
+        Ok(())
     }
 
     fn check_samples(&self) -> Result<()> {
@@ -167,6 +200,6 @@ fn check_ends(what: &str, ends: &[u32], len: usize) -> Result<()> {
     Ok(())
 }
 
-fn narrow(count: usize, what: &str) -> Result<u32> {
+pub(crate) fn narrow(count: usize, what: &str) -> Result<u32> {
     u32::try_from(count).map_err(|_| Error::invalid(format!("more than 2^32 {what}")))
 }

@@ -35,6 +35,12 @@ impl StringTable {
         Some(StringId(id))
     }
 
+    /// Makes room for `strings` more strings of `bytes` bytes in all.
+    pub(crate) fn reserve(&mut self, strings: usize, bytes: usize) {
+        self.ends.reserve_exact(strings);
+        self.text.reserve_exact(bytes);
+    }
+
     /// How many strings there are, the empty one included.
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -3,6 +3,19 @@
 //! [`decode`] unpacks gzip, asks each row whether the bytes are its own, and decodes with the first that says yes. "Not mine" and
 //! "mine but broken" are different answers: once a format has recognised its input, its error is the answer.
 
+pub mod contention;
+pub mod gperftools_cpu;
+mod gzip;
+pub mod heap_text;
+pub mod jemalloc;
+pub mod pprof;
+mod protobuf;
+mod raw_stacks;
+pub(crate) mod text;
+mod words;
+
+use std::borrow::Cow;
+
 use crate::{Error, Profile, Result};
 
 /// What a format says of some first bytes.
@@ -57,16 +70,41 @@ pub struct Format {
     pub encode: Option<fn(&Profile) -> Result<Vec<u8>>>,
 }
 
-/// All formats, in the order they are asked.
-pub const FORMATS: &[Format] = &[];
+/// All formats, in the order they are asked. Binary formats with a magic come first, then pprof, which has none, then text.
+pub const FORMATS: &[Format] = &[gperftools_cpu::FORMAT, pprof::FORMAT, jemalloc::FORMAT, heap_text::FORMAT, contention::FORMAT];
 
 /// Decodes a profile in any format, plain or gzip'd.
 ///
 /// # Errors
 /// [`Error::Empty`], [`Error::Unrecognized`], [`Error::TooLarge`] for limits, or the format's own [`Error::Malformed`] / [`Error::Truncated`].
-pub fn decode(bytes: &[u8], _limits: &Limits) -> Result<Decoded> {
+pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded> {
+    let bytes = unpacked(bytes, limits)?;
     if bytes.is_empty() {
         return Err(Error::Empty);
     }
-    Err(Error::Unrecognized { first: String::new() })
+    let Some(format) = FORMATS.iter().find(|format| (format.detect)(&bytes) == Detect::Yes) else {
+        return Err(Error::Unrecognized { first: bytes[..bytes.len().min(64)].escape_ascii().to_string() });
+    };
+    let mut warnings = Vec::new();
+    let profile = (format.decode)(&bytes, limits, &mut warnings)?;
+    Ok(Decoded { profile, format: format.name, warnings })
 }
+
+/// Name of the format these first bytes, plain or gzip'd, are surely of; a few KiB are enough.
+pub fn detect(bytes: &[u8]) -> Option<&'static str> {
+    let bytes = if gzip::is_gzip(bytes) { Cow::Owned(gzip::unpack_first(bytes)) } else { Cow::Borrowed(bytes) };
+    FORMATS.iter().find(|format| (format.detect)(&bytes) == Detect::Yes).map(|format| format.name)
+}
+
+fn unpacked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
+    if gzip::is_gzip(bytes) {
+        return gzip::unpack(bytes, limits.unpacked_bytes).map(Cow::Owned);
+    }
+    if bytes.len() as u64 > limits.unpacked_bytes {
+        return Err(Error::TooLarge { format: "input", what: "its size in bytes", limit: limits.unpacked_bytes });
+    }
+    Ok(Cow::Borrowed(bytes))
+}
+
+#[cfg(test)]
+mod tests;

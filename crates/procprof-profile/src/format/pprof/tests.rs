@@ -1,0 +1,171 @@
+use super::*;
+use crate::format::protobuf::Writer;
+use crate::format::{Detect, Limits};
+use crate::{Addr, Addresses, Label, LabelValue, Profile, ProfileBuilder, Sampling, StringId};
+
+const LIMITS: Limits = Limits { unpacked_bytes: 1 << 20, depth: 100 };
+
+fn decoded(bytes: &[u8]) -> Result<(Profile, Vec<String>), Error> {
+    let mut warnings = Vec::new();
+    decode::decode(bytes, &LIMITS, &mut warnings).map(|profile| (profile, warnings))
+}
+
+fn message(fields: &[(u32, Part<'_>)]) -> Vec<u8> {
+    let mut out = Writer::default();
+    for (field, part) in fields {
+        match part {
+            Part::Number(number) => out.explicit_number(*field, *number),
+            Part::Bytes(bytes) => out.bytes(*field, bytes),
+        }
+    }
+    out.into_bytes()
+}
+
+enum Part<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+use Part::{Bytes, Number};
+
+/// A profile with one sample type and these fields.
+fn with(fields: &[(u32, Part<'_>)]) -> Vec<u8> {
+    let mut bytes = message(&[(1, Bytes(&[8, 1, 16, 2])), (6, Bytes(b"")), (6, Bytes(b"samples")), (6, Bytes(b"count"))]);
+    bytes.extend(message(fields));
+    bytes
+}
+
+fn heap() -> Profile {
+    let mut builder = ProfileBuilder::new(&[("objects", "count"), ("space", "bytes")]);
+    let leaf = builder.address(None, Addr(0x1001));
+    let root = builder.address(None, Addr(0x2001));
+    let labels = [builder.text_label("empty", ""), builder.number_label("zero", 0, ""), builder.number_label("bytes", 1024, "bytes")];
+    builder.sample(&[leaf, root], &[3, 3072], &labels);
+    builder.sample(&[], &[0, 0], &[]);
+    builder.parts_mut().sampling = Sampling::Poisson(524_288);
+    builder.parts_mut().addresses = Addresses::RawReturn;
+    builder.finish().unwrap()
+}
+
+#[test]
+fn a_raw_profile_is_stored_adjusted_and_comes_back_as_captured() {
+    let raw = heap();
+    let (stored, warnings) = decoded(&encode(&raw).unwrap()).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    assert_eq!(stored, raw.clone().adjusted(crate::Grammar::Pprof).unwrap());
+    assert_eq!(stored.sample(0).values, [1537, 1574400]);
+    assert_eq!(stored.locations()[0].address, Addr(0x1000));
+    assert_eq!(stored.unadjusted().unwrap(), raw);
+}
+
+#[test]
+fn fields_of_ours_are_passed_over_by_their_numbers() {
+    let plain = encode(&heap()).unwrap();
+    assert_eq!(detect::detect(&plain), Detect::Yes);
+    assert!(decoded(&with(&[(77, Number(1)), (99, Bytes(b"xx"))])).is_ok());
+}
+
+#[test]
+fn ids_may_be_dense_permuted_or_wild() {
+    for ids in [[1u64, 2], [2, 1], [7, u64::MAX]] {
+        let location = |id: u64, address: u64| message(&[(1, Number(id)), (3, Number(address))]);
+        let mut sample = Writer::default();
+        sample.packed(1, ids.into_iter());
+        sample.packed(2, [5].into_iter());
+        let bytes = with(&[(2, Bytes(sample.as_bytes())), (4, Bytes(&location(ids[0], 16))), (4, Bytes(&location(ids[1], 32)))]);
+        let (profile, _) = decoded(&bytes).unwrap();
+        let addresses: Vec<_> = profile.sample(0).stack.iter().map(|id| profile.location(*id).address.0).collect();
+        assert_eq!(addresses, [16, 32], "{ids:?}");
+    }
+}
+
+#[test]
+fn packed_and_unpacked_numbers_are_the_same() {
+    let location = message(&[(1, Number(1))]);
+    let unpacked = message(&[(1, Number(1)), (1, Number(1)), (2, Number(5))]);
+    let packed = message(&[(1, Bytes(&[1, 1])), (2, Bytes(&[5]))]);
+    let of = |sample: &[u8]| decoded(&with(&[(2, Bytes(sample)), (4, Bytes(&location))])).unwrap().0;
+    assert_eq!(of(&unpacked), of(&packed));
+}
+
+#[test]
+fn labels_as_other_writers_spell_them() {
+    let text = message(&[(1, Number(1)), (2, Number(2))]);
+    let number = message(&[(1, Number(1)), (2, Number(0)), (3, Number(9)), (4, Number(2))]);
+    let bare = message(&[(1, Number(1))]);
+    let sample = message(&[(2, Number(5)), (3, Bytes(&text)), (3, Bytes(&number)), (3, Bytes(&bare))]);
+    let (profile, _) = decoded(&with(&[(2, Bytes(&sample))])).unwrap();
+    let values: Vec<_> = profile.sample(0).labels.iter().map(|label: &Label| label.value).collect();
+    assert_eq!(values, [LabelValue::Text(StringId(2)), LabelValue::Number(9, StringId(2)), LabelValue::Number(0, StringId(0))]);
+}
+
+#[test]
+fn oddities_are_told_and_survived() {
+    let line_only = message(&[(1, Number(1)), (2, Number(8)), (4, Bytes(&[16, 5]))]);
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (with(&[(4, Bytes(&line_only))]), "pprof: lines without a function, left out: 1, the first at offset"),
+        (with(&[(4, Bytes(&line_only))]), "pprof: locations in a mapping that does not exist, kept without one: 1"),
+        (with(&[(6, Bytes(b"\xff"))]), "pprof: strings that are not UTF-8, read with replacement characters: 1"),
+    ];
+    for (bytes, warning) in cases {
+        let (_, warnings) = decoded(&bytes).unwrap();
+        assert!(warnings.iter().any(|told| told.starts_with(warning)), "{warnings:?}");
+    }
+}
+
+#[test]
+fn broken_messages_say_what_and_where() {
+    let twice = message(&[(1, Number(3))]);
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (with(&[(2, Bytes(&[10, 1, 9, 16, 5]))]), "pprof: offset 26: a sample names location 9, which does not exist"),
+        (with(&[(2, Bytes(&[]))]), "pprof: offset 24: a sample has 0 values for 1 sample types"),
+        (with(&[(4, Bytes(&[]))]), "pprof: offset 24: id 0 is reserved"),
+        (with(&[(5, Bytes(&twice)), (5, Bytes(&twice))]), "pprof: offset 28: function 3 is there twice"),
+        (with(&[(14, Number(3))]), "pprof: offset 24: names a string that does not exist"),
+        (with(&[(9, Bytes(b"x"))]), "pprof: offset 24: wire type: expected a varint"),
+        (message(&[(6, Bytes(b"x"))]), "pprof: offset 0: string 0 is not the empty string"),
+        (message(&[]), "invalid profile: a profile without sample types"),
+    ];
+    for (bytes, message) in cases {
+        assert_eq!(decoded(&bytes).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn a_stack_past_the_limit_is_refused() {
+    let location = message(&[(1, Number(1))]);
+    let mut sample = Writer::default();
+    sample.packed(1, std::iter::repeat_n(1, LIMITS.depth + 1));
+    sample.packed(2, [1].into_iter());
+    let bytes = with(&[(2, Bytes(sample.as_bytes())), (4, Bytes(&location))]);
+    assert_eq!(decoded(&bytes).unwrap_err().to_string(), "pprof: frames of a stack passes the limit of 100");
+}
+
+#[test]
+fn text_is_not_pprof() {
+    let texts: &[&[u8]] = &[
+        b"heap profile: 1: 2 [3: 4] @ heap_v2/524288\n",
+        b"heap_v2/524288\n  t*: 1: 2 [0: 0]\n",
+        b"--- contention\n",
+        b"main;foo 5\nmain;bar 7\n",
+        b"java.lang.Thread.run;x 12\n",
+        b"hot;jjjjjjjjjjjjjjj 1\n",
+        b"\n\n\n\n",
+        b"<!DOCTYPE html><html>",
+        b"{\"error\": 1}",
+        b"goroutine profile: total 4\n",
+        b"2 @ 0x1 0x2\n",
+        b"not found",
+        b"Bad Request",
+    ];
+    for text in texts {
+        assert_ne!(detect::detect(text), Detect::Yes, "{}", text.escape_ascii());
+    }
+}
+
+#[test]
+fn every_prefix_of_a_message_is_maybe_or_yes() {
+    let bytes = encode(&heap()).unwrap();
+    for end in 0..bytes.len() {
+        assert_ne!(detect::detect(&bytes[..end]), Detect::No, "{end}");
+    }
+}
