@@ -40,7 +40,7 @@ pub use build_id::{BuildId, ParseBuildIdError};
 pub use cgroup::{Cgroup, ContainerId};
 pub use error::{Error, Result};
 pub use identity::{Identity, Pid, Tid};
-pub use mapped_file::{MappedFile, Via};
+pub use mapped_file::{MappedFile, Via, open_regular};
 pub use maps::MappedRange;
 pub use namespace::{NamespaceKind, Namespaces};
 pub use process::{Executable, Process, Usage};

@@ -92,7 +92,9 @@ fn is_mapped_file(process: &Process, range: &MappedRange, file: &File) -> bool {
 }
 
 /// Opens a regular file for reading; never blocks on a pipe or device that took its name.
-fn open_regular(path: &Path) -> io::Result<File> {
+///
+/// Errs with `InvalidInput` if it is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let nonblocking = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
     only_regular(file)

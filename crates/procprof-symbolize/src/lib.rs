@@ -1,1 +1,57 @@
 //! Addresses to functions, files, lines and inlined frames.
+//!
+//! [`Image`] is one ELF file with what is known of its symbols: DWARF (its own, or that of a
+//! separate debug file found by build id or debug link), `.symtab`, `.dynsym`. [`Image::resolve`]
+//! answers a whole batch of addresses. [`symbolize_profile`] does that for every mapping of a
+//! profile and says in an [`Outcome`] what it used, what stayed unknown and why.
+//!
+//! An unknown symbol is data with a [`Reason`], never an error, and no symbol is guessed: a file
+//! that is not the one profiled is refused, one that can't be proven to be is used only if it was
+//! named by the caller, and then marked [`Proof::Unverified`].
+//!
+//! The caller must hand over call sites, not return addresses (`Profile::adjusted`), and do all
+//! network input itself (the `fetch` of [`Sources`]). Files may be hostile: parsing never panics,
+//! and what this crate allocates is bounded by [`ImageOptions`]; but debug information can describe
+//! far more than it holds, so foreign files belong into a child process with a memory limit.
+//!
+//! This crate does not read Go's line table, perf maps or `kallsyms`, and keeps no cache.
+//!
+//! ```
+//! use procprof_profile::FileOffset;
+//! use procprof_symbolize::{Image, ImageOptions, Resolved};
+//!
+//! let path = std::env::current_exe()?;
+//! let image = Image::open(&path, &ImageOptions::default())?;
+//! let start = image.symbol_addr(FileOffset(0)).into_iter().collect::<Vec<_>>();
+//! for resolved in image.resolve(&start) {
+//!     match resolved {
+//!         Resolved::Frames(frames) => println!("{} {:?}", frames[0].name, frames[0].line),
+//!         Resolved::Unknown(reason) => println!("unknown: {reason}"),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod candidate;
+mod debug_file;
+mod demangle;
+mod error;
+mod file_bytes;
+mod image;
+mod lines;
+mod outcome;
+mod reason;
+pub mod remote;
+mod sections;
+mod sources;
+mod symbolize;
+mod symbols;
+
+pub use demangle::demangle;
+pub use error::{Error, Result};
+pub use image::{DebugFile, FoundBy, Image, ImageOptions};
+pub use outcome::{MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
+pub use reason::{Frame, Reason, Resolved};
+pub use sources::{Binary, BinaryRole, Fetch, PathUse, Sources};
+pub use symbolize::symbolize_profile;

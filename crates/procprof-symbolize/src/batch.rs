@@ -1,0 +1,147 @@
+//! Looking up a batch of addresses in one image: DWARF first, then the symbol tables.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use addr2line::{Context, FrameIter, FunctionName};
+use gimli::{AbbreviationsCacheStrategy, Dwarf, DwarfSections, EndianSlice, RunTimeEndian};
+use object::Object;
+use procprof_profile::SymbolAddr;
+
+use crate::image::{Image, has_dwarf, parse_elf};
+use crate::symbols::SymbolTable;
+use crate::{Frame, Reason, Resolved, demangle, sections};
+
+type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
+type Sections<'a> = DwarfSections<Cow<'a, [u8]>>;
+
+/// Most frames given for one address, the outermost of them left out. Real ones have some tens.
+const FRAMES_MAX: usize = 256;
+
+/// Resolves addresses in the order of their value, and answers in the order they are given.
+pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> {
+    let mut answers = vec![Resolved::Unknown(Reason::NotCovered); addresses.len()];
+    let Ok(main) = parse_elf(&image.bytes, image.path()) else {
+        answers.fill(Resolved::Unknown(Reason::Damaged));
+        return answers;
+    };
+    let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
+    let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
+    let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(&main).then_some(&main));
+    let files: Vec<&object::File<'_>> = debug.iter().chain([&main]).collect();
+
+    let sections = with_dwarf.map(|file| sections::load(file, image.decompressed_bytes_max));
+    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, image.decompressed_bytes_max).ok());
+    let context = match &sections {
+        Some(Ok(sections)) => Some(context(sections, shared_sections.as_ref(), main.is_little_endian())),
+        Some(Err(_)) => Some(None),
+        None => None,
+    };
+    let batch = Batch { damaged: matches!(context, Some(None)), context: context.flatten(), files: &files, symbols: OnceCell::new() };
+
+    let mut order: Vec<usize> = (0..addresses.len()).collect();
+    order.sort_unstable_by_key(|index| addresses[*index]);
+    for index in order {
+        answers[index] = batch.resolve(addresses[index]);
+    }
+    answers
+}
+
+/// `None` if the debug information is broken as a whole.
+fn context<'a>(sections: &'a Sections<'a>, shared: Option<&'a Sections<'a>>, little_endian: bool) -> Option<Context<Reader<'a>>> {
+    let endian = if little_endian { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
+    let mut dwarf: Dwarf<Reader<'a>> = sections.borrow(reader);
+    if let Some(shared) = shared {
+        dwarf.set_sup(shared.borrow(reader));
+    }
+    dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
+    Context::from_dwarf(dwarf).ok()
+}
+
+struct Batch<'a, 'data> {
+    context: Option<Context<Reader<'a>>>,
+    /// Whether there is debug information, but none of it can be read.
+    damaged: bool,
+    files: &'a [&'a object::File<'data>],
+    /// Read only if an address needs them.
+    symbols: OnceCell<SymbolTable<'data>>,
+}
+
+impl Batch<'_, '_> {
+    fn resolve(&self, address: SymbolAddr) -> Resolved {
+        let (frames, damaged) = match self.dwarf_frames(address) {
+            Ok(frames) => (frames, self.damaged),
+            // What one unit has wrong does not concern the others.
+            Err(_) => (Vec::new(), true),
+        };
+        if !frames.is_empty() {
+            return Resolved::Frames(frames);
+        }
+        match self.symbol_name(address) {
+            Some(name) => Resolved::Frames(vec![frame(&name, Place::default())]),
+            None if damaged => Resolved::Unknown(Reason::Damaged),
+            None if self.context.is_none() && self.symbols().is_empty() => Resolved::Unknown(Reason::NoSymbols),
+            None => Resolved::Unknown(Reason::NotCovered),
+        }
+    }
+
+    /// The frames in the debug information; none if it does not cover the address.
+    fn dwarf_frames(&self, address: SymbolAddr) -> Result<Vec<Frame>, gimli::Error> {
+        let mut frames = Vec::new();
+        let Some(context) = &self.context else {
+            return Ok(frames);
+        };
+        let mut found: FrameIter<'_, Reader<'_>> = context.find_frames(address.0).skip_all_loads()?;
+        while let Some(next) = found.next()? {
+            let name = match &next.function {
+                Some(function) => raw_name(function)?,
+                // Lines without a function: assembly, or a unit without function entries.
+                None => match self.symbol_name(address) {
+                    Some(name) => name,
+                    None => continue,
+                },
+            };
+            if frames.len() < FRAMES_MAX {
+                frames.push(frame(&name, Place::of(next.location.as_ref())));
+            }
+        }
+        Ok(frames)
+    }
+
+    fn symbols(&self) -> &SymbolTable<'_> {
+        self.symbols.get_or_init(|| SymbolTable::of(self.files))
+    }
+
+    fn symbol_name(&self, address: SymbolAddr) -> Option<Cow<'_, str>> {
+        self.symbols().find(address).map(String::from_utf8_lossy)
+    }
+}
+
+fn raw_name<'a>(function: &FunctionName<Reader<'a>>) -> Result<Cow<'a, str>, gimli::Error> {
+    Ok(function.name.to_string_lossy())
+}
+
+#[derive(Default)]
+struct Place {
+    file: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+impl Place {
+    fn of(location: Option<&addr2line::Location<'_>>) -> Self {
+        let Some(location) = location else {
+            return Self::default();
+        };
+        Self {
+            file: location.file.map(str::to_owned),
+            line: location.line.filter(|line| *line != 0),
+            column: location.column.filter(|column| *column != 0),
+        }
+    }
+}
+
+fn frame(name: &str, place: Place) -> Frame {
+    Frame { name: demangle(name), system_name: name.to_owned(), file: place.file, line: place.line, column: place.column }
+}

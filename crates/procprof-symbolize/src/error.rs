@@ -1,0 +1,59 @@
+//! What can go wrong when opening an image or starting to symbolize.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of an operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong when opening an image or starting to symbolize.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file can't be opened or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is larger than allowed.
+    #[error("{}: {bytes} bytes, more than the limit of {limit}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The file does not begin as an ELF file does.
+    #[error("{}: not an ELF file", path.display())]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file begins as an ELF file does, but its headers are broken.
+    #[error("{}: broken ELF file: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        what: String,
+    },
+    /// The profile's addresses are still return addresses: call `Profile::adjusted` first.
+    #[error("the profile's addresses are not adjusted to call sites")]
+    NotAdjusted,
+    /// The answer of a symbol page is malformed.
+    #[error("symbol answer: line {line}: expected {expected}")]
+    SymbolAnswer {
+        /// The line, from 1.
+        line: usize,
+        /// What should have been there.
+        expected: &'static str,
+    },
+    /// The symbols do not fit into one profile.
+    #[error(transparent)]
+    Profile(#[from] procprof_profile::Error),
+}

@@ -1,0 +1,157 @@
+//! One ELF file with what is known of its symbols.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSegment};
+use procprof_process::{BuildId, open_regular};
+use procprof_profile::{FileOffset, SymbolAddr};
+
+use crate::debug_file::{self, Supplement};
+use crate::file_bytes::FileBytes;
+use crate::{Error, Resolved, Result, batch};
+
+/// Where debug files are looked for, and limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageOptions {
+    /// Folders with separate debug files: `.build-id/xx/yyyy.debug` and, for debug links, the
+    /// binary's own folder below.
+    pub debug_dirs: Vec<PathBuf>,
+    /// Largest file that is opened, in bytes. Files are mapped, not read, so only what is used of
+    /// them takes memory.
+    pub file_bytes_max: u64,
+    /// Most memory for the decompressed sections of one file, in bytes. Besides, no section may
+    /// claim to be more than 64 times its compressed bytes.
+    pub decompressed_bytes_max: u64,
+}
+
+impl Default for ImageOptions {
+    /// `/usr/lib/debug`, files up to 64 GiB, 4 GiB decompressed.
+    fn default() -> Self {
+        Self { debug_dirs: vec![PathBuf::from("/usr/lib/debug")], file_bytes_max: 64 << 30, decompressed_bytes_max: 4 << 30 }
+    }
+}
+
+/// How a separate debug file was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundBy {
+    /// By its build id, which equals the binary's.
+    BuildId,
+    /// By the binary's `.gnu_debuglink`; the checksum (or the build id of both) was compared.
+    DebugLink,
+}
+
+/// A separate debug file that is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DebugFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// How it was found.
+    pub found_by: FoundBy,
+}
+
+/// One ELF file with what is known of its symbols. It stays mapped while the value lives.
+#[derive(Debug)]
+pub struct Image {
+    path: PathBuf,
+    pub(crate) bytes: FileBytes,
+    build_id: Option<BuildId>,
+    segments: Vec<Segment>,
+    pub(crate) debug: Option<Supplement<DebugFile>>,
+    /// The file that the debug information shares parts with (`.gnu_debugaltlink`).
+    pub(crate) shared: Option<Supplement<PathBuf>>,
+    pub(crate) decompressed_bytes_max: u64,
+}
+
+/// A `PT_LOAD` segment: what of the file is where in the image.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    offset: u64,
+    file_bytes: u64,
+    address: u64,
+    executable: bool,
+}
+
+impl Image {
+    /// Opens an ELF file and the separate debug file that belongs to it, if there is one.
+    pub fn open(path: &Path, options: &ImageOptions) -> Result<Self> {
+        let file = open_regular(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Self::from_file(&file, path, options)
+    }
+
+    /// As [`Image::open`], for a file that is open already. `path` is its name, beside which a
+    /// debug link is looked for; it is not opened.
+    pub fn from_file(file: &File, path: &Path, options: &ImageOptions) -> Result<Self> {
+        let bytes = FileBytes::map(file, path, options.file_bytes_max)?;
+        let object = parse_elf(&bytes, path)?;
+        let segments = object.segments().map(|segment| Segment::of(&segment)).collect();
+        let build_id = object.build_id().ok().flatten().and_then(BuildId::new);
+        let debug = if has_dwarf(&object) { None } else { debug_file::find(&object, build_id.as_ref(), path, options) };
+        let shared = match &debug {
+            Some(debug) => parse_elf(&debug.bytes, &debug.file.path)
+                .ok()
+                .and_then(|object| debug_file::find_shared(&object, &debug.file.path, options)),
+            None => debug_file::find_shared(&object, path, options),
+        };
+        Ok(Self { path: path.to_owned(), build_id, segments, debug, shared, decompressed_bytes_max: options.decompressed_bytes_max, bytes })
+    }
+
+    /// The name it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its build id; `None` if it has none.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.build_id.as_ref()
+    }
+
+    /// The separate debug file in use; `None` if the file has its own debug information, or if no
+    /// debug file was found.
+    pub fn debug_file(&self) -> Option<&DebugFile> {
+        self.debug.as_ref().map(|debug| &debug.file)
+    }
+
+    /// Where a byte of the file is in the image's own addresses; `None` if it isn't loaded. Where
+    /// two segments share a byte, the executable one counts.
+    pub fn symbol_addr(&self, offset: FileOffset) -> Option<SymbolAddr> {
+        let holds = |segment: &&Segment| offset.0 >= segment.offset && offset.0 - segment.offset < segment.file_bytes;
+        let mut holding = self.segments.iter().filter(holds);
+        let first = holding.clone().next()?;
+        let segment = holding.find(|segment| segment.executable).unwrap_or(first);
+        let distance = offset.0 - segment.offset;
+        segment.address.checked_add(distance).map(SymbolAddr)
+    }
+
+    /// Looks up a batch of addresses; the answers are in the order of the addresses.
+    ///
+    /// The debug information is indexed anew on each call, so hand over all addresses at once.
+    pub fn resolve(&self, addresses: &[SymbolAddr]) -> Vec<Resolved> {
+        batch::resolve(self, addresses)
+    }
+}
+
+impl Segment {
+    fn of(segment: &object::Segment<'_, '_>) -> Self {
+        const PF_X: u32 = 1;
+        let (offset, file_bytes) = segment.file_range();
+        let executable = match segment.flags() {
+            object::SegmentFlags::Elf { p_flags, .. } => p_flags & PF_X != 0,
+            _ => false,
+        };
+        Self { offset, file_bytes, address: segment.address(), executable }
+    }
+}
+
+/// Parses the headers of an ELF file.
+pub(crate) fn parse_elf<'data>(bytes: &'data FileBytes, path: &Path) -> Result<object::File<'data>> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err(Error::NotElf { path: path.to_owned() });
+    }
+    object::File::parse(&**bytes).map_err(|error| Error::Damaged { path: path.to_owned(), what: error.to_string() })
+}
+
+/// Whether the file has debug information of its own.
+pub(crate) fn has_dwarf(object: &object::File<'_>) -> bool {
+    object.section_by_name(".debug_info").is_some()
+}

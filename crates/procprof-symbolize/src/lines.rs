@@ -1,0 +1,54 @@
+//! Writing frames into the tables of a profile, with strings and functions interned.
+
+use procprof_profile::{Function, FunctionId, Line, Parts, StringId};
+use rustc_hash::FxHashMap;
+
+use crate::{Frame, Result};
+
+/// Adds functions and lines to the tables of a profile.
+pub(crate) struct LineWriter {
+    strings: FxHashMap<Box<str>, StringId>,
+    functions: FxHashMap<Function, FunctionId>,
+}
+
+impl LineWriter {
+    /// Starts with what the tables hold.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        let numbered = |index: usize| StringId(index as u32);
+        let strings = parts.strings.iter().enumerate().map(|(index, text)| (text.into(), numbered(index)));
+        let functions = parts.functions.iter().enumerate();
+        Self { strings: strings.collect(), functions: functions.map(|(index, function)| (*function, FunctionId(index as u32))).collect() }
+    }
+
+    /// The id of a text.
+    ///
+    /// Errs if the profile's texts would pass 4 GiB.
+    pub(crate) fn string(&mut self, parts: &mut Parts, text: &str) -> Result<StringId> {
+        if let Some(id) = self.strings.get(text) {
+            return Ok(*id);
+        }
+        let pushed = parts.strings.push(text);
+        let id = pushed.ok_or_else(|| procprof_profile::Error::invalid("more than 4 GiB of strings"))?;
+        self.strings.insert(text.into(), id);
+        Ok(id)
+    }
+
+    /// The lines of frames, in their order.
+    pub(crate) fn lines(&mut self, parts: &mut Parts, frames: &[Frame]) -> Result<Vec<Line>> {
+        frames.iter().map(|frame| self.line(parts, frame)).collect()
+    }
+
+    fn line(&mut self, parts: &mut Parts, frame: &Frame) -> Result<Line> {
+        let function = Function {
+            name: self.string(parts, &frame.name)?,
+            system_name: self.string(parts, &frame.system_name)?,
+            filename: self.string(parts, frame.file.as_deref().unwrap_or_default())?,
+            start_line: 0,
+        };
+        let function = *self.functions.entry(function).or_insert_with(|| {
+            parts.functions.push(function);
+            FunctionId(parts.functions.len() as u32 - 1)
+        });
+        Ok(Line { function, line: frame.line.map_or(0, i64::from), column: frame.column.map_or(0, i64::from) })
+    }
+}

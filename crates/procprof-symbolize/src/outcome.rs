@@ -1,0 +1,142 @@
+//! What symbolizing a profile used, what it left unknown and why.
+
+use std::path::PathBuf;
+
+use procprof_process::BuildId;
+use procprof_profile::MappingId;
+
+use crate::{DebugFile, Reason};
+
+/// What symbolizing a profile used, what it left unknown and why.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// One entry a mapping that has locations, in the profile's order; last, with no mapping, the
+    /// locations that are in none.
+    pub mappings: Vec<MappingOutcome>,
+    /// What the remote symbol page failed with, if it was asked and failed.
+    pub remote_error: Option<String>,
+}
+
+/// What became of the locations of one mapping. Numbers count locations, not samples.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MappingOutcome {
+    /// The mapping; `None` for locations that are in none.
+    pub mapping: Option<MappingId>,
+    /// Its file name as in the profile; may be empty.
+    pub filename: String,
+    /// Its build id as in the profile, or as found out from a proven file; may be empty.
+    pub build_id: String,
+    /// Locations that had symbols before.
+    pub already: usize,
+    /// Locations that got symbols from a file.
+    pub resolved: usize,
+    /// Locations that got a name from the remote symbol page.
+    pub resolved_remotely: usize,
+    /// Locations without symbols, by reason.
+    pub unresolved: Vec<(Reason, usize)>,
+    /// The file the symbols are from.
+    pub used: Option<UsedFile>,
+    /// The files that were looked at and not used, in that order.
+    pub refused: Vec<Refusal>,
+}
+
+/// A file that symbols are from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its build id, if it has one.
+    pub build_id: Option<BuildId>,
+    /// The separate debug file that was used with it.
+    pub debug_file: Option<DebugFile>,
+    /// Whether it is known to be the one profiled.
+    pub proof: Proof,
+}
+
+/// Whether a file is known to be the one profiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Proof {
+    /// It is: equal build ids, or the very file a live process has mapped.
+    Verified,
+    /// The operator named it, and nothing contradicts.
+    Unverified,
+}
+
+impl Proof {
+    /// `verified` or `unverified`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Unverified => "unverified",
+        }
+    }
+}
+
+/// A file that was looked at and not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its build id, if it could be read and has one.
+    pub build_id: Option<BuildId>,
+    /// Why it was not used.
+    pub reason: Reason,
+}
+
+/// A file that would give the missing symbols.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedFile {
+    /// Its name as in the profile.
+    pub filename: String,
+    /// Its build id; empty if the profile does not tell.
+    pub build_id: String,
+}
+
+impl MappingOutcome {
+    /// The number of locations without symbols.
+    pub fn unresolved_count(&self) -> usize {
+        self.unresolved.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The file that would give the missing symbols; `None` if no file would.
+    pub fn wanted(&self) -> Option<WantedFile> {
+        let wants = self.unresolved.iter().any(|(reason, _)| reason.wants_file());
+        wants.then(|| WantedFile { filename: self.filename.clone(), build_id: self.build_id.clone() })
+    }
+
+    pub(crate) fn count_unresolved(&mut self, reason: Reason) {
+        match self.unresolved.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => self.unresolved.push((reason, 1)),
+        }
+    }
+}
+
+impl Outcome {
+    /// The number of locations that got symbols.
+    pub fn resolved_count(&self) -> usize {
+        self.mappings.iter().map(|mapping| mapping.resolved + mapping.resolved_remotely).sum()
+    }
+
+    /// The number of locations without symbols.
+    pub fn unresolved_count(&self) -> usize {
+        self.mappings.iter().map(MappingOutcome::unresolved_count).sum()
+    }
+
+    /// The files that would give the missing symbols, each once.
+    pub fn wanted(&self) -> Vec<WantedFile> {
+        let mut files = Vec::new();
+        for wanted in self.mappings.iter().filter_map(MappingOutcome::wanted) {
+            if !files.contains(&wanted) {
+                files.push(wanted);
+            }
+        }
+        files
+    }
+
+    /// Whether any symbol is from a file that is not proven to be the one profiled.
+    pub fn is_unverified(&self) -> bool {
+        let used = self.mappings.iter().filter(|mapping| mapping.resolved > 0);
+        used.filter_map(|mapping| mapping.used.as_ref()).any(|used| used.proof == Proof::Unverified)
+    }
+}

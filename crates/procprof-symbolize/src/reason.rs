@@ -1,0 +1,111 @@
+//! The answer for one address: its frames, or why it is unknown.
+
+use std::fmt;
+
+/// The answer for one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// The frames at the address, innermost inlined function first; at least one.
+    Frames(Vec<Frame>),
+    /// Nothing is known, for that reason.
+    Unknown(Reason),
+}
+
+/// One function at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The name for people: demangled where possible, without symbol versions.
+    pub name: String,
+    /// The name as the linker knows it.
+    pub system_name: String,
+    /// The source file as the debug information spells it, made absolute by its compilation folder.
+    pub file: Option<String>,
+    /// The source line, from 1.
+    pub line: Option<u32>,
+    /// The source column, from 1.
+    pub column: Option<u32>,
+}
+
+/// Why an address has no symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The address is in no mapping of the profile.
+    NoMapping,
+    /// The mapping has no file: anonymous memory, code made at run time.
+    NoFile,
+    /// The code the kernel maps into every process as `[vdso]`.
+    Vdso,
+    /// The kernel's `[vsyscall]` page.
+    Vsyscall,
+    /// Kernel code.
+    Kernel,
+    /// The file is not on this machine.
+    FileMissing,
+    /// The file can't be read.
+    FileUnreadable,
+    /// The file there is another build.
+    BuildIdMismatch,
+    /// The file there can't be proven to be the one profiled: the profile or the file has no build
+    /// id.
+    Unproven,
+    /// The file is larger than the limit.
+    TooLarge,
+    /// The file is no ELF file.
+    NotElf,
+    /// The file or its debug information is broken.
+    Damaged,
+    /// The address is in no loaded segment of the file.
+    OutsideSegments,
+    /// The file has neither debug information nor symbols, and no debug file was found.
+    NoSymbols,
+    /// The file has symbols, but none covers the address.
+    NotCovered,
+    /// A remote symbol page was asked and failed.
+    RemoteFailed,
+}
+
+impl Reason {
+    /// The reason in a few words, lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoMapping => "no such mapping",
+            Self::NoFile => "mapping without a file",
+            Self::Vdso => "vdso",
+            Self::Vsyscall => "vsyscall",
+            Self::Kernel => "kernel",
+            Self::FileMissing => "file missing",
+            Self::FileUnreadable => "file not readable",
+            Self::BuildIdMismatch => "build id mismatch",
+            Self::Unproven => "file not proven to be the one profiled",
+            Self::TooLarge => "file too large",
+            Self::NotElf => "not an ELF file",
+            Self::Damaged => "broken file",
+            Self::OutsideSegments => "outside the loaded segments",
+            Self::NoSymbols => "no symbols",
+            Self::NotCovered => "not covered by a symbol",
+            Self::RemoteFailed => "remote symbol page failed",
+        }
+    }
+
+    /// Whether another file, one with symbols and of the right build, would help.
+    pub fn wants_file(self) -> bool {
+        matches!(
+            self,
+            Self::FileMissing
+                | Self::FileUnreadable
+                | Self::BuildIdMismatch
+                | Self::Unproven
+                | Self::TooLarge
+                | Self::NotElf
+                | Self::Damaged
+                | Self::NoSymbols
+        )
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
