@@ -51,9 +51,44 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// jemalloc was not started with profiling.
+    #[error("{}", heap_unavailable(.variable, *.compiled_in))]
+    HeapUnavailable {
+        /// The environment variable this process's jemalloc reads.
+        variable: &'static str,
+        /// Whether this jemalloc was built with profiling at all.
+        compiled_in: bool,
+    },
+    /// No jemalloc was named in [`crate::Config`].
+    #[error("heap profiles need jemalloc as this process's allocator, named in the agent's configuration")]
+    NoJemalloc,
+    /// jemalloc refused a control.
+    #[error("jemalloc control {name}: {source}")]
+    Mallctl {
+        /// The control.
+        name: &'static str,
+        /// Its reason.
+        source: std::io::Error,
+    },
+    /// A heap dump larger than [`crate::MAX_DUMP_BYTES`].
+    #[error("heap dump of {bytes} bytes: at most {} are read", crate::MAX_DUMP_BYTES)]
+    DumpTooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+    /// The configuration can't be used.
+    #[error("configuration: {what}")]
+    Config {
+        /// What is wrong.
+        what: String,
+    },
     /// A profile could not be built or encoded.
     #[error("build the profile: {0}")]
     Profile(#[from] procprof_profile::Error),
+    /// The symbols found do not fit into a profile.
+    #[cfg(feature = "symbolize")]
+    #[error("symbolize: {0}")]
+    Symbolize(#[from] procprof_symbolize::Error),
 }
 
 fn until_text(until: &Option<SystemTime>) -> String {
@@ -61,4 +96,12 @@ fn until_text(until: &Option<SystemTime>) -> String {
         Some(end) => format!("until {}", crate::clock::utc_text(end)),
         None => "continuously".to_owned(),
     }
+}
+
+fn heap_unavailable(variable: &str, compiled_in: bool) -> String {
+    if !compiled_in {
+        return "heap profiling is not built into this process's jemalloc (build it with --enable-prof)".to_owned();
+    }
+    let also = if variable == "MALLOC_CONF" { " (in StarRocks' start script: JEMALLOC_CONF)" } else { "" };
+    format!("heap profiling is off in this process: start it with {variable}=prof:true{also}")
 }

@@ -1,7 +1,8 @@
 //! What every profile of this agent says about itself.
 
+use crate::error::Result;
 use crate::modules::Modules;
-use procprof_profile::{Meta, ProfileType};
+use procprof_profile::{Meta, Profile, ProfileType};
 
 /// This crate's name and version.
 pub(crate) const TOOL: &str = concat!("procprof-agent ", env!("CARGO_PKG_VERSION"));
@@ -15,4 +16,14 @@ pub(crate) fn of(profile_type: ProfileType, engine: &str, modules: &Modules) -> 
         instance_build_id: modules.main_build_id().to_owned(),
         ..Meta::default()
     }
+}
+
+/// Adds the facts to a profile that was decoded from somewhere.
+pub(crate) fn add(profile: Profile, meta: &Meta) -> Result<Profile> {
+    let mut parts = profile.into_parts();
+    for comment in meta.to_comments() {
+        let text = parts.strings.push(&comment);
+        parts.comments.extend(text);
+    }
+    Ok(parts.finish()?)
 }

@@ -3,6 +3,7 @@
 //! Build ids are read from the loaded images' own notes, not from files: so they are those of the code that runs, also when the file
 //! was replaced or deleted since.
 
+use procprof_profile::maps::{self, MapsEntry};
 use procprof_profile::{Addr, FileOffset, Mapping, MappingId, ProfileBuilder};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -29,7 +30,7 @@ impl Modules {
     /// The mappings now.
     pub(crate) fn of_this_process() -> Self {
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-        let mut modules = parse(&String::from_utf8_lossy(&maps));
+        let mut modules: Vec<Module> = maps::parse(&maps).into_iter().filter_map(module_of).collect();
         for (code, build_id) in loaded_build_ids() {
             for module in modules.iter_mut().filter(|module| module.range.contains(&code)) {
                 module.build_id.clone_from(&build_id);
@@ -74,30 +75,11 @@ impl Modules {
     }
 }
 
-/// The executable lines of `/proc/self/maps`.
-fn parse(maps: &str) -> Vec<Module> {
-    maps.lines().filter_map(module_of).collect()
-}
-
-/// `55d0c000-55d0e000 r-xp 00001000 fe:00 1234   /usr/bin/thing (deleted)`
-fn module_of(line: &str) -> Option<Module> {
-    let mut rest = line;
-    let mut field = || {
-        let (word, tail) = rest.trim_start_matches(' ').split_once(' ').unwrap_or((rest, ""));
-        rest = tail;
-        word
-    };
-    let (range, permissions, offset, _device, _inode) = (field(), field(), field(), field(), field());
-    if permissions.as_bytes().get(2) != Some(&b'x') {
-        return None;
-    }
-    let (start, end) = range.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
-    let path = rest.trim_start_matches(' ');
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
-    let file_offset = u64::from_str_radix(offset, 16).ok()?;
-    Some(Module { range: start..end, file_offset, path, build_id: String::new() })
+/// An executable entry; others are of no interest.
+fn module_of(entry: MapsEntry) -> Option<Module> {
+    let range = entry.start.0..entry.limit.0;
+    let (file_offset, path, build_id) = (entry.offset.0, entry.path, String::new());
+    (entry.executable == Some(true)).then_some(Module { range, file_offset, path, build_id })
 }
 
 /// An address in the code of each loaded image, and the image's build id.
@@ -153,23 +135,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_lines_are_read_with_odd_paths() {
-        let maps = "\
-1000-2000 r--p 00000000 fe:00 1 /bin/a
-2000-5000 r-xp 00001000 fe:00 1                          /opt/my app/a (deleted)
-7000-8000 r-xp 00000000 00:00 0                          [vdso]
-9000-a000 r-xp 00000000 00:00 0 
-garbage
-";
-        let modules = parse(maps);
-        let read: Vec<_> = modules.iter().map(|module| (module.range.start, module.file_offset, module.path.as_str())).collect();
-        assert_eq!(read, [(0x2000, 0x1000, "/opt/my app/a"), (0x7000, 0, "[vdso]"), (0x9000, 0, "")]);
-    }
-
-    #[test]
     fn own_code_is_found_with_the_build_id_of_the_file() {
         let modules = Modules::of_this_process();
-        let own = &modules.modules[modules.find(parse as *const () as u64).unwrap()];
+        let own = &modules.modules[modules.find(module_of as *const () as u64).unwrap()];
         assert_eq!(Some(own.path.as_str()), std::env::current_exe().unwrap().to_str());
         let notes = std::process::Command::new("readelf").arg("-n").arg(&own.path).output().expect("readelf (binutils) is needed");
         assert!(!own.build_id.is_empty());

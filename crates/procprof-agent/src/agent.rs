@@ -1,0 +1,129 @@
+//! The agent: what it was told, and the way to its endpoints.
+
+use crate::endpoints;
+use crate::error::{Error, Result};
+use crate::jemalloc::{Dumper, Jemalloc};
+use crate::request::{Request, Response};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How to run the agent.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The jemalloc this process allocates with; without it there are no heap profiles.
+    pub jemalloc: Option<Jemalloc>,
+    /// Where heap dumps pass through, private and for a moment; the system's folder for temporary files when not given.
+    pub dump_folder: Option<PathBuf>,
+    /// The bearer token every request must carry; without it nobody is asked who he is.
+    pub token: Option<String>,
+}
+
+/// The running agent. Clones are the same agent; it does nothing until it is asked.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    pid: u32,
+    token: Option<String>,
+    dumper: Option<Dumper>,
+    stopped: Mutex<bool>,
+    stop: Condvar,
+}
+
+/// Starts the agent.
+///
+/// ```
+/// let agent = procprof_agent::start(procprof_agent::Config::default())?;
+/// let page = agent.handle(&procprof_agent::Request::get("/debug/pprof/"));
+/// assert_eq!(page.status, 200);
+/// agent.stop();
+/// # Ok::<(), procprof_agent::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Config`] for an empty token or a dump folder that is none.
+pub fn start(config: Config) -> Result<Agent> {
+    if config.token.as_ref().is_some_and(String::is_empty) {
+        return Err(Error::Config { what: "token: expected at least one character".into() });
+    }
+    let folder = config.dump_folder.unwrap_or_else(std::env::temp_dir);
+    if !folder.is_dir() {
+        return Err(Error::Config { what: format!("dump_folder {}: no such folder", folder.display()) });
+    }
+    let dumper = config.jemalloc.map(|jemalloc| Dumper::new(jemalloc, folder));
+    let (pid, stopped, stop) = (std::process::id(), Mutex::new(false), Condvar::new());
+    Ok(Agent { shared: Arc::new(Shared { pid, token: config.token, dumper, stopped, stop }) })
+}
+
+impl Agent {
+    /// Answers a request to one of [`crate::ENDPOINTS`]; a capture blocks the caller for its seconds. Any thread may call.
+    pub fn handle(&self, request: &Request<'_>) -> Response {
+        endpoints::handle(self, request)
+    }
+
+    /// Ends captures that are waiting and refuses further ones. All sampling of its endpoints has ended when their calls return.
+    pub fn stop(&self) {
+        if self.in_own_process().is_ok() {
+            *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.shared.stop.notify_all();
+        }
+    }
+
+    /// The heap as jemalloc sampled it, at this moment: its `heap_v2` text.
+    ///
+    /// # Errors
+    /// [`Error::NoJemalloc`], [`Error::HeapUnavailable`] (naming the variable to set), [`Error::Mallctl`], [`Error::System`] for the file.
+    pub fn heap_dump(&self) -> Result<Vec<u8>> {
+        self.dumper()?.dump()
+    }
+
+    /// Whether a token is needed to ask.
+    pub(crate) fn has_token(&self) -> bool {
+        self.shared.token.is_some()
+    }
+
+    /// Lets a request with the right token in.
+    pub(crate) fn admit(&self, authorization: Option<&str>) -> std::result::Result<(), Response> {
+        let Some(token) = &self.shared.token else { return Ok(()) };
+        let given = authorization.and_then(|header| header.split_once(' '));
+        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        if given.is_some_and(|given| equal_in_constant_time(given.as_bytes(), token.as_bytes())) {
+            return Ok(());
+        }
+        let mut refusal = Response::text(401, "expected the header Authorization: Bearer TOKEN");
+        refusal.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+        Err(refusal)
+    }
+
+    pub(crate) fn dumper(&self) -> Result<&Dumper> {
+        self.in_own_process()?;
+        self.shared.dumper.as_ref().ok_or(Error::NoJemalloc)
+    }
+
+    /// Waits; true when the agent was stopped meanwhile or before.
+    pub(crate) fn wait(&self, length: Duration) -> Result<bool> {
+        self.in_own_process()?;
+        let end = Instant::now() + length;
+        let mut stopped = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if *stopped || left.is_zero() {
+                return Ok(*stopped);
+            }
+            stopped = self.shared.stop.wait_timeout(stopped, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn in_own_process(&self) -> Result<()> {
+        if std::process::id() == self.shared.pid { Ok(()) } else { Err(Error::Forked { parent: self.shared.pid }) }
+    }
+}
+
+/// Compares without telling by its time how much was right.
+fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}

@@ -1,0 +1,73 @@
+//! Requests to responses: the pprof endpoints, whatever server they arrive through.
+
+mod heap;
+mod index;
+mod profile;
+mod query;
+mod symbol;
+mod table;
+
+pub use query::MAX_SECONDS;
+pub use table::{ENDPOINTS, Endpoint};
+
+use crate::agent::Agent;
+use crate::error::Error;
+use crate::request::{Request, Response};
+use query::Query;
+use table::Kind;
+
+/// Answers one request; a capture blocks the caller for its seconds.
+pub(crate) fn handle(agent: &Agent, request: &Request<'_>) -> Response {
+    answer(agent, request).unwrap_or_else(|refusal| refusal)
+}
+
+fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
+    let endpoint = table::find(request.path).ok_or_else(|| Response::text(404, "no such page; /debug/pprof/ lists all"))?;
+    agent.admit(request.authorization)?;
+    if !endpoint.methods.contains(&request.method) {
+        return Err(wrong_method(endpoint));
+    }
+    let query = Query::parse(request.query)?;
+    match endpoint.kind {
+        Kind::Index => Ok(index::page()),
+        Kind::Cpu(form) => profile::cpu(agent, &query, form, request),
+        Kind::Heap(form) => heap::dump(agent, &query, form),
+        Kind::HeapStatus => heap::status(agent),
+        Kind::HeapEnable => heap::switch(agent, &query, true),
+        Kind::HeapDisable => heap::switch(agent, &query, false),
+        Kind::HeapReset => heap::reset(agent, &query),
+        Kind::Cmdline => cmdline(),
+        Kind::Symbol => symbol::answer(request),
+        Kind::Absent(why) => Err(Response::text(404, why)),
+    }
+}
+
+fn wrong_method(endpoint: &Endpoint) -> Response {
+    let allowed: Vec<&str> = endpoint.methods.iter().map(|method| method.name()).collect();
+    let mut response = Response::text(405, format!("{}: expected {}", endpoint.path, allowed.join(" or ")));
+    response.headers.push(("Allow", allowed.join(", ")));
+    response
+}
+
+/// The command line as the kernel keeps it, as Go's endpoint gives it.
+fn cmdline() -> Result<Response, Response> {
+    let read = std::fs::read("/proc/self/cmdline");
+    let mut bytes = read.map_err(|source| refused(&Error::System { what: "read the command line", source }))?;
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Ok(Response::ok("text/plain; charset=utf-8", bytes))
+}
+
+/// An error as a status and a sentence.
+fn refused(error: &Error) -> Response {
+    let status = match error {
+        Error::Frequency { .. } => 400,
+        Error::Busy { .. } => 409,
+        Error::TooManyCaptures { .. } => 429,
+        Error::HeapUnavailable { .. } | Error::NoJemalloc | Error::UnsupportedPlatform => 501,
+        Error::Stopped | Error::Forked { .. } => 503,
+        _ => 500,
+    };
+    Response::text(status, error.to_string())
+}

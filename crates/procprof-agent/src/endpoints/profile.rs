@@ -1,0 +1,52 @@
+//! The CPU endpoint, and profiles as bytes.
+
+use super::query::{Form, MAX_SECONDS, Query};
+use super::refused;
+use crate::agent::Agent;
+use crate::cpu::{CpuCapture, CpuOptions, DEFAULT_HZ, MAX_HZ};
+use crate::error::{Error, Result};
+use crate::request::{Method, Request, Response};
+use crate::{legacy, symbols};
+use procprof_profile::{Grammar, Profile};
+use std::time::{Duration, SystemTime};
+
+const DEFAULT_SECONDS: u64 = 30;
+
+/// Samples for the seconds asked for, and answers in the form asked for.
+pub(super) fn cpu(agent: &Agent, query: &Query, default: Form, request: &Request<'_>) -> std::result::Result<Response, Response> {
+    let seconds = query.number("seconds", 1..=MAX_SECONDS, DEFAULT_SECONDS)?;
+    let hz = query.number("frequency", 1..=u64::from(MAX_HZ), u64::from(DEFAULT_HZ))? as u32;
+    let (form, symbolize) = (query.form(default)?, query.switch("symbolize", true)?);
+    if request.method == Method::Head {
+        return Ok(Response::ok("application/octet-stream", Vec::new()));
+    }
+    let profile = capture(agent, seconds, hz, request.client).map_err(|error| refused(&error))?;
+    match form {
+        Form::Proto => proto(profile, symbolize),
+        Form::Legacy => {
+            let bytes = legacy::encode(&profile).map_err(|error| refused(&error))?;
+            Ok(Response::ok("application/octet-stream", bytes).with_file_name("profile.prof"))
+        }
+    }
+}
+
+fn capture(agent: &Agent, seconds: u64, hz: u32, client: &str) -> Result<Profile> {
+    let length = Duration::from_secs(seconds);
+    let options = CpuOptions { hz, owner: client.to_owned(), until: SystemTime::now().checked_add(length) };
+    let capture = CpuCapture::start(&options)?;
+    if agent.wait(length)? {
+        return Err(Error::Stopped);
+    }
+    capture.finish()
+}
+
+/// The profile as gzip'd pprof, with names where they are wanted and can be had.
+pub(super) fn proto(profile: Profile, symbolize: bool) -> std::result::Result<Response, Response> {
+    let encode = || -> Result<Vec<u8>> {
+        let profile = profile.adjusted(Grammar::Pprof)?;
+        let profile = if symbolize { symbols::name_all(profile)? } else { profile };
+        Ok(procprof_profile::format::pprof::encode_gzip(&profile)?)
+    };
+    let bytes = encode().map_err(|error| refused(&error))?;
+    Ok(Response::ok("application/octet-stream", bytes).with_file_name("profile.pb.gz"))
+}

@@ -1,0 +1,39 @@
+//! `GET` and `POST` of a symbol page, as jeprof and pprof ask it.
+//!
+//! ```text
+//! GET                    num_symbols: 1
+//! POST 0x4005d4+0x4005e0 0x4005d4<TAB>main::work--main::inlined
+//! ```
+//! Callers come before the functions inlined into them, separated by `--`. An address without a name has no line.
+
+use super::query::bad;
+use super::refused;
+use crate::request::{Method, Request, Response};
+use crate::symbols;
+
+/// The longest list of addresses, bytes.
+pub(super) const MAX_BODY: usize = 8 << 20;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+pub(super) fn answer(request: &Request<'_>) -> Result<Response, Response> {
+    if request.method != Method::Post {
+        let known = u8::from(symbols::AVAILABLE);
+        return Ok(Response::ok(TEXT, format!("num_symbols: {known}\n").into_bytes()));
+    }
+    if request.body.len() > MAX_BODY {
+        return Err(Response::text(413, format!("at most {MAX_BODY} bytes of addresses")));
+    }
+    let asked = std::str::from_utf8(request.body).map_err(|_| bad("expected 0xA+0xB".into()))?;
+    let spelled: Vec<&str> = asked.trim().split(['+', '\n']).filter(|word| !word.is_empty()).collect();
+    let addresses = spelled.iter().map(|word| address(word)).collect::<Result<Vec<u64>, Response>>()?;
+    let names = symbols::names(&addresses).map_err(|error| refused(&error))?;
+    let lines = spelled.iter().zip(names).filter(|(_, names)| !names.is_empty());
+    let body: String = lines.map(|(word, names)| format!("{word}\t{}\n", names.join("--"))).collect();
+    Ok(Response::ok(TEXT, body.into_bytes()))
+}
+
+fn address(word: &str) -> Result<u64, Response> {
+    let digits = word.trim().strip_prefix("0x").unwrap_or(word);
+    u64::from_str_radix(digits, 16).map_err(|_| bad(format!("{word}: expected a hexadecimal address")))
+}

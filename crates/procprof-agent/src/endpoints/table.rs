@@ -1,0 +1,91 @@
+//! All endpoints, one row each. The index page, the dispatcher and any server's routes come from here.
+
+use super::query::Form;
+use crate::request::Method;
+
+/// One path the agent answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint {
+    /// The exact path.
+    pub path: &'static str,
+    /// The methods it takes.
+    pub methods: &'static [Method],
+    /// One line for people.
+    pub help: &'static str,
+    pub(super) kind: Kind,
+}
+
+/// What an endpoint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Index,
+    /// CPU for some seconds, in this form unless another is asked for.
+    Cpu(Form),
+    /// The heap at this moment, in this form unless another is asked for.
+    Heap(Form),
+    HeapStatus,
+    HeapEnable,
+    HeapDisable,
+    HeapReset,
+    Cmdline,
+    Symbol,
+    /// Nothing to answer with, and why.
+    Absent(&'static str),
+}
+
+const READ: &[Method] = &[Method::Get, Method::Head];
+const WRITE: &[Method] = &[Method::Post];
+const BOTH: &[Method] = &[Method::Get, Method::Head, Method::Post];
+
+const CPU: &str = "CPU time: ?seconds=1..300 (30), frequency=1..1000 (99), format=proto|legacy, symbolize=0|1";
+const HEAP: &str = "heap in use, at this moment: ?format=proto|legacy";
+const CMDLINE: &str = "the command line, NUL-separated";
+const SYMBOL: &str = "names of addresses: POST 0xA+0xB";
+const NO_LOCKS: &str = "lock contention is not recorded by this agent";
+const NO_WALL: &str = "wall-clock time is not recorded by this agent";
+const NO_ALLOCS: &str = "all allocations are in the heap profile: read alloc_space or alloc_objects of it";
+const NO_GROWTH: &str = "heap growth is not recorded with jemalloc: take two heap profiles and compare them with --base";
+
+const fn row(path: &'static str, methods: &'static [Method], help: &'static str, kind: Kind) -> Endpoint {
+    Endpoint { path, methods, help, kind }
+}
+
+const fn absent(path: &'static str, why: &'static str) -> Endpoint {
+    row(path, READ, why, Kind::Absent(why))
+}
+
+/// Every endpoint: proto on `/debug/pprof`, the older forms on `/debug/mem` and `/pprof`.
+pub const ENDPOINTS: &[Endpoint] = &[
+    row("/debug/pprof/", READ, "this page", Kind::Index),
+    row("/debug/pprof/profile", READ, CPU, Kind::Cpu(Form::Proto)),
+    row("/debug/pprof/heap", READ, HEAP, Kind::Heap(Form::Proto)),
+    row("/debug/pprof/heap/status", READ, "what the heap profiler is doing", Kind::HeapStatus),
+    row("/debug/pprof/heap/enable", WRITE, "sample the heap from now on", Kind::HeapEnable),
+    row("/debug/pprof/heap/disable", WRITE, "sample the heap no longer", Kind::HeapDisable),
+    row("/debug/pprof/heap/reset", WRITE, "forget the heap's samples: ?lg_sample=0..40", Kind::HeapReset),
+    row("/debug/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
+    row("/debug/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
+    absent("/debug/pprof/allocs", NO_ALLOCS),
+    absent("/debug/pprof/mutex", NO_LOCKS),
+    absent("/debug/pprof/block", NO_LOCKS),
+    absent("/debug/pprof/contention", NO_LOCKS),
+    absent("/debug/pprof/wall", NO_WALL),
+    row("/debug/mem", READ, HEAP, Kind::Heap(Form::Legacy)),
+    row("/debug/mem/pprof/profile", READ, HEAP, Kind::Heap(Form::Legacy)),
+    row("/debug/mem/pprof/heap", READ, HEAP, Kind::Heap(Form::Legacy)),
+    row("/debug/mem/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
+    row("/debug/mem/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
+    row("/pprof/profile", READ, CPU, Kind::Cpu(Form::Legacy)),
+    row("/pprof/heap", READ, HEAP, Kind::Heap(Form::Legacy)),
+    row("/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
+    row("/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
+    absent("/pprof/growth", NO_GROWTH),
+    absent("/pprof/contention", NO_LOCKS),
+    absent("/pprof/wall", NO_WALL),
+];
+
+/// The row of a path; `/debug/pprof` stands for `/debug/pprof/`.
+pub(super) fn find(path: &str) -> Option<&'static Endpoint> {
+    let path = if path == "/debug/pprof" { "/debug/pprof/" } else { path };
+    ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
+}

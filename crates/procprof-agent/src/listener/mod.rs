@@ -1,0 +1,158 @@
+//! A small HTTP/1.1 listener for processes that have no server of their own.
+//!
+//! One request per connection. Bounded everywhere: 16 connections (more are answered 503), 16 KiB of head, 8 MiB of body, 10 s to send a request,
+//! 30 s of a client not reading. On loopback a browser is kept from being used against it: a `Host` that is no loopback name and an
+//! `Origin` of another site are refused. Other addresses need the agent's token.
+
+mod exchange;
+mod head;
+
+use crate::agent::Agent;
+use crate::error::{Error, Result};
+use crate::request::{Request, Response};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Connections served at once.
+pub const MAX_CONNECTIONS: usize = 16;
+
+/// How long [`Listener::stop`] waits for answers that are being made.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// Answers what the agent does not; `None` leaves the request to the agent.
+pub type ExtraHandler = Arc<dyn Fn(&Request<'_>) -> Option<Response> + Send + Sync>;
+
+/// A running listener; dropping it stops it.
+#[derive(Debug)]
+pub struct Listener {
+    address: SocketAddr,
+    agent: Agent,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stopping: AtomicBool,
+    open: AtomicUsize,
+    turn: Mutex<()>,
+    closed: Condvar,
+}
+
+/// What every connection needs.
+#[derive(Clone)]
+struct Service {
+    agent: Agent,
+    extra: Option<ExtraHandler>,
+    loopback: bool,
+}
+
+impl Listener {
+    /// Binds and serves from threads of its own; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an address beyond loopback when the agent has no token; [`Error::System`] when it can't be bound.
+    pub fn bind(address: SocketAddr, agent: Agent, extra: Option<ExtraHandler>) -> Result<Self> {
+        let loopback = address.ip().is_loopback();
+        if !loopback && !agent.has_token() {
+            return Err(Error::Config { what: format!("bind {address}: an address beyond loopback needs a token") });
+        }
+        let system = |source| Error::System { what: "bind the listener", source };
+        let listener = TcpListener::bind(address).map_err(system)?;
+        let address = listener.local_addr().map_err(system)?;
+        let shared = Arc::new(Shared::default());
+        let (service, for_thread) = (Service { agent: agent.clone(), extra, loopback }, shared.clone());
+        let named = std::thread::Builder::new().name("procprof-http".into());
+        let thread = named.spawn(move || accept(&listener, &service, &for_thread));
+        let thread = thread.map_err(|source| Error::System { what: "start the listener's thread", source })?;
+        Ok(Self { address, agent, shared, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops the agent, takes no more connections, and waits up to 5 s for those that are open.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.agent.stop();
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // A connection of our own wakes the thread out of accept; where it can't be made, the next client's does.
+        if TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1)).is_ok() {
+            // A panic of that thread has been told on standard error already.
+            let _ = thread.join();
+        }
+        let open = |_: &mut ()| self.shared.open.load(Ordering::SeqCst) > 0;
+        let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.shared.closed.wait_timeout_while(turn, STOP_WAIT, open));
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The address at which this process reaches itself.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}
+
+fn accept(listener: &TcpListener, service: &Service, shared: &Arc<Shared>) {
+    loop {
+        let accepted = listener.accept();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        match accepted {
+            Ok((stream, client)) => serve(stream, client, service, shared),
+            // Out of descriptors, or a client that left: the next one may fare better.
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => std::thread::sleep(Duration::from_millis(50)),
+            Err(_) => {}
+        }
+    }
+}
+
+fn serve(stream: TcpStream, client: SocketAddr, service: &Service, shared: &Arc<Shared>) {
+    if shared.open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
+        leave(shared);
+        return exchange::refuse(stream, MAX_CONNECTIONS);
+    }
+    let (service, for_thread) = (service.clone(), shared.clone());
+    let named = std::thread::Builder::new().name("procprof-http".into());
+    let spawned = named.spawn(move || {
+        let _leaving = Leaving(for_thread);
+        exchange::run(stream, &client.to_string(), &service);
+    });
+    if spawned.is_err() {
+        leave(shared);
+    }
+}
+
+/// Counts a connection out, also when its thread panics.
+struct Leaving(Arc<Shared>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        leave(&self.0);
+    }
+}
+
+fn leave(shared: &Shared) {
+    let _turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.open.fetch_sub(1, Ordering::SeqCst);
+    shared.closed.notify_all();
+}
