@@ -1,0 +1,141 @@
+//! Reads an answer's body: bounded while it streams in, unpacked if the server packed it for the way.
+
+use std::io::{self, Write};
+
+use flate2::write::MultiGzDecoder;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use reqwest::Response;
+
+use crate::client::causes;
+use crate::{CollectError, Progress, Result, Watch};
+
+/// Bytes of an error answer that are looked at.
+const MAX_ERROR_BYTES: usize = 4096;
+
+/// The value of the `Content-Type` header, at most 200 characters.
+pub(crate) fn content_type(response: &Response) -> Option<String> {
+    let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.chars().take(200).collect())
+}
+
+/// Reads the whole body, at most `limit` bytes on the way and unpacked.
+pub(crate) async fn read(mut response: Response, url: &str, limit: u64, watch: &Watch) -> Result<Vec<u8>> {
+    let too_large = || CollectError::TooLarge { url: url.to_owned(), limit };
+    let total = response.content_length();
+    if total.is_some_and(|total| total > limit) {
+        return Err(too_large());
+    }
+    let mut sink = Sink::for_encoding(&response, url, limit)?;
+    let mut received = 0_u64;
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| CollectError::Broken { url: url.to_owned(), received, why: causes(&error.without_url()) })?;
+        let Some(chunk) = chunk else { break };
+        received += chunk.len() as u64;
+        if received > limit {
+            return Err(too_large());
+        }
+        sink.push(&chunk).map_err(|error| unpacking(error, url, limit, received))?;
+        watch.tell(Progress::Receiving { bytes: received, total });
+    }
+    sink.finish().map_err(|error| unpacking(error, url, limit, received))
+}
+
+/// Reads the beginning of an error answer; what cannot be read is left out.
+pub(crate) async fn read_message(mut response: Response) -> Vec<u8> {
+    let packed = response.headers().contains_key(CONTENT_ENCODING);
+    let mut message = Vec::new();
+    while message.len() < MAX_ERROR_BYTES {
+        match response.chunk().await {
+            Ok(Some(chunk)) => message.extend_from_slice(&chunk),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    if packed {
+        let mut decoder = MultiGzDecoder::new(Capped { bytes: Vec::new(), limit: MAX_ERROR_BYTES as u64, full: false });
+        // A sentence that is cut off or damaged is still worth its beginning.
+        drop(decoder.write_all(&message).and_then(|()| decoder.flush()));
+        message = decoder.get_ref().bytes.clone();
+    }
+    message.truncate(MAX_ERROR_BYTES);
+    message
+}
+
+/// Where the body goes.
+enum Sink {
+    Plain(Vec<u8>),
+    Gzip(MultiGzDecoder<Capped>),
+}
+
+impl Sink {
+    fn for_encoding(response: &Response, url: &str, limit: u64) -> Result<Sink> {
+        let Some(encoding) = response.headers().get(CONTENT_ENCODING) else {
+            return Ok(Sink::Plain(Vec::new()));
+        };
+        match encoding.as_bytes() {
+            b"identity" => Ok(Sink::Plain(Vec::new())),
+            b"gzip" | b"x-gzip" => Ok(Sink::Gzip(MultiGzDecoder::new(Capped { bytes: Vec::new(), limit, full: false }))),
+            other => Err(CollectError::NotAProfile {
+                url: url.to_owned(),
+                reason: format!("its content encoding {:?} was not asked for", String::from_utf8_lossy(other)),
+                first_bytes: Vec::new(),
+            }),
+        }
+    }
+
+    fn push(&mut self, chunk: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Plain(bytes) => bytes.write_all(chunk),
+            Sink::Gzip(decoder) => decoder.write_all(chunk).map_err(|error| full(decoder, error)),
+        }
+    }
+
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Sink::Plain(bytes) => Ok(bytes),
+            Sink::Gzip(mut decoder) => {
+                decoder.try_finish().map_err(|error| full(&decoder, error))?;
+                Ok(std::mem::take(&mut decoder.get_mut().bytes))
+            }
+        }
+    }
+}
+
+/// The decoder wraps its sink's error; what matters is whether the sink was full.
+fn full(decoder: &MultiGzDecoder<Capped>, error: io::Error) -> io::Error {
+    if decoder.get_ref().full { io::ErrorKind::FileTooLarge.into() } else { error }
+}
+
+fn unpacking(error: io::Error, url: &str, limit: u64, received: u64) -> CollectError {
+    let url = url.to_owned();
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => CollectError::TooLarge { url, limit },
+        _ => CollectError::NotAProfile {
+            url,
+            reason: format!("its gzip transfer encoding is broken within {received} bytes: {error}"),
+            first_bytes: Vec::new(),
+        },
+    }
+}
+
+/// A buffer with a limit, so that a small answer cannot unpack to all of memory.
+struct Capped {
+    bytes: Vec<u8>,
+    limit: u64,
+    full: bool,
+}
+
+impl Write for Capped {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() as u64 + piece.len() as u64 > self.limit {
+            self.full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

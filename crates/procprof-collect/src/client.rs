@@ -1,0 +1,125 @@
+//! The HTTP connections: one reqwest client for each set of TLS options and connect time-out, made when first needed.
+//!
+//! No proxy is used and no connection is kept for the next request: a capture a minute gains nothing from it, and a connection that
+//! breaks then always means this capture.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION};
+use reqwest::redirect::{Action, Attempt, Policy};
+use reqwest::{Certificate, Method, RequestBuilder, Url};
+
+use crate::{CollectError, Result, Target, Tls};
+
+/// Redirects followed, to the same host and port only.
+const MAX_REDIRECTS: usize = 3;
+
+/// Largest file of certificate authorities, in bytes.
+const MAX_CA_BYTES: u64 = 4 << 20;
+
+/// Makes connections; shared by all targets. A changed CA file takes effect with a new `Client`.
+#[derive(Debug, Default)]
+pub struct Client {
+    clients: Mutex<HashMap<(Trust, Duration), reqwest::Client>>,
+}
+
+/// What is trusted: for plain HTTP nothing needs to be, so that a machine without certificates can still collect.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Trust {
+    Plain,
+    Tls(Tls),
+}
+
+impl Client {
+    /// A client without connections.
+    pub fn new() -> Client {
+        Client::default()
+    }
+
+    /// A request to `url` with the target's credentials.
+    pub(crate) fn request(&self, target: &Target, method: Method, url: Url) -> Result<RequestBuilder> {
+        let trust = if url.scheme() == "https" { Trust::Tls(target.tls.clone()) } else { Trust::Plain };
+        let client = self.client(trust, target.timeouts.connect)?;
+        let mut builder = client.request(method, url).header(ACCEPT, "*/*").header(ACCEPT_ENCODING, "gzip");
+        for header in &target.headers {
+            let (name, value) = header.parts();
+            builder = builder.header(name, value);
+        }
+        if let Some(authorization) = target.authorization()? {
+            builder = builder.header(AUTHORIZATION, authorization);
+        }
+        Ok(builder)
+    }
+
+    fn client(&self, trust: Trust, connect: Duration) -> Result<reqwest::Client> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&(trust.clone(), connect)) {
+            return Ok(client.clone());
+        }
+        let client = build(&trust, connect)?;
+        clients.insert((trust, connect), client.clone());
+        Ok(client)
+    }
+}
+
+fn build(trust: &Trust, connect: Duration) -> Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .no_proxy()
+        .connect_timeout(connect)
+        .pool_max_idle_per_host(0)
+        .referer(false)
+        .user_agent(concat!("procprof/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::custom(redirect));
+    builder = match trust {
+        Trust::Plain => builder.tls_certs_only([]),
+        Trust::Tls(Tls { insecure: true, .. }) => builder.tls_danger_accept_invalid_certs(true),
+        Trust::Tls(Tls { ca_file: Some(path), .. }) => builder.tls_certs_only(authorities(path)?),
+        Trust::Tls(_) => builder,
+    };
+    builder.build().map_err(|error| CollectError::target("tls", format!("{trust:?}"), causes(&error)))
+}
+
+fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>> {
+    let wrong = |why: String| CollectError::CaFile { path: path.to_owned(), why };
+    let length = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
+    if length > MAX_CA_BYTES {
+        return Err(wrong(format!("longer than {MAX_CA_BYTES} bytes")));
+    }
+    let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(causes(&error)))?;
+    if certificates.is_empty() {
+        return Err(wrong("no certificate in it".to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn redirect(attempt: Attempt<'_>) -> Action {
+    let Some(first) = attempt.previous().first() else {
+        return attempt.stop();
+    };
+    let place = |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
+    if place(first) != place(attempt.url()) {
+        return attempt.error("to another host or port");
+    }
+    if attempt.previous().len() > MAX_REDIRECTS {
+        return attempt.error(format!("more than {MAX_REDIRECTS} redirects"));
+    }
+    attempt.follow()
+}
+
+/// An error with everything that caused it, in one line; reqwest's own text leaves the causes out.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    text
+}

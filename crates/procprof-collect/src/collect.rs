@@ -1,0 +1,165 @@
+//! One capture from request to checked profile.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use procprof_profile::format::Decoded;
+use procprof_profile::{Nanos, ProfileType};
+use reqwest::{Method, Response, Url};
+
+use crate::address::{ProfileUrl, shown};
+use crate::client::causes;
+use crate::{BaseUrl, Client, CollectError, Instance, Progress, Request, Result, Target, Watch, body, sniff};
+
+/// A checked profile and what is known of its making.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// The profile as the process sent it, in whatever format.
+    pub bytes: Bytes,
+    /// The same, decoded.
+    pub decoded: Decoded,
+    /// What was asked for.
+    pub profile_type: ProfileType,
+    /// Length of the capture; 0 for a moment.
+    pub seconds: u32,
+    /// The answer's `Content-Type`.
+    pub content_type: Option<String>,
+    /// When the request was sent (UTC).
+    pub started: Nanos,
+    /// When the answer was complete (UTC).
+    pub finished: Nanos,
+    /// What was asked, without secrets.
+    pub url: String,
+    /// The process that answered, as far as known.
+    pub instance: Instance,
+}
+
+/// Collects one profile.
+///
+/// Waits 1.01 times the seconds of the capture plus the target's margin, follows three redirects to the same host and port, takes no
+/// more than the target's limit, and returns only what decodes as a profile of the type asked for by a process that did not restart.
+///
+/// # Errors
+/// [`CollectError`]; those of the request itself ([`CollectError::Unsupported`], [`CollectError::Request`]) before anything is sent.
+pub async fn collect(client: &Client, target: &Target, request: &Request, watch: &Watch) -> Result<Collected> {
+    let plan = target.plan(request)?;
+    let mut first_error = None;
+    for url in plan.urls {
+        let capture = Capture {
+            client,
+            target,
+            request,
+            watch,
+            base: ProfileUrl::from(url.clone()).base(),
+            shown: shown(&url),
+            seconds: plan.seconds,
+        };
+        match capture.run(url).await {
+            Err(error) if error.try_elsewhere() => first_error = first_error.or(Some(error)),
+            result => return result,
+        }
+    }
+    let unsupported = || CollectError::Unsupported { kind: target.kind, profile_type: request.profile_type.clone() };
+    Err(first_error.unwrap_or_else(unsupported))
+}
+
+/// One request to one URL.
+struct Capture<'a> {
+    client: &'a Client,
+    target: &'a Target,
+    request: &'a Request,
+    watch: &'a Watch,
+    base: BaseUrl,
+    shown: String,
+    seconds: u32,
+}
+
+impl Capture<'_> {
+    async fn run(&self, url: Url) -> Result<Collected> {
+        tokio::select! {
+            biased;
+            () = self.watch.cancel.cancelled() => Err(CollectError::Cancelled { url: self.shown.clone() }),
+            result = self.between_probes(url) => result,
+        }
+    }
+
+    async fn between_probes(&self, url: Url) -> Result<Collected> {
+        let instance = Instance::read(self.client, self.target, &self.base).await;
+        let limit = self.target.total_timeout(self.seconds);
+        let started = now();
+        let fetched = tokio::time::timeout(limit, self.fetch(url)).await;
+        let finished = now();
+        let fetched = fetched.unwrap_or_else(|_| Err(CollectError::Timeout { url: self.shown.clone(), after: limit }));
+        if matches!(fetched, Ok(_) | Err(CollectError::Broken { .. } | CollectError::Timeout { .. }))
+            && let Some(why) = instance.changed(self.client, self.target, &self.base).await
+        {
+            return Err(CollectError::Restarted { url: self.shown.clone(), why });
+        }
+        let (bytes, content_type) = fetched?;
+        let (bytes, decoded) = self.check(bytes).await?;
+        let (profile_type, url, seconds) = (self.request.profile_type.clone(), self.shown.clone(), self.seconds);
+        Ok(Collected { bytes, decoded, profile_type, seconds, content_type, started, finished, url, instance })
+    }
+
+    async fn fetch(&self, url: Url) -> Result<(Vec<u8>, Option<String>)> {
+        let request = self.client.request(self.target, Method::GET, url)?;
+        self.watch.tell(Progress::Sampling { seconds: self.seconds });
+        let response = request.send().await.map_err(|error| not_sent(error, &self.shown, self.target.timeouts.connect))?;
+        let response = refuse_failure(response, &self.shown).await?;
+        let content_type = body::content_type(&response);
+        let bytes = body::read(response, &self.shown, self.target.max_bytes, self.watch).await?;
+        Ok((bytes, content_type))
+    }
+
+    /// Decodes on a thread of its own: a large heap profile would hold up everything else for a second.
+    async fn check(&self, bytes: Vec<u8>) -> Result<(Bytes, Decoded)> {
+        self.watch.tell(Progress::Checking);
+        let (url, asked) = (self.shown.clone(), self.request.profile_type.clone());
+        let unpacked_limit = self.target.max_bytes.saturating_mul(4);
+        let checked = tokio::task::spawn_blocking(move || {
+            let decoded = sniff::profile(&url, &bytes, &asked, unpacked_limit)?;
+            Ok((Bytes::from(bytes), decoded))
+        });
+        // The task fails only if the runtime is going down.
+        checked.await.unwrap_or_else(|_| Err(CollectError::Cancelled { url: self.shown.clone() }))
+    }
+}
+
+/// The answer if its status is a success, else the error it means.
+pub(crate) async fn refuse_failure(response: Response, url: &str) -> Result<Response> {
+    let status = response.status().as_u16();
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let retry_after = response.headers().get(http::header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.trim().parse::<u32>().ok());
+    let retry_after = retry_after.map(|seconds| Nanos(now().0.saturating_add(i64::from(seconds) * 1_000_000_000)));
+    let message = tokio::time::timeout(Duration::from_secs(3), body::read_message(response)).await.unwrap_or_default();
+    Err(sniff::of_status(url, status, &message, retry_after).unwrap_or_else(|| CollectError::Refused {
+        url: url.to_owned(),
+        status,
+        message: String::new(),
+    }))
+}
+
+/// Why a request got no answer at all.
+pub(crate) fn not_sent(error: reqwest::Error, url: &str, connect: Duration) -> CollectError {
+    let (is_redirect, is_timeout, is_connect) = (error.is_redirect(), error.is_timeout(), error.is_connect());
+    let (url, why) = (url.to_owned(), causes(&error.without_url()));
+    if is_redirect {
+        return CollectError::Redirect { url, why };
+    }
+    if is_connect && is_timeout {
+        return CollectError::Connect { url, why: format!("no answer within {:.1} s", connect.as_secs_f64()) };
+    }
+    if is_connect {
+        return CollectError::Connect { url, why };
+    }
+    CollectError::Broken { url, received: 0, why }
+}
+
+/// The clock (UTC).
+pub(crate) fn now() -> Nanos {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,237 @@
+//! Why there is no profile: a stable code for machines, a sentence with the node's URL for people.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use procprof_profile::{Nanos, ProfileType};
+
+use crate::Kind;
+
+/// Result with this crate's [`CollectError`].
+pub type Result<T> = std::result::Result<T, CollectError>;
+
+/// Why there is no profile. URLs in it carry no secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectError {
+    /// An address, header or limit of the target that cannot be used.
+    #[error("{what} {value:?}: {why}")]
+    Target {
+        /// What of the target.
+        what: &'static str,
+        /// As given, without secrets.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file of certificate authorities cannot be used.
+    #[error("certificate file {}: {why}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This kind of process has no such profile, or no URL is configured for it.
+    #[error("a {kind} process has no {profile_type} profile to collect")]
+    Unsupported {
+        /// The kind.
+        kind: Kind,
+        /// What was asked for.
+        profile_type: ProfileType,
+    },
+    /// A length or frequency out of range.
+    #[error("{profile_type} request: {why}")]
+    Request {
+        /// What was asked for.
+        profile_type: ProfileType,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No connection: refused, no such host, no route, TLS failure.
+    #[error("{url}: no connection: {why}")]
+    Connect {
+        /// What was asked.
+        url: String,
+        /// What the system said.
+        why: String,
+    },
+    /// No complete answer in time.
+    #[error("{url}: no complete answer within {:.1} s", after.as_secs_f64())]
+    Timeout {
+        /// What was asked.
+        url: String,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// HTTP 401: credentials are missing or wrong.
+    #[error("{url}: HTTP 401: credentials missing or wrong")]
+    Unauthorized {
+        /// What was asked.
+        url: String,
+    },
+    /// HTTP 403: not allowed.
+    #[error("{url}: HTTP 403: not allowed{}", said(message))]
+    Forbidden {
+        /// What was asked.
+        url: String,
+        /// First line of the answer.
+        message: String,
+    },
+    /// HTTP 404: no such endpoint.
+    #[error("{url}: HTTP 404: no such endpoint{}", said(message))]
+    NotFound {
+        /// What was asked.
+        url: String,
+        /// First line of the answer.
+        message: String,
+    },
+    /// Any other HTTP status below 500 that is no success.
+    #[error("{url}: HTTP {status}: refused{}", said(message))]
+    Refused {
+        /// What was asked.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// First line of the answer.
+        message: String,
+    },
+    /// HTTP 5xx.
+    #[error("{url}: HTTP {status}: the process failed{}", said(message))]
+    Server {
+        /// What was asked.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// First line of the answer.
+        message: String,
+    },
+    /// A redirect to another host or port, or too many.
+    #[error("{url}: redirect not followed: {why}")]
+    Redirect {
+        /// What was asked.
+        url: String,
+        /// Why.
+        why: String,
+    },
+    /// Another capture is running.
+    #[error("{url}: busy: {}", busy(by, until))]
+    Busy {
+        /// What was asked.
+        url: String,
+        /// Who is capturing, where known.
+        by: Option<String>,
+        /// When that capture ends, where known (UTC).
+        until: Option<Nanos>,
+    },
+    /// The answer is complete but is no profile.
+    #[error("{url}: not a profile: {reason}")]
+    NotAProfile {
+        /// What was asked.
+        url: String,
+        /// What it is instead.
+        reason: String,
+        /// Its first bytes, at most 256.
+        first_bytes: Vec<u8>,
+    },
+    /// A heap profile without a single sample.
+    #[error(
+        "{url}: a heap profile without samples: heap profiling is off in the process, or nothing was allocated since it was switched on"
+    )]
+    NoSamples {
+        /// What was asked.
+        url: String,
+    },
+    /// The answer passes the size limit.
+    #[error("{url}: the answer passes the limit of {limit} bytes")]
+    TooLarge {
+        /// What was asked.
+        url: String,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The connection broke before the answer was complete.
+    #[error("{url}: connection broke after {received} bytes of the answer: {why}")]
+    Broken {
+        /// What was asked.
+        url: String,
+        /// Bytes of the body received.
+        received: u64,
+        /// What the system said.
+        why: String,
+    },
+    /// The process restarted during the capture.
+    #[error("{url}: the process restarted during the capture: {why}")]
+    Restarted {
+        /// What was asked.
+        url: String,
+        /// What changed.
+        why: String,
+    },
+    /// The asker gave up.
+    #[error("{url}: cancelled")]
+    Cancelled {
+        /// What was asked.
+        url: String,
+    },
+}
+
+impl CollectError {
+    /// A short name that does not change between versions.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CollectError::Target { .. } => "bad_target",
+            CollectError::CaFile { .. } => "bad_ca_file",
+            CollectError::Unsupported { .. } => "unsupported",
+            CollectError::Request { .. } => "bad_request",
+            CollectError::Connect { .. } => "connect",
+            CollectError::Timeout { .. } => "timeout",
+            CollectError::Unauthorized { .. } => "unauthorized",
+            CollectError::Forbidden { .. } => "forbidden",
+            CollectError::NotFound { .. } => "not_found",
+            CollectError::Refused { .. } => "refused",
+            CollectError::Server { .. } => "server_error",
+            CollectError::Redirect { .. } => "redirect",
+            CollectError::Busy { .. } => "busy",
+            CollectError::NotAProfile { .. } => "not_a_profile",
+            CollectError::NoSamples { .. } => "no_samples",
+            CollectError::TooLarge { .. } => "too_large",
+            CollectError::Broken { .. } => "broken",
+            CollectError::Restarted { .. } => "restarted",
+            CollectError::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// The first bytes of what came instead of a profile; empty for every other error.
+    pub fn first_bytes(&self) -> &[u8] {
+        match self {
+            CollectError::NotAProfile { first_bytes, .. } => first_bytes,
+            _ => &[],
+        }
+    }
+
+    /// Whether another of a route's places may still have the profile.
+    pub(crate) fn try_elsewhere(&self) -> bool {
+        matches!(self, CollectError::Connect { .. } | CollectError::NotFound { .. })
+    }
+
+    pub(crate) fn target(what: &'static str, value: impl Into<String>, why: impl fmt::Display) -> CollectError {
+        CollectError::Target { what, value: value.into(), why: why.to_string() }
+    }
+}
+
+fn said(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message:?}") }
+}
+
+fn busy(by: &Option<String>, until: &Option<Nanos>) -> String {
+    let by = by.as_deref().unwrap_or("another profiler");
+    match until {
+        Some(until) => {
+            let second = (until.0 / 1_000_000_000).rem_euclid(86_400);
+            format!("{by} is capturing until {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
+        }
+        None => format!("{by} is capturing"),
+    }
+}

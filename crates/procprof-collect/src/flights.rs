@@ -1,0 +1,186 @@
+//! One capture at a time of each node and type: a second one joins the first if that serves it, else it hears who is at it until when.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use procprof_profile::{Nanos, ProfileType};
+use tokio::sync::watch;
+
+use crate::Request;
+
+/// The captures in flight. `T` is what a capture ends with, shared with everyone who joined.
+#[derive(Debug)]
+pub struct Flights<T> {
+    table: Arc<Mutex<Table<T>>>,
+}
+
+type Key = (u64, ProfileType);
+type Table<T> = HashMap<Key, InFlight<T>>;
+
+#[derive(Debug)]
+struct InFlight<T> {
+    flight: Flight,
+    outcome: watch::Receiver<Option<T>>,
+}
+
+/// A capture in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// Id of the node.
+    pub node: u64,
+    /// What is collected, for how long.
+    pub request: Request,
+    /// Who asked: `schedule`, a user's name, …
+    pub by: String,
+    /// When it should end (UTC).
+    pub until: Nanos,
+}
+
+/// What a caller who wants to capture is told.
+#[derive(Debug)]
+pub enum Entry<T> {
+    /// Capture, and report the outcome by [`Leader::finish`].
+    Lead(Leader<T>),
+    /// A capture that serves the request is running: wait for it.
+    Join(Follower<T>),
+    /// A capture that does not serve the request is running.
+    Busy(Flight),
+}
+
+/// The right to capture, and the duty to tell how it ended. Dropping it without telling frees the place and followers hear [`Abandoned`].
+#[derive(Debug)]
+pub struct Leader<T> {
+    table: Arc<Mutex<Table<T>>>,
+    key: Key,
+    outcome: watch::Sender<Option<T>>,
+}
+
+/// A place in someone else's capture.
+#[derive(Debug)]
+pub struct Follower<T> {
+    /// The capture that was joined.
+    pub flight: Flight,
+    outcome: watch::Receiver<Option<T>>,
+}
+
+/// The capture that was joined was given up without an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the capture was given up")]
+pub struct Abandoned;
+
+impl<T> Default for Flights<T> {
+    fn default() -> Self {
+        Flights { table: Arc::default() }
+    }
+}
+
+impl<T> Clone for Flights<T> {
+    fn clone(&self) -> Self {
+        Flights { table: Arc::clone(&self.table) }
+    }
+}
+
+impl<T: Clone> Flights<T> {
+    /// No captures.
+    pub fn new() -> Flights<T> {
+        Flights::default()
+    }
+
+    /// Starts, joins or refuses a capture.
+    pub fn enter(&self, flight: Flight) -> Entry<T> {
+        let key = (flight.node, flight.request.profile_type.clone());
+        let mut table = lock(&self.table);
+        if let Some(running) = table.get(&key) {
+            if !flight.request.fits(&running.flight.request) {
+                return Entry::Busy(running.flight.clone());
+            }
+            return Entry::Join(Follower { flight: running.flight.clone(), outcome: running.outcome.clone() });
+        }
+        let (outcome, receiver) = watch::channel(None);
+        table.insert(key.clone(), InFlight { flight, outcome: receiver });
+        Entry::Lead(Leader { table: Arc::clone(&self.table), key, outcome })
+    }
+
+    /// All captures in flight, by node and type.
+    pub fn list(&self) -> Vec<Flight> {
+        let mut flights: Vec<Flight> = lock(&self.table).values().map(|running| running.flight.clone()).collect();
+        flights.sort_by(|a, b| (a.node, &a.request.profile_type).cmp(&(b.node, &b.request.profile_type)));
+        flights
+    }
+}
+
+impl<T> Leader<T> {
+    /// Frees the place and tells everyone who joined.
+    pub fn finish(self, outcome: T) {
+        // Freed first: who enters now must lead a capture of its own, not join one that is over.
+        lock(&self.table).remove(&self.key);
+        self.outcome.send_replace(Some(outcome));
+    }
+}
+
+impl<T> Drop for Leader<T> {
+    fn drop(&mut self) {
+        let mut table = lock(&self.table);
+        // After `finish` the place may be another's already.
+        let own = table.get(&self.key).is_some_and(|running| running.outcome.same_channel(&self.outcome.subscribe()));
+        if own {
+            table.remove(&self.key);
+        }
+    }
+}
+
+impl<T: Clone> Follower<T> {
+    /// Waits for the outcome.
+    ///
+    /// # Errors
+    /// [`Abandoned`] when the leader was dropped without one.
+    pub async fn wait(mut self) -> Result<T, Abandoned> {
+        let outcome = self.outcome.wait_for(Option::is_some).await.map_err(|_| Abandoned)?;
+        outcome.clone().ok_or(Abandoned)
+    }
+}
+
+fn lock<T>(table: &Mutex<Table<T>>) -> MutexGuard<'_, Table<T>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(seconds: u32) -> Flight {
+        Flight { node: 7, request: Request::new(ProfileType::Cpu).seconds(seconds), by: "ann".into(), until: Nanos(9) }
+    }
+
+    fn lead(flights: &Flights<u32>, flight: Flight) -> Leader<u32> {
+        match flights.enter(flight) {
+            Entry::Lead(leader) => leader,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_second_joins_or_hears_who_and_until_when() {
+        let flights = Flights::new();
+        let leader = lead(&flights, cpu(10));
+        let Entry::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
+        let Entry::Busy(busy) = flights.enter(cpu(5)) else { panic!("not refused") };
+        assert_eq!((busy.by.as_str(), busy.until), ("ann", Nanos(9)));
+        let other_type = Flight { request: Request::new(ProfileType::Heap), ..cpu(10) };
+        drop(lead(&flights, other_type));
+        assert_eq!(flights.list(), [cpu(10)]);
+        leader.finish(42);
+        assert_eq!(follower.wait().await, Ok(42));
+        assert!(flights.list().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_capture_frees_its_place() {
+        let flights = Flights::new();
+        let leader = lead(&flights, cpu(10));
+        let Entry::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
+        drop(leader);
+        assert_eq!(follower.wait().await, Err(Abandoned));
+        lead(&flights, cpu(5)).finish(1);
+    }
+}

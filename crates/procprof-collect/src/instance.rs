@@ -1,0 +1,140 @@
+//! Which instance of a process answers, as far as can be known, so that a restart during a capture is noticed.
+//!
+//! For a process on this host (a loopback address) it is the pid and start time of the owner of the listening port, from `/proc`. A remote
+//! StarRocks backend tells its pid and uptime at brpc's `/vars`:
+//! ```text
+//! pid : 4242
+//! process_uptime : 86400.123456
+//! ```
+//! Of any other process nothing is known; there a connection that breaks is the only sign.
+
+use std::time::Duration;
+
+use procprof_process::{Identity, Pid, listeners_on};
+use procprof_profile::Nanos;
+use reqwest::Method;
+
+use crate::collect::now;
+use crate::route::Service;
+use crate::{BaseUrl, Client, Kind, Target, Watch, body};
+
+/// How long the process is given to tell who it is.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Start times computed from an uptime may differ by this much for one process.
+const TOLERANCE_NANOS: i64 = 3_000_000_000;
+
+/// What is known of a running process. Nothing known is a value too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    /// The process on this host that listens on the address.
+    pub local: Option<Identity>,
+    /// The pid it says it has, in its own namespace.
+    pub pid: Option<u32>,
+    /// When it says it started (UTC), to a few seconds.
+    pub started: Option<Nanos>,
+}
+
+impl Instance {
+    /// Finds out what is known of the process behind `base`, one of the target's services. Failures leave it unknown.
+    pub async fn read(client: &Client, target: &Target, base: &BaseUrl) -> Instance {
+        if let Some(local) = local_owner(base).await {
+            return Instance { local: Some(local), ..Instance::default() };
+        }
+        if target.kind != Kind::StarrocksBe {
+            return Instance::default();
+        }
+        let vars = tokio::time::timeout(PATIENCE, read_vars(client, target));
+        vars.await.ok().flatten().unwrap_or_default()
+    }
+
+    /// When the process started (UTC), where known.
+    pub fn start_time(&self) -> Option<Nanos> {
+        self.local.map(|identity| identity.start_time).or(self.started)
+    }
+
+    /// What shows that another process answers by now, if anything does.
+    pub async fn changed(&self, client: &Client, target: &Target, base: &BaseUrl) -> Option<String> {
+        if let Some(local) = self.local {
+            let still = Identity::of(local.pid).is_ok_and(|identity| identity.is_same(&local));
+            return (!still).then(|| format!("process {} ended", local.pid));
+        }
+        if *self == Instance::default() {
+            return None;
+        }
+        self.differs(&Instance::read(client, target, base).await)
+    }
+
+    fn differs(&self, later: &Instance) -> Option<String> {
+        if let (Some(before), Some(after)) = (self.pid, later.pid)
+            && before != after
+        {
+            return Some(format!("its pid was {before} and is {after}"));
+        }
+        let (before, after) = (self.started?, later.started?);
+        let moved = after.0.saturating_sub(before.0);
+        (moved > TOLERANCE_NANOS).then(|| format!("it started {} s later than the one before", moved / 1_000_000_000))
+    }
+}
+
+/// The process on this host that listens there; `None` for another host, and for one that may not be looked at.
+pub(crate) async fn local_owner(base: &BaseUrl) -> Option<Identity> {
+    let addresses = base.loopback();
+    if addresses.is_empty() {
+        return None;
+    }
+    let port = base.port();
+    let found = tokio::task::spawn_blocking(move || {
+        let listeners = listeners_on(port).ok()?;
+        let heard = listeners.iter().filter(|listener| addresses.iter().any(|address| listener.accepts(*address)));
+        let pid: Pid = heard.flat_map(|listener| &listener.owners).map(|owner| owner.pid).min()?;
+        Identity::of(pid).ok()
+    });
+    found.await.ok().flatten()
+}
+
+async fn read_vars(client: &Client, target: &Target) -> Option<Instance> {
+    let url = target.base(Service::Brpc).ok()?.join("/vars/pid;process_uptime?console=1");
+    let response = client.request(target, Method::GET, url).ok()?.send().await.ok()?;
+    if !response.status().is_success() {
+        return None;
+    }
+    let text = body::read(response, "", 1 << 16, &Watch::default()).await.ok()?;
+    Some(parse_vars(&String::from_utf8_lossy(&text), now()))
+}
+
+fn parse_vars(text: &str, now: Nanos) -> Instance {
+    let value = |name: &str| {
+        let mut pairs = text.lines().filter_map(|line| line.split_once(" : "));
+        pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
+    };
+    let uptime = value("process_uptime").and_then(|seconds| seconds.parse::<f64>().ok());
+    let uptime = uptime.filter(|seconds| (0.0..1e9).contains(seconds));
+    let started = uptime.map(|seconds| Nanos(now.0.saturating_sub((seconds * 1e9) as i64)));
+    Instance { local: None, pid: value("pid").and_then(|pid| pid.parse().ok()), started }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_brpc_tells() {
+        let instance = parse_vars("pid : 42\r\nprocess_uptime : 1.500000\r\n", Nanos(10_000_000_000));
+        assert_eq!((instance.pid, instance.started), (Some(42), Some(Nanos(8_500_000_000))));
+        assert_eq!(parse_vars("<html>pid : x", Nanos(1)), Instance::default());
+    }
+
+    #[test]
+    fn a_new_pid_or_a_later_start_is_another_instance() {
+        let before = parse_vars("pid : 1\r\nprocess_uptime : 100.0\r\n", Nanos(100_000_000_000));
+        let check = |text: &str, wanted: Option<&str>| {
+            let later = parse_vars(text, Nanos(110_000_000_000));
+            assert_eq!(before.differs(&later).as_deref(), wanted);
+        };
+        check("pid : 1\r\nprocess_uptime : 110.0\r\n", None);
+        check("pid : 1\r\nprocess_uptime : 5.0\r\n", Some("it started 105 s later than the one before"));
+        check("pid : 2\r\nprocess_uptime : 5.0\r\n", Some("its pid was 1 and is 2"));
+        check("", None);
+    }
+}

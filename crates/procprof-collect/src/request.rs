@@ -1,0 +1,103 @@
+//! What is asked for, and how the asker follows it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use procprof_profile::ProfileType;
+use tokio_util::sync::CancellationToken;
+
+/// Longest capture that can be asked for, in seconds.
+pub const MAX_SECONDS: u32 = 3600;
+
+/// One profile to collect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What to collect.
+    pub profile_type: ProfileType,
+    /// Length of the capture, at most [`MAX_SECONDS`]. Without it, or with 0 where the profile is of a moment, the route decides.
+    pub seconds: Option<u32>,
+    /// Samples per second, 1 to 10,000, where the endpoint takes it; passed over elsewhere.
+    pub frequency: Option<u32>,
+}
+
+impl Request {
+    /// A request with the route's own length and frequency.
+    pub fn new(profile_type: ProfileType) -> Request {
+        Request { profile_type, seconds: None, frequency: None }
+    }
+
+    /// The same for `seconds` seconds.
+    pub fn seconds(mut self, seconds: u32) -> Request {
+        self.seconds = Some(seconds);
+        self
+    }
+
+    /// The same at `frequency` samples per second.
+    pub fn frequency(mut self, frequency: u32) -> Request {
+        self.frequency = Some(frequency);
+        self
+    }
+
+    /// Whether a capture made for `other` is as good: the same type, and the same length and frequency where this request names them.
+    pub fn fits(&self, other: &Request) -> bool {
+        let same = |own: Option<u32>, others: Option<u32>| own.is_none() || own == others;
+        self.profile_type == other.profile_type && same(self.seconds, other.seconds) && same(self.frequency, other.frequency)
+    }
+}
+
+/// How far a capture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The request is sent; the process samples for `seconds` (0 for a moment) before it answers.
+    Sampling {
+        /// Length of the capture.
+        seconds: u32,
+    },
+    /// The answer is coming in.
+    Receiving {
+        /// Bytes so far.
+        bytes: u64,
+        /// Bytes announced, where told.
+        total: Option<u64>,
+    },
+    /// All is here and is being decoded.
+    Checking,
+}
+
+/// The asker's side of a running capture: cancel it, hear of its progress.
+#[derive(Clone, Default)]
+pub struct Watch {
+    /// Ends the capture with [`CollectError::Cancelled`](crate::CollectError::Cancelled).
+    pub cancel: CancellationToken,
+    /// Called at each step and for each piece of the answer; must be quick.
+    pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+impl Watch {
+    pub(crate) fn tell(&self, progress: Progress) {
+        if let Some(listener) = &self.progress {
+            listener(progress);
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("cancelled", &self.cancel.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_fits_one_that_says_at_least_as_much() {
+        let cpu = || Request::new(ProfileType::Cpu);
+        assert!(cpu().fits(&cpu().seconds(10)));
+        assert!(cpu().seconds(10).fits(&cpu().seconds(10).frequency(99)));
+        assert!(!cpu().seconds(5).fits(&cpu().seconds(10)));
+        assert!(!cpu().frequency(99).fits(&cpu()));
+        assert!(!Request::new(ProfileType::Heap).fits(&cpu()));
+    }
+}

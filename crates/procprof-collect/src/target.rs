@@ -1,0 +1,270 @@
+//! One process to collect from: where it is, how to be let in, and within which limits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine;
+use http::{HeaderName, HeaderValue};
+use procprof_profile::ProfileType;
+use reqwest::Url;
+
+use crate::route::{Place, Route, Service, Window};
+use crate::{BaseUrl, CollectError, Kind, MAX_SECONDS, ProfileUrl, Request, Result};
+
+/// brpc's port on a StarRocks backend.
+const BRPC_PORT: u16 = 8060;
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// How to be let in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// HTTP Basic.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A bearer token.
+    Bearer(Secret),
+}
+
+/// A header sent with every request; its value is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Header {
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+/// How the other side's certificate is checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tls {
+    /// PEM file of the only authorities to trust; without it, the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Accept any certificate. Only for nodes it was switched on for by name.
+    pub insecure: bool,
+}
+
+/// How long is waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the connection, TLS included.
+    pub connect: Duration,
+    /// For the whole answer beyond 1.01 times the seconds of the capture.
+    pub margin: Duration,
+}
+
+impl Default for Timeouts {
+    /// 5 s to connect, 60 s margin.
+    fn default() -> Self {
+        Timeouts { connect: Duration::from_secs(5), margin: Duration::from_secs(60) }
+    }
+}
+
+/// One process to collect from.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// How it is collected from.
+    pub kind: Kind,
+    /// Its web service.
+    pub http: BaseUrl,
+    /// Its brpc service; without it, port 8060 of the same host.
+    pub brpc: Option<BaseUrl>,
+    /// URLs by profile type: the only ones of [`Kind::Pprof`], and instead of the route's own for every other kind.
+    pub urls: BTreeMap<ProfileType, ProfileUrl>,
+    /// TLS options.
+    pub tls: Tls,
+    /// Sent with every request.
+    pub headers: Vec<Header>,
+    /// Sent with every request.
+    pub auth: Auth,
+    /// How long is waited.
+    pub timeouts: Timeouts,
+    /// Largest answer, in bytes, as sent and after unpacking `Content-Encoding`. The profile inside may unpack to four times as much.
+    pub max_bytes: u64,
+}
+
+/// The URLs and window one request leads to.
+pub(crate) struct Plan {
+    pub(crate) urls: Vec<Url>,
+    /// Length of the capture; 0 for a moment.
+    pub(crate) seconds: u32,
+}
+
+impl Target {
+    /// A target with no credentials, default time-outs and a limit of 256 MiB.
+    pub fn new(kind: Kind, http: BaseUrl) -> Target {
+        Target {
+            kind,
+            http,
+            brpc: None,
+            urls: BTreeMap::new(),
+            tls: Tls::default(),
+            headers: Vec::new(),
+            auth: Auth::None,
+            timeouts: Timeouts::default(),
+            max_bytes: 256 << 20,
+        }
+    }
+
+    /// The types that can be collected from it: those of its kind, or for [`Kind::Pprof`] those with a URL.
+    pub fn profile_types(&self) -> Vec<ProfileType> {
+        let mut types: Vec<ProfileType> = match self.kind {
+            Kind::Pprof => Vec::new(),
+            kind => kind.routes().iter().map(|route| route.profile_type.clone()).collect(),
+        };
+        types.extend(self.urls.keys().filter(|profile_type| self.kind.route(profile_type).is_none() || self.kind == Kind::Pprof).cloned());
+        types
+    }
+
+    /// How long a capture of `request` takes before the process answers; 0 for a moment.
+    ///
+    /// # Errors
+    /// [`CollectError::Unsupported`] and [`CollectError::Request`].
+    pub fn capture_seconds(&self, request: &Request) -> Result<u32> {
+        self.plan(request).map(|plan| plan.seconds)
+    }
+
+    /// The base of one of its services.
+    pub(crate) fn base(&self, service: Service) -> Result<BaseUrl> {
+        match (service, &self.brpc) {
+            (Service::Http, _) => Ok(self.http.clone()),
+            (Service::Brpc, Some(brpc)) => Ok(brpc.clone()),
+            (Service::Brpc, None) => self.http.at_port(BRPC_PORT),
+        }
+    }
+
+    /// Time to wait for an answer to a capture of `seconds`.
+    pub(crate) fn total_timeout(&self, seconds: u32) -> Duration {
+        Duration::from_millis(u64::from(seconds) * 1010) + self.timeouts.margin
+    }
+
+    /// Checks the request against its route and spells out the URLs to try, in order.
+    pub(crate) fn plan(&self, request: &Request) -> Result<Plan> {
+        let route = self.kind.route(&request.profile_type);
+        let seconds = window_seconds(request, route)?;
+        if request.frequency.is_some_and(|frequency| !(1..=10_000).contains(&frequency)) {
+            return Err(wrong(request, "frequency must be 1 to 10000 per second"));
+        }
+        let unsupported = || CollectError::Unsupported { kind: self.kind, profile_type: request.profile_type.clone() };
+        let mut urls = match (self.urls.get(&request.profile_type), route) {
+            (Some(url), _) => vec![url.url()],
+            (None, Some(route)) => self.place_urls(route.places)?,
+            (None, None) => return Err(unsupported()),
+        };
+        if urls.is_empty() {
+            return Err(unsupported());
+        }
+        for url in &mut urls {
+            let takes_frequency = route.is_some_and(|route| route.takes_frequency);
+            add_query(url, seconds, request.frequency.filter(|_| takes_frequency));
+        }
+        Ok(Plan { urls, seconds })
+    }
+
+    fn place_urls(&self, places: &[Place]) -> Result<Vec<Url>> {
+        places.iter().map(|place| Ok(self.base(place.service)?.join(place.path))).collect()
+    }
+
+    /// The `Authorization` header, if any.
+    pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>> {
+        let text = match &self.auth {
+            Auth::None => return Ok(None),
+            Auth::Basic { user, password } => {
+                if user.contains(':') {
+                    return Err(CollectError::target("user", user.clone(), "expected no colon"));
+                }
+                let pair = format!("{user}:{}", password.0);
+                format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+            }
+            Auth::Bearer(token) => format!("Bearer {}", token.0),
+        };
+        let wrong = |_| CollectError::target("token", "(hidden)", "holds a character no header can");
+        let mut value = HeaderValue::try_from(text).map_err(wrong)?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+/// The seconds to ask for, after the rules of the route's window. A type without a route is of a moment unless seconds are given.
+fn window_seconds(request: &Request, route: Option<&Route>) -> Result<u32> {
+    let asked = request.seconds.unwrap_or(route.map_or(0, |route| route.schedule.seconds));
+    if asked > MAX_SECONDS {
+        return Err(wrong(request, format!("{asked} seconds pass the limit of {MAX_SECONDS}")));
+    }
+    match route.map_or(Window::MomentOrDelta, |route| route.window) {
+        Window::Seconds if asked == 0 => Err(wrong(request, "seconds must be 1 or more")),
+        Window::Moment if asked != 0 => Err(wrong(request, "is of a moment and takes no seconds")),
+        _ => Ok(asked),
+    }
+}
+
+/// Adds what the request asks for. A configured URL's own `seconds` gives way, since time-outs follow the request.
+fn add_query(url: &mut Url, seconds: u32, frequency: Option<u32>) {
+    let mut set = |key: &str, value: u32| {
+        let others: Vec<(String, String)> = url.query_pairs().into_owned().filter(|(other, _)| other != key).collect();
+        url.query_pairs_mut().clear().extend_pairs(others).append_pair(key, &value.to_string());
+    };
+    if seconds > 0 {
+        set("seconds", seconds);
+    }
+    if let Some(frequency) = frequency {
+        set("frequency", frequency);
+    }
+}
+
+fn wrong(request: &Request, why: impl Into<String>) -> CollectError {
+    CollectError::Request { profile_type: request.profile_type.clone(), why: why.into() }
+}
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Header {
+    /// A header by name and value.
+    ///
+    /// # Errors
+    /// [`CollectError::Target`] for a name or value HTTP does not allow, and for names the connection needs itself.
+    pub fn new(name: &str, value: &str) -> Result<Header> {
+        let bad_name = |why: &str| CollectError::target("header", name, why);
+        let parsed = HeaderName::try_from(name).map_err(|_| bad_name("not a header name"))?;
+        let own = [http::header::HOST, http::header::CONTENT_LENGTH, http::header::TRANSFER_ENCODING, http::header::CONNECTION];
+        if own.contains(&parsed) {
+            return Err(bad_name("is set by the connection itself"));
+        }
+        let mut value = HeaderValue::try_from(value).map_err(|_| bad_name("its value holds a character no header can"))?;
+        value.set_sensitive(true);
+        Ok(Header { name: parsed, value })
+    }
+
+    pub(crate) fn parts(&self) -> (HeaderName, HeaderValue) {
+        (self.name.clone(), self.value.clone())
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;
