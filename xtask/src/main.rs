@@ -2,6 +2,7 @@
 
 mod arrows;
 mod check;
+mod corpus;
 mod test;
 mod tools;
 
@@ -30,6 +31,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((command, [])) if command == "check" => check::run(),
         Some((command, more)) if command == "test" => test::run(more),
+        Some((command, [folder])) if command == "corpus" => corpus::run(folder.as_ref()),
         _ => bail!("{USAGE}"),
     }
 }
