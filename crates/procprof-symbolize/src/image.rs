@@ -133,10 +133,9 @@ impl Image {
 
 impl Segment {
     fn of(segment: &object::Segment<'_, '_>) -> Self {
-        const PF_X: u32 = 1;
         let (offset, file_bytes) = segment.file_range();
         let executable = match segment.flags() {
-            object::SegmentFlags::Elf { p_flags, .. } => p_flags & PF_X != 0,
+            object::SegmentFlags::Elf { p_flags, .. } => p_flags.0 & object::elf::PF_X.0 != 0,
             _ => false,
         };
         Self { offset, file_bytes, address: segment.address(), executable }

@@ -5,16 +5,10 @@
 //! nested symbols the innermost counts; of several names for the same span the one that
 //! [`Symbol::rank`] puts first.
 
+use object::elf::{SHF_EXECINSTR, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolBind};
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolFlags};
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
-
-const STT_NOTYPE: u8 = 0;
-const STT_FUNC: u8 = 2;
-const STT_GNU_IFUNC: u8 = 10;
-const STB_GLOBAL: u8 = 1;
-const STB_WEAK: u8 = 2;
-const SHF_EXECINSTR: u64 = 4;
 
 /// The code symbols of one or more files that describe the same image.
 #[derive(Debug, Default)]
@@ -35,7 +29,7 @@ struct Symbol<'data> {
     end: u64,
     sized: bool,
     function: bool,
-    binding: u8,
+    binding: SymbolBind,
     name: &'data [u8],
 }
 
@@ -80,7 +74,7 @@ impl<'data> SymbolTable<'data> {
 /// Where each section with code ends.
 fn executable_sections(file: &File<'_>) -> FxHashMap<SectionIndex, u64> {
     let code = file.sections().filter(|section| match section.flags() {
-        object::SectionFlags::Elf { sh_flags } => sh_flags & SHF_EXECINSTR != 0,
+        object::SectionFlags::Elf { sh_flags, .. } => sh_flags.0 & SHF_EXECINSTR.0 != 0,
         _ => false,
     });
     code.map(|section| (section.index(), section.address().saturating_add(section.size()))).collect()
@@ -90,7 +84,7 @@ fn code_symbol<'data>(symbol: &object::Symbol<'data, '_>, sections: &FxHashMap<S
     let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
         return None;
     };
-    let kind = st_info & 0xf;
+    let kind = st_info.st_type();
     if !matches!(kind, STT_NOTYPE | STT_FUNC | STT_GNU_IFUNC) {
         return None;
     }
@@ -102,7 +96,14 @@ fn code_symbol<'data>(symbol: &object::Symbol<'data, '_>, sections: &FxHashMap<S
     }
     let start = symbol.address();
     let end = if symbol.size() == 0 { section_end } else { start.saturating_add(symbol.size()) };
-    (start < end).then_some(Symbol { start, end, sized: symbol.size() != 0, function: kind != STT_NOTYPE, binding: st_info >> 4, name })
+    (start < end).then_some(Symbol {
+        start,
+        end,
+        sized: symbol.size() != 0,
+        function: kind != STT_NOTYPE,
+        binding: st_info.st_bind(),
+        name,
+    })
 }
 
 /// One pass by ascending start, with the symbols that are still open on a stack: the topmost covers.
@@ -115,8 +116,8 @@ fn spans_of(mut symbols: Vec<Symbol<'_>>) -> Vec<Span<'_>> {
     });
     let mut spans = Spans::default();
     for symbol in symbols {
-        spans.close_until(symbol.start);
         if symbol.sized || spans.sized_until <= symbol.start {
+            spans.close_until(symbol.start);
             spans.open(symbol);
         }
     }

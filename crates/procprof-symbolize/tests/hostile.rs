@@ -1,0 +1,120 @@
+//! Files cut short, changed at random and made to mislead: an answer or an error, never a panic.
+
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSection};
+use procprof_profile::{FileOffset, SymbolAddr};
+use procprof_symbolize::{Error, Image, ImageOptions};
+
+use crate::programs::{Folder, text_addresses};
+
+/// Opens the bytes as an image and asks for all addresses.
+fn exercise(path: &Path, bytes: &[u8], addresses: &[SymbolAddr], options: &ImageOptions) {
+    fs::write(path, bytes).unwrap();
+    let Ok(image) = Image::open(path, options) else {
+        return;
+    };
+    assert_eq!(image.resolve(addresses).len(), addresses.len());
+    for offset in [0, 0x1000, u64::MAX] {
+        let _ = image.symbol_addr(FileOffset(offset));
+    }
+}
+
+/// A small xorshift generator, the same on every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+fn small_program(folder: &Folder, flags: &[&str]) -> (Vec<u8>, Vec<SymbolAddr>) {
+    let program = folder.compile("inline.c", "small", flags);
+    let addresses = text_addresses(&program).into_iter().step_by(7).collect();
+    (fs::read(program).unwrap(), addresses)
+}
+
+#[test]
+fn every_length() {
+    let folder = Folder::new();
+    let (bytes, addresses) = small_program(&folder, &["-O2", "-g"]);
+    let path = folder.path("cut");
+    for length in (0..bytes.len()).step_by(61) {
+        exercise(&path, &bytes[..length], &addresses, &folder.options());
+    }
+}
+
+#[test]
+fn changed_headers_and_debug_sections() {
+    let folder = Folder::new();
+    for (seed, flags) in [(1, ["-O2", "-g", "-gdwarf-5"]), (2, ["-O2", "-g", "-gdwarf-4"]), (3, ["-O2", "-g", "-gz=zlib"])] {
+        let (bytes, addresses) = small_program(&folder, &flags);
+        let targets = interesting_places(&bytes);
+        let path = folder.path("changed");
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seed);
+        for _ in 0..700 {
+            let mut changed = bytes.clone();
+            for _ in 0..=random.below(4) {
+                let place = targets[random.below(targets.len())];
+                changed[place] = [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.below(6)];
+            }
+            exercise(&path, &changed, &addresses, &folder.options());
+        }
+    }
+}
+
+/// The bytes of the headers and of every section that is parsed.
+fn interesting_places(bytes: &[u8]) -> Vec<usize> {
+    let object = object::File::parse(bytes).unwrap();
+    let mut places: Vec<usize> = (0..1024).collect();
+    let parsed = object.sections().filter(|section| {
+        let name = section.name().unwrap();
+        name.starts_with(".debug") || name.starts_with(".note") || name.contains("sym") || name.contains("str")
+    });
+    for (start, size) in parsed.filter_map(|section| section.file_range()) {
+        places.extend(start as usize..(start + size) as usize);
+    }
+    // The section headers are at the end.
+    places.extend(bytes.len().saturating_sub(64 * 40)..bytes.len());
+    places
+}
+
+#[test]
+fn sections_that_claim_too_much_are_refused() {
+    let folder = Folder::new();
+    let (bytes, addresses) = small_program(&folder, &["-O2", "-g", "-gz=zlib"]);
+    let object = object::File::parse(&*bytes).unwrap();
+    let (start, _) = object.section_by_name(".debug_info").unwrap().file_range().unwrap();
+    let mut changed = bytes.clone();
+    // `ch_size` of the compression header.
+    changed[start as usize + 8..start as usize + 16].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    exercise(&folder.path("claims"), &changed, &addresses, &folder.options());
+    let little = ImageOptions { decompressed_bytes_max: 100, ..folder.options() };
+    exercise(&folder.path("little"), &bytes, &addresses, &little);
+}
+
+#[test]
+fn what_is_no_image_is_an_error() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let error = |bytes: &[u8], options: &ImageOptions| {
+        fs::write(&path, bytes).unwrap();
+        Image::open(&path, options).unwrap_err()
+    };
+    assert!(matches!(error(b"", &folder.options()), Error::NotElf { .. }));
+    assert!(matches!(error(b"#!/bin/sh\n", &folder.options()), Error::NotElf { .. }));
+    assert!(matches!(error(b"\x7fELF", &folder.options()), Error::Damaged { .. }));
+    let small = ImageOptions { file_bytes_max: 8, ..folder.options() };
+    assert!(matches!(error(b"\x7fELF56789", &small), Error::TooLarge { bytes: 9, limit: 8, .. }));
+    assert!(matches!(Image::open(&folder.path("none"), &small), Err(Error::Io { .. })));
+    assert!(matches!(Image::open(Path::new("/dev/zero"), &small), Err(Error::Io { .. })));
+}

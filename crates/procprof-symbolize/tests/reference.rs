@@ -1,0 +1,124 @@
+//! Each address of a program, compared with the reference tools.
+//!
+//! Where the tools are known to differ from what we promise: GNU `addr2line` takes the nearest
+//! symbol however far away, so what we call unknown it may name, but never with a line.
+
+use std::path::Path;
+
+use procprof_profile::SymbolAddr;
+use procprof_symbolize::{Frame, Resolved};
+
+use crate::oracle::{Printed, Tool};
+use crate::programs::{Folder, text_addresses};
+
+const C: &str = "inline.c";
+const CPP: &str = "inline.cpp";
+const RUST: &str = "inline.rs";
+
+/// Compares the addresses of `.text`; gives how many have frames, and how many inlined ones.
+fn check(folder: &Folder, program: &Path, addresses: &[SymbolAddr], tool: Tool) -> (usize, usize) {
+    let ours = folder.open(program).resolve(addresses);
+    let theirs = tool.ask(program, addresses);
+    let (mut named, mut inlined) = (0, 0);
+    for ((address, ours), theirs) in addresses.iter().zip(&ours).zip(&theirs) {
+        match ours {
+            Resolved::Frames(frames) => {
+                check_frames(*address, frames, theirs, tool);
+                named += 1;
+                inlined += usize::from(frames.len() > 1);
+            }
+            Resolved::Unknown(_) => {
+                assert!(theirs.iter().all(|frame| frame.line.is_none()), "{tool:?} {address:?}: {theirs:?}");
+                if tool == Tool::LlvmSymbolizer {
+                    assert!(theirs.iter().all(|frame| frame.name.is_none()), "{address:?}: {theirs:?}");
+                }
+            }
+        }
+    }
+    (named, inlined)
+}
+
+fn check_frames(address: SymbolAddr, ours: &[Frame], theirs: &[Printed], tool: Tool) {
+    assert_eq!(ours.len(), theirs.len(), "{tool:?} {address:?}: {ours:?} {theirs:?}");
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        let name = theirs.name.as_deref().map(comparable);
+        assert_eq!(Some(comparable(&ours.name)), name, "{tool:?} {address:?}: {ours:?}");
+        assert_eq!(ours.line, theirs.line, "{tool:?} {address:?}: {ours:?}");
+        assert_eq!(ours.file.as_deref().map(last_part), theirs.file.as_deref().map(last_part), "{tool:?} {address:?}");
+    }
+}
+
+/// Demanglers differ in spaces.
+fn comparable(name: &str) -> String {
+    name.split_whitespace().collect()
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn check_both(source: &str, flags: &[&str]) {
+    let folder = Folder::new();
+    let program = folder.compile(source, "program", flags);
+    let addresses = text_addresses(&program);
+    for tool in [Tool::Addr2line, Tool::LlvmSymbolizer] {
+        let (named, inlined) = check(&folder, &program, &addresses, tool);
+        assert!(named > 100, "{tool:?} {source} {flags:?}: {named}");
+        let with_debug = flags.iter().any(|flag| flag.starts_with("-g"));
+        assert_eq!(inlined > 10, with_debug, "{tool:?} {source} {flags:?}: {inlined}");
+    }
+}
+
+#[test]
+fn c_position_independent() {
+    check_both(C, &["-O2", "-g", "-gdwarf-5", "-fPIE", "-pie"]);
+}
+
+#[test]
+fn c_at_fixed_addresses_with_dwarf_4() {
+    check_both(C, &["-O2", "-g", "-gdwarf-4", "-no-pie", "-fno-pie"]);
+}
+
+#[test]
+fn c_with_compressed_sections() {
+    check_both(C, &["-O1", "-g", "-gz=zlib"]);
+}
+
+#[test]
+fn c_with_symbols_only() {
+    check_both(C, &["-O2"]);
+}
+
+#[test]
+fn cpp_optimised_and_not() {
+    check_both(CPP, &["-O2", "-g"]);
+    check_both(CPP, &["-O0", "-g", "-gdwarf-4", "-no-pie"]);
+}
+
+#[test]
+fn rust_with_both_manglings() {
+    for mangling in ["legacy", "v0"] {
+        let folder = Folder::new();
+        let mangling = format!("-Csymbol-mangling-version={mangling}");
+        let flags = ["--edition=2024", "-Copt-level=2", "-Cdebuginfo=2", "-Cstrip=none", &mangling];
+        let program = folder.compile(RUST, "program", &flags);
+        let addresses = addresses_of(&folder, &program, "shapes::");
+        assert!(addresses.len() > 100, "{}", addresses.len());
+        for tool in [Tool::Addr2line, Tool::LlvmSymbolizer] {
+            let (named, inlined) = check(&folder, &program, &addresses, tool);
+            assert_eq!(named, addresses.len());
+            assert!(inlined > 10, "{tool:?} {inlined}");
+        }
+    }
+}
+
+/// The addresses where we find a function whose name holds `text`.
+fn addresses_of(folder: &Folder, program: &Path, text: &str) -> Vec<SymbolAddr> {
+    let addresses = text_addresses(program);
+    let resolved = folder.open(program).resolve(&addresses);
+    let with_text = addresses.iter().zip(&resolved).filter(|(_, resolved)| match resolved {
+        Resolved::Frames(frames) => frames.iter().any(|frame| frame.name.contains(text)),
+        Resolved::Unknown(_) => false,
+    });
+    with_text.map(|(address, _)| *address).collect()
+}
