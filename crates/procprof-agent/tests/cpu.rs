@@ -4,7 +4,7 @@ use crate::isolated::isolated;
 use crate::work::{Symbols, close, flat, hot_other, process_cpu, split_70_30, thread_cpu, thread_of};
 use procprof_agent::{CpuCapture, CpuOptions, Error};
 use procprof_profile::Profile;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 fn options(hz: u32) -> CpuOptions {
     CpuOptions { hz, owner: "the test".into(), until: None }
@@ -80,6 +80,128 @@ fn totals_are_the_process_cpu_time_at_any_rate() {
             println!("{hz} Hz: {} of {used}, {:?}", cpu_of(&profile), flat(&profile).get("[unsampled CPU]"));
             assert!(close(cpu_of(&profile), used, 1.0), "{hz} Hz: {} of {used}", cpu_of(&profile));
         }
+    });
+}
+
+#[test]
+fn two_consumers_share_the_samples_and_do_not_disturb_each_other() {
+    isolated("cpu::two_consumers_share_the_samples_and_do_not_disturb_each_other", || {
+        let mut continuous = CpuCapture::start(&options(99)).unwrap();
+        let began = process_cpu();
+        let burn = || std::thread::spawn(|| split_70_30(Duration::from_millis(400))).join().unwrap();
+        burn();
+        let on_request = CpuCapture::start(&CpuOptions { owner: "a caller".into(), ..options(99) }).unwrap();
+        let request_began = process_cpu();
+        burn();
+        let first_cut = continuous.cut().unwrap();
+        burn();
+        let requested = on_request.finish().unwrap();
+        let of_request = (process_cpu() - request_began).as_nanos() as f64;
+        burn();
+        let second_cut = continuous.finish().unwrap();
+        let of_all = (process_cpu() - began).as_nanos() as f64;
+        println!("{} + {} of {of_all}; {} of {of_request}", cpu_of(&first_cut), cpu_of(&second_cut), cpu_of(&requested));
+        assert!(close(cpu_of(&requested), of_request, 2.0), "{} of {of_request}", cpu_of(&requested));
+        assert!(close(cpu_of(&first_cut) + cpu_of(&second_cut), of_all, 2.0));
+        assert!(flat(&requested)["hot_70"] > 300_000_000, "{:?}", flat(&requested));
+    });
+}
+
+#[test]
+fn another_rate_is_refused_with_who_and_until_when() {
+    isolated("cpu::another_rate_is_refused_with_who_and_until_when", || {
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_213_026);
+        let first = CpuCapture::start(&CpuOptions { until: Some(until), ..options(99) }).unwrap();
+        let refused = CpuCapture::start(&options(100)).unwrap_err().to_string();
+        assert_eq!(refused, "CPU is being sampled at 99 Hz by the test until 2026-11-20T22:17:06Z; ask for frequency=99 to share it");
+        let continuous = CpuCapture::start(&options(99)).unwrap();
+        drop(first);
+        assert!(CpuCapture::start(&options(100)).unwrap_err().to_string().contains("by the test continuously"));
+        drop(continuous);
+        let again = CpuCapture::start(&options(100)).unwrap();
+        assert!(std::thread::available_parallelism().is_ok());
+        drop(again);
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+        let names: Vec<_> =
+            std::fs::read_dir("/proc/self/task").unwrap().map(|task| std::fs::read_to_string(task.unwrap().path().join("comm"))).collect();
+        assert!(!format!("{names:?}").contains("procprof"), "{threads} threads left: {names:?}");
+        let timers = std::fs::read_to_string("/proc/self/timers").unwrap_or_default();
+        assert_eq!(timers, "", "timers left");
+    });
+}
+
+#[test]
+fn threads_that_live_shortly_are_in_the_total() {
+    isolated("cpu::threads_that_live_shortly_are_in_the_total", || {
+        let capture = CpuCapture::start(&options(99)).unwrap();
+        let began = process_cpu();
+        for _ in 0..100 {
+            std::thread::spawn(|| split_70_30(Duration::from_millis(10))).join().unwrap();
+        }
+        let profile = capture.finish().unwrap();
+        let used = (process_cpu() - began).as_nanos() as f64;
+        let flat = flat(&profile);
+        println!("{} of {used}: {flat:?}", cpu_of(&profile));
+        assert!(close(cpu_of(&profile), used, 1.0), "{} of {used}", cpu_of(&profile));
+        assert!(flat["[unsampled CPU]"] > 0);
+    });
+}
+
+#[test]
+fn many_threads_that_allocate_are_sampled_without_harm() {
+    isolated("cpu::many_threads_that_allocate_are_sampled_without_harm", || {
+        let capture = CpuCapture::start(&options(1000)).unwrap();
+        let began = process_cpu();
+        let threads: Vec<_> = (0..64).map(|_| std::thread::spawn(|| allocate_until(Duration::from_millis(30)))).collect();
+        let births = std::thread::spawn(|| {
+            for _ in 0..200 {
+                let small = std::thread::Builder::new().stack_size(16 << 10);
+                small.spawn(|| allocate_until(Duration::from_micros(500))).unwrap().join().unwrap();
+            }
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        births.join().unwrap();
+        let profile = capture.finish().unwrap();
+        let used = (process_cpu() - began).as_nanos() as f64;
+        println!("{} of {used}; {:?}", cpu_of(&profile), profile.comments().collect::<Vec<_>>());
+        assert!(close(cpu_of(&profile), used, 1.0), "{} of {used}", cpu_of(&profile));
+    });
+}
+
+fn allocate_until(cpu: Duration) {
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    while thread_cpu() < cpu {
+        kept.push(vec![1; 64 + kept.len() % 5000]);
+        if kept.len() > 200 {
+            kept.drain(..100);
+        }
+        let _ = std::panic::catch_unwind(|| std::hint::black_box(1));
+    }
+}
+
+#[test]
+fn a_forked_child_is_told_so_and_can_start_anew() {
+    isolated("cpu::a_forked_child_is_told_so_and_can_start_anew", || {
+        let mut capture = CpuCapture::start(&options(99)).unwrap();
+        let burner = std::thread::spawn(|| split_70_30(Duration::from_millis(500)));
+        // SAFETY: the child uses only what its allocator and the standard library keep usable after a fork.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let told = matches!(capture.cut(), Err(Error::Forked { .. }));
+            drop(capture);
+            let own = CpuCapture::start(&options(997)).unwrap();
+            split_70_30(thread_cpu() + Duration::from_millis(300));
+            let seen = flat(&own.finish().unwrap()).get("hot_70").copied().unwrap_or_default();
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(if told && seen > 100_000_000 { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child's verdict");
+        burner.join().unwrap();
+        let profile = capture.finish().unwrap();
+        assert!(flat(&profile)["hot_70"] > 200_000_000);
     });
 }
 

@@ -111,3 +111,6 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         action(signal);
     }
 }
+
+#[cfg(test)]
+mod tests;

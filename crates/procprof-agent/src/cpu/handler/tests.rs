@@ -1,0 +1,156 @@
+//! The handler under signals far denser than any timer's, forged with a timer's code and a slot's ticket.
+
+use super::super::ring::Record;
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One at a time: the handler and its snapshot belong to the process.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn prepared() -> std::sync::MutexGuard<'static, ()> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    install().unwrap();
+    turn
+}
+
+/// Publishes what is mapped now; the former snapshot is leaked, as no test waits until nobody reads it.
+fn publish_now() {
+    publish(Box::new(Regions::of_this_process()));
+}
+
+/// Sends SIGPROF as the slot's timer would.
+fn send(tid: i32, ticket: u64) -> bool {
+    #[repr(C)]
+    struct TimerInfo {
+        signal: c_int,
+        errno: c_int,
+        code: c_int,
+        padding: c_int,
+        timer: c_int,
+        overrun: c_int,
+        value: u64,
+        rest: [u64; 12],
+    }
+    let info = TimerInfo { signal: libc::SIGPROF, errno: 0, code: -2, padding: 0, timer: 0, overrun: 0, value: ticket, rest: [0; 12] };
+    // SAFETY: `info` is as long as the kernel's siginfo (128 bytes); the thread is one of this process.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, libc::SIGPROF, &raw const info) == 0 }
+}
+
+fn own_tid() -> i32 {
+    // SAFETY: takes no argument and can't fail.
+    unsafe { libc::gettid() }
+}
+
+/// Work that allocates, recurses and makes system calls, so that signals hit all of them; returns its depth.
+#[inline(never)]
+fn work(depth: u64) -> u64 {
+    let kept: Vec<u64> = (0..=depth).collect();
+    if depth == 0 {
+        return std::fs::metadata("/proc/self").map_or(0, |_| 1);
+    }
+    work(depth - 1) + kept.len() as u64 - depth
+}
+
+#[test]
+fn a_signal_storm_over_allocating_threads_breaks_nothing_and_keeps_errno() {
+    let _turn = prepared();
+    const THREADS: usize = 2;
+    let stop = Arc::new(AtomicBool::new(false));
+    let ready = Arc::new(Barrier::new(THREADS + 1));
+    let tickets = Arc::new(Mutex::new(Vec::new()));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let (stop, ready, tickets) = (stop.clone(), ready.clone(), tickets.clone());
+            std::thread::spawn(move || {
+                let slot = Slot::create().unwrap();
+                tickets.lock().unwrap().push((own_tid(), slot.ticket(), slot));
+                ready.wait();
+                let mut spoiled = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    assert!(work(40) > 0);
+                    spoiled += u64::from(!errno_is_kept());
+                }
+                slot.revoke();
+                spoiled
+            })
+        })
+        .collect();
+    ready.wait();
+    publish_now();
+    let tickets = tickets.lock().unwrap();
+    let (mut sent, mut taken, mut deepest, mut lost) = (0_u64, 0_u64, 0, 0);
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        for (tid, ticket, slot) in tickets.iter() {
+            sent += u64::from(send(*tid, *ticket));
+            slot.ring.drain(|Record { addresses, .. }| {
+                taken += 1;
+                deepest = deepest.max(addresses.len());
+            });
+            lost += slot.ring.take_lost();
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let spoiled: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    println!("{sent} signals, {taken} samples, {lost} lost, deepest {deepest}");
+    assert_eq!(spoiled, 0, "errno was changed");
+    assert!(taken > 300, "{taken} of {sent}");
+    assert!(deepest >= 40, "deepest stack {deepest}");
+}
+
+/// Spins for a moment with a known errno.
+fn errno_is_kept() -> bool {
+    // SAFETY: the calling thread's own errno.
+    unsafe {
+        *libc::__errno_location() = 4242;
+        for _ in 0..2000 {
+            if std::ptr::read_volatile(libc::__errno_location()) != 4242 {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[test]
+fn a_full_ring_is_counted_and_a_revoked_ticket_is_dropped() {
+    let _turn = prepared();
+    publish_now();
+    let slot = Slot::create().unwrap();
+    let ticket = slot.ticket();
+    for _ in 0..3000 {
+        assert!(send(own_tid(), ticket));
+    }
+    let mut taken = 0;
+    slot.ring.drain(|_| taken += 1);
+    let lost = slot.ring.take_lost();
+    assert!(taken > 0 && lost > 0, "{taken} taken, {lost} lost");
+    assert_eq!(taken + lost, 3000);
+    slot.revoke();
+    assert!(send(own_tid(), ticket));
+    slot.ring.drain(|_| panic!("a void ticket was taken"));
+}
+
+#[test]
+fn a_handler_that_was_there_before_gets_the_signals_that_are_not_ours() {
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn former(_: c_int) {
+        SEEN.fetch_add(1, Ordering::Relaxed);
+    }
+    let _turn = prepared();
+    // SAFETY: `former` only counts.
+    unsafe { libc::signal(libc::SIGPROF, former as extern "C" fn(c_int) as usize) };
+    install().unwrap();
+    publish_now();
+    let slot = Slot::create().unwrap();
+    assert!(send(own_tid(), slot.ticket()));
+    // SAFETY: a signal to this thread, whose handler is installed.
+    unsafe { libc::raise(libc::SIGPROF) };
+    assert!(send(own_tid(), 0x7777));
+    let mut taken = 0;
+    slot.ring.drain(|_| taken += 1);
+    assert_eq!((taken, SEEN.load(Ordering::Relaxed)), (1, 2));
+    PREVIOUS_HANDLER.store(libc::SIG_DFL, Ordering::Relaxed);
+}
