@@ -3,15 +3,20 @@
 //! [`decode`] unpacks gzip, asks each row whether the bytes are its own, and decodes with the first that says yes. "Not mine" and
 //! "mine but broken" are different answers: once a format has recognised its input, its error is the answer.
 
+pub mod collapsed;
 pub mod contention;
+pub mod go_count;
 pub mod gperftools_cpu;
 mod gzip;
 pub mod heap_text;
+pub mod java;
 pub mod jemalloc;
 pub mod pprof;
 mod protobuf;
 mod raw_stacks;
+pub mod symbolized;
 pub(crate) mod text;
+pub mod threadz;
 mod words;
 
 use std::borrow::Cow;
@@ -71,7 +76,18 @@ pub struct Format {
 }
 
 /// All formats, in the order they are asked. Binary formats with a magic come first, then pprof, which has none, then text.
-pub const FORMATS: &[Format] = &[gperftools_cpu::FORMAT, pprof::FORMAT, jemalloc::FORMAT, heap_text::FORMAT, contention::FORMAT];
+pub const FORMATS: &[Format] = &[
+    gperftools_cpu::FORMAT,
+    java::FORMAT,
+    pprof::FORMAT,
+    jemalloc::FORMAT,
+    heap_text::FORMAT,
+    contention::FORMAT,
+    symbolized::FORMAT,
+    go_count::FORMAT,
+    threadz::FORMAT,
+    collapsed::FORMAT,
+];
 
 /// Decodes a profile in any format, plain or gzip'd.
 ///

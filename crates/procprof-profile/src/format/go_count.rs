@@ -1,0 +1,89 @@
+//! Go's counted stacks as text: `goroutine`, `threadcreate` and user-defined profiles with `debug=1`.
+//!
+//! ```text
+//! goroutine profile: total 7
+//! 3 @ 0x43bc10 0x40780f 0x71e911               count, return addresses leaf first
+//! #	0x71e910	main.wait+0x30	/src/main.go:21        a comment
+//! ```
+//! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow. Symbols in comments are not
+//! read, as pprof does not. Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
+
+use super::raw_stacks::RawStacks;
+use super::text::{Cursor, Line, Lines, begins, is_map_heading};
+use super::{Detect, Format, Limits};
+use crate::{Addresses, Error, Profile, Result};
+
+/// Name of the format.
+pub const NAME: &str = "go-count";
+
+/// The row of the format table.
+pub(super) const FORMAT: Format =
+    Format { name: NAME, help: "goroutine, threadcreate and other counts of Go, with debug=1", detect, decode, encode: None };
+
+const BEHIND_NAME: &[u8] = b" profile: total ";
+const NAME_BYTES_MAX: usize = 128;
+
+/// Whether the bytes are a Go count profile.
+pub fn detect(bytes: &[u8]) -> Detect {
+    let Some(line) = Lines::new(bytes).find(|line| !line.is_blank_or_comment() || line.is_cut) else { return Detect::NeedMore };
+    if line.is_cut {
+        return detect_cut(line.text);
+    }
+    if name(line.text).is_some() { Detect::Yes } else { Detect::No }
+}
+
+fn detect_cut(line: &[u8]) -> Detect {
+    if line.is_empty() || line[0] == b'#' {
+        return Detect::NeedMore;
+    }
+    match memchr::memchr(b' ', line) {
+        Some(end) if begins(&line[end..], BEHIND_NAME) == Detect::No => Detect::No,
+        Some(end) if end + BEHIND_NAME.len() < line.len() && name(line).is_none() => Detect::No,
+        Some(_) => Detect::NeedMore,
+        None if line.len() <= NAME_BYTES_MAX && line.iter().all(u8::is_ascii_graphic) => Detect::NeedMore,
+        None => Detect::No,
+    }
+}
+
+/// The profile's name from `NAME profile: total N`.
+fn name(line: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memchr(b' ', line).filter(|end| (1..=NAME_BYTES_MAX).contains(end))?;
+    let mut cursor = Cursor::new(&line[end..]);
+    cursor.eat_text(BEHIND_NAME)?;
+    cursor.unsigned()?;
+    cursor.is_done().then_some(&line[..end])
+}
+
+/// Decodes a count profile.
+///
+/// # Errors
+/// [`Error::Malformed`] or [`Error::Truncated`] with the line, [`Error::TooLarge`] past the depth limit.
+pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+    let mut lines = Lines::new(bytes);
+    let first = lines.find(|line| !line.is_blank_or_comment()).ok_or(Error::Empty)?;
+    let name = name(first.text).filter(|_| !first.is_cut).ok_or_else(|| first.error(NAME, "NAME profile: total N"))?;
+    let name = String::from_utf8_lossy(name);
+    let mut stacks = RawStacks::new(NAME, &[(&name, "count")], Addresses::RawReturn, limits);
+    stacks.builder.period(&name, "count", 1);
+    for line in lines.by_ref() {
+        if line.text.starts_with(b"---") || is_map_heading(line.text) {
+            return stacks.finish(lines.behind_map_heading(&line));
+        }
+        if !line.is_blank_or_comment() {
+            read_sample(&mut stacks, &line)?;
+        }
+    }
+    stacks.finish(&[])
+}
+
+fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {
+    let mut cursor = Cursor::new(line.text);
+    let count = cursor.integer().filter(|_| cursor.eat_text(b" @").is_some());
+    let count = count.ok_or_else(|| line.error(NAME, "COUNT @ 0x…"))?;
+    stacks.read_stack(cursor, line)?;
+    stacks.sample(&[count], &[]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

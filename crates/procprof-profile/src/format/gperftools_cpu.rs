@@ -1,0 +1,215 @@
+//! The CPU profile of gperftools: words of the profiled machine, then the text of its memory map.
+//!
+//! ```text
+//! header   0, 3, 0, period in microseconds, 0
+//! sample   count, depth, depth addresses (leaf first)
+//! trailer  0, 1, 0
+//! text     build=/usr/bin/prog
+//!          00400000-00fcb000 r-xp 00000000 fd:01 1234 /usr/bin/prog
+//! ```
+//! Words are 32 or 64 bits wide, of either byte order; the header tells which. A first line `--- profile` is passed over. What is after the trailer
+//! may be missing (a warning says so when the trailer is). Format: <https://gperftools.github.io/gperftools/cpuprofile-fileformat.html>
+//!
+//! As `google/pprof` does, frames that the signal handler left behind the leaf are removed while decoding, each kind with a warning: up to two times
+//! the second frame when it is the same in all but one in 32 samples, and a second frame that repeats the leaf. jeprof removes the former only when it
+//! is the same in all samples.
+//!
+//! Values are `count` and `count * period`. [`encode`] writes 64-bit words in little-endian order, with the period in whole microseconds.
+
+use super::text::begins;
+use super::{Detect, Format, Limits, words::Words};
+use crate::format::raw_stacks::RawStacks;
+use crate::{Addr, Addresses, Error, LocationId, Place, Profile, Result, maps};
+
+/// Name of the format.
+pub const NAME: &str = "gperftools-cpu";
+
+/// The row of the format table.
+pub(super) const FORMAT: Format = Format { name: NAME, help: "CPU profile of gperftools, binary", detect, decode, encode: Some(encode) };
+
+const HEADING: &[u8] = b"--- profile";
+
+/// Whether the bytes are a gperftools CPU profile.
+pub fn detect(bytes: &[u8]) -> Detect {
+    match begins(bytes, HEADING) {
+        Detect::No => Words::detect(bytes, 0),
+        answer => answer,
+    }
+}
+
+/// Decodes a CPU profile of C++ and other native programs.
+///
+/// # Errors
+/// [`Error::Malformed`] with the offset for a header or a count that cannot be, [`Error::Truncated`] when the input ends inside a sample,
+/// [`Error::TooLarge`] past the depth limit.
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
+    let heading = match bytes.strip_prefix(HEADING) {
+        Some(rest) => HEADING.len() + memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1),
+        None => 0,
+    };
+    let mut words = Words::open(NAME, bytes, heading, 0)?;
+    let mut samples = read_samples(&mut words, limits, NAME)?;
+    if !samples.has_trailer {
+        warnings.push(format!("{NAME}: offset {}: no trailer; the profile may have lost its end and its memory map", bytes.len()));
+    }
+    drop_handler_frames(&mut samples, warnings);
+    let mut stacks = RawStacks::new(NAME, &[("samples", "count"), ("cpu", "nanoseconds")], Addresses::RawCpu, limits);
+    let period = words.period_nanos();
+    stacks.builder.period("cpu", "nanoseconds", period);
+    for (index, count) in samples.counts.iter().enumerate() {
+        stacks.clear();
+        for address in samples.stack(index) {
+            stacks.push(*address)?;
+        }
+        stacks.sample(&[*count, count.saturating_mul(period)], &[]);
+    }
+    stacks.finish(words.rest())
+}
+
+/// The samples of a CPU profile as they are in the file.
+pub(super) struct CpuSamples {
+    pub(super) counts: Vec<i64>,
+    /// Stacks back to back, leaf first.
+    addresses: Vec<u64>,
+    /// Where each stack begins and ends.
+    ranges: Vec<(usize, usize)>,
+    has_trailer: bool,
+}
+
+impl CpuSamples {
+    pub(super) fn stack(&self, index: usize) -> &[u64] {
+        let (start, end) = self.ranges[index];
+        &self.addresses[start..end]
+    }
+
+    fn second(&self, index: usize) -> Option<u64> {
+        self.stack(index).get(1).copied()
+    }
+
+    /// Takes the second frame out of a stack by moving the leaf over it.
+    fn remove_second(&mut self, index: usize) {
+        let (start, _) = self.ranges[index];
+        self.addresses[start + 1] = self.addresses[start];
+        self.ranges[index].0 += 1;
+    }
+}
+
+/// Reads samples up to the trailer or the end of the input.
+pub(super) fn read_samples(words: &mut Words<'_>, limits: &Limits, format: &'static str) -> Result<CpuSamples> {
+    let mut samples = CpuSamples { counts: Vec::new(), addresses: Vec::new(), ranges: Vec::new(), has_trailer: false };
+    while !words.rest().is_empty() {
+        let at = words.offset();
+        let cut = || Error::Truncated { format, place: Place::Offset(at), what: "a sample" };
+        let count = words.next().ok_or_else(cut)?;
+        let depth = words.next().ok_or_else(cut)?;
+        if depth > limits.depth as u64 {
+            return Err(Error::TooLarge { format, what: "frames of a stack", limit: limits.depth as u64 });
+        }
+        let start = samples.addresses.len();
+        for _ in 0..depth {
+            samples.addresses.push(words.next().ok_or_else(cut)?);
+        }
+        if count == 0 && samples.addresses[start..] == [0] {
+            samples.has_trailer = true;
+            break;
+        }
+        let nanos = i64::try_from(count).ok().filter(|count| count.checked_mul(words.period_nanos()).is_some());
+        let what = || format!("a count of {count} does not fit with its period");
+        samples.counts.push(nanos.ok_or_else(|| Error::Malformed { format, place: Place::Offset(at), what: what() })?);
+        samples.ranges.push((start, samples.addresses.len()));
+    }
+    Ok(samples)
+}
+
+fn drop_handler_frames(samples: &mut CpuSamples, warnings: &mut Vec<String>) {
+    const ROUNDS: usize = 2;
+    const ONE_OTHER_IN: usize = 32;
+    let total = samples.counts.len();
+    for _ in 0..ROUNDS {
+        let Some((address, count)) = most_frequent_second(samples) else { break };
+        if count < total - total / ONE_OTHER_IN {
+            break;
+        }
+        for index in 0..total {
+            if samples.second(index) == Some(address) {
+                samples.remove_second(index);
+            }
+        }
+        warnings.push(format!(
+            "{NAME}: removed the frame {address:#x} behind the leaf of {count} of {total} samples, taken for the signal handler's"
+        ));
+    }
+    let repeated: Vec<usize> = (0..total).filter(|index| samples.stack(*index).first().copied() == samples.second(*index)).collect();
+    let repeated: Vec<usize> = repeated.into_iter().filter(|index| samples.second(*index).is_some()).collect();
+    for index in &repeated {
+        samples.remove_second(*index);
+    }
+    if !repeated.is_empty() {
+        warnings.push(format!("{NAME}: removed a second frame that repeats the leaf in {} of {total} samples", repeated.len()));
+    }
+}
+
+fn most_frequent_second(samples: &CpuSamples) -> Option<(u64, usize)> {
+    let mut seconds: Vec<u64> = (0..samples.counts.len()).filter_map(|index| samples.second(index)).collect();
+    seconds.sort_unstable();
+    seconds.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).max_by_key(|(_, count)| *count)
+}
+
+/// Encodes a profile with sample counts, its stacks' raw addresses and its mappings.
+///
+/// Inlined frames, names, labels, times and build ids have no place in the format and are left out.
+///
+/// # Errors
+/// [`Error::Incompatible`] when the profile has no `samples/count` (or other count) values, no period of a microsecond or more, a negative count,
+/// or a frame without an address.
+pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
+    let counts = count_type(profile).ok_or_else(|| refusal("no sample type counts samples"))?;
+    let (kind, unit) = (profile.string(profile.period_type().kind), profile.string(profile.period_type().unit));
+    if unit != "nanoseconds" || profile.period() < 1000 {
+        return Err(refusal(format!("a period of {} {unit} ({kind}) is not a microsecond or more", profile.period())));
+    }
+    let mut out = Vec::new();
+    let period = (profile.period() / 1000) as u64;
+    put(&mut out, &[0, 3, 0, period, 0]);
+    for sample in profile.samples() {
+        let count = u64::try_from(sample.values[counts]).map_err(|_| refusal("a negative count"))?;
+        put(&mut out, &[count, sample.stack.len() as u64]);
+        for (index, id) in sample.stack.iter().enumerate() {
+            put(&mut out, &[raw_address(profile, *id, index > 0)?.0]);
+        }
+    }
+    put(&mut out, &[0, 1, 0]);
+    out.extend_from_slice(maps::render(profile).as_bytes());
+    Ok(out)
+}
+
+fn refusal(why: impl Into<String>) -> Error {
+    Error::Incompatible(format!("{NAME} cannot hold this profile: {}", why.into()))
+}
+
+fn put(out: &mut Vec<u8>, words: &[u64]) {
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+fn count_type(profile: &Profile) -> Option<usize> {
+    let is_count = |index: &usize| profile.sample_type(*index).1 == "count";
+    profile.sample_type_index("samples").filter(is_count).or_else(|| (0..profile.sample_types().len()).find(is_count))
+}
+
+/// The address as a sampler would have captured it: callers as return addresses.
+fn raw_address(profile: &Profile, id: LocationId, is_caller: bool) -> Result<Addr> {
+    let location = profile.location(id);
+    if location.address == Addr(0) {
+        return Err(refusal("a frame without an address"));
+    }
+    let past = match profile.addresses() {
+        Addresses::CallSite => u64::from(is_caller || location.is_return),
+        Addresses::RawCpu | Addresses::RawReturn => 0,
+    };
+    Ok(Addr(location.address.0.wrapping_add(past)))
+}
+
+#[cfg(test)]
+mod tests;

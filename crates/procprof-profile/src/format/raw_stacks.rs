@@ -1,0 +1,87 @@
+//! A profile under construction from stacks of raw addresses: what the decoders of the address-only formats share.
+//!
+//! It takes at most about 16 bytes for each byte of text or binary input.
+
+use rustc_hash::FxHashMap;
+
+use super::Limits;
+use super::text::{Cursor, Line};
+use crate::{Addr, Addresses, Error, Label, Location, LocationId, Profile, ProfileBuilder, Result, maps};
+
+/// Collects samples whose frames are addresses.
+pub(crate) struct RawStacks {
+    pub(crate) builder: ProfileBuilder,
+    format: &'static str,
+    depth: usize,
+    locations: FxHashMap<u64, LocationId>,
+    stack: Vec<LocationId>,
+}
+
+impl RawStacks {
+    pub(crate) fn new(format: &'static str, sample_types: &[(&str, &str)], addresses: Addresses, limits: &Limits) -> RawStacks {
+        let mut builder = ProfileBuilder::new(sample_types);
+        builder.parts_mut().addresses = addresses;
+        RawStacks { builder, format, depth: limits.depth, locations: FxHashMap::default(), stack: Vec::new() }
+    }
+
+    /// Forgets the current stack.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.stack.clear();
+    }
+
+    /// Adds a frame at the root's end of the current stack.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] past the depth limit.
+    #[inline]
+    pub(crate) fn push(&mut self, address: u64) -> Result<()> {
+        if self.stack.len() == self.depth {
+            return Err(Error::TooLarge { format: self.format, what: "frames of a stack", limit: self.depth as u64 });
+        }
+        let id = match self.locations.get(&address) {
+            Some(id) => *id,
+            None => {
+                let id = self.builder.location(Location { address: Addr(address), ..Location::default() }, &[]);
+                self.locations.insert(address, id);
+                id
+            }
+        };
+        self.stack.push(id);
+        Ok(())
+    }
+
+    /// Makes the rest of a line, `0x…` numbers between blanks, the current stack; the line ends the input only when whole.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for anything else, [`Error::Truncated`] when the input ends with the line, [`Error::TooLarge`] past the depth limit.
+    #[inline]
+    pub(crate) fn read_stack(&mut self, mut cursor: Cursor<'_>, line: &Line<'_>) -> Result<()> {
+        self.clear();
+        if line.is_cut {
+            return Err(line.error(self.format, "a stack of addresses"));
+        }
+        cursor.skip_blanks();
+        while !cursor.is_done() {
+            let address = cursor.address().ok_or_else(|| line.error(self.format, "an address such as 0x4005d0"))?;
+            self.push(address)?;
+            cursor.skip_blanks();
+        }
+        Ok(())
+    }
+
+    /// Adds a sample with the current stack, which stays.
+    #[inline]
+    pub(crate) fn sample(&mut self, values: &[i64], labels: &[Label]) {
+        self.builder.sample(&self.stack, values, labels);
+    }
+
+    /// Attaches the memory map and gives the profile.
+    ///
+    /// # Errors
+    /// As [`ProfileBuilder::finish`].
+    pub(crate) fn finish(mut self, map: &[u8]) -> Result<Profile> {
+        maps::attach(&maps::parse(map), &mut self.builder);
+        self.builder.finish()
+    }
+}
