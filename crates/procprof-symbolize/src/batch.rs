@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use addr2line::{Context, FrameIter, FunctionName};
-use gimli::{AbbreviationsCacheStrategy, Dwarf, DwarfSections, EndianSlice, RunTimeEndian};
+use gimli::{AbbreviationsCacheStrategy, DwLang, Dwarf, DwarfSections, EndianSlice, RunTimeEndian};
 use object::Object;
 use procprof_profile::SymbolAddr;
 
@@ -89,7 +89,9 @@ impl Batch<'_, '_> {
     /// The frames in the debug information; none if it does not cover the address.
     fn dwarf_frames(&self, address: SymbolAddr) -> Result<Vec<Frame>, gimli::Error> {
         let mut frames = Vec::new();
-        let Some(context) = &self.context else {
+        let (mut found_frames, mut language) = (0, None);
+        // The last address of all has no end that could be compared with, so addr2line can't take it.
+        let Some(context) = self.context.as_ref().filter(|_| address.0 != u64::MAX) else {
             return Ok(frames);
         };
         let mut found: FrameIter<'_, Reader<'_>> = context.find_frames(address.0).skip_all_loads()?;
@@ -102,11 +104,28 @@ impl Batch<'_, '_> {
                     None => continue,
                 },
             };
-            if frames.len() < FRAMES_MAX {
+            language = next.function.as_ref().and_then(|function| function.language);
+            found_frames += 1;
+            if found_frames <= FRAMES_MAX {
                 frames.push(frame(&name, Place::of(next.location.as_ref())));
             }
         }
+        if let Some(outermost) = frames.last_mut().filter(|_| found_frames <= FRAMES_MAX) {
+            self.qualify(outermost, language, address);
+        }
         Ok(frames)
+    }
+
+    /// Gives the outermost function the linker's name where the debug information has a bare one
+    /// only: `operator()` of a lambda, a C++ function local to its file.
+    fn qualify(&self, outermost: &mut Frame, language: Option<DwLang>, address: SymbolAddr) {
+        if !language.is_some_and(is_mangling) || is_mangled(&outermost.system_name) {
+            return;
+        }
+        if let Some(name) = self.symbol_name(address).filter(|name| is_mangled(name)) {
+            outermost.name = demangle(&name);
+            outermost.system_name = name.into_owned();
+        }
     }
 
     fn symbols(&self) -> &SymbolTable<'_> {
@@ -120,6 +139,24 @@ impl Batch<'_, '_> {
 
 fn raw_name<'a>(function: &FunctionName<Reader<'a>>) -> Result<Cow<'a, str>, gimli::Error> {
     Ok(function.name.to_string_lossy())
+}
+
+/// Whether compilers of the language mangle names.
+fn is_mangling(language: DwLang) -> bool {
+    matches!(
+        language,
+        gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+            | gimli::DW_LANG_Rust
+    )
+}
+
+fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
 }
 
 #[derive(Default)]

@@ -61,8 +61,6 @@ pub enum Reason {
     NoSymbols,
     /// The file has symbols, but none covers the address.
     NotCovered,
-    /// A remote symbol page was asked and failed.
-    RemoteFailed,
 }
 
 impl Reason {
@@ -84,7 +82,6 @@ impl Reason {
             Self::OutsideSegments => "outside the loaded segments",
             Self::NoSymbols => "no symbols",
             Self::NotCovered => "not covered by a symbol",
-            Self::RemoteFailed => "remote symbol page failed",
         }
     }
 

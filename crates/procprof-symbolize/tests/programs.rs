@@ -43,7 +43,10 @@ impl Folder {
             Some("rs") => "rustc",
             other => panic!("no compiler for {other:?}"),
         };
-        run(Command::new(compiler).args(flags).arg("-o").arg(&program).arg(source(source_name)));
+        // Recent compilers make the older Rust mangling only if told that unstable flags are fine.
+        let mut command = Command::new(compiler);
+        command.env("RUSTC_BOOTSTRAP", "1").args(flags).arg("-o").arg(&program);
+        run(command.arg(source(source_name)));
         program
     }
 
