@@ -1,0 +1,104 @@
+//! A replayed StarRocks backend: recorded profiles, live ones, and a process that dies.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use procprof_collect::{Client, Kind, Progress, Request, SymbolLimits, Target, Watch, collect, fetch_symbols};
+use procprof_profile::{Addr, ProfileType};
+
+use crate::process::Server;
+use crate::target;
+
+/// Its web service does not answer; brpc does.
+fn backend(server: &Server) -> Target {
+    let mut target = target(Kind::StarrocksBe, 1);
+    target.brpc = Some(format!("127.0.0.1:{}", server.port).parse().unwrap());
+    target
+}
+
+#[tokio::test]
+async fn recorded_profiles_of_all_types() {
+    let server = Server::brpc_recorded();
+    let (client, target) = (Client::new(), backend(&server));
+    let check = async |request: Request, sample_type: &str, file: &str| {
+        let collected = collect(&client, &target, &request, &Watch::default()).await.unwrap();
+        let profile = &collected.decoded.profile;
+        assert!(profile.sample_type_index(sample_type).is_some() && profile.sample_count() > 0, "{request:?}");
+        let recorded = format!("{}/../../testdata/brpc/{file}", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(collected.bytes, std::fs::read(recorded).unwrap());
+        assert_eq!(collected.content_type.as_deref(), Some("text/plain"));
+    };
+    check(Request::new(ProfileType::Cpu).seconds(1), "cpu", "cpu.gperftools").await;
+    check(Request::new(ProfileType::Contention).seconds(1), "delay", "contention.brpc").await;
+    // The web service is asked first and refuses the connection.
+    check(Request::new(ProfileType::Heap), "inuse_space", "heap.jemalloc").await;
+}
+
+#[tokio::test]
+async fn a_second_capture_is_busy_and_progress_is_told() {
+    let server = Server::brpc_recorded();
+    let (client, target) = (Client::new(), backend(&server));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&told);
+    let watch = Watch { progress: Some(Arc::new(move |progress| listener.lock().unwrap().push(progress))), ..Watch::default() };
+    let (request, quiet) = (Request::new(ProfileType::Cpu).seconds(1), Watch::default());
+    let (first, second) = tokio::join!(collect(&client, &target, &request, &watch), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        collect(&client, &target, &request, &quiet).await
+    });
+    first.unwrap();
+    let busy = second.unwrap_err();
+    assert_eq!(busy.code(), "busy");
+    assert!(busy.to_string().contains(&format!("http://127.0.0.1:{}/pprof/profile", server.port)), "{busy}");
+    let told = told.lock().unwrap();
+    assert_eq!(told[0], Progress::Sampling { seconds: 1 });
+    assert!(matches!(told[1], Progress::Receiving { bytes, total: Some(_) } if bytes > 0));
+    assert_eq!(told.last(), Some(&Progress::Checking));
+}
+
+#[tokio::test]
+async fn a_process_that_dies_during_the_capture_is_told_so() {
+    let mut server = Server::brpc_live();
+    let (client, target) = (Client::new(), backend(&server));
+    let (request, watch) = (Request::new(ProfileType::Cpu).seconds(30), Watch::default());
+    let (result, ()) = tokio::join!(collect(&client, &target, &request, &watch), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.kill();
+    });
+    assert_eq!(result.unwrap_err().code(), "restarted");
+    let refused = collect(&client, &target, &request, &watch).await.unwrap_err();
+    assert_eq!(refused.code(), "connect");
+}
+
+#[tokio::test]
+async fn a_capture_can_be_cancelled_at_once() {
+    let server = Server::brpc_live();
+    let (client, target) = (Client::new(), backend(&server));
+    let (request, watch) = (Request::new(ProfileType::Cpu).seconds(30), Watch::default());
+    let begun = std::time::Instant::now();
+    let (result, ()) = tokio::join!(collect(&client, &target, &request, &watch), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        watch.cancel.cancel();
+    });
+    assert_eq!(result.unwrap_err().code(), "cancelled");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn names_come_from_the_symbol_page_in_batches() {
+    let server = Server::brpc_live();
+    let (client, target) = (Client::new(), backend(&server));
+    let request = Request::new(ProfileType::Cpu).seconds(1);
+    let collected = collect(&client, &target, &request, &Watch::default()).await.unwrap();
+    let profile = &collected.decoded.profile;
+    let addresses: Vec<Addr> = profile.locations().iter().map(|location| location.address).collect();
+    let limits = SymbolLimits { batch: 1, ..SymbolLimits::default() };
+    let symbols = fetch_symbols(&client, &target, &addresses, &limits, &Watch::default()).await.unwrap();
+    assert_eq!(symbols.asked, addresses.len());
+    let names: Vec<&str> = symbols.names.values().map(String::as_str).collect();
+    for name in ["hot_70", "hot_30", "scan_rows", "merge_rows"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    let few = SymbolLimits { addresses: 2, ..SymbolLimits::default() };
+    assert_eq!(fetch_symbols(&client, &target, &addresses, &few, &Watch::default()).await.unwrap().asked, 2);
+}

@@ -1,0 +1,73 @@
+//! Processes under test: built, started, and ended with the test.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+/// A running server that printed `port N`.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+}
+
+impl Server {
+    fn start(command: &mut Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
+        Server { child, port: port.unwrap_or_else(|| panic!("{command:?} said {line:?}")) }
+    }
+
+    /// The replayed brpc service, with recorded profiles.
+    pub(crate) fn brpc_recorded() -> Server {
+        Server::start(Command::new(replay()).arg("--recorded").arg(repository().join("testdata/brpc")))
+    }
+
+    /// The replayed brpc service, with profiles of itself.
+    pub(crate) fn brpc_live() -> Server {
+        Server::start(Command::new(replay()).arg("--live"))
+    }
+
+    /// The Go program of `testdata/go/pprof-server`.
+    pub(crate) fn go() -> Server {
+        Server::start(&mut Command::new(go_server()))
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// `cargo test` builds the examples beside the tests: `target/debug/examples` beside `target/debug/deps`.
+fn replay() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let path = tests.parent().unwrap().parent().unwrap().join("examples/brpc_replay");
+    assert!(path.exists(), "{}: run `cargo build -p procprof-collect --example brpc_replay`", path.display());
+    path
+}
+
+fn go_server() -> PathBuf {
+    static ONE_BUILD: Mutex<()> = Mutex::new(());
+    let _guard = ONE_BUILD.lock().unwrap();
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
+    let source = repository().join("testdata/go/pprof-server");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
+    let status = build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+    assert!(status.success(), "{build:?}");
+    binary
+}

@@ -1,0 +1,3 @@
+module pprof-server
+
+go 1.19
