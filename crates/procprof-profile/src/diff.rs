@@ -1,1 +1,59 @@
-//! To come.
+//! Differences between profiles.
+//!
+//! A difference is the sum of a profile and the negated base; it keeps everything but samples from the profile. See [`merge`](crate::merge)
+//! for how stacks and mappings are matched.
+
+use crate::merge::{Term, sum};
+use crate::{Label, LabelValue, Profile, Result};
+
+/// Key of the label that marks samples of the base in [`diff_base`], as pprof names it.
+pub const BASE_LABEL: &str = "pprof::base";
+
+/// What `profile` has more than `base`; less is negative, and nothing is left of what is equal.
+///
+/// # Errors
+/// As [`merge`](crate::merge::merge).
+pub fn diff(base: &Profile, profile: &Profile) -> Result<Profile> {
+    let described = [Term::new(profile, 1)?];
+    sum(&[Term::new(base, -1)?, Term::new(profile, 1)?], &described)
+}
+
+/// As [`diff`], but samples of the base stay samples of their own, negative and labelled [`BASE_LABEL`] = `true`, so that shares of the base can
+/// be computed.
+///
+/// # Errors
+/// As [`merge`](crate::merge::merge).
+pub fn diff_base(base: &Profile, profile: &Profile) -> Result<Profile> {
+    diff(&labelled(base)?, profile)
+}
+
+/// The profile with values below zero taken as zero, and without the samples that are zero then.
+///
+/// # Errors
+/// None that a valid profile can cause.
+pub fn drop_negative(profile: Profile) -> Result<Profile> {
+    let mut parts = profile.into_parts();
+    for value in &mut parts.values {
+        *value = (*value).max(0);
+    }
+    let width = parts.sample_types.len();
+    let kept: Vec<bool> = parts.values.chunks_exact(width).map(|values| values.iter().any(|value| *value != 0)).collect();
+    parts.retain_samples(|index| kept[index]);
+    parts.finish()
+}
+
+fn labelled(profile: &Profile) -> Result<Profile> {
+    let mut parts = profile.parts().clone();
+    let label = Label { key: parts.intern(BASE_LABEL)?, value: LabelValue::Text(parts.intern("true")?) };
+    parts.labels.clear();
+    parts.label_ends.clear();
+    for sample in profile.samples() {
+        parts.labels.extend_from_slice(sample.labels);
+        parts.labels.push(label);
+        parts.label_ends.push(crate::parts::narrow(parts.labels.len(), "labels")?);
+    }
+    parts.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@
 
 mod adjust;
 mod builder;
+mod compact;
 pub mod diff;
 mod error;
 #[cfg(feature = "filter")]

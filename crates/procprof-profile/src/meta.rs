@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Nanos, ProfileId, ProfileType};
+use crate::{Nanos, Profile, ProfileId, ProfileType, Result};
 
 const PREFIX: &str = "procprof:";
 
@@ -99,6 +99,32 @@ impl Meta {
         facts.into_iter().map(|(key, value)| format!("{PREFIX}{key}={}", one_line(&value))).collect()
     }
 
+    /// What is true of several profiles together: what all of them say; the latest end; lost, truncated and unsampled amounts added up.
+    pub fn merged(metas: &[Meta]) -> Meta {
+        Meta {
+            id: common(metas, |meta| &meta.id),
+            node: common(metas, |meta| &meta.node),
+            node_name: common(metas, |meta| &meta.node_name),
+            role: common(metas, |meta| &meta.role),
+            kind: common(metas, |meta| &meta.kind),
+            cluster: common(metas, |meta| &meta.cluster),
+            labels: common_entries(metas, |meta| &meta.labels),
+            profile_type: common(metas, |meta| &meta.profile_type),
+            trigger: common(metas, |meta| &meta.trigger),
+            engine: common(metas, |meta| &meta.engine),
+            instance_start: common(metas, |meta| &meta.instance_start),
+            instance_version: common(metas, |meta| &meta.instance_version),
+            instance_build_id: common(metas, |meta| &meta.instance_build_id),
+            tool: common(metas, |meta| &meta.tool),
+            end: metas.iter().filter_map(|meta| meta.end).max(),
+            lost: total(metas, |meta| meta.lost),
+            truncated: total(metas, |meta| meta.truncated),
+            unsampled: total(metas, |meta| meta.unsampled),
+            means: common(metas, |meta| &meta.means),
+            more: common_entries(metas, |meta| &meta.more),
+        }
+    }
+
     /// Whether a comment is one of ours.
     pub fn is_fact(comment: &str) -> bool {
         comment.starts_with(PREFIX)
@@ -148,6 +174,48 @@ impl Meta {
             None => drop(self.more.insert(key.to_owned(), text())),
         }
     }
+}
+
+impl Profile {
+    /// The facts among the comments.
+    pub fn meta(&self) -> Meta {
+        Meta::from_comments(self.comments())
+    }
+
+    /// The profile with these facts in place of those it had; comments of others stay, behind the facts.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) when the string table is full.
+    pub fn with_meta(self, meta: &Meta) -> Result<Profile> {
+        let others: Vec<_> = self.parts().comments.iter().copied().filter(|id| !Meta::is_fact(self.string(*id))).collect();
+        let mut parts = self.into_parts();
+        parts.comments.clear();
+        for fact in meta.to_comments() {
+            let fact = parts.intern(&fact)?;
+            parts.comments.push(fact);
+        }
+        parts.comments.extend(others);
+        parts.compact_strings()?;
+        parts.finish()
+    }
+}
+
+fn common<T: Clone + Default + PartialEq>(metas: &[Meta], field: fn(&Meta) -> &T) -> T {
+    match metas.split_first() {
+        Some((first, others)) if others.iter().all(|other| field(other) == field(first)) => field(first).clone(),
+        _ => T::default(),
+    }
+}
+
+fn common_entries(metas: &[Meta], field: fn(&Meta) -> &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let Some((first, others)) = metas.split_first() else { return BTreeMap::new() };
+    let mut entries = field(first).clone();
+    entries.retain(|key, value| others.iter().all(|other| field(other).get(key) == Some(value)));
+    entries
+}
+
+fn total(metas: &[Meta], field: fn(&Meta) -> Option<u64>) -> Option<u64> {
+    metas.iter().filter_map(field).reduce(u64::saturating_add)
 }
 
 fn keep<T>(slot: &mut Option<T>, value: Option<T>) -> bool {

@@ -116,8 +116,20 @@ impl Parts {
         Ok(Profile { parts: self })
     }
 
+    /// The id of a string, which is appended if it is not there. Looks at every string; [`ProfileBuilder`](crate::ProfileBuilder) is for many.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the table is full.
+    pub fn intern(&mut self, text: &str) -> Result<StringId> {
+        let known = self.strings.iter().position(|known| known == text);
+        match known {
+            Some(index) => Ok(StringId(index as u32)),
+            None => self.strings.push(text).ok_or_else(|| Error::invalid("more than 4 GiB of strings")),
+        }
+    }
+
     /// Puts the lines in the order of their locations, nothing between and nothing shared, so that equal profiles have equal tables.
-    fn lay_out_lines(&mut self) -> Result<()> {
+    pub(crate) fn lay_out_lines(&mut self) -> Result<()> {
         let mut end = 0;
         let ordered = self.locations.iter().all(|location| {
             let follows = location.lines_start == end;

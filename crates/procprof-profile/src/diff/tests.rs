@@ -1,0 +1,41 @@
+use super::*;
+use crate::ProfileBuilder;
+
+fn counts(counts: &[(&str, i64)]) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    for (name, count) in counts {
+        let frame = builder.frame(name);
+        builder.sample(&[frame], &[*count], &[]);
+    }
+    builder.comment("of this profile");
+    builder.finish().unwrap()
+}
+
+fn listed(profile: &Profile) -> Vec<(String, i64)> {
+    let name = |sample: crate::Sample<'_>| {
+        let line = profile.lines(sample.stack[0])[0];
+        profile.string(profile.function(line.function).name).to_owned()
+    };
+    profile.samples().map(|sample| (name(sample), sample.values[0])).collect()
+}
+
+#[test]
+fn what_is_equal_vanishes_and_what_is_less_is_negative() {
+    let (base, profile) = (counts(&[("a", 5), ("b", 7), ("c", 1)]), counts(&[("a", 5), ("b", 3), ("d", 9)]));
+    let difference = diff(&base, &profile).unwrap();
+    assert_eq!(listed(&difference), [("b".to_owned(), -4), ("c".to_owned(), -1), ("d".to_owned(), 9)]);
+    assert_eq!(listed(&drop_negative(difference).unwrap()), [("d".to_owned(), 9)]);
+    assert_eq!(diff(&base, &base).unwrap().sample_count(), 0);
+    assert_eq!(diff(&base, &base).unwrap().comments().collect::<Vec<_>>(), ["of this profile"]);
+}
+
+#[test]
+fn a_labelled_base_stays_apart() {
+    let profile = counts(&[("a", 5)]);
+    let difference = diff_base(&profile, &profile).unwrap();
+    let mut samples: Vec<(i64, usize)> = difference.samples().map(|sample| (sample.values[0], sample.labels.len())).collect();
+    samples.sort();
+    assert_eq!(samples, [(-5, 1), (5, 0)]);
+    let label = difference.samples().find_map(|sample| sample.labels.first().copied()).unwrap();
+    assert_eq!(difference.string(label.key), BASE_LABEL);
+}
