@@ -1,0 +1,125 @@
+//! What stands above the picture: which process, which measure, when, how much, and what the picture does not show.
+
+use procprof_profile::{Meta, Profile};
+
+use super::amount::{Amount, grouped, percent};
+use super::boxes::Boxes;
+use crate::Options;
+use crate::moment::utc;
+use crate::place::base_name;
+use crate::stack_tree::StackTree;
+use crate::text::one_line;
+
+/// Lines of text above the picture.
+#[derive(Clone, Debug)]
+pub(super) struct Heading {
+    pub(super) title: String,
+    /// When, how long, how much.
+    pub(super) facts: Vec<String>,
+    /// What is missing, merged or filtered.
+    pub(super) remarks: Vec<String>,
+}
+
+impl Heading {
+    pub(super) fn new(profile: &Profile, tree: &StackTree, boxes: &Boxes, amount: &Amount, options: &Options) -> Heading {
+        let meta = Meta::from_comments(profile.comments());
+        let title = options.title.clone().unwrap_or_else(|| title(profile, &meta, tree));
+        let mut remarks = filters(tree, amount, options);
+        remarks.extend(losses(&meta));
+        remarks.extend(merged(tree, boxes, amount));
+        let lines = |lines: Vec<String>| lines.iter().map(|line| one_line(line).into_owned()).collect();
+        Heading { title: one_line(&title).into_owned(), facts: lines(facts(profile, &meta, tree, amount)), remarks: lines(remarks) }
+    }
+
+    /// Lines below the title.
+    pub(super) fn lines(&self) -> usize {
+        self.facts.len() + self.remarks.len()
+    }
+}
+
+/// The node and the profile type, as far as known.
+fn title(profile: &Profile, meta: &Meta, tree: &StackTree) -> String {
+    let file = profile.mappings().first().map_or("", |mapping| base_name(profile.string(mapping.filename)));
+    let node = match (meta.role.as_str(), meta.node_name.as_str()) {
+        (_, "") => file.to_owned(),
+        (role, name) if name.starts_with(role) => name.to_owned(),
+        (role, name) => format!("{role} {name}"),
+    };
+    let kind = meta.profile_type.as_ref().map_or_else(|| profile.sample_type(tree.sample_type).0, |kind| kind.label());
+    [node.as_str(), kind].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" \u{b7} ")
+}
+
+fn facts(profile: &Profile, meta: &Meta, tree: &StackTree, amount: &Amount) -> Vec<String> {
+    let mut when = Vec::new();
+    if profile.time().0 != 0 {
+        when.push(utc(profile.time()));
+    }
+    if profile.duration().0 != 0 {
+        when.push(format!("{} long", Amount::nanoseconds().text(profile.duration().0)));
+    }
+    when.push(format!("{} in total", amount.sentence(tree.profile_total)));
+    when.push(format!("{} stacks", grouped(tree.samples as u64)));
+    let (kind, unit) = profile.sample_type(tree.sample_type);
+    let mut facts = vec![when.join(" \u{b7} ")];
+    let measure = if unit.is_empty() || unit == kind { kind.to_owned() } else { format!("{kind}, in {unit}") };
+    facts.push(match meta.means.as_str() {
+        "" => format!("Width of a box: {} ({measure})", amount.what),
+        means => format!("Width of a box: {} ({measure}). {means}", amount.what),
+    });
+    facts
+}
+
+fn filters(tree: &StackTree, amount: &Amount, options: &Options) -> Vec<String> {
+    let mut asked = Vec::new();
+    for (name, regex) in [("focus", &options.focus), ("ignore", &options.ignore)] {
+        asked.extend(regex.as_ref().map(|regex| format!("{name}={}", regex.as_str())));
+    }
+    if !options.root.is_empty() {
+        asked.push(format!("below {}", options.root.join(" \u{203a} ")));
+    }
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let share = percent(tree.total(), tree.profile_total);
+    vec![format!("Only {}: {}, {share} of the profile", asked.join(", "), amount.text(tree.total()))]
+}
+
+fn losses(meta: &Meta) -> Vec<String> {
+    let mut losses = Vec::new();
+    if let Some(lost) = meta.lost.filter(|lost| *lost > 0) {
+        losses.push(format!("{} samples were lost", grouped(lost)));
+    }
+    if let Some(truncated) = meta.truncated.filter(|truncated| *truncated > 0) {
+        losses.push(format!("{} stacks were cut at the depth limit", grouped(truncated)));
+    }
+    if let Some(nanos) = meta.unsampled.filter(|nanos| *nanos > 0) {
+        let time = Amount::nanoseconds().text(i64::try_from(nanos).unwrap_or(i64::MAX));
+        losses.push(format!("{time} of CPU time were seen by no sample"));
+    }
+    if losses.is_empty() { losses } else { vec![losses.join(" \u{b7} ")] }
+}
+
+fn merged(tree: &StackTree, boxes: &Boxes, amount: &Amount) -> Vec<String> {
+    let mut lines = Vec::new();
+    if boxes.merged_frames > 0 {
+        let why = match (boxes.fraction > 0.0, boxes.too_deep) {
+            (true, true) => format!("narrower than {} or very deep", share(boxes.fraction)),
+            (true, false) => format!("narrower than {}", share(boxes.fraction)),
+            (false, _) => "very deep".to_owned(),
+        };
+        let what = percent(boxes.merged_total, tree.total());
+        lines.push(format!("{} frames {why} are merged into hatched boxes, {what} in all", grouped(boxes.merged_frames)));
+    }
+    if boxes.negative.0 > 0 {
+        let sum = amount.text(boxes.negative.1);
+        lines.push(format!("{} frames without a positive value have no box, {sum} in all", grouped(boxes.negative.0)));
+    }
+    lines
+}
+
+/// A small share in percent, with as many digits as it takes.
+fn share(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    let decimals = if percent <= 0.0 { 0 } else { (1.0 - percent.log10().floor()).clamp(0.0, 12.0) as usize };
+    format!("{percent:.decimals$}%")
+}

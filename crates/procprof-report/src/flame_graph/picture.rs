@@ -1,0 +1,155 @@
+//! The boxes as SVG elements. Places are in percent, so the picture fits any width without a script, and each box is an `svg` element
+//! of its own, so its text is cut at its edge.
+
+use std::fmt::Write;
+
+use super::Graph;
+use super::amount::{grouped, percent};
+use super::boxes::{Box, Boxes, Content};
+use super::heading::Heading;
+use super::palette;
+use crate::stack_tree::Inlined;
+use crate::text::{push_xml, xml};
+use crate::{FrameKind, Layout};
+
+/// Height of a row, in px; `viewer.js` has the same.
+const ROW: usize = 18;
+/// Height of the title's line.
+const TITLE: usize = 34;
+/// Height of another line of the heading.
+const LINE: usize = 17;
+/// Legend and details, and the gap below them.
+const FOOT: usize = 52;
+/// Space below the lowest row.
+const MARGIN: usize = 10;
+
+/// Height of everything above the boxes, in px.
+pub(super) fn heading_height(heading: &Heading) -> usize {
+    TITLE + heading.lines() * LINE + FOOT
+}
+
+/// Height of the whole picture, in px.
+pub(super) fn height(heading: &Heading, boxes: &Boxes) -> usize {
+    heading_height(heading) + boxes.rows as usize * ROW + MARGIN
+}
+
+/// Appends the hatching, the boxes and the heading, which is last because it floats above the boxes.
+pub(super) fn push(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
+    out.push_str(
+        "<defs><pattern id=\"procprof-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+         <rect class=\"hatch\" width=\"6\" height=\"6\"/><rect class=\"stripe\" width=\"2\" height=\"6\"/></pattern></defs>\n<g id=\"procprof-boxes\">\n",
+    );
+    let top = heading_height(&graph.heading);
+    for this in &boxes.boxes {
+        let row = match graph.options.layout {
+            Layout::Flame => boxes.rows - 1 - this.depth,
+            Layout::Icicle => this.depth,
+        };
+        push_box(out, graph, this, top + row as usize * ROW);
+    }
+    out.push_str("</g>\n");
+    push_heading(out, graph, boxes);
+}
+
+fn push_box(out: &mut String, graph: &Graph<'_>, this: &Box, y: usize) {
+    let total = graph.tree.total().max(1) as f64;
+    let share = |value: i64| value.max(0) as f64 / total * 100.0;
+    let width = if this.depth == 0 { 100.0 } else { share(this.total) };
+    let class = match this.content {
+        Content::Merged(_) => "b m".to_owned(),
+        Content::Frame { frame, inlined } => {
+            let frame = &graph.tree.frames[frame as usize];
+            let mark = if inlined == Inlined::Fully { " i" } else { "" };
+            format!("b {}{mark}", palette::class(frame.kind, &frame.name))
+        }
+    };
+    let (left, row) = (share(this.left), ROW - 1);
+    let _ = write!(out, "<svg class=\"{class}\" x=\"{left:.4}%\" y=\"{y}\" width=\"{width:.4}%\" height=\"{row}\"><title>");
+    push_xml(out, &tooltip(graph, this));
+    out.push_str("</title><rect width=\"100%\" height=\"100%\"/>");
+    if width > 1.0 {
+        out.push_str("<text x=\"4\" y=\"12.5\">");
+        push_xml(out, &name(graph, this));
+        out.push_str("</text>");
+    }
+    out.push_str("</svg>\n");
+}
+
+fn name(graph: &Graph<'_>, this: &Box) -> String {
+    match this.content {
+        Content::Frame { frame, .. } => graph.tree.frames[frame as usize].name.clone(),
+        Content::Merged(frames) => {
+            format!("\u{2026} {} frames, {}", grouped(u64::from(frames)), percent(this.total, graph.tree.total()))
+        }
+    }
+}
+
+/// The whole name, then value, shares and depth, then what there is to say.
+fn tooltip(graph: &Graph<'_>, this: &Box) -> String {
+    let amount = &graph.amount;
+    let mut text = format!("{}\n{}", name(graph, this), amount.sentence(this.total));
+    let _ = write!(text, " \u{b7} {} of all", percent(this.total, graph.tree.total()));
+    if this.depth > 0 {
+        let _ = write!(text, " \u{b7} {} of parent", percent(this.total, this.parent_total));
+    }
+    if let Content::Frame { frame, inlined } = this.content {
+        let frame = &graph.tree.frames[frame as usize];
+        let _ = write!(text, " \u{b7} self {}", amount.text(this.flat));
+        let _ = write!(text, " \u{b7} depth {} \u{b7} {}", this.depth, frame.kind.label());
+        text.push_str(match inlined {
+            Inlined::No => "",
+            Inlined::Partly => ", partly inlined",
+            Inlined::Fully => ", inlined",
+        });
+        if !frame.remark.is_empty() {
+            let _ = write!(text, "\n{}", frame.remark);
+        }
+    }
+    text
+}
+
+fn push_heading(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
+    let heading = &graph.heading;
+    let height = heading_height(heading);
+    let _ = write!(out, "<g id=\"procprof-head\"><rect class=\"bg\" width=\"100%\" height=\"{}\"/>\n", height - 6);
+    let _ = write!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>\n", xml(&heading.title));
+    let lines = heading.facts.iter().map(|line| ("fact", line)).chain(heading.remarks.iter().map(|line| ("remark", line)));
+    let mut y = TITLE + 12;
+    for (class, line) in lines {
+        let _ = write!(out, "<text class=\"{class}\" x=\"12\" y=\"{y}\">{}</text>\n", xml(line));
+        y += LINE;
+    }
+    push_legend(out, graph, boxes, y);
+    let _ = write!(out, "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>\n", y + 22);
+}
+
+/// The kinds of frames that occur, each with a colour.
+fn push_legend(out: &mut String, graph: &Graph<'_>, boxes: &Boxes, y: usize) {
+    let frames = || {
+        boxes.boxes[1..].iter().filter_map(|this| match this.content {
+            Content::Frame { frame, inlined } => Some((graph.tree.frames[frame as usize].kind, inlined)),
+            Content::Merged(_) => None,
+        })
+    };
+    let mut entries: Vec<(String, &str, &str)> = FrameKind::ALL
+        .into_iter()
+        .filter(|kind| frames().any(|(found, _)| found == *kind))
+        .map(|kind| (palette::class(kind, ""), kind.label(), "legend"))
+        .collect();
+    if frames().any(|(_, inlined)| inlined == Inlined::Fully) {
+        entries.push(("n0 i".to_owned(), "inlined", "legend i"));
+    }
+    if graph.boxes.merged_frames > 0 || boxes.merged_frames > 0 {
+        entries.push(("m".to_owned(), "merged narrow boxes", "legend"));
+    }
+    let mut x = 12;
+    for (class, label, text_class) in entries {
+        let _ = write!(
+            out,
+            "<g class=\"{class}\"><rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\"/></g><text class=\"{text_class}\" x=\"{}\" y=\"{y}\">{label}</text>\n",
+            y - 10,
+            x + 16
+        );
+        x += 34 + label.len() * 7;
+    }
+}

@@ -1,0 +1,116 @@
+//! A source position reduced to a granularity, and its name in text reports as pprof writes it.
+
+use std::borrow::Cow;
+
+use procprof_profile::{Line, Location, Profile};
+
+use crate::Granularity;
+
+/// What of a position counts at some granularity; what does not is empty or 0.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place<'a> {
+    pub(crate) address: u64,
+    pub(crate) name: &'a str,
+    pub(crate) file: Cow<'a, str>,
+    pub(crate) line: i64,
+    pub(crate) column: i64,
+    /// File of the mapping, only where there is no name.
+    pub(crate) mapping: &'a str,
+    /// First line of the function, only where there is no name (the granularity of files keeps functions apart, as pprof does).
+    pub(crate) start_line: i64,
+}
+
+impl<'a> Place<'a> {
+    /// The position of `line`, or of the bare address when the location has no lines.
+    pub(crate) fn new(profile: &'a Profile, location: &Location, line: Option<&Line>, granularity: Granularity) -> Place<'a> {
+        let address = if granularity == Granularity::Addresses { location.address.0 } else { 0 };
+        let mapping = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
+        let Some(line) = line else {
+            return Place { address, name: "", file: Cow::Borrowed(""), line: 0, column: 0, mapping, start_line: 0 };
+        };
+        let function = profile.function(line.function);
+        let name = if granularity == Granularity::Files { "" } else { profile.string(function.name) };
+        let file = match granularity {
+            Granularity::Functions => Cow::Borrowed(""),
+            _ => clean(profile.string(function.filename)),
+        };
+        let with_line = matches!(granularity, Granularity::Lines | Granularity::Addresses);
+        let column = if granularity == Granularity::Addresses { line.column } else { 0 };
+        let (mapping, start_line) = if name.is_empty() { (mapping, function.start_line) } else { ("", 0) };
+        Place { address, name, file, line: if with_line { line.line } else { 0 }, column, mapping, start_line }
+    }
+
+    /// Address, name, and file with line, as far as they count.
+    pub(crate) fn printable(&self) -> String {
+        let mut words = Vec::new();
+        if self.address != 0 {
+            words.push(format!("{:016x}", self.address));
+        }
+        if !self.name.is_empty() {
+            words.push(self.name.to_owned());
+        }
+        if self.line != 0 {
+            let column = if self.column == 0 { String::new() } else { format!(":{}", self.column) };
+            words.push(format!("{}:{}{column}", self.file, self.line));
+        } else if !self.file.is_empty() {
+            words.push(self.file.to_string());
+        } else if self.name.is_empty() {
+            words.push(if self.mapping.is_empty() { "<unknown>".to_owned() } else { format!("[{}]", base_name(self.mapping)) });
+        }
+        words.join(" ")
+    }
+}
+
+/// What follows the last `/`.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
+}
+
+/// A source path without the build's working directory, `.` and `..`.
+fn clean(path: &str) -> Cow<'_, str> {
+    let path = ["/proc/self/cwd/./", "/proc/self/cwd/"].iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path);
+    let tidy =
+        !path.ends_with('/') && !path.split('/').skip(1).any(str::is_empty) && !path.split('/').any(|part| part == "." || part == "..");
+    if tidy {
+        return Cow::Borrowed(path);
+    }
+    let rooted = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        match (part, parts.last()) {
+            ("..", Some(last)) if *last != ".." => drop(parts.pop()),
+            ("..", None) if rooted => {}
+            _ => parts.push(part),
+        }
+    }
+    let joined = parts.join("/");
+    Cow::Owned(match (rooted, joined.is_empty()) {
+        (true, _) => format!("/{joined}"),
+        (false, true) => ".".to_owned(),
+        (false, false) => joined,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{base_name, clean};
+
+    #[test]
+    fn paths_are_cleaned_as_go_does() {
+        let cases = [
+            ("/a/b.c", "/a/b.c"),
+            ("/a/./b/../c.c", "/a/c.c"),
+            ("../x//y.c", "../x/y.c"),
+            ("../../x.c", "../../x.c"),
+            ("/../x.c", "/x.c"),
+            ("./", "."),
+            ("/proc/self/cwd/src/a.cc", "src/a.cc"),
+            ("/", "/"),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(clean(path), expected, "{path}");
+        }
+        assert_eq!(base_name("/usr/bin/x"), "x");
+        assert_eq!(base_name("x"), "x");
+    }
+}

@@ -1,0 +1,14 @@
+//! `pprof`: the profile itself, encoded; with `focus` or `ignore`, only the samples that pass.
+
+use procprof_profile::{Profile, format};
+
+use crate::selection::Selection;
+use crate::{Options, Result, Sources};
+
+pub(crate) fn render(profile: &Profile, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    let selection = Selection::new(profile, options);
+    if !selection.is_partial() {
+        return Ok(format::pprof::encode_gzip(profile)?);
+    }
+    Ok(format::pprof::encode_gzip(&selection.to_profile()?)?)
+}

@@ -1,0 +1,208 @@
+//! The merged call tree of a profile: equal paths from the root are one node.
+//!
+//! Nodes lie in preorder, siblings ordered by name, so the same profile always gives the same tree whatever the order of its samples.
+//! Nothing here recurses: a stack may be as deep as the formats allow. The sum of all flat values is the total of the samples shown.
+
+use procprof_profile::Profile;
+use rustc_hash::FxHashMap;
+
+use crate::frame::{Frame, Frames};
+use crate::selection::Selection;
+use crate::{Error, Options, Result};
+
+/// How the calls that make a node were compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inlined {
+    /// Real calls.
+    No,
+    /// Some real, some inlined.
+    Partly,
+    /// All inlined into the parent.
+    Fully,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Position in [`StackTree::frames`].
+    pub frame: u32,
+    /// Distance from the root, whose depth is 0.
+    pub depth: u32,
+    /// Position past the last node below this one.
+    pub end: u32,
+    /// Value of this node and all below it, in the unit of the sample type.
+    pub total: i64,
+    /// Value of this node alone.
+    pub flat: i64,
+    /// Whether it was inlined into its parent.
+    pub inlined: Inlined,
+}
+
+/// A call tree for one sample type.
+#[derive(Clone, Debug)]
+pub struct StackTree {
+    /// All frames; a node names one by its position.
+    pub frames: Vec<Frame>,
+    /// All nodes in preorder; the first is the root, which stands for all stacks.
+    pub nodes: Vec<Node>,
+    /// Index of the sample type.
+    pub sample_type: usize,
+    /// Total of the profile, before `focus`, `ignore` and `root`.
+    pub profile_total: i64,
+    /// Samples that are in the tree.
+    pub samples: usize,
+}
+
+struct Building {
+    frame: u32,
+    flat: i64,
+    called: bool,
+    inlined: bool,
+}
+
+/// The name of the root node's frame.
+const ROOT: &str = "all";
+/// The frame that samples without a stack are charged to.
+const NO_STACK: &str = "[no stack]";
+
+impl StackTree {
+    /// Merges the stacks that pass the options `focus` and `ignore`, and keeps what is below the path `root`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when the profile has no such sample type, or no such path.
+    pub fn new(profile: &Profile, options: &Options) -> Result<StackTree> {
+        let sample_type = options.sample_type(profile)?;
+        let selection = Selection::new(profile, options);
+        let mut frames = Frames::new(profile, options.granularity);
+        let root_frame = frames.remark(ROOT);
+        let mut nodes = vec![Building { frame: root_frame, flat: 0, called: true, inlined: false }];
+        let mut children: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut samples = 0;
+        for sample in selection.samples() {
+            samples += 1;
+            let mut node = 0u32;
+            let mut step = |frame: u32, inlined: bool| {
+                node = *children.entry((node, frame)).or_insert_with(|| {
+                    nodes.push(Building { frame, flat: 0, called: false, inlined: false });
+                    nodes.len() as u32 - 1
+                });
+                let reached = &mut nodes[node as usize];
+                reached.called |= !inlined;
+                reached.inlined |= inlined;
+            };
+            for location in sample.stack.iter().rev() {
+                frames.of(*location).iter().rev().for_each(|(frame, inlined)| step(*frame, *inlined));
+            }
+            if sample.stack.is_empty() {
+                step(frames.remark(NO_STACK), false);
+            }
+            let flat = &mut nodes[node as usize].flat;
+            *flat = flat.saturating_add(sample.values[sample_type]);
+        }
+        let nodes = preorder(&nodes, &children, &frames.frames);
+        let tree = StackTree { frames: frames.frames, nodes, sample_type, profile_total: profile.total(sample_type), samples };
+        tree.below(&options.root)
+    }
+
+    /// Value of all samples in the tree.
+    pub fn total(&self) -> i64 {
+        self.nodes[0].total
+    }
+
+    /// The frame of a node.
+    pub fn frame(&self, node: &Node) -> &Frame {
+        &self.frames[node.frame as usize]
+    }
+
+    /// Only the node at the end of the path with what is below it; the path itself stays as single nodes above.
+    fn below(mut self, path: &[String]) -> Result<StackTree> {
+        let mut kept = vec![self.nodes[0].clone()];
+        let mut at = 0usize;
+        for name in path {
+            let found = self.children(at).find(|child| self.frame(&self.nodes[*child]).name == *name);
+            at = found.ok_or_else(|| Error::value("root", name, "no such frame at this step of the path"))?;
+            kept.push(self.nodes[at].clone());
+        }
+        if path.is_empty() {
+            return Ok(self);
+        }
+        let (total, end) = (self.nodes[at].total, self.nodes[at].end as usize);
+        let length = (end - at - 1 + kept.len()) as u32;
+        let shift = (at + 1) as u32 - kept.len() as u32;
+        let last = kept.len() - 1;
+        for node in &mut kept {
+            (node.total, node.end) = (total, length);
+        }
+        kept[..last].iter_mut().for_each(|node| node.flat = 0);
+        kept.extend(self.nodes[at + 1..end].iter().map(|node| Node { end: node.end - shift, ..node.clone() }));
+        self.nodes = kept;
+        Ok(self)
+    }
+
+    /// Positions of the nodes directly below one, in order.
+    pub fn children(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        let end = self.nodes[node].end as usize;
+        let mut next = node + 1;
+        std::iter::from_fn(move || {
+            let child = next;
+            (child < end).then(|| {
+                next = self.nodes[child].end as usize;
+                child
+            })
+        })
+    }
+}
+
+/// Orders siblings by name, lays the nodes out and sums totals from the leaves up.
+fn preorder(nodes: &[Building], children: &FxHashMap<(u32, u32), u32>, frames: &[Frame]) -> Vec<Node> {
+    let rank = ranks(frames);
+    let mut pairs: Vec<(u32, u32, u32)> =
+        children.iter().map(|((parent, frame), child)| (*parent, rank[*frame as usize], *child)).collect();
+    // Last sibling first: they are taken from the top of a stack.
+    pairs.sort_unstable_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
+    let mut first = vec![0usize; nodes.len() + 1];
+    pairs.iter().for_each(|(parent, ..)| first[*parent as usize + 1] += 1);
+    (1..first.len()).for_each(|index| first[index] += first[index - 1]);
+
+    let mut laid: Vec<Node> = Vec::with_capacity(nodes.len());
+    let mut waiting = vec![(0u32, 0u32)];
+    let mut open: Vec<usize> = Vec::new();
+    while let Some((node, depth)) = waiting.pop() {
+        close(&mut laid, &mut open, depth as usize);
+        let Building { frame, flat, called, inlined } = nodes[node as usize];
+        let inlined = match (called, inlined) {
+            (false, true) => Inlined::Fully,
+            (true, true) => Inlined::Partly,
+            (_, false) => Inlined::No,
+        };
+        open.push(laid.len());
+        laid.push(Node { frame, depth, end: 0, total: flat, flat, inlined });
+        let below = &pairs[first[node as usize]..first[node as usize + 1]];
+        waiting.extend(below.iter().map(|(_, _, child)| (*child, depth + 1)));
+    }
+    close(&mut laid, &mut open, 0);
+    laid
+}
+
+/// Ends the nodes that are open below a depth and adds each to its parent.
+fn close(laid: &mut [Node], open: &mut Vec<usize>, depth: usize) {
+    while open.len() > depth {
+        let Some(done) = open.pop() else { return };
+        laid[done].end = laid.len() as u32;
+        if let Some(parent) = open.last() {
+            laid[*parent].total = laid[*parent].total.saturating_add(laid[done].total);
+        }
+    }
+}
+
+/// For each frame its place in the order by name.
+fn ranks(frames: &[Frame]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..frames.len() as u32).collect();
+    order.sort_by(|a, b| frames[*a as usize].cmp(&frames[*b as usize]));
+    let mut ranks = vec![0; frames.len()];
+    order.iter().enumerate().for_each(|(rank, frame)| ranks[*frame as usize] = rank as u32);
+    ranks
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Names are hostile: what is done to a text before it may stand in a report.
+
+use std::borrow::Cow;
+
+/// Stands for a character that must not be shown.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// Characters that would end a line, drive a terminal, reorder what stands around them, or are not allowed in XML.
+fn is_unfit(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// The text with every unfit character replaced.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(is_unfit) { Cow::Owned(text.replace(is_unfit, REPLACEMENT.encode_utf8(&mut [0; 4]))) } else { Cow::Borrowed(text) }
+}
+
+/// Appends the text for an XML or HTML element or quoted attribute.
+pub(crate) fn push_xml(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if is_unfit(c) => out.push(REPLACEMENT),
+            c => out.push(c),
+        }
+    }
+}
+
+/// The text for an XML or HTML element or quoted attribute.
+pub(crate) fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_xml(&mut out, text);
+    out
+}
+
+/// Appends the text as a JSON string, quotes included; unfit characters are replaced.
+pub(crate) fn push_json(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if is_unfit(c) => out.push(REPLACEMENT),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_become_harmless() {
+        let name = "a\0b\n</script><svg onload=\"x\">&]]>'\u{202e}\u{ffff}\\";
+        assert_eq!(one_line(name), "a\u{fffd}b\u{fffd}</script><svg onload=\"x\">&]]>'\u{fffd}\u{fffd}\\");
+        assert_eq!(xml(name), "a\u{fffd}b\u{fffd}&lt;/script&gt;&lt;svg onload=&quot;x&quot;&gt;&amp;]]&gt;&#39;\u{fffd}\u{fffd}\\");
+        let mut json = String::new();
+        push_json(&mut json, name);
+        assert_eq!(json, "\"a\u{fffd}b\u{fffd}</script><svg onload=\\\"x\\\">&]]>'\u{fffd}\u{fffd}\\\\\"");
+        assert!(matches!(one_line("plain"), Cow::Borrowed(_)));
+    }
+}
