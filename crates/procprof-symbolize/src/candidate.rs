@@ -2,21 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use procprof_process::{BuildId, MappedRange, Process};
-use procprof_profile::{Addr, FileOffset};
+use procprof_process::{BuildId, Identity, MappedRange, Process, Via};
+use procprof_profile::Mapping;
 
 use crate::outcome::{Proof, Refusal};
 use crate::sources::{BinaryRole, PathUse, Sources};
 use crate::{Error, Image, Reason};
 
-/// What a profile says of the file behind a mapping.
+/// What a profile says of the file behind one or more of its mappings.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted<'a> {
     pub(crate) filename: &'a str,
     pub(crate) build_id: Option<BuildId>,
-    pub(crate) start: Addr,
-    pub(crate) file_offset: FileOffset,
-    /// Whether it is the first mapping with a file.
+    pub(crate) mappings: Vec<&'a Mapping>,
+    /// Whether the first mapping with a file is among them.
     pub(crate) is_main: bool,
 }
 
@@ -26,26 +25,33 @@ pub(crate) struct Found {
     pub(crate) proof: Proof,
 }
 
-/// The process that was profiled, with its maps, if it still is that process.
+/// The process that was profiled, with its maps, while it still is that process.
 pub(crate) struct Live {
     process: Process,
     maps: Vec<MappedRange>,
 }
 
 impl Live {
-    /// `None` if no process is given, or if it ended or can't be read.
-    pub(crate) fn of(sources: &Sources<'_>) -> Option<Self> {
-        let identity = sources.process?;
-        let process = Process::open(identity.pid).ok()?;
-        let maps = process.maps().ok()?;
-        let same = process.identity().is_same(&identity) && process.check_same().is_ok();
-        same.then_some(Self { process, maps })
+    /// Errs if the process ended, restarted or can't be read.
+    pub(crate) fn open(identity: &Identity) -> procprof_process::Result<Self> {
+        let process = Process::open(identity.pid)?;
+        let maps = process.maps()?;
+        process.check_same()?;
+        if process.identity().is_same(identity) {
+            return Ok(Self { process, maps });
+        }
+        Err(procprof_process::Error::Gone { pid: identity.pid })
     }
 
-    /// The range that now has what the profile's mapping had: the same place of the same file.
+    /// The range that has what one of the profile's mappings had: the same file, with its bytes at
+    /// the same addresses. The profile may have joined or widened the range.
     fn range(&self, wanted: &Wanted<'_>) -> Option<&MappedRange> {
-        let name = without_deleted(wanted.filename);
-        self.maps.iter().find(|range| range.path == Path::new(name) && range.offset_of(wanted.start) == Some(wanted.file_offset))
+        let name = Path::new(without_deleted(wanted.filename));
+        let is_mapped = |range: &&MappedRange| {
+            let bias = range.start.0.wrapping_sub(range.file_offset.0);
+            range.path == name && wanted.mappings.iter().any(|mapping| mapping.start.0.wrapping_sub(mapping.file_offset.0) == bias)
+        };
+        self.maps.iter().find(is_mapped)
     }
 }
 
@@ -80,10 +86,20 @@ pub(crate) fn find(wanted: &Wanted<'_>, sources: &Sources<'_>, live: Option<&Liv
 fn in_live(wanted: &Wanted<'_>, sources: &Sources<'_>, live: Option<&Live>, refused: &mut Vec<Refusal>) -> Option<Found> {
     let live = live?;
     let range = live.range(wanted)?;
-    let mapped = live.process.open_mapped(range).ok()?;
+    let mapped = match live.process.open_mapped(range) {
+        Ok(mapped) => mapped,
+        Err(error) => {
+            let reason = match error {
+                procprof_process::Error::Unreachable { .. } => Reason::Unproven,
+                _ => Reason::FileUnreadable,
+            };
+            refused.push(Refusal { path: range.path.clone(), build_id: None, reason });
+            return None;
+        }
+    };
     // Its own name tells where a debug link leads; the link of `/proc` does not.
     let name = match mapped.via {
-        procprof_process::Via::Root => &mapped.path,
+        Via::Root => &mapped.path,
         _ => &range.path,
     };
     let image = kept(Image::from_file(&mapped.file, name, &sources.image), name, refused)?;

@@ -13,6 +13,9 @@ pub struct Outcome {
     /// One entry a mapping that has locations, in the profile's order; last, with no mapping, the
     /// locations that are in none.
     pub mappings: Vec<MappingOutcome>,
+    /// Why the process could not be used, if one was named: it ended or restarted, or may not be
+    /// read.
+    pub process_error: Option<String>,
     /// What the remote symbol page failed with, if it was asked and failed.
     pub remote_error: Option<String>,
 }

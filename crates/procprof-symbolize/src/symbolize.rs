@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use procprof_process::BuildId;
-use procprof_profile::{Addr, Addresses, FileOffset, Location, LocationId, Mapping, MappingId, Parts, Profile, StringId, SymbolAddr};
+use procprof_profile::{Addr, Addresses, FileOffset, Line, Location, LocationId, Mapping, MappingId, Parts, Profile, StringId, SymbolAddr};
 
 use crate::candidate::{self, Found, Live, Wanted};
 use crate::lines::LineWriter;
@@ -21,7 +21,7 @@ pub fn symbolize_profile(profile: Profile, sources: &mut Sources<'_>) -> Result<
         return Err(Error::NotAdjusted);
     }
     let mut work = Work::of(&profile);
-    let live = Live::of(sources);
+    let live = work.open_process(sources);
     for group in work.groups(&profile) {
         work.symbolize_group(&profile, &group, sources, live.as_ref());
     }
@@ -35,6 +35,7 @@ struct Work {
     answers: Vec<Option<Answer>>,
     /// By mapping, last those in none.
     outcomes: Vec<MappingOutcome>,
+    process_error: Option<String>,
     remote_error: Option<String>,
 }
 
@@ -62,7 +63,22 @@ impl Work {
             build_id: profile.string(mapping.build_id).to_owned(),
             ..MappingOutcome::default()
         });
-        Self { answers: answers.collect(), outcomes: outcomes.chain([MappingOutcome::default()]).collect(), remote_error: None }
+        Self {
+            answers: answers.collect(),
+            outcomes: outcomes.chain([MappingOutcome::default()]).collect(),
+            process_error: None,
+            remote_error: None,
+        }
+    }
+
+    fn open_process(&mut self, sources: &Sources<'_>) -> Option<Live> {
+        match Live::open(&sources.process?) {
+            Ok(live) => Some(live),
+            Err(error) => {
+                self.process_error = Some(error.to_string());
+                None
+            }
+        }
     }
 
     /// The files with locations to symbolize, in the order of their first mapping.
@@ -90,11 +106,7 @@ impl Work {
 
     fn symbolize_group(&mut self, profile: &Profile, group: &Group, sources: &Sources<'_>, live: Option<&Live>) {
         let mut refused = Vec::new();
-        let found = group.mappings.iter().find_map(|id| {
-            let wanted = wanted(profile, *id);
-            candidate::find(&wanted, sources, live, &mut refused)
-        });
-        refused.dedup();
+        let found = candidate::find(&wanted(profile, &group.mappings), sources, live, &mut refused);
         let answers = match &found {
             Some(found) => resolve_in(profile, &found.image, &group.locations),
             None => vec![Resolved::Unknown(reason_of(&refused)); group.locations.len()],
@@ -150,7 +162,10 @@ impl Work {
 
     /// Writes the answers into the profile and counts them.
     fn write(mut self, profile: Profile) -> Result<(Profile, Outcome)> {
-        let old_lines: Vec<_> = (0..profile.locations().len()).map(|index| profile.lines(LocationId(index as u32)).to_vec()).collect();
+        let ids = (0..profile.locations().len()).map(|index| LocationId(index as u32));
+        let old_counts: Vec<usize> = ids.clone().map(|id| profile.lines(id).len()).collect();
+        let old_lines: Vec<Line> = ids.flat_map(|id| profile.lines(id)).copied().collect();
+        let mut old_lines = old_lines.as_slice();
         let mut parts = profile.into_parts();
         let mut writer = LineWriter::new(&parts);
         let locations = std::mem::take(&mut parts.locations);
@@ -158,10 +173,12 @@ impl Work {
         for (index, location) in locations.into_iter().enumerate() {
             let slot = location.mapping.map_or(self.outcomes.len() - 1, MappingId::index);
             let outcome = &mut self.outcomes[slot];
+            let (kept, rest) = old_lines.split_at(old_counts[index]);
+            old_lines = rest;
             let frames = match &self.answers[index] {
                 None => {
                     outcome.already += 1;
-                    parts.push_location(location, &old_lines[index])?;
+                    parts.push_location(location, kept)?;
                     continue;
                 }
                 Some(Answer { resolved: Resolved::Unknown(reason), .. }) => {
@@ -183,21 +200,21 @@ impl Work {
         }
         fill_build_ids(&mut self.outcomes, &mut parts, &mut writer)?;
         self.outcomes.retain(|outcome| outcome.already + outcome.resolved + outcome.resolved_remotely + outcome.unresolved_count() > 0);
-        let outcome = Outcome { mappings: self.outcomes, remote_error: self.remote_error };
+        let outcome = Outcome { mappings: self.outcomes, process_error: self.process_error, remote_error: self.remote_error };
         Ok((parts.finish()?, outcome))
     }
 }
 
-fn wanted(profile: &Profile, id: MappingId) -> Wanted<'_> {
-    let mapping = profile.mapping(id);
+/// What the profile says of the file behind these mappings, which share name and build id.
+fn wanted<'a>(profile: &'a Profile, ids: &[MappingId]) -> Wanted<'a> {
+    let mappings: Vec<&Mapping> = ids.iter().map(|id| profile.mapping(*id)).collect();
     let has_file = |mapping: &Mapping| profile.string(mapping.filename).starts_with('/');
-    let main = profile.mappings().iter().find(|mapping| has_file(mapping));
+    let main = profile.mappings().iter().position(has_file);
     Wanted {
-        filename: profile.string(mapping.filename),
-        build_id: profile.string(mapping.build_id).parse::<BuildId>().ok(),
-        start: mapping.start,
-        file_offset: mapping.file_offset,
-        is_main: main.is_some_and(|main| (main.filename, main.build_id) == (mapping.filename, mapping.build_id)),
+        filename: mappings.first().map_or("", |mapping| profile.string(mapping.filename)),
+        build_id: mappings.first().and_then(|mapping| profile.string(mapping.build_id).parse::<BuildId>().ok()),
+        is_main: main.is_some_and(|main| ids.iter().any(|id| id.index() == main)),
+        mappings,
     }
 }
 

@@ -221,6 +221,7 @@ fn a_restarted_process_proves_nothing() {
     sources.process = Some(identity);
     let (_, outcome) = symbolize_profile(before, &mut sources).unwrap();
     assert_eq!(only(&outcome).unresolved, [(Reason::Unproven, 1)]);
+    assert_eq!(outcome.process_error.unwrap(), format!("process {} is gone", identity.pid));
 }
 
 #[test]
