@@ -1,0 +1,356 @@
+//! `DATA/catalog.sqlite`: an index over the files, never the truth. It may be deleted at any time while no server runs.
+//!
+//! Write-ahead logging, one writing connection, and a few read-only ones, so that listing never waits for a put. Commits are not synced:
+//! after a power cut rows may be missing or too many, and opening compares them with the folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params, params_from_iter};
+
+use crate::facts::Facts;
+use crate::file_name::FileName;
+use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest, Result, schema};
+
+const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";
+
+/// The catalog.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    path: PathBuf,
+    readers_max: usize,
+    connections: RwLock<Connections>,
+}
+
+#[derive(Debug)]
+struct Connections {
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+/// One row to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRow {
+    pub(crate) id: ProfileId,
+    pub(crate) node: u64,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+    pub(crate) facts: Facts,
+}
+
+/// What retention needs of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Brief {
+    pub(crate) id: ProfileId,
+    pub(crate) node: u64,
+    pub(crate) profile_type: ProfileType,
+    pub(crate) completed: Nanos,
+    pub(crate) bytes: u64,
+}
+
+impl Catalog {
+    /// Opens the catalog; one that is missing, broken or of another version is replaced by an empty one, and the reason told.
+    pub(crate) fn open(path: &Path, readers_max: usize) -> Result<(Catalog, Option<String>)> {
+        let (writer, replaced) = match open_checked(path) {
+            Ok(writer) => (writer, None),
+            Err(Unfit::Error(error)) => return Err(error),
+            Err(Unfit::Because(why)) => (create(path)?, Some(why)),
+        };
+        let connections = RwLock::new(Connections { writer: Mutex::new(writer), readers: Mutex::default() });
+        Ok((Catalog { path: path.to_owned(), readers_max, connections }, replaced))
+    }
+
+    /// Replaces the catalog by an empty one.
+    pub(crate) fn reset(&self) -> Result<()> {
+        let mut connections = self.connections.write().unwrap_or_else(PoisonError::into_inner);
+        // The old connections are closed before their files go: the writer is swapped for one in memory.
+        let placeholder = Connection::open_in_memory().map_err(|source| Error::catalog("open", source))?;
+        *connections = Connections { writer: Mutex::new(placeholder), readers: Mutex::default() };
+        *connections = Connections { writer: Mutex::new(create(&self.path)?), readers: Mutex::default() };
+        Ok(())
+    }
+
+    /// Marks the catalog as complete.
+    pub(crate) fn set_complete(&self) -> Result<()> {
+        self.write("mark as complete", |writer| schema::set_version(writer))
+    }
+
+    pub(crate) fn insert(&self, row: &NewRow) -> Result<()> {
+        self.insert_all(std::slice::from_ref(row)).map(drop)
+    }
+
+    /// Adds rows in one transaction. Returns those that could not be added because their id or file is there already.
+    pub(crate) fn insert_all<'a>(&self, rows: &'a [NewRow]) -> Result<Vec<&'a NewRow>> {
+        let json: Vec<String> = rows.iter().map(|row| row.facts.to_json()).collect::<Result<_>>()?;
+        self.write("add", |writer| {
+            let transaction = writer.transaction()?;
+            let mut refused = Vec::new();
+            for (row, json) in rows.iter().zip(&json) {
+                if insert(&transaction, row, json)? == 0 {
+                    refused.push(row);
+                }
+            }
+            transaction.commit()?;
+            Ok(refused)
+        })
+    }
+
+    /// Removes a row; whether it was there.
+    pub(crate) fn remove(&self, id: ProfileId) -> Result<bool> {
+        self.write("remove", |writer| Ok(writer.prepare_cached("DELETE FROM profiles WHERE id = ?")?.execute([blob(id)])? > 0))
+    }
+
+    pub(crate) fn get(&self, id: ProfileId) -> Result<Option<Entry>> {
+        self.one("id = ?", params![blob(id)])
+    }
+
+    pub(crate) fn by_name(&self, node: u64, file: &str) -> Result<Option<Entry>> {
+        self.one("node = ? AND file = ?", params![node.cast_signed(), file])
+    }
+
+    pub(crate) fn newest(&self, node: u64, profile_type: &ProfileType) -> Result<Option<Entry>> {
+        let condition = "node = ? AND type = ? ORDER BY completed DESC, id DESC LIMIT 1";
+        self.one(condition, params![node.cast_signed(), profile_type.name()])
+    }
+
+    pub(crate) fn list(&self, filter: &Filter, page: &PageRequest<Cursor>) -> Result<Page<Entry, Cursor>> {
+        let limit = page.limit.clamp(1, PAGE_MAX);
+        let condition = filter.condition(page.after);
+        let sql = format!("SELECT {COLUMNS} FROM profiles WHERE {} ORDER BY completed DESC, id DESC LIMIT {}", condition.sql, limit + 1);
+        let mut rows = self.read("list", |reader| {
+            let mut statement = reader.prepare_cached(&sql)?;
+            let rows = statement.query_map(params_from_iter(&condition.values), raw)?;
+            rows.collect::<rusqlite::Result<Vec<Raw>>>()
+        })?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let rows: Vec<Entry> = rows.into_iter().map(Raw::entry).collect::<Result<_>>()?;
+        let next = rows.last().filter(|_| more).map(|entry| Cursor { completed: entry.completed, id: entry.id });
+        Ok(Page { rows, next })
+    }
+
+    /// All rows, as retention sees them.
+    pub(crate) fn briefs(&self) -> Result<Vec<Brief>> {
+        self.read("read for retention", |reader| {
+            let mut statement = reader.prepare_cached("SELECT id, node, type, completed, bytes FROM profiles INDEXED BY by_node")?;
+            let rows = statement.query_map([], brief)?;
+            rows.collect()
+        })
+    }
+
+    /// Node and file of every row.
+    pub(crate) fn files(&self) -> Result<Vec<(u64, String, ProfileId)>> {
+        self.read("compare with the folder", |reader| {
+            let mut statement = reader.prepare("SELECT node, file, id FROM profiles")?;
+            let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?, id(row, 2)?)))?;
+            rows.collect()
+        })
+    }
+
+    /// What is stored of each node, ascending by node.
+    pub(crate) fn sums(&self) -> Result<Vec<NodeUsage>> {
+        let sql = "SELECT node, count(*), sum(bytes), min(completed), max(completed) FROM profiles GROUP BY node ORDER BY node";
+        self.read("sum up", |reader| {
+            let mut statement = reader.prepare_cached(sql)?;
+            let rows = statement.query_map([], |row| {
+                let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+                let (oldest, newest) = (Nanos(row.get(3)?), Nanos(row.get(4)?));
+                Ok(NodeUsage { node: number(0)?, profiles: number(1)?, bytes: number(2)?, oldest, newest })
+            })?;
+            rows.collect()
+        })
+    }
+
+    fn one(&self, condition: &str, values: impl rusqlite::Params) -> Result<Option<Entry>> {
+        let sql = format!("SELECT {COLUMNS} FROM profiles WHERE {condition}");
+        let found = self.read("look up", |reader| reader.prepare_cached(&sql)?.query_row(values, raw).optional())?;
+        found.map(Raw::entry).transpose()
+    }
+
+    fn write<T>(&self, doing: &'static str, job: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let connections = self.connections();
+        let mut writer = lock(&connections.writer);
+        job(&mut writer).map_err(|source| Error::catalog(doing, source))
+    }
+
+    fn read<T>(&self, doing: &'static str, job: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let connections = self.connections();
+        let idle = lock(&connections.readers).pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => open_reader(&self.path).map_err(|source| Error::catalog("open", source))?,
+        };
+        let answer = job(&reader).map_err(|source| Error::catalog(doing, source))?;
+        let mut readers = lock(&connections.readers);
+        if readers.len() < self.readers_max {
+            readers.push(reader);
+        }
+        Ok(answer)
+    }
+
+    fn connections(&self) -> RwLockReadGuard<'_, Connections> {
+        self.connections.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+enum Unfit {
+    Error(Error),
+    Because(String),
+}
+
+fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Unfit::Because("missing".to_owned())),
+        Err(error) => return Err(Unfit::Error(Error::io("examine", path, error))),
+        Ok(state) if !state.is_file() => return Err(Unfit::Because("not a regular file".to_owned())),
+        Ok(_) => {}
+    }
+    let broken = |source: rusqlite::Error| {
+        let error = Error::catalog("open", source);
+        match &error {
+            Error::Catalog { source, .. } if error.is_catalog_corrupt() => Unfit::Because(source.to_string()),
+            _ => Unfit::Error(error),
+        }
+    };
+    let connection = open_writer(path).map_err(broken)?;
+    let version = schema::version(&connection).map_err(broken)?;
+    if version != schema::VERSION {
+        return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
+    }
+    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(broken)?;
+    if check != "ok" {
+        return Err(Unfit::Because(check));
+    }
+    Ok(connection)
+}
+
+fn create(path: &Path) -> Result<Connection> {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        let removed = match std::fs::symlink_metadata(&file) {
+            Ok(state) if state.is_dir() => std::fs::remove_dir_all(&file),
+            Ok(_) => std::fs::remove_file(&file),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|source| Error::io("delete", PathBuf::from(&file), source))?;
+    }
+    let made = open_writer(path).and_then(|connection| schema::create(&connection).map(|()| connection));
+    made.map_err(|source| Error::catalog("create", source))
+}
+
+fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    Ok(connection)
+}
+
+fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusqlite::Result<usize> {
+    let meta = &row.facts.meta;
+    let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    let profile_type = row_type(row);
+    let mut words = format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
+    for function in &row.facts.summary.top {
+        words.push_str(&function.name);
+        words.push('\n');
+    }
+    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, trigger, cluster, labels, words, facts, strip)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    connection.prepare_cached(sql)?.execute(params![
+        blob(row.id),
+        row.node.cast_signed(),
+        profile_type.name(),
+        row.file,
+        row.facts.completed().0,
+        row.bytes.cast_signed(),
+        meta.trigger,
+        meta.cluster,
+        format!("\n{labels}"),
+        words.to_lowercase(),
+        json,
+        row.facts.summary.strip,
+    ])
+}
+
+fn row_type(row: &NewRow) -> ProfileType {
+    let named = || FileName::parse(&row.file).map(|name| name.profile_type);
+    row.facts.meta.profile_type.clone().or_else(named).unwrap_or_else(|| ProfileType::Other("other".to_owned()))
+}
+
+fn blob(id: ProfileId) -> [u8; 16] {
+    id.0.to_be_bytes()
+}
+
+fn id(row: &Row<'_>, at: usize) -> rusqlite::Result<ProfileId> {
+    row.get::<_, [u8; 16]>(at).map(|bytes| ProfileId(u128::from_be_bytes(bytes)))
+}
+
+fn brief(row: &Row<'_>) -> rusqlite::Result<Brief> {
+    Ok(Brief {
+        id: id(row, 0)?,
+        node: row.get::<_, i64>(1)?.cast_unsigned(),
+        profile_type: row.get::<_, String>(2)?.parse().unwrap_or_else(|_| ProfileType::Other("other".to_owned())),
+        completed: Nanos(row.get(3)?),
+        bytes: row.get::<_, i64>(4)?.cast_unsigned(),
+    })
+}
+
+/// A row as it stands, before its facts are read.
+struct Raw {
+    id: ProfileId,
+    node: u64,
+    file: String,
+    completed: Nanos,
+    bytes: u64,
+    facts: String,
+    strip: Vec<u8>,
+}
+
+fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
+    Ok(Raw {
+        id: id(row, 0)?,
+        node: row.get::<_, i64>(1)?.cast_unsigned(),
+        file: row.get(2)?,
+        completed: Nanos(row.get(3)?),
+        bytes: row.get::<_, i64>(4)?.cast_unsigned(),
+        facts: row.get(5)?,
+        strip: row.get(6)?,
+    })
+}
+
+impl Raw {
+    fn entry(self) -> Result<Entry> {
+        let facts = Facts::from_json(self.facts.as_bytes(), &self.strip)?;
+        let name = FileName::parse(&self.file).ok_or_else(|| Error::malformed(self.file.clone(), "not a profile's file name"))?;
+        Ok(Entry {
+            id: self.id,
+            node: self.node,
+            profile_type: facts.meta.profile_type.clone().unwrap_or(name.profile_type),
+            start: facts.start,
+            duration: facts.duration,
+            completed: self.completed,
+            bytes: self.bytes,
+            file_name: self.file,
+            format: name.format,
+            pinned: false,
+            summary: facts.summary,
+            meta: facts.meta,
+        })
+    }
+}

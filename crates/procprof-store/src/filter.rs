@@ -1,0 +1,75 @@
+//! Which profiles a list shows, as SQL conditions.
+
+use procprof_profile::{Nanos, ProfileType};
+use rusqlite::types::Value;
+
+use crate::Cursor;
+
+/// Which profiles to list. Empty lists and `None` let everything through; conditions of different fields must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of any of these nodes.
+    pub nodes: Vec<u64>,
+    /// Of any of these types.
+    pub types: Vec<ProfileType>,
+    /// Completed at this moment or later.
+    pub from: Option<Nanos>,
+    /// Completed before this moment.
+    pub to: Option<Nanos>,
+    /// In this cluster.
+    pub cluster: Option<String>,
+    /// With all these labels of the node.
+    pub labels: Vec<(String, String)>,
+    /// Captured for this reason: `schedule`, `manual`, `import`, …
+    pub trigger: Option<String>,
+    /// With this text, in any case, in its file name, type, node name, cluster, labels, engine or top functions.
+    pub text: Option<String>,
+}
+
+/// A condition with its values, in order.
+pub(crate) struct Condition {
+    pub(crate) sql: String,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Filter {
+    /// The condition on a row of `profiles`, and on being after a cursor.
+    pub(crate) fn condition(&self, after: Option<Cursor>) -> Condition {
+        let mut condition = Condition { sql: "1".to_owned(), values: Vec::new() };
+        condition.any("node", self.nodes.iter().map(|node| Value::Integer(node.cast_signed())));
+        condition.any("type", self.types.iter().map(|kind| Value::Text(kind.name().to_owned())));
+        condition.with(" AND completed >= ?", self.from.map(|from| Value::Integer(from.0)));
+        condition.with(" AND completed < ?", self.to.map(|to| Value::Integer(to.0)));
+        condition.with(" AND cluster = ?", self.cluster.clone().map(Value::Text));
+        condition.with(" AND trigger = ?", self.trigger.clone().map(Value::Text));
+        for (key, value) in &self.labels {
+            condition.with(" AND instr(labels, ?) > 0", Some(Value::Text(format!("\n{key}={value}\n"))));
+        }
+        condition.with(" AND instr(words, ?) > 0", self.text.as_ref().map(|text| Value::Text(text.to_lowercase())));
+        if let Some(Cursor { completed, id }) = after {
+            condition.sql.push_str(" AND (completed, id) < (?, ?)");
+            condition.values.extend([Value::Integer(completed.0), Value::Blob(id.0.to_be_bytes().to_vec())]);
+        }
+        condition
+    }
+}
+
+impl Condition {
+    /// One value may be looked up in an index of its own; of several, only the index by time keeps the order, hence the `+`.
+    fn any(&mut self, column: &str, values: impl Iterator<Item = Value>) {
+        let from = self.values.len();
+        self.values.extend(values);
+        match self.values.len() - from {
+            0 => {}
+            1 => self.sql.push_str(&format!(" AND {column} = ?")),
+            count => self.sql.push_str(&format!(" AND +{column} IN ({})", vec!["?"; count].join(","))),
+        }
+    }
+
+    fn with(&mut self, sql: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.sql.push_str(sql);
+            self.values.push(value);
+        }
+    }
+}

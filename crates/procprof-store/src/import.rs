@@ -1,0 +1,181 @@
+//! Takes over an existing `proc_profile` folder of StarRocks.
+//!
+//! Names are an allow-list ([`crate::file_name`]); links, folders, pipes and everything else are refused; unpacking is bounded. Ids come from the
+//! content, so importing twice adds nothing, and two files of equal content are one profile. Profiles go through the caller's ingest; pages made elsewhere
+//! (`*-flame.html.gz`, `*.html.tar.gz`) are kept byte by byte. A page's id, node, type and time are those of its content, folder and name, so they
+//! survive without a catalog; its name in the store carries UTC, where the foreign one had local time.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+use rustix::fs::FileType;
+
+use crate::facts::Facts;
+use crate::file_name::FileName;
+use crate::folder::{entries, open_folder, open_regular, read_whole};
+use crate::retain::with_source;
+use crate::{Error, ErrorKind, ErrorRow, Format, Result, Store, archive, content_id};
+
+/// How to read the folder.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// The node whose folder it is.
+    pub node: u64,
+    /// The zone that the times in file names are in. Of an hour that the clocks went through twice it is the first.
+    pub zone: TimeZone,
+    /// The moment of the import, for its error rows.
+    pub now: Nanos,
+}
+
+impl ImportOptions {
+    /// The zone with that name (`Europe/Berlin`, `UTC`), or the machine's own for `None`.
+    pub fn zone(name: Option<&str>) -> Result<TimeZone> {
+        let Some(name) = name else { return Ok(TimeZone::system()) };
+        let unknown =
+            |_| Error::Argument { what: "time zone", text: name.chars().take(64).collect(), why: "not in the time zone database" };
+        TimeZone::get(name).map_err(unknown)
+    }
+}
+
+/// A profile to be ingested.
+#[derive(Clone, Debug)]
+pub struct ImportItem<'a> {
+    /// The id it must be stored with.
+    pub id: ProfileId,
+    /// The node it belongs to.
+    pub node: u64,
+    /// Its type, by its name.
+    pub profile_type: &'a ProfileType,
+    /// Its start, by its name; where the profile itself has a time, that one wins.
+    pub start: Nanos,
+    /// Its foreign file name.
+    pub file_name: &'a str,
+    /// Its bytes in any format, unpacked once if they were gzip'd.
+    pub bytes: &'a [u8],
+}
+
+/// What an import did, by foreign file name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Added, each with its id.
+    pub added: Vec<(String, ProfileId)>,
+    /// Known before, by their content.
+    pub already_there: Vec<String>,
+    /// Refused, each with the reason. What has a profile's name is an error row too.
+    pub refused: Vec<(String, String)>,
+}
+
+enum Outcome {
+    Added(ProfileId),
+    AlreadyThere,
+}
+
+impl Store {
+    /// Imports a folder. `ingest` decodes an item and puts it under the item's id, or says why it cannot; one bad file does not stop the others.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or the disk is full.
+    pub fn import(
+        &self,
+        folder: &Path,
+        options: &ImportOptions,
+        ingest: &mut dyn FnMut(&ImportItem<'_>) -> std::result::Result<(), String>,
+    ) -> Result<ImportReport> {
+        let dir = open_folder(folder)?;
+        let mut names = entries(&dir, folder)?;
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut report = ImportReport::default();
+        for (name, kind) in names {
+            let Some(file_name) = FileName::parse_foreign(&name) else {
+                report.refused.push((name, "not a profile's file name".to_owned()));
+                continue;
+            };
+            let outcome = match kind {
+                FileType::RegularFile => self.import_file((&dir, folder, &name), &file_name, options, ingest),
+                _ => Err(Error::malformed(folder.join(&name).display().to_string(), "not a regular file")),
+            };
+            match outcome {
+                Ok(Outcome::Added(id)) => report.added.push((name, id)),
+                Ok(Outcome::AlreadyThere) => report.already_there.push(name),
+                Err(error @ Error::DiskFull { .. }) => return Err(error),
+                Err(error) => {
+                    let reason = with_source(&error);
+                    self.record_refused(options, &file_name, format!("{name}: {reason}"));
+                    report.refused.push((name, reason));
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// The page of a profile made elsewhere: HTML or SVG by content.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a pprof profile, which is rendered from its samples.
+    pub fn open_page(&self, id: ProfileId) -> Result<Vec<u8>> {
+        let format = self.get(id)?.format;
+        archive::page(format, &self.open_bytes(id)?, self.options.unpacked_bytes_max)
+    }
+
+    fn import_file(
+        &self,
+        (dir, folder, name): (&OwnedFd, &Path, &str),
+        file_name: &FileName,
+        options: &ImportOptions,
+        ingest: &mut dyn FnMut(&ImportItem<'_>) -> std::result::Result<(), String>,
+    ) -> Result<Outcome> {
+        let path = folder.join(name);
+        let (file, size) = open_regular(dir, name, &path, self.options.profile_bytes_max)?;
+        let bytes = read_whole(file, size, self.options.profile_bytes_max, &path)?;
+        let id = content_id(&bytes);
+        if self.contains(id)? {
+            return Ok(Outcome::AlreadyThere);
+        }
+        let out_of_range = || Error::malformed(name, "its time is out of range");
+        let start = file_name.moment(&options.zone).ok_or_else(out_of_range)?;
+        let max = self.options.unpacked_bytes_max;
+        match file_name.format {
+            Format::Pprof => {
+                let bytes = if bytes.starts_with(&[0x1f, 0x8b]) { archive::gunzip(&bytes, max)? } else { bytes };
+                if bytes.is_empty() {
+                    return Err(Error::malformed(name, "empty"));
+                }
+                let profile_type = &file_name.profile_type;
+                let item = ImportItem { id, node: options.node, profile_type, start, file_name: name, bytes: &bytes };
+                ingest(&item).map_err(|why| Error::malformed(name, why))?;
+                if !self.contains(id)? {
+                    return Err(Error::malformed(name, "ingest did not store it under its id"));
+                }
+            }
+            format => {
+                match format {
+                    Format::HtmlArchive => archive::check_archive(&bytes, max)?,
+                    _ => drop(archive::gunzip(&bytes, max)?),
+                }
+                let mut facts = Facts::of_foreign(options.node, file_name, id);
+                facts.start = start;
+                self.keep(facts, format, &[&bytes])?;
+            }
+        }
+        Ok(Outcome::Added(id))
+    }
+
+    fn record_refused(&self, options: &ImportOptions, file_name: &FileName, reason: String) {
+        self.record_error(ErrorRow {
+            node: Some(options.node),
+            profile_type: Some(file_name.profile_type.clone()),
+            time: options.now,
+            kind: ErrorKind::Import,
+            reason,
+            first_bytes: Vec::new(),
+        });
+    }
+}
+
+/// The facts of a page as a rebuild will read them, from the name it was given in the store.
+pub(crate) fn facts_of_stored(node: u64, file: &str, id: ProfileId) -> Result<Facts> {
+    let file_name = FileName::parse(file).ok_or_else(|| Error::malformed(file, "not a profile's file name"))?;
+    Ok(Facts::of_foreign(node, &file_name, id))
+}

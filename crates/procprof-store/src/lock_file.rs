@@ -1,0 +1,46 @@
+//! `DATA/lock`: held by the one process that has the folder open, with its pid inside.
+//!
+//! The lock is the kernel's (`flock`), so it ends with the process however that ends; the file stays and means nothing by itself.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::{Error, Result};
+
+/// The lock; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    _file: File,
+}
+
+impl LockFile {
+    /// Takes the lock of a folder, or says who has it.
+    pub(crate) fn take(folder: &Path) -> Result<LockFile> {
+        let path = folder.join("lock");
+        let error = |doing, source: std::io::Error| Error::io(doing, &path, source);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o640);
+        let mut file = options.open(&path).map_err(|source| error("open", source))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked { folder: folder.to_owned(), pid: holder(&file) }),
+            Err(errno) => return Err(error("lock", errno.into())),
+        }
+        // A full disk must not keep the server from starting: the pid is for people, the lock holds without it.
+        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        if let Err(source) = written {
+            tracing::warn!(path = %path.display(), error = %source, "write pid into lock file");
+        }
+        Ok(LockFile { _file: file })
+    }
+}
+
+fn holder(file: &File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

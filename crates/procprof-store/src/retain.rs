@@ -1,0 +1,143 @@
+//! Does what [`retention`] says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::PoisonError;
+
+use procprof_profile::{Nanos, ProfileId};
+
+use crate::retention::{Disk, Hold, Item, ItemKey, RetentionLimits, Why, retention};
+use crate::store::lock;
+use crate::{ErrorKind, ErrorRow, Result, Store};
+
+/// What retention deleted and could not delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetainReport {
+    /// Profiles deleted, oldest first within each limit.
+    pub profiles: Vec<ProfileId>,
+    /// Number of cached renderings deleted.
+    pub cached: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// By limit: how many items fell to it, and their bytes.
+    pub why: BTreeMap<Why, (u64, u64)>,
+    /// What could not be deleted, with the reason.
+    pub failed: Vec<(ItemKey, String)>,
+}
+
+impl Store {
+    /// Deletes what the limits ask for; `now` is UTC nanoseconds.
+    ///
+    /// A file that cannot be deleted becomes an error row, once, and goes on to count, so that others make room in its place.
+    pub fn retain(&self, limits: &RetentionLimits, now: Nanos) -> Result<RetainReport> {
+        lock(&self.ledger).flush();
+        self.healing(|| self.retain_once(limits, now))
+    }
+
+    fn retain_once(&self, limits: &RetentionLimits, now: Nanos) -> Result<RetainReport> {
+        let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let _removal = lock(&self.removal);
+        let mut report = RetainReport::default();
+        let mut undeletable = BTreeSet::new();
+        loop {
+            let (items, files) = self.items(&undeletable)?;
+            let disk = Disk { other_bytes: other_bytes(&self.data), free_bytes: self.folder.free_bytes()? };
+            let failed_before = undeletable.len();
+            for victim in retention(&items, limits, disk, now) {
+                let item = &items[victim.index];
+                match self.remove_item(item, &files) {
+                    Ok(()) => report.add(item, victim.why),
+                    Err(reason) => {
+                        undeletable.insert(item.key);
+                        self.tell_undeletable(item, &reason, now);
+                        report.failed.push((item.key, reason));
+                    }
+                }
+            }
+            if undeletable.len() == failed_before {
+                lock(&self.undeletable).retain(|key| undeletable.contains(key));
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Everything that counts, and the file names of the profiles.
+    fn items(&self, undeletable: &BTreeSet<ItemKey>) -> Result<(Vec<Item>, BTreeMap<ProfileId, String>)> {
+        // In this order: a profile that is done being written in between is seen twice rather than not at all.
+        let writing = self.in_flight.items();
+        let briefs = self.catalog.briefs()?;
+        let files: BTreeMap<ProfileId, String> = self.catalog.files()?.into_iter().map(|(_, file, id)| (id, file)).collect();
+        let pins = lock(&self.ledger).pins().clone();
+        let hold = |key: ItemKey| undeletable.contains(&key).then_some(Hold::Undeletable);
+        let mut items: Vec<Item> = Vec::with_capacity(briefs.len());
+        let stored: BTreeSet<ProfileId> = briefs.iter().map(|brief| brief.id).collect();
+        for brief in briefs {
+            let key = ItemKey::Profile(brief.id);
+            let hold = if pins.contains(&brief.id) { Some(Hold::Pinned) } else { hold(key) };
+            let profile_type = Some(brief.profile_type);
+            items.push(Item { key, node: Some(brief.node), profile_type, completed: brief.completed, bytes: brief.bytes, hold });
+        }
+        items.extend(writing.into_iter().filter(|item| !matches!(item.key, ItemKey::Profile(id) if stored.contains(&id))));
+        for (hash, cached) in lock(&self.cache).files() {
+            let key = ItemKey::Cached(hash);
+            items.push(Item { key, node: cached.node, profile_type: None, completed: cached.made, bytes: cached.bytes, hold: hold(key) });
+        }
+        Ok((items, files))
+    }
+
+    fn remove_item(&self, item: &Item, files: &BTreeMap<ProfileId, String>) -> std::result::Result<(), String> {
+        match item.key {
+            ItemKey::Cached(hash) if lock(&self.cache).remove(hash) => Ok(()),
+            ItemKey::Cached(hash) => Err(format!("delete cached rendering {hash:032x}")),
+            ItemKey::Profile(id) => match (item.node, files.get(&id)) {
+                (Some(node), Some(file)) => self.remove(node, file, id).map_err(|error| with_source(&error)),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn tell_undeletable(&self, item: &Item, reason: &str, now: Nanos) {
+        if !lock(&self.undeletable).insert(item.key) {
+            return;
+        }
+        tracing::warn!(reason, "retention");
+        self.record_error(ErrorRow {
+            node: item.node,
+            profile_type: item.profile_type.clone(),
+            time: now,
+            kind: ErrorKind::Retention,
+            reason: reason.to_owned(),
+            first_bytes: Vec::new(),
+        });
+    }
+}
+
+impl RetainReport {
+    fn add(&mut self, item: &Item, why: Why) {
+        match item.key {
+            ItemKey::Profile(id) => self.profiles.push(id),
+            ItemKey::Cached(_) => self.cached += 1,
+        }
+        self.bytes = self.bytes.saturating_add(item.bytes);
+        let (count, bytes) = self.why.entry(why).or_default();
+        *count += 1;
+        *bytes = bytes.saturating_add(item.bytes);
+    }
+}
+
+/// An error and what it came from, in one line.
+pub(crate) fn with_source(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    text
+}
+
+/// Sizes of the catalog's and the journal's files; what is missing counts nothing.
+fn other_bytes(data: &Path) -> u64 {
+    let names = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "journal/journal"];
+    names.iter().filter_map(|name| std::fs::symlink_metadata(data.join(name)).ok()).map(|state| state.len()).sum()
+}

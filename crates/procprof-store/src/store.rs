@@ -1,0 +1,364 @@
+//! [`Store`]: opening, putting, listing, reading, deleting, pinning.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+
+use crate::cache::Cache;
+use crate::catalog::{Catalog, NewRow};
+use crate::facts::Facts;
+use crate::folder::Folder;
+use crate::in_flight::InFlight;
+use crate::ledger::Ledger;
+use crate::lock_file::LockFile;
+use crate::reconcile::{Leftovers, reconcile};
+use crate::retention::ItemKey;
+use crate::{
+    CacheKey, Cursor, Entry, Error, ErrorEntry, ErrorFilter, ErrorRow, Filter, Format, JournalDamage, NewProfile, Page, PageRequest,
+    Reconciled, Result, StoreOptions, Usage, comments, gzip_extra,
+};
+
+/// A folder of profiles. All methods block; share it between threads by reference.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) data: PathBuf,
+    pub(crate) options: StoreOptions,
+    pub(crate) folder: Folder,
+    pub(crate) catalog: Catalog,
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) cache: Mutex<Cache>,
+    pub(crate) in_flight: InFlight,
+    /// Held for reading by whatever changes files and rows together, for writing by a rebuild.
+    pub(crate) gate: RwLock<()>,
+    /// Taken after the gate, and held while something is deleted or pinned, so that what was looked at is still so when it is done.
+    pub(crate) removal: Mutex<()>,
+    /// What retention could not delete and has told.
+    pub(crate) undeletable: Mutex<BTreeSet<ItemKey>>,
+    opened: Opened,
+    _lock: LockFile,
+}
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Why the catalog was made anew, if it was.
+    pub rebuilt: Option<String>,
+    /// What comparing catalog and folder changed.
+    pub reconciled: Reconciled,
+    /// What was wrong with the journal.
+    pub journal: JournalDamage,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What a rebuild did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What was read from the folder.
+    pub reconciled: Reconciled,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Store {
+    /// Opens a data folder, making it when needed. It is this process's alone until the store is dropped.
+    ///
+    /// Half-written files are removed; the catalog is compared with the files, and made anew when it is missing, broken or of another version.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process has it open.
+    pub fn open(data: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        let started = Instant::now();
+        let data = data.as_ref();
+        std::fs::create_dir_all(data).map_err(|source| Error::io("create folder", data, source))?;
+        let lock = LockFile::take(data)?;
+        let (ledger, journal) = Ledger::open(data, &options)?;
+        let folder = Folder::open(data)?;
+        let cache = Cache::open(data, options.cache_bytes_max)?;
+        let (catalog, rebuilt) = Catalog::open(&data.join("catalog.sqlite"), options.readers)?;
+        let (reconciled, rebuilt) = match reconcile(&folder, &catalog, &options, Leftovers::Remove) {
+            Err(error) if error.is_catalog_corrupt() => {
+                catalog.reset()?;
+                (reconcile(&folder, &catalog, &options, Leftovers::Remove)?, Some(error.to_string()))
+            }
+            reconciled => (reconciled?, rebuilt),
+        };
+        if rebuilt.is_some() {
+            catalog.set_complete()?;
+        }
+        std::fs::File::open(data).and_then(|folder| folder.sync_all()).map_err(|source| Error::io("sync", data, source))?;
+        let opened = Opened { rebuilt, reconciled, journal, took: started.elapsed() };
+        tell(data, &opened);
+        Ok(Store {
+            data: data.to_owned(),
+            options,
+            folder,
+            catalog,
+            ledger: Mutex::new(ledger),
+            cache: Mutex::new(cache),
+            in_flight: InFlight::default(),
+            gate: RwLock::default(),
+            removal: Mutex::default(),
+            undeletable: Mutex::default(),
+            opened,
+            _lock: lock,
+        })
+    }
+
+    /// What opening found and did.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Stores a profile. When this returns an entry, the profile survives a power cut; when it returns an error, nothing is left of it.
+    ///
+    /// # Errors
+    /// [`Error::Incomplete`] without id, node or type; [`Error::Malformed`] when `encoded` is no intact pprof with that id in its comments;
+    /// [`Error::Exists`], [`Error::TooLarge`], [`Error::DiskFull`].
+    pub fn put(&self, profile: NewProfile<'_>) -> Result<Entry> {
+        let meta = profile.meta;
+        let id = meta.id.ok_or(Error::Incomplete { what: "id" })?;
+        meta.node.ok_or(Error::Incomplete { what: "node" })?;
+        meta.profile_type.as_ref().ok_or(Error::Incomplete { what: "type" })?;
+        let malformed = |why: String| Error::malformed(format!("profile {id}"), why);
+        let size = profile.encoded.len() as u64;
+        if size > self.options.profile_bytes_max {
+            return Err(Error::TooLarge { what: format!("profile {id}"), bytes: size, limit: self.options.profile_bytes_max });
+        }
+        let said = comments::read(profile.encoded, self.options.unpacked_bytes_max).map_err(|error| malformed(error.to_string()))?;
+        if said.meta.id != Some(id) {
+            return Err(malformed("its comments do not name that id".to_owned()));
+        }
+        let facts = Facts { meta, start: profile.start, duration: profile.duration, summary: profile.summary.cut() };
+        let json = facts.to_json()?;
+        let header = gzip_extra::compose(json.as_bytes(), &facts.summary.strip)?;
+        let body = gzip_extra::body(profile.encoded).ok_or_else(|| malformed("not gzip".to_owned()))?;
+        // As they will be read back, so that a rebuild changes nothing.
+        let facts = Facts::from_json(json.as_bytes(), &facts.summary.strip)?;
+        self.keep(facts, Format::Pprof, &[&header, body])
+    }
+
+    /// The profile with that id.
+    pub fn get(&self, id: ProfileId) -> Result<Entry> {
+        self.healing(|| self.catalog.get(id))?.map(|entry| self.with_pin(entry)).ok_or(Error::NotFound { id })
+    }
+
+    /// Whether there is a profile with that id.
+    pub fn contains(&self, id: ProfileId) -> Result<bool> {
+        Ok(self.healing(|| self.catalog.get(id))?.is_some())
+    }
+
+    /// The profile of a node with that file name.
+    pub fn by_name(&self, node: u64, file_name: &str) -> Result<Option<Entry>> {
+        Ok(self.healing(|| self.catalog.by_name(node, file_name))?.map(|entry| self.with_pin(entry)))
+    }
+
+    /// The newest profile of a node and type, by completion.
+    pub fn newest(&self, node: u64, profile_type: &ProfileType) -> Result<Option<Entry>> {
+        Ok(self.healing(|| self.catalog.newest(node, profile_type))?.map(|entry| self.with_pin(entry)))
+    }
+
+    /// A page of profiles, newest first by completion, then by id, descending.
+    pub fn list(&self, filter: &Filter, page: &PageRequest<Cursor>) -> Result<Page<Entry, Cursor>> {
+        let mut found = self.healing(|| self.catalog.list(filter, page))?;
+        let ledger = lock(&self.ledger);
+        for entry in &mut found.rows {
+            entry.pinned = ledger.pins().contains(&entry.id);
+        }
+        Ok(found)
+    }
+
+    /// The file of a profile, as it is stored.
+    pub fn open_bytes(&self, id: ProfileId) -> Result<Vec<u8>> {
+        let entry = self.get(id)?;
+        match self.folder.read(entry.node, &entry.file_name, self.options.profile_bytes_max) {
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                Err(Error::Gone { id, file: format!("{}/{}", entry.node, entry.file_name) })
+            }
+            bytes => bytes,
+        }
+    }
+
+    /// Deletes a profile and its cached renderings. Returns what was deleted.
+    ///
+    /// # Errors
+    /// [`Error::Pinned`], [`Error::NotFound`].
+    pub fn delete(&self, id: ProfileId) -> Result<Entry> {
+        self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _removal = lock(&self.removal);
+            let entry = self.catalog.get(id)?.ok_or(Error::NotFound { id })?;
+            if lock(&self.ledger).pins().contains(&id) {
+                return Err(Error::Pinned { id });
+            }
+            self.remove(entry.node, &entry.file_name, id)?;
+            Ok(entry)
+        })
+    }
+
+    /// Pins a profile: retention keeps it and [`Store::delete`] refuses it. Survives a power cut when this returns.
+    ///
+    /// # Errors
+    /// [`Error::PinsFull`] when pinned files would pass `pinned_bytes_max` together.
+    pub fn pin(&self, id: ProfileId) -> Result<()> {
+        self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _removal = lock(&self.removal);
+            let entry = self.catalog.get(id)?.map(|entry| self.with_pin(entry)).ok_or(Error::NotFound { id })?;
+            if entry.pinned {
+                return Ok(());
+            }
+            let (pinned, limit) = (self.pinned_bytes()?, self.options.pinned_bytes_max);
+            if pinned.saturating_add(entry.bytes) > limit {
+                return Err(Error::PinsFull { id, bytes: entry.bytes, pinned, limit });
+            }
+            lock(&self.ledger).pin(id)
+        })
+    }
+
+    /// Takes a pin back; a profile that is not pinned stays so. Survives a power cut when this returns.
+    pub fn unpin(&self, id: ProfileId) -> Result<()> {
+        let _removal = lock(&self.removal);
+        lock(&self.ledger).unpin(id)
+    }
+
+    /// Keeps an error row and returns its number. Never fails: when the disk is full, the row is listed and waits in memory for room.
+    pub fn record_error(&self, row: ErrorRow) -> u64 {
+        lock(&self.ledger).record(row)
+    }
+
+    /// A page of error rows, the last recorded first.
+    pub fn list_errors(&self, filter: &ErrorFilter, page: &PageRequest<u64>) -> Page<ErrorEntry, u64> {
+        lock(&self.ledger).errors(filter, page)
+    }
+
+    /// How much is stored.
+    pub fn usage(&self) -> Result<Usage> {
+        let nodes = self.healing(|| self.catalog.sums())?;
+        let pinned_bytes = self.healing(|| self.pinned_bytes())?;
+        let (errors_waiting, errors_lost) = lock(&self.ledger).waiting();
+        Ok(Usage {
+            profiles: nodes.iter().map(|node| node.profiles).sum(),
+            bytes: nodes.iter().map(|node| node.bytes).sum(),
+            nodes,
+            pinned_bytes,
+            cache_bytes: lock(&self.cache).bytes(),
+            free_bytes: self.folder.free_bytes()?,
+            errors_waiting: errors_waiting as u64,
+            errors_lost,
+        })
+    }
+
+    /// Makes the catalog anew from the files. Puts and deletes wait meanwhile.
+    pub fn rebuild(&self) -> Result<Rebuilt> {
+        let started = Instant::now();
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        self.catalog.reset()?;
+        let reconciled = reconcile(&self.folder, &self.catalog, &self.options, Leftovers::Keep)?;
+        self.catalog.set_complete()?;
+        Ok(Rebuilt { reconciled, took: started.elapsed() })
+    }
+
+    /// A cached rendering.
+    pub fn cache_get(&self, key: &CacheKey<'_>) -> Option<Vec<u8>> {
+        lock(&self.cache).get(key)
+    }
+
+    /// Keeps a rendering made now; the oldest make room. Tells whether it was kept: one larger than the whole cache is not.
+    pub fn cache_put(&self, key: &CacheKey<'_>, content: &[u8], now: Nanos) -> Result<bool> {
+        lock(&self.cache).put(key, content, now)
+    }
+
+    /// Writes the file of a profile, then its row.
+    pub(crate) fn keep(&self, facts: Facts, format: Format, chunks: &[&[u8]]) -> Result<Entry> {
+        self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            self.keep_once(&facts, format, chunks)
+        })
+    }
+
+    fn keep_once(&self, facts: &Facts, format: Format, chunks: &[&[u8]]) -> Result<Entry> {
+        let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
+        let node = facts.meta.node.ok_or(Error::Incomplete { what: "node" })?;
+        let profile_type = facts.meta.profile_type.clone().ok_or(Error::Incomplete { what: "type" })?;
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        let _flight = self.in_flight.enter(id, node, &profile_type, facts.completed(), bytes)?;
+        if self.catalog.get(id)?.is_some() {
+            return Err(Error::Exists { id });
+        }
+        let file = self.folder.put(node, id, (&profile_type, facts.start, format), chunks)?;
+        let mut facts = facts.clone();
+        if format != Format::Pprof {
+            facts = crate::import::facts_of_stored(node, &file, id)?;
+        }
+        let row = NewRow { id, node, file, bytes, facts };
+        if let Err(error) = self.catalog.insert(&row) {
+            if let Err(left) = self.folder.remove(node, &row.file) {
+                tracing::error!(error = %left, "take back a file without a row");
+            }
+            return Err(error);
+        }
+        let entry = self.catalog.get(id)?.ok_or(Error::NotFound { id })?;
+        Ok(self.with_pin(entry))
+    }
+
+    /// Removes file, row and cached renderings; the caller holds gate and removal.
+    pub(crate) fn remove(&self, node: u64, file: &str, id: ProfileId) -> Result<()> {
+        self.folder.remove(node, file)?;
+        self.catalog.remove(id)?;
+        lock(&self.cache).forget(id);
+        Ok(())
+    }
+
+    /// Does a job of the catalog; when the catalog turns out to be broken, makes it anew and does the job again.
+    pub(crate) fn healing<T>(&self, job: impl Fn() -> Result<T>) -> Result<T> {
+        match job() {
+            Err(error) if error.is_catalog_corrupt() => {
+                tracing::error!(%error, "catalog is broken, rebuilding it");
+                let rebuilt = self.rebuild()?;
+                tracing::info!(files = rebuilt.reconciled.files, seconds = rebuilt.took.as_secs_f64(), "catalog rebuilt");
+                job()
+            }
+            done => done,
+        }
+    }
+
+    fn with_pin(&self, mut entry: Entry) -> Entry {
+        entry.pinned = lock(&self.ledger).pins().contains(&entry.id);
+        entry
+    }
+
+    fn pinned_bytes(&self) -> Result<u64> {
+        let pins: Vec<ProfileId> = lock(&self.ledger).pins().iter().copied().collect();
+        let mut sum: u64 = 0;
+        for id in pins {
+            sum = sum.saturating_add(self.catalog.get(id)?.map_or(0, |entry| entry.bytes));
+        }
+        Ok(sum)
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tell(data: &Path, opened: &Opened) {
+    let Opened { rebuilt, reconciled, journal, took } = opened;
+    let (files, seconds) = (reconciled.files, took.as_secs_f64());
+    tracing::info!(data = %data.display(), files, added = reconciled.added, dropped = reconciled.dropped, seconds, "store opened");
+    if let Some(why) = rebuilt {
+        tracing::info!(why, files, seconds, "catalog rebuilt");
+    }
+    if reconciled.leftovers > 0 {
+        tracing::info!(count = reconciled.leftovers, "half-written files removed");
+    }
+    for odd in &reconciled.odd {
+        tracing::warn!("not listed: {odd}");
+    }
+    if *journal != JournalDamage::default() {
+        tracing::warn!(torn_bytes = journal.torn_bytes, wrong_lines = journal.wrong_lines, "journal was damaged");
+    }
+}

@@ -1,0 +1,6 @@
+//! The store from outside: its promises, on real folders.
+
+#![allow(clippy::unwrap_used)]
+
+mod basics;
+mod support;
