@@ -1,2 +1,43 @@
-//! The procprof command.
-fn main() {}
+//! The `procprof` command: what was typed, to the part that does it.
+
+mod allocator;
+mod cli;
+mod collect;
+mod demo;
+mod remote;
+mod report;
+mod serve;
+mod store;
+mod user;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::cli::{Cli, Command, StoreCommand, UserCommand};
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("procprof: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Serve(arguments) => serve::run(&arguments)?,
+        Command::Collect(arguments) => return collect::run(arguments),
+        Command::Report(arguments) => report::run(&arguments)?,
+        Command::Store(StoreCommand::Import(arguments)) => store::import(&arguments)?,
+        Command::User(UserCommand::Add(arguments)) => user::add(&arguments)?,
+        Command::Pause(arguments) => remote::post(&arguments, "/api/pause")?,
+        Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
+        Command::DemoNode(arguments) => demo::run(&arguments)?,
+        Command::SymbolizeChild => return Ok(procprof_server::symbolize_child_main()),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,27 @@
+//! The binary's allocator: jemalloc with its heap profiler compiled in and asleep.
+//!
+//! `prof:true` can only be said at start; it costs a check per allocation until `prof.active` is switched on.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_void};
+
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+/// A C string with the layout of `const char *`.
+#[repr(transparent)]
+struct Configuration(*const c_char);
+
+// SAFETY: the pointer is to a string literal, which lives for ever and is never written.
+unsafe impl Sync for Configuration {}
+
+/// Read once by jemalloc before `main`; the environment's `_RJEM_MALLOC_CONF` is read after it and wins.
+// SAFETY: the name is jemalloc's own hook for this purpose, declared weak there, and the type is the one it expects.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static CONFIGURATION: Configuration = Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,background_thread:true,dirty_decay_ms:1000".as_ptr());
+
+/// jemalloc's control function, for the agent's heap profiles.
+pub(crate) const MALLCTL: unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int =
+    tikv_jemalloc_sys::mallctl;

@@ -1,0 +1,106 @@
+//! The work of a demo process: CPU in a known 70 / 30 split, a lock that contends, a heap that grows.
+//!
+//! The three functions a profile should name are [`hot_70`], [`hot_30`] and [`grow_cache`]; `wait_for_ledger` is where the lock is fought for.
+
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Rounds of arithmetic that make one unit of work: about 15 microseconds.
+const ROUNDS_PER_UNIT: u64 = 8_000;
+/// How long the busy thread works, and then rests: about half of one core.
+const BURST: Duration = Duration::from_millis(60);
+/// Bytes added to the cache ten times a second.
+const CACHE_STEP: usize = 64 << 10;
+/// The cache starts over at this size, so that a demo can run for days.
+const CACHE_LIMIT: usize = 96 << 20;
+/// How long the ledger's lock is held each time.
+const HELD: Duration = Duration::from_millis(2);
+
+/// Starts the threads; they end with the process.
+pub(crate) fn start() -> std::io::Result<()> {
+    let ledger = Arc::new(Mutex::new(0u64));
+    thread::Builder::new().name("demo-cpu".into()).spawn(burn)?;
+    thread::Builder::new().name("demo-cache".into()).spawn(fill_cache)?;
+    for name in ["demo-ledger-1", "demo-ledger-2"] {
+        let ledger = Arc::clone(&ledger);
+        thread::Builder::new().name(name.into()).spawn(move || keep_ledger(&ledger))?;
+    }
+    Ok(())
+}
+
+fn burn() {
+    let mut state = 1u64;
+    loop {
+        let start = Instant::now();
+        while start.elapsed() < BURST {
+            state = hot_70(state);
+            state = hot_30(state);
+        }
+        black_box(state);
+        thread::sleep(BURST);
+    }
+}
+
+/// A function that spends its time in itself: only built-in operators, since an inlined call would take the samples.
+macro_rules! hot {
+    ($(#[$doc:meta])* $name:ident, $units:literal) => {
+        $(#[$doc])*
+        #[inline(never)]
+        fn $name(mut state: u64) -> u64 {
+            let mut rounds = $units * ROUNDS_PER_UNIT;
+            while rounds > 0 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                rounds -= 1;
+            }
+            state
+        }
+    };
+}
+
+hot!(
+    /// Seventy units of work.
+    hot_70,
+    70
+);
+hot!(
+    /// Thirty units of work.
+    hot_30,
+    30
+);
+
+fn fill_cache() {
+    let mut cache: Vec<Vec<u8>> = Vec::new();
+    loop {
+        grow_cache(&mut cache);
+        if cache.len() * CACHE_STEP >= CACHE_LIMIT {
+            cache.clear();
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Adds one entry, every byte of it touched, so that it is really resident.
+#[inline(never)]
+fn grow_cache(cache: &mut Vec<Vec<u8>>) {
+    cache.push(black_box(vec![0x5a; CACHE_STEP]));
+}
+
+fn keep_ledger(ledger: &Mutex<u64>) {
+    loop {
+        wait_for_ledger(ledger);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Takes the lock that the other ledger thread mostly holds.
+#[inline(never)]
+fn wait_for_ledger(ledger: &Mutex<u64>) {
+    if let Ok(mut entries) = ledger.lock() {
+        *entries += 1;
+        thread::sleep(HELD);
+    }
+}

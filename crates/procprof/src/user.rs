@@ -1,0 +1,32 @@
+//! `procprof user add`.
+
+use std::io::{IsTerminal, Read};
+
+use anyhow::{Context, Result, bail};
+use procprof_server::auth::{UserRole, add_user};
+
+use crate::cli::UserAddArgs;
+
+/// Longest password read from standard input, in bytes.
+const PASSWORD_BYTES_MAX: u64 = 1024;
+
+/// Adds or replaces a user; a running server reads the file again on SIGHUP.
+pub(crate) fn add(arguments: &UserAddArgs) -> Result<()> {
+    let role: UserRole = arguments.role.parse().map_err(anyhow::Error::msg)?;
+    add_user(&arguments.file, &arguments.name, role, &password()?)?;
+    println!("{role} {} is in {}; a running server reads it on SIGHUP", arguments.name, arguments.file.display());
+    Ok(())
+}
+
+fn password() -> Result<String> {
+    if std::io::stdin().is_terminal() {
+        let password = rpassword::prompt_password("Password: ").context("read the password")?;
+        if rpassword::prompt_password("Again: ").context("read the password")? != password {
+            bail!("the two passwords differ");
+        }
+        return Ok(password);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().take(PASSWORD_BYTES_MAX).read_to_string(&mut text).context("read the password from standard input")?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
