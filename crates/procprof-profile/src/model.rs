@@ -76,6 +76,13 @@ pub struct Location {
     pub(crate) lines_end: u32,
 }
 
+impl Location {
+    /// A location at that address; its lines are given when it is added.
+    pub fn new(mapping: Option<MappingId>, address: Addr) -> Location {
+        Location { mapping, address, ..Location::default() }
+    }
+}
+
 /// The value of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabelValue {
