@@ -36,7 +36,10 @@ pub(crate) enum Command {
     DemoNode(DemoNodeArgs),
     /// Symbolizes one profile from standard input; started by the server with a memory limit
     #[command(hide = true)]
-    SymbolizeChild,
+    SymbolizeChild {
+        /// What to do, as the server writes it
+        task: String,
+    },
 }
 
 /// Options of `serve`.
@@ -57,12 +60,15 @@ pub(crate) struct ServeArgs {
     /// Address of the web pages and the API [default: 127.0.0.1:8030; with --demo the next free port]
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// Folder of the profiles [default: $XDG_DATA_HOME/procprof or ~/.local/share/procprof; with --demo its folder demo]
+    /// Folder of the profiles [default: the configuration's, procprof-data; with --demo alone procprof-demo-data]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: Option<PathBuf>,
     /// Allow an address that others can reach without users and TLS
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Set one key of the configuration, for example proc_profile_file_retained_days=7; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,7 +83,7 @@ pub(crate) struct ImportArgs {
     /// Time zone of the file names, for example Asia/Shanghai [default: this machine's]
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
-    /// Folder of the profiles [default: as for serve]
+    /// Folder of the profiles [default: procprof-data]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: Option<PathBuf>,
     /// Name of the node the files belong to; made when there is none of that name

@@ -37,7 +37,11 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Pause(arguments) => remote::post(&arguments, "/api/pause")?,
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
         Command::DemoNode(arguments) => demo::run(&arguments)?,
-        Command::SymbolizeChild => return Ok(procprof_server::symbolize_child_main()),
+        Command::SymbolizeChild { task } => return Ok(exit_code(procprof_server::symbolize_child_main(&task))),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }

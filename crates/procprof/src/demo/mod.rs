@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &DemoNodeArgs) -> Result<()> {
 #[allow(unsafe_code)]
 pub(crate) fn jemalloc() -> Jemalloc {
     // SAFETY: `MALLCTL` is the control function of the allocator that `allocator.rs` installs for the whole process.
-    unsafe { Jemalloc::new(MALLCTL, JemallocNaming::Prefixed) }
+    unsafe { Jemalloc::new(MALLCTL, JemallocNaming::Rust) }
 }
 
 fn switch_heap_profiling_on(agent: &Agent) -> Result<()> {
