@@ -1,0 +1,29 @@
+// Shows times in the viewer's zone and, on live pages, fetches the lists again now and then.
+"use strict";
+
+const REFRESH_MS = 5000;
+const shape = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+
+function localise(root) {
+  for (const element of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(element.dateTime);
+    if (!Number.isNaN(moment.getTime())) element.textContent = shape.format(moment);
+  }
+}
+
+async function refresh() {
+  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  if (!response.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  localise(fresh);
+  for (const part of document.querySelectorAll("[data-refresh]")) {
+    const next = fresh.getElementById(part.id);
+    const open = part.querySelector("details[open]");
+    if (next && !open && !part.contains(document.activeElement) && next.innerHTML !== part.innerHTML) part.replaceWith(next);
+  }
+}
+
+localise(document);
+if (document.body.hasAttribute("data-live")) {
+  setInterval(() => { if (!document.hidden) refresh().catch(() => {}); }, REFRESH_MS);
+}

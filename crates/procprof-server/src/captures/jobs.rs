@@ -1,0 +1,132 @@
+//! Captures that somebody asked for and follows: who, how far, how it ended. Kept in memory, the latest [`KEPT`].
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use procprof_collect::{Progress, Watch};
+use procprof_profile::{ProfileId, ProfileType};
+use tokio_util::sync::CancellationToken;
+
+use super::{Failure, Wish, capture};
+use crate::app::App;
+use crate::nodes::Node;
+
+/// Jobs remembered.
+const KEPT: usize = 500;
+/// Jobs running at a time.
+const RUNNING_MAX: usize = 64;
+
+/// A capture somebody follows.
+pub(crate) struct Job {
+    pub(crate) id: String,
+    pub(crate) node: u64,
+    pub(crate) profile_type: ProfileType,
+    pub(crate) seconds: u32,
+    pub(crate) by: String,
+    pub(crate) started: Timestamp,
+    cancel: CancellationToken,
+    checking: AtomicBool,
+    end: Mutex<Option<(Timestamp, Result<ProfileId, Failure>)>>,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug)]
+pub(crate) enum JobState {
+    Running,
+    Done(ProfileId),
+    Failed(Failure),
+    Cancelled(String),
+}
+
+impl Job {
+    pub(crate) fn state(&self) -> JobState {
+        match &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => JobState::Running,
+            Some((_, Ok(id))) => JobState::Done(*id),
+            Some((_, Err(failure))) if failure.is_cancelled() => JobState::Cancelled(failure.reason.clone()),
+            Some((_, Err(failure))) => JobState::Failed(failure.clone()),
+        }
+    }
+
+    pub(crate) fn ended(&self) -> Option<Timestamp> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(at, _)| *at)
+    }
+
+    /// From 0 to 1; waiting for one's turn does not count.
+    pub(crate) fn progress(&self) -> f64 {
+        if self.ended().is_some() {
+            return 1.0;
+        }
+        if self.checking.load(Ordering::Relaxed) {
+            return 0.95;
+        }
+        let passed = Timestamp::now().duration_since(self.started).as_secs_f64();
+        (passed / f64::from(self.seconds.max(1))).clamp(0.0, 0.9)
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// All jobs.
+#[derive(Default)]
+pub(crate) struct Jobs(Mutex<VecDeque<Arc<Job>>>);
+
+impl Jobs {
+    /// Starts a capture; `None` when too many are running.
+    pub(crate) fn start(app: &Arc<App>, node: Arc<Node>, profile_type: ProfileType, seconds: u32, by: &str) -> Option<Arc<Job>> {
+        let job = Arc::new(Job {
+            id: uuid::Uuid::now_v7().to_string(),
+            node: node.id,
+            profile_type: profile_type.clone(),
+            seconds,
+            by: by.to_owned(),
+            started: Timestamp::now(),
+            cancel: app.stop.child_token(),
+            checking: AtomicBool::new(false),
+            end: Mutex::default(),
+        });
+        app.jobs.keep(Arc::clone(&job))?;
+        let (app, running) = (Arc::clone(app), Arc::clone(&job));
+        app.clone().tasks.spawn(async move {
+            let told = Arc::clone(&running);
+            let progress = move |progress| {
+                if matches!(progress, Progress::Checking) {
+                    told.checking.store(true, Ordering::Relaxed);
+                }
+            };
+            let watch = Watch { cancel: running.cancel.clone(), progress: Some(Arc::new(progress)) };
+            let wish = Wish { profile_type, seconds: Some(seconds), by: running.by.clone(), trigger: "manual", watch };
+            let outcome = capture(&app, &node, wish).await;
+            let end = outcome.map(|entry| entry.id).map_err(|failure| (*failure).clone());
+            *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some((Timestamp::now(), end));
+        });
+        Some(job)
+    }
+
+    fn keep(&self, job: Arc<Job>) -> Option<()> {
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if jobs.iter().filter(|job| job.ended().is_none()).count() >= RUNNING_MAX {
+            return None;
+        }
+        if jobs.len() >= KEPT {
+            // The oldest that has ended; there is one, since fewer run than are kept.
+            let oldest = jobs.iter().position(|job| job.ended().is_some()).unwrap_or(0);
+            jobs.remove(oldest);
+        }
+        jobs.push_back(job);
+        Some(())
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Job>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|job| job.id == id).cloned()
+    }
+
+    /// The newest first.
+    pub(crate) fn list(&self) -> Vec<Arc<Job>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
+    }
+}

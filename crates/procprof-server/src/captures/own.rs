@@ -1,0 +1,95 @@
+//! Profiles of the server itself, from the agent inside it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use procprof_agent::{CpuCapture, CpuOptions};
+use procprof_collect::Request;
+use procprof_process::{Identity, Pid};
+use procprof_profile::format::Decoded;
+use procprof_profile::{Nanos, Profile, ProfileType};
+use procprof_store::Entry;
+use tokio_util::sync::CancellationToken;
+
+use super::run::{failed, meta, succeeded};
+use super::{Failure, Wish};
+use crate::app::App;
+use crate::ingest::{Arrival, Finding, ingest, now};
+use crate::nodes::{Node, Planned};
+
+/// One capture somebody asked for.
+pub(super) async fn capture(app: &Arc<App>, node: &Node, request: &Request, wish: &Wish) -> Result<Entry, Failure> {
+    match request.profile_type {
+        ProfileType::Cpu => {
+            let length = Duration::from_secs(u64::from(request.seconds.unwrap_or(10).max(1)));
+            let started = now();
+            let options = CpuOptions { owner: wish.by.clone(), until: SystemTime::now().checked_add(length), ..CpuOptions::default() };
+            let running = start(options).await?;
+            tokio::select! {
+                () = wish.watch.cancel.cancelled() => return Err(Failure::cancelled("given up")),
+                () = tokio::time::sleep(length) => {}
+            }
+            let profile = blocking(move || running.finish()).await?;
+            store(app, node, wish.trigger, profile, started).await
+        }
+        ProfileType::Heap => {
+            let agent = app.agent.clone();
+            let started = now();
+            let bytes = Bytes::from(blocking(move || agent.heap_dump()).await?);
+            let meta = meta(node, &ProfileType::Heap, wish.trigger, now());
+            let arrival = Arrival { meta, bytes, decoded: None, window: (started, Nanos(0)), finding: own_process() };
+            Ok(ingest(app, arrival).await?)
+        }
+        ref other => Err(Failure::capture("unsupported", format!("the server itself has no {other} profile"))),
+    }
+}
+
+/// The continuous CPU profile: cut at each interval, ended when `stop` is cancelled or captures are paused.
+pub(super) async fn continuous(app: &Arc<App>, node: &Arc<Node>, planned: &Planned, stop: &CancellationToken) -> Result<(), Failure> {
+    let mut running = start(CpuOptions { owner: "schedule".to_owned(), ..CpuOptions::default() }).await?;
+    let every = Duration::from_secs(planned.every);
+    let mut started = now();
+    let mut next = tokio::time::Instant::now() + every;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep_until(next) => {}
+        }
+        next += every;
+        let (again, profile) = blocking(move || {
+            let profile = running.cut()?;
+            Ok((running, profile))
+        })
+        .await?;
+        running = again;
+        match store(app, node, "schedule", profile, started).await {
+            Ok(_) => succeeded(app, node, &ProfileType::Cpu),
+            Err(failure) => failed(app, node, &ProfileType::Cpu, &failure),
+        }
+        started = now();
+    }
+}
+
+async fn store(app: &Arc<App>, node: &Node, trigger: &str, profile: Profile, started: Nanos) -> Result<Entry, Failure> {
+    let end = now();
+    let meta = meta(node, &ProfileType::Cpu, trigger, end);
+    let decoded = Decoded { profile, format: "agent", warnings: Vec::new() };
+    let window = (started, Nanos(end.0.saturating_sub(started.0)));
+    let arrival = Arrival { meta, bytes: Bytes::new(), decoded: Some(decoded), window, finding: own_process() };
+    Ok(ingest(app, arrival).await?)
+}
+
+fn own_process() -> Finding {
+    Finding { process: Identity::of(Pid::current()).ok(), ..Finding::default() }
+}
+
+async fn start(options: CpuOptions) -> Result<CpuCapture, Failure> {
+    blocking(move || CpuCapture::start(&options)).await
+}
+
+/// The agent's calls wait for its sampler, up to a tenth of a second.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> procprof_agent::Result<T> + Send + 'static) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|_| Failure::cancelled("the server is stopping"))?;
+    done.map_err(|error| Failure::capture("agent", error.to_string()))
+}

@@ -1,0 +1,219 @@
+//! The schedule: one task per node and type, none waiting for another.
+//!
+//! Starts are spread over the interval by node; a type that fails backs off alone, one log line in and one out. Pausing cancels what the schedule
+//! is capturing; a change of the nodes ends all tasks and starts those of the new ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use procprof_collect::{Backoff, Transition, Watch};
+use procprof_profile::ProfileType;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::run::{Outcome, Wish, capture, failed};
+use super::{Failure, own};
+use crate::app::App;
+use crate::nodes::{Kind, Node, Planned};
+
+/// Longest spread of first starts.
+const SPREAD_MAX: Duration = Duration::from_secs(60);
+
+/// Keeps the schedule until `stop`.
+pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
+    let mut generation = app.generation.subscribe();
+    loop {
+        generation.mark_unchanged();
+        let current = stop.child_token();
+        let tasks = TaskTracker::new();
+        for node in app.registry.all() {
+            for planned in node.schedule.iter().filter(|planned| planned.on) {
+                let task = Task {
+                    app: Arc::clone(&app),
+                    first: offset(node.id, planned, &node.schedule),
+                    node: Arc::clone(&node),
+                    planned: planned.clone(),
+                    stop: current.clone(),
+                };
+                tasks.spawn(task.run());
+            }
+        }
+        tasks.close();
+        let stopping = tokio::select! {
+            () = stop.cancelled() => true,
+            changed = generation.changed() => changed.is_err(),
+        };
+        current.cancel();
+        tasks.wait().await;
+        if stopping {
+            return;
+        }
+    }
+}
+
+/// When a type first starts: nodes are spread over the interval, and a backend's contention follows its CPU profile.
+fn offset(node: u64, planned: &Planned, all: &[Planned]) -> Duration {
+    let spread = Duration::from_secs(planned.every).min(SPREAD_MAX);
+    // Fibonacci hashing: ids in a row land far apart.
+    let share = (node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as f64 / f64::from(u32::MAX);
+    let own = spread.mul_f64(share);
+    let cpu = all.iter().find(|other| other.profile_type == ProfileType::Cpu && other.on);
+    match cpu {
+        Some(cpu) if planned.profile_type == ProfileType::Contention => own + Duration::from_secs(cpu.seconds + 1),
+        _ => own,
+    }
+}
+
+struct Task {
+    app: Arc<App>,
+    node: Arc<Node>,
+    planned: Planned,
+    first: Duration,
+    stop: CancellationToken,
+}
+
+impl Task {
+    async fn run(self) {
+        let mut backoff = Backoff::new();
+        let continuous = self.node.kind() == Kind::Own && self.planned.profile_type == ProfileType::Cpu;
+        let begin = Instant::now() + if continuous { Duration::ZERO } else { self.first };
+        let mut next = begin;
+        loop {
+            if !self.sleep_until(next).await || !self.unpaused().await {
+                return;
+            }
+            let cancel = self.stop.child_token();
+            let outcome = {
+                let paused = self.paused();
+                let work = async {
+                    match continuous {
+                        true => self.continuous(&cancel).await,
+                        false => self.once(&cancel).await.map(drop),
+                    }
+                };
+                tokio::pin!(work, paused);
+                tokio::select! {
+                    outcome = &mut work => outcome,
+                    // The capture is told and given the moment it needs to leave nothing behind.
+                    () = &mut paused => { cancel.cancel(); work.await }
+                }
+            };
+            let delay = self.judge(&mut backoff, outcome.err().as_deref());
+            next = next_start(begin, &self.planned, Instant::now(), delay);
+        }
+    }
+
+    async fn once(&self, cancel: &CancellationToken) -> Outcome {
+        let wish = Wish {
+            profile_type: self.planned.profile_type.clone(),
+            seconds: None,
+            by: "the schedule".to_owned(),
+            trigger: "schedule",
+            watch: Watch { cancel: cancel.clone(), progress: None },
+        };
+        capture(&self.app, &self.node, wish).await
+    }
+
+    async fn continuous(&self, cancel: &CancellationToken) -> Result<(), Arc<Failure>> {
+        let ended = own::continuous(&self.app, &self.node, &self.planned, cancel).await;
+        ended.map_err(|failure| {
+            failed(&self.app, &self.node, &self.planned.profile_type, &failure);
+            Arc::new(failure)
+        })
+    }
+
+    /// Counts an outcome, tells what changed, and returns how long to wait after a failure.
+    fn judge(&self, backoff: &mut Backoff, failure: Option<&Failure>) -> Option<Duration> {
+        let transition = match failure {
+            None => backoff.succeeded(),
+            Some(failure) if failure.is_cancelled() || failure.code == "busy" => return None,
+            Some(_) => backoff.failed(),
+        };
+        let (node, kind) = (self.node.name(), self.planned.profile_type.name());
+        match transition {
+            Transition::Entering(delay) => {
+                let reason = failure.map_or("", |failure| failure.reason.as_str());
+                tracing::warn!("{node}: {kind}: {reason}; next try in {} s", delay.as_secs());
+            }
+            Transition::Leaving(failures) => tracing::info!("{node}: {kind}: profiles again after {failures} failures"),
+            Transition::Within(_) | Transition::None => {}
+        }
+        let delay = transition.delay();
+        let retry_at = delay.and_then(|delay| Timestamp::now().checked_add(SignedDuration::from_secs(delay.as_secs().cast_signed())).ok());
+        self.app.registry.note(self.node.id, |health| {
+            health.types.entry(self.planned.profile_type.clone()).or_default().retry_at = retry_at;
+        });
+        delay
+    }
+
+    /// Waits; false when the schedule ends.
+    async fn sleep_until(&self, moment: Instant) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => false,
+            () = tokio::time::sleep_until(moment) => true,
+        }
+    }
+
+    /// Waits while captures are paused; false when the schedule ends.
+    async fn unpaused(&self) -> bool {
+        let mut paused = self.app.paused.subscribe();
+        tokio::select! {
+            () = self.stop.cancelled() => false,
+            unpaused = paused.wait_for(|paused| !paused) => unpaused.is_ok(),
+        }
+    }
+
+    /// Waits until captures are paused.
+    async fn paused(&self) {
+        let mut paused = self.app.paused.subscribe();
+        if paused.wait_for(|paused| *paused).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The next start: at once for what is to have no gaps, else the next beat of the interval; after a failure, when its delay is over.
+fn next_start(begin: Instant, planned: &Planned, now: Instant, delay: Option<Duration>) -> Instant {
+    let earliest = now + delay.unwrap_or_default();
+    if planned.every <= planned.seconds {
+        return earliest;
+    }
+    let every = Duration::from_secs(planned.every);
+    let beats = earliest.saturating_duration_since(begin).as_nanos() / every.as_nanos().max(1);
+    begin + every.saturating_mul(u32::try_from(beats).unwrap_or(u32::MAX).saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(profile_type: ProfileType, seconds: u64, every: u64) -> Planned {
+        Planned { profile_type, on: true, seconds, every }
+    }
+
+    #[test]
+    fn starts_keep_the_beat_and_skip_what_was_missed() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let beat = planned(ProfileType::Cpu, 10, 60);
+        assert_eq!(next_start(begin, &beat, at(10), None), at(60));
+        assert_eq!(next_start(begin, &beat, at(70), None), at(120));
+        assert_eq!(next_start(begin, &beat, at(190), None), at(240));
+        assert_eq!(next_start(begin, &beat, at(10), Some(Duration::from_secs(120))), at(180));
+        let gapless = planned(ProfileType::Cpu, 60, 60);
+        assert_eq!(next_start(begin, &gapless, at(61), None), at(61));
+    }
+
+    #[test]
+    fn contention_follows_cpu_and_nodes_are_spread() {
+        let all = [planned(ProfileType::Cpu, 10, 60), planned(ProfileType::Contention, 10, 60)];
+        let (cpu, contention) = (offset(7, &all[0], &all), offset(7, &all[1], &all));
+        assert_eq!(contention - cpu, Duration::from_secs(11));
+        let mut starts: Vec<u64> = (20_001..20_101).map(|node| offset(node, &all[0], &all).as_secs() / 6).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        assert_eq!(starts.len(), 10, "a hundred nodes leave no tenth of the minute empty");
+    }
+}

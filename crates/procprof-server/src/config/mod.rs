@@ -1,0 +1,160 @@
+//! The configuration: one TOML file, StarRocks' `fe.conf` / `be.conf` for the keys known there, and what they mean together.
+//!
+//! Every key is one row of [`keys::KEYS`] (top level) or [`node::NODE_KEYS`] (`[[node]]` tables). The rows give the parser, the command's help
+//! and the reference page; there is no second list anywhere.
+
+mod keys;
+mod nearest;
+mod node;
+mod reference;
+mod starrocks;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+pub use keys::{KEYS, Key, Slot};
+pub use node::{Auth, NODE_KEYS, NodeConfig, NodeKey, PidLookup, ScheduleRow, Tls};
+pub use reference::config_reference;
+pub use starrocks::ConfFile;
+
+use crate::error::{Error, Result};
+use value::Document;
+
+/// Everything that can be configured; see `docs/config.md` for what each field does.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the rows of KEYS document the fields under the same names")]
+pub struct Config {
+    pub http: String,
+    pub mysql: String,
+    pub data: PathBuf,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    pub users_file: Option<PathBuf>,
+    pub allowed_hosts: Vec<String>,
+    pub cluster: String,
+    pub max_concurrent_captures: u64,
+    pub capture_seconds_max: u64,
+    pub self_interval_seconds: u64,
+    pub proc_profile_cpu_enable: bool,
+    pub proc_profile_mem_enable: bool,
+    pub proc_profile_collect_time_s: u64,
+    pub proc_profile_jstack_depth: u64,
+    pub proc_profile_file_retained_days: u64,
+    pub proc_profile_file_retained_size_bytes: u64,
+    pub data_bytes_max: u64,
+    pub data_free_bytes_min: u64,
+    pub pinned_bytes_max: u64,
+    pub retention_interval_seconds: u64,
+    pub profile_bytes_max: u64,
+    pub ingest_bytes_in_flight_max: u64,
+    pub ingest_queue_max: u64,
+    pub symbolize: bool,
+    pub symbolize_memory_bytes_max: u64,
+    pub symbolize_seconds_max: u64,
+    pub render_concurrency_max: u64,
+    pub render_seconds_max: u64,
+    pub http_connections_max: u64,
+    pub http_header_seconds_max: u64,
+    pub brpc_port: u64,
+    pub http_port: u64,
+    pub sys_log_dir: Option<PathBuf>,
+    /// Seconds between captures of StarRocks backends; 0 means the schedule's own.
+    pub be_profile_interval: u64,
+    /// Nodes, in the order of the file.
+    pub nodes: Vec<NodeConfig>,
+    /// What was accepted and ignored, one sentence each, for the log.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// The configuration of an empty file.
+    ///
+    /// # Panics
+    /// Never: the defaults of the table are checked by a test.
+    pub fn defaults() -> Config {
+        let mut config = Config::default();
+        for key in KEYS {
+            let set = key.set_text(&mut config, key.default);
+            debug_assert!(set.is_ok(), "default of {}: {set:?}", key.name);
+        }
+        config
+    }
+
+    /// Reads a TOML file over the defaults.
+    ///
+    /// # Errors
+    /// Names the file, the line and the key; an unknown key also gives the nearest known one.
+    pub fn read(path: &Path) -> Result<Config> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File { what: "configuration", path: path.to_owned(), source })?;
+        Config::parse(&text, &path.display().to_string())
+    }
+
+    /// Parses the text of a TOML file; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn parse(text: &str, file: &str) -> Result<Config> {
+        let document = Document::parse(text, file)?;
+        let mut config = Config::defaults();
+        for entry in document.entries() {
+            if entry.key == "node" {
+                continue;
+            }
+            let Some(key) = KEYS.iter().find(|key| key.name == entry.key) else {
+                let known = KEYS.iter().map(|key| key.name).chain(["node"]);
+                return Err(document.unknown(entry, known));
+            };
+            key.set(&mut config, &entry.value).map_err(|why| document.wrong(entry, why))?;
+            config.warnings.extend(key.ignored());
+        }
+        config.nodes = node::read_all(&document)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Sets one key from text, as the command line gives it.
+    ///
+    /// # Errors
+    /// Unknown key, or a value the key's type refuses.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+            let nearest = nearest::nearest(name, KEYS.iter().map(|key| key.name));
+            return Err(Error::UnknownKey { place: "command line".to_owned(), key: name.to_owned(), nearest });
+        };
+        let wrong = |why| Error::WrongValue { place: "command line".to_owned(), key: name.to_owned(), why };
+        key.set_text(self, text).map_err(wrong)?;
+        self.warnings.extend(key.ignored());
+        Ok(())
+    }
+
+    /// Reads a StarRocks configuration file over this one; environment variables come from `variable`.
+    ///
+    /// # Errors
+    /// The file cannot be read, a `${VAR}` is unknown, or a known key has a value its type refuses.
+    pub fn read_starrocks(&mut self, path: &Path, which: ConfFile, variable: impl Fn(&str) -> Option<String>) -> Result<()> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File { what: which.name(), path: path.to_owned(), source })?;
+        starrocks::apply(self, &text, &path.display().to_string(), which, variable)
+    }
+
+    /// Keys whose values differ in `new` and which take effect only with a restart.
+    pub fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
+        KEYS.iter().filter(|key| !key.reload && key.get_text(self) != key.get_text(new)).map(|key| key.name).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
+        }
+        for (position, node) in self.nodes.iter().enumerate() {
+            if self.nodes[..position].iter().any(|other| other.name == node.name) {
+                return Err(Error::Config(format!("node {:?}: the name is given twice", node.name)));
+            }
+            if node.id.is_some() && self.nodes[..position].iter().any(|other| other.id == node.id) {
+                return Err(Error::Config(format!("node {:?}: another node has the same id", node.name)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! The reference page `docs/config.md`, generated from the key tables.
+
+use std::fmt::Write;
+
+use super::{KEYS, NODE_KEYS};
+
+/// The text of `docs/config.md`.
+pub fn config_reference() -> String {
+    let mut page = String::from(HEAD);
+    page.push_str("| key | type | default | unit | reload | StarRocks file | what it does |\n|---|---|---|---|---|---|---|\n");
+    for key in KEYS {
+        let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {default} | {} | {} | {} | {} |",
+            key.name,
+            key.type_name(),
+            key.unit,
+            if key.reload { "yes" } else { "restart" },
+            if key.starrocks { "yes" } else { "" },
+            key.help
+        );
+    }
+    page.push_str(NODES);
+    page.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
+    for key in NODE_KEYS {
+        let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
+        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name, key.type_name, key.help);
+    }
+    page.push_str(TAIL);
+    page
+}
+
+const HEAD: &str = "# Configuration
+
+One TOML file, given by `procprof serve --config FILE`. This page is generated from the table of keys in `crates/procprof-server/src/config`; a
+test keeps the two the same. An unknown key is an error that names the line and the nearest known key. On SIGHUP the file is read again: keys
+marked `yes` under *reload* take effect at once, the others at the next start (the log names them).
+
+`--fe-conf FILE` and `--be-conf FILE` read StarRocks' own `key = value` files (`#` comments, `${VAR}` from the environment; an unknown variable is
+an error) for the keys marked so; what the TOML file gives is read after them and wins.
+
+## Top level
+
+";
+
+const NODES: &str = "
+## Nodes: `[[node]]`
+
+```toml
+[[node]]
+name = \"be-1\"
+kind = \"starrocks-be\"
+brpc = \"10.0.0.11:8060\"
+schedule.cpu = { on = true, seconds = 10, every = 60 }
+
+[[node]]
+name = \"api\"
+kind = \"go\"
+http = \"127.0.0.1:6060\"
+labels = { zone = \"eu-1\" }
+```
+
+";
+
+const TAIL: &str = "
+A type's schedule is a table `{ on, seconds, every }`; what is left out keeps the default of the node's kind:
+
+| kind | on | available, off by default |
+|---|---|---|
+| `starrocks-be` | cpu 10 s every 60 s | contention 10 s every 60 s (never while cpu runs), heap at a moment |
+| `databend`, `pprof` | cpu 10 s every 60 s | heap |
+| `go` | cpu 10 s every 60 s; heap and goroutine at a moment every 60 s | allocs, mutex, block |
+| `procprof`, `self` | cpu continuous, cut every 60 s; heap every 60 s where the process has it | |
+
+Starts are jittered per node; a type that fails is tried again after 2 minutes, then later, at most 15 minutes apart.
+";

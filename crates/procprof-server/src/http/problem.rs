@@ -1,0 +1,101 @@
+//! An answer that is an error: status, a code for machines, a sentence for people; JSON or a page.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// Result of a handler.
+pub(crate) type Answer<T> = std::result::Result<T, Problem>;
+
+/// Why a request is not answered as asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// Seconds after which to come again.
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Problem {
+        Problem { status, code, message: message.into(), retry_after: None }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub(crate) fn busy(message: impl Into<String>) -> Problem {
+        Problem { retry_after: Some(5), ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", message) }
+    }
+
+    pub(crate) fn unauthorized() -> Problem {
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "name and password are needed")
+    }
+
+    /// Something of ours failed; the sentence goes to the log, too.
+    pub(crate) fn internal(message: impl Into<String>) -> Problem {
+        let message = message.into();
+        tracing::error!("{message}");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(json!({ "error": self.message, "code": self.code }))).into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"procprof\", charset=\"UTF-8\""));
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        // Read by the layer that shows problems to people as a page.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<procprof_store::Error> for Problem {
+    fn from(error: procprof_store::Error) -> Problem {
+        use procprof_store::Error as Store;
+        match &error {
+            Store::NotFound { .. } => Problem::not_found(error.to_string()),
+            Store::Gone { .. } => Problem::new(StatusCode::GONE, "gone", error.to_string()),
+            Store::Exists { .. } | Store::Pinned { .. } => Problem::conflict(error.to_string()),
+            Store::PinsFull { .. } => Problem::new(StatusCode::CONFLICT, "pins_full", error.to_string()),
+            Store::Argument { .. } => Problem::bad_request(error.to_string()),
+            Store::TooLarge { .. } => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", error.to_string()),
+            Store::DiskFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", error.to_string()),
+            _ => Problem::internal(chain(&error)),
+        }
+    }
+}
+
+/// An error with its sources, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

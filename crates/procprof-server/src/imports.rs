@@ -1,0 +1,83 @@
+//! Profiles that lie in StarRocks' log folder already, or anywhere else: taken over under an id of their content, so that twice adds nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use procprof_profile::format::{self, Decoded, Limits};
+use procprof_profile::{Grammar, Meta, Nanos};
+use procprof_store::{ErrorKind, ImportItem, ImportOptions, ImportReport, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::error::Result;
+use crate::ingest::{complete, now, record, store_profile};
+use crate::nodes::{NodeIds, Role};
+
+/// Name of the node that profiles from the log folder belong to.
+const LOGS_NODE: &str = "imported";
+
+/// Imports a `proc_profile` folder into a store that no server has open: the node is made when there is none of that name.
+///
+/// # Errors
+/// The folder cannot be read, the time zone is unknown, or the disk is full; single bad files are in the report.
+pub fn import_folder(data: &Path, store: &Store, folder: &Path, node_name: &str, zone: Option<&str>) -> Result<ImportReport> {
+    let node = NodeIds::open(data)?.id(node_name, Role::Service, None)?;
+    import(store, folder, node, node_name, zone)
+}
+
+fn import(store: &Store, folder: &Path, node: u64, node_name: &str, zone: Option<&str>) -> Result<ImportReport> {
+    let options = ImportOptions { node, zone: ImportOptions::zone(zone)?, now: now() };
+    Ok(store.import(folder, &options, &mut |item| take(store, item, node_name))?)
+}
+
+/// Decodes one file and stores it under its id.
+fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::Result<(), String> {
+    let decoded = format::decode(item.bytes, &Limits::default()).map_err(|error| error.to_string())?;
+    let profile = decoded.profile.adjusted(Grammar::Pprof).map_err(|error| error.to_string())?;
+    let mut meta = Meta {
+        id: Some(item.id),
+        node: Some(item.node),
+        node_name: node_name.to_owned(),
+        role: Role::Service.name().to_owned(),
+        profile_type: Some(item.profile_type.clone()),
+        trigger: "import".to_owned(),
+        ..Meta::default()
+    };
+    meta.more.insert("imported-from".to_owned(), item.file_name.to_owned());
+    let decoded = Decoded { profile, ..decoded };
+    complete(&mut meta, &decoded);
+    store_profile(store, decoded.profile, meta, (item.start, Nanos(0))).map(drop).map_err(|error| error.to_string())
+}
+
+/// Takes over what lies in `sys_log_dir/proc_profile` when the server starts.
+pub(crate) async fn take_over_logs(app: Arc<App>, stop: CancellationToken) {
+    let Some(folder) = app.config().sys_log_dir.as_ref().map(|folder| folder.join("proc_profile")) else { return };
+    if !folder.is_dir() || stop.is_cancelled() {
+        return;
+    }
+    let node = match app.registry.past(LOGS_NODE, Role::Service) {
+        Ok(node) => node,
+        Err(error) => {
+            tracing::error!("{}: {error}", folder.display());
+            return;
+        }
+    };
+    let store = Arc::clone(&app.store);
+    let from = folder.clone();
+    let done = tokio::task::spawn_blocking(move || import(&store, &from, node, LOGS_NODE, None)).await;
+    match done {
+        Ok(Ok(report)) => tracing::info!(
+            "{}: {} profiles taken over, {} known, {} refused",
+            folder.display(),
+            report.added.len(),
+            report.already_there.len(),
+            report.refused.len()
+        ),
+        Ok(Err(error)) => {
+            let why = format!("{}: {}", folder.display(), crate::http::chain(&error));
+            tracing::error!("{why}");
+            record(&app, Some(node), None, ErrorKind::Import, &why, &[]);
+        }
+        Err(_) => {}
+    }
+}

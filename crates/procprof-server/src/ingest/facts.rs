@@ -1,0 +1,100 @@
+//! What is known about a profile besides its samples: completed from the profile itself, and written into it.
+
+use jiff::Timestamp;
+use procprof_profile::format::Decoded;
+use procprof_profile::{Error, Meta, Nanos, Profile, ProfileType, Result};
+
+const TOOL: &str = concat!("procprof ", env!("CARGO_PKG_VERSION"));
+
+/// The clock, UTC.
+pub(crate) fn now() -> Nanos {
+    Nanos(i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX))
+}
+
+/// Adds what the profile says about itself, where the server does not know better, and what follows from its format.
+pub(crate) fn complete(meta: &mut Meta, decoded: &Decoded) {
+    let own = Meta::from_comments(decoded.profile.comments());
+    for (text, told) in [
+        (&mut meta.engine, own.engine),
+        (&mut meta.means, own.means),
+        (&mut meta.instance_version, own.instance_version),
+        (&mut meta.instance_build_id, own.instance_build_id),
+    ] {
+        if text.is_empty() {
+            *text = told;
+        }
+    }
+    meta.lost = meta.lost.or(own.lost);
+    meta.truncated = meta.truncated.or(own.truncated);
+    meta.unsampled = meta.unsampled.or(own.unsampled);
+    meta.instance_start = meta.instance_start.or(own.instance_start);
+    for (key, value) in own.more {
+        meta.more.entry(key).or_insert(value);
+    }
+    if meta.engine.is_empty() {
+        meta.engine = engine(meta, decoded.format).to_owned();
+    }
+    if meta.means.is_empty() {
+        meta.means = meta.profile_type.as_ref().map_or("", means).to_owned();
+    }
+    if !decoded.warnings.is_empty() {
+        meta.more.insert("warnings".to_owned(), decoded.warnings.join("; "));
+    }
+    TOOL.clone_into(&mut meta.tool);
+}
+
+/// What took the samples, by format and kind of node.
+fn engine(meta: &Meta, format: &'static str) -> &'static str {
+    match (meta.kind.as_str(), format) {
+        ("go", _) => "go",
+        ("databend", "pprof") => "pprof-rs",
+        _ => format,
+    }
+}
+
+fn means(profile_type: &ProfileType) -> &'static str {
+    match profile_type {
+        ProfileType::Cpu => "CPU time of all threads during the capture",
+        ProfileType::Wall => "time that passed, on and off the CPU",
+        ProfileType::Alloc => "memory allocated, freed or not",
+        ProfileType::Heap => "memory in use at that moment",
+        ProfileType::Contention => "time spent waiting for locks, charged to who waited",
+        ProfileType::Mutex => "time others waited for locks, charged to who held them",
+        ProfileType::Goroutine => "goroutines at that moment",
+        ProfileType::Other(_) => "",
+    }
+}
+
+/// The type a profile without one is of, by its sample types; `None` if they are none we know.
+pub(crate) fn guess_type(profile: &Profile) -> Option<ProfileType> {
+    let has = |name: &str| profile.sample_type_index(name).is_some();
+    let rules = [
+        ("cpu", ProfileType::Cpu),
+        ("wall", ProfileType::Wall),
+        ("inuse_space", ProfileType::Heap),
+        ("alloc_space", ProfileType::Alloc),
+        ("contentions", ProfileType::Contention),
+        ("goroutine", ProfileType::Goroutine),
+    ];
+    rules.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
+}
+
+/// Writes the facts into the profile's comments and gives it a time; returns its start and length.
+pub(crate) fn write(profile: Profile, meta: &mut Meta, window: (Nanos, Nanos)) -> Result<(Profile, Nanos, Nanos)> {
+    let mut parts = profile.into_parts();
+    if parts.time.0 <= 0 {
+        (parts.time, parts.duration) = window;
+    }
+    if parts.duration.0 <= 0 {
+        parts.duration = window.1;
+    }
+    let (start, duration) = (parts.time, parts.duration);
+    meta.end.get_or_insert(Nanos(start.0.saturating_add(duration.0)));
+    let strings = &mut parts.strings;
+    parts.comments.retain(|comment| !strings.get(*comment).is_some_and(Meta::is_fact));
+    for fact in meta.to_comments() {
+        let id = strings.push(&fact).ok_or(Error::TooLarge { format: "facts", what: "the string table", limit: u64::from(u32::MAX) })?;
+        parts.comments.push(id);
+    }
+    Ok((parts.finish()?, start, duration))
+}

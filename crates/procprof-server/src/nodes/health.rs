@@ -1,0 +1,75 @@
+//! How a node fares, per profile type.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use procprof_profile::ProfileType;
+
+/// What is known about a node since the server started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    /// By type, those tried so far.
+    pub types: BTreeMap<ProfileType, TypeHealth>,
+}
+
+/// What is known about one type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TypeHealth {
+    /// When a profile last arrived.
+    pub last_success: Option<Timestamp>,
+    /// The last failure; kept after a success, so that it can still be read.
+    pub last_failure: Option<Failure>,
+    /// Until when the schedule waits after failures.
+    pub retry_at: Option<Timestamp>,
+    /// Whether a capture is running.
+    pub capturing: bool,
+}
+
+/// A failed capture.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+}
+
+impl TypeHealth {
+    /// Whether the latest attempt failed.
+    pub(crate) fn failing(&self) -> bool {
+        match (&self.last_success, &self.last_failure) {
+            (Some(success), Some(failure)) => failure.at > *success,
+            (None, Some(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Health {
+    /// `ok` when the latest attempt of every type succeeded, `failing` when none did, `degraded` between, `unknown` before the first.
+    pub(crate) fn summary(&self) -> &'static str {
+        let tried: Vec<bool> = self
+            .types
+            .values()
+            .filter(|kind| kind.last_success.or(kind.last_failure.as_ref().map(|f| f.at)).is_some())
+            .map(TypeHealth::failing)
+            .collect();
+        match (tried.len(), tried.iter().filter(|failing| **failing).count()) {
+            (0, _) => "unknown",
+            (_, 0) => "ok",
+            (all, failing) if all == failing => "failing",
+            _ => "degraded",
+        }
+    }
+
+    /// The latest failure among the types whose latest attempt failed.
+    pub(crate) fn last_failure(&self) -> Option<(&ProfileType, &Failure)> {
+        let failing = self.types.iter().filter(|(_, health)| health.failing());
+        failing.filter_map(|(kind, health)| Some((kind, health.last_failure.as_ref()?))).max_by_key(|(_, failure)| failure.at)
+    }
+
+    /// When any profile last arrived.
+    pub(crate) fn last_success(&self) -> Option<Timestamp> {
+        self.types.values().filter_map(|health| health.last_success).max()
+    }
+}

@@ -1,0 +1,213 @@
+//! Starting, reloading and stopping a server.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use procprof_agent::Agent;
+use procprof_store::{Store, StoreOptions};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::App;
+use crate::auth::{Door, Users};
+use crate::captures;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::http;
+use crate::imports;
+use crate::metrics::Metrics;
+use crate::nodes::{ExtraNode, Registry};
+use crate::render::Renders;
+use crate::retention;
+
+/// Children that read binaries, at a time.
+const SYMBOLIZERS: usize = 2;
+
+/// Time open requests have of the stop's deadline.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// A program to start.
+#[derive(Clone, Debug)]
+pub struct ChildProgram {
+    /// Its executable.
+    pub program: PathBuf,
+    /// Its first arguments; the task comes behind them.
+    pub arguments: Vec<String>,
+}
+
+/// What a server is started with.
+pub struct ServerOptions {
+    /// The configuration, all files merged.
+    pub config: Config,
+    /// Folder of profiles, journal and catalog.
+    pub data: PathBuf,
+    /// Address of the HTTP server.
+    pub http: SocketAddr,
+    /// Whether somebody asked for that address; if not, the next free port is taken when it is in use.
+    pub http_explicit: bool,
+    /// Whether other machines may reach the server without users and TLS.
+    pub insecure: bool,
+    /// Nodes beside the configured ones.
+    pub extra_nodes: Vec<ExtraNode>,
+    /// The agent of this process.
+    pub agent: Agent,
+    /// This binary as the child that reads binaries: it must call [`crate::symbolize_child_main`] with its last argument.
+    pub symbolize_child: ChildProgram,
+}
+
+/// Starts servers.
+pub struct Server;
+
+/// A running server. Dropping it does not stop it; [`ServerHandle::stop`] does.
+pub struct ServerHandle {
+    app: Arc<App>,
+}
+
+impl Server {
+    /// Starts a server in the current tokio runtime; when this returns it answers.
+    ///
+    /// # Errors
+    /// An address that others can reach without users and TLS, one that is taken, a data folder in use, a file that cannot be read.
+    pub async fn start(options: ServerOptions) -> Result<ServerHandle> {
+        let ServerOptions { config, data, http: address, http_explicit, insecure, extra_nodes, agent, symbolize_child } = options;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        check_exposure(&config, address, insecure)?;
+        let users = read_users(&config)?;
+        if users.is_none() {
+            tracing::info!("no users_file: everyone who can reach {address} is operator");
+        }
+        let tls = match (&config.tls_cert, &config.tls_key) {
+            (Some(cert), Some(key)) => Some(http::tls_acceptor(cert, key)?),
+            _ => None,
+        };
+        let listener = http::bind(address, http_explicit, "--http").await?;
+        let bound = listener.local_addr().map_err(|source| Error::Bind { address: address.to_string(), source })?;
+        let store = open_store(&data, &config).await?;
+        let registry = Registry::open(&data, &config, extra_nodes, &bound.to_string())?;
+        let pause_file = data.join("paused");
+        let paused = pause_file.exists();
+        let app = Arc::new(App {
+            renders: Renders::new(config.render_concurrency_max),
+            config: RwLock::new(Arc::new(config)),
+            registry,
+            store,
+            door: Door::new(users).map_err(|why| Error::Setup { what: "users", why })?,
+            metrics: Metrics::new(),
+            budget: Default::default(),
+            captures: Default::default(),
+            jobs: Default::default(),
+            retention: Default::default(),
+            agent,
+            symbolize_child,
+            symbolizers: Semaphore::new(SYMBOLIZERS),
+            paused: watch::Sender::new(paused),
+            pause_file,
+            generation: watch::Sender::new(0),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            bound,
+            machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        });
+        app.metrics.paused.set(i64::from(paused));
+        if paused {
+            tracing::info!("scheduled captures are paused");
+        }
+        spawn_parts(&app, listener, tls);
+        Ok(ServerHandle { app })
+    }
+}
+
+fn spawn_parts(app: &Arc<App>, listener: tokio::net::TcpListener, tls: Option<tokio_rustls::TlsAcceptor>) {
+    let config = app.config();
+    let limits = http::Limits {
+        connections: usize::try_from(config.http_connections_max).unwrap_or(512),
+        header: Duration::from_secs(config.http_header_seconds_max),
+        drain: DRAIN,
+    };
+    let router = http::router(app);
+    app.tasks.spawn(http::serve(listener, router, tls, limits, app.stop.clone()));
+    app.tasks.spawn(captures::run_schedule(Arc::clone(app), app.stop.clone()));
+    app.tasks.spawn(retention::run(Arc::clone(app), app.stop.clone()));
+    app.tasks.spawn(imports::take_over_logs(Arc::clone(app), app.stop.clone()));
+}
+
+impl ServerHandle {
+    /// The address that is bound.
+    pub fn addr(&self) -> SocketAddr {
+        self.app.bound
+    }
+
+    /// Takes a new configuration: nodes, schedules, limits, users. Returns the keys whose change needs a restart.
+    ///
+    /// # Errors
+    /// A users file that cannot be read, or an id file that cannot be written; then the old configuration stays.
+    pub fn reload(&self, config: Config) -> Result<Vec<&'static str>> {
+        let users = read_users(&config)?;
+        let old = self.app.config();
+        if old.users_file.is_some() && users.is_none() && !self.app.bound.ip().is_loopback() {
+            return Err(Error::Config("users_file: taking it away needs a restart".to_owned()));
+        }
+        self.app.registry.configure(&config, &self.app.bound.to_string())?;
+        let restart = old.needs_restart(&config);
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        if !restart.is_empty() {
+            tracing::warn!("changed, but in effect only after a restart: {}", restart.join(", "));
+        }
+        self.app.door.replace(users);
+        *self.app.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.app.captures.reconfigure();
+        self.app.generation.send_modify(|generation| *generation += 1);
+        tracing::info!("configuration reloaded");
+        Ok(restart)
+    }
+
+    /// Stops: accepts nothing more, gives captures up, waits for what is being stored, at most for `deadline` (5 s is enough). Returns whether
+    /// everything had ended by then; nothing half-written stays either way.
+    pub async fn stop(self, deadline: Duration) -> bool {
+        self.app.stop.cancel();
+        self.app.agent.stop();
+        self.app.tasks.close();
+        let ended = tokio::time::timeout(deadline, self.app.tasks.wait()).await.is_ok();
+        if !ended {
+            tracing::warn!("stopped with work still under way");
+        }
+        ended
+    }
+}
+
+/// Refuses an address that other machines can reach unless users and TLS are configured.
+fn check_exposure(config: &Config, address: SocketAddr, insecure: bool) -> Result<()> {
+    if address.ip().is_loopback() || insecure {
+        return Ok(());
+    }
+    let mut missing = Vec::new();
+    if config.users_file.is_none() {
+        missing.push("users_file");
+    }
+    if config.tls_cert.is_none() {
+        missing.push("tls_cert and tls_key");
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Exposed { address: address.to_string(), missing: missing.join(", ") }),
+    }
+}
+
+fn read_users(config: &Config) -> Result<Option<Users>> {
+    config.users_file.as_deref().map(Users::read).transpose()
+}
+
+async fn open_store(data: &Path, config: &Config) -> Result<Arc<Store>> {
+    let options = StoreOptions { pinned_bytes_max: config.pinned_bytes_max, ..StoreOptions::default() };
+    let data = data.to_owned();
+    let opened = tokio::task::spawn_blocking(move || Store::open(data, options)).await;
+    let store = opened.map_err(|error| Error::Setup { what: "store", why: error.to_string() })??;
+    Ok(Arc::new(store))
+}
