@@ -355,3 +355,6 @@ impl Segments {
         self.pieces[after.checked_sub(1)?].1
     }
 }
+
+#[cfg(test)]
+mod tests;

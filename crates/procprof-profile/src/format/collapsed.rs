@@ -18,6 +18,8 @@
 
 use std::borrow::Cow;
 
+use rustc_hash::FxHashMap;
+
 use super::text::Line;
 use super::{Detect, Format, Limits};
 use crate::{Addr, Error, LocationId, Profile, ProfileBuilder, Result};
@@ -69,6 +71,7 @@ fn without_line_break(text: &[u8]) -> &[u8] {
 /// [`Error::Malformed`] with the line for one without number, [`Error::Truncated`] when the input ends in it, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let mut frames: FxHashMap<&[u8], LocationId> = FxHashMap::default();
     let mut stack: Vec<LocationId> = Vec::new();
     let mut not_utf8 = None;
     for (index, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -77,18 +80,19 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
             continue;
         }
         let (names, value) = split(line.text).ok_or_else(|| line.error(NAME, "a stack, a blank and an integer"))?;
-        let names = String::from_utf8_lossy(names);
-        if matches!(names, Cow::Owned(_)) {
-            not_utf8.get_or_insert(line.number);
-        }
         stack.clear();
-        if !names.is_empty() {
-            for name in names.split(';') {
-                if stack.len() == limits.depth {
-                    return Err(Error::TooLarge { format: NAME, what: "frames of a stack", limit: limits.depth as u64 });
-                }
-                stack.push(builder.frame(&unescaped(name)));
+        for name in names.split(|byte| *byte == b';').filter(|_| !names.is_empty()) {
+            if stack.len() == limits.depth {
+                return Err(Error::TooLarge { format: NAME, what: "frames of a stack", limit: limits.depth as u64 });
             }
+            let frame = frames.entry(name).or_insert_with(|| {
+                let text = String::from_utf8_lossy(name);
+                if matches!(text, Cow::Owned(_)) {
+                    not_utf8.get_or_insert(line.number);
+                }
+                builder.frame(&unescaped(&text))
+            });
+            stack.push(*frame);
         }
         stack.reverse();
         builder.sample(&stack, &[value], &[]);

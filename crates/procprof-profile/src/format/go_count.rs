@@ -3,10 +3,10 @@
 //! ```text
 //! goroutine profile: total 7
 //! 3 @ 0x43bc10 0x40780f 0x71e911               count, return addresses leaf first
-//! #	0x71e910	main.wait+0x30	/src/main.go:21        a comment
+//! # 0x71e910 main.wait+0x30 /src/main.go:21      a comment
 //! ```
 //! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow. Symbols in comments are not
-//! read, as pprof does not. Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
+//! read, as pprof does not. Address 0, with which `threadcreate` fills up its stacks, is left out (pprof makes 0xffffffffffffffff of it). Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
 
 use super::raw_stacks::RawStacks;
 use super::text::{Cursor, Line, Lines, begins, is_map_heading};
@@ -81,6 +81,7 @@ fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {
     let count = cursor.integer().filter(|_| cursor.eat_text(b" @").is_some());
     let count = count.ok_or_else(|| line.error(NAME, "COUNT @ 0x…"))?;
     stacks.read_stack(cursor, line)?;
+    stacks.drop_zeros();
     stacks.sample(&[count], &[]);
     Ok(())
 }

@@ -106,9 +106,7 @@ pub(super) fn read_samples(words: &mut Words<'_>, limits: &Limits, format: &'sta
             return Err(Error::TooLarge { format, what: "frames of a stack", limit: limits.depth as u64 });
         }
         let start = samples.addresses.len();
-        for _ in 0..depth {
-            samples.addresses.push(words.next().ok_or_else(cut)?);
-        }
+        words.take(depth as usize, &mut samples.addresses).ok_or_else(cut)?;
         if count == 0 && samples.addresses[start..] == [0] {
             samples.has_trailer = true;
             break;

@@ -117,7 +117,7 @@ impl<'a> Attributes<'a> {
     fn read(lines: &mut Lines<'a>) -> Result<Attributes<'a>> {
         let mut attributes = Attributes::default();
         let is_attribute = |line: &Line<'_>| line.text.is_empty() || attribute(line.text).is_some();
-        for line in lines.take_while(is_attribute).filter(|line| !line.text.is_empty()) {
+        for line in (*lines).take_while(is_attribute).filter(|line| !line.text.is_empty()) {
             let number = |value: &[u8]| {
                 let mut cursor = Cursor::new(value);
                 let number = cursor.integer().filter(|_| cursor.is_done() && !line.is_cut);

@@ -15,8 +15,10 @@
 //!
 //! [`decode`] takes the `t*` lines, [`decode_threads`] the others, with the labels `thread` (number) and `thread_name`. Both give the four heap
 //! sample types always, so that all dumps of a process can be merged and compared; where the bracketed numbers are missing or 0 throughout
-//! (`prof_accum` is off, as by default), the allocation values are 0 and a comment says that they were not kept. A dump without memory map whose
-//! samples do not add up to its own totals is cut off: [`Error::Truncated`].
+//! (`prof_accum` is off, as by default), the allocation values are 0 and a comment says that they were not kept.
+//!
+//! The totals are no sums of the samples (since 5.3 each line is corrected by itself), so they cannot tell a dump that was cut off between two
+//! samples; a missing memory map does, and is a warning, because jemalloc leaves the map out where there is no `/proc`.
 
 use rustc_hash::FxHashMap;
 
@@ -66,14 +68,14 @@ enum Wanted {
 }
 
 /// Whose counts a line tells.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Owner {
     All,
     Thread(i64),
 }
 
 /// Objects and bytes, in use and allocated.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Counts {
     inuse: (i64, i64),
     allocated: (i64, i64),
@@ -87,16 +89,15 @@ struct Dump {
     pending: Option<usize>,
     in_header: bool,
     names: FxHashMap<i64, String>,
-    total: Option<Counts>,
-    seen: Counts,
+    has_allocations: bool,
     odd: OddLines,
 }
 
 impl Dump {
     fn new(limits: &Limits, wanted: Wanted) -> Dump {
         let stacks = RawStacks::new(NAME, ProfileType::Heap.sample_types(), Addresses::RawReturn, limits);
-        let (names, seen, odd) = (FxHashMap::default(), Counts::default(), OddLines::default());
-        Dump { stacks, wanted, pending: None, in_header: true, names, total: None, seen, odd }
+        let (names, odd) = (FxHashMap::default(), OddLines::default());
+        Dump { stacks, wanted, pending: None, in_header: true, names, has_allocations: false, odd }
     }
 
     fn read(mut self, bytes: &[u8], warnings: &mut Vec<String>) -> Result<Profile> {
@@ -120,7 +121,7 @@ impl Dump {
         }
         self.check_whole(has_map, last, warnings)?;
         std::mem::take(&mut self.odd).tell(NAME, warnings);
-        if self.seen.allocated == (0, 0) {
+        if !self.has_allocations {
             self.stacks.builder.comment("alloc_objects and alloc_space are 0: jemalloc kept no totals (prof_accum:false)");
         }
         self.stacks.finish(lines.rest())
@@ -159,8 +160,8 @@ impl Dump {
             return Ok(());
         }
         let (owner, counts, _) = counts(line.text).filter(|_| !line.is_cut).ok_or_else(|| line.error(NAME, "tTHREAD: N: S [N: S]"))?;
-        self.seen.add(counts);
-        let (inuse, allocated) = (counts.inuse, counts.allocated);
+        let Counts { inuse, allocated } = counts;
+        self.has_allocations |= allocated != (0, 0);
         let values = [allocated.0, allocated.1, inuse.0, inuse.1];
         match owner {
             Owner::All => self.stacks.sample(&values, &[]),
@@ -174,13 +175,9 @@ impl Dump {
 
     fn read_header_counts(&mut self, line: &Line<'_>) -> Result<()> {
         let read = counts(line.text).filter(|_| !line.is_cut);
-        let (owner, counts, name) = read.ok_or_else(|| line.error(NAME, "tTHREAD: N: S [N: S]"))?;
-        match owner {
-            Owner::All => self.total = Some(counts),
-            Owner::Thread(thread) if !name.is_empty() => {
-                self.names.insert(thread, String::from_utf8_lossy(name).into_owned());
-            }
-            Owner::Thread(_) => {}
+        let (owner, _, name) = read.ok_or_else(|| line.error(NAME, "tTHREAD: N: S [N: S]"))?;
+        if let (Owner::Thread(thread), false) = (owner, name.is_empty()) {
+            self.names.insert(thread, String::from_utf8_lossy(name).into_owned());
         }
         Ok(())
     }
@@ -193,26 +190,14 @@ impl Dump {
     }
 
     fn check_whole(&self, has_map: bool, last: usize, warnings: &mut Vec<String>) -> Result<()> {
-        let cut = |line, what| Err(Error::Truncated { format: NAME, place: Place::Line(line), what });
-        if let (Some(line), false) = (self.pending, has_map) {
-            return cut(line, "a stack without counts");
+        match (self.pending, has_map) {
+            (Some(line), false) => Err(Error::Truncated { format: NAME, place: Place::Line(line), what: "a stack without counts" }),
+            (None, false) => {
+                warnings.push(format!("{NAME}: line {last}: no memory map at the end; the dump may be cut off"));
+                Ok(())
+            }
+            (_, true) => Ok(()),
         }
-        let adds_up = self.total.is_some_and(|total| total == self.seen);
-        match (has_map, adds_up) {
-            (false, false) => return cut(last, "the dump, before its samples add up to its totals"),
-            (false, true) => warnings.push(format!("{NAME}: line {last}: no memory map at the end")),
-            (true, false) => warnings.push(format!("{NAME}: the samples do not add up to the totals in the header")),
-            (true, true) => {}
-        }
-        Ok(())
-    }
-}
-
-impl Counts {
-    fn add(&mut self, other: Counts) {
-        let sum = |a: (i64, i64), b: (i64, i64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
-        self.inuse = sum(self.inuse, other.inuse);
-        self.allocated = sum(self.allocated, other.allocated);
     }
 }
 

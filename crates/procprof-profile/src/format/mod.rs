@@ -5,7 +5,11 @@
 
 pub mod collapsed;
 pub mod contention;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod go_count;
+#[cfg(test)]
+pub(crate) mod go_raw;
 pub mod gperftools_cpu;
 mod gzip;
 pub mod heap_text;
@@ -72,8 +76,11 @@ pub struct Format {
     /// Decodes unpacked bytes; warnings are pushed to the vector.
     pub decode: fn(&[u8], &Limits, &mut Vec<String>) -> Result<Profile>,
     /// Encodes, where writing the format makes sense.
-    pub encode: Option<fn(&Profile) -> Result<Vec<u8>>>,
+    pub encode: Option<Encode>,
 }
+
+/// Encodes a profile.
+pub type Encode = fn(&Profile) -> Result<Vec<u8>>;
 
 /// All formats, in the order they are asked. Binary formats with a magic come first, then pprof, which has none, then text.
 pub const FORMATS: &[Format] = &[

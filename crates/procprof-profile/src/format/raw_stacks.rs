@@ -70,6 +70,12 @@ impl RawStacks {
         Ok(())
     }
 
+    /// Takes frames at address 0 out of the current stack.
+    pub(crate) fn drop_zeros(&mut self) {
+        let locations = &self.builder.parts_mut().locations;
+        self.stack.retain(|id| locations[id.index()].address != Addr(0));
+    }
+
     /// Adds a sample with the current stack, which stays.
     #[inline]
     pub(crate) fn sample(&mut self, values: &[i64], labels: &[Label]) {

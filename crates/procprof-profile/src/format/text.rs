@@ -162,14 +162,16 @@ impl<'a> Cursor<'a> {
             if digit > 15 {
                 break;
             }
-            if value >> 60 != 0 {
-                return None;
-            }
             value = value << 4 | u64::from(digit);
             len += 1;
         }
-        self.rest = &self.rest[len..];
-        (len > 0).then_some(value)
+        let (digits, rest) = self.rest.split_at(len);
+        let surplus = len.saturating_sub(16);
+        if len == 0 || digits[..surplus].iter().any(|digit| *digit != b'0') {
+            return None;
+        }
+        self.rest = rest;
+        Some(value)
     }
 
     /// `0x` and hexadecimal digits.

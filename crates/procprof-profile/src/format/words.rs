@@ -99,6 +99,22 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
+    /// Appends the next `count` words; `None`, and nothing read, when fewer bytes are left.
+    #[inline]
+    pub(super) fn take(&mut self, count: usize, words: &mut Vec<u64>) -> Option<()> {
+        let len = count.checked_mul(self.layout.width())?;
+        let (bytes, rest) = self.rest.split_at_checked(len)?;
+        match self.layout {
+            Layout::Little32 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)))),
+            Layout::Big32 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_be_bytes(*word)))),
+            Layout::Little64 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))),
+            Layout::Big64 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_be_bytes(*word))),
+        }
+        self.rest = rest;
+        self.offset += len;
+        Some(())
+    }
+
     /// Bytes not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest

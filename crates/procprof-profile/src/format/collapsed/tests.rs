@@ -1,1 +1,85 @@
-//! Tests.
+use proptest::prelude::*;
+
+use super::*;
+use crate::format::fixtures::{check, decoded, error};
+
+#[test]
+fn the_fixture_decodes() {
+    let profile = check("collapsed/work.txt", NAME).profile;
+    assert_eq!(profile.total(0), 1015);
+    let leaf = profile.sample(2).stack[0];
+    assert_eq!(profile.string(profile.function(profile.lines(leaf)[0].function).name), "<[u8; 4] as Into>::into");
+}
+
+#[test]
+fn prose_is_not_claimed() {
+    let cases: [(&str, Detect); 12] = [
+        ("main;work 12\n", Detect::Yes),
+        ("main;work 12", Detect::Yes),
+        ("main;work 12\nmain;wo", Detect::Yes),
+        ("main;work 12\r\n\r\nmain -3\r\n", Detect::Yes),
+        ("main 12\n", Detect::NeedMore),
+        ("main;wo", Detect::NeedMore),
+        ("", Detect::NeedMore),
+        ("profiling failed; try again\n", Detect::No),
+        ("main;work 12\nthat was all\n", Detect::No),
+        ("main;work 1.5\n", Detect::No),
+        ("main;work +5\n", Detect::No),
+        ("main;\0 5\n", Detect::No),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(detect(text.as_bytes()), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn what_breaks_a_line_is_escaped() {
+    let cases = [
+        ("a;b", "a\\x3bb"),
+        ("a\nb\rc", "a\\x0ab\\x0dc"),
+        ("\\x3b", "\\x5cx3b"),
+        ("C:\\dir", "C:\\dir"),
+        ("", "\\x00"),
+        (" a b ", " a b "),
+    ];
+    for (name, escaped) in cases {
+        let mut text = String::new();
+        push_name(&mut text, 0, name);
+        assert_eq!((text.as_str(), unescaped(&text).as_ref()), (escaped, name));
+    }
+}
+
+#[test]
+fn addresses_stand_for_missing_names() {
+    let mut builder = ProfileBuilder::new(&[("space", "bytes")]);
+    let (leaf, root) = (builder.address(None, Addr(0x1234)), builder.frame("main"));
+    builder.sample(&[leaf, root], &[5], &[]);
+    builder.sample(&[], &[6], &[]);
+    assert_eq!(encode(&builder.finish().unwrap()).unwrap(), b"main;0x1234 5\n 6\n");
+}
+
+#[test]
+fn errors_name_the_line() {
+    assert_eq!(error(b"a;b 1\nc;d 99999999999999999999\n"), "no known profile format begins with \"a;b 1\\nc;d 99999999999999999999\\n\"");
+    let error = decode(b"a;b 1\nc;d\n", &Limits::default(), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "collapsed: line 2: expected a stack, a blank and an integer, found \"c;d\"");
+    let error = decode(b"a;b 1\nc;d", &Limits::default(), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "collapsed: line 2: input ends inside a stack, a blank and an integer");
+    assert_eq!(decoded(b"a;\xff 1\n").warnings, ["collapsed: line 1 and perhaps others are not UTF-8; what could not be read is U+FFFD"]);
+}
+
+proptest! {
+    #[test]
+    fn decoding_gives_back_what_was_encoded(samples in prop::collection::vec((prop::collection::vec("[a-c;\\\\x0235bad\n\r \u{e9}]{0,6}", 0..5), any::<i64>()), 0..8)) {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        for (names, value) in &samples {
+            let stack: Vec<LocationId> = names.iter().map(|name| builder.frame(name)).collect();
+            builder.sample(&stack, &[*value], &[]);
+        }
+        let text = encode(&builder.finish().unwrap()).unwrap();
+        let again = decode(&text, &Limits::default(), &mut Vec::new()).unwrap();
+        let name = |id: &LocationId| again.string(again.function(again.lines(*id)[0].function).name).to_owned();
+        let read: Vec<(Vec<String>, i64)> = again.samples().map(|sample| (sample.stack.iter().map(name).collect(), sample.values[0])).collect();
+        prop_assert_eq!(read, samples);
+    }
+}

@@ -1,1 +1,84 @@
-//! Tests.
+use std::process::Command;
+
+use super::*;
+use crate::format::fixtures::{bytes, check, decoded, error, path};
+use crate::{Grammar, LabelValue};
+
+#[test]
+fn fixtures_decode() {
+    check("jemalloc/work.heap", "jemalloc");
+    check("jemalloc/work-accum.heap", "jemalloc");
+}
+
+#[test]
+fn totals_are_those_of_jeprof() {
+    for name in ["jemalloc/work.heap", "jemalloc/work-accum.heap"] {
+        let profile = decoded(&bytes(name)).profile.adjusted(Grammar::Jeprof).unwrap();
+        for (index, option) in ["--alloc_objects", "--alloc_space", "--inuse_objects", "--inuse_space"].iter().enumerate() {
+            let output = Command::new("jeprof").args(["--text", "--show_bytes", option, "/bin/true"]).arg(path(name)).output();
+            let output = String::from_utf8(output.expect("`jeprof` must be installed for this test").stdout).unwrap();
+            let total = output.lines().find_map(|line| line.strip_prefix("Total: ")).map_or("0", |rest| rest.split(' ').next().unwrap());
+            let difference = profile.total(index) - total.parse::<i64>().unwrap();
+            assert!(difference.abs() <= profile.sample_count() as i64, "{name} {option}: {} and {total}", profile.total(index));
+        }
+    }
+}
+
+#[test]
+fn threads_are_labelled_and_add_up() {
+    let bytes = bytes("jemalloc/work-accum.heap");
+    let mut warnings = Vec::new();
+    let threads = decode_threads(&bytes, &Limits::default(), &mut warnings).unwrap();
+    let total = decoded(&bytes).profile;
+    assert_eq!((0..4).map(|index| threads.total(index)).collect::<Vec<_>>(), (0..4).map(|index| total.total(index)).collect::<Vec<_>>());
+    let mut names: Vec<String> = threads
+        .samples()
+        .flat_map(|sample| sample.labels)
+        .map(|label| match label.value {
+            LabelValue::Text(name) => format!("{}={}", threads.string(label.key), threads.string(name)),
+            LabelValue::Number(number, _) => format!("{}={number}", threads.string(label.key)),
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names, ["thread=0", "thread=1", "thread_name=second thread"]);
+}
+
+#[test]
+fn allocation_totals_may_be_missing() {
+    let text = b"heap_v2/524288\n t*: 3: 786432\n@ 0x10\n  t*: 3: 786432\nMAPPED_LIBRARIES:\n";
+    let decoded = decoded(text);
+    assert_eq!(decoded.profile.sample(0).values, [0, 0, 3, 786_432]);
+    assert_eq!(decoded.profile.sample_type(decoded.profile.default_sample_type()), ("inuse_space", "bytes"));
+    assert!(decoded.profile.comments().any(|comment| comment.contains("prof_accum:false")));
+    assert!(decoded.warnings.is_empty(), "{:?}", decoded.warnings);
+    assert_eq!(decoded.profile.adjusted(Grammar::Pprof).unwrap().sample(0).values[3], 1_998_712);
+}
+
+#[test]
+fn differences_may_be_negative_and_odd_lines_are_told() {
+    let text = b"heap_v2/1\n@ 0x10\n  t*: -3: -48 [1: 8]\nwhat is this\n\nMAPPED_LIBRARIES:\n";
+    let decoded = decoded(text);
+    assert_eq!(decoded.profile.sample(0).values, [1, 8, -3, -48]);
+    assert_eq!(decoded.warnings, ["jemalloc: line 4: passed over 1 line not understood, the first \"what is this\""]);
+}
+
+#[test]
+fn errors_name_the_line() {
+    let cases = [
+        ("heap_v2/5x\n", "jemalloc: line 1: expected heap_v2/RATE"),
+        ("heap_v2/5", "jemalloc: line 1: input ends inside heap_v2/RATE"),
+        ("heap_v2/5\n@ 0x1 q\n", "jemalloc: line 2: expected an address such as 0x4005d0, found \"@ 0x1 q\""),
+        ("heap_v2/5\n@ 0x1\n t*: 5\n", "jemalloc: line 3: expected tTHREAD: N: S [N: S]"),
+        ("heap_v2/5\n@ 0x1\n t*: 5: 6 [7: 8]", "jemalloc: line 3: input ends inside tTHREAD: N: S [N: S]"),
+        ("heap_v2/5\n@ 0x1\n", "jemalloc: line 2: input ends inside a stack without counts"),
+        ("heap_v2/5\n@ 0x1 0x2", "jemalloc: line 2: input ends inside a stack of addresses"),
+    ];
+    for (text, expected) in cases {
+        let error = error(text.as_bytes());
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+    }
+    let limits = Limits { depth: 2, ..Limits::default() };
+    let error = decode(b"heap_v2/5\n@ 0x1 0x2 0x3\n t*: 1: 1\n", &limits, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "jemalloc: frames of a stack passes the limit of 2");
+}

@@ -169,3 +169,9 @@ fn every_prefix_of_a_message_is_maybe_or_yes() {
         assert_ne!(detect::detect(&bytes[..end]), Detect::No, "{end}");
     }
 }
+
+#[test]
+fn fixtures_decode() {
+    crate::format::fixtures::check("pprof/go-cpu.pb.gz", "pprof");
+    crate::format::fixtures::check("pprof/go-heap.pb.gz", "pprof");
+}

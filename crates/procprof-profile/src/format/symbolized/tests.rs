@@ -1,1 +1,45 @@
-//! Tests.
+use crate::format::fixtures::{bytes, check, decoded, error};
+
+#[test]
+fn fixtures_decode() {
+    check("symbolized/heap.raw", "symbolized");
+    check("symbolized/contention.raw", "symbolized");
+}
+
+#[test]
+fn names_are_found_before_and_at_the_address() {
+    let profile = decoded(&bytes("symbolized/heap.raw")).profile;
+    let names: Vec<Vec<&str>> = (0..profile.locations().len() as u32)
+        .map(|id| profile.lines(crate::LocationId(id)).iter().map(|line| profile.string(profile.function(line.function).name)).collect())
+        .collect();
+    assert_eq!(names, [vec!["keep_one"], vec!["allocate(int)", "run(int)", "main"], vec!["second_thread"], vec![]]);
+    assert_eq!(profile.mappings().iter().map(|mapping| mapping.has_functions).collect::<Vec<_>>(), [true, false]);
+    assert!(profile.comments().any(|comment| comment == "binary=/usr/bin/prog"));
+}
+
+#[test]
+fn a_binary_profile_may_be_inside() {
+    let mut bytes = b"--- symbol\n0x401fff main\n0x400fff work\n---\n--- profile\n".to_vec();
+    for word in [0u64, 3, 0, 10_000, 0, 7, 2, 0x40_1000, 0x40_2000, 3, 2, 0x40_1000, 0x40_3000, 0, 1, 0] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    let profile = decoded(&bytes).profile;
+    assert_eq!(profile.total(0), 10);
+    assert_eq!(profile.functions().iter().map(|function| profile.string(function.name)).collect::<Vec<_>>(), ["work", "main"]);
+}
+
+#[test]
+fn errors_count_lines_of_the_whole() {
+    let cases = [
+        ("--- symbol\n0x1 a\n", "symbolized: line 2: input ends inside the table of symbols"),
+        ("--- symbol\n0x1 a\n---\n", "symbolized: offset 21: input ends inside the profile behind the symbols"),
+        ("--- symbol\n---\n--- heap\n", "symbolized: offset 24: input ends inside the profile behind the symbols"),
+        ("--- symbol\n---\n--- heap\nsomething\n", "symbolized: line 3: no known profile format behind \"--- heap\""),
+        ("--- symbol\n---\n--- heap\nheap_v2/5\n@ x\n", "jemalloc: line 5: expected an address"),
+        ("--- symbol\n---\n--- symbol\n--- symbol\n", "symbolized: line 3: no known profile format behind"),
+    ];
+    for (text, expected) in cases {
+        let error = error(text.as_bytes());
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+    }
+}
