@@ -172,8 +172,11 @@ fn stack_ranges(parts: &Parts) -> impl Iterator<Item = std::ops::Range<usize>> +
     starts.zip(&parts.stack_ends).map(|(start, end)| start as usize..*end as usize)
 }
 
+/// All of a captured location but its position: mapping, address, whether it is folded, lines.
+type Content<'a> = (Option<MappingId>, Addr, bool, &'a [Line]);
+
 fn join_equal_locations(parts: &mut Parts) {
-    let mut known: FxHashMap<(Option<MappingId>, Addr, bool, &[Line]), LocationId> = FxHashMap::default();
+    let mut known: FxHashMap<Content<'_>, LocationId> = FxHashMap::default();
     let mut kept: Vec<Location> = Vec::with_capacity(parts.locations.len());
     let mut new_ids = Vec::with_capacity(parts.locations.len());
     for location in &parts.locations {
