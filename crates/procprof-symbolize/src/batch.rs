@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::sync::Arc;
 
-use addr2line::{Context, FrameIter, FunctionName};
-use gimli::{AbbreviationsCacheStrategy, DwLang, Dwarf, DwarfSections, EndianSlice, RunTimeEndian};
+use addr2line::{Context, FrameIter, FunctionName, LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::{AbbreviationsCacheStrategy, DwLang, Dwarf, DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
 use object::Object;
 use procprof_profile::SymbolAddr;
 
@@ -37,7 +38,18 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
         Some(Err(_)) => Some(None),
         None => None,
     };
-    let batch = Batch { damaged: matches!(context, Some(None)), context: context.flatten(), files: &files, symbols: OnceCell::new() };
+    let package = image.package.as_ref().and_then(|package| parse_elf(&package.bytes, &package.file).ok());
+    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, image.decompressed_bytes_max).ok());
+    let batch = Batch {
+        damaged: matches!(context, Some(None)),
+        context: context.flatten(),
+        package: package_sections.as_ref().and_then(|sections| {
+            let endian = endian(main.is_little_endian());
+            sections.borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian)).ok()
+        }),
+        files: &files,
+        symbols: OnceCell::new(),
+    };
 
     let mut order: Vec<usize> = (0..addresses.len()).collect();
     order.sort_unstable_by_key(|index| addresses[*index]);
@@ -47,9 +59,13 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
     answers
 }
 
+fn endian(little: bool) -> RunTimeEndian {
+    if little { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
 /// `None` if the debug information is broken as a whole.
 fn context<'a>(sections: &'a Sections<'a>, shared: Option<&'a Sections<'a>>, little_endian: bool) -> Option<Context<Reader<'a>>> {
-    let endian = if little_endian { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let endian = endian(little_endian);
     let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
     let mut dwarf: Dwarf<Reader<'a>> = sections.borrow(reader);
     if let Some(shared) = shared {
@@ -61,6 +77,8 @@ fn context<'a>(sections: &'a Sections<'a>, shared: Option<&'a Sections<'a>>, lit
 
 struct Batch<'a, 'data> {
     context: Option<Context<Reader<'a>>>,
+    /// The parts of the debug information that were split off.
+    package: Option<DwarfPackage<Reader<'a>>>,
     /// Whether there is debug information, but none of it can be read.
     damaged: bool,
     files: &'a [&'a object::File<'data>],
@@ -68,7 +86,7 @@ struct Batch<'a, 'data> {
     symbols: OnceCell<SymbolTable<'data>>,
 }
 
-impl Batch<'_, '_> {
+impl<'a> Batch<'a, '_> {
     fn resolve(&self, address: SymbolAddr) -> Resolved {
         let (frames, damaged) = match self.dwarf_frames(address) {
             Ok(frames) => (frames, self.damaged),
@@ -94,7 +112,13 @@ impl Batch<'_, '_> {
         let Some(context) = self.context.as_ref().filter(|_| address.0 != u64::MAX) else {
             return Ok(frames);
         };
-        let mut found: FrameIter<'_, Reader<'_>> = context.find_frames(address.0).skip_all_loads()?;
+        let mut lookup = context.find_frames(address.0);
+        let mut found: FrameIter<'_, Reader<'_>> = loop {
+            lookup = match lookup {
+                LookupResult::Output(found) => break found?,
+                LookupResult::Load { load, continuation } => continuation.resume(self.split_off(&load)),
+            };
+        };
         while let Some(next) = found.next()? {
             let name = match &next.function {
                 Some(function) => raw_name(function)?,
@@ -114,6 +138,13 @@ impl Batch<'_, '_> {
             self.qualify(outermost, language, address);
         }
         Ok(frames)
+    }
+
+    /// A unit that was split off; `None` if there is no package with it, or a broken one: lines and
+    /// symbols do not need it.
+    fn split_off(&self, load: &SplitDwarfLoad<Reader<'a>>) -> Option<Arc<Dwarf<Reader<'a>>>> {
+        let unit = self.package.as_ref()?.find_cu(load.dwo_id, &load.parent);
+        unit.ok().flatten().map(Arc::new)
     }
 
     /// Gives the outermost function the linker's name where the debug information has a bare one

@@ -4,10 +4,12 @@
 //! |---|---|---|
 //! | build id | `DIR/.build-id/xx/yyyy.debug` | equal build id |
 //! | `.gnu_debuglink` | the binary's folder, `.debug` below it, `DIR` + the binary's folder | equal build id, else the checksum (CRC-32) |
+//! | split off units (`-gsplit-dwarf`) | the binary's name + `.dwp` | the id of each unit |
 //! | `.gnu_debugaltlink` (parts shared by `dwz`) | the path it names, `DIR/.build-id/xx/yyyy.debug` | equal build id |
 //!
 //! `DIR` is each of [`ImageOptions::debug_dirs`]. What is there but can't be opened, is damaged or
-//! is another build is passed over.
+//! is another build is passed over. Units that were split off and not packed (`.dwo`) are not read:
+//! their names in the debug information could lead anywhere.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -104,6 +106,16 @@ pub(crate) fn find_shared(object: &object::File<'_>, path: &Path, options: &Imag
         let bytes = open(&file, options, |_, own| own == Some(&build_id))?;
         Some(Supplement { file, bytes })
     })
+}
+
+/// Finds the package with the units that were split off when the binary named `path` was compiled.
+pub(crate) fn find_package(path: &Path, options: &ImageOptions) -> Option<Supplement<PathBuf>> {
+    let mut name = path.canonicalize().unwrap_or_else(|_| path.to_owned()).into_os_string();
+    name.push(".dwp");
+    let file = PathBuf::from(name);
+    let bytes = FileBytes::map(&open_regular(&file).ok()?, &file, options.file_bytes_max).ok()?;
+    parse_elf(&bytes, &file).ok()?;
+    Some(Supplement { file, bytes })
 }
 
 /// Opens an ELF file with something to add, if `proof` accepts its bytes and build id.

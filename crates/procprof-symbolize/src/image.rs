@@ -60,6 +60,8 @@ pub struct Image {
     pub(crate) debug: Option<Supplement<DebugFile>>,
     /// The file that the debug information shares parts with (`.gnu_debugaltlink`).
     pub(crate) shared: Option<Supplement<PathBuf>>,
+    /// The units that were split off (`.dwp`).
+    pub(crate) package: Option<Supplement<PathBuf>>,
     pub(crate) decompressed_bytes_max: u64,
 }
 
@@ -93,7 +95,9 @@ impl Image {
                 .and_then(|object| debug_file::find_shared(&object, &debug.file.path, options)),
             None => debug_file::find_shared(&object, path, options),
         };
-        Ok(Self { path: path.to_owned(), build_id, segments, debug, shared, decompressed_bytes_max: options.decompressed_bytes_max, bytes })
+        let package = debug_file::find_package(path, options);
+        let decompressed_bytes_max = options.decompressed_bytes_max;
+        Ok(Self { path: path.to_owned(), build_id, segments, debug, shared, package, decompressed_bytes_max, bytes })
     }
 
     /// The name it was opened by.

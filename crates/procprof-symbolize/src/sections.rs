@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gimli::{DwarfSections, SectionId};
+use gimli::{DwarfPackageSections, DwarfSections, SectionId};
 use object::{CompressionFormat, File, Object, ObjectSection};
 
 /// Most that a compressed section may claim to grow, in times its compressed size.
@@ -15,12 +15,24 @@ pub(crate) enum SectionError {
     TooLarge { section: &'static str, claimed: u64 },
     #[error("{section}: {what}")]
     Damaged { section: &'static str, what: String },
+    #[error(transparent)]
+    Index(#[from] gimli::Error),
 }
 
 /// Loads the sections that looking up addresses needs; the others stay empty.
 pub(crate) fn load<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
     let mut left = bytes_max;
     DwarfSections::load(|id| if is_needed(id) { section(file, id.name(), &mut left) } else { Ok(Cow::Borrowed(&[][..])) })
+}
+
+/// Loads all sections of a package (`.dwp`) of split off debug information: its index tells the part
+/// of each that belongs to a unit, so none may be left out.
+pub(crate) fn load_package<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfPackageSections<Cow<'data, [u8]>>, SectionError> {
+    let mut left = bytes_max;
+    DwarfPackageSections::load(|id| match id.dwo_name() {
+        Some(name) => section(file, name, &mut left),
+        None => Ok(Cow::Borrowed(&[][..])),
+    })
 }
 
 /// Variables' places, macros and name tables are of no use here and often the larger part.

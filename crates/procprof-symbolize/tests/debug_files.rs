@@ -77,6 +77,23 @@ fn by_link_in_a_debug_folder() {
     });
 }
 
+/// DWARF 4 only: `dwp` of binutils 2.40 crashes on version 5.
+#[test]
+fn split_off_units_are_read_from_their_package() {
+    let folder = Folder::new();
+    let program = folder.compile("inline.cpp", "program", &["-O2", "-g", "-gdwarf-4"]);
+    let addresses = text_addresses(&program);
+    let whole = folder.open(&program).resolve(&addresses);
+    let program = folder.compile("inline.cpp", "program", &["-O2", "-g", "-gdwarf-4", "-gsplit-dwarf"]);
+    let without = folder.open(&program).resolve(&addresses);
+    run(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(folder.path("program.dwp")));
+    let with = folder.open(&program).resolve(&addresses);
+    assert_eq!(with, whole);
+    // Without the package the symbols and lines are still there, the inlined functions not.
+    assert_ne!(without, whole);
+    assert!(names(&without).contains(&"shapes::area(int)"), "{:?}", names(&without));
+}
+
 #[test]
 fn a_changed_debug_file_is_not_used() {
     let folder = Folder::new();

@@ -1,5 +1,8 @@
 //! Symbols of programs compiled here, compared with `addr2line` and `llvm-symbolizer`.
 
+// A test may unwrap in the functions it calls, too.
+#![allow(clippy::unwrap_used)]
+
 mod debug_files;
 mod hostile;
 mod oracle;
