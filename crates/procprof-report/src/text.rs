@@ -17,6 +17,18 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(is_unfit) { Cow::Owned(text.replace(is_unfit, REPLACEMENT.encode_utf8(&mut [0; 4]))) } else { Cow::Borrowed(text) }
 }
 
+/// Appends the text for an XML or HTML element, where quotes are harmless; unfit characters must be gone already.
+pub(crate) fn push_xml_text(out: &mut String, text: &str) {
+    let mut rest = text;
+    while let Some(at) = rest.find(['&', '<', '>']) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        push_xml(out, &after[..1]);
+        rest = &after[1..];
+    }
+    out.push_str(rest);
+}
+
 /// Appends the text for an XML or HTML element or quoted attribute.
 pub(crate) fn push_xml(out: &mut String, text: &str) {
     for c in text.chars() {

@@ -90,6 +90,9 @@ impl Amount {
                 return format!("{sign}{}{unit}", grouped(value.unsigned_abs()));
             }
         };
+        if value == 0 {
+            return if self.family == Family::Time { "0 s".to_owned() } else { "0 B".to_owned() };
+        }
         let base = value.unsigned_abs() as f64 * self.factor;
         let (_, step, unit) = steps.iter().find(|(below, ..)| base < *below).unwrap_or(&steps[steps.len() - 1]);
         let scaled = base / step;
@@ -109,7 +112,7 @@ pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -117,13 +120,22 @@ pub(super) fn grouped(number: u64) -> String {
     out
 }
 
-/// The share in percent with two decimals: `34.21%`, `<0.01%`.
+/// The share in percent with two decimals: `34.21%`, `<0.01%`; `0%` and `100%` only where exact.
 pub(super) fn percent(value: i64, total: i64) -> String {
     if total == 0 || value == 0 {
         return "0%".to_owned();
     }
+    if value == total {
+        return "100%".to_owned();
+    }
     let share = value as f64 / total as f64 * 100.0;
-    if share.abs() < 0.005 { "<0.01%".to_owned() } else { format!("{share:.2}%") }
+    if share.abs() < 0.005 {
+        "<0.01%".to_owned()
+    } else if (99.995..100.0).contains(&share) {
+        ">99.99%".to_owned()
+    } else {
+        format!("{share:.2}%")
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +161,8 @@ mod tests {
         }
         assert_eq!(percent(1, 3), "33.33%");
         assert_eq!(percent(1, 1_000_000), "<0.01%");
+        assert_eq!(percent(999_999, 1_000_000), ">99.99%");
+        assert_eq!(percent(7, 7), "100%");
         assert_eq!(percent(0, 3), "0%");
         assert_eq!(percent(1, 0), "0%");
     }

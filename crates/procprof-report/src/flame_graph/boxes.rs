@@ -2,7 +2,8 @@
 //!
 //! A box below a share of the total, or below the deepest row, is not left out: all such children of one parent become one merged box,
 //! the last among its siblings, which says how many frames and how much it stands for. When more boxes would be needed than allowed,
-//! the share is raised just so far that they fit. Nodes with values below zero (in differences) have no width: they are counted.
+//! the share is raised just so far that they fit, or, where that would take too many at once, the rows are cut. Nodes with values below
+//! zero (in differences) have no width: they are counted.
 
 use crate::stack_tree::{Inlined, StackTree};
 
@@ -38,8 +39,8 @@ pub(super) struct Boxes {
     pub(super) merged_frames: u64,
     /// Value of the merged boxes.
     pub(super) merged_total: i64,
-    /// Whether the deepest row was reached.
-    pub(super) too_deep: bool,
+    /// The last row whose boxes were not merged, where there is more above it.
+    pub(super) last_row: Option<u32>,
     /// Nodes without width, and their sum.
     pub(super) negative: (u64, i64),
     /// Rows, the root's included.
@@ -50,13 +51,14 @@ impl Boxes {
     /// Boxes of at least `fraction` of the total, at most `most` of them, in at most `rows` rows and one of merged boxes.
     pub(super) fn new(tree: &StackTree, fraction: f64, most: usize, rows: u32) -> Boxes {
         let asked = (tree.total().max(0) as f64 * fraction).ceil() as i64;
-        let least = asked.max(least_total(tree, most)).max(1);
+        let (least, rows) = limits(tree, most, rows);
+        let least = asked.max(least);
         let mut found = Boxes {
             boxes: Vec::new(),
             fraction: if least > 1 { least as f64 / tree.total().max(1) as f64 } else { 0.0 },
             merged_frames: 0,
             merged_total: 0,
-            too_deep: false,
+            last_row: None,
             negative: (0, 0),
             rows: 1,
         };
@@ -85,7 +87,9 @@ impl Boxes {
                 self.negative.0 += u64::from(frames);
                 self.negative.1 = self.negative.1.saturating_add(node.total);
             } else if let Some(parent) = parent {
-                self.too_deep |= node.depth >= rows;
+                if node.depth >= rows {
+                    self.last_row = Some(rows - 1);
+                }
                 parent.merged += frames;
                 parent.merged_total = parent.merged_total.saturating_add(node.total);
             }
@@ -131,39 +135,80 @@ impl Open {
     }
 }
 
-/// The smallest total a box may have so that there are at most `most`, merged ones included.
-fn least_total(tree: &StackTree, most: usize) -> i64 {
-    if tree.nodes.len() <= most {
-        return 0;
+/// The smallest total a box may have, and the rows, so that there are at most `most` boxes, merged ones included.
+///
+/// Where many nodes have the same total, all of them may have to go; then the lower rows are kept instead, if that shows more.
+fn limits(tree: &StackTree, most: usize, rows: u32) -> (i64, u32) {
+    let counts = Counts::new(tree, rows);
+    if counts.boxes(1) <= most {
+        return (1, rows);
     }
-    // For each parent the narrowest child: it has a merged box from the total above that up to its own.
-    let mut narrowest: Vec<Option<i64>> = vec![None; tree.nodes.len()];
-    let mut open: Vec<usize> = Vec::new();
-    for (position, node) in tree.nodes.iter().enumerate() {
-        open.truncate(node.depth as usize);
-        if let Some(parent) = open.last() {
-            let slot = &mut narrowest[*parent];
-            *slot = Some(slot.map_or(node.total, |before| before.min(node.total)));
-        }
-        open.push(position);
-    }
-    let mut totals: Vec<i64> = tree.nodes.iter().map(|node| node.total).collect();
-    let mut parents: Vec<i64> =
-        tree.nodes.iter().zip(&narrowest).filter(|(_, child)| child.is_some()).map(|(node, _)| node.total).collect();
-    let mut children: Vec<i64> = narrowest.into_iter().flatten().collect();
-    totals.sort_unstable();
-    parents.sort_unstable();
-    children.sort_unstable();
-    let below = |sorted: &[i64], least: i64| sorted.partition_point(|total| *total < least);
-    let boxes = |least: i64| {
-        let merged = below(&children, least).saturating_sub(below(&parents, least));
-        totals.len() - below(&totals, least) + merged
-    };
     // A node that falls below the limit takes its own box away and adds at most one merged box, so the number never grows with the limit.
-    let (mut low, mut high) = (0, totals.len());
+    let (mut low, mut high) = (0, counts.totals.len());
     while low < high {
         let middle = low + (high - low) / 2;
-        if boxes(totals[middle].saturating_add(1)) <= most { high = middle } else { low = middle + 1 }
+        if counts.boxes(counts.totals[middle].saturating_add(1)) <= most { high = middle } else { low = middle + 1 }
     }
-    totals.get(low).map_or(i64::MAX, |total| total.saturating_add(1))
+    let tied = counts.totals.get(low).copied().unwrap_or(i64::MAX).max(1);
+    let least = tied.saturating_add(1);
+    let (kept, lower_rows) = lower_rows(tree, tied, most, rows);
+    if kept > 2 * counts.boxes(least) { (tied, lower_rows) } else { (least, rows) }
+}
+
+/// How many nodes of at least that total lie in as many rows as leave room for a merged box on each, and those rows.
+fn lower_rows(tree: &StackTree, least: i64, most: usize, rows: u32) -> (usize, u32) {
+    let mut by_depth: Vec<usize> = Vec::new();
+    for node in tree.nodes.iter().filter(|node| node.total >= least && node.depth < rows) {
+        by_depth.resize(by_depth.len().max(node.depth as usize + 1), 0);
+        by_depth[node.depth as usize] += 1;
+    }
+    let mut kept = 0;
+    for (depth, nodes) in by_depth.iter().enumerate() {
+        if kept + nodes > most / 2 {
+            return (kept, depth as u32);
+        }
+        kept += nodes;
+    }
+    (kept, rows)
+}
+
+/// Sorted totals from which the number of boxes follows for any least total.
+struct Counts {
+    /// Of all nodes that may be boxes.
+    totals: Vec<i64>,
+    /// Of those with something on top.
+    parents: Vec<i64>,
+    /// The narrowest thing on top of each of those; 0 where it is above the last row, so that it is always merged.
+    children: Vec<i64>,
+}
+
+impl Counts {
+    fn new(tree: &StackTree, rows: u32) -> Counts {
+        let mut narrowest: Vec<Option<i64>> = vec![None; tree.nodes.len()];
+        let mut open: Vec<usize> = Vec::new();
+        for (position, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.depth <= rows) {
+            open.truncate(node.depth as usize);
+            if let Some(parent) = open.last() {
+                let slot = &mut narrowest[*parent];
+                let total = if node.depth == rows { 0 } else { node.total };
+                *slot = Some(slot.map_or(total, |before| before.min(total)));
+            }
+            open.push(position);
+        }
+        let boxes = || tree.nodes.iter().zip(&narrowest).filter(|(node, _)| node.depth < rows);
+        let sorted = |mut totals: Vec<i64>| {
+            totals.sort_unstable();
+            totals
+        };
+        Counts {
+            totals: sorted(boxes().map(|(node, _)| node.total).collect()),
+            parents: sorted(boxes().filter(|(_, child)| child.is_some()).map(|(node, _)| node.total).collect()),
+            children: sorted(boxes().filter_map(|(_, child)| *child).collect()),
+        }
+    }
+
+    fn boxes(&self, least: i64) -> usize {
+        let below = |sorted: &[i64]| sorted.partition_point(|total| *total < least);
+        self.totals.len() - below(&self.totals) + below(&self.children).saturating_sub(below(&self.parents))
+    }
 }

@@ -12,7 +12,7 @@ use super::palette;
 use super::picture::heading_height;
 use crate::Layout;
 use crate::json::{inlined_digit, push_column};
-use crate::text::{push_json, push_xml};
+use crate::text::{push_json, push_xml_text};
 
 pub(super) fn push(out: &mut String, graph: &Graph<'_>) {
     let mut json = String::with_capacity(1 << 16);
@@ -21,7 +21,7 @@ pub(super) fn push(out: &mut String, graph: &Graph<'_>) {
     push_frames(&mut json, graph, &numbers.1);
     push_boxes(&mut json, &graph.boxes.boxes, &numbers.0);
     json.push('}');
-    push_xml(out, &json);
+    push_xml_text(out, &json);
 }
 
 fn push_facts(json: &mut String, graph: &Graph<'_>) {
@@ -95,15 +95,15 @@ fn push_boxes(json: &mut String, boxes: &[Box], numbers: &[i64]) {
         Content::Frame { inlined, .. } => inlined_digit(inlined),
         Content::Merged(_) => 0,
     };
-    json.push_str(",\n");
+    json.push(',');
     push_column(json, "depth", boxes.iter().map(|this| this.depth));
-    json.push_str(",\n");
+    json.push(',');
     push_column(json, "frame", boxes.iter().map(frame));
-    json.push_str(",\n");
+    json.push(',');
     push_column(json, "total", boxes.iter().map(|this| this.total));
-    json.push_str(",\n");
+    json.push(',');
     push_column(json, "flat", boxes.iter().map(flat));
-    json.push_str(",\n\"inlined\":\"");
+    json.push_str(",\"inlined\":\"");
     boxes.iter().for_each(|this| json.push(char::from(b'0' + inlined(this))));
     json.push('"');
 }

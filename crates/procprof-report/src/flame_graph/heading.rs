@@ -102,11 +102,9 @@ fn losses(meta: &Meta) -> Vec<String> {
 fn merged(tree: &StackTree, boxes: &Boxes, amount: &Amount) -> Vec<String> {
     let mut lines = Vec::new();
     if boxes.merged_frames > 0 {
-        let why = match (boxes.fraction > 0.0, boxes.too_deep) {
-            (true, true) => format!("narrower than {} or very deep", share(boxes.fraction)),
-            (true, false) => format!("narrower than {}", share(boxes.fraction)),
-            (false, _) => "very deep".to_owned(),
-        };
+        let narrow = (boxes.fraction > 0.0).then(|| format!("narrower than {}", share(boxes.fraction)));
+        let deep = boxes.last_row.map(|row| format!("above depth {}", grouped(u64::from(row))));
+        let why = [narrow, deep].into_iter().flatten().collect::<Vec<_>>().join(" or ");
         let what = percent(boxes.merged_total, tree.total());
         lines.push(format!("{} frames {why} are merged into hatched boxes, {what} in all", grouped(boxes.merged_frames)));
     }

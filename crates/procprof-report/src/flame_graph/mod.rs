@@ -67,16 +67,16 @@ impl<'a> Graph<'a> {
         let height = picture::height(&self.heading, &picture);
         let mut out = String::with_capacity(1 << 16);
         let label = xml(&self.heading.title);
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"procprof\" width=\"100%\" height=\"{height}\" role=\"group\" aria-label=\"{label}\">\n\
-             <title>{label}</title>\n<style><![CDATA[\n{STYLE}{}]]></style>\n",
+             <title>{label}</title>\n<style><![CDATA[\n{STYLE}{}]]></style>",
             palette::style()
         );
         picture::push(&mut out, self, &picture);
         out.push_str("<metadata id=\"procprof-data\">");
         data::push(&mut out, self);
-        let _ = write!(out, "</metadata>\n<script><![CDATA[\n{VIEWER}]]></script>\n</svg>\n");
+        let _ = writeln!(out, "</metadata>\n<script><![CDATA[\n{VIEWER}]]></script>\n</svg>");
         out
     }
 }

@@ -37,18 +37,18 @@ fn push_table(out: &mut String, profile: &Profile, graph: &Graph<'_>) {
     let total = graph::total(profile, sample_type);
     let what = xml(&graph.amount.what);
     let shown = found.rows.len();
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<section>\n<h2>Top functions</h2>\n<p>The {shown} of {} that use most themselves: {what}.</p>\n<table>\n\
          <thead><tr><th scope=\"col\">Self</th><th scope=\"col\">Self %</th><th scope=\"col\">Total</th><th scope=\"col\">Total %</th>\
-         <th scope=\"col\">Function</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">Function</th></tr></thead>\n<tbody>",
         found.passed
     );
     for row in &found.rows {
         let [flat, cum] = [row.flat, row.cum].map(|value| (xml(&graph.amount.text(value)), percent(value, total)));
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
             flat.0,
             xml(&flat.1),
             cum.0,

@@ -9,9 +9,9 @@ const SHADES: usize = 6;
 /// Fill colours of a kind of frame.
 pub(super) fn shades(kind: FrameKind) -> [&'static str; SHADES] {
     match kind {
-        FrameKind::Native => ["#f7a65b", "#f9b66e", "#fbc684", "#f5976a", "#fcd494", "#f8b995"],
-        FrameKind::Go => ["#7ccbd9", "#93d6e0", "#69bfd1", "#a9dfe6", "#86cfc4", "#9ad9d2"],
-        FrameKind::Jvm => ["#97d186", "#a9da93", "#86c67f", "#bbe1a1", "#a1d5a6", "#c6e4a9"],
+        FrameKind::Native => ["#f7a65b", "#fbc95f", "#f5957a", "#fcd99a", "#f9b584", "#eebf57"],
+        FrameKind::Go => ["#74c8dc", "#8fb9ee", "#7dd3c0", "#a9dcea", "#93cdf2", "#5fbcd0"],
+        FrameKind::Jvm => ["#93cf83", "#b5d96b", "#7cc79a", "#c9e4a0", "#a3d5a6", "#8fc46a"],
         FrameKind::Kernel => ["#d9a5e0", "#caa6e6", "#e3b0d8", "#c0adec", "#e9bbdf", "#d4b5ef"],
         FrameKind::Unknown => ["#c3c7cc", "#ced2d6", "#b9bec4", "#d6d9dc", "#c8ccd0", "#bfc4c9"],
         FrameKind::Remark => ["#dedcd3", "#e4e2da", "#d8d6cc", "#e8e6df", "#e0ded6", "#dad8cf"],

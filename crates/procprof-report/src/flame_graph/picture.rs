@@ -65,7 +65,10 @@ fn push_box(out: &mut String, graph: &Graph<'_>, this: &Box, y: usize) {
     };
     let (left, row) = (share(this.left), ROW - 1);
     let _ = write!(out, "<svg class=\"{class}\" x=\"{left:.4}%\" y=\"{y}\" width=\"{width:.4}%\" height=\"{row}\"><title>");
-    push_xml(out, &tooltip(graph, this));
+    for (index, line) in tooltip(graph, this).split('\n').enumerate() {
+        out.push_str(if index == 0 { "" } else { "\n" });
+        push_xml(out, line);
+    }
     out.push_str("</title><rect width=\"100%\" height=\"100%\"/>");
     if width > 1.0 {
         out.push_str("<text x=\"4\" y=\"12.5\">");
@@ -92,7 +95,7 @@ fn tooltip(graph: &Graph<'_>, this: &Box) -> String {
     if this.depth > 0 {
         let _ = write!(text, " \u{b7} {} of parent", percent(this.total, this.parent_total));
     }
-    if let Content::Frame { frame, inlined } = this.content {
+    if let (Content::Frame { frame, inlined }, true) = (this.content, this.depth > 0) {
         let frame = &graph.tree.frames[frame as usize];
         let _ = write!(text, " \u{b7} self {}", amount.text(this.flat));
         let _ = write!(text, " \u{b7} depth {} \u{b7} {}", this.depth, frame.kind.label());
@@ -111,16 +114,16 @@ fn tooltip(graph: &Graph<'_>, this: &Box) -> String {
 fn push_heading(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
     let heading = &graph.heading;
     let height = heading_height(heading);
-    let _ = write!(out, "<g id=\"procprof-head\"><rect class=\"bg\" width=\"100%\" height=\"{}\"/>\n", height - 6);
-    let _ = write!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>\n", xml(&heading.title));
+    let _ = writeln!(out, "<g id=\"procprof-head\"><rect class=\"bg\" width=\"100%\" height=\"{}\"/>", height - 6);
+    let _ = writeln!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>", xml(&heading.title));
     let lines = heading.facts.iter().map(|line| ("fact", line)).chain(heading.remarks.iter().map(|line| ("remark", line)));
     let mut y = TITLE + 12;
     for (class, line) in lines {
-        let _ = write!(out, "<text class=\"{class}\" x=\"12\" y=\"{y}\">{}</text>\n", xml(line));
+        let _ = writeln!(out, "<text class=\"{class}\" x=\"12\" y=\"{y}\">{}</text>", xml(line));
         y += LINE;
     }
     push_legend(out, graph, boxes, y);
-    let _ = write!(out, "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>\n", y + 22);
+    let _ = writeln!(out, "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>", y + 22);
 }
 
 /// The kinds of frames that occur, each with a colour.
@@ -137,16 +140,17 @@ fn push_legend(out: &mut String, graph: &Graph<'_>, boxes: &Boxes, y: usize) {
         .map(|kind| (palette::class(kind, ""), kind.label(), "legend"))
         .collect();
     if frames().any(|(_, inlined)| inlined == Inlined::Fully) {
-        entries.push(("n0 i".to_owned(), "inlined", "legend i"));
+        let class = entries.first().map_or("n0", |(class, ..)| class.as_str());
+        entries.push((format!("{class} i"), "inlined", "legend i"));
     }
     if graph.boxes.merged_frames > 0 || boxes.merged_frames > 0 {
         entries.push(("m".to_owned(), "merged narrow boxes", "legend"));
     }
     let mut x = 12;
     for (class, label, text_class) in entries {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<g class=\"{class}\"><rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\"/></g><text class=\"{text_class}\" x=\"{}\" y=\"{y}\">{label}</text>\n",
+            "<g class=\"{class}\"><rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\"/></g><text class=\"{text_class}\" x=\"{}\" y=\"{y}\">{label}</text>",
             y - 10,
             x + 16
         );

@@ -58,6 +58,7 @@
     const sign = value < 0 ? '-' : '';
     const steps = STEPS[data.family];
     if (!steps) return sign + grouped(Math.abs(value)) + (data.unit ? ' ' + data.unit : '');
+    if (!value) return data.family === 'time' ? '0 s' : '0 B';
     const base = Math.abs(value) * data.factor;
     const step = steps.find((step) => base < step[0]);
     const scaled = base / step[1];
@@ -66,7 +67,9 @@
   }
   function percent(value, total) {
     if (!total || !value) return '0%';
+    if (value === total) return '100%';
     const share = value / total * 100;
+    if (share < 100 && share >= 99.995) return '>99.99%';
     return Math.abs(share) < 0.005 ? '<0.01%' : share.toFixed(2) + '%';
   }
   function name(i) {
@@ -80,7 +83,7 @@
   function facts(i) {
     const parts = [amount(data.total[i]) + ' ' + data.what, percent(data.total[i], data.total[0]) + ' of all'];
     if (i > 0) parts.push(percent(data.total[i], data.total[parent[i]]) + ' of parent');
-    if (data.frame[i] >= 0) parts.push('self ' + amount(data.flat[i]), 'depth ' + data.depth[i], kind(i));
+    if (i > 0 && data.frame[i] >= 0) parts.push('self ' + amount(data.flat[i]), 'depth ' + data.depth[i], kind(i));
     return parts.join(' \u00b7 ');
   }
   function tooltip(i) {
@@ -93,16 +96,17 @@
       ' \u00b7 too narrow to draw one by one: zoom in';
   }
 
-  // A name cut to a number of columns: without arguments and type parameters first, then without namespaces.
+  // A name without arguments and type parameters.
   function plain(text) {
     let out = '';
     let depth = 0;
     for (const c of text) {
-      if (c === '<' || c === '(' && out && !/[./:*]$/.test(out)) depth++;
-      if (!depth) out += c;
-      if (depth && (c === '>' && !/-$/.test(out) || c === ')')) depth--;
+      const opens = c === '<' && out !== '' || c === '[' && /\w$/.test(out) || c === '(' && /[\w>\]]$/.test(out);
+      if (depth ? '<[('.includes(c) : opens) depth++;
+      else if (depth && (c === ')' || c === ']' || c === '>')) depth--;
+      else if (!depth) out += c;
     }
-    return out || text;
+    return depth || !out ? text : out;
   }
   function columns(text) {
     let sum = 0;
@@ -120,12 +124,14 @@
     }
     return out + '\u2026';
   }
+  // The name as it fits: whole, plain, then with fewer and fewer of its first steps (namespaces, paths, packages), at last cut off.
+  const STEP = /^(?:[^:\s]*::|[^/]*\/|[\w$]+\.(?!part|cold|isra|constprop|llvm|\d))(?=.)/;
   function fit(text, room) {
     if (room < 2) return '';
     if (columns(text) <= room) return text;
-    let short = plain(text);
+    let short = text[0] === '[' ? text : plain(text);
     while (columns(short) > room) {
-      const step = /^(?:.*?::|[^/]*\/)(?=.)/.exec(short);
+      const step = STEP.exec(short);
       if (!step) break;
       short = short.slice(step[0].length);
     }

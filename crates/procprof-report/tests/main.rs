@@ -1,0 +1,10 @@
+//! Reports as a whole: laws, goldens, the same numbers as `go tool pprof`, and the viewer in a real browser.
+
+#![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
+mod browser;
+mod escaping;
+mod golden;
+mod laws;
+mod pprof_top;
+mod samples;

@@ -1,0 +1,45 @@
+//! `top` against `go tool pprof -top`, byte for byte, on the same file.
+
+use std::process::Command;
+
+use procprof_profile::{Profile, format};
+
+use crate::samples;
+
+/// Same options, as pprof's flags and as ours.
+const CASES: &[(&[&str], &[(&str, &str)])] = &[
+    (&[], &[]),
+    (&["-cum"], &[("sort", "cum")]),
+    (&["-lines", "-nodefraction=0.02"], &[("granularity", "lines"), ("nodefraction", "0.02")]),
+    (&["-addresses", "-nodecount=15"], &[("granularity", "addresses"), ("nodecount", "15")]),
+    (
+        &["-filefunctions", "-nodecount=7", "-sample_index=0"],
+        &[("granularity", "filefunctions"), ("nodecount", "7"), ("sample_index", "0")],
+    ),
+    (&["-focus=serve|json", "-ignore=gzip", "-unit=ms"], &[("focus", "serve|json"), ("ignore", "gzip"), ("unit", "ms")]),
+];
+
+fn compare(name: &str, profile: &Profile) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.pb.gz");
+    std::fs::write(&path, format::pprof::encode_gzip(profile).unwrap()).unwrap();
+    for (flags, pairs) in CASES {
+        let mut command = Command::new("go");
+        command.args(["tool", "pprof", "-symbolize=none", "-top"]).args(*flags).arg(&path);
+        command.env("TZ", "UTC").env("PPROF_TMPDIR", folder.path());
+        let output = command.output().expect("the Go toolchain's `go` must be installed for this test");
+        let expected = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "go tool pprof: {}", String::from_utf8_lossy(&output.stderr));
+        let got = samples::text(profile, "top", pairs);
+        assert!(got == expected, "{name} {flags:?}\nours:\n{got}\npprof:\n{expected}");
+    }
+}
+
+#[test]
+fn top_is_what_pprof_prints() {
+    compare("mixed", &samples::mixed());
+    compare("go.cpu", &samples::file("go.cpu.pb.gz"));
+    compare("go.heap", &samples::file("go.heap.pb.gz"));
+    compare("walk", &samples::walk(300, 40));
+    compare("negative", &samples::stacks(&[(&["a", "b"], -5_000_000), (&["a", "c"], 3_000_000)]));
+}

@@ -1,0 +1,118 @@
+//! Profiles that the tests share.
+
+use std::path::PathBuf;
+
+use procprof_profile::format::{Limits, decode};
+use procprof_profile::{Addr, Function, Line, Location, Mapping, Meta, Nanos, Profile, ProfileBuilder, ProfileType};
+use procprof_report::{Options, Sources, render};
+
+/// A folder of this crate's inputs and goldens.
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report")
+}
+
+/// A captured profile from the folder.
+pub(crate) fn file(name: &str) -> Profile {
+    let bytes = std::fs::read(folder().join(name)).unwrap();
+    decode(&bytes, &Limits::default()).unwrap().profile
+}
+
+/// A report as text.
+pub(crate) fn text(profile: &Profile, kind: &str, pairs: &[(&str, &str)]) -> String {
+    let options = Options::parse(pairs.iter().copied()).unwrap();
+    String::from_utf8(render(profile, kind, &options, &Sources::default()).unwrap()).unwrap()
+}
+
+/// A profile of stacks, root first.
+pub(crate) fn stacks(stacks: &[(&[&str], i64)]) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+    for (stack, value) in stacks {
+        let frames: Vec<_> = stack.iter().rev().map(|name| builder.frame(name)).collect();
+        builder.sample(&frames, &[*value], &[]);
+    }
+    builder.finish().unwrap()
+}
+
+/// Every kind of frame, inlining, recursion, code without symbols, losses.
+pub(crate) fn mixed() -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let mut mapping = |filename: &str, build_id: &str, start: u64, has_functions: bool| {
+        let (filename, build_id) = (builder.intern(filename), builder.intern(build_id));
+        let (start, limit) = (Addr(start), Addr(start + 0x100_0000));
+        builder.mapping(Mapping { start, limit, filename, build_id, has_functions, ..Mapping::default() })
+    };
+    let main = mapping("/usr/bin/server", "0123456789abcdef", 0x40_0000, true);
+    let library = mapping("/usr/lib/libfoo.so.1", "feedface", 0x7f00_0000_0000, false);
+    let kernel = mapping("[kernel]", "", 0xffff_8000_0000_0000, true);
+    let mut line = |name: &str, file: &str, line: i64| {
+        let (name, filename) = (builder.intern(name), builder.intern(file));
+        let function = builder.function(Function { name, system_name: name, filename, start_line: 1 });
+        Line { function, line, column: 0 }
+    };
+    let work = line("std::vec::Vec<T>::push", "/src/vec.rs", 12);
+    let inner = line("core::ptr::write", "/src/ptr.rs", 7);
+    let serve = line("server::serve", "/src/serve.rs", 40);
+    let syscall = line("do_syscall_64", "", 0);
+    let java = line("com.example.Store.get", "Store.java", 9);
+    let go = line("main.handle", "/src/handle.go", 3);
+    let at = |mapping, address| {
+        let mut location = Location::default();
+        (location.mapping, location.address) = (mapping, Addr(address));
+        location
+    };
+    let serve = builder.location(at(Some(main), 0x40_1000), &[serve]);
+    let work = builder.location(at(Some(main), 0x40_2000), &[inner, work]);
+    let unnamed = builder.location(at(Some(library), 0x7f00_0000_1234), &[]);
+    let nowhere = builder.location(at(None, 0x1234), &[]);
+    let syscall = builder.location(at(Some(kernel), 0xffff_8000_0000_1000), &[syscall]);
+    let java = builder.location(at(None, 0), &[java]);
+    let go = builder.location(at(None, 0x50_0000), &[go]);
+    let unsampled = builder.frame("[unsampled CPU]");
+    for (stack, samples) in [
+        (vec![work, serve], 40),
+        (vec![serve, serve], 6),
+        (vec![syscall, unnamed, serve], 20),
+        (vec![nowhere], 4),
+        (vec![java], 15),
+        (vec![go], 10),
+        (vec![unsampled], 5),
+    ] {
+        builder.sample(&stack, &[samples, samples * 10_000_000], &[]);
+    }
+    builder.time(Nanos(1_700_000_000_000_000_000), Nanos(10_000_000_000));
+    builder.period("cpu", "nanoseconds", 10_000_000);
+    let meta = Meta {
+        node_name: "BE 10.0.0.7:8040".to_owned(),
+        role: "BE".to_owned(),
+        profile_type: Some(ProfileType::Cpu),
+        lost: Some(3),
+        unsampled: Some(50_000_000),
+        ..Meta::default()
+    };
+    meta.to_comments().iter().for_each(|comment| builder.comment(comment));
+    builder.finish().unwrap()
+}
+
+/// A seeded walk: many long stacks over many names, a few of them wide.
+pub(crate) fn walk(stacks: usize, depth: usize) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+    let frames: Vec<_> = (0..18_000).map(|index| builder.frame(&format!("module{}::path::function_{index}", index % 97))).collect();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed >> 33) as usize % below
+    };
+    let mut path: Vec<_> = Vec::new();
+    for _ in 0..stacks {
+        let kept = path.len().min(random(depth));
+        path.truncate(kept);
+        while path.len() < depth / 2 + random(depth / 2) {
+            path.push(frames[random(frames.len())]);
+        }
+        let stack: Vec<_> = path.iter().rev().copied().collect();
+        builder.sample(&stack, &[10_000_000], &[]);
+    }
+    builder.finish().unwrap()
+}
