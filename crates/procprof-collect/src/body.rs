@@ -6,7 +6,7 @@ use flate2::write::MultiGzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::Response;
 
-use crate::client::causes;
+use crate::client::cause;
 use crate::{CollectError, Progress, Result, Watch};
 
 /// Bytes of an error answer that are looked at.
@@ -29,7 +29,7 @@ pub(crate) async fn read(mut response: Response, url: &str, limit: u64, watch: &
     let mut received = 0_u64;
     loop {
         let chunk = response.chunk().await;
-        let chunk = chunk.map_err(|error| CollectError::Broken { url: url.to_owned(), received, why: causes(&error.without_url()) })?;
+        let chunk = chunk.map_err(|error| CollectError::Broken { url: url.to_owned(), received, why: cause(&error.without_url()) })?;
         let Some(chunk) = chunk else { break };
         received += chunk.len() as u64;
         if received > limit {

@@ -79,7 +79,7 @@ fn build(trust: &Trust, connect: Duration) -> Result<reqwest::Client> {
         Trust::Tls(Tls { ca_file: Some(path), .. }) => builder.tls_certs_only(authorities(path)?),
         Trust::Tls(_) => builder,
     };
-    builder.build().map_err(|error| CollectError::target("tls", format!("{trust:?}"), causes(&error)))
+    builder.build().map_err(|error| CollectError::target("tls", format!("{trust:?}"), cause(&error)))
 }
 
 fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>> {
@@ -89,7 +89,7 @@ fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>> {
         return Err(wrong(format!("longer than {MAX_CA_BYTES} bytes")));
     }
     let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(causes(&error)))?;
+    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("no certificate in it".to_owned()));
     }
@@ -110,16 +110,11 @@ fn redirect(attempt: Attempt<'_>) -> Action {
     attempt.follow()
 }
 
-/// An error with everything that caused it, in one line; reqwest's own text leaves the causes out.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        next = cause.source();
+/// What caused an error in the end. reqwest's own texts only say which step failed, which the caller knows.
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
     }
-    text
+    deepest.to_string()
 }

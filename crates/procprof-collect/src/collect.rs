@@ -8,7 +8,7 @@ use procprof_profile::{Nanos, ProfileType};
 use reqwest::{Method, Response, Url};
 
 use crate::address::{ProfileUrl, shown};
-use crate::client::causes;
+use crate::client::cause;
 use crate::{BaseUrl, Client, CollectError, Instance, Progress, Request, Result, Target, Watch, body, sniff};
 
 /// A checked profile and what is known of its making.
@@ -90,9 +90,12 @@ impl Capture<'_> {
         let fetched = tokio::time::timeout(limit, self.fetch(url)).await;
         let finished = now();
         let fetched = fetched.unwrap_or_else(|_| Err(CollectError::Timeout { url: self.shown.clone(), after: limit }));
-        if matches!(fetched, Ok(_) | Err(CollectError::Broken { .. } | CollectError::Timeout { .. }))
-            && let Some(why) = instance.changed(self.client, self.target, &self.base).await
-        {
+        let restart = match &fetched {
+            Ok(_) | Err(CollectError::Timeout { .. }) => instance.changed(self.client, self.target, &self.base).await,
+            Err(CollectError::Broken { .. }) => instance.ended().await,
+            Err(_) => None,
+        };
+        if let Some(why) = restart {
             return Err(CollectError::Restarted { url: self.shown.clone(), why });
         }
         let (bytes, content_type) = fetched?;
@@ -145,7 +148,7 @@ pub(crate) async fn refuse_failure(response: Response, url: &str) -> Result<Resp
 /// Why a request got no answer at all.
 pub(crate) fn not_sent(error: reqwest::Error, url: &str, connect: Duration) -> CollectError {
     let (is_redirect, is_timeout, is_connect) = (error.is_redirect(), error.is_timeout(), error.is_connect());
-    let (url, why) = (url.to_owned(), causes(&error.without_url()));
+    let (url, why) = (url.to_owned(), cause(&error.without_url()));
     if is_redirect {
         return CollectError::Redirect { url, why };
     }

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use procprof_process::{Identity, Pid, listeners_on};
+use procprof_process::{Identity, Pid, Process, listeners_on};
 use procprof_profile::Nanos;
 use reqwest::Method;
 
@@ -20,6 +20,10 @@ use crate::{BaseUrl, Client, Kind, Target, Watch, body};
 
 /// How long the process is given to tell who it is.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A process closes its connections some time before it is gone; it is looked at this often, with this pause.
+const ENDING_LOOKS: u32 = 10;
+const ENDING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Start times computed from an uptime may differ by this much for one process.
 const TOLERANCE_NANOS: i64 = 3_000_000_000;
@@ -53,11 +57,22 @@ impl Instance {
         self.local.map(|identity| identity.start_time).or(self.started)
     }
 
+    /// What shows that the process ended, asked after its connection broke: a process on this host is given a moment to be gone.
+    pub(crate) async fn ended(&self) -> Option<String> {
+        let local = self.local?;
+        for _ in 0..ENDING_LOOKS {
+            if !is_running(&local) {
+                return Some(format!("process {} ended", local.pid));
+            }
+            tokio::time::sleep(ENDING_PAUSE).await;
+        }
+        None
+    }
+
     /// What shows that another process answers by now, if anything does.
     pub async fn changed(&self, client: &Client, target: &Target, base: &BaseUrl) -> Option<String> {
         if let Some(local) = self.local {
-            let still = Identity::of(local.pid).is_ok_and(|identity| identity.is_same(&local));
-            return (!still).then(|| format!("process {} ended", local.pid));
+            return (!is_running(&local)).then(|| format!("process {} ended", local.pid));
         }
         if *self == Instance::default() {
             return None;
@@ -75,6 +90,15 @@ impl Instance {
         let moved = after.0.saturating_sub(before.0);
         (moved > TOLERANCE_NANOS).then(|| format!("it started {} s later than the one before", moved / 1_000_000_000))
     }
+}
+
+/// Whether the process is there and has an address space; one that ended but was not waited for has none.
+fn is_running(identity: &Identity) -> bool {
+    let Ok(process) = Process::open(identity.pid) else {
+        return false;
+    };
+    let maps = process.maps();
+    process.identity().is_same(identity) && !maps.is_ok_and(|maps| maps.is_empty())
 }
 
 /// The process on this host that listens there; `None` for another host, and for one that may not be looked at.

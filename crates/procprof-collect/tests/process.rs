@@ -35,9 +35,9 @@ impl Server {
         Server::start(&mut Command::new(go_server()))
     }
 
+    /// Kills it and leaves it unwaited for: what ended is not gone yet.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 
