@@ -1,0 +1,2 @@
+#!/bin/bash
+STARROCKS_HOME="${STARROCKS_HOME:-$(cd "$(dirname "$0")/.." && pwd)}" exec "${PROCPROF:-procprof}" collect "$@"

@@ -1,0 +1,74 @@
+//! The daemon: one at a time, at a fixed rate, ended by a signal.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use super::replay::Replay;
+use super::{collect, files, text};
+
+/// A StarRocks home whose `be.conf` names the port and a round every 2 seconds.
+fn home(port: u16) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("conf")).unwrap();
+    let conf = format!("# test\nbrpc_port = {port}\nsys_log_dir = ${{STARROCKS_HOME}}/logs\nCOLLECT_BE_PROFILE_INTERVAL=2\n");
+    fs::write(home.path().join("conf/be.conf"), conf).unwrap();
+    home
+}
+
+fn start(home: &Path) -> Output {
+    collect("--daemon --duration 1").env("STARROCKS_HOME", home).output().unwrap()
+}
+
+fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no {what} in 20 s");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn signal(pid: &str) {
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+}
+
+#[test]
+fn collects_until_a_signal_ends_it() {
+    let replay = Replay::live();
+    let home = home(replay.port);
+    let pid_file = home.path().join("bin/collect_be_profile.pid");
+    let begun = Instant::now();
+    let first = start(home.path());
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(begun.elapsed() < Duration::from_secs(5), "the terminal waited for the daemon");
+    let pid = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
+    let second = start(home.path());
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stderr).contains(&format!("already running (pid {pid}")), "{}", text(&second.stderr));
+    wait_for("second profile", || files(&home.path().join("logs")).len() >= 2);
+    signal(&pid);
+    wait_for("end of the daemon", || !pid_file.exists());
+    let log = fs::read_to_string(home.path().join("logs/collect_be_profile.log")).unwrap();
+    assert!(log.contains("] cpu profile saved: ") && log.trim_end().ends_with("] stopped"), "{log}");
+}
+
+#[test]
+fn tells_a_backend_that_is_down_once_and_its_return() {
+    let replay = Replay::live();
+    let home = home(replay.port);
+    drop(replay);
+    // A pid file of a process that is long gone stops nobody.
+    fs::create_dir(home.path().join("bin")).unwrap();
+    let pid_file = home.path().join("bin/collect_be_profile.pid");
+    fs::write(&pid_file, "1\n").unwrap();
+    assert!(start(home.path()).status.success());
+    let pid = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
+    let log = || fs::read_to_string(home.path().join("logs/collect_be_profile.log")).unwrap();
+    wait_for("error", || log().contains("Connection refused"));
+    std::thread::sleep(Duration::from_secs(5));
+    signal(&pid);
+    wait_for("end of the daemon", || !pid_file.exists());
+    assert_eq!(log().matches("ERROR:").count(), 1, "{}", log());
+    assert!(files(&home.path().join("logs")).is_empty());
+}
