@@ -80,8 +80,10 @@ fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {
     let mut cursor = Cursor::new(line.text);
     let count = cursor.integer().filter(|_| cursor.eat_text(b" @").is_some());
     let count = count.ok_or_else(|| line.error(NAME, "COUNT @ 0x…"))?;
+    while let Some(shorter) = cursor.rest.strip_suffix(b" 0x0") {
+        cursor.rest = shorter;
+    }
     stacks.read_stack(cursor, line)?;
-    stacks.drop_zeros();
     stacks.sample(&[count], &[]);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A profile under construction from stacks of raw addresses: what the decoders of the address-only formats share.
 //!
-//! It takes at most about 16 bytes for each byte of text or binary input.
+//! It takes at most about 32 bytes for each byte of text or binary input.
 
 use rustc_hash::FxHashMap;
 
@@ -68,12 +68,6 @@ impl RawStacks {
             cursor.skip_blanks();
         }
         Ok(())
-    }
-
-    /// Takes frames at address 0 out of the current stack.
-    pub(crate) fn drop_zeros(&mut self) {
-        let locations = &self.builder.parts_mut().locations;
-        self.stack.retain(|id| locations[id.index()].address != Addr(0));
     }
 
     /// Adds a sample with the current stack, which stays.

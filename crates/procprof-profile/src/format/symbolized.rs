@@ -117,7 +117,10 @@ impl<'a> Symbols<'a> {
         let mut cursor = Cursor::new(line.text);
         match cursor.address() {
             Some(address) if matches!(cursor.rest.first(), Some(b' ' | b'\t')) => {
-                self.names.insert(address, cursor.rest.trim_ascii());
+                let name = cursor.rest.trim_ascii();
+                if !is_address(name) {
+                    self.names.insert(address, name);
+                }
             }
             _ if line.text.is_empty() => {}
             _ => match line.text.strip_prefix(b"binary=") {
@@ -161,6 +164,12 @@ impl<'a> Symbols<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a name is only an address again, as is written for what has no symbol.
+fn is_address(name: &[u8]) -> bool {
+    let mut cursor = Cursor::new(name);
+    cursor.address().is_some() && cursor.is_done()
 }
 
 /// The names between `--`, the outermost first.

@@ -83,7 +83,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// Reads a line piece by piece. Every method that fails leaves the cursor where it was.
+/// Reads a line piece by piece. `integer`, `hex` and `address` leave it where it was when they fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     pub(crate) rest: &'a [u8],
@@ -281,3 +281,6 @@ pub(crate) fn any(answers: impl IntoIterator<Item = super::Detect>) -> super::De
         (No, No) => No,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,21 @@
-use crate::format::fixtures::{bytes, check, decoded, error};
+use std::process::Command;
+
+use crate::format::fixtures::{bytes, check, decoded, error, path};
 
 #[test]
 fn fixtures_decode() {
     check("symbolized/heap.raw", "symbolized");
     check("symbolized/contention.raw", "symbolized");
+}
+
+#[test]
+fn what_google_pprof_writes_is_read() {
+    let output = Command::new("google-pprof").args(["--raw", "/bin/true"]).arg(path("gperftools-cpu/work.prof")).output();
+    let output = output.expect("`google-pprof` must be installed for this test");
+    let (ours, plain) = (decoded(&output.stdout), decoded(&bytes("gperftools-cpu/work.prof")));
+    assert_eq!((ours.format, ours.profile.total(0)), ("symbolized", plain.profile.total(0)));
+    let names: Vec<&str> = ours.profile.functions().iter().map(|function| ours.profile.string(function.name)).collect();
+    assert!(names.iter().all(|name| !name.starts_with("0x")), "{names:?}");
 }
 
 #[test]
