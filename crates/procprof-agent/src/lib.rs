@@ -1,4 +1,12 @@
-//! Embed in a process: CPU and heap capture and the pprof endpoints.
+#![doc = include_str!("../README.md")]
+//!
+//! # How it is built
+//!
+//! [`CpuCapture`] is the sampler by itself; [`start`] gives an [`Agent`], which answers [`Request`]s to [`ENDPOINTS`]; a [`Listener`] carries them over HTTP
+//! where there is no server. Nothing runs until a capture or a listener is started.
+//!
+//! The signal handler (`cpu::handler`) and what it calls are the only code that runs on an interrupted thread: it never allocates, locks or logs, and its one system
+//! call reads the thread's CPU clock.
 
 mod agent;
 mod clock;

@@ -155,7 +155,7 @@ fn many_threads_that_allocate_are_sampled_without_harm() {
         let threads: Vec<_> = (0..64).map(|_| std::thread::spawn(|| allocate_until(Duration::from_millis(30)))).collect();
         let births = std::thread::spawn(|| {
             for _ in 0..200 {
-                let small = std::thread::Builder::new().stack_size(16 << 10);
+                let small = std::thread::Builder::new().stack_size(256 << 10);
                 small.spawn(|| allocate_until(Duration::from_micros(500))).unwrap().join().unwrap();
             }
         });

@@ -3,5 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod cpu;
+mod endpoints;
+mod heap;
 mod isolated;
+mod listener;
+mod tools;
 mod work;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What jemalloc reads at start, before the environment: profiling possible, a sample every 32 KiB.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+#[allow(non_upper_case_globals, reason = "jemalloc's name")]
+pub static malloc_conf: &[u8; 45] = b"prof:true,prof_active:true,lg_prof_sample:15\0";

@@ -61,13 +61,11 @@ fn receive(stream: &mut TcpStream) -> io::Result<Result<(Head, Vec<u8>), Respons
     let deadline = Instant::now() + READ_TIME;
     let mut bytes = Vec::new();
     let end = loop {
-        if let Some(end) = head::end(&bytes) {
-            break end;
+        match head::end(&bytes) {
+            Some(end) if end <= MAX_HEAD => break end,
+            None if bytes.len() <= MAX_HEAD => read_more(stream, &mut bytes, deadline)?,
+            _ => return Ok(Err(Response::text(431, format!("a head of more than {MAX_HEAD} bytes")))),
         }
-        if bytes.len() > MAX_HEAD {
-            return Ok(Err(Response::text(431, format!("a head of more than {MAX_HEAD} bytes"))));
-        }
-        read_more(stream, &mut bytes, deadline)?;
     };
     let head = match head::parse(&bytes[..end]) {
         Ok(head) if head.content_length > MAX_BODY => {

@@ -1,0 +1,153 @@
+//! The endpoints without any server: statuses, limits, forms.
+
+use crate::isolated::isolated;
+use crate::work::split_70_30;
+use procprof_agent::{Config, ENDPOINTS, Method, Request, Response, start};
+use std::time::{Duration, Instant};
+
+fn agent() -> procprof_agent::Agent {
+    start(Config::default()).unwrap()
+}
+
+fn body(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}
+
+#[test]
+fn every_row_answers_and_refuses_other_methods() {
+    let agent = agent();
+    for endpoint in ENDPOINTS {
+        let request = Request { method: Method::Other, ..Request::get(endpoint.path) };
+        let refused = agent.handle(&request);
+        assert_eq!(refused.status, 405, "{}", endpoint.path);
+        assert!(refused.headers.iter().any(|(name, _)| *name == "Allow"));
+        if endpoint.path.ends_with("/profile") && !endpoint.path.contains("mem") {
+            continue;
+        }
+        let request = Request { method: endpoint.methods[0], ..Request::get(endpoint.path) };
+        let response = agent.handle(&request);
+        assert!([200, 404, 501].contains(&response.status), "{}: {}", endpoint.path, body(&response));
+        assert!(response.body.ends_with(b"\n") || endpoint.path.ends_with("cmdline"), "{}", endpoint.path);
+    }
+    assert_eq!(agent.handle(&Request::get("/debug/pprof/nothing")).status, 404);
+    assert_eq!(agent.handle(&Request::get("/debug/pprof")).status, 200);
+}
+
+#[test]
+fn the_index_lists_every_row() {
+    let page = body(&agent().handle(&Request::get("/debug/pprof/")));
+    for endpoint in ENDPOINTS {
+        assert!(page.contains(&format!("{}<", endpoint.path)), "{}", endpoint.path);
+    }
+}
+
+#[test]
+fn limits_are_told_with_the_value_that_broke_them() {
+    let agent = agent();
+    for (query, told) in [
+        ("seconds=0", "seconds=0: expected a whole number from 1 to 300\n"),
+        ("seconds=301", "seconds=301: expected a whole number from 1 to 300\n"),
+        ("seconds=x", "seconds=x: expected a whole number from 1 to 300\n"),
+        ("seconds=-1", "seconds=-1: expected a whole number from 1 to 300\n"),
+        ("frequency=0", "frequency=0: expected a whole number from 1 to 1000\n"),
+        ("frequency=1001", "frequency=1001: expected a whole number from 1 to 1000\n"),
+        ("format=svg", "format=svg: expected proto or legacy\n"),
+        ("symbolize=yes", "symbolize=yes: expected a whole number from 0 to 1\n"),
+        ("seconds=%", "seconds=%: expected a name and a value in percent-encoded UTF-8\n"),
+        ("seconds=1&seconds=2", "seconds: given twice\n"),
+    ] {
+        for path in ["/debug/pprof/profile", "/pprof/profile"] {
+            let response = agent.handle(&Request::get(&format!("{path}?{query}")));
+            assert_eq!((response.status, body(&response).as_str()), (400, told));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_recorded_is_a_404_with_a_sentence() {
+    let agent = agent();
+    for (path, word) in [("mutex", "lock"), ("block", "lock"), ("contention", "lock"), ("allocs", "alloc_space"), ("wall", "wall-clock")] {
+        let response = agent.handle(&Request::get(&format!("/debug/pprof/{path}")));
+        assert_eq!(response.status, 404);
+        assert!(body(&response).contains(word), "{path}: {}", body(&response));
+    }
+}
+
+#[test]
+fn command_line_and_symbols_are_beside_every_base_path() {
+    let agent = agent();
+    let known = if cfg!(feature = "symbolize") { "num_symbols: 1\n" } else { "num_symbols: 0\n" };
+    for base in ["/pprof", "/debug/pprof", "/debug/mem/pprof"] {
+        let line = agent.handle(&Request::get(&format!("{base}/cmdline")));
+        let first = std::env::args().next().unwrap();
+        assert_eq!(line.body.split(|byte| *byte == 0).next().unwrap(), first.as_bytes());
+        let path = format!("{base}/symbol");
+        assert_eq!(body(&agent.handle(&Request::get(&path))), known);
+        let head = agent.handle(&Request { method: Method::Head, ..Request::get(&path) });
+        assert_eq!((head.status, body(&head).as_str()), (200, known));
+        let asked = agent.handle(&Request::post(&path, b"0x0000000000000010+0x20\n"));
+        assert_eq!((asked.status, body(&asked).as_str()), (200, ""), "unknown addresses have no line");
+        assert_eq!(agent.handle(&Request::post(&path, b"0xZZ")).status, 400);
+        assert_eq!(agent.handle(&Request::post(&path, &vec![b'+'; (8 << 20) + 1])).status, 413);
+    }
+}
+
+#[cfg(feature = "symbolize")]
+#[test]
+fn an_address_is_named_in_the_spelling_it_was_asked_in() {
+    let address = crate::work::hot_70 as *const () as u64;
+    let asked = format!("{address:#018x}");
+    let answer = agent().handle(&Request::post("/pprof/symbol", asked.as_bytes()));
+    assert_eq!(body(&answer), format!("{asked}\thot_70\n"));
+}
+
+#[test]
+fn captures_share_the_sampler_or_are_told_who_has_it() {
+    isolated("endpoints::captures_share_the_sampler_or_are_told_who_has_it", || {
+        let agent = agent();
+        let (one, two) = (agent.clone(), agent.clone());
+        let first =
+            std::thread::spawn(move || one.handle(&Request { client: "10.0.0.7", ..Request::get("/debug/pprof/profile?seconds=2") }));
+        let work = std::thread::spawn(|| split_70_30(Duration::from_millis(800)));
+        std::thread::sleep(Duration::from_millis(300));
+        let shared = std::thread::spawn(move || two.handle(&Request::get("/pprof/profile?seconds=1&frequency=99")));
+        std::thread::sleep(Duration::from_millis(100));
+        let refused = agent.handle(&Request::get("/debug/pprof/profile?seconds=1&frequency=100"));
+        assert_eq!(refused.status, 409);
+        assert!(body(&refused).contains("at 99 Hz by 10.0.0.7 until 2"), "{}", body(&refused));
+        work.join().unwrap();
+        for (answer, format) in [(first, "pprof"), (shared, "gperftools-cpu")] {
+            let response = answer.join().unwrap();
+            assert_eq!(response.status, 200, "{}", body(&response));
+            let disposition = response.headers.iter().find(|(name, _)| *name == "Content-Disposition").unwrap();
+            assert!(disposition.1.starts_with("attachment; filename=\"profile.p"), "{}", disposition.1);
+            let decoded = procprof_profile::format::decode(&response.body, &Default::default()).unwrap();
+            assert_eq!(decoded.format, format);
+            assert!(decoded.profile.total(1) > 100_000_000, "{format}: {}", decoded.profile.total(1));
+        }
+    });
+}
+
+#[test]
+fn a_stopped_agent_gives_its_captures_up_at_once() {
+    isolated("endpoints::a_stopped_agent_gives_its_captures_up_at_once", || {
+        let agent = agent();
+        let other = agent.clone();
+        let began = Instant::now();
+        let waiting = std::thread::spawn(move || other.handle(&Request::get("/debug/pprof/profile?seconds=60")));
+        std::thread::sleep(Duration::from_millis(200));
+        agent.stop();
+        let response = waiting.join().unwrap();
+        assert_eq!((response.status, body(&response).as_str()), (503, "the agent was stopped\n"));
+        assert!(began.elapsed() < Duration::from_secs(3));
+        assert_eq!(agent.handle(&Request::get("/debug/pprof/profile?seconds=1")).status, 503);
+    });
+}
+
+#[test]
+fn a_token_is_asked_for_where_one_is_set() {
+    let agent = start(Config { token: Some("secret".into()), ..Config::default() }).unwrap();
+    let with = |authorization| agent.handle(&Request { authorization, ..Request::get("/debug/pprof/") }).status;
+    assert_eq!([with(None), with(Some("Bearer wrong")), with(Some("secret")), with(Some("bearer secret"))], [401, 401, 401, 200]);
+    assert!(start(Config { token: Some(String::new()), ..Config::default() }).is_err());
+}

@@ -1,0 +1,121 @@
+//! Heap profiles through jemalloc's own profiler.
+
+use crate::isolated::{isolated, isolated_with};
+use procprof_agent::{Agent, Config, Jemalloc, JemallocNaming, MallctlFn, Request};
+use std::ffi::{c_char, c_int, c_void};
+
+unsafe extern "C" {
+    fn _rjem_mallctl(name: *const c_char, old: *mut c_void, old_length: *mut usize, new: *mut c_void, new_length: usize) -> c_int;
+}
+
+/// An agent that knows this binary's jemalloc.
+pub(crate) fn agent() -> Agent {
+    // SAFETY: the jemalloc that is this binary's global allocator.
+    let jemalloc = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Rust) };
+    procprof_agent::start(Config { jemalloc: Some(jemalloc), ..Config::default() }).unwrap()
+}
+
+/// Keeps eight megabytes that only this function allocates.
+#[inline(never)]
+pub(crate) fn keep_eight_megabytes() -> Vec<Vec<u8>> {
+    (0..128).map(|_| vec![7; 64 << 10]).collect()
+}
+
+fn text(agent: &Agent, path: &str) -> (u16, String) {
+    let response = agent.handle(&Request::get(path));
+    (response.status, String::from_utf8(response.body).unwrap())
+}
+
+fn post(agent: &Agent, path: &str) -> (u16, String) {
+    let response = agent.handle(&Request::post(path, &[]));
+    (response.status, String::from_utf8(response.body).unwrap())
+}
+
+#[test]
+fn a_dump_is_jemallocs_text_and_leaves_no_file() {
+    isolated("heap::a_dump_is_jemallocs_text_and_leaves_no_file", || {
+        let agent = agent();
+        let kept = keep_eight_megabytes();
+        for path in ["/pprof/heap", "/debug/mem", "/debug/mem/pprof/profile?seconds=30", "/debug/pprof/heap?format=legacy"] {
+            let (status, dump) = text(&agent, path);
+            assert_eq!(status, 200, "{path}: {dump}");
+            assert!(dump.starts_with("heap_v2/32768\n"), "{path}: {}", &dump[..dump.len().min(200)]);
+            assert!(dump.contains("\nMAPPED_LIBRARIES:\n"), "{path}");
+        }
+        drop(kept);
+        let left = std::fs::read_dir(std::env::temp_dir()).unwrap();
+        let own = format!("procprof-{}-", std::process::id());
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).filter(|name| name.to_string_lossy().starts_with(&own)).collect();
+        assert!(left.is_empty(), "{left:?}");
+    });
+}
+
+#[test]
+fn the_proto_holds_what_is_in_use() {
+    isolated("heap::the_proto_holds_what_is_in_use", || {
+        let agent = agent();
+        let kept = keep_eight_megabytes();
+        let response = agent.handle(&Request::get("/debug/pprof/heap"));
+        assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
+        let decoded = procprof_profile::format::decode(&response.body, &Default::default()).unwrap();
+        let space = decoded.profile.sample_type_index("inuse_space").unwrap();
+        let total = decoded.profile.total(space) as f64;
+        println!("{total} bytes in use");
+        assert!(total > 7.0e6 && total < 14.0e6, "{total} bytes");
+        assert!(decoded.profile.comments().any(|comment| comment.starts_with("procprof:tool=procprof-agent ")));
+        drop(kept);
+    });
+}
+
+#[test]
+fn the_switches_switch() {
+    isolated("heap::the_switches_switch", || {
+        let agent = agent();
+        let status = "/debug/pprof/heap/status";
+        let on = "{\"allocator\":\"jemalloc\",\"compiled_in\":true,\"available\":true,\"active\":true,\"lg_sample\":15}\n";
+        let off = on.replace("\"active\":true", "\"active\":false");
+        assert_eq!(text(&agent, status), (200, on.into()));
+        assert_eq!(post(&agent, "/debug/pprof/heap/disable"), (200, off.clone()));
+        assert_eq!(text(&agent, status), (200, off));
+        assert_eq!(post(&agent, "/debug/pprof/heap/enable"), (200, on.into()));
+        let kept = keep_eight_megabytes();
+        assert_eq!(post(&agent, "/debug/pprof/heap/reset?lg_sample=17"), (200, on.replace("15", "17")));
+        assert!(text(&agent, "/pprof/heap").1.starts_with("heap_v2/131072\n"));
+        assert_eq!(text(&agent, "/debug/pprof/heap/enable").0, 405);
+        assert_eq!(post(&agent, "/debug/pprof/heap/enable?for=30m").0, 400);
+        assert_eq!(post(&agent, "/debug/pprof/heap/reset?lg_sample=41").0, 400);
+        drop(kept);
+    });
+}
+
+#[test]
+fn without_profiling_the_answer_names_the_variable_to_set() {
+    isolated_with("heap::without_profiling_the_answer_names_the_variable_to_set", &[("_RJEM_MALLOC_CONF", "prof:false")], || {
+        let agent = agent();
+        let told = "heap profiling is off in this process: start it with _RJEM_MALLOC_CONF=prof:true\n";
+        assert_eq!(text(&agent, "/pprof/heap"), (501, told.into()));
+        assert_eq!(post(&agent, "/debug/pprof/heap/enable"), (501, told.into()));
+        assert!(text(&agent, "/debug/pprof/heap/status").1.contains("\"available\":false"));
+        // SAFETY: as in `agent`; only the name of the variable differs.
+        let plain = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Plain) };
+        let plain = procprof_agent::start(Config { jemalloc: Some(plain), ..Config::default() }).unwrap();
+        assert!(text(&plain, "/pprof/heap").1.contains("MALLOC_CONF=prof:true (in StarRocks' start script: JEMALLOC_CONF)"));
+        let none = procprof_agent::start(Config::default()).unwrap();
+        assert_eq!(text(&none, "/pprof/heap").0, 501);
+    });
+}
+
+#[test]
+fn dumps_asked_for_at_once_are_taken_one_after_the_other() {
+    isolated("heap::dumps_asked_for_at_once_are_taken_one_after_the_other", || {
+        let agent = agent();
+        let ask = || {
+            let agent = agent.clone();
+            std::thread::spawn(move || agent.heap_dump().unwrap())
+        };
+        let dumps: Vec<_> = (0..8).map(|_| ask()).collect();
+        for dump in dumps {
+            assert!(dump.join().unwrap().starts_with(b"heap_v2/"));
+        }
+    });
+}

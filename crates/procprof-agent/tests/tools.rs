@@ -1,0 +1,105 @@
+//! What we answer, read by the tools people use: `go tool pprof`, `google-pprof`, `jeprof`.
+
+use crate::heap;
+use crate::isolated::isolated;
+use crate::listener::listen;
+use crate::work::split_70_30;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Runs a tool that must be there; its standard output.
+fn run(program: &str, arguments: &[&str]) -> String {
+    let folder = folder();
+    let mut command = Command::new(program);
+    command.args(arguments).env("PPROF_TMPDIR", &folder).env("JEPROF_TMPDIR", &folder);
+    let output = command.output().unwrap_or_else(|error| panic!("{program} is needed: {error}"));
+    let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{program} {arguments:?}\n{text}\n{told}");
+    assert!(output.status.success(), "{program} {arguments:?}: {told}");
+    text.into_owned()
+}
+
+fn folder() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("procprof-tools-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn own_binary() -> String {
+    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Keeps a thread busy for up to 5 s of its CPU time while `body` runs: longer than a capture, shorter than what tools do with it.
+fn busy(body: impl FnOnce()) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let work = std::thread::spawn(move || {
+        for piece in 1..=100 {
+            if !seen.load(Ordering::Relaxed) {
+                split_70_30(piece * Duration::from_millis(50));
+            }
+        }
+    });
+    body();
+    stop.store(true, Ordering::Relaxed);
+    work.join().unwrap();
+    std::fs::remove_dir_all(folder()).unwrap();
+}
+
+/// The flat percentage of a function in a `-top` or `--text` table.
+fn flat_percent(table: &str, name: &str) -> f64 {
+    let line = table.lines().find(|line| line.split_whitespace().last() == Some(name));
+    let line = line.unwrap_or_else(|| panic!("no {name} in\n{table}"));
+    line.split_whitespace().nth(1).unwrap().trim_end_matches('%').parse().unwrap()
+}
+
+fn split_is_right(table: &str) {
+    let (a, b) = (flat_percent(table, "hot_70"), flat_percent(table, "hot_30"));
+    assert!(a + b > 85.0 && (a / (a + b) - 0.7).abs() < 0.1, "hot_70 {a} %, hot_30 {b} %\n{table}");
+}
+
+#[test]
+fn go_tool_pprof_reads_a_live_capture() {
+    isolated("tools::go_tool_pprof_reads_a_live_capture", || {
+        let listener = listen(heap::agent());
+        busy(|| {
+            let url = format!("http://{}/debug/pprof/profile?seconds=2&frequency=1000", listener.address());
+            split_is_right(&run("go", &["tool", "pprof", "-top", &url]));
+        });
+    });
+}
+
+#[test]
+fn the_legacy_binary_is_read_by_three_tools() {
+    isolated("tools::the_legacy_binary_is_read_by_three_tools", || {
+        let listener = listen(heap::agent());
+        busy(|| {
+            let file = folder().join("cpu.prof");
+            let url = format!("http://{}/pprof/profile?seconds=2&frequency=1000", listener.address());
+            split_is_right(&run("go", &["tool", "pprof", "-top", "-symbolize=remote", &url]));
+            run("curl", &["-sS", "--fail", "-o", file.to_str().unwrap(), &url]);
+            let file = file.to_str().unwrap();
+            split_is_right(&run("google-pprof", &["--text", &own_binary(), file]));
+            split_is_right(&run("jeprof", &["--text", &own_binary(), file]));
+        });
+    });
+}
+
+#[test]
+fn jeprof_and_go_read_the_heap() {
+    isolated("tools::jeprof_and_go_read_the_heap", || {
+        let listener = listen(heap::agent());
+        let kept = heap::keep_eight_megabytes();
+        let address = listener.address();
+        let table = run("jeprof", &["--text", "--cum", &own_binary(), &format!("http://{address}/debug/mem")]);
+        assert!(table.contains("keep_eight_megabytes"), "{table}");
+        let table =
+            run("go", &["tool", "pprof", "-top", "-cum", "-sample_index=inuse_space", &format!("http://{address}/debug/pprof/heap")]);
+        assert!(table.contains("keep_eight_megabytes"), "{table}");
+        drop(kept);
+        std::fs::remove_dir_all(folder()).unwrap();
+    });
+}
