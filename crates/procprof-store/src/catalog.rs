@@ -4,6 +4,7 @@
 //! after a power cut rows may be missing or too many, and opening compares them with the folder.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -22,12 +23,15 @@ pub(crate) struct Catalog {
     path: PathBuf,
     readers_max: usize,
     connections: RwLock<Connections>,
+    /// How often it was replaced.
+    generation: AtomicU64,
 }
 
+/// Closed in this order: the last one closed writes the log back into the database, which a reader cannot.
 #[derive(Debug)]
 struct Connections {
-    writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
+    writer: Mutex<Connection>,
 }
 
 /// One row to be written.
@@ -58,18 +62,43 @@ impl Catalog {
             Err(Unfit::Error(error)) => return Err(error),
             Err(Unfit::Because(why)) => (create(path)?, Some(why)),
         };
-        let connections = RwLock::new(Connections { writer: Mutex::new(writer), readers: Mutex::default() });
-        Ok((Catalog { path: path.to_owned(), readers_max, connections }, replaced))
+        Ok((Catalog::of(path, readers_max, writer), replaced))
     }
 
-    /// Replaces the catalog by an empty one.
-    pub(crate) fn reset(&self) -> Result<()> {
+    fn of(path: &Path, readers_max: usize, writer: Connection) -> Catalog {
+        let connections = RwLock::new(Connections::of(writer));
+        Catalog { path: path.to_owned(), readers_max, connections, generation: AtomicU64::new(0) }
+    }
+
+    /// Replaces the catalog by one that `fill` fills. Until that is done the old one is read.
+    pub(crate) fn replace<T>(&self, fill: impl FnOnce(&Catalog) -> Result<T>) -> Result<T> {
+        let beside = self.path.with_extension("new.sqlite");
+        let filled = || {
+            let fresh = Catalog::of(&beside, 0, create(&beside)?);
+            let done = fill(&fresh)?;
+            fresh.set_complete().map(|()| done)
+        };
+        let done = match filled() {
+            Ok(done) => done,
+            Err(error) => {
+                remove_files(&beside)?;
+                return Err(error);
+            }
+        };
         let mut connections = self.connections.write().unwrap_or_else(PoisonError::into_inner);
-        // The old connections are closed before their files go: the writer is swapped for one in memory.
-        let placeholder = Connection::open_in_memory().map_err(|source| Error::catalog("open", source))?;
-        *connections = Connections { writer: Mutex::new(placeholder), readers: Mutex::default() };
-        *connections = Connections { writer: Mutex::new(create(&self.path)?), readers: Mutex::default() };
-        Ok(())
+        // The old connections are closed before their files go. Were the process to end here, the next opening would find no catalog.
+        let nowhere = Connection::open_in_memory().map_err(|source| Error::catalog("open", source))?;
+        *connections = Connections::of(nowhere);
+        remove_files(&self.path)?;
+        std::fs::rename(&beside, &self.path).map_err(|source| Error::io("rename to", &self.path, source))?;
+        *connections = Connections::of(open_writer(&self.path).map_err(|source| Error::catalog("open", source))?);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        Ok(done)
+    }
+
+    /// How often it was replaced.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// Marks the catalog as complete.
@@ -195,6 +224,12 @@ impl Catalog {
     }
 }
 
+impl Connections {
+    fn of(writer: Connection) -> Connections {
+        Connections { readers: Mutex::default(), writer: Mutex::new(writer) }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -223,6 +258,10 @@ fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit> {
     if version != schema::VERSION {
         return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
     }
+    let tables = connection.prepare(&format!("SELECT {COLUMNS}, type, trigger, cluster, labels, words FROM profiles")).map(drop);
+    if let Err(error) = tables {
+        return Err(Unfit::Because(error.to_string()));
+    }
     let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(broken)?;
     if check != "ok" {
         return Err(Unfit::Because(check));
@@ -231,6 +270,12 @@ fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit> {
 }
 
 fn create(path: &Path) -> Result<Connection> {
+    remove_files(path)?;
+    let made = open_writer(path).and_then(|connection| schema::create(&connection).map(|()| connection));
+    made.map_err(|source| Error::catalog("create", source))
+}
+
+fn remove_files(path: &Path) -> Result<()> {
     for end in ["", "-wal", "-shm", "-journal"] {
         let mut file = path.as_os_str().to_owned();
         file.push(end);
@@ -242,8 +287,7 @@ fn create(path: &Path) -> Result<Connection> {
         };
         removed.map_err(|source| Error::io("delete", PathBuf::from(&file), source))?;
     }
-    let made = open_writer(path).and_then(|connection| schema::create(&connection).map(|()| connection));
-    made.map_err(|source| Error::catalog("create", source))
+    Ok(())
 }
 
 fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
@@ -336,8 +380,9 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
 
 impl Raw {
     fn entry(self) -> Result<Entry> {
-        let facts = Facts::from_json(self.facts.as_bytes(), &self.strip)?;
-        let name = FileName::parse(&self.file).ok_or_else(|| Error::malformed(self.file.clone(), "not a profile's file name"))?;
+        let wrong = |why: String| Error::CatalogRow { id: self.id, why };
+        let facts = Facts::from_json(self.facts.as_bytes(), &self.strip).map_err(|error| wrong(error.to_string()))?;
+        let name = FileName::parse(&self.file).ok_or_else(|| wrong(format!("{:?} is no profile's file name", self.file)))?;
         Ok(Entry {
             id: self.id,
             node: self.node,

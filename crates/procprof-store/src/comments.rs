@@ -148,3 +148,6 @@ impl<R: BufRead> Wire<R> {
 fn wrong(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
+
+#[cfg(test)]
+mod tests;

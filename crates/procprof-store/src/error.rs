@@ -106,6 +106,14 @@ pub enum Error {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// A row of the catalog does not say what it must.
+    #[error("catalog: row of profile {id}: {why}")]
+    CatalogRow {
+        /// The profile.
+        id: ProfileId,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The operating system refused.
     #[error("{doing} {}", path.display())]
     Io {
@@ -143,8 +151,15 @@ impl Error {
 
     /// Whether the catalog file itself is broken, so that only a rebuild helps.
     pub fn is_catalog_corrupt(&self) -> bool {
+        use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-        matches!(self, Error::Catalog { source, .. } if matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)))
+        match self {
+            Error::CatalogRow { .. } => true,
+            Error::Catalog { source: FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..), .. } => true,
+            Error::Catalog { source: Utf8Error(..), .. } => true,
+            Error::Catalog { source, .. } => matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)),
+            _ => false,
+        }
     }
 }
 

@@ -114,3 +114,6 @@ fn date_time(text: &str) -> Option<DateTime> {
     }
     DateTime::new(number(0, 4)?, small(4)?, small(6)?, small(9)?, small(11)?, small(13)?, 0).ok()
 }
+
+#[cfg(test)]
+mod tests;

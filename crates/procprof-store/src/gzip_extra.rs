@@ -96,3 +96,6 @@ fn field(mut extra: &[u8], id: [u8; 2]) -> Option<&[u8]> {
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -147,7 +147,7 @@ impl Journal {
         self.size >= self.compact_at
     }
 
-    /// Replaces all lines at once: `kept` always, and of `newest_first` as many as fit into half of the limit. Returns how many did.
+    /// Replaces all lines at once: `kept` always, and of `newest_first` as many as then fit into half of the limit. Returns how many did.
     pub(crate) fn compact(&mut self, kept: &[Record], newest_first: impl Iterator<Item = Record>) -> Result<usize> {
         // When it fails (a full disk, say) it is not tried again with every line.
         self.compact_at = self.size.saturating_add(RESERVE);
@@ -155,12 +155,16 @@ impl Journal {
         for record in kept {
             head.push_str(&line(record)?);
         }
-        let mut room = (self.bytes_max / 2).saturating_sub(head.len() as u64);
-        let mut tail = Vec::new();
+        // Many pins leave less room; a quarter of the limit is always there, and the newest line always fits: its number is where numbers go on.
+        let mut room = (self.bytes_max / 2).saturating_sub(head.len() as u64).max(self.bytes_max / 4);
+        let mut tail: Vec<String> = Vec::new();
         for record in newest_first {
             let text = line(&record)?;
-            let Some(left) = room.checked_sub(text.len() as u64) else { break };
-            room = left;
+            let fits = text.len() as u64 <= room;
+            if !fits && !tail.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(text.len() as u64);
             tail.push(text);
         }
         let count = tail.len();

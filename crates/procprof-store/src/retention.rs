@@ -188,3 +188,6 @@ fn newest(items: &[Item], oldest_first: &[usize]) -> Vec<bool> {
 fn age_order(a: &Item, b: &Item) -> Ordering {
     (a.completed, a.key).cmp(&(b.completed, b.key))
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,11 +79,9 @@ impl Store {
         let folder = Folder::open(data)?;
         let cache = Cache::open(data, options.cache_bytes_max)?;
         let (catalog, rebuilt) = Catalog::open(&data.join("catalog.sqlite"), options.readers)?;
-        let (reconciled, rebuilt) = match reconcile(&folder, &catalog, &options, Leftovers::Remove) {
-            Err(error) if error.is_catalog_corrupt() => {
-                catalog.reset()?;
-                (reconcile(&folder, &catalog, &options, Leftovers::Remove)?, Some(error.to_string()))
-            }
+        let compare = |catalog: &Catalog| reconcile(&folder, catalog, &options, Leftovers::Remove);
+        let (reconciled, rebuilt) = match compare(&catalog) {
+            Err(error) if error.is_catalog_corrupt() => (catalog.replace(compare)?, Some(error.to_string())),
             reconciled => (reconciled?, rebuilt),
         };
         if rebuilt.is_some() {
@@ -252,13 +250,15 @@ impl Store {
         })
     }
 
-    /// Makes the catalog anew from the files. Puts and deletes wait meanwhile.
+    /// Makes the catalog anew from the files. Puts and deletes wait meanwhile; lists show the old one until the new one is whole.
     pub fn rebuild(&self) -> Result<Rebuilt> {
-        let started = Instant::now();
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        self.catalog.reset()?;
-        let reconciled = reconcile(&self.folder, &self.catalog, &self.options, Leftovers::Keep)?;
-        self.catalog.set_complete()?;
+        self.rebuild_behind_gate()
+    }
+
+    fn rebuild_behind_gate(&self) -> Result<Rebuilt> {
+        let started = Instant::now();
+        let reconciled = self.catalog.replace(|fresh| reconcile(&self.folder, fresh, &self.options, Leftovers::Keep))?;
         Ok(Rebuilt { reconciled, took: started.elapsed() })
     }
 
@@ -313,17 +313,26 @@ impl Store {
         Ok(())
     }
 
-    /// Does a job of the catalog; when the catalog turns out to be broken, makes it anew and does the job again.
+    /// Does a job of the catalog; when the catalog turns out to be broken, makes it anew, unless another thread just did, and does the job again.
     pub(crate) fn healing<T>(&self, job: impl Fn() -> Result<T>) -> Result<T> {
+        let generation = self.catalog.generation();
         match job() {
             Err(error) if error.is_catalog_corrupt() => {
-                tracing::error!(%error, "catalog is broken, rebuilding it");
-                let rebuilt = self.rebuild()?;
-                tracing::info!(files = rebuilt.reconciled.files, seconds = rebuilt.took.as_secs_f64(), "catalog rebuilt");
+                self.heal(&error, generation)?;
                 job()
             }
             done => done,
         }
+    }
+
+    fn heal(&self, error: &Error, generation: u64) -> Result<()> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        if self.catalog.generation() == generation {
+            tracing::error!(%error, "catalog is broken, rebuilding it");
+            let rebuilt = self.rebuild_behind_gate()?;
+            tracing::info!(files = rebuilt.reconciled.files, seconds = rebuilt.took.as_secs_f64(), "catalog rebuilt");
+        }
+        Ok(())
     }
 
     fn with_pin(&self, mut entry: Entry) -> Entry {

@@ -3,4 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod cache;
+mod catalog;
+mod errors;
+mod folders;
+mod full_disk;
+mod import;
+mod kill;
+mod retain;
 mod support;

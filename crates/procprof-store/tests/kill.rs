@@ -1,0 +1,155 @@
+//! A writer killed at random moments: what it was told is stored is there, nothing half-written is.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use procprof_profile::Nanos;
+use procprof_store::{ErrorFilter, ErrorKind, ErrorRow, PageRequest, RetentionLimits, StoreOptions};
+
+use crate::support::{SECOND, START, all, files, id, open, put};
+
+const FOLDER: &str = "PROCPROF_STORE_KILL_FOLDER";
+const FIRST: &str = "PROCPROF_STORE_KILL_FIRST";
+const ROUNDS: u32 = 60;
+
+/// Not a test by itself: what the killed process does. It says on its output what is done, after it is done.
+#[test]
+fn writer() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let store = procprof_store::Store::open(folder, StoreOptions { journal_bytes_max: 6000, ..StoreOptions::default() }).unwrap();
+    let say = |word: &str, number: u128| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "did {word} {number}").unwrap();
+        out.flush().unwrap();
+    };
+    let first: u128 = std::env::var(FIRST).unwrap().parse().unwrap();
+    for number in first.. {
+        put(&store, number, 10001 + number as u64 % 2, "cpu", START + number as i64 * SECOND).unwrap();
+        say("put", number);
+        match number % 5 {
+            0 => {
+                store.pin(id(number)).unwrap();
+                say("pin", number);
+            }
+            1 => {
+                let row = ErrorRow {
+                    node: None,
+                    profile_type: None,
+                    time: Nanos(number as i64),
+                    kind: ErrorKind::Capture,
+                    reason: "r".repeat(30),
+                    first_bytes: vec![],
+                };
+                say("error", store.record_error(row).into());
+            }
+            2 if number > 10 => {
+                store
+                    .retain(&RetentionLimits { retained_size_bytes: 20_000, free_bytes_min: 0, ..RetentionLimits::default() }, Nanos(START))
+                    .unwrap();
+            }
+            3 => {
+                // Said before: it may or may not have happened.
+                say("deleting", number);
+                store.delete(id(number)).unwrap();
+                say("deleted", number);
+            }
+            _ => {
+                store
+                    .cache_put(&procprof_store::CacheKey { node: None, profile: None, what: &number.to_string() }, b"page", Nanos(0))
+                    .unwrap();
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    put: BTreeSet<u128>,
+    pinned: BTreeSet<u128>,
+    deleting: BTreeSet<u128>,
+    deleted: BTreeSet<u128>,
+    last_error: u128,
+}
+
+impl Told {
+    fn hear(&mut self, line: &str) {
+        let Some((word, number)) = line.strip_prefix("did ").and_then(|line| line.split_once(' ')) else { return };
+        let number: u128 = number.parse().unwrap();
+        match word {
+            "put" => drop(self.put.insert(number)),
+            "pin" => drop(self.pinned.insert(number)),
+            "deleting" => drop(self.deleting.insert(number)),
+            "deleted" => drop(self.deleted.insert(number)),
+            "error" => self.last_error = number,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn run_and_kill(folder: &Path, first: u32, after: Duration, told: &mut Told) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::writer", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .env(FIRST, first.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for line in output.lines() {
+                told.hear(&line.unwrap());
+            }
+        });
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        let ended = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(9), "it ended by itself: {ended}");
+    });
+}
+
+#[test]
+fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut told = Told::default();
+    let mut leftovers = 0;
+    for round in 0..ROUNDS {
+        let after = Duration::from_millis(25 + u64::from(round.wrapping_mul(2_654_435_761) >> 8) % 120);
+        run_and_kill(folder.path(), round * 100_000, after, &mut told);
+        let store = open(folder.path());
+        let opened = store.opened();
+        assert!(opened.rebuilt.is_none() || round == 0, "{:?}", opened.rebuilt);
+        assert_eq!(opened.reconciled.odd_count, 0, "{:?}", opened.reconciled.odd);
+        assert_eq!(opened.journal.wrong_lines, 0);
+        leftovers += opened.reconciled.leftovers;
+        let entries = all(&store, 1000);
+        assert_eq!(files(folder.path()).len(), entries.len(), "round {round}: every file is listed, and nothing else is there");
+        for entry in &entries {
+            assert_eq!(store.open_bytes(entry.id).unwrap().len() as u64, entry.bytes);
+        }
+        let listed: BTreeSet<u128> = entries.iter().map(|entry| entry.id.0 & 0xffff_ffff).collect();
+        let pins: BTreeSet<u128> = entries.iter().filter(|entry| entry.pinned).map(|entry| entry.id.0 & 0xffff_ffff).collect();
+        assert!(told.pinned.is_subset(&pins), "round {round}: pins are kept, and keep their profiles");
+        assert!(told.deleted.is_disjoint(&listed), "round {round}: deleted ones stay deleted");
+        // Retention deletes from each node's oldest on, so what is younger than its oldest unpinned survivor must all be there.
+        for node in 0..2 {
+            let of_node = |number: &&u128| **number % 2 == node;
+            let oldest = listed.difference(&pins).filter(of_node).min().copied().unwrap_or(0);
+            for number in told.put.iter().filter(of_node).filter(|number| **number > oldest && !told.deleting.contains(number)) {
+                assert!(listed.contains(number), "round {round}: {number} was stored");
+            }
+        }
+        let errors = store.list_errors(&ErrorFilter::default(), &PageRequest::first(1)).rows;
+        assert!(errors.first().map_or(0, |entry| u128::from(entry.number)) >= told.last_error, "round {round}: error rows are kept");
+        if round % 10 == 9 {
+            store.rebuild().unwrap();
+            assert_eq!(all(&store, 1000), entries);
+        }
+    }
+    assert!(told.put.len() > ROUNDS as usize, "the writer got somewhere: {}", told.put.len());
+    println!("{} puts were acknowledged, {leftovers} half-written files were removed", told.put.len());
+}
