@@ -4,11 +4,18 @@
 //! stands for has no address, and is left out of this form.
 
 use crate::error::Result;
-use procprof_profile::{Parts, Profile, Sample};
+use procprof_profile::{Parts, Profile, Sample, format, maps};
 
 /// Encodes a CPU profile with its addresses as captured.
+///
+/// An empty line stands before the memory map: jeprof begins to read the map amid the 64-bit words and so loses its first line,
+/// which would be the program's own.
 pub(crate) fn encode(profile: &Profile) -> Result<Vec<u8>> {
-    Ok(procprof_profile::format::gperftools_cpu::encode(&in_periods(profile)?)?)
+    let reduced = in_periods(profile)?;
+    let mut bytes = format::gperftools_cpu::encode(&reduced)?;
+    let map = maps::render(&reduced).len();
+    bytes.insert(bytes.len().saturating_sub(map), b'\n');
+    Ok(bytes)
 }
 
 /// The profile with counts of periods in place of samples.

@@ -51,14 +51,17 @@ fn busy(body: impl FnOnce()) {
 
 /// The flat percentage of a function in a `-top` or `--text` table.
 fn flat_percent(table: &str, name: &str) -> f64 {
-    let line = table.lines().find(|line| line.split_whitespace().last() == Some(name));
+    let line = table.lines().find(|line| line.trim_end().ends_with(&format!(" {name}")));
     let line = line.unwrap_or_else(|| panic!("no {name} in\n{table}"));
     line.split_whitespace().nth(1).unwrap().trim_end_matches('%').parse().unwrap()
 }
 
+/// The two functions have nearly all that was sampled (on a busy machine much is not), 70 to 30.
 fn split_is_right(table: &str) {
     let (a, b) = (flat_percent(table, "hot_70"), flat_percent(table, "hot_30"));
-    assert!(a + b > 85.0 && (a / (a + b) - 0.7).abs() < 0.1, "hot_70 {a} %, hot_30 {b} %\n{table}");
+    let unsampled = if table.contains("[unsampled CPU]") { flat_percent(table, "[unsampled CPU]") } else { 0.0 };
+    assert!(a + b > 0.85 * (100.0 - unsampled), "hot_70 {a} %, hot_30 {b} %, unsampled {unsampled} %\n{table}");
+    assert!((a / (a + b) - 0.7).abs() < 0.15, "hot_70 {a} %, hot_30 {b} %\n{table}");
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn go_tool_pprof_reads_a_live_capture() {
     isolated("tools::go_tool_pprof_reads_a_live_capture", || {
         let listener = listen(heap::agent());
         busy(|| {
-            let url = format!("http://{}/debug/pprof/profile?seconds=2&frequency=1000", listener.address());
+            let url = format!("http://{}/debug/pprof/profile?seconds=3&frequency=1000", listener.address());
             split_is_right(&run("go", &["tool", "pprof", "-top", &url]));
         });
     });
@@ -78,7 +81,7 @@ fn the_legacy_binary_is_read_by_three_tools() {
         let listener = listen(heap::agent());
         busy(|| {
             let file = folder().join("cpu.prof");
-            let url = format!("http://{}/pprof/profile?seconds=2&frequency=1000", listener.address());
+            let url = format!("http://{}/pprof/profile?seconds=3&frequency=1000", listener.address());
             split_is_right(&run("go", &["tool", "pprof", "-top", "-symbolize=remote", &url]));
             run("curl", &["-sS", "--fail", "-o", file.to_str().unwrap(), &url]);
             let file = file.to_str().unwrap();
