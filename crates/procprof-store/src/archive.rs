@@ -29,6 +29,16 @@ pub(crate) fn gunzip(file: &[u8], unpacked_max: u64) -> Result<Vec<u8>> {
     within(unpacked, unpacked_max)
 }
 
+/// Whether a file is gzip to its end and unpacks within the limit; nothing of it is kept.
+pub(crate) fn check_gzip(file: &[u8], unpacked_max: u64) -> Result<()> {
+    let mut unpacked = MultiGzDecoder::new(file).take(unpacked_max.saturating_add(1));
+    let bytes = std::io::copy(&mut unpacked, &mut std::io::sink()).map_err(|error| Error::malformed("gzip", error.to_string()))?;
+    if bytes > unpacked_max {
+        return Err(Error::TooLarge { what: "unpacked content".to_owned(), bytes, limit: unpacked_max });
+    }
+    Ok(())
+}
+
 fn html_entry(file: &[u8], unpacked_max: u64) -> Result<Vec<u8>> {
     let wrong = |error: std::io::Error| Error::malformed("archive", error.to_string());
     // Headers and padding come on top of the page; beyond that the archive ends early, and says so.

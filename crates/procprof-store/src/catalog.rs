@@ -146,6 +146,7 @@ impl Catalog {
 
     pub(crate) fn list(&self, filter: &Filter, page: &PageRequest<Cursor>) -> Result<Page<Entry, Cursor>> {
         let limit = page.limit.clamp(1, PAGE_MAX);
+        filter.check()?;
         let condition = filter.condition(page.after);
         let sql = format!("SELECT {COLUMNS} FROM profiles WHERE {} ORDER BY completed DESC, id DESC LIMIT {}", condition.sql, limit + 1);
         let mut rows = self.read("list", |reader| {
@@ -166,6 +167,14 @@ impl Catalog {
             let mut statement = reader.prepare_cached("SELECT id, node, type, completed, bytes FROM profiles INDEXED BY by_node")?;
             let rows = statement.query_map([], brief)?;
             rows.collect()
+        })
+    }
+
+    /// Node and file of a profile.
+    pub(crate) fn file_of(&self, id: ProfileId) -> Result<Option<(u64, String)>> {
+        self.read("look up", |reader| {
+            let mut statement = reader.prepare_cached("SELECT node, file FROM profiles WHERE id = ?")?;
+            statement.query_row([blob(id)], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))).optional()
         })
     }
 

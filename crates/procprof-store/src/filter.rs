@@ -3,7 +3,7 @@
 use procprof_profile::{Nanos, ProfileType};
 use rusqlite::types::Value;
 
-use crate::Cursor;
+use crate::{Cursor, Error, Result};
 
 /// Which profiles to list. Empty lists and `None` let everything through; conditions of different fields must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,17 @@ pub(crate) struct Condition {
 }
 
 impl Filter {
+    /// Largest number of nodes, types and labels together.
+    pub const VALUES_MAX: usize = 1000;
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let count = self.nodes.len() + self.types.len() + self.labels.len();
+        if count > Self::VALUES_MAX {
+            return Err(Error::Argument { what: "filter", text: format!("{count} values"), why: "more than 1000 nodes, types and labels" });
+        }
+        Ok(())
+    }
+
     /// The condition on a row of `profiles`, and on being after a cursor.
     pub(crate) fn condition(&self, after: Option<Cursor>) -> Condition {
         let mut condition = Condition { sql: "1".to_owned(), values: Vec::new() };

@@ -152,7 +152,7 @@ impl Store {
             format => {
                 match format {
                     Format::HtmlArchive => archive::check_archive(&bytes, max)?,
-                    _ => drop(archive::gunzip(&bytes, max)?),
+                    _ => archive::check_gzip(&bytes, max)?,
                 }
                 let mut facts = Facts::of_foreign(options.node, file_name, id);
                 facts.start = start;

@@ -23,7 +23,7 @@ impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
             profile_bytes_max: 256 << 20,
-            unpacked_bytes_max: 1 << 30,
+            unpacked_bytes_max: 256 << 20,
             pinned_bytes_max: 1 << 30,
             cache_bytes_max: 256 << 20,
             journal_bytes_max: 8 << 20,

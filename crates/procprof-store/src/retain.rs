@@ -40,12 +40,12 @@ impl Store {
         let mut report = RetainReport::default();
         let mut undeletable = BTreeSet::new();
         loop {
-            let (items, files) = self.items(&undeletable)?;
+            let items = self.items(&undeletable)?;
             let disk = Disk { other_bytes: other_bytes(&self.data), free_bytes: self.folder.free_bytes()? };
             let failed_before = undeletable.len();
             for victim in retention(&items, limits, disk, now) {
                 let item = &items[victim.index];
-                match self.remove_item(item, &files) {
+                match self.remove_item(item) {
                     Ok(()) => report.add(item, victim.why),
                     Err(reason) => {
                         undeletable.insert(item.key);
@@ -61,12 +61,11 @@ impl Store {
         }
     }
 
-    /// Everything that counts, and the file names of the profiles.
-    fn items(&self, undeletable: &BTreeSet<ItemKey>) -> Result<(Vec<Item>, BTreeMap<ProfileId, String>)> {
+    /// Everything that counts.
+    fn items(&self, undeletable: &BTreeSet<ItemKey>) -> Result<Vec<Item>> {
         // In this order: a profile that is done being written in between is seen twice rather than not at all.
         let writing = self.in_flight.items();
         let briefs = self.catalog.briefs()?;
-        let files: BTreeMap<ProfileId, String> = self.catalog.files()?.into_iter().map(|(_, file, id)| (id, file)).collect();
         let pins = lock(&self.ledger).pins().clone();
         let hold = |key: ItemKey| undeletable.contains(&key).then_some(Hold::Undeletable);
         let mut items: Vec<Item> = Vec::with_capacity(briefs.len());
@@ -82,17 +81,22 @@ impl Store {
             let key = ItemKey::Cached(hash);
             items.push(Item { key, node: cached.node, profile_type: None, completed: cached.made, bytes: cached.bytes, hold: hold(key) });
         }
-        Ok((items, files))
+        Ok(items)
     }
 
-    fn remove_item(&self, item: &Item, files: &BTreeMap<ProfileId, String>) -> std::result::Result<(), String> {
+    fn remove_item(&self, item: &Item) -> std::result::Result<(), String> {
         match item.key {
-            ItemKey::Cached(hash) if lock(&self.cache).remove(hash) => Ok(()),
-            ItemKey::Cached(hash) => Err(format!("delete cached rendering {hash:032x}")),
-            ItemKey::Profile(id) => match (item.node, files.get(&id)) {
-                (Some(node), Some(file)) => self.remove(node, file, id).map_err(|error| with_source(&error)),
-                _ => Ok(()),
+            ItemKey::Cached(hash) => match lock(&self.cache).remove(hash) {
+                true => Ok(()),
+                false => Err(format!("delete cached rendering {hash:032x}")),
             },
+            ItemKey::Profile(id) => {
+                let removed = self.catalog.file_of(id).and_then(|found| match found {
+                    Some((node, file)) => self.remove(node, &file, id),
+                    None => Ok(()),
+                });
+                removed.map_err(|error| with_source(&error))
+            }
         }
     }
 

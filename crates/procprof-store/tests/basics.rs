@@ -87,6 +87,12 @@ fn what_cannot_be_stored_leaves_nothing() {
 }
 
 #[test]
+fn a_store_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Store>();
+}
+
+#[test]
 fn an_id_is_stored_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
@@ -94,7 +100,7 @@ fn an_id_is_stored_once() {
     assert!(matches!(put(&store, 1, 10002, "heap", START), Err(Error::Exists { .. })));
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| put(&store, 2, 10001, "cpu", START).is_ok())).collect();
-        let stored = threads.into_iter().filter(|_| true).map(|thread| thread.join().unwrap()).filter(|ok| *ok).count();
+        let stored = threads.into_iter().map(|thread| thread.join().unwrap()).filter(|ok| *ok).count();
         assert_eq!(stored, 1);
     });
     assert_eq!(files(folder.path()).len(), 2);
@@ -152,6 +158,7 @@ fn filters_and_pages() {
     check(Filter { text: Some("heap-prof".into()), ..none.clone() }, &|n| n / 3 % 2 == 1);
     check(Filter { text: Some("Node 10003".into()), ..none.clone() }, &|n| n % 3 == 2);
     check(Filter { text: Some("' OR 1 --".into()), ..none }, &|_| false);
+    assert!(store.list(&Filter { nodes: (0..1001).collect(), ..Filter::default() }, &PageRequest::first(1)).is_err());
     assert!("nonsense".parse::<procprof_store::Cursor>().is_err());
 }
 
