@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use argon2::password_hash::rand_core::{OsRng, RngCore};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use super::{Principal, Users, hash_password, verify_password};
+use super::{Principal, Users, verify_password};
 
 const FAILURES_MAX: u32 = 10;
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -47,6 +49,7 @@ pub struct Door {
     known: Mutex<HashSet<[u8; 32]>>,
     failures: Mutex<HashMap<IpAddr, (Instant, u32)>>,
     checks: Semaphore,
+    /// A hash no password has, checked for unknown names so that they take as long as known ones.
     decoy: String,
 }
 
@@ -57,14 +60,13 @@ impl Door {
     /// The text says what failed: only if no random numbers can be had.
     pub fn new(users: Option<Users>) -> Result<Door, String> {
         let key = random_key()?;
-        let decoy: String = random_key()?.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Door {
             users: RwLock::new(users.map(Arc::new)),
             key,
             known: Mutex::default(),
             failures: Mutex::default(),
             checks: Semaphore::new(CHECKS_MAX),
-            decoy: hash_password(&decoy)?,
+            decoy: decoy()?,
         })
     }
 
@@ -92,7 +94,10 @@ impl Door {
             self.failed(from);
             return Err(Refusal::Wrong);
         }
-        let user = user.ok_or(Refusal::Wrong)?;
+        let Some(user) = user else {
+            self.failed(from);
+            return Err(Refusal::Wrong);
+        };
         self.remember(digest);
         Ok(Principal { name: user.name.clone(), role: user.role })
     }
@@ -139,6 +144,11 @@ impl Door {
         }
         entry.1 += 1;
     }
+}
+
+fn decoy() -> Result<String, String> {
+    let (salt, output) = (STANDARD_NO_PAD.encode(&random_key()?[..16]), STANDARD_NO_PAD.encode(random_key()?));
+    Ok(format!("$argon2id$v=19$m=19456,t=2,p=1${salt}${output}"))
 }
 
 fn random_key() -> Result<[u8; 32], String> {

@@ -32,7 +32,8 @@ pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
             for planned in node.schedule.iter().filter(|planned| planned.on) {
                 let task = Task {
                     app: Arc::clone(&app),
-                    first: offset(node.id, planned, &node.schedule),
+                    // A demo is looked at the moment it starts.
+                    first: if node.demo { Duration::from_secs(1) } else { offset(node.id, planned, &node.schedule) },
                     node: Arc::clone(&node),
                     planned: planned.clone(),
                     stop: current.clone(),

@@ -38,7 +38,7 @@ test keeps the two the same. An unknown key is an error that names the line and 
 marked `yes` under *reload* take effect at once, the others at the next start (the log names them).
 
 `--fe-conf FILE` and `--be-conf FILE` read StarRocks' own `key = value` files (`#` comments, `${VAR}` from the environment; an unknown variable is
-an error) for the keys marked so; what the TOML file gives is read after them and wins.
+an error) for the keys marked so; they are read after the TOML file and win.
 
 ## Top level
 

@@ -1,1 +1,136 @@
+//! The key tables, the parser and the reference page.
 
+use std::path::Path;
+
+use procprof_profile::ProfileType;
+
+use super::nearest::nearest;
+use super::starrocks::apply;
+use super::{Auth, ConfFile, Config, KEYS, NODE_KEYS, PidLookup, config_reference};
+use crate::nodes::{Kind, Role};
+
+#[test]
+fn every_default_is_a_value_its_key_takes() {
+    for key in KEYS {
+        let mut config = Config::default();
+        assert_eq!(key.set_text(&mut config, key.default), Ok(()), "{}", key.name);
+    }
+    assert!(Config::parse("", "empty").unwrap() == Config::defaults());
+    assert_eq!(Config::defaults().proc_profile_file_retained_size_bytes, 2 << 30);
+}
+
+#[test]
+fn keys_are_given_once_in_the_tables() {
+    let mut names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    let mut names: Vec<&str> = NODE_KEYS.iter().map(|key| key.name).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+}
+
+#[test]
+fn errors_name_the_line_the_key_and_the_nearest_one() {
+    let check = |text: &str, wanted: &str| {
+        let error = Config::parse(text, "f.toml").unwrap_err().to_string();
+        assert!(error.starts_with(wanted), "{text:?}: {error}");
+    };
+    check("\nhtpp = \"a:1\"", "f.toml:2: unknown key \"htpp\"; the nearest known key is \"http\"");
+    check("zzzzzzzzzzzz = 1", "f.toml:1: unknown key \"zzzzzzzzzzzz\"");
+    check("x = = 1", "f.toml:1: ");
+    check("proc_profile_file_retained_days = -1", "f.toml:1: proc_profile_file_retained_days: expected a whole number from 0 to 36500");
+    check("data_bytes_max = \"2 GB\"", "f.toml:1: data_bytes_max: expected bytes");
+    check("http = 8030", "f.toml:1: http: expected text in quotes, got a number");
+    check("symbolize = \"maybe\"", "f.toml:1: symbolize: expected true or false");
+    check("tls_cert = \"a\"", "configuration: tls_cert and tls_key: give both or neither");
+    check("[[node]]\nname = \"a\"\nhttp = \"h:1\"\nkindd = \"go\"", "f.toml:4: unknown key \"kindd\"; the nearest known key is \"kind\"");
+    check("[[node]]\nhttp = \"h:1\"\nkind = \"goo\"", "f.toml:3: kind: \"goo\" is no kind; expected starrocks-be, databend, go");
+    check("[[node]]\nname = \"a\"", "f.toml:2: name: the node has no address");
+    check("[[node]]\nhttp = \"ftp://h\"", "f.toml:2: http: expected host:port");
+    check("[[node]]\nhttp = \"h:1\"\nschedule.cpu = { often = 1 }", "f.toml:3: schedule: unknown key \"often\"");
+    check("[[node]]\nhttp = \"h:1\"\nauth = { basic = \"u\" }", "f.toml:3: auth: give basic with password_file, or bearer_file");
+    check("[[node]]\nhttp = \"h:1\"\n[[node]]\nhttp = \"h:1\"", "configuration: node \"service h:1\": the name is given twice");
+    check("node = 1", "f.toml:1: node: expected [[node]] tables");
+}
+
+#[test]
+fn a_node_table_is_read_whole() {
+    let config = Config::parse(
+        r#"
+        [[node]]
+        name = "be-1"
+        id = 10001
+        kind = "starrocks-be"
+        http = "https://be1:8443"
+        brpc = "be1:8060"
+        cluster = "blue"
+        labels = { zone = "eu-1" }
+        auth = { basic = "ann", password_file = "/run/secret" }
+        headers = { "X-Tenant" = "7" }
+        tls = { ca_file = "/etc/ca.pem" }
+        schedule.cpu = { seconds = 5 }
+        schedule.contention = { on = true, every = 30 }
+        binary = "/opt/be"
+        remote_symbols = true
+        pid_lookup = 42
+        "#,
+        "f",
+    )
+    .unwrap();
+    let node = &config.nodes[0];
+    assert_eq!((node.role, node.kind, node.id, node.address().as_str()), (Role::Be, Kind::StarrocksBe, Some(10_001), "be1:8443"));
+    assert_eq!(node.auth, Auth::Basic { user: "ann".into(), password_file: "/run/secret".into() });
+    assert_eq!(node.schedule[&ProfileType::Contention].every, Some(30));
+    assert_eq!((node.pid_lookup.clone(), node.remote_symbols, node.tls.insecure), (PidLookup::Pid(42), true, false));
+    let plan = crate::nodes::plan(node, &config);
+    let of = |kind: ProfileType| plan.iter().find(|row| row.profile_type == kind).map(|row| (row.on, row.seconds, row.every));
+    assert_eq!(of(ProfileType::Cpu), Some((true, 5, 60)));
+    assert_eq!(of(ProfileType::Contention), Some((true, 10, 30)));
+    assert_eq!(of(ProfileType::Heap), Some((false, 0, 60)));
+}
+
+#[test]
+fn starrocks_files_are_read_for_the_keys_marked_so() {
+    let variable = |name: &str| (name == "STARROCKS_HOME").then(|| "/opt/sr".to_owned());
+    let mut config = Config::defaults();
+    let text = "# proc_profile_cpu_enable = true\nsys_log_dir = ${STARROCKS_HOME}/log  # logs\nbrpc_port=9060\n\nhttp_port = 8041\n\
+                COLLECT_BE_PROFILE_INTERVAL = 30\nproc_profile_cpu_enable = false\nflamegraph_tool_dir = /x\nflamegraph_tool_dir = /y\n\
+                priority_networks = 10.0.0.0/8\nusers_file = /etc/passwd\nJAVA_OPTS=\"-Xmx${NOPE}\"\n";
+    apply(&mut config, text, "be.conf", ConfFile::Be, variable).unwrap();
+    assert_eq!(config.sys_log_dir.as_deref(), Some(Path::new("/opt/sr/log")));
+    assert_eq!((config.brpc_port, config.http_port, config.be_profile_interval), (9060, 8041, 30));
+    assert!(!config.proc_profile_cpu_enable && config.users_file.is_none());
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    apply(&mut config, "http_port = 8030\n", "fe.conf", ConfFile::Fe, variable).unwrap();
+    assert_eq!(config.http_port, 8041, "the frontend's own port is not the backends'");
+    let wrong = |text: &str| apply(&mut Config::defaults(), text, "be.conf", ConfFile::Be, variable).unwrap_err().to_string();
+    assert_eq!(wrong("\nsys_log_dir = ${LOGS}/x"), "be.conf:2: sys_log_dir: variable LOGS is not set");
+    assert_eq!(wrong("brpc_port = many"), "be.conf:1: brpc_port: expected a whole number from 1 to 65535");
+}
+
+#[test]
+fn the_nearest_name_is_near() {
+    let known = || ["cluster", "data", "http"].into_iter();
+    assert_eq!(nearest("clutser", known()).as_deref(), Some("cluster"));
+    assert_eq!(nearest("data_", known()).as_deref(), Some("data"));
+    assert_eq!(nearest("completely", known()), None);
+}
+
+#[test]
+fn what_needs_a_restart_is_named() {
+    let (old, mut new) = (Config::defaults(), Config::defaults());
+    new.set("http", "127.0.0.1:1").unwrap();
+    new.set("max_concurrent_captures", "2").unwrap();
+    assert_eq!(old.needs_restart(&new), ["http"]);
+    assert_eq!(new.set("htpp", "x").unwrap_err().to_string(), "command line: unknown key \"htpp\"; the nearest known key is \"http\"");
+}
+
+#[test]
+fn the_reference_page_is_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, config_reference()).unwrap();
+    }
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(page == config_reference(), "docs/config.md differs from the table of keys; UPDATE_EXPECT=1 cargo test rewrites it");
+}

@@ -1,6 +1,6 @@
 //! The route table: every address the server answers. Router and OpenAPI document are made from it.
 
-use axum::routing::{any, delete, get, post};
+use axum::routing::{delete, get, post};
 
 use super::route::{Access, Body, Param, Route, Schema, Verb, needed, path, query};
 use super::{api, assets, own_endpoints, pages, starrocks};
@@ -382,7 +382,7 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[path("endpoint", Text, "profile, heap, cmdline or symbol")],
         request: Body::None,
         answer: (200, Body::Media("application/octet-stream")),
-        mount: || any(own_endpoints::answer),
+        mount: || get(own_endpoints::answer).post(own_endpoints::answer),
     },
     Route {
         verb: Get,
@@ -393,7 +393,7 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[path("endpoint", Text, "profile, heap, cmdline or symbol")],
         request: Body::None,
         answer: (200, Body::Media("application/octet-stream")),
-        mount: || any(own_endpoints::answer),
+        mount: || get(own_endpoints::answer).post(own_endpoints::answer),
     },
     Route {
         verb: Get,
@@ -404,6 +404,6 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[],
         request: Body::None,
         answer: (200, HTML),
-        mount: || any(own_endpoints::answer),
+        mount: || get(own_endpoints::answer).post(own_endpoints::answer),
     },
 ];

@@ -63,7 +63,9 @@ fn colours(profile: &Profile, stack: &[LocationId]) -> [u8; DEPTH] {
 fn common(paths: &[Path]) -> usize {
     let Some((first, _)) = paths.first() else { return 0 };
     let alike = |depth: &usize| first[*depth] != 0 && paths.iter().all(|(path, _)| path[*depth] == first[*depth]);
-    (0..DEPTH - ROWS).take_while(alike).count()
+    // The last of them stays as the ground, and a profile of one stack is not all ground.
+    let alike = (0..DEPTH - ROWS).take_while(alike).count();
+    if first[alike] == 0 { alike.saturating_sub(ROWS) } else { alike.saturating_sub(1) }
 }
 
 /// FNV-1a, folded to 1..=255.

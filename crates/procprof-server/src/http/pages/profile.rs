@@ -51,7 +51,7 @@ fn body(entry: &Entry, node: Option<&Node>) -> Markup {
                 }
                 a href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "download" }
             }
-            iframe class="graph" src=(format!("/p/{}?format={}", entry.id, if own { "svg" } else { "page" })) title="Flame graph" sandbox="allow-scripts" {}
+            iframe class="graph" src=(format!("/p/{}?format={}", entry.id, if own { "html" } else { "page" })) title="Flame graph" sandbox="allow-scripts" {}
             div class="columns" { (facts(entry)) @if own { (top(entry)) } }
         }
     }

@@ -1,0 +1,120 @@
+//! Capturing now, following, giving up, pausing.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::harness::{TestServer, parsed, quiet};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_profiles_itself_now_and_on_schedule() {
+    let mut config = quiet();
+    config.proc_profile_cpu_enable = true;
+    config.self_interval_seconds = 1;
+    let server = TestServer::start(config).await;
+    let spin = std::thread::spawn(|| spin_for_the_test(Duration::from_secs(4)));
+    let (status, job) = server.post("/api/captures", json!({ "node": "procprof", "type": "cpu", "seconds": 1 })).await;
+    assert_eq!((status, job["state"].as_str()), (202, Some("running")));
+    let job = server.ended(job["id"].as_str().unwrap()).await;
+    assert_eq!(job["state"], "done", "{job}");
+    let manual = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
+    assert_eq!((manual["trigger"].as_str(), manual["node"].as_u64(), manual["type"].as_str()), (Some("manual"), Some(1), Some("cpu")));
+    let top = server.text(&format!("/api/profiles/{}/render/top", manual["id"].as_str().unwrap())).await;
+    assert!(top.contains("spin_for_the_test"), "{top}");
+    let scheduled = server.profiles("trigger=schedule&type=cpu", 2, Duration::from_secs(20)).await;
+    spin.join().unwrap();
+    let length = scheduled[0]["duration_ns"].as_u64().unwrap();
+    assert!((800_000_000..1_500_000_000).contains(&length), "{length}");
+    let page = server.text("/proc_profile").await;
+    assert!(page.contains("continuous, cut every 1 s"), "{page}");
+}
+
+#[inline(never)]
+fn spin_for_the_test(length: Duration) -> u64 {
+    let until = Instant::now() + length;
+    let mut sum = 1_u64;
+    while Instant::now() < until {
+        for step in 0..100_000 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(step));
+        }
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_capture_joins_or_hears_who_and_until_when() {
+    let server = TestServer::start(quiet()).await;
+    let ask = async |seconds: u32| server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": seconds })).await.1;
+    let first = ask(3).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (same, other) = (ask(3).await, ask(1).await);
+    let refused = server.ended(other["id"].as_str().unwrap()).await;
+    assert_eq!((refused["state"].as_str(), refused["code"].as_str()), (Some("failed"), Some("busy")));
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("busy: local is capturing cpu for 3 s until 2"), "{message}");
+    let (first, same) = (server.ended(first["id"].as_str().unwrap()).await, server.ended(same["id"].as_str().unwrap()).await);
+    assert_eq!((first["state"].as_str(), &first["profile"]), (Some("done"), &same["profile"]));
+    assert_eq!(server.json("/api/profiles").await["profiles"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capture_can_be_given_up_and_wrong_ones_are_refused() {
+    let server = TestServer::start(quiet()).await;
+    let (_, job) = server.post("/api/captures", json!({ "node": "FE", "type": "cpu", "seconds": 60 })).await;
+    let path = format!("/api/captures/{}", job["id"].as_str().unwrap());
+    assert_eq!(server.status(Method::DELETE, &path).await, 202);
+    let ended = server.ended(job["id"].as_str().unwrap()).await;
+    assert_eq!(ended["state"], "cancelled", "{ended}");
+    assert!(server.json("/api/errors").await["errors"].as_array().unwrap().is_empty(), "giving up is no error");
+    for wrong in [
+        json!({ "node": "nobody", "type": "cpu" }),
+        json!({ "node": 1, "type": "goroutine" }),
+        json!({ "node": 1, "type": "cpu", "seconds": 0 }),
+        json!({ "node": 1, "type": "cpu", "seconds": 301 }),
+        json!({ "node": 1, "type": "cpu", "second": 1 }),
+        json!({ "node": 1 }),
+        json!("cpu"),
+    ] {
+        assert_eq!(server.post("/api/captures", wrong.clone()).await.0, 400, "{wrong}");
+    }
+    assert_eq!(server.status(Method::GET, "/api/captures/none").await, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_stops_the_schedule_within_a_second_and_outlives_a_restart() {
+    // Nobody answers there, and nobody refuses: a capture hangs until it is given up.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let node = format!(
+        "[[node]]\nname = \"silent\"\nkind = \"pprof\"\nurls = {{ cpu = \"http://127.0.0.1:{port}/cpu\" }}\nschedule.cpu = {{ seconds = 1, every = 1 }}\n"
+    );
+    let text = format!("self_interval_seconds = 3600\n{node}");
+    let server = TestServer::start(parsed(&text)).await;
+    let capturing = async |server: &TestServer| server.json("/api/nodes/silent").await["types"][0]["capturing"].as_bool().unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while !capturing(&server).await {
+        assert!(Instant::now() < until, "the schedule never begins");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.post("/api/pause", json!(null)).await, (200, json!({ "paused": true })));
+    let paused = Instant::now();
+    while capturing(&server).await {
+        assert!(paused.elapsed() < Duration::from_secs(1), "still capturing a second after the pause");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(server.text("/proc_profile").await.contains("Schedule paused"));
+    let data = server.stop().await;
+
+    let server = TestServer::in_folder(parsed(&text), data).await;
+    assert_eq!(server.json("/api/pause").await["paused"], true);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(!capturing(&server).await, "captures while paused");
+    let form = server.request(Method::POST, "/proc_profile/pause").body("node=silent&paused=no").send().await.unwrap();
+    assert_eq!(form.status(), 303);
+    let until = Instant::now() + Duration::from_secs(10);
+    while !capturing(&server).await {
+        assert!(Instant::now() < until, "the schedule does not go on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

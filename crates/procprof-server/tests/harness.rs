@@ -1,0 +1,187 @@
+//! A server in this process on a port and a folder of its own, and a client for it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use procprof_agent::Agent;
+use procprof_profile::ProfileBuilder;
+use procprof_profile::format::pprof::encode_gzip;
+use procprof_server::{ChildProgram, Config, Server, ServerHandle, ServerOptions};
+use reqwest::{Client, Method, Response};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) struct TestServer {
+    pub(crate) handle: Option<ServerHandle>,
+    pub(crate) data: TempDir,
+    pub(crate) client: Client,
+    pub(crate) address: SocketAddr,
+    pub(crate) credentials: Option<(String, String)>,
+}
+
+/// A configuration under which nothing happens by itself.
+pub(crate) fn quiet() -> Config {
+    let mut config = Config::defaults();
+    config.proc_profile_cpu_enable = false;
+    config.proc_profile_mem_enable = false;
+    config
+}
+
+/// A configuration from TOML, on top of nothing happening by itself.
+pub(crate) fn parsed(text: &str) -> Config {
+    Config::parse(text, "test.toml").unwrap()
+}
+
+pub(crate) fn agent() -> Agent {
+    procprof_agent::start(procprof_agent::Config::default()).unwrap()
+}
+
+/// `cargo test` builds the examples beside the tests.
+pub(crate) fn symbolize_child() -> ChildProgram {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    let path = PATH.get_or_init(|| {
+        let tests = std::env::current_exe().unwrap();
+        let path = tests.parent().unwrap().parent().unwrap().join("examples/symbolize_child");
+        assert!(path.exists(), "{}: run `cargo build -p procprof-server --example symbolize_child`", path.display());
+        path
+    });
+    ChildProgram { program: path.clone(), arguments: Vec::new() }
+}
+
+pub(crate) fn options(config: Config, data: PathBuf) -> ServerOptions {
+    ServerOptions {
+        config,
+        data,
+        http: "127.0.0.1:0".parse().unwrap(),
+        http_explicit: true,
+        insecure: false,
+        extra_nodes: Vec::new(),
+        agent: agent(),
+        symbolize_child: symbolize_child(),
+    }
+}
+
+impl TestServer {
+    pub(crate) async fn start(config: Config) -> TestServer {
+        TestServer::in_folder(config, tempfile::tempdir().unwrap()).await
+    }
+
+    pub(crate) async fn in_folder(config: Config, data: TempDir) -> TestServer {
+        let handle = Server::start(options(config, data.path().to_owned())).await.unwrap();
+        TestServer::around(handle, data)
+    }
+
+    pub(crate) fn around(handle: ServerHandle, data: TempDir) -> TestServer {
+        let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).tls_certs_only([]).build().unwrap();
+        let address = handle.addr();
+        TestServer { handle: Some(handle), data, client, address, credentials: None }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = self.client.request(method, self.url(path));
+        match &self.credentials {
+            Some((name, password)) => request.basic_auth(name, Some(password)),
+            None => request,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        self.request(Method::GET, path).send().await.unwrap()
+    }
+
+    pub(crate) async fn status(&self, method: Method, path: &str) -> u16 {
+        self.request(method, path).send().await.unwrap().status().as_u16()
+    }
+
+    /// The JSON of a successful answer.
+    pub(crate) async fn json(&self, path: &str) -> Value {
+        let response = self.get(path).await;
+        let (status, text) = (response.status(), response.text().await.unwrap());
+        assert!(status.is_success(), "{path}: {status}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    pub(crate) async fn text(&self, path: &str) -> String {
+        self.get(path).await.text().await.unwrap()
+    }
+
+    /// Posts JSON; status and answer.
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        let response = self.request(Method::POST, path).body(body.to_string()).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
+    }
+
+    /// Pushes a profile of that type to the server's own node; its object.
+    pub(crate) async fn push(&self, profile_type: &str, bytes: Vec<u8>) -> Value {
+        let path = format!("/api/push?node=procprof&type={profile_type}");
+        let response = self.request(Method::POST, &path).body(bytes).send().await.unwrap();
+        let (status, text) = (response.status().as_u16(), response.text().await.unwrap());
+        assert_eq!(status, 201, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Waits until the profiles of a query are at least so many, and returns them.
+    pub(crate) async fn profiles(&self, query: &str, count: usize, patience: Duration) -> Vec<Value> {
+        let until = Instant::now() + patience;
+        loop {
+            let page = self.json(&format!("/api/profiles?{query}")).await;
+            let rows = page["profiles"].as_array().unwrap().clone();
+            if rows.len() >= count {
+                return rows;
+            }
+            if Instant::now() >= until {
+                panic!("{} of {count} profiles of {query}; errors: {}", rows.len(), self.json("/api/errors").await);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits for an error row of a node and returns it.
+    pub(crate) async fn error(&self, node: &str, patience: Duration) -> Value {
+        let until = Instant::now() + patience;
+        loop {
+            let page = self.json(&format!("/api/errors?node={node}")).await;
+            if let Some(row) = page["errors"].as_array().unwrap().first() {
+                return row.clone();
+            }
+            assert!(Instant::now() < until, "no error of {node}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits for a capture to end and returns it.
+    pub(crate) async fn ended(&self, id: &str) -> Value {
+        for _ in 0..600 {
+            let job = self.json(&format!("/api/captures/{id}")).await;
+            if job["state"] != "running" {
+                return job;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("capture {id} does not end");
+    }
+
+    /// Stops the server and gives its folder back.
+    pub(crate) async fn stop(mut self) -> TempDir {
+        let stopped = self.handle.take().unwrap().stop(Duration::from_secs(5)).await;
+        assert!(stopped, "not stopped within 5 s");
+        self.data
+    }
+}
+
+/// A symbolized CPU profile that starts at this second after the epoch.
+pub(crate) fn cpu_profile(start_seconds: i64) -> Vec<u8> {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let (hot, cold, root) = (builder.frame("hot_70"), builder.frame("hot_30"), builder.frame("main"));
+    builder.sample(&[hot, root], &[70, 700_000_000], &[]);
+    builder.sample(&[cold, root], &[30, 300_000_000], &[]);
+    builder.time(procprof_profile::Nanos(start_seconds * 1_000_000_000), procprof_profile::Nanos(1_000_000_000));
+    encode_gzip(&builder.finish().unwrap()).unwrap()
+}

@@ -1,0 +1,13 @@
+//! The server with real pieces: a real agent, a real Go process, the replayed brpc, real files, over real connections.
+
+// A test may unwrap in the functions it calls, too.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod api;
+mod captures;
+mod harness;
+mod nodes;
+mod pages;
+mod process;
+mod start;

@@ -1,0 +1,153 @@
+//! Starting, refusing to start, reloading, stopping.
+
+use std::time::{Duration, Instant};
+
+use procprof_server::auth::{UserRole, add_user};
+use procprof_server::{Config, Server};
+
+use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
+
+async fn refusal(config: Config, address: &str, explicit: bool) -> String {
+    let data = tempfile::tempdir().unwrap();
+    let mut options = options(config, data.path().to_owned());
+    options.http = address.parse().unwrap();
+    options.http_explicit = explicit;
+    match Server::start(options).await {
+        Ok(_) => panic!("{address}: started"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_others_can_reach_needs_users_and_tls() {
+    let sentence = refusal(quiet(), "0.0.0.0:0", true).await;
+    assert_eq!(
+        sentence,
+        "0.0.0.0:0 can be reached from other machines: give users_file, tls_cert and tls_key, or --insecure to serve without"
+    );
+    let users = tempfile::tempdir().unwrap();
+    let file = users.path().join("users");
+    add_user(&file, "ann", UserRole::Operator, "secret").unwrap();
+    let mut config = quiet();
+    config.users_file = Some(file);
+    assert!(refusal(config, "0.0.0.0:0", true).await.contains("give tls_cert and tls_key, or --insecure"));
+
+    let data = tempfile::tempdir().unwrap();
+    let mut insecure = options(quiet(), data.path().to_owned());
+    (insecure.http, insecure.insecure) = ("0.0.0.0:0".parse().unwrap(), true);
+    let handle = Server::start(insecure).await.unwrap();
+    assert!(handle.stop(Duration::from_secs(5)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_port_names_its_holder_or_is_left_for_the_next() {
+    let server = TestServer::start(quiet()).await;
+    let address = server.address.to_string();
+    let sentence = refusal(quiet(), &address, true).await;
+    let pid = std::process::id();
+    assert!(sentence.starts_with(&format!("{address} is in use by ")), "{sentence}");
+    assert!(sentence.contains(&format!("(pid {pid})")) && sentence.ends_with("--http ADDR serves elsewhere"), "{sentence}");
+
+    let data = tempfile::tempdir().unwrap();
+    let mut next = options(quiet(), data.path().to_owned());
+    (next.http, next.http_explicit) = (server.address, false);
+    let handle = Server::start(next).await.unwrap();
+    assert!(handle.addr().port() > server.address.port());
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_on_one_folder_are_refused() {
+    let server = TestServer::start(quiet()).await;
+    let second = Server::start(options(quiet(), server.data.path().to_owned())).await;
+    assert!(second.err().unwrap().to_string().contains("in use by"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_gives_captures_up_and_leaves_nothing_half_written() {
+    let server = TestServer::start(quiet()).await;
+    let stored = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    let body = serde_json::json!({ "node": "procprof", "type": "cpu", "seconds": 60 });
+    assert_eq!(server.post("/api/captures", body).await.0, 202);
+    let began = Instant::now();
+    let data = server.stop().await;
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let folder = data.path().join("profiles/1");
+    let files: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(files, [stored["file_name"].as_str().unwrap()]);
+
+    let again = TestServer::in_folder(quiet(), data).await;
+    let page = again.json("/api/profiles").await;
+    assert_eq!(page["profiles"][0]["id"], stored["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_takes_new_nodes_and_keeps_ids() {
+    let node = |name: &str| {
+        format!(
+            "[[node]]\nname = \"{name}\"\nkind = \"go\"\nhttp = \"127.0.0.1:1\"\nschedule.cpu = {{ on = false }}\nschedule.heap = {{ on = false }}\nschedule.goroutine = {{ on = false }}\n"
+        )
+    };
+    let server = TestServer::start(parsed(&format!("proc_profile_cpu_enable = false\n{}", node("a")))).await;
+    let id = async |name: &str| {
+        let nodes = server.json("/api/nodes").await;
+        let found = nodes.as_array().unwrap().iter().find(|node| node["name"] == name && node["past"] == false);
+        found.map(|node| node["id"].as_u64().unwrap())
+    };
+    assert_eq!(id("a").await, Some(20_001));
+    let handle = server.handle.as_ref().unwrap();
+    let changed = handle.reload(parsed(&format!("http = \"127.0.0.1:1\"\n{}{}", node("b"), node("c")))).unwrap();
+    assert_eq!(changed, ["http"]);
+    assert_eq!((id("a").await, id("b").await, id("c").await), (None, Some(20_002), Some(20_003)));
+    handle.reload(parsed(&format!("{}{}", node("c"), node("a")))).unwrap();
+    assert_eq!((id("a").await, id("c").await), (Some(20_001), Some(20_003)));
+    assert!(handle.reload(parsed("users_file = \"/nowhere/users\"")).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_in_the_log_folder_are_taken_over_once() {
+    let logs = tempfile::tempdir().unwrap();
+    let folder = logs.path().join("proc_profile");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("cpu-profile-20251120-120000-pprof.gz"), cpu_profile(1_763_640_000)).unwrap();
+    std::fs::write(folder.join("contention-profile-20251120-120000-pprof.gz"), b"not a profile").unwrap();
+    let mut config = quiet();
+    config.sys_log_dir = Some(logs.path().to_owned());
+    let server = TestServer::start(config.clone()).await;
+    let rows = server.profiles("node=imported", 1, Duration::from_secs(10)).await;
+    assert_eq!((rows.len(), rows[0]["trigger"].as_str()), (1, Some("import")));
+    let refused = server.error("imported", Duration::from_secs(10)).await;
+    assert!(refused["message"].as_str().unwrap().starts_with("contention-profile-"), "{refused}");
+    let data = server.stop().await;
+    let again = TestServer::in_folder(config, data).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(again.profiles("node=imported", 1, Duration::from_secs(10)).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_runs_by_itself() {
+    let mut config = quiet();
+    config.retention_interval_seconds = 1;
+    config.proc_profile_file_retained_days = 1;
+    let server = TestServer::start(config).await;
+    let now = jiff::Timestamp::now().as_second();
+    for days in [5, 4, 3] {
+        // The end of a pushed profile is the moment of its arrival unless it tells one.
+        server.push("cpu", cpu_profile(now - days * 86_400)).await;
+    }
+    let newest = server.push("heap", cpu_profile(now)).await;
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left = server.json("/api/profiles").await["profiles"].as_array().unwrap().len();
+        if left == 2 {
+            break;
+        }
+        assert!(Instant::now() < until, "{left} profiles left");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let state = server.json("/api/retention").await;
+    assert_eq!((state["profiles"].as_u64(), state["days"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(server.get(&format!("/api/profiles/{}", newest["id"].as_str().unwrap())).await.status(), 200);
+    assert!(server.text("/metrics").await.contains("procprof_retention_deleted_total 2"));
+}
