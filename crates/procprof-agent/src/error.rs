@@ -9,9 +9,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This platform has no in-process capture.
-    #[error("in-process CPU capture is built for Linux on x86-64 and aarch64 only")]
-    UnsupportedPlatform,
     /// A sampling rate outside 1 to [`crate::MAX_HZ`].
     #[error("frequency {hz}: expected 1 to {} samples a second", crate::MAX_HZ)]
     Frequency {

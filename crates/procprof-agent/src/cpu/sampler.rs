@@ -11,7 +11,9 @@ use super::walk::End;
 use super::window::{ThreadView, Window};
 use crate::clock;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::DirEntry;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 
 /// A followed thread.
@@ -97,17 +99,18 @@ impl Sampler {
     pub(crate) fn tick(&mut self) -> u64 {
         self.reclaim();
         let process_cpu = clock::process_cpu();
-        let alive = thread_ids();
+        // Where `/proc` can't be read for a moment, nobody is taken for dead.
+        let alive = thread_ids().unwrap_or_else(|_| self.threads.keys().copied().collect());
         self.follow(&alive);
         let mut ended = Vec::new();
         for (tid, thread) in &mut self.threads {
-            let reading = clock::read(clock::thread_clock(*tid)).filter(|_| alive.contains(tid));
+            // A clock that runs backwards is another thread's, born with the id of one that ended.
+            let same = |cpu: &u64| alive.contains(tid) && *cpu >= thread.view.cpu;
+            let reading = clock::read(clock::thread_clock(*tid)).filter(same);
             drain(thread, &mut self.windows, &mut self.stale_regions);
             match reading {
-                Some(cpu) if cpu >= thread.view.cpu || thread.sampled.is_some() && cpu + 1_000_000 > thread.view.cpu => {
-                    thread.view.cpu = thread.view.cpu.max(cpu);
-                }
-                _ => ended.push(*tid),
+                Some(cpu) => thread.view.cpu = thread.view.cpu.max(cpu),
+                None => ended.push(*tid),
             }
         }
         for tid in ended {
@@ -208,9 +211,13 @@ fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions
 }
 
 /// The ids of this process's threads now.
-fn thread_ids() -> HashSet<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return HashSet::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn thread_ids() -> io::Result<HashSet<i32>> {
+    let number = |entry: DirEntry| -> Option<i32> { entry.file_name().to_str()?.parse().ok() };
+    let mut ids = HashSet::new();
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        ids.extend(number(entry?));
+    }
+    Ok(ids)
 }
 
 /// A thread's name; `None` when it has ended.

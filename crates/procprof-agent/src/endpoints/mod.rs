@@ -65,7 +65,7 @@ fn refused(error: &Error) -> Response {
         Error::Frequency { .. } => 400,
         Error::Busy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
-        Error::HeapUnavailable { .. } | Error::NoJemalloc | Error::UnsupportedPlatform => 501,
+        Error::HeapUnavailable { .. } | Error::NoJemalloc => 501,
         Error::Stopped | Error::Forked { .. } => 503,
         _ => 500,
     };
