@@ -154,6 +154,9 @@ fn read_question(reader: &mut impl BufRead) -> io::Result<Option<Question>> {
     Ok(Some(Question { method, path: path.to_owned(), query: query.to_owned(), body }))
 }
 
+/// A function that live profiles name.
+type Function = fn(u64) -> u64;
+
 // The functions live profiles name. They are never inlined and differ, so that each has an address of its own.
 
 #[inline(never)]
@@ -187,7 +190,7 @@ fn merge_rows(n: u64) -> u64 {
 }
 
 /// An address well inside a function.
-fn inside(function: fn(u64) -> u64) -> u64 {
+fn inside(function: Function) -> u64 {
     black_box(function) as usize as u64 + 6
 }
 
@@ -200,7 +203,7 @@ fn maps() -> String {
 /// The two stacks have different callers: readers take a second frame that all stacks share for the signal handler's and drop it.
 fn live_cpu(seconds: u64) -> Vec<u8> {
     let mut words = vec![0, 3, 0, 10_000, 0];
-    for (count, leaf, caller) in [(70, hot_70 as fn(u64) -> u64, scan_rows as fn(u64) -> u64), (30, hot_30, merge_rows)] {
+    for (count, leaf, caller) in [(70, hot_70 as Function, scan_rows as Function), (30, hot_30, merge_rows)] {
         words.extend([count * seconds, 2, inside(leaf), inside(caller)]);
     }
     words.extend([0, 1, 0]);
@@ -225,7 +228,7 @@ fn live_heap() -> Vec<u8> {
 
 /// Names for `0xA+0xB+…`, as far as they are ours.
 fn names(query: &str) -> String {
-    let known: [(&str, fn(u64) -> u64); 6] = [
+    let known: [(&str, Function); 6] = [
         ("hot_70", hot_70),
         ("hot_30", hot_30),
         ("slow_lock", slow_lock),

@@ -64,7 +64,7 @@ pub(crate) async fn read_message(mut response: Response) -> Vec<u8> {
 /// Where the body goes.
 enum Sink {
     Plain(Vec<u8>),
-    Gzip(MultiGzDecoder<Capped>),
+    Gzip(Box<MultiGzDecoder<Capped>>),
 }
 
 impl Sink {
@@ -74,7 +74,7 @@ impl Sink {
         };
         match encoding.as_bytes() {
             b"identity" => Ok(Sink::Plain(Vec::new())),
-            b"gzip" | b"x-gzip" => Ok(Sink::Gzip(MultiGzDecoder::new(Capped { bytes: Vec::new(), limit, full: false }))),
+            b"gzip" | b"x-gzip" => Ok(Sink::Gzip(Box::new(MultiGzDecoder::new(Capped { bytes: Vec::new(), limit, full: false })))),
             other => Err(CollectError::NotAProfile {
                 url: url.to_owned(),
                 reason: format!("its content encoding {:?} was not asked for", String::from_utf8_lossy(other)),

@@ -138,9 +138,10 @@ pub(crate) const PPROF: &[Route] = &[
     row(ProfileType::Heap, &[], "any heap profile", MOMENT),
 ];
 
+/// Addresses only: the names are found by who collects, not at the cost of the profiled process.
 pub(crate) const PROCPROF: &[Route] = &[
-    row(ProfileType::Cpu, &[http("/debug/pprof/profile")], "pprof protobuf", SAMPLED.on().with_frequency().seconds(60)),
-    row(ProfileType::Heap, &[http("/debug/pprof/heap")], "pprof protobuf", MOMENT.on()),
+    row(ProfileType::Cpu, &[http("/debug/pprof/profile?symbolize=0")], "pprof protobuf", SAMPLED.on().with_frequency().seconds(60)),
+    row(ProfileType::Heap, &[http("/debug/pprof/heap?symbolize=0")], "pprof protobuf", MOMENT.on()),
     row(ProfileType::Alloc, &[http("/debug/pprof/allocs")], "pprof protobuf", SAMPLED),
     row(ProfileType::Contention, &[http("/debug/pprof/contention")], "pprof protobuf", SAMPLED),
     row(ProfileType::Wall, &[http("/debug/pprof/wall")], "pprof protobuf", SAMPLED),

@@ -1,5 +1,7 @@
 //! Captures from real and replayed processes.
 
+#![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
 mod brpc;
 mod garbage;
 mod go;

@@ -29,8 +29,29 @@ fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-fn signal(pid: &str) {
-    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+/// A running daemon; ended with the test, however that ends.
+struct Daemon<'a> {
+    pid: String,
+    pid_file: &'a Path,
+}
+
+impl Daemon<'_> {
+    fn of(pid_file: &Path) -> Daemon<'_> {
+        Daemon { pid: fs::read_to_string(pid_file).unwrap().trim().to_owned(), pid_file }
+    }
+
+    fn terminate(&self) {
+        assert!(Command::new("kill").arg(&self.pid).status().unwrap().success());
+        wait_for("end of the daemon", || !self.pid_file.exists());
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        if self.pid_file.exists() {
+            drop(Command::new("kill").args(["-9", &self.pid]).status());
+        }
+    }
 }
 
 #[test]
@@ -42,13 +63,12 @@ fn collects_until_a_signal_ends_it() {
     let first = start(home.path());
     assert!(first.status.success(), "{}", text(&first.stderr));
     assert!(begun.elapsed() < Duration::from_secs(5), "the terminal waited for the daemon");
-    let pid = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
+    let daemon = Daemon::of(&pid_file);
     let second = start(home.path());
     assert_eq!(second.status.code(), Some(1));
-    assert!(text(&second.stderr).contains(&format!("already running (pid {pid}")), "{}", text(&second.stderr));
+    assert!(text(&second.stderr).contains(&format!("already running (pid {}", daemon.pid)), "{}", text(&second.stderr));
     wait_for("second profile", || files(&home.path().join("logs")).len() >= 2);
-    signal(&pid);
-    wait_for("end of the daemon", || !pid_file.exists());
+    daemon.terminate();
     let log = fs::read_to_string(home.path().join("logs/collect_be_profile.log")).unwrap();
     assert!(log.contains("] cpu profile saved: ") && log.trim_end().ends_with("] stopped"), "{log}");
 }
@@ -63,12 +83,11 @@ fn tells_a_backend_that_is_down_once_and_its_return() {
     let pid_file = home.path().join("bin/collect_be_profile.pid");
     fs::write(&pid_file, "1\n").unwrap();
     assert!(start(home.path()).status.success());
-    let pid = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
+    let daemon = Daemon::of(&pid_file);
     let log = || fs::read_to_string(home.path().join("logs/collect_be_profile.log")).unwrap();
     wait_for("error", || log().contains("Connection refused"));
     std::thread::sleep(Duration::from_secs(5));
-    signal(&pid);
-    wait_for("end of the daemon", || !pid_file.exists());
+    daemon.terminate();
     assert_eq!(log().matches("ERROR:").count(), 1, "{}", log());
     assert!(files(&home.path().join("logs")).is_empty());
 }

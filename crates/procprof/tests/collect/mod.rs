@@ -1,11 +1,13 @@
 //! `procprof collect` against a replayed brpc service, as its users see it: files, exit codes, lines.
 
+#![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
 mod daemon;
 pub(crate) mod replay;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -119,14 +121,13 @@ fn an_error_sentence_is_no_profile() {
 #[test]
 fn a_busy_profiler_is_told_so() {
     let (replay, folder) = (Replay::live(), tempfile::tempdir().unwrap());
-    let words = format!("--duration 3 --brpc-port {}", replay.port);
-    let mut first = collect(&words).arg("--output-dir").arg(folder.path()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
-    let second = run(&words, folder.path());
-    assert_eq!(second.status.code(), Some(1));
-    assert!(text(&second.stderr).contains("busy"), "{}", text(&second.stderr));
-    assert!(first.wait().unwrap().success());
-    assert_eq!(files(folder.path()).len(), 1);
+    let mut other = TcpStream::connect(("127.0.0.1", replay.port)).unwrap();
+    other.write_all(b"GET /pprof/profile?seconds=20 HTTP/1.1\r\n\r\n").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let output = run(&format!("--duration 1 --brpc-port {}", replay.port), folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("busy"), "{}", text(&output.stderr));
+    assert!(files(folder.path()).is_empty());
 }
 
 #[test]
@@ -137,6 +138,16 @@ fn any_url_can_be_collected() {
     let files = files(folder.path());
     assert!(name(&files[0]).starts_with("heap-profile-20"), "{files:?}");
     assert!(go_pprof_top(&files[0]).contains("grow_heap"));
+}
+
+#[test]
+fn our_own_report_opens_what_was_kept() {
+    let (replay, folder) = (Replay::live(), tempfile::tempdir().unwrap());
+    let output = run(&format!("--duration 1 --brpc-port {}", replay.port), folder.path());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut report = Command::new(env!("CARGO_BIN_EXE_procprof"));
+    let output = report.args(["report", "--top"]).args(files(folder.path())).output().unwrap();
+    assert!(output.status.success() && text(&output.stdout).contains("hot_70"), "{output:?}");
 }
 
 #[test]
