@@ -6,16 +6,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use crate::database::{Unfit, create, open_checked, open_reader, open_writer, remove_files};
 use crate::facts::Facts;
 use crate::file_name::FileName;
-use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest, Result, schema};
+use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest, Result};
 
-const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";
+/// What an entry is read from.
+pub(crate) const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";
 
 /// The catalog.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ impl Catalog {
 
     /// Marks the catalog as complete.
     pub(crate) fn set_complete(&self) -> Result<()> {
-        self.write("mark as complete", |writer| schema::set_version(writer))
+        self.write("mark as complete", |writer| crate::schema::set_version(writer))
     }
 
     pub(crate) fn insert(&self, row: &NewRow) -> Result<()> {
@@ -241,77 +242,6 @@ impl Connections {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-enum Unfit {
-    Error(Error),
-    Because(String),
-}
-
-fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Unfit::Because("missing".to_owned())),
-        Err(error) => return Err(Unfit::Error(Error::io("examine", path, error))),
-        Ok(state) if !state.is_file() => return Err(Unfit::Because("not a regular file".to_owned())),
-        Ok(_) => {}
-    }
-    let broken = |source: rusqlite::Error| {
-        let error = Error::catalog("open", source);
-        match &error {
-            Error::Catalog { source, .. } if error.is_catalog_corrupt() => Unfit::Because(source.to_string()),
-            _ => Unfit::Error(error),
-        }
-    };
-    let connection = open_writer(path).map_err(broken)?;
-    let version = schema::version(&connection).map_err(broken)?;
-    if version != schema::VERSION {
-        return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
-    }
-    let tables = connection.prepare(&format!("SELECT {COLUMNS}, type, trigger, cluster, labels, words FROM profiles")).map(drop);
-    if let Err(error) = tables {
-        return Err(Unfit::Because(error.to_string()));
-    }
-    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(broken)?;
-    if check != "ok" {
-        return Err(Unfit::Because(check));
-    }
-    Ok(connection)
-}
-
-fn create(path: &Path) -> Result<Connection> {
-    remove_files(path)?;
-    let made = open_writer(path).and_then(|connection| schema::create(&connection).map(|()| connection));
-    made.map_err(|source| Error::catalog("create", source))
-}
-
-fn remove_files(path: &Path) -> Result<()> {
-    for end in ["", "-wal", "-shm", "-journal"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(end);
-        let removed = match std::fs::symlink_metadata(&file) {
-            Ok(state) if state.is_dir() => std::fs::remove_dir_all(&file),
-            Ok(_) => std::fs::remove_file(&file),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        };
-        removed.map_err(|source| Error::io("delete", PathBuf::from(&file), source))?;
-    }
-    Ok(())
-}
-
-fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.set_prepared_statement_cache_capacity(32);
-    Ok(connection)
-}
-
-fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
-    Ok(connection)
 }
 
 fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusqlite::Result<usize> {

@@ -43,6 +43,7 @@ mod cache;
 mod catalog;
 mod comments;
 mod cursor;
+mod database;
 mod entry;
 mod error;
 mod errors;

@@ -1,0 +1,86 @@
+//! Opening, checking, making and removing the catalog's database file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::catalog::COLUMNS;
+use crate::{Error, Result, schema};
+
+/// Why a database cannot be used.
+pub(crate) enum Unfit {
+    /// The system refused: making it anew would not help.
+    Error(Error),
+    /// It is missing, broken or of another version.
+    Because(String),
+}
+
+/// Opens a database for writing if it can be trusted.
+pub(crate) fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Unfit::Because("missing".to_owned())),
+        Err(error) => return Err(Unfit::Error(Error::io("examine", path, error))),
+        Ok(state) if !state.is_file() => return Err(Unfit::Because("not a regular file".to_owned())),
+        Ok(_) => {}
+    }
+    let broken = |source: rusqlite::Error| {
+        let error = Error::catalog("open", source);
+        match &error {
+            Error::Catalog { source, .. } if error.is_catalog_corrupt() => Unfit::Because(source.to_string()),
+            _ => Unfit::Error(error),
+        }
+    };
+    let connection = open_writer(path).map_err(broken)?;
+    let version = schema::version(&connection).map_err(broken)?;
+    if version != schema::VERSION {
+        return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
+    }
+    let tables = connection.prepare(&format!("SELECT {COLUMNS}, type, trigger, cluster, labels, words FROM profiles")).map(drop);
+    if let Err(error) = tables {
+        return Err(Unfit::Because(error.to_string()));
+    }
+    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(broken)?;
+    if check != "ok" {
+        return Err(Unfit::Because(check));
+    }
+    Ok(connection)
+}
+
+/// Makes an empty database in place of whatever is there.
+pub(crate) fn create(path: &Path) -> Result<Connection> {
+    remove_files(path)?;
+    let made = open_writer(path).and_then(|connection| schema::create(&connection).map(|()| connection));
+    made.map_err(|source| Error::catalog("create", source))
+}
+
+/// Removes a database with its logs.
+pub(crate) fn remove_files(path: &Path) -> Result<()> {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        let removed = match std::fs::symlink_metadata(&file) {
+            Ok(state) if state.is_dir() => std::fs::remove_dir_all(&file),
+            Ok(_) => std::fs::remove_file(&file),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|source| Error::io("delete", PathBuf::from(&file), source))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+pub(crate) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    Ok(connection)
+}
