@@ -17,7 +17,8 @@
 //! Values are `count` and `count * period`. [`encode`] writes 64-bit words in little-endian order, with the period in whole microseconds.
 
 use super::text::begins;
-use super::{Detect, Format, Limits, words::Words};
+use super::words::{WordSlice, Words};
+use super::{Detect, Format, Limits};
 use crate::format::raw_stacks::RawStacks;
 use crate::{Addr, Addresses, Error, LocationId, Place, Profile, Result, maps};
 
@@ -52,51 +53,54 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     if !samples.has_trailer {
         warnings.push(format!("{NAME}: offset {}: no trailer; the profile may have lost its end and its memory map", bytes.len()));
     }
-    drop_handler_frames(&mut samples, warnings);
+    drop_handler_frames(&mut samples.list, warnings);
     let mut stacks = RawStacks::new(NAME, &[("samples", "count"), ("cpu", "nanoseconds")], Addresses::RawCpu, limits);
     let period = words.period_nanos();
     stacks.builder.period("cpu", "nanoseconds", period);
-    for (index, count) in samples.counts.iter().enumerate() {
+    stacks.reserve(samples.list.len(), samples.list.iter().map(CpuSample::depth).sum());
+    for sample in &samples.list {
         stacks.clear();
-        for address in samples.stack(index) {
-            stacks.push(*address)?;
+        for address in sample.stack() {
+            stacks.push(address)?;
         }
-        stacks.sample(&[*count, count.saturating_mul(period)], &[]);
+        stacks.sample(&[sample.count, sample.count.saturating_mul(period)], &[]);
     }
     stacks.finish(words.rest())
 }
 
-/// The samples of a CPU profile as they are in the file.
-pub(super) struct CpuSamples {
-    pub(super) counts: Vec<i64>,
-    /// Stacks back to back, leaf first.
-    addresses: Vec<u64>,
-    /// Where each stack begins and ends.
-    ranges: Vec<(usize, usize)>,
+/// The samples of a CPU profile.
+pub(super) struct CpuSamples<'a> {
+    pub(super) list: Vec<CpuSample<'a>>,
     has_trailer: bool,
 }
 
-impl CpuSamples {
-    pub(super) fn stack(&self, index: usize) -> &[u64] {
-        let (start, end) = self.ranges[index];
-        &self.addresses[start..end]
+/// A sample as it is in the file, but for frames taken out.
+pub(super) struct CpuSample<'a> {
+    pub(super) count: i64,
+    captured: WordSlice<'a>,
+    /// How many frames behind the leaf are taken out.
+    removed: usize,
+}
+
+impl CpuSample<'_> {
+    /// The addresses, leaf first.
+    #[inline]
+    pub(super) fn stack(&self) -> impl Iterator<Item = u64> {
+        self.captured.get(0).into_iter().chain(self.captured.iter_from(1 + self.removed))
     }
 
-    fn second(&self, index: usize) -> Option<u64> {
-        self.stack(index).get(1).copied()
+    fn depth(&self) -> usize {
+        self.captured.len() - self.removed
     }
 
-    /// Takes the second frame out of a stack by moving the leaf over it.
-    fn remove_second(&mut self, index: usize) {
-        let (start, _) = self.ranges[index];
-        self.addresses[start + 1] = self.addresses[start];
-        self.ranges[index].0 += 1;
+    fn second(&self) -> Option<u64> {
+        self.captured.get(1 + self.removed)
     }
 }
 
 /// Reads samples up to the trailer or the end of the input.
-pub(super) fn read_samples(words: &mut Words<'_>, limits: &Limits, format: &'static str) -> Result<CpuSamples> {
-    let mut samples = CpuSamples { counts: Vec::new(), addresses: Vec::new(), ranges: Vec::new(), has_trailer: false };
+pub(super) fn read_samples<'a>(words: &mut Words<'a>, limits: &Limits, format: &'static str) -> Result<CpuSamples<'a>> {
+    let mut samples = CpuSamples { list: Vec::new(), has_trailer: false };
     while !words.rest().is_empty() {
         let at = words.offset();
         let cut = || Error::Truncated { format, place: Place::Offset(at), what: "a sample" };
@@ -105,50 +109,45 @@ pub(super) fn read_samples(words: &mut Words<'_>, limits: &Limits, format: &'sta
         if depth > limits.depth as u64 {
             return Err(Error::TooLarge { format, what: "frames of a stack", limit: limits.depth as u64 });
         }
-        let start = samples.addresses.len();
-        words.take(depth as usize, &mut samples.addresses).ok_or_else(cut)?;
-        if count == 0 && samples.addresses[start..] == [0] {
+        let captured = words.take(depth as usize).ok_or_else(cut)?;
+        if count == 0 && depth == 1 && captured.get(0) == Some(0) {
             samples.has_trailer = true;
             break;
         }
-        let nanos = i64::try_from(count).ok().filter(|count| count.checked_mul(words.period_nanos()).is_some());
+        let fits = i64::try_from(count).ok().filter(|count| count.checked_mul(words.period_nanos()).is_some());
         let what = || format!("a count of {count} does not fit with its period");
-        samples.counts.push(nanos.ok_or_else(|| Error::Malformed { format, place: Place::Offset(at), what: what() })?);
-        samples.ranges.push((start, samples.addresses.len()));
+        let count = fits.ok_or_else(|| Error::Malformed { format, place: Place::Offset(at), what: what() })?;
+        samples.list.push(CpuSample { count, captured, removed: 0 });
     }
     Ok(samples)
 }
 
-fn drop_handler_frames(samples: &mut CpuSamples, warnings: &mut Vec<String>) {
+fn drop_handler_frames(samples: &mut [CpuSample<'_>], warnings: &mut Vec<String>) {
     const ROUNDS: usize = 2;
     const ONE_OTHER_IN: usize = 32;
-    let total = samples.counts.len();
+    let total = samples.len();
     for _ in 0..ROUNDS {
         let Some((address, count)) = most_frequent_second(samples) else { break };
         if count < total - total / ONE_OTHER_IN {
             break;
         }
-        for index in 0..total {
-            if samples.second(index) == Some(address) {
-                samples.remove_second(index);
-            }
-        }
+        samples.iter_mut().filter(|sample| sample.second() == Some(address)).for_each(|sample| sample.removed += 1);
         warnings.push(format!(
             "{NAME}: removed the frame {address:#x} behind the leaf of {count} of {total} samples, taken for the signal handler's"
         ));
     }
-    let repeated: Vec<usize> = (0..total).filter(|index| samples.stack(*index).first().copied() == samples.second(*index)).collect();
-    let repeated: Vec<usize> = repeated.into_iter().filter(|index| samples.second(*index).is_some()).collect();
-    for index in &repeated {
-        samples.remove_second(*index);
+    let mut repeated = 0;
+    for sample in samples.iter_mut().filter(|sample| sample.second().is_some() && sample.second() == sample.captured.get(0)) {
+        sample.removed += 1;
+        repeated += 1;
     }
-    if !repeated.is_empty() {
-        warnings.push(format!("{NAME}: removed a second frame that repeats the leaf in {} of {total} samples", repeated.len()));
+    if repeated > 0 {
+        warnings.push(format!("{NAME}: removed a second frame that repeats the leaf in {repeated} of {total} samples"));
     }
 }
 
-fn most_frequent_second(samples: &CpuSamples) -> Option<(u64, usize)> {
-    let mut seconds: Vec<u64> = (0..samples.counts.len()).filter_map(|index| samples.second(index)).collect();
+fn most_frequent_second(samples: &[CpuSample<'_>]) -> Option<(u64, usize)> {
+    let mut seconds: Vec<u64> = samples.iter().filter_map(CpuSample::second).collect();
     seconds.sort_unstable();
     seconds.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).max_by_key(|(_, count)| *count)
 }

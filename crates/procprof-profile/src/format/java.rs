@@ -70,12 +70,12 @@ fn decode_cpu(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     builder.period("cpu", "nanoseconds", period);
     let mut frames = Frames::read(Lines::new(words.rest()), limits);
-    for (index, count) in samples.counts.iter().enumerate() {
+    for sample in &samples.list {
         frames.stack.clear();
-        for id in samples.stack(index) {
-            frames.push(&mut builder, *id)?;
+        for id in sample.stack() {
+            frames.push(&mut builder, id)?;
         }
-        builder.sample(&frames.stack, &[*count, count.saturating_mul(period)], &[]);
+        builder.sample(&frames.stack, &[sample.count, sample.count.saturating_mul(period)], &[]);
     }
     frames.tell(warnings);
     builder.finish()

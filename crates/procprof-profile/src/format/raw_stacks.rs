@@ -24,6 +24,14 @@ impl RawStacks {
         RawStacks { builder, format, depth: limits.depth, locations: FxHashMap::default(), stack: Vec::new() }
     }
 
+    /// Makes room for that many samples and frames in all.
+    pub(crate) fn reserve(&mut self, samples: usize, frames: usize) {
+        let parts = self.builder.parts_mut();
+        parts.stacks.reserve_exact(frames);
+        parts.stack_ends.reserve_exact(samples);
+        parts.values.reserve_exact(samples * parts.sample_types.len());
+    }
+
     /// Forgets the current stack.
     #[inline]
     pub(crate) fn clear(&mut self) {

@@ -99,20 +99,14 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    /// Appends the next `count` words; `None`, and nothing read, when fewer bytes are left.
+    /// The next `count` words, to be read later; `None`, and nothing read, when fewer bytes are left.
     #[inline]
-    pub(super) fn take(&mut self, count: usize, words: &mut Vec<u64>) -> Option<()> {
+    pub(super) fn take(&mut self, count: usize) -> Option<WordSlice<'a>> {
         let len = count.checked_mul(self.layout.width())?;
         let (bytes, rest) = self.rest.split_at_checked(len)?;
-        match self.layout {
-            Layout::Little32 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)))),
-            Layout::Big32 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_be_bytes(*word)))),
-            Layout::Little64 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))),
-            Layout::Big64 => words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_be_bytes(*word))),
-        }
         self.rest = rest;
         self.offset += len;
-        Some(())
+        Some(WordSlice { bytes, layout: self.layout })
     }
 
     /// Bytes not read yet.
@@ -128,5 +122,31 @@ impl<'a> Words<'a> {
     /// The sampling period in nanoseconds.
     pub(super) fn period_nanos(&self) -> i64 {
         self.period_micros as i64 * 1000
+    }
+}
+
+/// Some words that follow one another, still as they are in the input.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WordSlice<'a> {
+    bytes: &'a [u8],
+    layout: Layout,
+}
+
+impl<'a> WordSlice<'a> {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() / self.layout.width()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<u64> {
+        self.layout.read(self.bytes.get(index * self.layout.width()..)?)
+    }
+
+    /// The words from `first` on.
+    #[inline]
+    pub(super) fn iter_from(&self, first: usize) -> impl Iterator<Item = u64> + use<'a> {
+        let layout = self.layout;
+        let bytes = self.bytes.get(first * layout.width()..).unwrap_or_default();
+        bytes.chunks_exact(layout.width()).filter_map(move |word| layout.read(word))
     }
 }
