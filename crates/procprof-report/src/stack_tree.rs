@@ -55,9 +55,59 @@ pub struct StackTree {
 
 struct Building {
     frame: u32,
+    parent: u32,
     flat: i64,
     called: bool,
     inlined: bool,
+}
+
+/// A tree that stacks are added to, frame by frame from the root.
+struct Growing {
+    nodes: Vec<Building>,
+    /// Node by parent and frame.
+    children: FxHashMap<(u32, u32), u32>,
+    /// The nodes of the last stack: the next one often begins alike, and then needs no look-up.
+    path: Vec<u32>,
+    depth: usize,
+}
+
+impl Growing {
+    fn new(root_frame: u32) -> Growing {
+        let root = Building { frame: root_frame, parent: 0, flat: 0, called: true, inlined: false };
+        Growing { nodes: vec![root], children: FxHashMap::default(), path: vec![0], depth: 0 }
+    }
+
+    /// Goes back to the root.
+    fn restart(&mut self) {
+        self.path.truncate(self.depth + 1);
+        self.depth = 0;
+    }
+
+    /// Goes to the child with that frame, which may be new.
+    fn step(&mut self, frame: u32, inlined: bool) {
+        let parent = self.path[self.depth];
+        self.depth += 1;
+        let as_before = self.path.get(self.depth).copied().filter(|node| self.nodes[*node as usize].frame == frame);
+        let node = as_before.unwrap_or_else(|| {
+            self.path.truncate(self.depth);
+            let nodes = &mut self.nodes;
+            let node = *self.children.entry((parent, frame)).or_insert_with(|| {
+                nodes.push(Building { frame, parent, flat: 0, called: false, inlined: false });
+                nodes.len() as u32 - 1
+            });
+            self.path.push(node);
+            node
+        });
+        let reached = &mut self.nodes[node as usize];
+        reached.called |= !inlined;
+        reached.inlined |= inlined;
+    }
+
+    /// Adds a value to the node reached.
+    fn charge(&mut self, value: i64) {
+        let flat = &mut self.nodes[self.path[self.depth] as usize].flat;
+        *flat = flat.saturating_add(value);
+    }
 }
 
 /// The name of the root node's frame.
@@ -75,31 +125,20 @@ impl StackTree {
         let selection = Selection::new(profile, options);
         let mut frames = Frames::new(profile, options.granularity);
         let root_frame = frames.remark(ROOT);
-        let mut nodes = vec![Building { frame: root_frame, flat: 0, called: true, inlined: false }];
-        let mut children: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut growing = Growing::new(root_frame);
         let mut samples = 0;
         for sample in selection.samples() {
             samples += 1;
-            let mut node = 0u32;
-            let mut step = |frame: u32, inlined: bool| {
-                node = *children.entry((node, frame)).or_insert_with(|| {
-                    nodes.push(Building { frame, flat: 0, called: false, inlined: false });
-                    nodes.len() as u32 - 1
-                });
-                let reached = &mut nodes[node as usize];
-                reached.called |= !inlined;
-                reached.inlined |= inlined;
-            };
+            growing.restart();
             for location in sample.stack.iter().rev() {
-                frames.of(*location).iter().rev().for_each(|(frame, inlined)| step(*frame, *inlined));
+                frames.of(*location).iter().rev().for_each(|(frame, inlined)| growing.step(*frame, *inlined));
             }
             if sample.stack.is_empty() {
-                step(frames.remark(NO_STACK), false);
+                growing.step(frames.remark(NO_STACK), false);
             }
-            let flat = &mut nodes[node as usize].flat;
-            *flat = flat.saturating_add(sample.values[sample_type]);
+            growing.charge(sample.values[sample_type]);
         }
-        let nodes = preorder(&nodes, &children, &frames.frames);
+        let nodes = preorder(&growing.nodes, &frames.frames);
         let tree = StackTree { frames: frames.frames, nodes, sample_type, profile_total: profile.total(sample_type), samples };
         tree.below(&options.root)
     }
@@ -154,22 +193,28 @@ impl StackTree {
 }
 
 /// Orders siblings by name, lays the nodes out and sums totals from the leaves up.
-fn preorder(nodes: &[Building], children: &FxHashMap<(u32, u32), u32>, frames: &[Frame]) -> Vec<Node> {
+fn preorder(nodes: &[Building], frames: &[Frame]) -> Vec<Node> {
     let rank = ranks(frames);
-    let mut pairs: Vec<(u32, u32, u32)> =
-        children.iter().map(|((parent, frame), child)| (*parent, rank[*frame as usize], *child)).collect();
-    // Last sibling first: they are taken from the top of a stack.
-    pairs.sort_unstable_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
     let mut first = vec![0usize; nodes.len() + 1];
-    pairs.iter().for_each(|(parent, ..)| first[*parent as usize + 1] += 1);
+    nodes[1..].iter().for_each(|node| first[node.parent as usize + 1] += 1);
     (1..first.len()).for_each(|index| first[index] += first[index - 1]);
+    let mut free = first.clone();
+    let mut children = vec![0u32; nodes.len() - 1];
+    for (child, node) in nodes.iter().enumerate().skip(1) {
+        let place = &mut free[node.parent as usize];
+        children[*place] = child as u32;
+        *place += 1;
+    }
+    // Last sibling first: they are taken from the top of a stack.
+    let rank_of = |child: &u32| std::cmp::Reverse(rank[nodes[*child as usize].frame as usize]);
+    first.windows(2).for_each(|range| children[range[0]..range[1]].sort_unstable_by_key(rank_of));
 
     let mut laid: Vec<Node> = Vec::with_capacity(nodes.len());
     let mut waiting = vec![(0u32, 0u32)];
     let mut open: Vec<usize> = Vec::new();
     while let Some((node, depth)) = waiting.pop() {
         close(&mut laid, &mut open, depth as usize);
-        let Building { frame, flat, called, inlined } = nodes[node as usize];
+        let Building { frame, flat, called, inlined, .. } = nodes[node as usize];
         let inlined = match (called, inlined) {
             (false, true) => Inlined::Fully,
             (true, true) => Inlined::Partly,
@@ -177,8 +222,8 @@ fn preorder(nodes: &[Building], children: &FxHashMap<(u32, u32), u32>, frames: &
         };
         open.push(laid.len());
         laid.push(Node { frame, depth, end: 0, total: flat, flat, inlined });
-        let below = &pairs[first[node as usize]..first[node as usize + 1]];
-        waiting.extend(below.iter().map(|(_, _, child)| (*child, depth + 1)));
+        let below = &children[first[node as usize]..first[node as usize + 1]];
+        waiting.extend(below.iter().map(|child| (*child, depth + 1)));
     }
     close(&mut laid, &mut open, 0);
     laid

@@ -6,8 +6,10 @@ use procprof_profile::{Profile, format};
 
 use crate::samples;
 
-/// Same options, as pprof's flags and as ours.
-const CASES: &[(&[&str], &[(&str, &str)])] = &[
+/// The same options, as pprof's flags and as ours.
+type Case = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
+const CASES: &[Case] = &[
     (&[], &[]),
     (&["-cum"], &[("sort", "cum")]),
     (&["-lines", "-nodefraction=0.02"], &[("granularity", "lines"), ("nodefraction", "0.02")]),

@@ -5,7 +5,7 @@
 //! the share is raised just so far that they fit, or, where that would take too many at once, the rows are cut. Nodes with values below
 //! zero (in differences) have no width: they are counted.
 
-use crate::stack_tree::{Inlined, StackTree};
+use crate::stack_tree::{Inlined, Node, StackTree};
 
 /// What a box stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,7 @@ impl Boxes {
     /// Boxes of at least `fraction` of the total, at most `most` of them, in at most `rows` rows and one of merged boxes.
     pub(super) fn new(tree: &StackTree, fraction: f64, most: usize, rows: u32) -> Boxes {
         let asked = (tree.total().max(0) as f64 * fraction).ceil() as i64;
-        let (least, rows) = limits(tree, most, rows);
-        let least = asked.max(least);
+        let (least, rows) = limits(tree, asked.max(1), most, rows);
         let mut found = Boxes {
             boxes: Vec::new(),
             fraction: if least > 1 { least as f64 / tree.total().max(1) as f64 } else { 0.0 },
@@ -135,13 +134,13 @@ impl Open {
     }
 }
 
-/// The smallest total a box may have, and the rows, so that there are at most `most` boxes, merged ones included.
+/// The smallest total a box may have, at least `asked`, and the rows, so that there are at most `most` boxes, merged ones included.
 ///
 /// Where many nodes have the same total, all of them may have to go; then the lower rows are kept instead, if that shows more.
-fn limits(tree: &StackTree, most: usize, rows: u32) -> (i64, u32) {
-    let counts = Counts::new(tree, rows);
-    if counts.boxes(1) <= most {
-        return (1, rows);
+fn limits(tree: &StackTree, asked: i64, most: usize, rows: u32) -> (i64, u32) {
+    let counts = Counts::new(tree, asked, rows);
+    if counts.boxes(asked) <= most {
+        return (asked, rows);
     }
     // A node that falls below the limit takes its own box away and adds at most one merged box, so the number never grows with the limit.
     let (mut low, mut high) = (0, counts.totals.len());
@@ -149,7 +148,7 @@ fn limits(tree: &StackTree, most: usize, rows: u32) -> (i64, u32) {
         let middle = low + (high - low) / 2;
         if counts.boxes(counts.totals[middle].saturating_add(1)) <= most { high = middle } else { low = middle + 1 }
     }
-    let tied = counts.totals.get(low).copied().unwrap_or(i64::MAX).max(1);
+    let tied = counts.totals.get(low).copied().unwrap_or(i64::MAX);
     let least = tied.saturating_add(1);
     let (kept, lower_rows) = lower_rows(tree, tied, most, rows);
     if kept > 2 * counts.boxes(least) { (tied, lower_rows) } else { (least, rows) }
@@ -178,24 +177,33 @@ struct Counts {
     totals: Vec<i64>,
     /// Of those with something on top.
     parents: Vec<i64>,
-    /// The narrowest thing on top of each of those; 0 where it is above the last row, so that it is always merged.
+    /// The narrowest thing on top of each of those; 0 where it may be no box, so that it is always merged.
     children: Vec<i64>,
 }
 
 impl Counts {
-    fn new(tree: &StackTree, rows: u32) -> Counts {
+    fn new(tree: &StackTree, asked: i64, rows: u32) -> Counts {
+        let may_be_box = |node: &Node| node.total >= asked && node.depth < rows;
         let mut narrowest: Vec<Option<i64>> = vec![None; tree.nodes.len()];
         let mut open: Vec<usize> = Vec::new();
-        for (position, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.depth <= rows) {
+        let mut position = 0;
+        while let Some(node) = tree.nodes.get(position) {
             open.truncate(node.depth as usize);
+            let is_box = may_be_box(node);
             if let Some(parent) = open.last() {
+                let total = if is_box { node.total } else { 0 };
                 let slot = &mut narrowest[*parent];
-                let total = if node.depth == rows { 0 } else { node.total };
                 *slot = Some(slot.map_or(total, |before| before.min(total)));
             }
-            open.push(position);
+            if is_box || position == 0 {
+                open.push(position);
+                position += 1;
+            } else {
+                position = node.end as usize;
+            }
         }
-        let boxes = || tree.nodes.iter().zip(&narrowest).filter(|(node, _)| node.depth < rows);
+        // What is passed over above has no narrowest child, and no box: with values below zero a child may be wider than its parent.
+        let boxes = || tree.nodes.iter().zip(&narrowest).filter(|(node, _)| may_be_box(node));
         let sorted = |mut totals: Vec<i64>| {
             totals.sort_unstable();
             totals
