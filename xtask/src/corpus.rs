@@ -70,8 +70,10 @@ fn check(file: &Path) -> Result<String> {
 
 fn compare(expected: &Facts, found: &Facts) -> Result<()> {
     let differences = expected.differences(found);
+    let shown = differences[..differences.len().min(SHOWN)].join("\n  ");
     let more = differences.len().saturating_sub(SHOWN);
-    ensure!(differences.is_empty(), "\n  {}\n  and {more} more", differences[..differences.len().min(SHOWN)].join("\n  "));
+    ensure!(more == 0, "\n  {shown}\n  and {more} more");
+    ensure!(differences.is_empty(), "\n  {shown}");
     Ok(())
 }
 

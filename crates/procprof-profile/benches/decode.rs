@@ -32,7 +32,9 @@ fn main() {
 
 type Stacks = Vec<Vec<u64>>;
 
-const INPUTS: &[(&str, fn(&Stacks) -> Vec<u8>)] = &[
+type Make = fn(&Stacks) -> Vec<u8>;
+
+const INPUTS: &[(&str, Make)] = &[
     ("pprof, named", |stacks| pprof::encode(&named(stacks)).unwrap()),
     ("pprof, addresses", |stacks| pprof::encode(&addresses(stacks)).unwrap()),
     ("jemalloc", jemalloc),

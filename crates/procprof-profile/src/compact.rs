@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::parts::narrow;
 use crate::{Error, FunctionId, Label, LabelValue, LocationId, MappingId, Parts, Profile, Result, StringId, StringTable, ValueType};
 
 impl Profile {
@@ -162,17 +161,6 @@ impl Parts {
     pub(crate) fn line_range(&self, location: LocationId) -> Range<usize> {
         let location = &self.locations[location.index()];
         location.lines_start as usize..location.lines_end as usize
-    }
-
-    /// Puts other stacks in place of all, in order.
-    pub(crate) fn replace_stacks(&mut self, stacks: impl Iterator<Item = Vec<LocationId>>) -> Result<()> {
-        self.stacks.clear();
-        self.stack_ends.clear();
-        for stack in stacks {
-            self.stacks.extend(stack);
-            self.stack_ends.push(narrow(self.stacks.len(), "frames")?);
-        }
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@
 //! - mappings of one file (by build id, else path, with the same size and offset) become one, and addresses in it move along, so that runs of
 //!   a program at other addresses add up;
 //! - time is the earliest, duration the sum, period the longest;
-//! - comments are united; facts of ours (`procprof:`) stay where all say the same, see [`Meta::merged`].
+//! - comments are united; facts of ours (`procprof:`) stay where all say the same, see [`Meta::merged`](crate::Meta::merged).
 
 mod canonical;
 mod header;

@@ -3,6 +3,7 @@
 use regex::Regex;
 
 use super::{Filter, Matches, regex};
+use crate::parts::narrow;
 use crate::{Function, Line, Location, LocationId, Parts, Profile, Result};
 
 /// Which functions and mappings of a profile a regular expression matches; each name is looked at once.
@@ -215,7 +216,12 @@ fn without_arguments(name: &str) -> &str {
 /// The profile with other stacks and lines, and only the samples that stay.
 fn rebuild(profile: Profile, stacks: Vec<Vec<LocationId>>, lines: &[Vec<Line>], stays: impl Fn(usize) -> bool) -> Result<Profile> {
     let mut parts: Parts = profile.into_parts();
-    parts.replace_stacks(stacks.into_iter())?;
+    parts.stacks.clear();
+    parts.stack_ends.clear();
+    for stack in stacks {
+        parts.stacks.extend(stack);
+        parts.stack_ends.push(narrow(parts.stacks.len(), "frames")?);
+    }
     let locations = std::mem::take(&mut parts.locations);
     parts.lines.clear();
     for (location, lines) in locations.into_iter().zip(lines) {

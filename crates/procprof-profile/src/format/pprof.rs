@@ -17,7 +17,7 @@
 //! Function   1 id 2 name 3 system_name 4 filename 5 start_line
 //! ```
 //! Fields from 1000 on are ours; other readers pass over them. They hold what was measured where the standard fields hold estimates and
-//! call sites, so that [`Profile::unadjusted`] can give back the profile as captured. For example, a profile that is only
+//! call sites, so that [`Profile::unadjusted`](crate::Profile::unadjusted) can give back the profile as captured. For example, a profile that is only
 //! one sample type (`samples` / `count`):
 //!
 //! ```text

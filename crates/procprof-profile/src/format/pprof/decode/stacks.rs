@@ -1,0 +1,182 @@
+//! Locations and samples: what looks up ids.
+
+use super::{Counts, Oddities, string};
+use crate::format::pprof::id_table::{IdTable, IdTableBuilder};
+use crate::format::pprof::{NAME, malformed};
+use crate::format::protobuf::{Field, Reader};
+use crate::{
+    Addr, Error, FunctionId, Label, LabelValue, Line, Location, LocationId, MappingId, Parts, Profile, Result, Sampling, StringId,
+};
+
+/// Reads what looks up ids.
+pub(super) struct Decoder {
+    pub(super) parts: Parts,
+    pub(super) functions: IdTable,
+    pub(super) mappings: IdTable,
+    pub(super) locations: IdTable,
+    pub(super) strings: usize,
+    pub(super) depth: usize,
+    pub(super) raw_is_whole: bool,
+    pub(super) oddities: Oddities,
+}
+
+impl Decoder {
+    pub(super) fn read_locations(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut ids = IdTableBuilder::default();
+        let mut lines = Vec::new();
+        let mut reader = Reader::new(bytes);
+        while let Some(field) = reader.field()? {
+            if field.number != 4 {
+                continue;
+            }
+            lines.clear();
+            let (id, location) = self.location(&field, &mut lines)?;
+            ids.push(id, field.offset)?;
+            self.parts.push_location(location, &lines)?;
+        }
+        self.locations = ids.finish("location")?;
+        Ok(())
+    }
+
+    fn location(&mut self, field: &Field<'_>, lines: &mut Vec<Line>) -> Result<(u64, Location)> {
+        let mut id = 0;
+        let mut location = Location::default();
+        let mut reader = field.bytes()?;
+        while let Some(field) = reader.field()? {
+            match field.number {
+                1 => id = field.varint()?,
+                2 => location.mapping = self.mapping_id(&field)?,
+                3 => location.address = Addr(field.varint()?),
+                4 => lines.extend(self.line(&field)?),
+                5 => location.is_folded = field.varint()? != 0,
+                1000 => location.is_return = field.varint()? != 0,
+                _ => {}
+            }
+        }
+        Ok((id, location))
+    }
+
+    fn mapping_id(&mut self, field: &Field<'_>) -> Result<Option<MappingId>> {
+        let id = field.varint()?;
+        let mapping = self.mappings.get(id).map(MappingId);
+        if id != 0 && mapping.is_none() {
+            self.oddities.note("locations in a mapping that does not exist, kept without one", field.offset);
+        }
+        Ok(mapping)
+    }
+
+    fn line(&mut self, field: &Field<'_>) -> Result<Option<Line>> {
+        let mut id = 0;
+        let mut line = Line::default();
+        let mut reader = field.bytes()?;
+        while let Some(field) = reader.field()? {
+            match field.number {
+                1 => id = field.varint()?,
+                2 => line.line = field.int()?,
+                3 => line.column = field.int()?,
+                _ => {}
+            }
+        }
+        match self.functions.get(id) {
+            Some(function) => Ok(Some(Line { function: FunctionId(function), ..line })),
+            None => {
+                self.oddities.note("lines without a function, left out", field.offset);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn reserve_samples(&mut self, counts: &Counts) {
+        // Every value and every frame is at least one byte of its sample.
+        let values = counts.samples.saturating_mul(counts.sample_types).min(counts.sample_bytes);
+        self.parts.values.reserve_exact(values);
+        self.parts.stacks.reserve(counts.sample_bytes / 2);
+        self.parts.stack_ends.reserve_exact(counts.samples);
+    }
+
+    pub(super) fn read_samples(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(bytes);
+        while let Some(field) = reader.field()? {
+            if field.number == 2 {
+                self.sample(&field)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, field: &Field<'_>) -> Result<()> {
+        let offset = field.offset;
+        let stack_start = self.parts.stacks.len();
+        let value_start = self.parts.values.len();
+        let raw_start = self.parts.raw_values.len();
+        let label_start = self.parts.labels.len();
+        let mut reader = field.bytes()?;
+        while let Some(field) = reader.field()? {
+            match field.number {
+                1 => self.stack(&field)?,
+                2 => field.numbers(|value| self.parts.values.push(value as i64))?,
+                3 => self.label(&field)?,
+                1000 => field.numbers(|value| self.parts.raw_values.push(value as i64))?,
+                _ => {}
+            }
+        }
+        let width = self.parts.sample_types.len();
+        let values = self.parts.values.len() - value_start;
+        if values != width {
+            return Err(malformed(offset, format!("a sample has {values} values for {width} sample types")));
+        }
+        if self.parts.stacks.len() - stack_start > self.depth {
+            return Err(Error::TooLarge { format: NAME, what: "frames of a stack", limit: self.depth as u64 });
+        }
+        self.raw_is_whole &= self.parts.raw_values.len() - raw_start == width;
+        self.parts.end_sample(label_start)
+    }
+
+    fn stack(&mut self, field: &Field<'_>) -> Result<()> {
+        let (stacks, locations) = (&mut self.parts.stacks, &self.locations);
+        let mut missing = None;
+        field.numbers(|id| match locations.get(id) {
+            Some(location) => stacks.push(LocationId(location)),
+            None => missing = Some(id),
+        })?;
+        match missing {
+            Some(id) => Err(malformed(field.offset, format!("a sample names location {id}, which does not exist"))),
+            None => Ok(()),
+        }
+    }
+
+    fn label(&mut self, field: &Field<'_>) -> Result<()> {
+        let mut key = StringId::default();
+        let mut text = None;
+        let mut number = None;
+        let mut unit = StringId::default();
+        let mut reader = field.bytes()?;
+        while let Some(field) = reader.field()? {
+            match field.number {
+                1 => key = string(&field, self.strings)?,
+                2 => text = Some(string(&field, self.strings)?),
+                3 => number = Some(field.int()?),
+                4 => unit = string(&field, self.strings)?,
+                _ => {}
+            }
+        }
+        // Some writers spell out the unused text as string 0.
+        let value = match text {
+            Some(text) if text != StringId(0) || number.is_none() => LabelValue::Text(text),
+            _ => LabelValue::Number(number.unwrap_or(0), unit),
+        };
+        self.parts.labels.push(Label { key, value });
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self, warnings: &mut Vec<String>) -> Result<Profile> {
+        let sampled = self.parts.sampling != Sampling::Exact && !self.parts.stack_ends.is_empty();
+        if !self.raw_is_whole && (sampled || !self.parts.raw_values.is_empty()) {
+            warnings.push(format!("{NAME}: the measured values are not there for every sample; the estimates stand alone"));
+            self.parts.raw_values.clear();
+            self.parts.sampling = Sampling::Exact;
+        }
+        self.oddities.tell(warnings);
+        self.parts.finish()
+    }
+}
