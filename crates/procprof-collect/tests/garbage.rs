@@ -147,7 +147,7 @@ async fn slow_and_silent_servers_end_with_the_timeout() {
         let begun = Instant::now();
         let error = get(&at(port, path), ProfileType::Cpu).await.unwrap_err();
         assert_eq!(error.code(), "timeout", "{path}: {error}");
-        assert!((1500..4000).contains(&begun.elapsed().as_millis()), "{path}: {:?}", begun.elapsed());
+        assert!((1500..15_000).contains(&begun.elapsed().as_millis()), "{path}: {:?}", begun.elapsed());
     }
 }
 

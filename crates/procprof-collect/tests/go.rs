@@ -39,7 +39,7 @@ async fn every_type_a_go_process_has() {
 async fn a_second_cpu_capture_is_told_that_it_is_busy() {
     let server = Server::go();
     let (client, target) = (Client::new(), target(Kind::Go, server.port));
-    let (request, watch) = (Request::new(ProfileType::Cpu).seconds(1), Watch::default());
+    let (request, watch) = (Request::new(ProfileType::Cpu).seconds(3), Watch::default());
     let (first, second) = tokio::join!(collect(&client, &target, &request, &watch), collect(&client, &target, &request, &watch));
     let codes: Vec<_> = [first, second].iter().map(|result| result.as_ref().err().map(|error| error.code())).collect();
     assert!(codes.contains(&None) && codes.contains(&Some("busy")), "{codes:?}");

@@ -1,9 +1,11 @@
 //! Processes under test: built, started, and ended with the test.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// A running server that printed `port N`.
 pub(crate) struct Server {
@@ -38,6 +40,22 @@ impl Server {
     /// Kills it and leaves it unwaited for: what ended is not gone yet.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
+    }
+}
+
+/// Keeps the CPU profiler of a replayed brpc busy for as long as the connections are held: asks until somebody is refused.
+pub(crate) fn occupy(port: u16) -> Vec<TcpStream> {
+    let mut connections = Vec::new();
+    loop {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        stream.write_all(b"GET /pprof/profile?seconds=60 HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = [0; 64];
+        let read = stream.read(&mut answer).unwrap_or(0);
+        connections.push(stream);
+        if answer[..read].starts_with(b"HTTP/1.1 500") {
+            return connections;
+        }
     }
 }
 

@@ -7,10 +7,9 @@ pub(crate) mod replay;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use replay::{Replay, repository};
 
@@ -121,9 +120,7 @@ fn an_error_sentence_is_no_profile() {
 #[test]
 fn a_busy_profiler_is_told_so() {
     let (replay, folder) = (Replay::live(), tempfile::tempdir().unwrap());
-    let mut other = TcpStream::connect(("127.0.0.1", replay.port)).unwrap();
-    other.write_all(b"GET /pprof/profile?seconds=20 HTTP/1.1\r\n\r\n").unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    let _others = replay::occupy(replay.port);
     let output = run(&format!("--duration 1 --brpc-port {}", replay.port), folder.path());
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("busy"), "{}", text(&output.stderr));

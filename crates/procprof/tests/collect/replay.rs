@@ -1,10 +1,12 @@
 //! The replayed brpc service of procprof-collect: a program without dependencies, compiled once.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// A running service; ended with the test.
 pub(crate) struct Replay {
@@ -29,6 +31,22 @@ impl Replay {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
         Replay { child, port: port.unwrap_or_else(|| panic!("{command:?} said {line:?}")) }
+    }
+}
+
+/// Keeps the CPU profiler of a replayed brpc busy for as long as the connections are held: asks until somebody is refused.
+pub(crate) fn occupy(port: u16) -> Vec<TcpStream> {
+    let mut connections = Vec::new();
+    loop {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        stream.write_all(b"GET /pprof/profile?seconds=60 HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = [0; 64];
+        let read = stream.read(&mut answer).unwrap_or(0);
+        connections.push(stream);
+        if answer[..read].starts_with(b"HTTP/1.1 500") {
+            return connections;
+        }
     }
 }
 
