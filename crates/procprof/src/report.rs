@@ -28,9 +28,12 @@ pub(crate) struct ReportArgs {
 impl clap::Args for ReportArgs {
     fn augment_args(command: clap::Command) -> clap::Command {
         let kinds = REPORTS.iter().map(|report| {
-            Arg::new(report.name).long(report.name).help(report.help).action(ArgAction::SetTrue).help_heading("Reports").conflicts_with_all(
-                REPORTS.iter().map(|other| other.name).filter(|other| *other != report.name).collect::<Vec<_>>(),
-            )
+            Arg::new(report.name)
+                .long(report.name)
+                .help(report.help)
+                .action(ArgAction::SetTrue)
+                .help_heading("Reports")
+                .conflicts_with_all(REPORTS.iter().map(|other| other.name).filter(|other| *other != report.name).collect::<Vec<_>>())
         });
         let options = OPTIONS.iter().map(|row| {
             let arg = Arg::new(row.key).long(row.key).help(row.help).value_name("VALUE").help_heading("Report options");
@@ -38,7 +41,10 @@ impl clap::Args for ReportArgs {
         });
         command
             .arg(file_arg("output", "Write to this file; nothing is left there when it fails [default: standard output]").short('o'))
-            .arg(file_arg("binary", "The binary that was profiled, for addresses without names; marked when it can't be proven to be the one"))
+            .arg(file_arg(
+                "binary",
+                "The binary that was profiled, for addresses without names; marked when it can't be proven to be the one",
+            ))
             .args(kinds)
             .args(options)
             .arg(

@@ -1,5 +1,6 @@
 //! `procprof serve`: reads the configuration, starts demo processes if asked, runs the server until a signal ends it.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +29,12 @@ const WORKERS: usize = 2;
 /// Runs the server until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().context("start the runtime")?;
     runtime.block_on(serve(arguments))
 }
@@ -105,7 +111,9 @@ fn configuration(arguments: &ServeArgs) -> Result<Config> {
 fn address(arguments: &ServeArgs, config: &Config) -> Result<SocketAddr> {
     match arguments.http {
         Some(address) => Ok(address),
-        None => config.http.parse().with_context(|| format!("http = {:?}: expected an address and a port, as in 127.0.0.1:8030", config.http)),
+        None => {
+            config.http.parse().with_context(|| format!("http = {:?}: expected an address and a port, as in 127.0.0.1:8030", config.http))
+        }
     }
 }
 

@@ -85,8 +85,8 @@ pub(crate) fn run(arguments: &DemoNodeArgs) -> Result<()> {
     end_with_parent()?;
     let agent = procprof_agent::start(Config { jemalloc: Some(jemalloc()), ..Config::default() })?;
     switch_heap_profiling_on(&agent)?;
-    let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), agent, None)?;
     work::start().context("start the demo work")?;
+    let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), agent, None)?;
     println!("{LISTENING}{}", listener.address());
     tracing::debug!(role = arguments.role, "demo process runs");
     loop {

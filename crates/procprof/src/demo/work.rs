@@ -15,14 +15,18 @@ const BURST: Duration = Duration::from_millis(60);
 const CACHE_STEP: usize = 64 << 10;
 /// The cache starts over at this size, so that a demo can run for days.
 const CACHE_LIMIT: usize = 96 << 20;
+/// Entries the cache begins with, so that the first heap profile has samples.
+const FIRST_STEPS: usize = 128;
 /// How long the ledger's lock is held each time.
 const HELD: Duration = Duration::from_millis(2);
 
 /// Starts the threads; they end with the process.
 pub(crate) fn start() -> std::io::Result<()> {
+    let mut cache = Vec::new();
+    (0..FIRST_STEPS).for_each(|_| grow_cache(&mut cache));
     let ledger = Arc::new(Mutex::new(0u64));
     thread::Builder::new().name("demo-cpu".into()).spawn(burn)?;
-    thread::Builder::new().name("demo-cache".into()).spawn(fill_cache)?;
+    thread::Builder::new().name("demo-cache".into()).spawn(|| fill_cache(cache))?;
     for name in ["demo-ledger-1", "demo-ledger-2"] {
         let ledger = Arc::clone(&ledger);
         thread::Builder::new().name(name.into()).spawn(move || keep_ledger(&ledger))?;
@@ -72,8 +76,7 @@ hot!(
     30
 );
 
-fn fill_cache() {
-    let mut cache: Vec<Vec<u8>> = Vec::new();
+fn fill_cache(mut cache: Vec<Vec<u8>>) {
     loop {
         grow_cache(&mut cache);
         if cache.len() * CACHE_STEP >= CACHE_LIMIT {

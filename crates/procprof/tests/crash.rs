@@ -1,0 +1,113 @@
+//! What is stored stays stored: `kill -9`, a full disk, a deleted catalog.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::harness::{Server, files, folder, go_tool_pprof};
+
+/// Rounds of `kill -9`; `PROCPROF_CRASH_ROUNDS` for more.
+fn rounds() -> u64 {
+    std::env::var("PROCPROF_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+}
+
+fn ids(server: &Server) -> BTreeSet<String> {
+    server.profiles("").iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+fn assert_nothing_half_written(data: &Path) {
+    for path in files(&data.join("profiles")) {
+        assert!(path.to_string_lossy().ends_with("-pprof.gz"), "{} is left over", path.display());
+    }
+}
+
+#[test]
+fn killed_at_any_moment_it_loses_nothing_stored() {
+    let data = folder();
+    let mut known = BTreeSet::new();
+    let mut moment = 0x9e37_79b9_7f4a_7c15u64;
+    for _ in 0..rounds() {
+        let server = Server::start(data.path(), &["--demo", "--set", "self_interval_seconds=1"]);
+        let listed = ids(&server);
+        assert!(known.is_subset(&listed), "lost: {:?}", known.difference(&listed).collect::<Vec<_>>());
+        assert_nothing_half_written(data.path());
+        // A moment between 0.2 and 8.4 s after the start, another one each time.
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(Duration::from_millis(200 + (moment >> 51)));
+        known = ids(&server);
+        server.kill();
+    }
+    let server = Server::start(data.path(), &[]);
+    assert!(known.is_subset(&ids(&server)));
+    assert!(!known.is_empty(), "nothing was stored");
+    for path in files(&data.path().join("profiles")) {
+        go_tool_pprof(&["-raw", &path.display().to_string()]);
+    }
+}
+
+#[test]
+fn the_catalog_is_made_again_from_files_and_journal() {
+    let data = folder();
+    let dead = "[[node]]\nname = \"dead\"\nkind = \"go\"\nhttp = \"127.0.0.1:1\"\n";
+    let config = data.path().join("procprof.toml");
+    std::fs::write(&config, dead).expect("a configuration");
+    let data = data.path().join("data");
+    let arguments = ["--config", &config.display().to_string(), "--set", "self_interval_seconds=1"];
+    let server = Server::start(&data, &arguments);
+    server.wait_for("three profiles", |server| server.profiles("").len() >= 3);
+    server.wait_for("an error row of the dead node", |server| !server.errors("node=dead").is_empty());
+    let pinned = server.profiles("")[0]["id"].as_str().expect("an id").to_owned();
+    let (status, body) = crate::harness::curl(&["-X", "POST", &format!("{}/api/profiles/{pinned}/pin", server.base)]);
+    assert!(status < 300, "{status}: {}", String::from_utf8_lossy(&body));
+    assert!(server.terminate().success());
+
+    let stopped = ["--set", "proc_profile_cpu_enable=false", "--set", "proc_profile_mem_enable=false"];
+    let server = Server::start(&data, &stopped);
+    let (before, errors) = (server.profiles(""), server.errors(""));
+    assert!(server.terminate().success());
+    for path in files(&data).into_iter().filter(|path| path.to_string_lossy().contains("catalog.sqlite")) {
+        std::fs::remove_file(path).expect("the catalog is deleted");
+    }
+    let server = Server::start(&data, &stopped);
+    assert_eq!(server.profiles(""), before);
+    assert_eq!(server.errors(""), errors);
+    assert!(before.iter().any(|row| row["id"] == pinned.as_str() && row["pinned"] == true));
+}
+
+/// A small file system in memory; unmounted when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(size: &str) -> SmallDisk {
+        let folder = folder();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "procprof-test"]).arg(folder.path()).status();
+        assert!(mounted.is_ok_and(|status| status.success()), "this test needs `mount -t tmpfs`, so root");
+        SmallDisk(folder)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l"]).arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_row_and_the_server_lives() {
+    let disk = SmallDisk::new("3m");
+    let filler = disk.0.path().join("filler");
+    let data = disk.0.path().join("data");
+    let server = Server::start(&data, &["--set", "self_interval_seconds=1", "--set", "data_free_bytes_min=0"]);
+    server.wait_for("a profile", |server| !server.profiles("node=1&type=cpu").is_empty());
+    // Fills the disk to its last byte; the write must fail at the end.
+    assert!(std::fs::write(&filler, vec![0u8; 8 << 20]).is_err());
+    server.wait_for("the error row", |server| {
+        server.errors("").iter().any(|row| row["message"].as_str().is_some_and(|message| message.contains("no space left")))
+    });
+    let known = ids(&server);
+    std::fs::remove_file(&filler).expect("the filler is deleted");
+    server.wait_for("profiles after the disk has room again", |server| ids(server).difference(&known).count() > 0);
+    assert_nothing_half_written(&data);
+}

@@ -1,0 +1,99 @@
+//! `serve --demo`: two busy processes, both with flame graphs.
+
+use crate::harness::{Server, curl, files, folder, go_tool_pprof};
+
+/// CPU samples of a demo node's stored profiles in functions of that name, by the report's collapsed stacks.
+fn leaf_samples(server: &Server, id: &str, function: &str) -> u64 {
+    let (status, body) = server.get(&format!("/api/profiles/{id}/render/collapsed?sample_index=samples"));
+    assert_eq!(status, 200);
+    let text = String::from_utf8_lossy(&body);
+    let lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+    let leaf = lines.filter(|(stack, _)| stack.rsplit(';').next().is_some_and(|leaf| leaf.contains(function)));
+    leaf.map(|(_, count)| count.parse::<u64>().unwrap_or_default()).sum()
+}
+
+/// The same over all CPU profiles of the demo's backend.
+fn all_leaf_samples(server: &Server, function: &str) -> u64 {
+    let rows = server.profiles("node=10001&type=cpu");
+    rows.iter().map(|row| leaf_samples(server, row["id"].as_str().expect("an id"), function)).sum()
+}
+
+#[test]
+fn both_tabs_show_flame_graphs_of_known_work() {
+    let data = folder();
+    let server = Server::start(data.path(), &["--demo"]);
+    for node in ["FE", "10001", "1"] {
+        server.wait_for(&format!("a CPU profile of node {node}"), |server| !server.profiles(&format!("node={node}&type=cpu")).is_empty());
+        let (status, page) = server.get(&format!("/proc_profile?node={node}"));
+        assert_eq!(status, 200);
+        assert!(String::from_utf8_lossy(&page).contains("cpu-profile"), "the tab of {node} lists no CPU profile");
+    }
+    server.wait_for("a heap profile of the BE", |server| !server.profiles("node=10001&type=heap").is_empty());
+    let mut samples = [0; 2];
+    server.wait_for("200 samples in the known functions", |server| {
+        samples = ["hot_70", "hot_30"].map(|function| all_leaf_samples(server, function));
+        samples.iter().sum::<u64>() >= 200
+    });
+    let [hot_70, hot_30] = samples.map(|count| count as f64);
+    let total = hot_70 + hot_30;
+    // Five standard deviations of a binomial with p = 0.7.
+    let error = 5.0 * (0.7 * 0.3 / total).sqrt();
+    assert!((hot_70 / total - 0.7).abs() < error, "hot_70 has {} of {total}", hot_70);
+
+    let stored: Vec<_> =
+        files(&data.path().join("profiles")).into_iter().filter(|path| path.to_string_lossy().ends_with("pprof.gz")).collect();
+    assert!(stored.len() >= 6, "{stored:?}");
+    for path in &stored {
+        go_tool_pprof(&["-top", &path.display().to_string()]);
+    }
+    let name = stored.iter().find(|path| path.to_string_lossy().contains("/10001/cpu-profile")).expect("a CPU file of the BE");
+    let name = name.file_name().expect("a name").to_string_lossy().into_owned();
+    let (status, view) = server.get(&format!("/proc_profile/file?filename={name}&node=10001"));
+    assert_eq!(status, 200);
+    let view = String::from_utf8_lossy(&view);
+    assert!(view.contains("<svg") && view.contains("hot_70"), "the view of {name} is no flame graph of the work");
+}
+
+#[test]
+fn go_tool_pprof_reads_the_server_itself() {
+    let data = folder();
+    let server = Server::start(data.path(), &["--demo"]);
+    let top = go_tool_pprof(&["-top", &format!("{}/debug/pprof/profile?seconds=3", server.base)]);
+    assert!(top.contains("Type: cpu"), "{top}");
+    assert!(top.contains("procprof") || top.contains("tokio"), "{top}");
+}
+
+#[test]
+fn foreign_hosts_and_path_tricks_are_refused() {
+    let data = folder();
+    let server = Server::start(data.path(), &[]);
+    let (status, _) = server.get("/proc_profile/file?filename=../catalog.sqlite&node=1");
+    assert!(status >= 400, "a path trick got {status}");
+    let (status, _) = curl(&["-H", "Host: evil.example", &format!("{}/api/nodes", server.base)]);
+    assert!(status >= 400, "a foreign Host got {status}");
+    let (status, _) = curl(&["-X", "POST", "-H", "Origin: http://evil.example", &format!("{}/api/pause", server.base)]);
+    assert!(status >= 400, "a foreign Origin got {status}");
+}
+
+#[test]
+fn a_signal_ends_it_and_its_children() {
+    let data = folder();
+    let server = Server::start(data.path(), &["--demo"]);
+    let nodes = server.json("/api/nodes");
+    let addresses: Vec<String> = nodes
+        .as_array()
+        .expect("an array of nodes")
+        .iter()
+        .filter(|node| node["demo"] == true)
+        .filter_map(|node| node["address"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(addresses.len(), 2, "{nodes}");
+    assert!(server.terminate().success());
+    for address in addresses {
+        let (status, _) = curl(&[&format!("http://{address}/pprof/cmdline")]);
+        assert_eq!(status, 0, "the demo process at {address} still answers");
+    }
+    let temporary: Vec<_> =
+        files(data.path()).into_iter().filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("tmp"))).collect();
+    assert!(temporary.is_empty(), "{temporary:?}");
+}

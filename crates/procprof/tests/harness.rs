@@ -1,0 +1,156 @@
+//! A `procprof serve` of its own for a test: its process, its data, its address.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longest wait for anything that must happen; nothing is measured by it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The built command.
+pub(crate) fn procprof() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_procprof"))
+}
+
+/// A running server; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) base: String,
+}
+
+impl Server {
+    /// Starts `serve` on a free port over `data` and waits until it answers.
+    pub(crate) fn start(data: &Path, arguments: &[&str]) -> Server {
+        let mut command = procprof();
+        command.args(["serve", "--http", "127.0.0.1:0", "--data"]).arg(data).args(arguments);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("procprof starts");
+        let mut server = Server { child, base: String::new() };
+        let stderr = server.child.stderr.take().expect("its log is piped");
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                let _ = sender.send(line);
+            }
+        });
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            let Ok(line) = receiver.recv_timeout(PATIENCE) else { break };
+            if let Some((_, url)) = line.split_once("open http://") {
+                server.base = format!("http://{}", url.split('/').next().unwrap_or(url));
+                return server;
+            }
+        }
+        panic!("the server did not start");
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as the kernel would: no chance to clean up.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("reap");
+    }
+
+    /// Asks it to end and waits for that.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        signal(self.pid(), "TERM");
+        self.child.wait().expect("reap")
+    }
+
+    /// Status and body of a GET.
+    pub(crate) fn get(&self, path: &str) -> (u16, Vec<u8>) {
+        curl(&[&format!("{}{path}", self.base)])
+    }
+
+    /// The JSON of a GET that must succeed.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path);
+        let text = String::from_utf8_lossy(&body);
+        assert_eq!(status, 200, "{path}: {text}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+
+    /// All stored profiles of a query such as `node=10001`, newest first.
+    pub(crate) fn profiles(&self, query: &str) -> Vec<Value> {
+        let mut rows = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.json(&format!("/api/profiles?limit=1000&{query}&cursor={cursor}"));
+            rows.extend(page["profiles"].as_array().expect("an array of profiles").iter().cloned());
+            match page["next"].as_str() {
+                Some(next) => cursor = next.to_owned(),
+                None => return rows,
+            }
+        }
+    }
+
+    /// Error rows of a query.
+    pub(crate) fn errors(&self, query: &str) -> Vec<Value> {
+        self.json(&format!("/api/errors?limit=1000&{query}"))["errors"].as_array().expect("an array of errors").clone()
+    }
+
+    /// Waits until `ready` is true.
+    pub(crate) fn wait_for(&self, what: &str, mut ready: impl FnMut(&Server) -> bool) {
+        let start = Instant::now();
+        while !ready(self) {
+            assert!(start.elapsed() < PATIENCE, "not within {} s: {what}", PATIENCE.as_secs());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process this test started.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs");
+    assert!(status.success(), "kill -{name} {pid}");
+}
+
+/// Status and body of a request by curl.
+pub(crate) fn curl(arguments: &[&str]) -> (u16, Vec<u8>) {
+    let output = Command::new("curl").args(["-sS", "--max-time", "60", "-w", "\n%{http_code}"]).args(arguments).output();
+    let output = output.expect("this test needs curl");
+    let end = output.stdout.iter().rposition(|byte| *byte == b'\n').unwrap_or_default();
+    let status = String::from_utf8_lossy(&output.stdout[end..]).trim().parse().unwrap_or_default();
+    (status, output.stdout[..end].to_vec())
+}
+
+/// What `go tool pprof` prints with these arguments; fails unless it succeeds.
+pub(crate) fn go_tool_pprof(arguments: &[&str]) -> String {
+    let output = Command::new("go").args(["tool", "pprof"]).args(arguments).output().expect("this test needs go");
+    assert!(output.status.success(), "go tool pprof {arguments:?}: {}", text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Standard output and error as one text.
+pub(crate) fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Every file below a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map_while(Result::ok).map(|entry| entry.path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// A folder for a test's data.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}

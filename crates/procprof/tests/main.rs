@@ -1,0 +1,8 @@
+//! The command as its users run it: real processes, real files, real tools.
+
+mod collect;
+mod crash;
+mod demo;
+mod exposure;
+mod harness;
+mod nodes;
