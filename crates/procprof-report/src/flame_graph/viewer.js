@@ -290,11 +290,20 @@
     const room = Math.floor((root.getBoundingClientRect().width - 24) / 6.6) - line[1].length - 4;
     details.replaceChildren(element('tspan', { 'font-weight': 650 }, text(cut(line[0], Math.max(12, room)))), text('   ' + line[1]));
   }
+  // Distance of the picture from the top of the page; an SVG file is the page.
+  function top() {
+    return root.parentNode === document ? 0 : root.getBoundingClientRect().top + window.scrollY;
+  }
+  // Scrolls to where the root is.
+  function showRoot() {
+    const bottom = top() + Number(root.getAttribute('height'));
+    window.scrollTo(window.scrollX, state.layout === 'flame' ? Math.max(0, bottom - window.innerHeight) : top());
+    float();
+  }
   // The heading stays in view while the page is scrolled.
   function float() {
-    const top = root.parentNode === document ? 0 : root.getBoundingClientRect().top + window.scrollY;
     const most = Number(root.getAttribute('height')) - data.head;
-    const shift = Math.max(0, Math.min(most, window.scrollY - top));
+    const shift = Math.max(0, Math.min(most, window.scrollY - top()));
     head.setAttribute('transform', 'translate(0,' + shift + ')');
   }
 
@@ -324,6 +333,7 @@
     state.layout = ['flame', 'icicle'].includes(given.get('layout')) ? given.get('layout') : data.layout;
     search.value = state.search;
     update();
+    showRoot();
   }
   function update() {
     match();
@@ -338,7 +348,7 @@
     state.focus = i ? i : -1;
     save();
     update();
-    if (state.layout === 'flame') window.scrollTo(window.scrollX, document.documentElement.scrollHeight);
+    showRoot();
   }
   function seek(pattern) {
     state.search = pattern;
@@ -349,6 +359,7 @@
     state.layout = state.layout === 'flame' ? 'icicle' : 'flame';
     save();
     update();
+    showRoot();
   }
 
   function focusOn(i) {

@@ -79,10 +79,20 @@ fn the_viewer_zooms_and_searches_in_chromium() {
     let profile = profile();
     let svg = samples::text(&profile, "flamegraph", &[]);
     let html = samples::text(&profile, "html", &[]);
-    let server = PageServer::start(POLICY, vec![("/a.svg", "image/svg+xml", svg.clone()), ("/a.html", "text/html; charset=utf-8", html)]);
+    let tall = samples::text(&samples::stacks(&[(&["f"; 100], 1)]), "flamegraph", &[]);
+    let pages =
+        [("/a.svg", "image/svg+xml", svg.clone()), ("/tall.svg", "image/svg+xml", tall), ("/a.html", "text/html; charset=utf-8", html)];
+    let server = PageServer::start(POLICY, pages.to_vec());
     let browser = Browser::start();
     explore(&browser, &server.url("/a.svg"));
     explore(&browser, &server.url("/a.html"));
+
+    // A picture taller than the window begins at its root, with the heading in view.
+    browser.open(&server.url("/tall.svg"));
+    let script = "const last = document.querySelector('#procprof-boxes .b rect').getBoundingClientRect();\
+         const head = document.getElementById('procprof-head').getBoundingClientRect(); return [window.innerHeight - last.bottom, head.top]";
+    let place = browser.run(script, &[]);
+    assert!((0.0..40.0).contains(&place[0].as_f64().unwrap()) && place[1].as_f64().unwrap().abs() < 5.0, "{place}");
 
     // State in the address is taken up on load; the texts of the viewer are those of the picture without it.
     browser.open("about:blank");
