@@ -19,6 +19,7 @@ use crate::nodes::Registry;
 use crate::render::Renders;
 use crate::retention::Retention;
 use crate::server::ChildProgram;
+use crate::usage::KnownUsage;
 
 /// The running server, as its parts see it.
 pub(crate) struct App {
@@ -32,6 +33,7 @@ pub(crate) struct App {
     pub(crate) jobs: Jobs,
     pub(crate) renders: Renders,
     pub(crate) retention: Retention,
+    pub(crate) usage: KnownUsage,
     pub(crate) agent: Agent,
     pub(crate) symbolize_child: ChildProgram,
     /// Children at a time.

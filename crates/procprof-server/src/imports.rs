@@ -1,17 +1,17 @@
 //! Profiles that lie in StarRocks' log folder already, or anywhere else: taken over under an id of their content, so that twice adds nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use procprof_profile::format::{self, Decoded, Limits};
 use procprof_profile::{Grammar, Meta, Nanos};
 use procprof_store::{ErrorKind, ImportItem, ImportOptions, ImportReport, Store};
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::config::Config;
 use crate::error::Result;
 use crate::ingest::{complete, now, record, store_profile};
-use crate::nodes::{NodeIds, Role};
+use crate::nodes::{NodeIds, Registry, Role};
 
 /// Name of the node that profiles from the log folder belong to.
 const LOGS_NODE: &str = "imported";
@@ -49,19 +49,17 @@ fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::R
     store_profile(store, decoded.profile, meta, (item.start, Nanos(0))).map(drop).map_err(|error| error.to_string())
 }
 
-/// Takes over what lies in `sys_log_dir/proc_profile` when the server starts.
-pub(crate) async fn take_over_logs(app: Arc<App>, stop: CancellationToken) {
-    let Some(folder) = app.config().sys_log_dir.as_ref().map(|folder| folder.join("proc_profile")) else { return };
-    if !folder.is_dir() || stop.is_cancelled() {
-        return;
-    }
-    let node = match app.registry.past(LOGS_NODE, Role::Service) {
-        Ok(node) => node,
-        Err(error) => {
-            tracing::error!("{}: {error}", folder.display());
-            return;
-        }
-    };
+/// The folder whose profiles are taken over when the server starts: `sys_log_dir/proc_profile`, and the node they belong to.
+///
+/// # Errors
+/// The node cannot be given an id.
+pub(crate) fn log_folder(config: &Config, registry: &Registry) -> Result<Option<(PathBuf, u64)>> {
+    let folder = config.sys_log_dir.as_ref().map(|folder| folder.join("proc_profile")).filter(|folder| folder.is_dir());
+    folder.map(|folder| Ok((folder, registry.past(LOGS_NODE, Role::Service)?))).transpose()
+}
+
+/// Takes over what lies in a folder.
+pub(crate) async fn take_over(app: Arc<App>, folder: PathBuf, node: u64) {
     let store = Arc::clone(&app.store);
     let from = folder.clone();
     let done = tokio::task::spawn_blocking(move || import(&store, &from, node, LOGS_NODE, None)).await;

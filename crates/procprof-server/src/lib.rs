@@ -44,6 +44,7 @@ mod remote;
 mod render;
 mod retention;
 mod server;
+mod usage;
 
 pub use config::{ConfFile, Config, config_reference};
 pub use error::{Error, Result};

@@ -102,6 +102,7 @@ impl Server {
             captures: Default::default(),
             jobs: Default::default(),
             retention: Default::default(),
+            usage: Default::default(),
             agent,
             symbolize_child,
             symbolizers: Semaphore::new(SYMBOLIZERS),
@@ -116,6 +117,9 @@ impl Server {
         app.metrics.paused.set(i64::from(paused));
         if paused {
             tracing::info!("scheduled captures are paused");
+        }
+        if let Some((folder, node)) = imports::log_folder(&app.config(), &app.registry)? {
+            app.tasks.spawn(imports::take_over(Arc::clone(&app), folder, node));
         }
         spawn_parts(&app, listener, tls);
         Ok(ServerHandle { app })
@@ -133,7 +137,6 @@ fn spawn_parts(app: &Arc<App>, listener: tokio::net::TcpListener, tls: Option<to
     app.tasks.spawn(http::serve(listener, router, tls, limits, app.stop.clone()));
     app.tasks.spawn(captures::run_schedule(Arc::clone(app), app.stop.clone()));
     app.tasks.spawn(retention::run(Arc::clone(app), app.stop.clone()));
-    app.tasks.spawn(imports::take_over_logs(Arc::clone(app), app.stop.clone()));
 }
 
 impl ServerHandle {

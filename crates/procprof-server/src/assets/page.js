@@ -3,11 +3,12 @@
 
 const REFRESH_MS = 5000;
 const shape = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium" });
 
 function localise(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(element.dateTime);
-    if (!Number.isNaN(moment.getTime())) element.textContent = shape.format(moment);
+    if (!Number.isNaN(moment.getTime())) element.textContent = (element.classList.contains("clock") ? clock : shape).format(moment);
   }
 }
 

@@ -50,24 +50,31 @@ pub(super) async fn continuous(app: &Arc<App>, node: &Arc<Node>, planned: &Plann
     let mut running = start(CpuOptions { owner: "schedule".to_owned(), ..CpuOptions::default() }).await?;
     let every = Duration::from_secs(planned.every);
     let mut started = now();
-    let mut next = tokio::time::Instant::now() + every;
+    let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut storing: Option<tokio::task::JoinHandle<()>> = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep_until(next) => {}
+            _ = beat.tick() => {}
         }
-        next += every;
+        // While the one before is being stored there is no cut: this one becomes longer, and nothing is lost.
+        if storing.as_ref().is_some_and(|task| !task.is_finished()) {
+            continue;
+        }
         let (again, profile) = blocking(move || {
             let profile = running.cut()?;
             Ok((running, profile))
         })
         .await?;
         running = again;
-        match store(app, node, "schedule", profile, started).await {
-            Ok(_) => succeeded(app, node, &ProfileType::Cpu),
-            Err(failure) => failed(app, node, &ProfileType::Cpu, &failure),
-        }
-        started = now();
+        let (own, owner, from) = (Arc::clone(app), Arc::clone(node), std::mem::replace(&mut started, now()));
+        storing = Some(app.tasks.spawn(async move {
+            match store(&own, &owner, "schedule", profile, from).await {
+                Ok(_) => succeeded(&own, &owner, &ProfileType::Cpu),
+                Err(failure) => failed(&own, &owner, &ProfileType::Cpu, &failure),
+            }
+        }));
     }
 }
 

@@ -32,8 +32,7 @@ pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
             for planned in node.schedule.iter().filter(|planned| planned.on) {
                 let task = Task {
                     app: Arc::clone(&app),
-                    // A demo is looked at the moment it starts.
-                    first: if node.demo { Duration::from_secs(1) } else { offset(node.id, planned, &node.schedule) },
+                    first: if node.demo { at_once(planned) } else { offset(node.id, planned, &node.schedule) },
                     node: Arc::clone(&node),
                     planned: planned.clone(),
                     stop: current.clone(),
@@ -52,6 +51,11 @@ pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
             return;
         }
     }
+}
+
+/// A demo is looked at the moment it starts; its heap has something to show a little later.
+fn at_once(planned: &Planned) -> Duration {
+    Duration::from_secs(if planned.seconds == 0 { 4 } else { 1 })
 }
 
 /// When a type first starts: nodes are spread over the interval, and a backend's contention follows its CPU profile.

@@ -6,6 +6,9 @@ use procprof_profile::{Error, Meta, Nanos, Profile, ProfileType, Result};
 
 const TOOL: &str = concat!("procprof ", env!("CARGO_PKG_VERSION"));
 
+/// Key of the fact that names the sample type whose values the top functions have.
+pub(crate) const SHOWN: &str = "shown";
+
 /// The clock, UTC.
 pub(crate) fn now() -> Nanos {
     Nanos(i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX))
@@ -40,6 +43,8 @@ pub(crate) fn complete(meta: &mut Meta, decoded: &Decoded) {
     if !decoded.warnings.is_empty() {
         meta.more.insert("warnings".to_owned(), decoded.warnings.join("; "));
     }
+    let shown = decoded.profile.sample_type(decoded.profile.default_sample_type()).0;
+    meta.more.insert(SHOWN.to_owned(), shown.to_owned());
     TOOL.clone_into(&mut meta.tool);
 }
 
@@ -48,6 +53,8 @@ fn engine(meta: &Meta, format: &'static str) -> &'static str {
     match (meta.kind.as_str(), format) {
         ("go", _) => "go",
         ("databend", "pprof") => "pprof-rs",
+        ("starrocks-be", "contention") => "brpc",
+        (_, "gperftools-cpu") => "gperftools",
         _ => format,
     }
 }

@@ -23,7 +23,7 @@ use procprof_store::{Entry, ErrorKind, ErrorRow, NewProfile};
 
 pub(crate) use budget::{Budget, Full};
 pub(crate) use facts::guess_type;
-pub(crate) use facts::{complete, now};
+pub(crate) use facts::{SHOWN, complete, now};
 pub(crate) use strip::{COLUMNS, ROWS};
 pub(crate) use symbols::Finding;
 pub use symbols::symbolize_child_main;

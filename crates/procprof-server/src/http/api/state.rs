@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use procprof_store::{ErrorEntry, ErrorFilter, PageRequest};
+use procprof_store::{ErrorEntry, ErrorFilter, Filter, PageRequest};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -114,8 +114,8 @@ pub(in crate::http) async fn healthz() -> &'static str {
 
 pub(in crate::http) async fn readyz(State(app): State<Arc<App>>) -> Answer<&'static str> {
     let store = Arc::clone(&app.store);
-    let usage = on_store(move || store.usage()).await;
-    match (usage, app.stop.is_cancelled()) {
+    let listed = on_store(move || store.list(&Filter::default(), &PageRequest::first(1))).await;
+    match (listed, app.stop.is_cancelled()) {
         (Ok(_), false) => Ok("ready\n"),
         (Ok(_), true) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping")),
         (Err(problem), _) => Err(Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..problem }),

@@ -9,7 +9,7 @@ use procprof_store::{Cursor, Entry, ErrorEntry, ErrorFilter, Filter, Page, PageR
 
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
-use super::{moment, size, strip};
+use super::{clock, moment, size, strip};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::http::params::{Params, encode};
@@ -28,7 +28,7 @@ struct View {
     page: Page<Entry, Cursor>,
     is_first: bool,
     errors: Vec<ErrorEntry>,
-    usage: Usage,
+    usage: Arc<Usage>,
 }
 
 /// `GET /proc_profile?node=&type=&cursor=`
@@ -41,11 +41,12 @@ pub(in crate::http) async fn list(State(app): State<Arc<App>>, principal: Princi
     let filter = Filter { nodes: vec![node.id], types: profile_type.iter().cloned().collect(), ..Filter::default() };
     let store = Arc::clone(&app.store);
     let errors = ErrorFilter { nodes: vec![node.id], ..ErrorFilter::default() };
-    let (page, errors, usage) = on_store(move || {
+    let (page, errors) = on_store(move || {
         let page = store.list(&filter, &PageRequest { limit: ROWS, after })?;
-        Ok((page, store.list_errors(&errors, &PageRequest::first(ERRORS)).rows, store.usage()?))
+        Ok((page, store.list_errors(&errors, &PageRequest::first(ERRORS)).rows))
     })
     .await?;
+    let usage = app.usage.get(&app.store).await?;
     let view = View { app, principal, node, profile_type, page, is_first, errors, usage };
     let title = format!("{} profiles", view.node.label());
     Ok(Frame { title: &title, live: view.is_first, status: Some(view.status()) }.page(view.body()))
@@ -118,8 +119,9 @@ impl View {
     }
 
     fn filters(&self) -> Markup {
-        let mut types: Vec<ProfileType> = self.node.schedule.iter().map(|planned| planned.profile_type.clone()).collect();
-        types.extend(self.page.rows.iter().map(|entry| entry.profile_type.clone()));
+        let on = self.node.schedule.iter().filter(|planned| planned.on).map(|planned| planned.profile_type.clone());
+        let listed = self.page.rows.iter().map(|entry| entry.profile_type.clone());
+        let mut types: Vec<ProfileType> = on.chain(listed).chain(self.profile_type.clone()).collect();
         types.sort();
         types.dedup();
         let link = |kind: Option<&ProfileType>, label: &str| {
@@ -306,7 +308,7 @@ fn state(health: &TypeHealth, planned: &Planned, paused: bool) -> Markup {
         @else if planned.on && paused { span class="tag" { "paused" } }
         @else if let Some(retry) = health.retry_at.filter(|_| health.failing()) {
             span class="tag bad" title=(health.last_failure.as_ref().map(|failure| failure.reason.clone()).unwrap_or_default()) { "failing" }
-            " " span class="muted" { "next try " (moment(i64::try_from(retry.as_nanosecond()).unwrap_or(0))) }
+            " " span class="muted" { "next try " (clock(retry)) }
         }
         @else if health.failing() { span class="tag bad" { "failing" } }
     }

@@ -46,6 +46,23 @@ fn size(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
+/// A value of a profile for people.
+fn amount(value: i64, unit: &str) -> String {
+    match unit {
+        "nanoseconds" if value.unsigned_abs() >= 1_000_000_000 => format!("{:.2} s", value as f64 / 1e9),
+        "nanoseconds" => format!("{:.1} ms", value as f64 / 1e6),
+        "bytes" if value >= 0 => size(value.unsigned_abs()),
+        "count" => value.to_string(),
+        other => format!("{value} {other}"),
+    }
+}
+
+/// The time of day of a moment close by, in the same way.
+fn clock(time: jiff::Timestamp) -> Markup {
+    let utc = time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    html! { time class="clock" datetime=(format!("{time:.3}")) title=(utc) { (time.strftime("%H:%M:%S UTC").to_string()) } }
+}
+
 /// A moment: UTC as text and on hover; the script shows it in the viewer's zone.
 fn moment(nanos: i64) -> Markup {
     let Ok(time) = jiff::Timestamp::from_nanosecond(i128::from(nanos)) else { return html! { "?" } };

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Redirect;
 use maud::{Markup, html};
 
-use super::moment;
+use super::clock;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::captures::JobState;
@@ -95,7 +95,7 @@ pub(super) fn running(app: &App, node: &Node) -> Markup {
                 @for job in open.iter().chain(ended.iter().take(ENDED)) {
                     div class="job" {
                         p { strong { (job.profile_type.label()) } " " span class="muted" {
-                            @if job.seconds > 0 { (job.seconds) " s " } "by " (job.by) ", " (moment(i64::try_from(job.started.as_nanosecond()).unwrap_or(0))) } }
+                            @if job.seconds > 0 { (job.seconds) " s " } "by " (job.by) ", " (clock(job.started)) } }
                         @match job.state() {
                             JobState::Running => progress max="1" value=(format!("{:.2}", job.progress())) {},
                             JobState::Done(id) => p { a href=(format!("/p/{id}")) { "Done: view" } },

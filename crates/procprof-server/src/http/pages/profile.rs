@@ -11,12 +11,13 @@ use procprof_store::{Entry, Format};
 
 use super::frame::Frame;
 use super::list::known_class;
-use super::{moment, size};
+use super::{amount, moment, size};
 use crate::app::App;
 use crate::http::api::profiles::find;
 use crate::http::params::Params;
 use crate::http::problem::Answer;
 use crate::http::starrocks::view;
+use crate::ingest::SHOWN;
 use crate::nodes::Node;
 
 /// `GET /p/{id}?format=`
@@ -51,7 +52,7 @@ fn body(entry: &Entry, node: Option<&Node>) -> Markup {
                 }
                 a href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "download" }
             }
-            iframe class="graph" src=(format!("/p/{}?format={}", entry.id, if own { "html" } else { "page" })) title="Flame graph" sandbox="allow-scripts" {}
+            iframe class="graph" src=(format!("/p/{}?format={}", entry.id, if own { "html&layout=icicle" } else { "page" })) title="Flame graph" sandbox="allow-scripts" {}
             div class="columns" { (facts(entry)) @if own { (top(entry)) } }
         }
     }
@@ -66,22 +67,22 @@ fn facts(entry: &Entry) -> Markup {
         }
     };
     add("Means", meta.means.clone());
-    add("Length", if entry.duration.0 > 0 { format!("{:.2} s", entry.duration.0 as f64 / 1e9) } else { "a moment".to_owned() });
+    add("Length", if entry.duration.0 > 0 { amount(entry.duration.0, "nanoseconds") } else { "a moment".to_owned() });
     add("File", format!("{}, {}", entry.file_name, size(entry.bytes)));
     add("Trigger", meta.trigger.clone());
     add("Engine", meta.engine.clone());
     for total in &entry.summary.totals {
-        add(&format!("Total {}", total.kind), format!("{} {}", total.value, total.unit));
+        add(&format!("Total {}", total.kind), amount(total.value, &total.unit));
     }
     add("Lost samples", meta.lost.map(|count| count.to_string()).unwrap_or_default());
     add("Cut stacks", meta.truncated.map(|count| count.to_string()).unwrap_or_default());
-    add("CPU time no sample saw", meta.unsampled.map(|nanos| format!("{:.1} ms", nanos as f64 / 1e6)).unwrap_or_default());
+    add("CPU time no sample saw", meta.unsampled.map(|nanos| amount(nanos.cast_signed(), "nanoseconds")).unwrap_or_default());
     add("Version", meta.instance_version.clone());
     add("Build id", meta.instance_build_id.clone());
     for (key, value) in &meta.labels {
         add(&format!("Label {key}"), value.clone());
     }
-    for (key, value) in &meta.more {
+    for (key, value) in meta.more.iter().filter(|(key, _)| *key != SHOWN) {
         let name = if key.starts_with("wanted-file.") { "Symbols wanted from" } else { key };
         add(name, value.clone());
     }
@@ -95,7 +96,9 @@ fn facts(entry: &Entry) -> Markup {
 }
 
 fn top(entry: &Entry) -> Markup {
-    let total = entry.summary.top.iter().map(|row| row.value).sum::<i64>().max(1);
+    let shown = entry.meta.more.get(SHOWN);
+    let found = entry.summary.totals.iter().find(|total| Some(&total.kind) == shown).or(entry.summary.totals.last());
+    let (total, unit) = found.map_or((1, "count"), |total| (total.value.max(1), total.unit.as_str()));
     let most = entry.summary.top.first().map_or(1, |row| row.value.max(1));
     html! {
         section class="card top" {
@@ -103,6 +106,7 @@ fn top(entry: &Entry) -> Markup {
             table { tbody {
                 @for row in &entry.summary.top {
                     tr { td class="number" { (format!("{:.1} %", 100.0 * row.value as f64 / total as f64)) }
+                        td class="number muted" { (amount(row.value, unit)) }
                         td { meter min="0" max=(most) value=(row.value.max(0)) {} }
                         td class="function" { (row.name) } }
                 }
