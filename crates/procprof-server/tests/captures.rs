@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{TestServer, parsed, quiet};
+use procprof_server::{ChildProgram, Server};
+
+use crate::harness::{TestServer, options, parsed, quiet};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_profiles_itself_now_and_on_schedule() {
@@ -119,4 +121,41 @@ async fn a_pause_stops_the_schedule_within_a_second_and_outlives_a_restart() {
         assert!(Instant::now() < until, "the schedule does not go on");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_fails_costs_an_error_row_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let mut options = options(quiet(), data.path().to_owned());
+    options.symbolize_child = ChildProgram { program: "false".into(), arguments: Vec::new() };
+    let server = TestServer::around(Server::start(options).await.unwrap(), data);
+    let spin = std::thread::spawn(|| spin_for_the_test(Duration::from_secs(2)));
+    let (_, job) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
+    let job = server.ended(job["id"].as_str().unwrap()).await;
+    spin.join().unwrap();
+    assert_eq!(job["state"], "done", "{job}");
+    let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
+    assert!(
+        profile["facts"]["symbolize-error"].as_str().unwrap().starts_with("symbolize: the child ended with exit status: 1"),
+        "{profile}"
+    );
+    let row = &server.json("/api/errors").await["errors"][0];
+    assert_eq!((row["code"].as_str(), row["node"].as_u64()), (Some("symbolize"), Some(1)), "{row}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_without_memory_leaves_the_addresses_as_they_are() {
+    let mut config = quiet();
+    config.symbolize_memory_bytes_max = 1 << 20;
+    let server = TestServer::start(config).await;
+    let spin = std::thread::spawn(|| spin_for_the_test(Duration::from_secs(2)));
+    let (_, job) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
+    let job = server.ended(job["id"].as_str().unwrap()).await;
+    spin.join().unwrap();
+    assert_eq!(job["state"], "done", "{job}");
+    let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
+    let top = server.text(&format!("/api/profiles/{}/render/top", profile["id"].as_str().unwrap())).await;
+    assert!(!top.contains("spin_for_the_test"), "{top}");
+    let told = !profile["wanted_files"].as_array().unwrap().is_empty() || profile["facts"]["symbolize-error"].is_string();
+    assert!(told, "nobody says that names are missing: {profile}");
 }

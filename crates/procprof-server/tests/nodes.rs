@@ -151,3 +151,36 @@ async fn aliases_name_registered_nodes_and_nothing_else() {
     let first = server.get("/proc_profile").await.text().await.unwrap();
     assert!(first.contains("<strong>FE fe</strong>"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn symbols_come_from_where_they_may_and_missing_files_are_named() {
+    let brpc = Running::brpc();
+    let node = |name: &str, more: &str| {
+        format!(
+            "[[node]]\nname = \"{name}\"\nkind = \"starrocks-be\"\nbrpc = \"127.0.0.1:{}\"\nschedule.cpu = {{ on = false }}\n{more}\n",
+            brpc.port
+        )
+    };
+    let config = parsed(&format!(
+        "self_interval_seconds = 3600\n{}{}{}",
+        node("blind", "pid_lookup = \"off\""),
+        node("asked", "pid_lookup = \"off\"\nremote_symbols = true"),
+        node("given", &format!("pid_lookup = \"off\"\nbinary = {:?}", crate::process::replay()))
+    ));
+    let server = TestServer::start(config).await;
+    let capture = async |node: &str| {
+        let (_, job) = server.post("/api/captures", serde_json::json!({ "node": node, "type": "cpu", "seconds": 1 })).await;
+        let job = server.ended(job["id"].as_str().unwrap()).await;
+        assert_eq!(job["state"], "done", "{job}");
+        let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
+        let top = server.text(&format!("/api/profiles/{}/render/top", profile["id"].as_str().unwrap())).await;
+        (profile, top)
+    };
+    let (blind, top) = capture("blind").await;
+    let wanted = blind["wanted_files"].to_string();
+    assert!(wanted.contains("brpc_replay (unknown build id)") && !top.contains("hot_70"), "{blind}");
+    let (asked, top) = capture("asked").await;
+    assert!(top.contains("hot_70") && asked["facts"]["symbols-from"] == "the node's symbol page", "{top}\n{asked}");
+    let (given, top) = capture("given").await;
+    assert!(top.contains("hot_70") && given["facts"]["symbols"] == "unverified", "{top}\n{given}");
+}

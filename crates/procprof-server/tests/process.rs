@@ -50,7 +50,7 @@ fn repository() -> PathBuf {
 static ONE_BUILD: Mutex<()> = Mutex::new(());
 
 /// The replay is an example of the crate that collects; it is built when it is not there yet.
-fn replay() -> PathBuf {
+pub(crate) fn replay() -> PathBuf {
     let _guard = ONE_BUILD.lock().unwrap();
     let tests = std::env::current_exe().unwrap();
     let path = tests.parent().unwrap().parent().unwrap().join("examples/brpc_replay");

@@ -147,14 +147,6 @@ impl Config {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
         }
-        for (position, node) in self.nodes.iter().enumerate() {
-            if self.nodes[..position].iter().any(|other| other.name == node.name) {
-                return Err(Error::Config(format!("node {:?}: the name is given twice", node.name)));
-            }
-            if node.id.is_some() && self.nodes[..position].iter().any(|other| other.id == node.id) {
-                return Err(Error::Config(format!("node {:?}: another node has the same id", node.name)));
-            }
-        }
-        Ok(())
+        crate::nodes::distinct(self.nodes.iter().map(|node| (node.name.as_str(), node.id)))
     }
 }

@@ -49,7 +49,11 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
     check("[[node]]\nhttp = \"ftp://h\"", "f.toml:2: http: expected host:port");
     check("[[node]]\nhttp = \"h:1\"\nschedule.cpu = { often = 1 }", "f.toml:3: schedule: unknown key \"often\"");
     check("[[node]]\nhttp = \"h:1\"\nauth = { basic = \"u\" }", "f.toml:3: auth: give basic with password_file, or bearer_file");
-    check("[[node]]\nhttp = \"h:1\"\n[[node]]\nhttp = \"h:1\"", "configuration: node \"service h:1\": the name is given twice");
+    check(
+        "[[node]]\nhttp = \"h:1\"\n[[node]]\nhttp = \"h:1\"",
+        "configuration: node \"service h:1\": its name or id is that of node \"service h:1\"",
+    );
+    check("[[node]]\nname = \"procprof\"\nhttp = \"h:1\"", "configuration: node \"procprof\": its name or id is that of");
     check("node = 1", "f.toml:1: node: expected [[node]] tables");
 }
 

@@ -23,7 +23,7 @@ pub use plan::Planned;
 pub(crate) use plan::plan;
 
 use crate::config::{Config, NodeConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Id of the server itself.
 pub(crate) const OWN_ID: u64 = 1;
@@ -140,6 +140,8 @@ impl Registry {
     /// # Errors
     /// The id file cannot be written.
     pub(crate) fn configure(&self, config: &Config, address: &str) -> Result<()> {
+        let extra = self.extra.iter().map(|node| (node.name.as_str(), node.id));
+        distinct(extra.chain(config.nodes.iter().map(|node| (node.name.as_str(), node.id))))?;
         let mut ids = lock(&self.ids);
         let mut nodes = Vec::new();
         for extra in &self.extra {
@@ -210,6 +212,18 @@ impl Registry {
     pub(crate) fn note(&self, id: u64, change: impl FnOnce(&mut Health)) {
         change(lock(&self.health).entry(id).or_default());
     }
+}
+
+/// Refuses names and given ids that stand for two nodes.
+pub(crate) fn distinct<'a>(nodes: impl Iterator<Item = (&'a str, Option<u64>)>) -> Result<()> {
+    let mut known: Vec<(&str, Option<u64>)> = vec![(OWN_NAME, Some(OWN_ID))];
+    for (name, id) in nodes {
+        if let Some((other, _)) = known.iter().find(|(other, taken)| *other == name || (id.is_some() && *taken == id)) {
+            return Err(Error::Config(format!("node {name:?}: its name or id is that of node {other:?}")));
+        }
+        known.push((name, id));
+    }
+    Ok(())
 }
 
 fn first_frontend(nodes: &[Arc<Node>]) -> Arc<Node> {

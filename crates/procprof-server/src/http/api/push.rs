@@ -1,6 +1,7 @@
 //! `POST /api/push?node=&type=`: a profile in any known format.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -15,13 +16,19 @@ use crate::http::params::Params;
 use crate::http::problem::{Answer, Problem, chain};
 use crate::ingest::{Arrival, Finding, IngestError, guess_type, ingest, now};
 
+/// Time a profile has to arrive.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 pub(in crate::http) async fn push(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Answer<(StatusCode, Json<Value>)> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "type"])?;
     let node = params.need("node")?;
     let node = app.registry.find(node).ok_or_else(|| Problem::bad_request("no such node is registered"))?;
     let wanted = params.profile_type("type")?;
     let limit = app.config().profile_bytes_max;
-    let bytes = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX)).await.map_err(|_| too_large(limit))?;
+    let body = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
+    let slow =
+        |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", format!("the profile did not arrive within {} s", PATIENCE.as_secs()));
+    let bytes = tokio::time::timeout(PATIENCE, body).await.map_err(slow)?.map_err(|_| too_large(limit))?;
     let copy = bytes.clone();
     let decoded = tokio::task::spawn_blocking(move || format::decode(&copy, &Limits::default())).await;
     let decoded = decoded.map_err(|error| Problem::internal(error.to_string()))?.map_err(|error| refused(error.into()))?;
