@@ -1,10 +1,18 @@
-//! Tasks of this workspace: `cargo xtask check`, `cargo xtask test`, `cargo xtask corpus DIR`.
+//! Tasks of this workspace: `cargo xtask check`, `cargo xtask test`, `cargo xtask corpus DIR`, `cargo xtask bench`, `cargo xtask soak`.
 
+mod answerer;
 mod arrows;
+mod bench;
 mod check;
 mod corpus;
+mod http;
+mod inputs;
+mod product;
+mod soak;
+mod table;
 mod test;
 mod tools;
+mod vitals;
 
 use std::process::ExitCode;
 
@@ -14,7 +22,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   check         formatting, lints, documentation, arrows between crates, licences, fuzz targets build
   test [ARG..]  every test; arguments go to cargo test
-  corpus DIR    every profile of a folder against the expectation beside it";
+  corpus DIR    every profile of a folder against the expectation beside it
+  bench [PART..]  how fast the product is and what it needs, beside its peers: decode, store, rest, fleet, pages
+  soak [SECONDS]  real nodes collected for that long (600) while some break, then the server killed at random moments";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +42,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((command, [])) if command == "check" => check::run(),
         Some((command, more)) if command == "test" => test::run(more),
         Some((command, [folder])) if command == "corpus" => corpus::run(folder.as_ref()),
+        Some((command, parts)) if command == "bench" => bench::run(parts),
+        Some((command, [])) if command == "soak" => soak::run(None),
+        Some((command, [seconds])) if command == "soak" => soak::run(Some(seconds.as_str())),
         _ => bail!("{USAGE}"),
     }
 }

@@ -1,0 +1,56 @@
+//! `cargo xtask bench [PART..]`: how fast the product is and what it needs, beside its peers, printed as the tables of docs/benchmarks.md.
+
+mod decode;
+mod fleet;
+mod pages;
+mod rest;
+mod store;
+
+use anyhow::{Context, Result, bail};
+
+/// A part by its name, what it measures, and what does it.
+type Part = (&'static str, &'static str, fn() -> Result<()>);
+
+const PARTS: &[Part] = &[
+    ("decode", "decoding, beside go tool pprof, jeprof and google-pprof", decode::run),
+    ("store", "listing 100,000 profiles, rebuilding a catalog of 10,000", store::run),
+    ("rest", "memory and CPU time of a server at rest with 10 nodes", rest::run),
+    ("fleet", "100 nodes with a profile a minute each on one core", fleet::run),
+    ("pages", "time to the first byte of list pages with 10,000 profiles", pages::run),
+];
+
+/// Runs the named parts, or all.
+pub(crate) fn run(wanted: &[String]) -> Result<()> {
+    if let Some(unknown) = wanted.iter().find(|name| !PARTS.iter().any(|(known, ..)| known == name)) {
+        let known: Vec<String> = PARTS.iter().map(|(name, what, _)| format!("  {name:<8}{what}")).collect();
+        bail!("no part {unknown:?}; there are\n{}", known.join("\n"));
+    }
+    machine();
+    for (name, what, part) in PARTS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            eprintln!("xtask: {what}");
+            part().with_context(|| format!("measure {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells what it is measured on.
+fn machine() {
+    let first = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .map(|value| value.trim_matches([' ', '\t', ':']).to_owned())
+            .unwrap_or_default()
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!(
+        "machine: {}, {cores} cores, {} memory, Linux {}, load {}",
+        first("/proc/cpuinfo", "model name"),
+        first("/proc/meminfo", "MemTotal"),
+        first("/proc/sys/kernel/osrelease", ""),
+        load.split(' ').next().unwrap_or_default(),
+    );
+}

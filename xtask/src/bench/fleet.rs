@@ -1,0 +1,133 @@
+//! A hundred nodes with one CPU profile a minute each, the server on one core: is every profile asked for in time and stored?
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::answerer::{self, Answer};
+use crate::inputs;
+use crate::product::{self, Served};
+use crate::table::Table;
+use crate::vitals::megabytes;
+
+const NODES: usize = 100;
+const EVERY: Duration = Duration::from_secs(60);
+/// Each node is due at least three times.
+const WATCHED: Duration = Duration::from_secs(245);
+
+/// Captures of so many seconds, nodes in so many clusters.
+const FLEETS: &[(u64, usize)] = &[(1, 1), (10, 1), (10, 4)];
+
+/// When each node was asked for a profile.
+type Asked = Arc<Vec<Mutex<Vec<Instant>>>>;
+
+pub(super) fn run() -> Result<()> {
+    let body = Arc::new(inputs::node()?);
+    let mut table = Table::new(&[
+        "capture",
+        "clusters",
+        "at a time, on average",
+        "due",
+        "asked for",
+        "stored",
+        "errors",
+        "latest start",
+        "CPU time",
+        "a profile",
+        "RSS, largest",
+    ]);
+    for (seconds, clusters) in FLEETS {
+        table.row(fleet(&body, *seconds, *clusters)?);
+    }
+    table.print(&format!("{NODES} nodes, a profile of {} bytes a minute each, server on one core, {} s", body.len(), WATCHED.as_secs()));
+    Ok(())
+}
+
+fn fleet(body: &Arc<Vec<u8>>, seconds: u64, clusters: usize) -> Result<Vec<String>> {
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let asked: Asked = Arc::new((0..NODES).map(|_| Mutex::default()).collect());
+    let mut config = String::new();
+    for number in 0..NODES {
+        let port = node(body, seconds, number, &asked)?;
+        config.push_str(&format!(
+            "[[node]]\nname = \"node-{number}\"\nkind = \"go\"\nhttp = \"127.0.0.1:{port}\"\ncluster = \"cluster-{}\"\npid_lookup = \"off\"\n\
+             schedule.cpu = {{ seconds = {seconds}, every = {} }}\nschedule.heap = {{ on = false }}\nschedule.goroutine = {{ on = false }}\n",
+            number % clusters,
+            EVERY.as_secs(),
+        ));
+    }
+    let file = folder.path().join("procprof.toml");
+    std::fs::write(&file, config).context("write the configuration")?;
+    let server = on_one_core(&folder.path().join("data"), &file)?;
+    thread::sleep(WATCHED);
+    let end = Instant::now();
+    let starts: Vec<Vec<Instant>> = asked.iter().map(|times| times.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
+    // What was begun is given its time and two seconds more to be stored.
+    thread::sleep(Duration::from_secs(seconds + 2));
+    let vitals = server.vitals()?;
+    let rows = server.rows("profiles", "type=cpu")?;
+    let nodes: BTreeSet<u64> = rows.iter().filter_map(|row| row["node"].as_u64()).filter(|node| *node != 1).collect();
+    ensure!(nodes.len() == NODES, "{} of {NODES} nodes have a profile", nodes.len());
+    // Those asked for after `end` do not count.
+    let began = |row: &&serde_json::Value| row["node"] != 1;
+    let stored = rows.iter().filter(began).count();
+    let errors = server.rows("errors", "")?.len();
+    let begun: usize = starts.iter().map(Vec::len).sum();
+    let cpu = vitals.cpu + vitals.children_cpu;
+    Ok(vec![
+        format!("{seconds} s"),
+        clusters.to_string(),
+        format!("{:.1}", NODES as f64 * seconds as f64 / EVERY.as_secs_f64()),
+        starts.iter().map(|starts| due(starts, end)).sum::<usize>().to_string(),
+        begun.to_string(),
+        stored.to_string(),
+        errors.to_string(),
+        format!("{:.2} s", lateness(&starts).as_secs_f64()),
+        format!("{cpu:.2} s"),
+        format!("{:.1} ms", cpu * 1e3 / stored as f64),
+        megabytes(vitals.resident_max),
+    ])
+}
+
+fn on_one_core(data: &Path, config: &Path) -> Result<Served> {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "1"]).arg(product::procprof()?);
+    Served::start(command, data, &["--config", &config.display().to_string()])
+}
+
+/// A node that takes as long as a capture takes.
+fn node(body: &Arc<Vec<u8>>, seconds: u64, number: usize, asked: &Asked) -> Result<u16> {
+    let (body, asked) = (Arc::clone(body), Arc::clone(asked));
+    answerer::serve(move |target| {
+        if !target.starts_with("/debug/pprof/profile") {
+            return Answer { status: "404 Not Found", body: Arc::default() };
+        }
+        asked[number].lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+        thread::sleep(Duration::from_secs(seconds));
+        Answer { status: "200 OK", body: Arc::clone(&body) }
+    })
+}
+
+/// Captures that should have begun by `end`, counted from the node's first.
+fn due(starts: &[Instant], end: Instant) -> usize {
+    starts.first().map_or(0, |first| ((end - *first).as_secs_f64() / EVERY.as_secs_f64()) as usize + 1)
+}
+
+/// The largest delay of a start against the beat its node's earliest start keeps.
+fn lateness(starts: &[Vec<Instant>]) -> Duration {
+    let late = |starts: &Vec<Instant>| {
+        // A first start may itself be late; the earliest phase of any beat is the true one.
+        let first = starts.first()?;
+        let phases = starts.iter().map(|start| (*start - *first).as_secs_f64().rem_euclid(EVERY.as_secs_f64()));
+        let phases: Vec<f64> =
+            phases.map(|phase| if phase > EVERY.as_secs_f64() / 2.0 { phase - EVERY.as_secs_f64() } else { phase }).collect();
+        let (least, most) = phases.iter().fold((0.0f64, 0.0f64), |(least, most), phase| (least.min(*phase), most.max(*phase)));
+        Some(most - least)
+    };
+    Duration::from_secs_f64(starts.iter().filter_map(late).fold(0.0, f64::max))
+}

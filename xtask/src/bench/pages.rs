@@ -1,0 +1,81 @@
+//! What a reader of a well filled server waits for: the list page and the list APIs with 10,000 stored profiles, over HTTP.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use procprof_profile::Nanos;
+
+use crate::inputs;
+use crate::product::{self, Served};
+use crate::table::Table;
+use crate::vitals::megabytes;
+
+const PROFILES: u64 = 10_000;
+const RUNS: usize = 100;
+/// 1 November 2026, UTC.
+const START: i64 = 1_793_491_200;
+/// Nothing is deleted while it is measured.
+const KEEP: [&str; 2] = ["--set", "proc_profile_file_retained_days=36500"];
+
+pub(super) fn run() -> Result<()> {
+    let procprof = product::procprof()?;
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let (foreign, data) = (folder.path().join("proc_profile"), folder.path().join("data"));
+    fill(&foreign)?;
+    let start = Instant::now();
+    let import = Command::new(&procprof).args(["store", "import", "--tz", "UTC", "--data"]).arg(&data).arg(&foreign).output();
+    let import = import.context("import")?;
+    ensure!(import.status.success(), "store import: {}", String::from_utf8_lossy(&import.stderr));
+    let imported = start.elapsed();
+    let start = Instant::now();
+    let server = Served::start(Command::new(&procprof), &data, &KEEP)?;
+    let started = start.elapsed();
+    let stored = server.rows("profiles", "node=imported")?.len();
+    ensure!(stored as u64 == PROFILES, "{stored} of {PROFILES} profiles are listed");
+    let mut table = Table::new(&["request", "bytes", "first byte, median", "95 %", "worst"]);
+    for path in [
+        "/proc_profile?node=imported",
+        "/proc_profile?node=imported&type=cpu",
+        "/api/profiles?node=imported&limit=100",
+        "/api/profiles?limit=1000",
+        "/api/retention",
+    ] {
+        table.row(measure(&server, path)?);
+    }
+    table.print(&format!("Pages with {PROFILES} profiles"));
+    println!(
+        "\nimport of {PROFILES} files: {:.1} s; start over them: {:.2} s; resident afterwards: {}",
+        imported.as_secs_f64(),
+        started.as_secs_f64(),
+        megabytes(server.vitals()?.resident)
+    );
+    Ok(())
+}
+
+/// A folder as StarRocks leaves it.
+fn fill(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).context("make the folder")?;
+    for number in 0..PROFILES {
+        let start = START + 60 * number as i64;
+        let (day, second) = (number / 1440, number % 1440 * 60);
+        let name = format!("cpu-profile-202611{:02}-{:02}{:02}{:02}-pprof.gz", 1 + day, second / 3600, second / 60 % 60, second % 60);
+        std::fs::write(folder.join(name), inputs::small(number, Nanos(start * 1_000_000_000))?).context("write a profile")?;
+    }
+    Ok(())
+}
+
+fn measure(server: &Served, path: &str) -> Result<Vec<String>> {
+    let mut times = Vec::with_capacity(RUNS);
+    let mut bytes = 0;
+    for _ in 0..RUNS {
+        let answer = crate::http::request("GET", &server.address, path)?;
+        ensure!(answer.status == 200, "{path}: {}", answer.status);
+        bytes = answer.body.len();
+        times.push(answer.first_byte);
+    }
+    times.sort_unstable();
+    let told = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+    Ok(vec![path.to_owned(), bytes.to_string(), told(times[RUNS / 2]), told(times[RUNS * 95 / 100]), told(times[RUNS - 1])])
+}
