@@ -57,8 +57,8 @@ pub(crate) struct Metrics {
     pub lost_samples: Counter,
     pub retained_away: Counter,
     pub retained_away_bytes: Counter,
-    pub store_bytes: Gauge,
-    pub store_profiles: Gauge,
+    store_bytes: Gauge,
+    store_profiles: Gauge,
     pub renders: Counter,
     pub auth_failures: Counter,
     pub panics: Counter,
@@ -134,6 +134,12 @@ impl Metrics {
             _ => "5xx",
         };
         self.http.get_or_create(&Status { class }).inc();
+    }
+
+    /// Sets what is stored.
+    pub(crate) fn stored(&self, bytes: u64, profiles: u64) {
+        self.store_bytes.set(bytes.cast_signed());
+        self.store_profiles.set(profiles.cast_signed());
     }
 
     /// Counts a refusal.

@@ -59,8 +59,7 @@ pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
 /// One run.
 pub(crate) async fn once(app: &Arc<App>) {
     let (store, limits) = (Arc::clone(&app.store), limits(&app.config()));
-    let Ok(done) = tokio::task::spawn_blocking(move || (store.retain(&limits, now()), store.usage())).await else { return };
-    let (retained, usage) = done;
+    let Ok(retained) = tokio::task::spawn_blocking(move || store.retain(&limits, now())).await else { return };
     let mut last = LastRun { at: Some(Timestamp::now()), ..LastRun::default() };
     match retained {
         Ok(retained) => {
@@ -78,8 +77,4 @@ pub(crate) async fn once(app: &Arc<App>) {
         }
     }
     app.retention.set(last);
-    if let Ok(usage) = usage {
-        app.metrics.store_bytes.set(usage.bytes.cast_signed());
-        app.metrics.store_profiles.set(usage.profiles.cast_signed());
-    }
 }

@@ -1,7 +1,7 @@
 //! The thumbnail of a flame graph: [`COLUMNS`] x [`ROWS`] cells, a byte each, root row first.
 //!
 //! A cell is 0 for nothing, else 1 to 255 for the function there: the same function has the same number in every profile, so that profiles that
-//! look alike are alike. Frames that every sample begins with say nothing and are left out.
+//! look alike are alike. The frames that nearly everything begins with say nothing and are left out.
 
 use procprof_profile::{LocationId, Profile};
 
@@ -14,6 +14,8 @@ pub(crate) const ROWS: usize = 8;
 /// Frames looked at from the root; deeper ones cannot be reached by eight rows behind the common beginning.
 const DEPTH: usize = 64;
 const SAMPLES_MAX: usize = 20_000;
+/// What is nearly all of the values.
+const TRUNK_PERCENT: i128 = 85;
 
 type Path = ([u8; DEPTH], i64);
 
@@ -26,17 +28,17 @@ pub(crate) fn draw(profile: &Profile) -> Vec<u8> {
         .filter(|(_, value)| *value > 0)
         .collect();
     paths.sort_unstable();
-    let total: i128 = paths.iter().map(|(_, value)| i128::from(*value)).sum();
+    let total = sum(&paths);
     if total == 0 {
         return Vec::new();
     }
-    let skip = common(&paths);
+    let skip = common(&paths, total);
     let mut strip = vec![0; COLUMNS * ROWS];
-    let mut sum = 0_i128;
+    let mut passed = 0_i128;
     for (colours, value) in &paths {
-        let from = (sum * COLUMNS as i128 / total) as usize;
-        sum += i128::from(*value);
-        let to = (sum * COLUMNS as i128 / total) as usize;
+        let from = (passed * COLUMNS as i128 / total) as usize;
+        passed += i128::from(*value);
+        let to = (passed * COLUMNS as i128 / total) as usize;
         for row in 0..ROWS {
             strip[row * COLUMNS + from..row * COLUMNS + to].fill(colours.get(skip + row).copied().unwrap_or(0));
         }
@@ -59,13 +61,37 @@ fn colours(profile: &Profile, stack: &[LocationId]) -> [u8; DEPTH] {
     colours
 }
 
-/// How many frames all paths have in common from the root, leaving something to see.
-fn common(paths: &[Path]) -> usize {
-    let Some((first, _)) = paths.first() else { return 0 };
-    let alike = |depth: &usize| first[*depth] != 0 && paths.iter().all(|(path, _)| path[*depth] == first[*depth]);
-    // The last of them stays as the ground, and a profile of one stack is not all ground.
-    let alike = (0..DEPTH - ROWS).take_while(alike).count();
-    if first[alike] == 0 { alike.saturating_sub(ROWS) } else { alike.saturating_sub(1) }
+/// How many frames from the root to leave out: what nearly all values have in common but the last, and no more than lets nearly all reach the top row.
+fn common(paths: &[Path], total: i128) -> usize {
+    let mut trunk = paths;
+    let mut depth = 0;
+    while depth < DEPTH - ROWS {
+        let widest = trunk.chunk_by(|(a, _), (b, _)| a[depth] == b[depth]).max_by_key(|branch| sum(branch));
+        match widest.filter(|branch| branch[0].0[depth] != 0 && sum(branch) * 100 >= total * TRUNK_PERCENT) {
+            Some(branch) => trunk = branch,
+            None => break,
+        }
+        depth += 1;
+    }
+    depth.saturating_sub(1).min(height(paths, total).saturating_sub(ROWS))
+}
+
+/// The depth that nearly all values stay within.
+fn height(paths: &[Path], total: i128) -> usize {
+    let mut ends = [0_i128; DEPTH + 1];
+    for (colours, value) in paths {
+        ends[colours.iter().take_while(|colour| **colour != 0).count()] += i128::from(*value);
+    }
+    let mut within = 0;
+    let reached = ends.iter().position(|value| {
+        within += value;
+        within * 100 >= total * TRUNK_PERCENT
+    });
+    reached.unwrap_or(DEPTH)
+}
+
+fn sum(paths: &[Path]) -> i128 {
+    paths.iter().map(|(_, value)| i128::from(*value)).sum()
 }
 
 /// FNV-1a, folded to 1..=255.

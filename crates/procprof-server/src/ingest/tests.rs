@@ -30,13 +30,12 @@ fn a_summary_has_totals_and_the_largest_own_values_first() {
 fn a_strip_is_as_wide_as_the_values_are_large() {
     let strip = draw(&profile(&[(&["hot", "main", "start"], 75), (&["cold", "main", "start"], 25)]));
     assert_eq!(strip.len(), COLUMNS * ROWS);
-    // `start` is left out; `main` is the ground.
     assert!(strip[..COLUMNS].iter().all(|cell| *cell == strip[0] && *cell != 0));
-    let above = &strip[COLUMNS..2 * COLUMNS];
+    let above = &strip[2 * COLUMNS..3 * COLUMNS];
     let mut widths: Vec<usize> = above.chunk_by(|a, b| a == b).map(<[u8]>::len).collect();
     widths.sort_unstable();
     assert_eq!(widths, [24, 72]);
-    assert!(strip[2 * COLUMNS..].iter().all(|cell| *cell == 0));
+    assert!(strip[3 * COLUMNS..].iter().all(|cell| *cell == 0));
     let one = draw(&profile(&[(&["leaf", "main", "start"], 5)]));
     assert_eq!(one.chunks(COLUMNS).filter(|row| row[0] != 0).count(), 3, "a single stack is shown whole");
 }
@@ -72,4 +71,14 @@ fn a_budget_refuses_beyond_each_limit_and_frees_what_is_dropped() {
     assert_eq!(budget.reserve(1, &config).unwrap_err(), Full::Queue { limit: 2 });
     drop((first, second));
     budget.reserve(100, &config).unwrap();
+}
+
+#[test]
+fn a_strip_leaves_the_trunk_out_and_shows_where_it_forks() {
+    let trunk = ["h", "g", "f", "e", "d", "c", "b", "a"];
+    let with = |leaf: &'static str| [leaf].into_iter().chain(trunk).collect::<Vec<_>>();
+    let (hot, cold) = (with("hot"), with("cold"));
+    let strip = draw(&profile(&[(hot.as_slice(), 64), (cold.as_slice(), 28), (&["[unsampled]"], 8)]));
+    let runs = |row: usize| strip[row * COLUMNS..(row + 1) * COLUMNS].chunk_by(|a, b| a == b).filter(|run| run[0] != 0).count();
+    assert_eq!((runs(ROWS - 2), runs(ROWS - 1)), (1, 2), "the top row shows the leaves");
 }

@@ -104,6 +104,9 @@ pub(in crate::http) async fn openapi() -> Json<Value> {
 }
 
 pub(in crate::http) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    if let Ok(usage) = app.usage.get(&app.store).await {
+        app.metrics.stored(usage.bytes, usage.profiles);
+    }
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media_type)], app.metrics.text())
 }
