@@ -9,7 +9,6 @@ use crate::tools;
 /// Runs all tests; more arguments go to `cargo test`.
 pub(crate) fn run(more: &[String]) -> Result<()> {
     tools::ensure()?;
-    build(&["build", "--locked", "-p", "procprof"])?;
     let status = Command::new("cargo")
         .args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"])
         .args(more)
@@ -17,14 +16,6 @@ pub(crate) fn run(more: &[String]) -> Result<()> {
         .context("run cargo test")?;
     if !status.success() {
         bail!("tests failed");
-    }
-    Ok(())
-}
-
-fn build(arguments: &[&str]) -> Result<()> {
-    let status = Command::new("cargo").args(arguments).status().context("run cargo build")?;
-    if !status.success() {
-        bail!("cargo {} failed", arguments.join(" "));
     }
     Ok(())
 }

@@ -2,84 +2,42 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::collect::replay::{Replay, repository};
 use crate::harness::{Server, folder, go_tool_pprof};
 
-/// A node's process; killed when dropped.
-struct Node(Child, u16);
+/// A Go server with `net/http/pprof`; killed when dropped.
+struct GoServer {
+    child: Child,
+    port: u16,
+}
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl GoServer {
+    fn start(folder: &Path) -> GoServer {
+        let program = folder.join("busy-go");
+        let build = Command::new("go")
+            .args(["build", "-o"])
+            .arg(&program)
+            .current_dir(repository().join("testdata/go/pprof-server"))
+            .arg(".")
+            .status();
+        assert!(build.is_ok_and(|status| status.success()), "this test needs go");
+        let child = Command::new(program).stdout(Stdio::piped()).spawn().expect("the Go server starts");
+        let mut server = GoServer { child, port: 0 };
+        let mut line = String::new();
+        BufReader::new(server.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        server.port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("it said {line:?}"));
+        server
     }
 }
 
-/// Starts a program that prints `port N`.
-fn start(mut command: Command) -> Node {
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the node's process starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("it said {line:?}"));
-    Node(child, port)
-}
-
-/// The replayed brpc of a StarRocks backend.
-fn brpc() -> Node {
-    let target = PathBuf::from(env!("CARGO_BIN_EXE_procprof"));
-    let target = target.parent().expect("the target folder");
-    let example = target.join("examples/brpc_replay");
-    let build = Command::new(env!("CARGO")).args(["build", "-q", "-p", "procprof-collect", "--example", "brpc_replay"]).status();
-    assert!(build.is_ok_and(|status| status.success()), "brpc_replay does not build");
-    let mut command = Command::new(example);
-    command.arg("--live");
-    start(command)
-}
-
-const GO_SOURCE: &str = r#"package main
-
-import (
-	"fmt"
-	"net"
-	"net/http"
-	_ "net/http/pprof"
-)
-
-//go:noinline
-func burnGo() (n uint64) {
-	for i := uint64(0); i < 1<<24; i++ {
-		n ^= i * 2654435761
-	}
-	return n
-}
-
-var sink uint64
-
-func main() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("port %d\n", listener.Addr().(*net.TCPAddr).Port)
-	go func() {
-		for {
-			sink += burnGo()
-		}
-	}()
-	panic(http.Serve(listener, nil))
-}
-"#;
-
-/// A Go server with `net/http/pprof`.
-fn go(folder: &std::path::Path) -> Node {
-    let source = folder.join("main.go");
-    std::fs::write(&source, GO_SOURCE).expect("the source is written");
-    let program = folder.join("busy-go");
-    let built = Command::new("go").args(["build", "-o"]).arg(&program).arg(&source).env("GO111MODULE", "off").status();
-    assert!(built.is_ok_and(|status| status.success()), "this test needs go");
-    start(Command::new(program))
+impl Drop for GoServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Answers every request with an error page and status 200, until the test ends.
@@ -109,16 +67,16 @@ fn config(go: u16, brpc: u16, garbage: u16) -> String {
 #[test]
 fn nodes_are_collected_on_schedule_and_failures_are_rows() {
     let folder = folder();
-    let (go, brpc) = (go(folder.path()), brpc());
+    let (go, brpc) = (GoServer::start(folder.path()), Replay::live());
     let file = folder.path().join("procprof.toml");
-    std::fs::write(&file, config(go.1, brpc.1, garbage())).expect("a configuration");
+    std::fs::write(&file, config(go.port, brpc.port, garbage())).expect("a configuration");
     let server = Server::start(&folder.path().join("data"), &["--config", &file.display().to_string()]);
 
     for query in ["node=go&type=cpu", "node=10002&type=cpu", "node=10002&type=contention", "node=go&type=heap", "node=go&type=goroutine"] {
         server
             .wait_for(query, |server| server.profiles(query).len() >= 2 || (!query.contains("cpu") && !server.profiles(query).is_empty()));
     }
-    for (query, name) in [("node=go&type=cpu", "burnGo"), ("node=10002&type=cpu", "hot_70")] {
+    for (query, name) in [("node=go&type=cpu", "hot70"), ("node=10002&type=cpu", "hot_70")] {
         let id = server.profiles(query)[0]["id"].as_str().expect("an id").to_owned();
         let path = folder.path().join("downloaded.pb.gz");
         std::fs::write(&path, server.get(&format!("/api/profiles/{id}/download")).1).expect("the download is kept");
