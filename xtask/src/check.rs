@@ -21,7 +21,7 @@ pub(crate) fn run() -> Result<()> {
 
 fn documentation() -> Result<()> {
     let mut command = Command::new("cargo");
-    command.args(["doc", "--workspace", "--no-deps", "--all-features", "--locked", "--document-private-items"]);
+    command.args(["doc", "--workspace", "--no-deps", "--all-features", "--locked"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     finish(command, "doc")
 }

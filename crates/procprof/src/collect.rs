@@ -1,6 +1,6 @@
 //! `procprof collect`: profiles of one process into a folder, once or as a daemon; takes the place of `collect_be_profile.sh`.
 //!
-//! As typed ([`Args`]) becomes as meant ([`settings::Settings`]) once; then [`round`] captures, [`file`] keeps, [`cleanup`] removes,
+//! As typed ([`Args`]) becomes as meant ([`settings::Settings`]) once; then [`round`] captures, [`mod@file`] keeps, [`cleanup`] removes,
 //! and [`daemon`] repeats. What differs from the script on purpose is listed in `docs/collect.md`.
 
 mod be_conf;
