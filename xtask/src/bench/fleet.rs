@@ -18,7 +18,7 @@ use crate::vitals::megabytes;
 const NODES: usize = 100;
 const EVERY: Duration = Duration::from_secs(60);
 /// Each node is due at least three times.
-const WATCHED: Duration = Duration::from_secs(245);
+const WATCHED: Duration = Duration::from_secs(200);
 
 /// Captures of so many seconds, nodes in so many clusters.
 const FLEETS: &[(u64, usize)] = &[(1, 1), (10, 1), (10, 4)];
