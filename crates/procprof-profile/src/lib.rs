@@ -45,5 +45,5 @@ pub use meta::Meta;
 pub use model::{Addresses, Function, Label, LabelValue, Line, Location, Mapping, Profile, Sample, Sampling, ValueType};
 pub use parts::Parts;
 pub use profile_id::{ParseProfileIdError, ProfileId};
-pub use profile_type::ProfileType;
+pub use profile_type::{ParseProfileTypeError, ProfileType};
 pub use string_table::StringTable;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use procprof_profile::ProfileType;
+use procprof_profile::{ParseProfileTypeError, ProfileType};
 
 use super::keys::{boolean, count, text, texts};
 use super::value::{Document, Entry, Value};
@@ -317,7 +317,7 @@ fn url_table(value: &Value) -> std::result::Result<BTreeMap<ProfileType, String>
 }
 
 fn profile_type(name: &str) -> std::result::Result<ProfileType, String> {
-    name.parse::<ProfileType>().map_err(|error| error.to_string())
+    name.parse().map_err(|error: ParseProfileTypeError| error.to_string())
 }
 
 fn auth(value: &Value) -> std::result::Result<Auth, String> {

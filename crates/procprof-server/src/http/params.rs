@@ -64,8 +64,7 @@ impl Params {
 
     /// A profile type.
     pub(crate) fn profile_type(&self, name: &str) -> Answer<Option<ProfileType>> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        text.parse::<ProfileType>().map(Some).map_err(|error| Problem::bad_request(error.to_string()))
+        Ok(self.get(name).map(str::parse).transpose()?)
     }
 
     /// A moment: RFC 3339, or seconds since the epoch.

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use procprof_profile::{ParseProfileIdError, ParseProfileTypeError};
 use serde_json::json;
 
 /// Result of a handler.
@@ -85,6 +86,18 @@ impl From<procprof_store::Error> for Problem {
             Store::DiskFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", error.to_string()),
             _ => Problem::internal(chain(&error)),
         }
+    }
+}
+
+impl From<ParseProfileTypeError> for Problem {
+    fn from(error: ParseProfileTypeError) -> Problem {
+        Problem::bad_request(error.to_string())
+    }
+}
+
+impl From<ParseProfileIdError> for Problem {
+    fn from(error: ParseProfileIdError) -> Problem {
+        Problem::bad_request(error.to_string())
     }
 }
 

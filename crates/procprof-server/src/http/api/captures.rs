@@ -53,7 +53,7 @@ pub(in crate::http) fn begin(
     seconds: Option<u64>,
     principal: &Principal,
 ) -> Answer<Arc<Job>> {
-    let profile_type = profile_type.parse::<ProfileType>().map_err(|error| Problem::bad_request(error.to_string()))?;
+    let profile_type: ProfileType = profile_type.parse()?;
     let Some(planned) = node.planned(&profile_type) else {
         let known: Vec<&str> = node.schedule.iter().map(|planned| planned.profile_type.name()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use procprof_profile::{ProfileId, ProfileType};
+use procprof_profile::ProfileId;
 use procprof_report::Report;
 use procprof_store::{Cursor, Entry, Filter, Format, PageRequest};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn filter(app: &App, params: &Params) -> Answer<Filter> {
         filter.nodes.push(node.id);
     }
     for name in params.all("type") {
-        filter.types.push(name.parse::<ProfileType>().map_err(|error| Problem::bad_request(error.to_string()))?);
+        filter.types.push(name.parse()?);
     }
     for label in params.all("label") {
         let (key, value) = label.split_once('=').ok_or_else(|| Problem::bad_request("label: expected key=value"))?;
@@ -53,7 +53,7 @@ fn filter(app: &App, params: &Params) -> Answer<Filter> {
 
 /// The id in a path.
 pub(in crate::http) fn parse_id(text: &str) -> Answer<ProfileId> {
-    text.parse().map_err(|error: procprof_profile::ParseProfileIdError| Problem::bad_request(error.to_string()))
+    Ok(text.parse()?)
 }
 
 /// The profile with the id in a path.
