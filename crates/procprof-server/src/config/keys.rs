@@ -24,6 +24,8 @@ pub enum Slot {
     OptionalPath(fn(&mut Config) -> &mut Option<PathBuf>),
     /// Accepted and ignored, with a warning.
     Ignored,
+    /// A whole number in the given range, checked, but without effect yet; setting it warns.
+    Idle(u64, u64),
 }
 
 /// One row.
@@ -61,12 +63,11 @@ const fn seed(mut key: Key) -> Key {
     key
 }
 
-use Slot::{Bool, Bytes, Count, Ignored, OptionalPath, Path, Text, Texts};
+use Slot::{Bool, Bytes, Count, Idle, Ignored, OptionalPath, Path, Text, Texts};
 
 /// Every top-level key, in the order of the reference page.
 pub const KEYS: &[Key] = &[
     fixed(row("http", Text(|c| &mut c.http), "127.0.0.1:8030", "", "Address of the HTTP server, `host:port`.")),
-    fixed(row("mysql", Text(|c| &mut c.mysql), "127.0.0.1:9030", "", "Address of the MySQL protocol server, `host:port`.")),
     fixed(row("data", Path(|c| &mut c.data), "procprof-data", "", "Folder of profiles, journal and catalog; one server at a time.")),
     fixed(row(
         "tls_cert",
@@ -116,17 +117,17 @@ pub const KEYS: &[Key] = &[
     )),
     seed(row(
         "proc_profile_collect_time_s",
-        Count(|c| &mut c.proc_profile_collect_time_s, 1, 3600),
+        Idle(1, 3600),
         "120",
         "seconds",
-        "Length of a JVM recording.",
+        "Length of a JVM recording. Has no effect yet: JVM nodes come later.",
     )),
     seed(row(
         "proc_profile_jstack_depth",
-        Count(|c| &mut c.proc_profile_jstack_depth, 1, 4096),
+        Idle(1, 4096),
         "128",
         "frames",
-        "Deepest stack kept, for engines that can be told.",
+        "Deepest stack kept, for engines that can be told. Has no effect yet: JVM nodes come later.",
     )),
     seed(row(
         "proc_profile_file_retained_days",
@@ -144,13 +145,13 @@ pub const KEYS: &[Key] = &[
     )),
     row("data_bytes_max", Bytes(|c| &mut c.data_bytes_max), "20 GiB", "bytes", "Size the profiles of all nodes may have together."),
     row("data_free_bytes_min", Bytes(|c| &mut c.data_free_bytes_min), "256 MiB", "bytes", "Space left free on the data folder's disk."),
-    row(
+    fixed(row(
         "pinned_bytes_max",
         Bytes(|c| &mut c.pinned_bytes_max),
         "1 GiB",
         "bytes",
         "Size pinned profiles may have; beyond it pinning is refused.",
-    ),
+    )),
     row(
         "retention_interval_seconds",
         Count(|c| &mut c.retention_interval_seconds, 1, 86_400),
@@ -235,7 +236,7 @@ impl Key {
     pub fn type_name(&self) -> String {
         match self.slot {
             Slot::Bool(_) => "boolean".to_owned(),
-            Slot::Count(_, low, high) => format!("{low} to {high}"),
+            Slot::Count(_, low, high) | Slot::Idle(low, high) => format!("{low} to {high}"),
             Slot::Bytes(_) => "bytes, as a number or such as \"2 GiB\"".to_owned(),
             Slot::Text(_) => "text".to_owned(),
             Slot::Texts(_) => "list of texts".to_owned(),
@@ -246,7 +247,11 @@ impl Key {
 
     /// The warning for a key that does nothing.
     pub(crate) fn ignored(&self) -> Option<String> {
-        matches!(self.slot, Slot::Ignored).then(|| format!("{}: {}", self.name, self.help))
+        match self.slot {
+            Slot::Ignored => Some(format!("{}: {}", self.name, self.help)),
+            Slot::Idle(..) => Some(format!("{} has no effect yet: JVM nodes come later", self.name)),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_text(&self, config: &mut Config, text: &str) -> Result<(), String> {
@@ -263,6 +268,7 @@ impl Key {
             Slot::Path(slot) => *slot(config) = PathBuf::from(text(value)?),
             Slot::OptionalPath(slot) => *slot(config) = Some(text(value)?).filter(|text| !text.is_empty()).map(PathBuf::from),
             Slot::Ignored => {}
+            Slot::Idle(low, high) => drop(count(value, low, high)?),
         }
         Ok(())
     }
@@ -277,7 +283,7 @@ impl Key {
             Slot::Texts(slot) => slot(config).join(","),
             Slot::Path(slot) => slot(config).display().to_string(),
             Slot::OptionalPath(slot) => slot(config).as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
-            Slot::Ignored => String::new(),
+            Slot::Ignored | Slot::Idle(..) => String::new(),
         }
     }
 }

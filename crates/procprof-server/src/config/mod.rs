@@ -27,7 +27,6 @@ use value::Document;
 #[allow(missing_docs, reason = "the rows of KEYS document the fields under the same names")]
 pub struct Config {
     pub http: String,
-    pub mysql: String,
     pub data: PathBuf,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -39,8 +38,6 @@ pub struct Config {
     pub self_interval_seconds: u64,
     pub proc_profile_cpu_enable: bool,
     pub proc_profile_mem_enable: bool,
-    pub proc_profile_collect_time_s: u64,
-    pub proc_profile_jstack_depth: u64,
     pub proc_profile_file_retained_days: u64,
     pub proc_profile_file_retained_size_bytes: u64,
     pub data_bytes_max: u64,
@@ -107,7 +104,7 @@ impl Config {
                 return Err(document.unknown(entry, known));
             };
             key.set(&mut config, &entry.value).map_err(|why| document.wrong(entry, why))?;
-            config.warnings.extend(key.ignored());
+            config.warn(key.ignored());
         }
         config.nodes = node::read_all(&document)?;
         config.check()?;
@@ -125,7 +122,7 @@ impl Config {
         };
         let wrong = |why| Error::WrongValue { place: "command line".to_owned(), key: name.to_owned(), why };
         key.set_text(self, text).map_err(wrong)?;
-        self.warnings.extend(key.ignored());
+        self.warn(key.ignored());
         Ok(())
     }
 
@@ -141,6 +138,11 @@ impl Config {
     /// Keys whose values differ in `new` and which take effect only with a restart.
     pub fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
         KEYS.iter().filter(|key| !key.reload && key.get_text(self) != key.get_text(new)).map(|key| key.name).collect()
+    }
+
+    /// Keeps a sentence for the log, once.
+    fn warn(&mut self, warning: Option<String>) {
+        self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
     }
 
     fn check(&self) -> Result<()> {

@@ -41,9 +41,7 @@ pub(crate) fn apply(config: &mut Config, text: &str, file: &str, which: ConfFile
         let wrong = |why| Error::WrongValue { place: place(), key: name.to_owned(), why };
         let value = expand(value, &variable).map_err(wrong)?;
         key.set_text(config, &value).map_err(|why| Error::WrongValue { place: place(), key: name.to_owned(), why })?;
-        if let Some(warning) = key.ignored().filter(|warning| !config.warnings.contains(warning)) {
-            config.warnings.push(warning);
-        }
+        config.warn(key.ignored());
     }
     Ok(())
 }

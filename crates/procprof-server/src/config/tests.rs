@@ -113,6 +113,22 @@ fn starrocks_files_are_read_for_the_keys_marked_so() {
 }
 
 #[test]
+fn keys_without_effect_are_checked_and_say_so_once() {
+    let mut config = Config::parse("proc_profile_jstack_depth = 64", "f").unwrap();
+    config.set("proc_profile_jstack_depth", "32").unwrap();
+    apply(&mut config, "proc_profile_jstack_depth = 16\nproc_profile_collect_time_s = 60\n", "fe.conf", ConfFile::Fe, |_| None).unwrap();
+    let warning = |name: &str| format!("{name} has no effect yet: JVM nodes come later");
+    assert_eq!(config.warnings, [warning("proc_profile_jstack_depth"), warning("proc_profile_collect_time_s")]);
+    let error = config.set("proc_profile_collect_time_s", "0").unwrap_err().to_string();
+    assert_eq!(error, "command line: proc_profile_collect_time_s: expected a whole number from 1 to 3600");
+    assert!(Config::defaults().warnings.is_empty());
+    for key in KEYS.iter().filter(|key| key.ignored().is_some_and(|warning| warning.contains("no effect yet"))) {
+        assert!(key.help.ends_with("Has no effect yet: JVM nodes come later."), "{}", key.name);
+    }
+    assert!(Config::parse("mysql = \"127.0.0.1:9030\"", "f").is_err(), "nothing speaks that protocol");
+}
+
+#[test]
 fn the_nearest_name_is_near() {
     let known = || ["cluster", "data", "http"].into_iter();
     assert_eq!(nearest("clutser", known()).as_deref(), Some("cluster"));
