@@ -20,13 +20,14 @@
 
 mod frames;
 mod tags;
+mod uninteresting;
 mod units;
 
 use regex::{Regex, RegexBuilder};
 
 use crate::{Error, Profile, Result};
-pub use frames::remove_uninteresting;
 use tags::TagFilter;
+pub use uninteresting::{Uninteresting, remove_uninteresting, remove_unnamed_allocators};
 
 /// Longest text of an option, in bytes.
 const LONGEST: usize = 16 << 10;

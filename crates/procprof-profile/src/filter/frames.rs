@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use super::{Filter, Matches, regex};
+use super::{Filter, Matches};
 use crate::parts::narrow;
 use crate::{Function, Line, Location, LocationId, Parts, Profile, Result};
 
@@ -142,54 +142,8 @@ pub(super) fn prune_from(regex: &Regex, profile: Profile, matches: &mut Matches)
     rebuild(profile, stacks, &lines, |_| true)
 }
 
-/// Cuts frames the profile itself calls uninteresting ([`Parts::drop_frames`] but not [`Parts::keep_frames`]) with everything they call,
-/// below the first frame from the root that is interesting.
-///
-/// # Errors
-/// [`Error::Argument`](crate::Error::Argument) when one of the two is not a regular expression.
-pub fn remove_uninteresting(profile: Profile) -> Result<Profile> {
-    let whole = |id| {
-        let text = profile.string(id);
-        if text.is_empty() { Ok(None) } else { regex(&format!("^(?:{text})$")).map(Some) }
-    };
-    let Some(drop) = whole(profile.parts().drop_frames)? else { return Ok(profile) };
-    let keep = whole(profile.parts().keep_frames)?;
-    let named = matching_names(&profile, |name| drop.is_match(name) && !keep.as_ref().is_some_and(|keep| keep.is_match(name)));
-    let mut lines = Vec::new();
-    let mut cuts = Vec::new();
-    for index in 0..profile.locations().len() {
-        let these = profile.lines(LocationId(index as u32));
-        let outermost = these.iter().rposition(|line| named[line.function.index()]);
-        let cut = outermost.map(|line| if line + 1 == these.len() { Cut::Whole } else { Cut::Inlined });
-        lines.push(if cut == Some(Cut::Inlined) { these[outermost.map_or(0, |line| line + 1)..].to_vec() } else { these.to_vec() });
-        cuts.push(cut);
-    }
-    let stacks: Vec<Vec<LocationId>> = profile.samples().map(|sample| interesting(sample.stack, &cuts).to_vec()).collect();
-    rebuild(profile, stacks, &lines, |_| true)
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Cut {
-    /// The location goes with all it calls.
-    Whole,
-    /// The location stays without what is inlined, and all it calls goes.
-    Inlined,
-}
-
-fn interesting<'a>(stack: &'a [LocationId], cuts: &[Option<Cut>]) -> &'a [LocationId] {
-    let mut found_user = false;
-    for (index, id) in stack.iter().enumerate().rev() {
-        match cuts[id.index()] {
-            None => found_user = true,
-            Some(Cut::Whole) if found_user => return &stack[index + 1..],
-            Some(Cut::Inlined) if found_user => return &stack[index..],
-            Some(_) => {}
-        }
-    }
-    stack
-}
-
-fn matching_names(profile: &Profile, is_match: impl Fn(&str) -> bool) -> Vec<bool> {
+/// For each function, whether its name without arguments matches.
+pub(super) fn matching_names(profile: &Profile, is_match: impl Fn(&str) -> bool) -> Vec<bool> {
     let name = |function: &Function| profile.string(function.name);
     profile.functions().iter().map(|function| !name(function).is_empty() && is_match(without_arguments(name(function)))).collect()
 }
@@ -214,7 +168,12 @@ fn without_arguments(name: &str) -> &str {
 }
 
 /// The profile with other stacks and lines, and only the samples that stay.
-fn rebuild(profile: Profile, stacks: Vec<Vec<LocationId>>, lines: &[Vec<Line>], stays: impl Fn(usize) -> bool) -> Result<Profile> {
+pub(super) fn rebuild(
+    profile: Profile,
+    stacks: Vec<Vec<LocationId>>,
+    lines: &[Vec<Line>],
+    stays: impl Fn(usize) -> bool,
+) -> Result<Profile> {
     let mut parts: Parts = profile.into_parts();
     parts.stacks.clear();
     parts.stack_ends.clear();

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use super::*;
 use crate::{Function, Line, Location, Mapping, ProfileBuilder};
 
@@ -110,8 +112,50 @@ fn frames_the_profile_calls_uninteresting_are_cut() {
     let mut parts = profile(&stacks).into_parts();
     parts.drop_frames = parts.intern("malloc|keep_malloc|operator\\(\\)").unwrap();
     parts.keep_frames = parts.intern("keep_.*").unwrap();
-    let kept = remove_uninteresting(parts.finish().unwrap()).unwrap();
+    let whole = parts.finish().unwrap();
+    let (kept, samples) = remove_uninteresting(Cow::Borrowed(&whole), &Uninteresting::of(&whole).unwrap().unwrap()).unwrap();
     assert_eq!(written(&kept), ["main", "main;keep_malloc;x", "malloc;b;y", "main;b", "main"]);
+    assert_eq!(samples, 4);
+}
+
+#[test]
+fn a_profile_with_nothing_to_cut_is_not_copied() {
+    let mut parts = profile(&["main;work", "malloc;inner"]).into_parts();
+    parts.drop_frames = parts.intern("malloc|inner").unwrap();
+    let whole = parts.finish().unwrap();
+    let (kept, samples) = remove_uninteresting(Cow::Borrowed(&whole), &Uninteresting::of(&whole).unwrap().unwrap()).unwrap();
+    assert!(matches!(kept, Cow::Borrowed(_)) && samples == 0, "a stack of nothing else stays");
+    let mut parts = whole.into_parts();
+    parts.drop_frames = parts.intern("malloc(").unwrap();
+    assert!(Uninteresting::of(&parts.finish().unwrap()).is_err());
+}
+
+/// A profile of one sample type, its stacks as in [`profile`] but for frames `jemalloc`, which have no name.
+fn with_library(kind: &str, file: &str, stacks: &[&[&str]]) -> Profile {
+    let mut builder = ProfileBuilder::new(&[(kind, "bytes")]);
+    let filename = builder.intern(file);
+    let mapping = builder.mapping(Mapping { filename, ..Mapping::default() });
+    let unnamed = builder.address(Some(mapping), crate::Addr(0x1234));
+    for stack in stacks {
+        let frames: Vec<_> = stack.iter().rev().map(|name| if *name == "jemalloc" { unnamed } else { builder.frame(name) }).collect();
+        builder.sample(&frames, &[1], &[]);
+    }
+    builder.finish().unwrap()
+}
+
+#[test]
+fn unnamed_frames_of_an_allocator_are_cut_at_the_leaf() {
+    let stacks: &[&[&str]] = &[&["main", "grow", "jemalloc", "jemalloc"], &["main", "jemalloc", "hook"], &["jemalloc"]];
+    let cut = |kind, file| {
+        let (profile, samples) = remove_unnamed_allocators(Cow::Owned(with_library(kind, file, stacks))).unwrap();
+        (written(&profile), samples)
+    };
+    let expected = vec!["main;grow".to_owned(), "main;;hook".to_owned(), String::new()];
+    assert_eq!(cut("inuse_space", "/usr/lib/libjemalloc.so.2"), (expected.clone(), 1));
+    assert_eq!(cut("space", "libtcmalloc_minimal.so.4"), (expected, 1));
+    for (kind, file) in [("cpu", "/usr/lib/libjemalloc.so.2"), ("space", "/usr/lib/libc.so.6"), ("space", "/opt/libjemalloc-tools/serve")] {
+        assert_eq!(cut(kind, file).1, 0, "{kind} {file}");
+    }
 }
 
 #[test]

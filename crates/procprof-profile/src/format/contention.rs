@@ -19,7 +19,7 @@
 
 use super::raw_stacks::RawStacks;
 use super::text::{Cursor, Line, Lines, OddLines, any, begins, is_map_heading};
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::{Addresses, Meta, Nanos, Profile, ProfileType, Result, maps};
 
 /// Name of the format.
@@ -41,7 +41,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// # Errors
 /// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    let stacks = RawStacks::new(NAME, ProfileType::Contention.sample_types(), Addresses::RawReturn, limits);
+    let stacks = RawStacks::new(NAME, ProfileType::Contention.sample_types(), Addresses::RawReturn, &legacy_frames::CONTENTION, limits);
     let mut reader = Reader { stacks, attributes: Attributes { period: 1, ..Attributes::default() }, odd: OddLines::default() };
     let map = reader.read(bytes)?;
     reader.finish(map, warnings)

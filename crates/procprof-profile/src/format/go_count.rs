@@ -10,7 +10,7 @@
 
 use super::raw_stacks::RawStacks;
 use super::text::{Cursor, Line, Lines, begins, is_map_heading};
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::{Addresses, Error, Profile, Result};
 
 /// Name of the format.
@@ -63,7 +63,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
     let first = lines.find(|line| !line.is_blank_or_comment()).ok_or(Error::Empty)?;
     let name = name(first.text).filter(|_| !first.is_cut).ok_or_else(|| first.error(NAME, "NAME profile: total N"))?;
     let name = String::from_utf8_lossy(name);
-    let mut stacks = RawStacks::new(NAME, &[(&name, "count")], Addresses::RawReturn, limits);
+    let mut stacks = RawStacks::new(NAME, &[(&name, "count")], Addresses::RawReturn, &legacy_frames::PROFILER, limits);
     stacks.builder.period(&name, "count", 1);
     for line in lines.by_ref() {
         if line.text.starts_with(b"---") || is_map_heading(line.text) {

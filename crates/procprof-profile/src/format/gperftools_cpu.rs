@@ -18,7 +18,7 @@
 
 use super::text::begins;
 use super::words::{WordSlice, Words};
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::format::raw_stacks::RawStacks;
 use crate::{Addr, Addresses, Error, LocationId, Place, Profile, Result, maps};
 
@@ -54,7 +54,8 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         warnings.push(format!("{NAME}: offset {}: no trailer; the profile may have lost its end and its memory map", bytes.len()));
     }
     drop_handler_frames(&mut samples.list, warnings);
-    let mut stacks = RawStacks::new(NAME, &[("samples", "count"), ("cpu", "nanoseconds")], Addresses::RawCpu, limits);
+    let mut stacks =
+        RawStacks::new(NAME, &[("samples", "count"), ("cpu", "nanoseconds")], Addresses::RawCpu, &legacy_frames::PROFILER, limits);
     let period = words.period_nanos();
     stacks.builder.period("cpu", "nanoseconds", period);
     stacks.reserve(samples.list.len(), samples.list.iter().map(CpuSample::depth).sum());

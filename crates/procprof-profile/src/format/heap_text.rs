@@ -23,7 +23,7 @@
 
 use super::raw_stacks::RawStacks;
 use super::text::{Cursor, Line, Lines, begins, is_map_heading};
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::{Addresses, Profile, ProfileType, Result, Sampling};
 
 /// Name of the format.
@@ -51,7 +51,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
     let header = Header::read(first.text).filter(|_| !first.is_cut);
     let header = header.ok_or_else(|| first.error(NAME, "heap profile: N: S [N: S] @ TYPE"))?;
     let sample_types = if header.has_allocations { ProfileType::Heap.sample_types() } else { &[("objects", "count"), ("space", "bytes")] };
-    let mut stacks = RawStacks::new(NAME, sample_types, Addresses::RawReturn, limits);
+    let mut stacks = RawStacks::new(NAME, sample_types, Addresses::RawReturn, &legacy_frames::HEAP, limits);
     stacks.builder.period("space", "bytes", header.period);
     stacks.builder.parts_mut().sampling = header.sampling;
     for line in lines.by_ref() {

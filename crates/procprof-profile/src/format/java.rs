@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use super::gperftools_cpu::read_samples;
 use super::text::{Cursor, Line, Lines, any, begins};
 use super::words::Words;
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::{Error, Function, Line as SourceLine, Location, LocationId, Nanos, Place, Profile, ProfileBuilder, Result, Sampling};
 
 /// Name of the format.
@@ -68,6 +68,7 @@ fn decode_cpu(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let samples = read_samples(&mut words, limits, NAME)?;
     let period = words.period_nanos();
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    legacy_frames::PROFILER.set(&mut builder);
     builder.period("cpu", "nanoseconds", period);
     let mut frames = Frames::read(Lines::new(words.rest()), limits);
     for sample in &samples.list {
@@ -89,6 +90,8 @@ fn decode_text(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Res
     let resolution = String::from_utf8_lossy(attributes.resolution);
     let names = if is_heap { ["inuse_objects", "inuse_space"] } else { ["contentions", "delay"] };
     let mut builder = ProfileBuilder::new(&[(names[0], "count"), (names[1], &resolution)]);
+    let uninteresting = if is_heap { legacy_frames::HEAP } else { legacy_frames::CONTENTION };
+    uninteresting.set(&mut builder);
     if is_heap {
         builder.parts_mut().sampling = Sampling::Poisson(HEAP_RATE);
     } else if let Some(period) = attributes.period {

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 
 use super::raw_stacks::RawStacks;
 use super::text::{Cursor, Line, Lines, OddLines, begins, is_map_heading};
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::{Addresses, Error, Label, Place, Profile, ProfileType, Result, Sampling};
 
 /// Name of the format.
@@ -95,7 +95,7 @@ struct Dump {
 
 impl Dump {
     fn new(limits: &Limits, wanted: Wanted) -> Dump {
-        let stacks = RawStacks::new(NAME, ProfileType::Heap.sample_types(), Addresses::RawReturn, limits);
+        let stacks = RawStacks::new(NAME, ProfileType::Heap.sample_types(), Addresses::RawReturn, &legacy_frames::HEAP, limits);
         let (names, odd) = (FxHashMap::default(), OddLines::default());
         Dump { stacks, wanted, pending: None, in_header: true, names, has_allocations: false, odd }
     }

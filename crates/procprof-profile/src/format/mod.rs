@@ -15,6 +15,7 @@ mod gzip;
 pub mod heap_text;
 pub mod java;
 pub mod jemalloc;
+pub mod legacy_frames;
 pub mod pprof;
 mod protobuf;
 mod raw_stacks;

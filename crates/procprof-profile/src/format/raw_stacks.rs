@@ -5,6 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Limits;
+use super::legacy_frames::LegacyFrames;
 use super::text::{Cursor, Line};
 use crate::{Addr, Addresses, Error, Label, Location, LocationId, Profile, ProfileBuilder, Result, maps};
 
@@ -18,8 +19,16 @@ pub(crate) struct RawStacks {
 }
 
 impl RawStacks {
-    pub(crate) fn new(format: &'static str, sample_types: &[(&str, &str)], addresses: Addresses, limits: &Limits) -> RawStacks {
+    /// No samples yet; `uninteresting` are the frames that readers are told to cut.
+    pub(crate) fn new(
+        format: &'static str,
+        sample_types: &[(&str, &str)],
+        addresses: Addresses,
+        uninteresting: &LegacyFrames,
+        limits: &Limits,
+    ) -> RawStacks {
         let mut builder = ProfileBuilder::new(sample_types);
+        uninteresting.set(&mut builder);
         builder.parts_mut().addresses = addresses;
         RawStacks { builder, format, depth: limits.depth, locations: FxHashMap::default(), stack: Vec::new() }
     }

@@ -17,7 +17,7 @@ use memchr::memmem;
 
 use super::raw_stacks::RawStacks;
 use super::text::{Cursor, Line, Lines, any, begins, contains, is_map_heading};
-use super::{Detect, Format, Limits};
+use super::{Detect, Format, Limits, legacy_frames};
 use crate::{Addresses, Profile, Result};
 
 /// Name of the format.
@@ -38,7 +38,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// # Errors
 /// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    let mut stacks = RawStacks::new(NAME, &[("thread", "count")], Addresses::RawCpu, limits);
+    let mut stacks = RawStacks::new(NAME, &[("thread", "count")], Addresses::RawCpu, &legacy_frames::PROFILER, limits);
     stacks.builder.period("thread", "count", 1);
     let mut dump = Dump { stacks, stack: Vec::new(), in_thread: false, is_same: false, samples: 0, repeated: 0 };
     let mut lines = Lines::new(bytes);
