@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use procprof_agent::Agent;
+use procprof_profile::ProfileType;
 use procprof_store::{Store, StoreOptions};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::http;
 use crate::imports;
 use crate::metrics::Metrics;
-use crate::nodes::{ExtraNode, Registry};
+use crate::nodes::{ExtraNode, OWN_ID, Registry};
 use crate::render::Renders;
 use crate::retention;
 
@@ -118,12 +119,19 @@ impl Server {
         if paused {
             tracing::info!("scheduled captures are paused");
         }
+        note_own_heap(&app);
         if let Some((folder, node)) = imports::log_folder(&app.config(), &app.registry)? {
             app.tasks.spawn(imports::take_over(Arc::clone(&app), folder, node));
         }
         spawn_parts(&app, listener, tls);
         Ok(ServerHandle { app })
     }
+}
+
+/// Whether there are heap profiles of the server itself is known before the first is taken.
+fn note_own_heap(app: &App) {
+    let unavailable = captures::heap_unavailable(&app.agent);
+    app.registry.note(OWN_ID, |health| health.types.entry(ProfileType::Heap).or_default().unavailable = unavailable);
 }
 
 fn spawn_parts(app: &Arc<App>, listener: tokio::net::TcpListener, tls: Option<tokio_rustls::TlsAcceptor>) {

@@ -5,6 +5,7 @@
 
 mod access;
 mod api;
+mod availability;
 mod captures;
 mod harness;
 mod nodes;

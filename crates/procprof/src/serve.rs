@@ -155,7 +155,7 @@ impl Demo {
         let cpu = Planned { profile_type: ProfileType::Cpu, on: true, seconds: 5, every: 10 };
         let heap = Planned { profile_type: ProfileType::Heap, on: true, seconds: 0, every: 10 };
         vec![
-            node(None, "demo-fe", Role::Fe, &self.fe, vec![cpu.clone()]),
+            node(None, "demo-fe", Role::Fe, &self.fe, vec![cpu.clone(), heap.clone()]),
             node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, vec![cpu, heap]),
         ]
     }

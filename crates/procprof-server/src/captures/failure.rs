@@ -1,6 +1,7 @@
 //! Why a capture gave no profile, as it is shown, counted and kept.
 
 use procprof_collect::CollectError;
+use procprof_profile::ProfileType;
 use procprof_store::ErrorKind;
 
 use crate::ingest::IngestError;
@@ -29,6 +30,28 @@ impl Failure {
 
     pub(crate) fn capture(code: &'static str, reason: impl Into<String>) -> Failure {
         Failure { code, reason: reason.into(), first_bytes: Vec::new(), kind: Some(ErrorKind::Capture) }
+    }
+
+    /// The node has no such profile, and that is no fault.
+    pub(crate) fn unavailable(why: &str) -> Failure {
+        Failure { code: "unavailable", reason: format!("not available: {why}"), first_bytes: Vec::new(), kind: None }
+    }
+
+    /// Why the node has no such profile, if that is the reason.
+    pub(crate) fn unavailable_reason(&self) -> Option<&str> {
+        self.reason.strip_prefix("not available: ").filter(|_| self.code == "unavailable")
+    }
+
+    /// What became of a request to one of our agents: it says itself which profiles it has not.
+    pub(crate) fn of_agent(error: CollectError, profile_type: &ProfileType) -> Failure {
+        match &error {
+            // Without CPU profiles it is no agent: then the address is wrong, and that is a fault.
+            _ if *profile_type == ProfileType::Cpu => error.into(),
+            CollectError::NotFound { message, .. } | CollectError::Server { status: 501, message, .. } if !message.is_empty() => {
+                Failure::unavailable(message)
+            }
+            _ => error.into(),
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use procprof_agent::{CpuCapture, CpuOptions};
+use procprof_agent::{Agent, CpuCapture, CpuOptions, Request as AgentRequest};
 use procprof_collect::Request;
 use procprof_process::{Identity, Pid};
 use procprof_profile::format::Decoded;
@@ -34,6 +34,9 @@ pub(super) async fn capture(app: &Arc<App>, node: &Node, request: &Request, wish
             store(app, node, wish.trigger, profile, started).await
         }
         ProfileType::Heap => {
+            if let Some(why) = heap_unavailable(&app.agent) {
+                return Err(Failure::unavailable(&why));
+            }
             let agent = app.agent.clone();
             let started = now();
             let bytes = Bytes::from(blocking(move || agent.heap_dump()).await?);
@@ -42,6 +45,29 @@ pub(super) async fn capture(app: &Arc<App>, node: &Node, request: &Request, wish
             Ok(ingest(app, arrival).await?)
         }
         ref other => Err(Failure::capture("unsupported", format!("the server itself has no {other} profile"))),
+    }
+}
+
+/// Why the server's own heap cannot be dumped at this moment; `None` while its profiler is available and active.
+pub(crate) fn heap_unavailable(agent: &Agent) -> Option<String> {
+    /// What the agent tells; the rest of it is for people.
+    #[derive(serde::Deserialize)]
+    struct Status {
+        available: bool,
+        active: bool,
+    }
+    let answer = agent.handle(&AgentRequest::get("/debug/pprof/heap/status"));
+    let sentence = || String::from_utf8_lossy(&answer.body).trim().to_owned();
+    if answer.status != 200 {
+        return Some(sentence());
+    }
+    match serde_json::from_slice(&answer.body) {
+        Ok(Status { available: true, active: true }) => None,
+        Ok(Status { available: true, active: false }) => {
+            Some("the heap profiler is switched off; POST /debug/pprof/heap/enable switches it on".to_owned())
+        }
+        Ok(Status { available: false, .. }) => Some("the server was started without jemalloc's heap profiler".to_owned()),
+        Err(_) => Some(format!("the heap profiler's state is unknown: {}", sentence())),
     }
 }
 

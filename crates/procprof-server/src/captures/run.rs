@@ -110,16 +110,25 @@ async fn lead(app: &Arc<App>, node: &Arc<Node>, request: Request, wish: Wish, le
 pub(super) fn succeeded(app: &App, node: &Node, profile_type: &ProfileType) {
     let label = Captured { node: node.name().to_owned(), r#type: profile_type.name().to_owned() };
     app.metrics.captures.get_or_create(&label).inc();
-    app.registry.note(node.id, |health| health.types.entry(profile_type.clone()).or_default().last_success = Some(Timestamp::now()));
+    app.registry.note(node.id, |health| {
+        let own = health.types.entry(profile_type.clone()).or_default();
+        (own.last_success, own.unavailable) = (Some(Timestamp::now()), None);
+    });
 }
 
-/// Counts and keeps a failure; what was cancelled is none.
+/// Counts and keeps a failure; what was cancelled or is not available is none.
 pub(super) fn failed(app: &App, node: &Node, profile_type: &ProfileType, failure: &Failure) {
     let Some(kind) = failure.kind else { return };
     let label = Failed { node: node.name().to_owned(), r#type: profile_type.name().to_owned(), code: failure.code.to_owned() };
     app.metrics.failures.get_or_create(&label).inc();
+    if let Some(why) = failure.unavailable_reason() {
+        app.registry.note(node.id, |health| health.types.entry(profile_type.clone()).or_default().unavailable = Some(why.to_owned()));
+    }
     let told = nodes::Failure { at: Timestamp::now(), reason: failure.reason.clone() };
-    app.registry.note(node.id, |health| health.types.entry(profile_type.clone()).or_default().last_failure = Some(told));
+    app.registry.note(node.id, |health| {
+        let own = health.types.entry(profile_type.clone()).or_default();
+        (own.last_failure, own.unavailable) = (Some(told), None);
+    });
     record(app, Some(node.id), Some(profile_type.clone()), kind, &failure.reason, &failure.first_bytes);
 }
 
@@ -149,7 +158,10 @@ async fn collected(app: &Arc<App>, node: &Arc<Node>, request: Request, wish: &Wi
     let config = app.config();
     let target = Arc::new(target(node, &config).await?);
     let client = app.captures.client();
-    let got = collect(&client, &target, &request, &wish.watch).await?;
+    let got = collect(&client, &target, &request, &wish.watch).await.map_err(|error| match node.kind() {
+        Kind::Procprof => Failure::of_agent(error, &wish.profile_type),
+        _ => error.into(),
+    })?;
     if let Some(listener) = &wish.watch.progress {
         listener(Progress::Checking);
     }

@@ -18,6 +18,8 @@ use super::{Failure, own};
 use crate::app::App;
 use crate::nodes::{Kind, Node, Planned};
 
+/// How long to wait before a node is asked again for a profile that it said it has not.
+const UNAVAILABLE: Duration = Duration::from_secs(3600);
 /// Longest spread of first starts.
 const SPREAD_MAX: Duration = Duration::from_secs(60);
 
@@ -144,6 +146,8 @@ impl Task {
             }
             Transition::Leaving(failures) => tracing::info!("{node}: {kind}: profiles again after {failures} failures"),
             Transition::Within(_) | Transition::None => {}
+            // Nothing is wrong, so nothing is told. Asking ourselves costs nothing.
+            Some(failure) if failure.unavailable_reason().is_some() => return (self.node.kind() != Kind::Own).then_some(UNAVAILABLE),
         }
         let delay = transition.delay();
         let retry_at = delay.and_then(|delay| Timestamp::now().checked_add(SignedDuration::from_secs(delay.as_secs().cast_signed())).ok());

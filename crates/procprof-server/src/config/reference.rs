@@ -73,5 +73,6 @@ A type's schedule is a table `{ on, seconds, every }`; what is left out keeps th
 | `go` | cpu 10 s every 60 s; heap and goroutine at a moment every 60 s | allocs, mutex, block |
 | `procprof`, `self` | cpu continuous, cut every 60 s; heap every 60 s where the process has it | |
 
-Starts are jittered per node; a type that fails is tried again after 2 minutes, then later, at most 15 minutes apart.
+Starts are jittered per node; a type that fails is tried again after 2 minutes, then later, at most 15 minutes apart. A type that an agent says it
+does not have is shown as not available and asked for again every hour.
 ";

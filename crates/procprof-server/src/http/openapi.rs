@@ -131,7 +131,8 @@ fn schemas() -> Value {
             ("last_error", "object?"), ("types", "[NodeType]"),
         ]),
         "NodeType": object(&[
-            ("type", "text"), ("label", "text"), ("on", "boolean"), ("seconds", "integer"), ("every", "integer"), ("capturing", "boolean"),
+            ("type", "text"), ("label", "text"), ("on", "boolean"), ("unavailable", "text?"), ("seconds", "integer"), ("every", "integer"),
+            ("capturing", "boolean"),
             ("last_success", "time?"), ("last_error", "object?"), ("retry_at", "time?"),
         ]),
         "Profile": object(&[

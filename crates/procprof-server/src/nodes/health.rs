@@ -23,6 +23,8 @@ pub(crate) struct TypeHealth {
     pub retry_at: Option<Timestamp>,
     /// Whether a capture is running.
     pub capturing: bool,
+    /// Why the node has no such profile, where it said so when last asked. That is no failure.
+    pub unavailable: Option<String>,
 }
 
 /// A failed capture.
@@ -37,6 +39,9 @@ pub(crate) struct Failure {
 impl TypeHealth {
     /// Whether the latest attempt failed.
     pub(crate) fn failing(&self) -> bool {
+        if self.unavailable.is_some() {
+            return false;
+        }
         match (&self.last_success, &self.last_failure) {
             (Some(success), Some(failure)) => failure.at > *success,
             (None, Some(_)) => true,
@@ -51,6 +56,7 @@ impl Health {
         let tried: Vec<bool> = self
             .types
             .values()
+            .filter(|kind| kind.unavailable.is_none())
             .filter(|kind| kind.last_success.or(kind.last_failure.as_ref().map(|f| f.at)).is_some())
             .map(TypeHealth::failing)
             .collect();

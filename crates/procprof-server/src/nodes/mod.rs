@@ -106,6 +106,13 @@ impl Node {
         if self.demo { format!("{label} (demo)") } else { label }
     }
 
+    /// The types it is not known to lack, with their schedules.
+    pub(crate) fn offered(&self, health: &Health) -> impl Iterator<Item = &Planned> {
+        let lacks = |kind: &ProfileType| health.types.get(kind).is_some_and(|own| own.unavailable.is_some());
+        let missing: Vec<bool> = self.schedule.iter().map(|planned| lacks(&planned.profile_type)).collect();
+        self.schedule.iter().zip(missing).filter(|(_, missing)| !missing).map(|(planned, _)| planned)
+    }
+
     /// The schedule of a type, if the node can give it.
     pub(crate) fn planned(&self, profile_type: &ProfileType) -> Option<&Planned> {
         self.schedule.iter().find(|planned| planned.profile_type == *profile_type)
@@ -245,13 +252,7 @@ fn extra_node(extra: &ExtraNode, id: u64, config: &Config) -> Node {
         http: extra.address.clone(),
         ..NodeConfig::default()
     };
-    let mut node = configured(&node, id, config);
-    for planned in &extra.schedule {
-        node.schedule.retain(|known| known.profile_type != planned.profile_type);
-        node.schedule.push(planned.clone());
-    }
-    node.schedule.sort_by(|a, b| a.profile_type.cmp(&b.profile_type));
-    Node { demo: extra.demo, pid: extra.pid.clone(), ..node }
+    Node { schedule: extra.schedule.clone(), demo: extra.demo, pid: extra.pid.clone(), ..configured(&node, id, config) }
 }
 
 fn past_node(name: &str, id: u64, role: Role, config: &Config) -> Node {

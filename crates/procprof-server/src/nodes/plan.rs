@@ -51,12 +51,12 @@ fn by_url(profile_type: &ProfileType, rows: &[Planned]) -> Planned {
     Planned { profile_type: profile_type.clone(), on: true, seconds, every }
 }
 
-/// The server's own CPU profile is continuous: each cut is where the next begins.
+/// The server's own CPU profile is continuous: each cut is where the next begins. Whether there is a heap profiler is asked at each capture.
 fn own(config: &Config) -> Vec<Planned> {
     let cut = config.self_interval_seconds;
     vec![
         Planned { profile_type: ProfileType::Cpu, on: true, seconds: cut, every: cut },
-        Planned { profile_type: ProfileType::Heap, on: false, seconds: 0, every: 60 },
+        Planned { profile_type: ProfileType::Heap, on: true, seconds: 0, every: 60 },
     ]
 }
 

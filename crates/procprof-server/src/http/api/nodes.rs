@@ -26,11 +26,12 @@ fn object(app: &App, node: &Node) -> Value {
         .iter()
         .map(|planned| {
             let own = health.types.get(&planned.profile_type).cloned().unwrap_or_default();
-            let TypeHealth { last_success, last_failure, retry_at, capturing } = own;
+            let TypeHealth { last_success, last_failure, retry_at, capturing, unavailable } = own;
             json!({
                 "type": planned.profile_type.name(),
                 "label": planned.profile_type.label(),
-                "on": planned.on,
+                "on": planned.on && unavailable.is_none(),
+                "unavailable": unavailable,
                 "seconds": planned.seconds,
                 "every": planned.every,
                 "capturing": capturing,

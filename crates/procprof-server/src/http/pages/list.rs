@@ -119,7 +119,8 @@ impl View {
     }
 
     fn filters(&self) -> Markup {
-        let on = self.node.schedule.iter().filter(|planned| planned.on).map(|planned| planned.profile_type.clone());
+        let health = self.app.registry.health(self.node.id);
+        let on = self.node.offered(&health).filter(|planned| planned.on).map(|planned| planned.profile_type.clone());
         let listed = self.page.rows.iter().map(|entry| entry.profile_type.clone());
         let mut types: Vec<ProfileType> = on.chain(listed).chain(self.profile_type.clone()).collect();
         types.sort();
@@ -210,8 +211,9 @@ impl View {
                     dl class="schedule" {
                         @for planned in &self.node.schedule {
                             @let own = health.types.get(&planned.profile_type).cloned().unwrap_or_default();
-                            dt class=(if planned.on { "" } else { "off" }) { (planned.profile_type.label()) }
-                            dd { (rhythm(&self.node, planned)) " " (state(&own, planned, self.app.is_paused())) }
+                            dt class=(if planned.on && own.unavailable.is_none() { "" } else { "off" }) { (planned.profile_type.label()) }
+                            @if let Some(why) = &own.unavailable { dd { "not available: " (why) } }
+                            @else { dd { (rhythm(&self.node, planned)) " " (state(&own, planned, self.app.is_paused())) } }
                         }
                     }
                 }

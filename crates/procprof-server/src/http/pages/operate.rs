@@ -53,13 +53,14 @@ fn form(body: &Bytes, known: &[&str]) -> Answer<Params> {
 /// The form that starts a capture.
 pub(super) fn collect_form(app: &App, node: &Node) -> Markup {
     let limit = app.config().capture_seconds_max;
+    let health = app.registry.health(node.id);
     html! {
         form class="card collect" method="post" action="/proc_profile/collect" {
             h2 { "Collect now" }
             input type="hidden" name="node" value=(node.id);
             label { "Type"
                 select name="type" {
-                    @for planned in &node.schedule { option value=(planned.profile_type.name()) { (planned.profile_type.label()) } }
+                    @for planned in node.offered(&health) { option value=(planned.profile_type.name()) { (planned.profile_type.label()) } }
                 }
             }
             label { "Seconds" input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric"; }
