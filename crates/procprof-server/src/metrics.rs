@@ -55,6 +55,7 @@ pub(crate) struct Metrics {
     pub ingest_seconds: Histogram,
     pub refused: Family<Reason, Counter>,
     pub lost_samples: Counter,
+    pub start_delay: Histogram,
     pub retained_away: Counter,
     pub retained_away_bytes: Counter,
     store_bytes: Gauge,
@@ -86,6 +87,7 @@ impl Metrics {
             ingest_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
             refused: Family::default(),
             lost_samples: Counter::default(),
+            start_delay: Histogram::new(exponential_buckets(0.1, 3.0, 8)),
             retained_away: Counter::default(),
             retained_away_bytes: Counter::default(),
             store_bytes: Gauge::default(),
@@ -111,6 +113,8 @@ impl Metrics {
         registry.register_with_unit("ingest", "Time from the last byte to the stored file", Unit::Seconds, self.ingest_seconds.clone());
         registry.register("refused", "Profiles and renderings refused because a limit was reached", self.refused.clone());
         registry.register("lost_samples", "Samples the sources said they lost", self.lost_samples.clone());
+        let late = "How late scheduled captures started, because others were running";
+        registry.register_with_unit("capture_start_delay", late, Unit::Seconds, self.start_delay.clone());
         registry.register("retention_deleted", "Profiles deleted by retention", self.retained_away.clone());
         registry.register("retention_deleted_bytes", "Bytes deleted by retention", self.retained_away_bytes.clone());
         registry.register_with_unit("store", "Size of the stored profiles", Unit::Bytes, self.store_bytes.clone());

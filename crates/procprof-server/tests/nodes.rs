@@ -84,6 +84,39 @@ async fn go_brpc_and_garbage_are_collected_side_by_side() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn captures_that_had_to_wait_are_counted_as_late() {
+    // Accepts and says nothing, so that a capture holds its place until it times out.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let node = |name: &str| {
+        format!(
+            "[[node]]\nname = \"{name}\"\nkind = \"pprof\"\nurls = {{ heap = \"http://127.0.0.1:{port}/{name}\" }}\nschedule.heap = {{ every = 1 }}\n"
+        )
+    };
+    let server =
+        TestServer::start(parsed(&format!("self_interval_seconds = 3600\nmax_concurrent_captures = 1\n{}{}", node("a"), node("b")))).await;
+    let delay = async |end: &str| {
+        let text = server.text("/metrics").await;
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("procprof_capture_start_delay_seconds_{end} ")))
+            .unwrap_or_else(|| panic!("{text}"));
+        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(delay("count").await, 1.0, "the other still waits");
+    assert!(delay("sum").await < 1.0);
+    // Whoever waits starts when the other is given up, at least two seconds late.
+    drop(silent);
+    let until = std::time::Instant::now() + PATIENCE;
+    while delay("count").await < 2.0 {
+        assert!(std::time::Instant::now() < until, "the second never starts");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(delay("sum").await > 2.0);
+}
+
 /// The process is on this host, so its addresses have names.
 async fn names_the_functions(server: &TestServer, profile: &Value) {
     let top = server.text(&format!("/api/profiles/{}/render/top", profile["id"].as_str().unwrap())).await;

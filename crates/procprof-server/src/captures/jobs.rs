@@ -99,7 +99,7 @@ impl Jobs {
                 }
             };
             let watch = Watch { cancel: running.cancel.clone(), progress: Some(Arc::new(progress)) };
-            let wish = Wish { profile_type, seconds: Some(seconds), by: running.by.clone(), trigger: "manual", watch };
+            let wish = Wish { profile_type, seconds: Some(seconds), by: running.by.clone(), trigger: "manual", watch, due: None };
             let outcome = capture(&app, &node, wish).await;
             let end = outcome.map(|entry| entry.id).map_err(|failure| (*failure).clone());
             *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some((Timestamp::now(), end));

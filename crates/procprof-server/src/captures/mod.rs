@@ -2,12 +2,13 @@
 
 mod failure;
 mod jobs;
+mod load;
 mod own;
 mod run;
 mod schedule;
 
 pub(crate) use failure::Failure;
 pub(crate) use jobs::{Job, JobState, Jobs};
-pub(crate) use run::{Captures, Wish, capture};
 pub(crate) use own::heap_unavailable;
+pub(crate) use run::{Captures, Wish, capture};
 pub(crate) use schedule::run as run_schedule;

@@ -8,6 +8,7 @@ use procprof_collect::{Client, Collected, Entry as Place, Flight, Flights, Leade
 use procprof_profile::{Meta, Nanos, ProfileType};
 use procprof_store::Entry;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use super::{Failure, own};
 use crate::app::App;
@@ -29,6 +30,8 @@ pub(crate) struct Wish {
     /// `schedule` or `manual`.
     pub(crate) trigger: &'static str,
     pub(crate) watch: Watch,
+    /// When the schedule wanted it to begin.
+    pub(crate) due: Option<Instant>,
 }
 
 /// What captures share.
@@ -118,12 +121,12 @@ pub(super) fn succeeded(app: &App, node: &Node, profile_type: &ProfileType) {
 
 /// Counts and keeps a failure; what was cancelled or is not available is none.
 pub(super) fn failed(app: &App, node: &Node, profile_type: &ProfileType, failure: &Failure) {
-    let Some(kind) = failure.kind else { return };
-    let label = Failed { node: node.name().to_owned(), r#type: profile_type.name().to_owned(), code: failure.code.to_owned() };
-    app.metrics.failures.get_or_create(&label).inc();
     if let Some(why) = failure.unavailable_reason() {
         app.registry.note(node.id, |health| health.types.entry(profile_type.clone()).or_default().unavailable = Some(why.to_owned()));
     }
+    let Some(kind) = failure.kind else { return };
+    let label = Failed { node: node.name().to_owned(), r#type: profile_type.name().to_owned(), code: failure.code.to_owned() };
+    app.metrics.failures.get_or_create(&label).inc();
     let told = nodes::Failure { at: Timestamp::now(), reason: failure.reason.clone() };
     app.registry.note(node.id, |health| {
         let own = health.types.entry(profile_type.clone()).or_default();
@@ -148,6 +151,9 @@ async fn attempt(app: &Arc<App>, node: &Arc<Node>, request: Request, wish: &Wish
         },
         _ => None,
     };
+    if let Some(due) = wish.due {
+        app.metrics.start_delay.observe(due.elapsed().as_secs_f64());
+    }
     match node.kind() {
         Kind::Own => own::capture(app, node, &request, wish).await,
         _ => collected(app, node, request, wish).await,

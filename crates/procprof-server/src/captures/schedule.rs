@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::run::{Outcome, Wish, capture, failed};
-use super::{Failure, own};
+use super::{Failure, load, own};
 use crate::app::App;
 use crate::nodes::{Kind, Node, Planned};
 
@@ -28,6 +28,9 @@ pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
     let mut generation = app.generation.subscribe();
     loop {
         generation.mark_unchanged();
+        for warning in load::warnings(&app.registry.all(), app.config().max_concurrent_captures) {
+            tracing::warn!("{warning}");
+        }
         let current = stop.child_token();
         let tasks = TaskTracker::new();
         for node in app.registry.all() {
@@ -88,16 +91,22 @@ impl Task {
         let begin = Instant::now() + if continuous { Duration::ZERO } else { self.first };
         let mut next = begin;
         loop {
-            if !self.sleep_until(next).await || !self.unpaused().await {
+            if !self.sleep_until(next).await {
                 return;
             }
+            // What a pause held back is not late.
+            let was_paused = self.app.is_paused();
+            if !self.unpaused().await {
+                return;
+            }
+            let due = if was_paused { Instant::now() } else { next };
             let cancel = self.stop.child_token();
             let outcome = {
                 let paused = self.paused();
                 let work = async {
                     match continuous {
                         true => self.continuous(&cancel).await,
-                        false => self.once(&cancel).await.map(drop),
+                        false => self.once(&cancel, due).await.map(drop),
                     }
                 };
                 tokio::pin!(work, paused);
@@ -112,13 +121,14 @@ impl Task {
         }
     }
 
-    async fn once(&self, cancel: &CancellationToken) -> Outcome {
+    async fn once(&self, cancel: &CancellationToken, due: Instant) -> Outcome {
         let wish = Wish {
             profile_type: self.planned.profile_type.clone(),
             seconds: None,
             by: "the schedule".to_owned(),
             trigger: "schedule",
             watch: Watch { cancel: cancel.clone(), progress: None },
+            due: Some(due),
         };
         capture(&self.app, &self.node, wish).await
     }
@@ -136,6 +146,8 @@ impl Task {
         let transition = match failure {
             None => backoff.succeeded(),
             Some(failure) if failure.is_cancelled() || failure.code == "busy" => return None,
+            // Nothing is wrong, so nothing is told. Asking ourselves costs nothing.
+            Some(failure) if failure.unavailable_reason().is_some() => return (self.node.kind() != Kind::Own).then_some(UNAVAILABLE),
             Some(_) => backoff.failed(),
         };
         let (node, kind) = (self.node.name(), self.planned.profile_type.name());
@@ -146,8 +158,6 @@ impl Task {
             }
             Transition::Leaving(failures) => tracing::info!("{node}: {kind}: profiles again after {failures} failures"),
             Transition::Within(_) | Transition::None => {}
-            // Nothing is wrong, so nothing is told. Asking ourselves costs nothing.
-            Some(failure) if failure.unavailable_reason().is_some() => return (self.node.kind() != Kind::Own).then_some(UNAVAILABLE),
         }
         let delay = transition.delay();
         let retry_at = delay.and_then(|delay| Timestamp::now().checked_add(SignedDuration::from_secs(delay.as_secs().cast_signed())).ok());
