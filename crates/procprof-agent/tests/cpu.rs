@@ -180,6 +180,49 @@ fn allocate_until(cpu: Duration) {
     }
 }
 
+/// Two functions with frame pointers in one fresh page: the first calls the second, which counts `rounds` down.
+#[cfg(target_arch = "x86_64")]
+fn new_code() -> extern "C" fn(u64) {
+    const CODE: [u8; 22] = [
+        0x55, 0x48, 0x89, 0xe5, 0xe8, 0x02, 0x00, 0x00, 0x00, 0x5d, 0xc3, // push; mov; call inner; pop; ret
+        0x55, 0x48, 0x89, 0xe5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3, // inner: push; mov; dec rdi; jnz; pop; ret
+    ];
+    let (writable, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh page, written within its length and then made executable; it holds a function of that type and is never unmapped.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), 4096, writable, private, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        page.cast::<[u8; 22]>().write(CODE);
+        assert_eq!(libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_EXEC), 0);
+        std::mem::transmute(page)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_that_is_mapped_during_a_capture_is_walked() {
+    isolated("cpu::code_that_is_mapped_during_a_capture_is_walked", || {
+        let capture = CpuCapture::start(&options(1000)).unwrap();
+        split_70_30(thread_cpu() + Duration::from_millis(100));
+        let code = new_code();
+        let place = code as *const () as u64;
+        let end = thread_cpu() + Duration::from_secs(1);
+        while thread_cpu() < end {
+            code(1_000_000);
+        }
+        let profile = capture.finish().unwrap();
+        let of_it = (0..profile.sample_count()).map(|index| profile.sample(index));
+        let of_it = of_it.filter(|sample| (place..place + 22).contains(&profile.location(sample.stack[0]).address.0));
+        let (mut whole, mut all) = (0, 0);
+        for sample in of_it {
+            all += sample.values[0];
+            whole += if sample.stack.len() > 2 { sample.values[0] } else { 0 };
+        }
+        println!("{whole} of {all} samples reach beyond the new code; {:?}", profile.comments().collect::<Vec<_>>());
+        assert!(whole * 2 > all && all > 20, "{whole} of {all} samples reach beyond the new code");
+    });
+}
+
 #[test]
 fn a_forked_child_is_told_so_and_can_start_anew() {
     isolated("cpu::a_forked_child_is_told_so_and_can_start_anew", || {

@@ -40,6 +40,7 @@ pub(crate) fn profile(closed: Closed) -> Result<Profile> {
         ("hz", u64::from(hz)),
         ("tick-ns", tick),
         ("leaf-only-samples", shortfalls.unwalked),
+        ("samples-in-new-code", shortfalls.in_new_code),
         ("threads-without-timer", shortfalls.threads_without_timer),
     ];
     meta.more.extend(more.map(|(key, value)| (key.to_owned(), value.to_string())));

@@ -30,7 +30,7 @@ impl Ranges {
 pub(crate) struct Regions {
     /// Readable and writable: stacks are here.
     pub(crate) stacks: Ranges,
-    /// Executable: return addresses point here.
+    /// Executable and readable, for its instructions are looked at: return addresses point here.
     pub(crate) code: Ranges,
 }
 
@@ -48,10 +48,12 @@ impl Regions {
                 range.start = below.max(range.end.saturating_sub(stack_limit)).min(range.start);
             }
             below = range.end;
-            if permissions.starts_with("rw") {
+            let permissions = permissions.as_bytes();
+            if permissions.starts_with(b"r") && permissions.get(2) == Some(&b'x') {
+                regions.code.push(range.clone());
+            }
+            if permissions.starts_with(b"rw") {
                 regions.stacks.push(range);
-            } else if permissions.as_bytes().get(2) == Some(&b'x') {
-                regions.code.push(range);
             }
         }
         regions
@@ -92,6 +94,8 @@ mod tests {
 5000-6000 rw-p 00004000 fe:00 1 /bin/a
 6000-7000 rw-p 00000000 00:00 0 
 7000-8000 ---p 00000000 00:00 0 
+8000-9000 rwxp 00000000 00:00 0 
+9000-a000 --xp 00000000 00:00 0 
 7ffe0000-7fff0000 rw-p 00000000 00:00 0                          [stack]
 not a line
 ";
@@ -104,6 +108,8 @@ not a line
         assert_eq!(regions.code.find(0x1fff), None);
         assert_eq!(regions.stacks.find(0x6fff), Some(0x5000..0x7000));
         assert_eq!(regions.stacks.find(0x7000), None);
+        assert_eq!((regions.code.find(0x8000), regions.stacks.find(0x8000)), (Some(0x8000..0x9000), Some(0x8000..0x9000)));
+        assert_eq!(regions.code.find(0x9000), None, "instructions that can't be read are not looked at");
         assert_eq!(regions.stacks.find(0x7ffd_0000), Some(0x7ffd_0000..0x7fff_0000));
     }
 

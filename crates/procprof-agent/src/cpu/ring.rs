@@ -120,6 +120,7 @@ fn end_of(number: u64) -> End {
     match number {
         number if number == End::Truncated as u64 => End::Truncated,
         number if number == End::UnknownStack as u64 => End::UnknownStack,
+        number if number == End::UnknownCode as u64 => End::UnknownCode,
         _ => End::Reached,
     }
 }
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn how_a_walk_ended_survives() {
         let ring = Ring::map().unwrap();
-        for end in [End::Reached, End::Truncated, End::UnknownStack] {
+        for end in [End::Reached, End::Truncated, End::UnknownStack, End::UnknownCode] {
             ring.begin().unwrap().commit(5, end);
             ring.drain(|record| assert_eq!(record.end, end));
         }

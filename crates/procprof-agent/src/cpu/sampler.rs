@@ -199,7 +199,7 @@ fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions
             thread.view.name = thread_name(thread.view.tid).unwrap_or_else(|| thread.view.name.clone());
         }
         thread.view.cpu = thread.view.cpu.max(record.cpu);
-        *stale_regions |= record.end == End::UnknownStack;
+        *stale_regions |= matches!(record.end, End::UnknownStack | End::UnknownCode);
         for window in windows.values_mut() {
             window.sample(&thread.view, &record);
         }

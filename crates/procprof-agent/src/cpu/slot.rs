@@ -5,7 +5,7 @@
 //! is dropped. A signal of somebody else's timer carries no mark of ours.
 
 use super::ring::Ring;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// Threads that can be sampled at once; further threads are counted in the unsampled row.
 pub(crate) const MAX_SLOTS: usize = 1 << 16;
@@ -25,8 +25,8 @@ static CREATED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Slot {
     index: u64,
     generation: AtomicU32,
-    /// Set while a handler is in the slot.
-    busy: AtomicBool,
+    /// Handlers in the slot: a late signal of the thread that had it before may look in while the present one's is at work.
+    busy: AtomicU32,
     /// Where the thread's samples wait.
     pub(crate) ring: Ring,
 }
@@ -34,10 +34,13 @@ pub(crate) struct Slot {
 impl Slot {
     /// A new slot, or `None` at [`MAX_SLOTS`] or without memory.
     pub(crate) fn create() -> Option<&'static Self> {
+        if CREATED.load(Ordering::Relaxed) >= MAX_SLOTS {
+            return None;
+        }
         let ring = Ring::map()?;
         let next = |created: usize| (created < MAX_SLOTS).then_some(created + 1);
         let index = CREATED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        let (generation, busy) = (AtomicU32::new(0), AtomicBool::new(false));
+        let (generation, busy) = (AtomicU32::new(0), AtomicU32::new(0));
         let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, busy, ring }));
         SLOTS[index].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
         Some(slot)
@@ -64,13 +67,13 @@ impl Slot {
 
     /// Whether a handler is running in the slot.
     pub(crate) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::SeqCst)
+        self.busy.load(Ordering::SeqCst) > 0
     }
 
     /// After a fork: the handler that was running here belongs to a thread that does not exist in this process.
     pub(crate) fn forget_parent(&self) {
         self.revoke();
-        self.busy.store(false, Ordering::SeqCst);
+        self.busy.store(0, Ordering::SeqCst);
         self.ring.drain(|_| ());
         self.ring.take_lost();
     }
@@ -84,9 +87,9 @@ impl Slot {
         let pointer = SLOTS[(ticket & INDEX_MASK) as usize].load(Ordering::Acquire);
         // SAFETY: entries are null or point to slots that were leaked.
         let Some(slot) = (unsafe { pointer.as_ref() }) else { return Entry::Foreign };
-        slot.busy.store(true, Ordering::SeqCst);
+        slot.busy.fetch_add(1, Ordering::SeqCst);
         if slot.ticket() != ticket {
-            slot.busy.store(false, Ordering::SeqCst);
+            slot.busy.fetch_sub(1, Ordering::SeqCst);
             return Entry::Void;
         }
         Entry::Inside(Visit(slot))
@@ -116,7 +119,7 @@ impl Visit {
 impl Drop for Visit {
     #[inline]
     fn drop(&mut self) {
-        self.0.busy.store(false, Ordering::SeqCst);
+        self.0.busy.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -142,4 +145,16 @@ mod tests {
     }
 
     fn foreign_place() {}
+
+    #[test]
+    fn a_late_signal_does_not_make_a_slot_look_idle() {
+        let slot = Slot::create().unwrap();
+        let late = slot.ticket();
+        slot.revoke();
+        let visit = Slot::enter(slot.ticket());
+        assert!(matches!(Slot::enter(late), Entry::Void));
+        assert!(slot.is_busy(), "the visit is still there");
+        drop(visit);
+        assert!(!slot.is_busy());
+    }
 }

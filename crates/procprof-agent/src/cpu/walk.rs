@@ -20,6 +20,8 @@ pub(crate) enum End {
     Truncated,
     /// The stack pointer lies in no known stack; only the leaf was kept.
     UnknownStack,
+    /// The interrupted instruction lies in no known code: it was mapped after the snapshot, and callers in it are not told from data.
+    UnknownCode,
 }
 
 /// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`.
@@ -33,7 +35,12 @@ pub(crate) unsafe fn walk(registers: Registers, regions: &Regions, mut keep: imp
     let end = stack_end(registers.sp, stack.end, thread_pointer());
     // SAFETY: from the live stack pointer up to the end of its mapping, cut at the thread's control block.
     let load = |address: u64| unsafe { (address as *const u64).read_volatile() };
-    frames(registers, end, regions, load, keep)
+    let here = regions.code.find(registers.pc);
+    let is_known = here.is_some();
+    match frames(registers, here.unwrap_or_default(), end, regions, load, keep) {
+        End::Reached if !is_known => End::UnknownCode,
+        end => end,
+    }
 }
 
 /// The first address that is no longer this stack: the control block where it lies in the same mapping.
@@ -41,13 +48,19 @@ fn stack_end(sp: u64, mapping_end: u64, control_block: u64) -> u64 {
     if control_block > sp && control_block < mapping_end { control_block } else { mapping_end }
 }
 
-/// The walk itself, over any memory.
+/// The walk itself, over any memory; `code` is the code range that was interrupted, empty where it is not known.
 #[inline]
-fn frames(registers: Registers, end: u64, regions: &Regions, load: impl Fn(u64) -> u64, mut keep: impl FnMut(u64)) -> End {
-    let mut code: Range<u64> = 0..0;
+fn frames(
+    registers: Registers,
+    mut code: Range<u64>,
+    end: u64,
+    regions: &Regions,
+    load: impl Fn(u64) -> u64,
+    mut keep: impl FnMut(u64),
+) -> End {
     let mut depth = 1;
     let (mut lowest, mut frame) = (registers.sp, registers.fp);
-    if let Some(address) = caller_of_unfinished_frame(registers, end, regions, &load) {
+    if let Some(address) = caller_of_unfinished_frame(registers, &code, end, regions, &load) {
         keep(address);
         depth += 1;
     }
@@ -75,12 +88,17 @@ fn frames(registers: Registers, end: u64, regions: &Regions, load: impl Fn(u64) 
 /// instructions tell it for certain: `push rbp` about to run, `mov rbp, rsp` right after it, and `ret`.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn caller_of_unfinished_frame(registers: Registers, end: u64, regions: &Regions, load: impl Fn(u64) -> u64) -> Option<u64> {
+fn caller_of_unfinished_frame(
+    registers: Registers,
+    code: &Range<u64>,
+    end: u64,
+    regions: &Regions,
+    load: impl Fn(u64) -> u64,
+) -> Option<u64> {
     const PUSH_RBP: u8 = 0x55;
     const MOV_RBP_RSP: [[u8; 3]; 2] = [[0x48, 0x89, 0xe5], [0x48, 0x8b, 0xec]];
     const RET: u8 = 0xc3;
-    let code = regions.code.find(registers.pc)?;
-    // SAFETY: `address` was just found in mapped code that this thread is executing.
+    // SAFETY: `address` lies in the mapped, readable code that this thread is executing.
     let byte = |address: u64| code.contains(&address).then(|| unsafe { (address as *const u8).read_volatile() });
     let offset = match byte(registers.pc)? {
         PUSH_RBP | RET => 0,
@@ -102,7 +120,7 @@ fn caller_of_unfinished_frame(registers: Registers, end: u64, regions: &Regions,
 /// data without unwind tables, so it is not used.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-fn caller_of_unfinished_frame(_: Registers, _: u64, _: &Regions, _: impl Fn(u64) -> u64) -> Option<u64> {
+fn caller_of_unfinished_frame(_: Registers, _: &Range<u64>, _: u64, _: &Regions, _: impl Fn(u64) -> u64) -> Option<u64> {
     None
 }
 

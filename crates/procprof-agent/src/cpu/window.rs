@@ -52,6 +52,8 @@ pub(crate) struct Shortfalls {
     pub(crate) truncated: u64,
     /// Samples on a stack that was not known, of which only the leaf was kept.
     pub(crate) unwalked: u64,
+    /// Samples in code that was not known yet; callers in the same code are missing.
+    pub(crate) in_new_code: u64,
     /// Threads the kernel gave no timer for.
     pub(crate) threads_without_timer: u64,
 }
@@ -86,6 +88,7 @@ impl Window {
         share.unsampled += used - nanos;
         self.shortfalls.truncated += u64::from(record.end == End::Truncated);
         self.shortfalls.unwalked += u64::from(record.end == End::UnknownStack);
+        self.shortfalls.in_new_code += u64::from(record.end == End::UnknownCode);
         if let Some(weight) = share.stacks.get_mut(record.addresses) {
             weight.samples += 1;
             weight.nanos += nanos;

@@ -15,7 +15,7 @@ fn walked(words: &[u64], fp: u64) -> (Vec<u64>, End) {
     let mut kept = vec![registers.pc];
     let end = STACK + 8 * words.len() as u64;
     let load = |address: u64| words[((address - STACK) / 8) as usize];
-    let how = frames(registers, end, &regions(), load, |address| kept.push(address));
+    let how = frames(registers, 0..0, end, &regions(), load, |address| kept.push(address));
     (kept, how)
 }
 
@@ -69,7 +69,8 @@ fn the_caller_is_known_at_the_first_instructions_and_at_the_last() {
     let words = [CODE + 1, CODE + 2];
     let caller = |pc: u64| {
         let registers = Registers { pc, sp: STACK, fp: 0 };
-        caller_of_unfinished_frame(registers, at(2), &regions, |address| words[((address - STACK) / 8) as usize])
+        let code = regions.code.find(pc).unwrap();
+        caller_of_unfinished_frame(registers, &code, at(2), &regions, |address| words[((address - STACK) / 8) as usize])
     };
     assert_eq!(caller(base), Some(CODE + 1), "push rbp");
     assert_eq!(caller(base + 1), Some(CODE + 2), "mov rbp, rsp");
