@@ -10,8 +10,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// Addresses a window keeps in distinct stacks (64 MiB); samples of further stacks are counted as lost.
-const MAX_ADDRESSES: usize = 8 << 20;
+/// Words a window keeps in distinct stacks (64 MiB); samples of further stacks are counted as lost.
+const MAX_WORDS: usize = 8 << 20;
+
+/// Words a stack takes beside its addresses: its place in the table, half of which may be empty, and what the allocator adds.
+const STACK_WORDS: usize = 12;
+
+/// Threads of which a window keeps an account; of further ones samples are counted as lost, and their time as that of ended threads.
+const MAX_THREADS: usize = 1 << 16;
 
 /// A thread as the engine sees it at one moment.
 #[derive(Clone, Debug)]
@@ -67,7 +73,7 @@ pub(crate) struct Window {
     process_began: u64,
     cap: u64,
     shares: HashMap<u64, Share>,
-    addresses: usize,
+    words: usize,
 }
 
 impl Window {
@@ -75,12 +81,15 @@ impl Window {
     pub(crate) fn open<'a>(threads: impl Iterator<Item = &'a ThreadView>, process_cpu: u64, cap: u64) -> Self {
         let shares = threads.map(|thread| (thread.key, Share::since(thread, thread.cpu))).collect();
         let (started, began, shortfalls) = (SystemTime::now(), Instant::now(), Shortfalls::default());
-        Self { started, began, shortfalls, process_began: process_cpu, cap, shares, addresses: 0 }
+        Self { started, began, shortfalls, process_began: process_cpu, cap, shares, words: 0 }
     }
 
     /// Accounts a sample of a thread.
     pub(crate) fn sample(&mut self, thread: &ThreadView, record: &Record<'_>) {
-        let share = share(&mut self.shares, thread);
+        let Some(share) = share(&mut self.shares, thread) else {
+            self.shortfalls.lost += 1;
+            return;
+        };
         let Some(used) = record.cpu.checked_sub(share.accounted).filter(|used| *used > 0) else { return };
         share.accounted = record.cpu;
         share.name.clone_from(&thread.name);
@@ -89,11 +98,12 @@ impl Window {
         self.shortfalls.truncated += u64::from(record.end == End::Truncated);
         self.shortfalls.unwalked += u64::from(record.end == End::UnknownStack);
         self.shortfalls.in_new_code += u64::from(record.end == End::UnknownCode);
+        let words = record.addresses.len() + STACK_WORDS;
         if let Some(weight) = share.stacks.get_mut(record.addresses) {
             weight.samples += 1;
             weight.nanos += nanos;
-        } else if self.addresses + record.addresses.len() <= MAX_ADDRESSES {
-            self.addresses += record.addresses.len();
+        } else if self.words + words <= MAX_WORDS {
+            self.words += words;
             share.stacks.insert(record.addresses.into(), Weight { samples: 1, nanos });
         } else {
             self.shortfalls.lost += 1;
@@ -103,7 +113,7 @@ impl Window {
 
     /// Accounts what a thread has used up to its clock in `thread` and no sample has covered.
     pub(crate) fn settle(&mut self, thread: &ThreadView) {
-        let share = share(&mut self.shares, thread);
+        let Some(share) = share(&mut self.shares, thread) else { return };
         share.unsampled += thread.cpu.saturating_sub(share.accounted);
         share.accounted = share.accounted.max(thread.cpu);
     }
@@ -127,9 +137,12 @@ impl Share {
     }
 }
 
-/// A thread's share; one that was not there when the window opened has used all its time in it.
-fn share<'a>(shares: &'a mut HashMap<u64, Share>, thread: &ThreadView) -> &'a mut Share {
-    shares.entry(thread.key).or_insert_with(|| Share::since(thread, 0))
+/// A thread's share; one that was not there when the window opened has used all its time in it. `None` at [`MAX_THREADS`].
+fn share<'a>(shares: &'a mut HashMap<u64, Share>, thread: &ThreadView) -> Option<&'a mut Share> {
+    if shares.len() >= MAX_THREADS && !shares.contains_key(&thread.key) {
+        return None;
+    }
+    Some(shares.entry(thread.key).or_insert_with(|| Share::since(thread, 0)))
 }
 
 #[cfg(test)]
@@ -167,12 +180,24 @@ mod tests {
     fn a_window_has_a_limit_and_counts_what_it_refuses() {
         let busy = thread(1, 0);
         let mut window = Window::open([&busy].into_iter(), 0, 10);
-        window.addresses = MAX_ADDRESSES - 1;
+        window.words = MAX_WORDS - 1 - STACK_WORDS;
         window.sample(&busy, &record(10, &[1]));
         window.sample(&busy, &record(20, &[2]));
         window.sample(&busy, &record(30, &[1]));
         assert_eq!(window.shortfalls.lost, 1);
         let (shares, _) = window.close(30);
         assert_eq!((shares[0].stacks[[1].as_slice()].nanos, shares[0].unsampled), (20, 10));
+    }
+
+    #[test]
+    fn threads_beyond_the_limit_are_counted_and_stay_in_the_total() {
+        let mut window = Window::open(std::iter::empty(), 0, 100);
+        for key in 0..MAX_THREADS as u64 + 3 {
+            window.sample(&thread(key, 10), &record(10, &[1]));
+            window.settle(&thread(key, 10));
+        }
+        assert_eq!(window.shortfalls.lost, 3);
+        let (shares, unread) = window.close(10 * (MAX_THREADS as u64 + 3));
+        assert_eq!((shares.len(), unread), (MAX_THREADS, 30));
     }
 }
