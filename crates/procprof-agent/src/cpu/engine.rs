@@ -100,8 +100,11 @@ impl Engine {
         state.last_window += 1;
         let window = state.last_window;
         state.holders.push(Holder { window, owner: owner.to_owned(), until });
-        if let Some(sampler) = &mut state.sampler {
-            sampler.open(window);
+        let opened = state.sampler.as_mut().map_or(Ok(()), |sampler| sampler.open(window));
+        if let Err(source) = opened {
+            drop(state);
+            self.release(window);
+            return Err(Error::System { what: "list the threads of this process", source });
         }
         Ok(window)
     }
@@ -148,14 +151,13 @@ impl Engine {
         handler::install()?;
         state.generation += 1;
         let generation = state.generation;
-        let sampler = Sampler::new(hz, std::mem::take(&mut state.free));
         let thread = without_signals(|| {
             let named = std::thread::Builder::new().name("procprof-cpu".into());
             named.spawn(move || self.run(generation))
         });
         let thread = thread.map_err(|source| Error::System { what: "start the sampler's thread", source })?;
         state.thread = Some(thread);
-        state.sampler = Some(sampler);
+        state.sampler = Some(Sampler::new(hz, std::mem::take(&mut state.free)));
         Ok(())
     }
 

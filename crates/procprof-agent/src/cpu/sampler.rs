@@ -66,9 +66,14 @@ impl Sampler {
     }
 
     /// Opens a window that begins now.
-    pub(crate) fn open(&mut self, id: u64) {
-        self.tick();
+    ///
+    /// # Errors
+    /// When the threads can't be listed: whatever they used before would then be taken for time of the window.
+    pub(crate) fn open(&mut self, id: u64) -> io::Result<()> {
+        let alive = thread_ids()?;
+        self.tick_over(&alive);
         self.open_at_last_tick(id);
+        Ok(())
     }
 
     fn open_at_last_tick(&mut self, id: u64) {
@@ -97,11 +102,15 @@ impl Sampler {
 
     /// Finds threads, reads clocks, drains rings; returns the process's CPU clock from before the threads' clocks were read.
     pub(crate) fn tick(&mut self) -> u64 {
-        self.reclaim();
-        let process_cpu = clock::process_cpu();
         // Where `/proc` can't be read for a moment, nobody is taken for dead.
         let alive = thread_ids().unwrap_or_else(|_| self.threads.keys().copied().collect());
-        self.follow(&alive);
+        self.tick_over(&alive)
+    }
+
+    fn tick_over(&mut self, alive: &HashSet<i32>) -> u64 {
+        self.reclaim();
+        let process_cpu = clock::process_cpu();
+        self.follow(alive);
         let mut ended = Vec::new();
         for (tid, thread) in &mut self.threads {
             // A clock that runs backwards is another thread's, born with the id of one that ended.
