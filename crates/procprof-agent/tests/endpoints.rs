@@ -89,6 +89,8 @@ fn command_line_and_symbols_are_beside_every_base_path() {
         assert_eq!((asked.status, body(&asked).as_str()), (200, ""), "unknown addresses have no line");
         assert_eq!(agent.handle(&Request::post(&path, b"0xZZ")).status, 400);
         assert_eq!(agent.handle(&Request::post(&path, &vec![b'+'; (8 << 20) + 1])).status, 413);
+        let many = agent.handle(&Request::post(&path, "1+".repeat(1 << 19).as_bytes()));
+        assert_eq!((many.status, body(&many).as_str()), (413, "at most 441505 addresses\n"));
     }
 }
 

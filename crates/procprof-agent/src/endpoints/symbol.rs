@@ -14,6 +14,9 @@ use crate::symbols;
 /// The longest list of addresses, bytes.
 pub(super) const MAX_BODY: usize = 8 << 20;
 
+/// The most addresses in it: as many as fit when each is spelled with 16 digits, as jeprof does.
+const MAX_ADDRESSES: usize = MAX_BODY / 19;
+
 const TEXT: &str = "text/plain; charset=utf-8";
 
 pub(super) fn answer(request: &Request<'_>) -> Result<Response, Response> {
@@ -25,7 +28,10 @@ pub(super) fn answer(request: &Request<'_>) -> Result<Response, Response> {
         return Err(Response::text(413, format!("at most {MAX_BODY} bytes of addresses")));
     }
     let asked = std::str::from_utf8(request.body).map_err(|_| bad("expected 0xA+0xB".into()))?;
-    let spelled: Vec<&str> = asked.trim().split(['+', '\n']).filter(|word| !word.is_empty()).collect();
+    let spelled: Vec<&str> = asked.trim().split(['+', '\n']).filter(|word| !word.is_empty()).take(MAX_ADDRESSES + 1).collect();
+    if spelled.len() > MAX_ADDRESSES {
+        return Err(Response::text(413, format!("at most {MAX_ADDRESSES} addresses")));
+    }
     let addresses = spelled.iter().map(|word| address(word)).collect::<Result<Vec<u64>, Response>>()?;
     let names = symbols::names(&addresses).map_err(|error| refused(&error))?;
     let lines = spelled.iter().zip(names).filter(|(_, names)| !names.is_empty());
