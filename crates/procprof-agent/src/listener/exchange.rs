@@ -1,6 +1,6 @@
 //! One connection: read a request, answer it, close.
 
-use super::Service;
+use super::{Answering, Service};
 use super::head::{self, Head, MAX_HEAD};
 use crate::request::{Method, Request, Response};
 use std::io::{self, Read, Write};
@@ -31,7 +31,9 @@ pub(super) fn refuse(mut stream: TcpStream, limit: usize) {
 fn exchange(stream: &mut TcpStream, client: &str, service: &Service) -> io::Result<()> {
     stream.set_write_timeout(Some(WRITE_TIME))?;
     let mut method = Method::Get;
-    let response = match receive(stream)? {
+    let received = receive(stream)?;
+    let _answering = Answering::begin(&service.shared);
+    let response = match received {
         Ok((head, body)) => {
             method = head.method();
             answer(&head, &body, client, service)

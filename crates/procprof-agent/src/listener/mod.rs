@@ -39,8 +39,10 @@ pub struct Listener {
 struct Shared {
     stopping: AtomicBool,
     open: AtomicUsize,
+    /// Requests that have arrived and are not answered yet.
+    answering: AtomicUsize,
     turn: Mutex<()>,
-    closed: Condvar,
+    answered: Condvar,
 }
 
 /// What every connection needs.
@@ -49,6 +51,7 @@ struct Service {
     agent: Agent,
     extra: Option<ExtraHandler>,
     loopback: bool,
+    shared: Arc<Shared>,
 }
 
 impl Listener {
@@ -65,9 +68,9 @@ impl Listener {
         let listener = TcpListener::bind(address).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
         let shared = Arc::new(Shared::default());
-        let (service, for_thread) = (Service { agent: agent.clone(), extra, loopback }, shared.clone());
+        let service = Service { agent: agent.clone(), extra, loopback, shared: shared.clone() };
         let named = std::thread::Builder::new().name("procprof-http".into());
-        let thread = named.spawn(move || accept(&listener, &service, &for_thread));
+        let thread = named.spawn(move || accept(&listener, &service));
         let thread = thread.map_err(|source| Error::System { what: "start the listener's thread", source })?;
         Ok(Self { address, agent, shared, thread: Some(thread) })
     }
@@ -77,7 +80,7 @@ impl Listener {
         self.address
     }
 
-    /// Stops the agent, takes no more connections, and waits up to 5 s for those that are open.
+    /// Stops the agent, takes no more connections, and waits up to 5 s for answers that are being made.
     pub fn stop(mut self) {
         self.end();
     }
@@ -91,9 +94,9 @@ impl Listener {
             // A panic of that thread has been told on standard error already.
             let _ = thread.join();
         }
-        let open = |_: &mut ()| self.shared.open.load(Ordering::SeqCst) > 0;
+        let answering = |_: &mut ()| self.shared.answering.load(Ordering::SeqCst) > 0;
         let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.shared.closed.wait_timeout_while(turn, STOP_WAIT, open));
+        drop(self.shared.answered.wait_timeout_while(turn, STOP_WAIT, answering));
     }
 }
 
@@ -111,14 +114,14 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn accept(listener: &TcpListener, service: &Service, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, service: &Service) {
     loop {
         let accepted = listener.accept();
-        if shared.stopping.load(Ordering::SeqCst) {
+        if service.shared.stopping.load(Ordering::SeqCst) {
             return;
         }
         match accepted {
-            Ok((stream, client)) => serve(stream, client, service, shared),
+            Ok((stream, client)) => serve(stream, client, service),
             // Out of descriptors, or a client that left: the next one may fare better.
             Err(error) if error.kind() != io::ErrorKind::Interrupted => std::thread::sleep(Duration::from_millis(50)),
             Err(_) => {}
@@ -126,33 +129,54 @@ fn accept(listener: &TcpListener, service: &Service, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: TcpStream, client: SocketAddr, service: &Service, shared: &Arc<Shared>) {
-    if shared.open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
-        leave(shared);
+fn serve(stream: TcpStream, client: SocketAddr, service: &Service) {
+    let open = Open::enter(&service.shared);
+    if open.number > MAX_CONNECTIONS {
         return exchange::refuse(stream, MAX_CONNECTIONS);
     }
-    let (service, for_thread) = (service.clone(), shared.clone());
+    let service = service.clone();
     let named = std::thread::Builder::new().name("procprof-http".into());
-    let spawned = named.spawn(move || {
-        let _leaving = Leaving(for_thread);
+    // Where no thread can be had, the connection is closed and counted out with what the closure holds.
+    let _ = named.spawn(move || {
+        let _open = open;
         exchange::run(stream, &client.to_string(), &service);
     });
-    if spawned.is_err() {
-        leave(shared);
+}
+
+/// A connection, counted out when dropped, also when its thread panics.
+struct Open {
+    shared: Arc<Shared>,
+    /// How many are open with this one.
+    number: usize,
+}
+
+impl Open {
+    fn enter(shared: &Arc<Shared>) -> Self {
+        let number = shared.open.fetch_add(1, Ordering::SeqCst) + 1;
+        Self { shared: shared.clone(), number }
     }
 }
 
-/// Counts a connection out, also when its thread panics.
-struct Leaving(Arc<Shared>);
-
-impl Drop for Leaving {
+impl Drop for Open {
     fn drop(&mut self) {
-        leave(&self.0);
+        self.shared.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-fn leave(shared: &Shared) {
-    let _turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-    shared.open.fetch_sub(1, Ordering::SeqCst);
-    shared.closed.notify_all();
+/// An answer being made; [`Listener::stop`] waits for it.
+struct Answering<'a>(&'a Shared);
+
+impl<'a> Answering<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.answering.fetch_add(1, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        let _turn = self.0.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.answering.fetch_sub(1, Ordering::SeqCst);
+        self.0.answered.notify_all();
+    }
 }
