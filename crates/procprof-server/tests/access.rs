@@ -47,6 +47,8 @@ async fn viewers_read_operators_change_strangers_do_neither() {
         (Method::POST, "/api/resume".to_owned()),
         (Method::POST, "/api/push?node=procprof".to_owned()),
         (Method::POST, format!("/api/profiles/{id}/pin")),
+        (Method::POST, format!("/p/{id}/pin")),
+        (Method::POST, format!("/p/{id}/delete")),
         (Method::DELETE, format!("/api/profiles/{id}/pin")),
         (Method::DELETE, format!("/api/profiles/{id}")),
         (Method::POST, "/proc_profile/collect".to_owned()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use procprof_profile::ProfileType;
-use procprof_store::{Cursor, Entry, ErrorEntry, ErrorFilter, Filter, Page, PageRequest, Usage};
+use procprof_store::{Cursor, Entry, ErrorEntry, Filter, Page, PageRequest, Usage};
 
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
@@ -161,7 +161,7 @@ impl View {
         html! {
             tr {
                 td { a class=(format!("type {}", known_class(kind))) href=(format!("/p/{}", entry.id)) title=(about(entry)) { (entry.profile_type.label()) }
-                    @if entry.pinned { " " span class="tag" { "pinned" } }
+                    @if entry.pinned { " " span class="tag pin" title="Kept from retention" { "pinned" } }
                     @if entry.meta.trigger == "manual" { " " span class="tag" { "manual" } } }
                 td class="when" { (moment(entry.completed.0)) }
                 td class="number" { (size(entry.bytes)) }

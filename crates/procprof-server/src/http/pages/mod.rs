@@ -10,7 +10,7 @@ use axum::response::Redirect;
 use maud::{Markup, html};
 
 pub(super) use list::list;
-pub(super) use operate::{collect, pause};
+pub(super) use operate::{collect, delete, pause, pin};
 pub(super) use profile::profile;
 
 use super::problem::Problem;

@@ -1,20 +1,21 @@
-//! The forms of operators: collect now, pause, resume; and the captures that are under way.
+//! The forms of operators: collect now, pause, resume, pin, delete; and the captures that are under way.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::response::Redirect;
 use maud::{Markup, html};
+use procprof_store::Entry;
 
 use super::clock;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::captures::JobState;
-use crate::http::api;
+use crate::http::api::{self, profiles::find};
 use crate::http::params::Params;
 use crate::http::problem::{Answer, Problem};
-use crate::http::starrocks::node as node_of;
+use crate::http::starrocks::{node as node_of, on_store};
 use crate::nodes::Node;
 
 /// Ended captures shown.
@@ -36,13 +37,35 @@ pub(in crate::http) async fn collect(State(app): State<Arc<App>>, principal: Pri
 pub(in crate::http) async fn pause(State(app): State<Arc<App>>, principal: Principal, body: Bytes) -> Answer<Redirect> {
     let params = form(&body, &["node", "paused"])?;
     let node = node_of(&app, &params)?;
-    let paused = match params.need("paused")? {
-        "yes" => true,
-        "no" => false,
-        _ => return Err(Problem::bad_request("paused: expected yes or no")),
-    };
+    let paused = yes_or_no(&params, "paused")?;
     drop(api::state::set(&app, paused, &principal).await?);
     Ok(Redirect::to(&format!("/proc_profile?node={}", node.id)))
+}
+
+/// `POST /p/{id}/pin`
+pub(in crate::http) async fn pin(State(app): State<Arc<App>>, Path(id): Path<String>, body: Bytes) -> Answer<Redirect> {
+    let pinned = yes_or_no(&form(&body, &["pinned"])?, "pinned")?;
+    let id = find(&app, &id).await?.id;
+    let store = Arc::clone(&app.store);
+    on_store(move || if pinned { store.pin(id) } else { store.unpin(id) }).await?;
+    Ok(Redirect::to(&format!("/p/{id}")))
+}
+
+/// `POST /p/{id}/delete`
+pub(in crate::http) async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, body: Bytes) -> Answer<Redirect> {
+    form(&body, &[])?;
+    let entry = find(&app, &id).await?;
+    let store = Arc::clone(&app.store);
+    on_store(move || store.delete(entry.id)).await?;
+    Ok(Redirect::to(&format!("/proc_profile?node={}", entry.node)))
+}
+
+fn yes_or_no(params: &Params, name: &str) -> Answer<bool> {
+    match params.need(name)? {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(Problem::bad_request(format!("{name}: expected yes or no"))),
+    }
 }
 
 fn form(body: &Bytes, known: &[&str]) -> Answer<Params> {
@@ -79,6 +102,28 @@ pub(super) fn pause_form(node: &Node, paused: bool) -> Markup {
         form method="post" action="/proc_profile/pause" {
             input type="hidden" name="node" value=(node.id);
             button type="submit" name="paused" value=(value) title=(title) { (label) }
+        }
+    }
+}
+
+/// Pin or unpin a profile, and delete it; asking again works without a script.
+pub(super) fn profile_forms(entry: &Entry) -> Markup {
+    let (value, label) = if entry.pinned { ("no", "Unpin") } else { ("yes", "Pin") };
+    html! {
+        div class="actions" {
+            form method="post" action=(format!("/p/{}/pin", entry.id)) {
+                button type="submit" name="pinned" value=(value) title="Pinned profiles are kept from retention" { (label) }
+            }
+            @if entry.pinned { span class="muted" { "Unpin it to delete it." } }
+            @else {
+                details class="confirm" {
+                    summary { "Delete…" }
+                    form method="post" action=(format!("/p/{}/delete", entry.id)) {
+                        p { "The profile is gone for ever." }
+                        button type="submit" class="danger" { "Delete this profile" }
+                    }
+                }
+            }
         }
     }
 }

@@ -11,8 +11,10 @@ use procprof_store::{Entry, Format};
 
 use super::frame::Frame;
 use super::list::known_class;
+use super::operate::profile_forms;
 use super::{amount, moment, size};
 use crate::app::App;
+use crate::auth::Principal;
 use crate::http::api::profiles::find;
 use crate::http::params::Params;
 use crate::http::problem::Answer;
@@ -23,6 +25,7 @@ use crate::nodes::Node;
 /// `GET /p/{id}?format=`
 pub(in crate::http) async fn profile(
     State(app): State<Arc<App>>,
+    principal: Principal,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -36,16 +39,18 @@ pub(in crate::http) async fn profile(
     params.only(&[])?;
     let node = app.registry.by_id(entry.node);
     let title = format!("{} · {}", entry.profile_type.label(), entry.file_name);
-    Ok(Frame { title: &title, live: false, status: None }.page(body(&entry, node.as_deref())).into_response())
+    Ok(Frame { title: &title, live: false, status: None }.page(body(&entry, node.as_deref(), &principal)).into_response())
 }
 
-fn body(entry: &Entry, node: Option<&Node>) -> Markup {
+fn body(entry: &Entry, node: Option<&Node>, principal: &Principal) -> Markup {
     let label = node.map_or_else(|| format!("node {}", entry.node), Node::label);
     let own = entry.format == Format::Pprof;
     html! {
         main class="one" {
             p class="crumbs" { a href=(format!("/proc_profile?node={}", entry.node)) { (label) } " / " (entry.file_name) }
-            h1 { span class=(format!("type {}", known_class(entry.profile_type.name()))) { (entry.profile_type.label()) } " " (moment(entry.completed.0)) }
+            h1 { span class=(format!("type {}", known_class(entry.profile_type.name()))) { (entry.profile_type.label()) } " " (moment(entry.completed.0))
+                @if entry.pinned { " " span class="tag pin" { "pinned" } } }
+            @if principal.operates() { (profile_forms(entry)) }
             p class="filters" {
                 @if own {
                     @for report in REPORTS { a href=(format!("/p/{}?format={}", entry.id, report.name)) target="_blank" title=(report.help) { (report.name) } }
