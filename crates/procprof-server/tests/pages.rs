@@ -59,6 +59,71 @@ async fn a_file_is_a_flame_graph_by_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn operators_pin_and_delete_with_forms() {
+    let server = TestServer::start(quiet()).await;
+    let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    let id = pushed["id"].as_str().unwrap();
+    let page = server.text(&format!("/p/{id}")).await;
+    let (pin, delete) = (format!("/p/{id}/pin"), format!("/p/{id}/delete"));
+    assert!(
+        page.contains(&format!("action=\"{pin}\"")) && page.contains(">Pin</button>") && page.contains("<details class=\"confirm\">"),
+        "{page}"
+    );
+    let send = async |path: &str, body: &'static str, origin: &str| {
+        let response = server.request(Method::POST, path).header("origin", origin).body(body).send().await.unwrap();
+        let place = response.headers().get("location").map(|place| place.to_str().unwrap().to_owned());
+        (response.status().as_u16(), place)
+    };
+    let own = format!("http://{}", server.address);
+    for path in [&pin, &delete] {
+        assert_eq!(send(path, "pinned=yes", "http://evil.example").await.0, 403, "{path}");
+    }
+    assert_eq!(send(&pin, "pinned=perhaps", &own).await.0, 400);
+    assert_eq!(send(&pin, "", &own).await.0, 400);
+    assert_eq!(send(&pin, "pinned=yes", &own).await, (303, Some(format!("/p/{id}"))));
+    let page = server.text(&format!("/p/{id}")).await;
+    assert!(page.contains(">Unpin</button>") && !page.contains(&delete), "{page}");
+    assert!(server.text("/proc_profile?node=1").await.contains("class=\"tag pin\""));
+    assert_eq!(send(&delete, "", &own).await.0, 409, "a pinned one stays");
+    assert_eq!(send(&pin, "pinned=no", &own).await.0, 303);
+    assert!(!server.text("/proc_profile?node=1").await.contains("class=\"tag pin\""));
+    assert_eq!(send(&delete, "", &own).await, (303, Some("/proc_profile?node=1".to_owned())));
+    assert_eq!(server.status(Method::GET, &format!("/p/{id}")).await, 404);
+    assert_eq!(send(&delete, "", &own).await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_errors_stand_beside_the_list_and_all_on_a_page_of_their_own() {
+    let logs = tempfile::tempdir().unwrap();
+    let folder = logs.path().join("proc_profile");
+    std::fs::create_dir(&folder).unwrap();
+    for number in 0..120 {
+        std::fs::write(
+            folder.join(format!("cpu-profile-20251120-12{:02}{:02}-pprof.gz", number / 60, number % 60)),
+            format!("no profile {number}"),
+        )
+        .unwrap();
+    }
+    let mut config = quiet();
+    config.sys_log_dir = Some(logs.path().to_owned());
+    let server = TestServer::start(config).await;
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while server.json("/api/errors?node=imported&limit=1000").await["errors"].as_array().unwrap().len() < 120 {
+        assert!(std::time::Instant::now() < until);
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let rows = |page: &str| page.matches("class=\"reason\"").count();
+    let list = server.text("/proc_profile?node=imported").await;
+    let all = list.split("href=\"").find(|rest| rest.starts_with("/proc_profile/errors?")).unwrap().split('"').next().unwrap();
+    assert_eq!(rows(&list), 10);
+    let first = server.text(all).await;
+    let next = first.split("href=\"").find(|rest| rest.contains("cursor=")).unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    let second = server.text(&next).await;
+    assert_eq!((rows(&first), rows(&second), second.contains("Older")), (100, 20, false));
+    assert_eq!(rows(&server.text("/proc_profile/errors?node=procprof").await), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tricks_with_names_get_nothing() {
     let server = TestServer::start(quiet()).await;
     let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;

@@ -9,7 +9,7 @@ use procprof_store::{Cursor, Entry, ErrorEntry, Filter, Page, PageRequest, Usage
 
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
-use super::{clock, moment, size, strip};
+use super::{clock, errors, moment, size, strip};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::http::params::{Params, encode};
@@ -18,7 +18,6 @@ use crate::http::starrocks::{node as node_of, on_store};
 use crate::nodes::{Health, Kind, Node, Planned, TypeHealth};
 
 const ROWS: usize = 50;
-const ERRORS: usize = 8;
 
 struct View {
     app: Arc<App>,
@@ -27,7 +26,7 @@ struct View {
     profile_type: Option<ProfileType>,
     page: Page<Entry, Cursor>,
     is_first: bool,
-    errors: Vec<ErrorEntry>,
+    errors: Page<ErrorEntry, u64>,
     usage: Arc<Usage>,
 }
 
@@ -40,12 +39,8 @@ pub(in crate::http) async fn list(State(app): State<Arc<App>>, principal: Princi
     let is_first = after.is_none();
     let filter = Filter { nodes: vec![node.id], types: profile_type.iter().cloned().collect(), ..Filter::default() };
     let store = Arc::clone(&app.store);
-    let errors = ErrorFilter { nodes: vec![node.id], ..ErrorFilter::default() };
-    let (page, errors) = on_store(move || {
-        let page = store.list(&filter, &PageRequest { limit: ROWS, after })?;
-        Ok((page, store.list_errors(&errors, &PageRequest::first(ERRORS)).rows))
-    })
-    .await?;
+    let page = on_store(move || store.list(&filter, &PageRequest { limit: ROWS, after })).await?;
+    let errors = errors::newest(&app, &node);
     let usage = app.usage.get(&app.store).await?;
     let view = View { app, principal, node, profile_type, page, is_first, errors, usage };
     let title = format!("{} profiles", view.node.label());
@@ -66,7 +61,7 @@ impl View {
                     @if self.principal.operates() && !self.node.schedule.is_empty() { (collect_form(&self.app, &self.node)) }
                     div id="jobs" data-refresh { (running(&self.app, &self.node)) }
                     div id="schedule" data-refresh { (self.schedule()) }
-                    div id="errors" data-refresh { (self.error_rows()) }
+                    div id="errors" data-refresh { (errors::card(&self.node, &self.errors)) }
                     div id="kept" data-refresh { (self.kept()) }
                 } }
             }
@@ -214,28 +209,6 @@ impl View {
                             dt class=(if planned.on && own.unavailable.is_none() { "" } else { "off" }) { (planned.profile_type.label()) }
                             @if let Some(why) = &own.unavailable { dd { "not available: " (why) } }
                             @else { dd { (rhythm(&self.node, planned)) " " (state(&own, planned, self.app.is_paused())) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn error_rows(&self) -> Markup {
-        html! {
-            @if !self.errors.is_empty() {
-                section class="card errors" {
-                    h2 { "What went wrong" }
-                    ol {
-                        @for entry in &self.errors {
-                            li {
-                                p class="when" { (moment(entry.row.time.0)) " · "
-                                    @if let Some(kind) = &entry.row.profile_type { (kind.label()) } @else { (entry.row.kind.name()) } }
-                                p { (entry.row.reason) }
-                                @if !entry.row.first_bytes.is_empty() {
-                                    details { summary { "First bytes" } code { (entry.row.first_bytes.escape_ascii().to_string()) } }
-                                }
-                            }
                         }
                     }
                 }

@@ -1,5 +1,6 @@
 //! The pages: complete without JavaScript; the script only puts times into the viewer's zone and keeps lists fresh.
 
+mod errors;
 mod frame;
 mod list;
 mod operate;
@@ -9,6 +10,7 @@ mod strip;
 use axum::response::Redirect;
 use maud::{Markup, html};
 
+pub(super) use errors::errors;
 pub(super) use list::list;
 pub(super) use operate::{collect, delete, pause, pin};
 pub(super) use profile::profile;
