@@ -7,13 +7,12 @@
 
 use std::io::Write;
 
-use procprof_profile::Profile;
-
 use crate::stack_tree::StackTree;
+use crate::view::View;
 use crate::{Options, Result, Sources};
 
-pub(crate) fn render(profile: &Profile, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    let tree = StackTree::new(profile, options)?;
+pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    let tree = StackTree::new(&view.profile, options)?;
     let names: Vec<String> = tree.frames.iter().map(|frame| frame.name.replace(';', ",")).collect();
     let mut out = Vec::new();
     let mut path = String::new();

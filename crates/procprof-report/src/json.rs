@@ -9,13 +9,13 @@
 
 use std::fmt::{Display, Write};
 
-use procprof_profile::Profile;
-
 use crate::stack_tree::{Inlined, StackTree};
 use crate::text::push_json;
+use crate::view::View;
 use crate::{Options, Result, Sources};
 
-pub(crate) fn render(profile: &Profile, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    let profile = view.profile.as_ref();
     let tree = StackTree::new(profile, options)?;
     let (kind, unit) = profile.sample_type(tree.sample_type);
     let mut out = String::from("{\"version\":1,\"sample_type\":");

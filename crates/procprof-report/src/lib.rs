@@ -4,6 +4,10 @@
 //! HTTP, the command line and SQL. The crate is pure: it reads no files and no clock, and the same input gives the same bytes.
 //! Symbolizing is done before; a frame without a symbol is shown with its file and offset, and why.
 //!
+//! Allocator frames at the leaf (and lock frames of contention profiles, the handler's of CPU profiles) are left out, so that flat names their
+//! caller; the option `keep_allocators` shows them. They are those that the profile's own `drop_frames` names, and frames without a name in
+//! libjemalloc and libtcmalloc.
+//!
 //! Sampled values and captured addresses are read by pprof's rules ([`procprof_profile::Grammar`]) where the profile still holds them as
 //! measured; only the `pprof` report hands them on.
 //!
@@ -38,9 +42,11 @@ mod selection;
 mod stack_tree;
 mod text;
 mod top;
+mod view;
 
 pub use error::{Error, Result};
 pub use frame::{Frame, FrameKind};
 pub use options::{Granularity, Layout, OPTIONS, OptionRow, Options, Sort};
 pub use report::{REPORTS, Report, Sources, render};
 pub use stack_tree::{Inlined, Node, StackTree};
+pub use view::without_uninteresting;

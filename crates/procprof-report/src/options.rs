@@ -44,6 +44,12 @@ pub const OPTIONS: &[OptionRow] = &[
         parse: |options, value| set(&mut options.ignore, regex("ignore", value)),
     },
     OptionRow {
+        key: "keep_allocators",
+        default: "false",
+        help: "Show the frames that are left out at the leaf, allocators' in heap profiles: true or false",
+        parse: |options, value| set_one_of(&mut options.keep_allocators, "keep_allocators", value, SWITCH),
+    },
+    OptionRow {
         key: "granularity",
         default: "functions",
         help: "What a frame is: functions, filefunctions, files, lines or addresses",
@@ -169,6 +175,7 @@ const GRANULARITIES: &[(&str, Granularity)] = &[
     ("lines", Granularity::Lines),
     ("addresses", Granularity::Addresses),
 ];
+const SWITCH: &[(&str, bool)] = &[("true", true), ("false", false)];
 const SORTS: &[(&str, Sort)] = &[("flat", Sort::Flat), ("cum", Sort::Cum)];
 const LAYOUTS: &[(&str, Layout)] = &[("flame", Layout::Flame), ("icicle", Layout::Icicle)];
 
@@ -181,6 +188,8 @@ pub struct Options {
     pub focus: Option<Regex>,
     /// Leave out stacks that match.
     pub ignore: Option<Regex>,
+    /// Show the frames that are left out at the leaf unless asked for.
+    pub keep_allocators: bool,
     /// What a frame is.
     pub granularity: Granularity,
     /// Order of `top`.
@@ -211,6 +220,7 @@ impl Default for Options {
             sample_index: String::new(),
             focus: None,
             ignore: None,
+            keep_allocators: false,
             granularity: Granularity::default(),
             sort: Sort::default(),
             nodecount: 0,

@@ -1,11 +1,11 @@
 //! The table of reports and the one call that renders any of them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use procprof_profile::{Addresses, Grammar, Profile, Sampling};
+use procprof_profile::Profile;
 
 use crate::nearest::nearest;
+use crate::view::View;
 use crate::{Error, Options, Result, collapsed, flame_graph, json, pprof, top};
 
 /// Texts that a report shows beside the profile, read by the caller.
@@ -25,9 +25,9 @@ pub struct Report {
     pub media_type: &'static str,
     /// One line for people.
     pub help: &'static str,
-    /// Whether the values and addresses must be read by pprof's grammar first; `false` for what keeps the profile as measured.
+    /// Whether the profile is read first, by pprof's grammar and without allocators' frames; `false` for what keeps it as measured.
     adjusts: bool,
-    render: fn(&Profile, &Options, &Sources) -> Result<Vec<u8>>,
+    render: fn(&View<'_>, &Options, &Sources) -> Result<Vec<u8>>,
 }
 
 /// All reports, in the order menus and help texts show them.
@@ -100,8 +100,8 @@ impl Report {
     /// # Errors
     /// [`Error::Value`] for an option that does not fit the profile, [`Error::Profile`] when the profile cannot be prepared or encoded.
     pub fn render(&self, profile: &Profile, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
-        let profile = if self.adjusts { adjusted(profile)? } else { Cow::Borrowed(profile) };
-        (self.render)(&profile, options, sources)
+        let view = if self.adjusts { View::new(profile, options)? } else { View::measured(profile) };
+        (self.render)(&view, options, sources)
     }
 }
 
@@ -111,11 +111,4 @@ impl Report {
 /// As those two.
 pub fn render(profile: &Profile, name: &str, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
     Report::named(name)?.render(profile, options, sources)
-}
-
-fn adjusted(profile: &Profile) -> Result<Cow<'_, Profile>> {
-    if profile.sampling() == Sampling::Exact && profile.addresses() == Addresses::CallSite {
-        return Ok(Cow::Borrowed(profile));
-    }
-    Ok(Cow::Owned(profile.clone().adjusted(Grammar::Pprof)?))
 }

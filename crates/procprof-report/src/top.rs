@@ -20,9 +20,11 @@ use crate::measure::{label, percentage, scale};
 use crate::place::base_name;
 use crate::selection::Selection;
 use crate::text::one_line;
+use crate::view::View;
 use crate::{Options, Result, Sources, moment};
 
-pub(crate) fn render(profile: &Profile, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    let profile = view.profile.as_ref();
     let sample_type = options.sample_type(profile)?;
     let selection = Selection::new(profile, options);
     let total = graph::total(profile, sample_type);

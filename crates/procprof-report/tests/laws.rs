@@ -16,6 +16,7 @@ fn profiles() -> Vec<(&'static str, Profile)> {
         ("walk", samples::walk(500, 128)),
         ("go.cpu", samples::file("go.cpu.pb.gz")),
         ("go.heap", samples::file("go.heap.pb.gz")),
+        ("rust.heap", samples::file("rust.heap.pb.gz")),
     ]
 }
 

@@ -6,5 +6,6 @@ mod browser;
 mod escaping;
 mod golden;
 mod laws;
+mod left_out;
 mod pprof_top;
 mod samples;

@@ -42,6 +42,7 @@ fn top_is_what_pprof_prints() {
     compare("mixed", &samples::mixed());
     compare("go.cpu", &samples::file("go.cpu.pb.gz"));
     compare("go.heap", &samples::file("go.heap.pb.gz"));
+    compare("rust.heap", &samples::file("rust.heap.pb.gz"));
     compare("walk", &samples::walk(300, 40));
     compare("negative", &samples::stacks(&[(&["a", "b"], -5_000_000), (&["a", "c"], 3_000_000)]));
 }

@@ -65,7 +65,7 @@ pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Unint
     if samples == 0 {
         return Ok((profile, 0));
     }
-    Ok((Cow::Owned(rebuild(profile.into_owned(), stacks, &lines, |_| true)?), samples))
+    Ok((Cow::Owned(rebuilt(profile.into_owned(), stacks, &lines)?), samples))
 }
 
 /// Cuts the frames at the leaf that have no name and are in an allocator's library (`libjemalloc.so.2`, `libtcmalloc_minimal.so.4`), as such a
@@ -89,7 +89,7 @@ pub fn remove_unnamed_allocators(profile: Cow<'_, Profile>) -> Result<(Cow<'_, P
         return Ok((profile, 0));
     }
     let lines: Vec<Vec<Line>> = (0..profile.locations().len()).map(|index| profile.lines(LocationId(index as u32)).to_vec()).collect();
-    Ok((Cow::Owned(rebuild(profile.into_owned(), stacks, &lines, |_| true)?), samples))
+    Ok((Cow::Owned(rebuilt(profile.into_owned(), stacks, &lines)?), samples))
 }
 
 fn is_allocator(path: &str) -> bool {
@@ -111,6 +111,13 @@ fn cut_stacks(
         stacks.push(stack.to_vec());
     }
     (stacks, samples)
+}
+
+/// The profile with these stacks and lines, and nothing that no sample needs any more.
+fn rebuilt(profile: Profile, stacks: Vec<Vec<LocationId>>, lines: &[Vec<Line>]) -> Result<Profile> {
+    let mut parts = rebuild(profile, stacks, lines, |_| true)?.into_parts();
+    parts.compact()?;
+    parts.finish()
 }
 
 #[derive(Clone, Copy, PartialEq)]

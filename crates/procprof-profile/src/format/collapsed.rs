@@ -14,7 +14,8 @@
 //! each sample in their order; a location without names is written as its address (`0x4005d0`).
 //!
 //! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB that is not empty must end in a blank and an integer,
-//! and one of them must have a `;`.
+//! and one of them must have a `;`. A text of single frames alone (`lock_it 500`) is recognised by nobody: `Error 404`, `timeout 600` and a page of
+//! counters look the same, and a mistaken answer of a server must not become a profile.
 
 use std::borrow::Cow;
 

@@ -9,6 +9,7 @@ use crate::moment::utc;
 use crate::place::base_name;
 use crate::stack_tree::StackTree;
 use crate::text::one_line;
+use crate::view::{LeftOut, View};
 
 /// Lines of text above the picture.
 #[derive(Clone, Debug)]
@@ -21,10 +22,12 @@ pub(super) struct Heading {
 }
 
 impl Heading {
-    pub(super) fn new(profile: &Profile, tree: &StackTree, boxes: &Boxes, amount: &Amount, options: &Options) -> Heading {
+    pub(super) fn new(view: &View<'_>, tree: &StackTree, boxes: &Boxes, amount: &Amount, options: &Options) -> Heading {
+        let profile = view.profile.as_ref();
         let meta = Meta::from_comments(profile.comments());
         let title = options.title.clone().unwrap_or_else(|| title(profile, &meta, tree));
         let mut remarks = filters(tree, amount, options);
+        remarks.extend(left_out(view));
         remarks.extend(losses(&meta));
         remarks.extend(merged(tree, boxes, amount));
         let lines = |lines: Vec<String>| lines.iter().map(|line| one_line(line).into_owned()).collect();
@@ -58,7 +61,7 @@ fn facts(profile: &Profile, meta: &Meta, tree: &StackTree, amount: &Amount) -> V
         when.push(format!("{} long", Amount::nanoseconds().text(profile.duration().0)));
     }
     when.push(format!("{} in total", amount.sentence(tree.profile_total)));
-    when.push(format!("{} stacks", grouped(tree.samples as u64)));
+    when.push(counted(tree.samples as u64, "stack"));
     let (kind, unit) = profile.sample_type(tree.sample_type);
     let mut facts = vec![when.join(" \u{b7} ")];
     let measure = if unit.is_empty() || unit == kind { kind.to_owned() } else { format!("{kind}, in {unit}") };
@@ -84,13 +87,39 @@ fn filters(tree: &StackTree, amount: &Amount, options: &Options) -> Vec<String> 
     vec![format!("Only {}: {}, {share} of the profile", asked.join(", "), amount.text(tree.total()))]
 }
 
+/// A number of things.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+fn are(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+fn were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
+/// Which frames are not shown, and how to see them.
+fn left_out(view: &View<'_>) -> Option<String> {
+    let has = |kind| view.profile.sample_type_index(kind).is_some();
+    let what = match &view.left_out {
+        LeftOut::Nothing => return None,
+        LeftOut::Unreadable(why) => return Some(format!("No frames are left out: drop_frames of the profile: {why}")),
+        LeftOut::Leaves if has("inuse_space") || has("alloc_space") || has("space") => "Allocator frames",
+        LeftOut::Leaves if has("contentions") => "Lock frames",
+        LeftOut::Leaves => "Frames of the profiler",
+    };
+    Some(format!("{what} at the leaf are left out; keep_allocators=true shows them"))
+}
+
 fn losses(meta: &Meta) -> Vec<String> {
     let mut losses = Vec::new();
     if let Some(lost) = meta.lost.filter(|lost| *lost > 0) {
-        losses.push(format!("{} samples were lost", grouped(lost)));
+        losses.push(format!("{} {} lost", counted(lost, "sample"), were(lost)));
     }
     if let Some(truncated) = meta.truncated.filter(|truncated| *truncated > 0) {
-        losses.push(format!("{} stacks were cut at the depth limit", grouped(truncated)));
+        losses.push(format!("{} {} cut at the depth limit", counted(truncated, "stack"), were(truncated)));
     }
     if let Some(nanos) = meta.unsampled.filter(|nanos| *nanos > 0) {
         let time = Amount::nanoseconds().text(i64::try_from(nanos).unwrap_or(i64::MAX));
@@ -106,11 +135,19 @@ fn merged(tree: &StackTree, boxes: &Boxes, amount: &Amount) -> Vec<String> {
         let deep = boxes.last_row.map(|row| format!("above depth {}", grouped(u64::from(row))));
         let why = [narrow, deep].into_iter().flatten().collect::<Vec<_>>().join(" or ");
         let what = percent(boxes.merged_total, tree.total());
-        lines.push(format!("{} frames {why} are merged into hatched boxes, {what} in all", grouped(boxes.merged_frames)));
+        lines.push(format!(
+            "{} {why} {} merged into hatched boxes, {what} in all",
+            counted(boxes.merged_frames, "frame"),
+            are(boxes.merged_frames)
+        ));
     }
     if boxes.negative.0 > 0 {
         let sum = amount.text(boxes.negative.1);
-        lines.push(format!("{} frames without a positive value have no box, {sum} in all", grouped(boxes.negative.0)));
+        lines.push(format!(
+            "{} without a positive value {} no box, {sum} in all",
+            counted(boxes.negative.0, "frame"),
+            if boxes.negative.0 == 1 { "has" } else { "have" }
+        ));
     }
     lines
 }

@@ -23,10 +23,9 @@ mod picture;
 
 use std::fmt::Write;
 
-use procprof_profile::Profile;
-
 use crate::stack_tree::StackTree;
 use crate::text::xml;
+use crate::view::View;
 use crate::{Options, Result, Sources};
 use amount::Amount;
 use boxes::Boxes;
@@ -52,12 +51,13 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(profile: &Profile, options: &'a Options) -> Result<Graph<'a>> {
+    fn new(view: &View<'_>, options: &'a Options) -> Result<Graph<'a>> {
+        let profile = view.profile.as_ref();
         let tree = StackTree::new(profile, options)?;
         let (kind, unit) = profile.sample_type(tree.sample_type);
         let amount = Amount::new(kind, unit);
         let boxes = Boxes::new(&tree, options.minfraction, options.maxboxes, MOST_ROWS);
-        let heading = Heading::new(profile, &tree, &boxes, &amount, options);
+        let heading = Heading::new(view, &tree, &boxes, &amount, options);
         Ok(Graph { tree, amount, heading, boxes, options })
     }
 
@@ -81,13 +81,13 @@ impl<'a> Graph<'a> {
     }
 }
 
-pub(crate) fn render_svg(profile: &Profile, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    let svg = Graph::new(profile, options)?.svg();
+pub(crate) fn render_svg(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    let svg = Graph::new(view, options)?.svg();
     Ok(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}").into_bytes())
 }
 
-pub(crate) fn render_html(profile: &Profile, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    Ok(page::page(profile, &Graph::new(profile, options)?).into_bytes())
+pub(crate) fn render_html(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    Ok(page::page(&view.profile, &Graph::new(view, options)?).into_bytes())
 }
 
 #[cfg(test)]

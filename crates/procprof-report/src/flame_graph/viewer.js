@@ -265,9 +265,9 @@
     layer.replaceChildren(made);
     drawn = shown.boxes;
     root.setAttribute('height', data.head + rows * ROW + MARGIN);
-    const room = Math.min(560, width - 24);
+    const room = Math.max(0, Math.min(560, width - 24));
     bar.setAttribute('width', room);
-    bar.setAttribute('x', width - room - 12);
+    bar.setAttribute('x', Math.max(12, width - room - 12));
     panel.setAttribute('x', Math.max(12, width - 352));
     panel.setAttribute('visibility', state.help ? 'visible' : 'hidden');
     title.textContent = cut(titleText, Math.max(8, Math.floor((width - room - 36) / 9)));

@@ -1,0 +1,75 @@
+//! Which frames reports leave out, how they say it, and that sums stay.
+
+use procprof_profile::{Addr, Mapping, Profile, ProfileBuilder};
+use procprof_report::{REPORTS, without_uninteresting};
+
+use crate::samples;
+
+const KEPT: (&str, &str) = ("keep_allocators", "true");
+
+/// The names of `top`, the largest first.
+fn top(profile: &Profile, pairs: &[(&str, &str)]) -> Vec<String> {
+    let text = samples::text(profile, "top", pairs);
+    let rows = text.lines().skip_while(|line| !line.contains("flat%")).skip(1);
+    rows.filter_map(|row| row.split_whitespace().nth(5).map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_heap_profile_blames_who_allocates() {
+    let profile = samples::file("rust.heap.pb.gz");
+    assert_eq!(top(&profile, &[KEPT])[0], "prof_backtrace_impl");
+    let named = top(&profile, &[]);
+    assert!(named[0].contains("grow_cache") && named[1].ends_with("write_log"), "{named:?}");
+    let totals = |profile: &Profile| (0..4).map(|index| profile.total(index)).collect::<Vec<_>>();
+    assert_eq!(totals(&without_uninteresting(&profile).unwrap()), totals(&profile));
+    let sum = |pairs| {
+        let text = samples::text(&profile, "collapsed", pairs);
+        text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum::<i64>()
+    };
+    assert_eq!(sum(&[]), sum(&[KEPT]));
+}
+
+#[test]
+fn the_flame_graph_says_that_frames_are_left_out_and_every_report_can_show_them() {
+    let profile = samples::file("rust.heap.pb.gz");
+    for report in REPORTS {
+        let bytes = |pairs: &[(&str, &str)]| {
+            let options = procprof_report::Options::parse(pairs.iter().copied()).unwrap();
+            report.render(&profile, &options, &Default::default()).unwrap()
+        };
+        let (plain, kept) = (bytes(&[]), bytes(&[KEPT]));
+        let has = |bytes: &[u8], text: &str| String::from_utf8_lossy(bytes).contains(text);
+        if report.name == "pprof" {
+            assert_eq!(plain, kept, "the file keeps what was measured");
+            continue;
+        }
+        assert!(!has(&plain, "prof_backtrace_impl") && has(&kept, "prof_backtrace_impl"), "{}", report.name);
+        if ["flamegraph", "html"].contains(&report.name) {
+            let remark = "Allocator frames at the leaf are left out; keep_allocators=true shows them";
+            assert!(has(&plain, remark) && !has(&kept, remark), "{}", report.name);
+        }
+    }
+    assert!(!samples::text(&samples::mixed(), "flamegraph", &[]).contains("left out"));
+}
+
+#[test]
+fn a_library_without_symbols_is_left_out_too() {
+    let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes")]);
+    let filename = builder.intern("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2");
+    let mapping = builder.mapping(Mapping { start: Addr(0x1000), limit: Addr(0x9000), filename, ..Mapping::default() });
+    let (leaf, root) = (builder.address(Some(mapping), Addr(0x2000)), builder.frame("fill"));
+    builder.sample(&[leaf, root], &[5], &[]);
+    let profile = builder.finish().unwrap();
+    assert_eq!(samples::text(&profile, "collapsed", &[]), "fill 5\n");
+    assert_eq!(samples::text(&profile, "collapsed", &[KEPT]), "fill;[libjemalloc.so.2+0x1000] 5\n");
+    assert!(samples::text(&profile, "flamegraph", &[]).contains("\u{b7} 1 stack<"));
+}
+
+#[test]
+fn expressions_that_cannot_be_read_leave_everything_in_and_are_told() {
+    let mut parts = samples::stacks(&[(&["main", "malloc"], 5)]).into_parts();
+    parts.drop_frames = parts.intern("malloc(").unwrap();
+    let profile = parts.finish().unwrap();
+    assert_eq!(samples::text(&profile, "collapsed", &[]), "main;malloc 5\n");
+    assert!(samples::text(&profile, "flamegraph", &[]).contains("No frames are left out: drop_frames of the profile:"));
+}
