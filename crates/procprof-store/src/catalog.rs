@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use crate::database::{Unfit, create, open_checked, open_reader, open_writer, remove_files};
 use crate::facts::Facts;
 use crate::file_name::FileName;
+use crate::filter::Condition;
 use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest, Result};
 
 /// What an entry is read from.
@@ -148,7 +149,8 @@ impl Catalog {
     pub(crate) fn list(&self, filter: &Filter, page: &PageRequest<Cursor>) -> Result<Page<Entry, Cursor>> {
         let limit = page.limit.clamp(1, PAGE_MAX);
         filter.check()?;
-        let condition = filter.condition(page.after);
+        let until = if filter.text.is_some() { self.search_end(filter, page.after)? } else { None };
+        let condition = filter.condition(page.after, until);
         let sql = format!("SELECT {COLUMNS} FROM profiles WHERE {} ORDER BY completed DESC, id DESC LIMIT {}", condition.sql, limit + 1);
         let mut rows = self.read("list", |reader| {
             let mut statement = reader.prepare_cached(&sql)?;
@@ -158,8 +160,22 @@ impl Catalog {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let rows: Vec<Entry> = rows.into_iter().map(Raw::entry).collect::<Result<_>>()?;
-        let next = rows.last().filter(|_| more).map(|entry| Cursor { completed: entry.completed, id: entry.id });
+        let next = match rows.last().filter(|_| more) {
+            Some(entry) => Some(Cursor { completed: entry.completed, id: entry.id }),
+            None => until,
+        };
         Ok(Page { rows, next })
+    }
+
+    /// The last of the profiles that one page searches for a text; `None` when it searches all that are left.
+    fn search_end(&self, filter: &Filter, after: Option<Cursor>) -> Result<Option<Cursor>> {
+        let Condition { sql, values } = filter.condition_without_text(after);
+        let offset = Filter::SEARCHED_MAX - 1;
+        let sql = format!("SELECT completed, id FROM profiles WHERE {sql} ORDER BY completed DESC, id DESC LIMIT 1 OFFSET {offset}");
+        self.read("list", |reader| {
+            let cursor = |row: &Row<'_>| Ok(Cursor { completed: Nanos(row.get(0)?), id: id(row, 1)? });
+            reader.prepare_cached(&sql)?.query_row(params_from_iter(&values), cursor).optional()
+        })
     }
 
     /// All rows, as retention sees them.
@@ -338,3 +354,6 @@ impl Raw {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,7 +36,7 @@ impl<C> PageRequest<C> {
 pub struct Page<T, C> {
     /// The rows.
     pub rows: Vec<T>,
-    /// Where the next page begins; `None` when this is the last.
+    /// Where the next page begins; `None` when this is the last. Only this tells the end: a page may hold fewer rows than asked for.
     pub next: Option<C>,
 }
 

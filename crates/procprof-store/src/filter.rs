@@ -22,7 +22,8 @@ pub struct Filter {
     pub labels: Vec<(String, String)>,
     /// Captured for this reason: `schedule`, `manual`, `import`, …
     pub trigger: Option<String>,
-    /// With this text, in any case, in its file name, type, node name, cluster, labels, engine or top functions.
+    /// With this text, in any case, in its file name, type, node name, cluster, labels, engine or top functions. One page searches
+    /// [`Filter::SEARCHED_MAX`] profiles.
     pub text: Option<String>,
 }
 
@@ -35,6 +36,8 @@ pub(crate) struct Condition {
 impl Filter {
     /// Largest number of nodes, types and labels together.
     pub const VALUES_MAX: usize = 1000;
+    /// Largest number of profiles one page searches for [`Filter::text`]; the next page goes on behind them.
+    pub const SEARCHED_MAX: usize = 5000;
 
     pub(crate) fn check(&self) -> Result<()> {
         let count = self.nodes.len() + self.types.len() + self.labels.len();
@@ -44,8 +47,16 @@ impl Filter {
         Ok(())
     }
 
-    /// The condition on a row of `profiles`, and on being after a cursor.
-    pub(crate) fn condition(&self, after: Option<Cursor>) -> Condition {
+    /// The condition on a row of `profiles`, and on being after a cursor and not behind another.
+    pub(crate) fn condition(&self, after: Option<Cursor>, until: Option<Cursor>) -> Condition {
+        let mut condition = self.condition_without_text(after);
+        condition.with(" AND instr(words, ?) > 0", self.text.as_ref().map(|text| Value::Text(text.to_lowercase())));
+        condition.place(">=", until);
+        condition
+    }
+
+    /// The condition but for the text.
+    pub(crate) fn condition_without_text(&self, after: Option<Cursor>) -> Condition {
         let mut condition = Condition { sql: "1".to_owned(), values: Vec::new() };
         condition.any("node", self.nodes.iter().map(|node| Value::Integer(node.cast_signed())));
         condition.any("type", self.types.iter().map(|kind| Value::Text(kind.name().to_owned())));
@@ -56,11 +67,7 @@ impl Filter {
         for (key, value) in &self.labels {
             condition.with(" AND instr(labels, ?) > 0", Some(Value::Text(format!("\n{key}={value}\n"))));
         }
-        condition.with(" AND instr(words, ?) > 0", self.text.as_ref().map(|text| Value::Text(text.to_lowercase())));
-        if let Some(Cursor { completed, id }) = after {
-            condition.sql.push_str(" AND (completed, id) < (?, ?)");
-            condition.values.extend([Value::Integer(completed.0), Value::Blob(id.0.to_be_bytes().to_vec())]);
-        }
+        condition.place("<", after);
         condition
     }
 }
@@ -74,6 +81,13 @@ impl Condition {
             0 => {}
             1 => self.sql.push_str(&format!(" AND {column} = ?")),
             count => self.sql.push_str(&format!(" AND +{column} IN ({})", vec!["?"; count].join(","))),
+        }
+    }
+
+    fn place(&mut self, comparison: &str, cursor: Option<Cursor>) {
+        if let Some(Cursor { completed, id }) = cursor {
+            self.sql.push_str(&format!(" AND (completed, id) {comparison} (?, ?)"));
+            self.values.extend([Value::Integer(completed.0), Value::Blob(id.0.to_be_bytes().to_vec())]);
         }
     }
 

@@ -5,6 +5,7 @@
 //! (`*-flame.html.gz`, `*.html.tar.gz`) are kept byte by byte. A page's id, node, type and time are those of its content, folder and name, so they
 //! survive without a catalog; its name in the store carries UTC, where the foreign one had local time.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -27,6 +28,8 @@ pub struct ImportOptions {
     pub zone: TimeZone,
     /// The moment of the import, for its error rows.
     pub now: Nanos,
+    /// Names to pass over without a look, because an earlier import saw those files.
+    pub skip: BTreeSet<String>,
 }
 
 impl ImportOptions {
@@ -87,7 +90,7 @@ impl Store {
         let mut names = entries(&dir, folder)?;
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut report = ImportReport::default();
-        for (name, kind) in names {
+        for (name, kind) in names.into_iter().filter(|(name, _)| !options.skip.contains(name)) {
             let Some(file_name) = FileName::parse_foreign(&name) else {
                 report.refused.push((name, "not a profile's file name".to_owned()));
                 continue;

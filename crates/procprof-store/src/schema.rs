@@ -3,10 +3,11 @@
 use rusqlite::Connection;
 
 /// Stands in the database's `user_version`, written with the first complete filling.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// `facts` is the JSON of the file's header, from which entries are read; the columns before it are what lists filter and sort by.
-/// `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched.
+/// `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched. What a list may filter by, but for `words`, is in `by_time`,
+/// so that rows that do not match are passed over without being read.
 const TABLES: &str = "
 CREATE TABLE profiles (
     seq INTEGER PRIMARY KEY,
@@ -24,7 +25,7 @@ CREATE TABLE profiles (
     strip BLOB NOT NULL,
     UNIQUE (node, file)
 ) STRICT;
-CREATE INDEX by_time ON profiles (completed, id, node, type, trigger, bytes);
+CREATE INDEX by_time ON profiles (completed, id, node, type, trigger, cluster, labels);
 CREATE INDEX by_node ON profiles (node, completed, id, type, bytes);
 CREATE INDEX by_type ON profiles (type, completed, id, node);
 CREATE INDEX by_node_and_type ON profiles (node, type, completed, id);
