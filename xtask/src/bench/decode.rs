@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Peers of each input; `binary` stands where jeprof and google-pprof want the program that was profiled.
 const PEERS: &[(&str, &[&[&str]])] = &[
-    ("jemalloc.heap", &[&["jeprof", "--text", "BINARY"], &["go", "tool", "pprof", "-symbolize=none", "-raw"]]),
+    ("jemalloc.heap", &[&["jeprof", "--text", "BINARY"]]),
     ("pprof.pb", &[&["go", "tool", "pprof", "-symbolize=none", "-raw"], &["go", "tool", "pprof", "-symbolize=none", "-top"]]),
     ("gperftools.prof", &[&["go", "tool", "pprof", "-symbolize=none", "-raw"], &["google-pprof", "--text", "BINARY"]]),
     ("contention.txt", &[&["go", "tool", "pprof", "-symbolize=none", "-raw"], &["google-pprof", "--text", "BINARY"]]),
@@ -37,7 +37,9 @@ pub(super) fn run() -> Result<()> {
         let alone = alone(&decode, &file)?;
         let mut own = Command::new(&procprof);
         own.args(["report", "--top"]).arg(&file);
-        let own = told(best(&mut own)?);
+        let own = best(&mut own)?;
+        ensure!(matches!(own, Run::Took(_)), "procprof report {name}: {}", told(own));
+        let own = told(own);
         let peers = PEERS.iter().find(|(input, _)| *input == name).map_or(&[][..], |(_, peers)| peers);
         if peers.is_empty() {
             table.row([name.to_owned(), bytes.len().to_string(), alone.clone(), own.clone(), "none reads it".to_owned(), String::new()]);
@@ -61,39 +63,50 @@ fn alone(decode: &Path, file: &Path) -> Result<String> {
     Ok(line.with_context(|| format!("the decode example said {text:?}"))?.1.to_owned())
 }
 
-fn told(time: Option<Duration>) -> String {
-    time.map_or_else(|| format!("given up after {} s", PATIENCE.as_secs()), |time| format!("{:.2} s", time.as_secs_f64()))
+/// How a command ended.
+#[derive(Clone, Copy)]
+enum Run {
+    Took(Duration),
+    Failed,
+    GivenUp,
 }
 
-/// The best time of some runs; `None` when one takes too long.
-fn best(command: &mut Command) -> Result<Option<Duration>> {
+fn told(run: Run) -> String {
+    match run {
+        Run::Took(time) => format!("{:.2} s", time.as_secs_f64()),
+        Run::Failed => "does not read it".to_owned(),
+        Run::GivenUp => format!("given up after {} s", PATIENCE.as_secs()),
+    }
+}
+
+/// The best of some runs, or the first that does not end well.
+fn best(command: &mut Command) -> Result<Run> {
     let mut best = Duration::MAX;
     for _ in 0..RUNS {
         match once(command)? {
-            None => return Ok(None),
-            Some(time) => best = best.min(time),
+            Run::Took(time) => best = best.min(time),
+            other => return Ok(other),
         }
         if best > PATIENCE / 4 {
             break;
         }
     }
-    Ok(Some(best))
+    Ok(Run::Took(best))
 }
 
-fn once(command: &mut Command) -> Result<Option<Duration>> {
+fn once(command: &mut Command) -> Result<Run> {
     let program = command.get_program().to_string_lossy().into_owned();
     let start = Instant::now();
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().with_context(|| format!("run {program}"))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().with_context(|| format!("run {program}"))?;
     loop {
         if let Some(status) = child.try_wait().context("wait")? {
-            ensure!(status.success(), "{program} failed: {command:?}");
-            return Ok(Some(start.elapsed()));
+            return Ok(if status.success() { Run::Took(start.elapsed()) } else { Run::Failed });
         }
         if start.elapsed() > PATIENCE {
             child.kill().context("end it")?;
             child.wait().context("wait")?;
-            return Ok(None);
+            return Ok(Run::GivenUp);
         }
         std::thread::sleep(Duration::from_millis(1));
     }

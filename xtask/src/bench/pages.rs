@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -45,12 +46,16 @@ pub(super) fn run() -> Result<()> {
         table.row(measure(&server, path)?);
     }
     table.print(&format!("Pages with {PROFILES} profiles"));
-    println!(
-        "\nimport of {PROFILES} files: {:.1} s; start over them: {:.2} s; resident afterwards: {}",
-        imported.as_secs_f64(),
-        started.as_secs_f64(),
-        megabytes(server.vitals()?.resident)
-    );
+    let busy = server.vitals()?;
+    thread::sleep(Duration::from_secs(10));
+    let vitals = server.vitals()?;
+    let mut table = Table::new(&["what", "measured"]);
+    table.row([format!("import of {PROFILES} files"), format!("{:.1} s", imported.as_secs_f64())]);
+    table.row(["start over them".to_owned(), format!("{:.2} s", started.as_secs_f64())]);
+    table.row(["resident right after these requests".to_owned(), megabytes(busy.resident)]);
+    table.row(["resident 10 s later".to_owned(), megabytes(vitals.resident)]);
+    table.row(["of it anonymous".to_owned(), megabytes(vitals.anonymous)]);
+    table.print(&format!("Server over {PROFILES} profiles"));
     Ok(())
 }
 
