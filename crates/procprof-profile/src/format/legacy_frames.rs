@@ -173,5 +173,6 @@ const HANDLERS: &[&str] = &[
     "__restore(_rt)?",
 ];
 
-#[cfg(all(test, feature = "filter"))]
+#[cfg(test)]
+#[cfg(feature = "filter")]
 mod tests;
