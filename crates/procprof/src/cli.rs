@@ -119,6 +119,9 @@ pub(crate) struct RemoteArgs {
     /// Address of the server
     #[arg(long, value_name = "URL", env = "PROCPROF_SERVER", default_value = "http://127.0.0.1:8030")]
     pub(crate) server: String,
+    /// Certificates (PEM) to trust instead of the system's: the authority of a server of your own
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) ca_file: Option<PathBuf>,
     /// User to log in as
     #[arg(long, value_name = "NAME", requires = "password_file")]
     pub(crate) user: Option<String>,

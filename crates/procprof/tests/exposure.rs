@@ -66,4 +66,15 @@ fn a_viewer_reads_and_an_operator_acts() {
     resume.args(["resume", "--server", &server.base, "--user", "olga", "--password-file"]).arg(&password);
     let output = resume.output().expect("procprof starts");
     assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("scheduled captures run"), "{}", text(&output));
+}
+
+#[test]
+fn pause_knows_a_server_that_is_none() {
+    let page = crate::nodes::garbage();
+    for (server, why) in [(format!("http://127.0.0.1:{page}"), "no procprof server"), (format!("127.0.0.1:{page}"), "expected http://")] {
+        let output = procprof().args(["pause", "--server", &server]).output().expect("procprof starts");
+        assert!(!output.status.success());
+        assert!(text(&output).contains(why), "{}", text(&output));
+    }
 }

@@ -41,7 +41,7 @@ impl Drop for GoServer {
 }
 
 /// Answers every request with an error page and status 200, until the test ends.
-fn garbage() -> u16 {
+pub(crate) fn garbage() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {

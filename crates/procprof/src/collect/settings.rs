@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use procprof_collect::{BaseUrl, Kind, ProfileUrl, Request, Target};
 use procprof_profile::ProfileType;
 
@@ -154,10 +154,20 @@ fn of_url(args: &Args, url: &str) -> Result<(Target, Vec<Request>)> {
     };
     let sampled = matches!(profile_type, ProfileType::Cpu | ProfileType::Contention | ProfileType::Wall);
     let mut request = Request::new(profile_type.clone());
-    request.seconds = args.duration.or(sampled.then_some(DURATION_SECONDS));
+    let asked = seconds_of(url).map_err(|text| anyhow!("--url {url}: seconds={text:?} is no number of seconds"))?;
+    request.seconds = args.duration.or(if sampled { asked.or(Some(DURATION_SECONDS)) } else { None });
     let mut target = Target::new(Kind::Pprof, profile_url.base());
     target.urls.insert(profile_type, profile_url);
     Ok((target, vec![request]))
+}
+
+/// The seconds that the URL itself asks for.
+fn seconds_of(url: &str) -> std::result::Result<Option<u32>, &str> {
+    let query = url.split('#').next().and_then(|url| url.split_once('?')).map_or("", |(_, query)| query);
+    match query.split('&').find_map(|pair| pair.strip_prefix("seconds=")) {
+        Some(text) => text.parse().map(Some).map_err(|_| text),
+        None => Ok(None),
+    }
 }
 
 fn interval(args: &Args, conf: &BeConf, environment: &Environment, warnings: &mut Vec<String>) -> Result<Duration> {

@@ -92,3 +92,13 @@ fn a_round_longer_than_the_interval_is_told() {
     assert_eq!(settings.warnings.len(), 1);
     assert!(settings.warnings[0].contains("20 s"));
 }
+
+#[test]
+fn the_seconds_of_a_url_hold_unless_a_duration_is_given() {
+    let seconds = |words: &str| settle(words, Environment::default()).unwrap().requests[0].seconds;
+    assert_eq!(seconds("--url http://h:1/debug/pprof/profile?seconds=3"), Some(3));
+    assert_eq!(seconds("--url http://h:1/debug/pprof/profile?seconds=3 --duration 5"), Some(5));
+    assert_eq!(seconds("--url http://h:1/debug/pprof/profile"), Some(10));
+    assert_eq!(seconds("--url http://h:1/debug/mem/pprof/profile?seconds=0"), None);
+    assert!(settle("--url http://h:1/debug/pprof/profile?seconds=x", Environment::default()).is_err());
+}
