@@ -42,6 +42,8 @@ pub(crate) struct App {
     pub(crate) paused: watch::Sender<bool>,
     /// Where that is kept.
     pub(crate) pause_file: PathBuf,
+    /// Folder of profiles, journal and catalog.
+    pub(crate) data: PathBuf,
     /// Counts changes of the nodes.
     pub(crate) generation: watch::Sender<u64>,
     /// Everything that must have ended when the server has.

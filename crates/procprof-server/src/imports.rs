@@ -1,5 +1,8 @@
 //! Profiles that lie in StarRocks' log folder already, or anywhere else: taken over under an id of their content, so that twice adds nothing.
 
+mod seen;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,12 +25,23 @@ const LOGS_NODE: &str = "imported";
 /// The folder cannot be read, the time zone is unknown, or the disk is full; single bad files are in the report.
 pub fn import_folder(data: &Path, store: &Store, folder: &Path, node_name: &str, zone: Option<&str>) -> Result<ImportReport> {
     let node = NodeIds::open(data)?.id(node_name, Role::Service, None)?;
-    import(store, folder, node, node_name, zone)
+    let options = ImportOptions { node, zone: ImportOptions::zone(zone)?, now: now(), skip: BTreeSet::new() };
+    Ok(store.import(folder, &options, &mut |item| take(store, item, node_name))?)
 }
 
-fn import(store: &Store, folder: &Path, node: u64, node_name: &str, zone: Option<&str>) -> Result<ImportReport> {
-    let options = ImportOptions { node, zone: ImportOptions::zone(zone)?, now: now() };
-    Ok(store.import(folder, &options, &mut |item| take(store, item, node_name))?)
+/// What taking over the log folder did: the report, and how many files an earlier start had seen.
+type TakenOver = (ImportReport, usize);
+
+/// Imports what no earlier start has seen: what was deleted since, by retention or by hand, does not come back.
+fn import_unseen(store: &Store, data: &Path, folder: &Path, node: u64) -> Result<TakenOver> {
+    let (now_there, before) = (seen::files(folder)?, seen::read(data, folder));
+    let skip: BTreeSet<String> =
+        now_there.iter().filter(|(name, stamp)| before.get(*name) == Some(stamp)).map(|(name, _)| name.clone()).collect();
+    let skipped = skip.len();
+    let options = ImportOptions { node, zone: ImportOptions::zone(None)?, now: now(), skip };
+    let report = store.import(folder, &options, &mut |item| take(store, item, LOGS_NODE))?;
+    seen::write(data, folder, now_there)?;
+    Ok((report, skipped))
 }
 
 /// Decodes one file and stores it under its id.
@@ -61,11 +75,11 @@ pub(crate) fn log_folder(config: &Config, registry: &Registry) -> Result<Option<
 /// Takes over what lies in a folder.
 pub(crate) async fn take_over(app: Arc<App>, folder: PathBuf, node: u64) {
     let store = Arc::clone(&app.store);
-    let from = folder.clone();
-    let done = tokio::task::spawn_blocking(move || import(&store, &from, node, LOGS_NODE, None)).await;
+    let (data, from) = (app.data.clone(), folder.clone());
+    let done = tokio::task::spawn_blocking(move || import_unseen(&store, &data, &from, node)).await;
     match done {
-        Ok(Ok(report)) => tracing::info!(
-            "{}: {} profiles taken over, {} known, {} refused",
+        Ok(Ok((report, skipped))) => tracing::info!(
+            "{}: {} files added, {} already there, {} refused, {skipped} passed over because an earlier start saw them",
             folder.display(),
             report.added.len(),
             report.already_there.len(),

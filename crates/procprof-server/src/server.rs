@@ -109,6 +109,7 @@ impl Server {
             symbolizers: Semaphore::new(SYMBOLIZERS),
             paused: watch::Sender::new(paused),
             pause_file,
+            data,
             generation: watch::Sender::new(0),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),

@@ -119,10 +119,20 @@ async fn files_in_the_log_folder_are_taken_over_once() {
     assert_eq!((rows.len(), rows[0]["trigger"].as_str()), (1, Some("import")));
     let refused = server.error("imported", Duration::from_secs(10)).await;
     assert!(refused["message"].as_str().unwrap().starts_with("contention-profile-"), "{refused}");
+    // What is gone stays gone, what was refused is not refused again, and what is new is taken over.
+    assert_eq!(server.status(reqwest::Method::DELETE, &format!("/api/profiles/{}", rows[0]["id"].as_str().unwrap())).await, 204);
     let data = server.stop().await;
-    let again = TestServer::in_folder(config, data).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(again.profiles("node=imported", 1, Duration::from_secs(10)).await.len(), 1);
+    std::fs::write(folder.join("cpu-profile-20251120-130000-pprof.gz"), cpu_profile(1_763_643_600)).unwrap();
+    let again = TestServer::in_folder(config.clone(), data).await;
+    let rows = again.profiles("node=imported", 1, Duration::from_secs(10)).await;
+    assert_eq!((rows.len(), rows[0]["start"].as_str()), (1, Some("2025-11-20T13:00:00.000Z")), "{rows:?}");
+    assert_eq!(again.json("/api/errors?node=imported").await["errors"].as_array().unwrap().len(), 1);
+
+    // Without the list of what was seen, all is looked at again.
+    let data = again.stop().await;
+    std::fs::write(data.path().join("taken-over.json"), "{").unwrap();
+    let third = TestServer::in_folder(config, data).await;
+    assert_eq!(third.profiles("node=imported", 2, Duration::from_secs(10)).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Taking over a `proc_profile` folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Resul
 
 fn import(store: &Store, folder: &Path, zone: &str) -> (ImportReport, Vec<String>) {
     let mut seen = Vec::new();
-    let options = ImportOptions { node: 10001, zone: ImportOptions::zone(Some(zone)).unwrap(), now: Nanos(START) };
+    let options = ImportOptions { node: 10001, zone: ImportOptions::zone(Some(zone)).unwrap(), now: Nanos(START), skip: BTreeSet::new() };
     let report = store.import(folder, &options, &mut |item| ingest(store, &mut seen, item)).unwrap();
     (report, seen)
 }
@@ -183,10 +183,27 @@ fn tricks_and_bombs_are_error_rows_and_the_rest_goes_on() {
 }
 
 #[test]
+fn names_to_be_skipped_are_passed_over() {
+    let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, content) in
+        [("one", "a"), ("two", "b"), ("cpu-profile-20251120-120000-pprof.gz", "c"), ("cpu-profile-20251120-120001-pprof.gz", "garbage")]
+    {
+        std::fs::write(source.path().join(name), content).unwrap();
+    }
+    let store = open(data.path());
+    let skip = ["one", "cpu-profile-20251120-120001-pprof.gz"].map(str::to_owned).into();
+    let options = ImportOptions { node: 1, zone: ImportOptions::zone(None).unwrap(), now: Nanos(0), skip };
+    let mut seen = Vec::new();
+    let report = store.import(source.path(), &options, &mut |item| ingest(&store, &mut seen, item)).unwrap();
+    assert_eq!(seen, ["cpu-profile-20251120-120000-pprof.gz"]);
+    assert_eq!((report.added.len(), report.refused.len()), (1, 1), "{report:?}");
+}
+
+#[test]
 fn folders_that_cannot_be_read_are_errors() {
     let data = tempfile::tempdir().unwrap();
     let store = open(data.path());
-    let options = ImportOptions { node: 1, zone: ImportOptions::zone(None).unwrap(), now: Nanos(0) };
+    let options = ImportOptions { node: 1, zone: ImportOptions::zone(None).unwrap(), now: Nanos(0), skip: BTreeSet::new() };
     let failed = |folder: &Path| store.import(folder, &options, &mut |_| Ok(())).unwrap_err();
     assert!(matches!(failed(&data.path().join("nowhere")), Error::Io { .. }));
     symlink("/etc", data.path().join("link")).unwrap();

@@ -218,7 +218,7 @@ pub const KEYS: &[Key] = &[
         OptionalPath(|c| &mut c.sys_log_dir),
         "",
         "",
-        "StarRocks' log folder: profiles in its `proc_profile` are shown where they lie.",
+        "StarRocks' log folder: what lies in its `proc_profile` at the start is taken over, each file once; what retention deletes stays deleted.",
     ))),
     seed(row(
         "COLLECT_BE_PROFILE_INTERVAL",
