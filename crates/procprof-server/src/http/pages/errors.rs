@@ -58,7 +58,7 @@ pub(super) fn card(node: &Node, newest: &Page<ErrorEntry, u64>) -> Markup {
             section class="card errors" {
                 h2 { "What went wrong" }
                 (list(&newest.rows))
-                @if newest.next.is_some() { p class="more" { a href=(format!("/proc_profile/errors?node={}", node.id)) { "All errors →" } } }
+                p class="more" { a href=(format!("/proc_profile/errors?node={}", node.id)) { "All errors →" } }
             }
         }
     }
