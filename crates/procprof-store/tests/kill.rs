@@ -141,10 +141,11 @@ fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
         let pins: BTreeSet<u128> = entries.iter().filter(|entry| entry.pinned).map(|entry| entry.id.0 & 0xffff_ffff).collect();
         assert!(told.pinned.is_subset(&pins), "round {round}: pins are kept, and keep their profiles");
         assert!(told.deleted.is_disjoint(&listed), "round {round}: deleted ones stay deleted");
-        // Retention deletes from each node's oldest on, so what is younger than its oldest unpinned survivor must all be there.
+        // Retention deletes from each node's oldest on, so what is younger than its oldest unpinned survivor must all be there. Where pins
+        // alone pass the limit and the newest is one of them, no other survives.
         for node in 0..2 {
             let of_node = |number: &&u128| **number % 2 == node;
-            let oldest = listed.difference(&pins).filter(of_node).min().copied().unwrap_or(0);
+            let oldest = listed.difference(&pins).filter(of_node).min().copied().unwrap_or(u128::MAX);
             for number in told.put.iter().filter(of_node).filter(|number| **number > oldest && !told.deleting.contains(number)) {
                 assert!(listed.contains(number), "round {round}: {number} was stored");
             }
