@@ -1,5 +1,7 @@
-//! What lists show of a profile, computed once: totals, top functions, and a strip, the flame graph as a thumbnail.
+//! What lists show of a profile, computed once: totals, top functions, and a strip, the flame graph as a thumbnail; like the reports, both of these
+//! leave out allocator frames at the leaf.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use procprof_profile::{FunctionId, LocationId, Profile};
@@ -15,7 +17,9 @@ pub(crate) fn summarize(profile: &Profile) -> Summary {
         let (kind, unit) = profile.sample_type(index);
         Total { kind: kind.to_owned(), unit: unit.to_owned(), value: profile.total(index) }
     });
-    Summary { totals: totals.collect(), samples: profile.sample_count() as u64, top: top(profile), strip: strip::draw(profile) }
+    // A profile whose frames can't be left out is summed up with them.
+    let shown = procprof_report::without_uninteresting(profile).unwrap_or(Cow::Borrowed(profile));
+    Summary { totals: totals.collect(), samples: profile.sample_count() as u64, top: top(&shown), strip: strip::draw(&shown) }
 }
 
 /// The functions with the largest own values.
