@@ -4,13 +4,13 @@
 //! after a power cut rows may be missing or too many, and opening compares them with the folder.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use crate::database::{Unfit, create, open_checked, open_reader, open_writer, remove_files};
+use crate::database::{Unfit, check, create, open_checked, open_reader, open_writer, remove_files};
 use crate::facts::Facts;
 use crate::file_name::FileName;
 use crate::filter::Condition;
@@ -27,6 +27,8 @@ pub(crate) struct Catalog {
     connections: RwLock<Connections>,
     /// How often it was replaced.
     generation: AtomicU64,
+    /// Whether it was read through since it was opened, or made since.
+    checked: AtomicBool,
 }
 
 /// Closed in this order: the last one closed writes the log back into the database, which a reader cannot.
@@ -59,17 +61,28 @@ pub(crate) struct Brief {
 impl Catalog {
     /// Opens the catalog; one that is missing, broken or of another version is replaced by an empty one, and the reason told.
     pub(crate) fn open(path: &Path, readers_max: usize) -> Result<(Catalog, Option<String>)> {
-        let (writer, replaced) = match open_checked(path) {
-            Ok(writer) => (writer, None),
+        let ((writer, checked), replaced) = match open_checked(path) {
+            Ok(opened) => (opened, None),
             Err(Unfit::Error(error)) => return Err(error),
-            Err(Unfit::Because(why)) => (create(path)?, Some(why)),
+            Err(Unfit::Because(why)) => ((create(path)?, true), Some(why)),
         };
-        Ok((Catalog::of(path, readers_max, writer), replaced))
+        let catalog = Catalog::of(path, readers_max, writer);
+        catalog.checked.store(checked, Ordering::Relaxed);
+        Ok((catalog, replaced))
+    }
+
+    /// Reads the catalog through, if that was not done since it was opened: so large a one that opening did not wait for it.
+    pub(crate) fn check_once(&self) -> Result<()> {
+        if !self.checked.load(Ordering::Relaxed) {
+            self.read("check", check)?;
+            self.checked.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn of(path: &Path, readers_max: usize, writer: Connection) -> Catalog {
         let connections = RwLock::new(Connections::of(writer));
-        Catalog { path: path.to_owned(), readers_max, connections, generation: AtomicU64::new(0) }
+        Catalog { path: path.to_owned(), readers_max, connections, generation: AtomicU64::new(0), checked: AtomicBool::new(true) }
     }
 
     /// Replaces the catalog by one that `fill` fills. Until that is done the old one is read.
@@ -94,6 +107,7 @@ impl Catalog {
         remove_files(&self.path)?;
         std::fs::rename(&beside, &self.path).map_err(|source| Error::io("rename to", &self.path, source))?;
         *connections = Connections::of(open_writer(&self.path).map_err(|source| Error::catalog("open", source))?);
+        self.checked.store(true, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::SeqCst);
         Ok(done)
     }
@@ -108,8 +122,15 @@ impl Catalog {
         self.write("mark as complete", |writer| crate::schema::set_version(writer))
     }
 
+    /// Adds the row of a file just written. A row of that name is of a file that went away behind the store's back, and gives way.
     pub(crate) fn insert(&self, row: &NewRow) -> Result<()> {
-        self.insert_all(std::slice::from_ref(row)).map(drop)
+        let json = row.facts.to_json()?;
+        self.write("add", |writer| {
+            let transaction = writer.transaction()?;
+            remove_file(&transaction, row.node, &row.file)?;
+            insert(&transaction, row, &json)?;
+            transaction.commit()
+        })
     }
 
     /// Adds rows in one transaction. Returns those that could not be added because their id or file is there already.
@@ -126,6 +147,11 @@ impl Catalog {
             transaction.commit()?;
             Ok(refused)
         })
+    }
+
+    /// Removes the row of a file.
+    pub(crate) fn remove_file(&self, node: u64, file: &str) -> Result<()> {
+        self.write("remove", |writer| remove_file(writer, node, file))
     }
 
     /// Removes a row; whether it was there.
@@ -196,10 +222,10 @@ impl Catalog {
     }
 
     /// Node and file of every row.
-    pub(crate) fn files(&self) -> Result<Vec<(u64, String, ProfileId)>> {
+    pub(crate) fn files(&self) -> Result<Vec<(u64, String)>> {
         self.read("compare with the folder", |reader| {
-            let mut statement = reader.prepare("SELECT node, file, id FROM profiles")?;
-            let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?, id(row, 2)?)))?;
+            let mut statement = reader.prepare("SELECT node, file FROM profiles")?;
+            let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?)))?;
             rows.collect()
         })
     }
@@ -258,6 +284,11 @@ impl Connections {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remove_file(connection: &Connection, node: u64, file: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("DELETE FROM profiles WHERE node = ? AND file = ?")?;
+    statement.execute(params![node.cast_signed(), file]).map(drop)
 }
 
 fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusqlite::Result<usize> {

@@ -16,14 +16,17 @@ pub(crate) enum Unfit {
     Because(String),
 }
 
-/// Opens a database for writing if it can be trusted.
-pub(crate) fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit> {
-    match path.symlink_metadata() {
+/// Databases up to this size are read through before they are trusted (it takes about half a second); larger ones later, by [`check`].
+const CHECKED_AT_ONCE_BYTES: u64 = 64 << 20;
+
+/// Opens a database for writing if it can be trusted, and tells whether it was read through.
+pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool), Unfit> {
+    let bytes = match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Unfit::Because("missing".to_owned())),
         Err(error) => return Err(Unfit::Error(Error::io("examine", path, error))),
         Ok(state) if !state.is_file() => return Err(Unfit::Because("not a regular file".to_owned())),
-        Ok(_) => {}
-    }
+        Ok(state) => state.len(),
+    };
     let broken = |source: rusqlite::Error| {
         let error = Error::catalog("open", source);
         match &error {
@@ -40,11 +43,20 @@ pub(crate) fn open_checked(path: &Path) -> std::result::Result<Connection, Unfit
     if let Err(error) = tables {
         return Err(Unfit::Because(error.to_string()));
     }
-    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(broken)?;
-    if check != "ok" {
-        return Err(Unfit::Because(check));
+    let is_small = bytes <= CHECKED_AT_ONCE_BYTES;
+    if is_small {
+        check(&connection).map_err(broken)?;
     }
-    Ok(connection)
+    Ok((connection, is_small))
+}
+
+/// Reads a database through; an error that tells of corruption when it is broken.
+pub(crate) fn check(connection: &Connection) -> rusqlite::Result<()> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(found)))
 }
 
 /// Makes an empty database in place of whatever is there.

@@ -157,7 +157,9 @@ impl Error {
             Error::CatalogRow { .. } => true,
             Error::Catalog { source: FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..), .. } => true,
             Error::Catalog { source: Utf8Error(..), .. } => true,
-            Error::Catalog { source, .. } => matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)),
+            Error::Catalog { source, .. } => {
+                matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) || source.to_string().contains("no such table")
+            }
             _ => false,
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read, Seek};
 
 use procprof_profile::ProfileId;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::catalog::{Catalog, NewRow};
 use crate::facts::{ContentHash, Facts};
@@ -53,9 +53,9 @@ pub(crate) enum Leftovers {
 
 /// Makes the catalog say what the folder holds.
 pub(crate) fn reconcile(folder: &Folder, catalog: &Catalog, options: &StoreOptions, leftovers: Leftovers) -> Result<Reconciled> {
-    let mut rows: FxHashMap<u64, FxHashMap<String, ProfileId>> = FxHashMap::default();
-    for (node, file, id) in catalog.files()? {
-        rows.entry(node).or_default().insert(file, id);
+    let mut rows: FxHashMap<u64, FxHashSet<String>> = FxHashMap::default();
+    for (node, file) in catalog.files()? {
+        rows.entry(node).or_default().insert(file);
     }
     let mut done = Reconciled::default();
     let mut without_row: Vec<(u64, String)> = Vec::new();
@@ -70,12 +70,14 @@ pub(crate) fn reconcile(folder: &Folder, catalog: &Catalog, options: &StoreOptio
             done.odd(node, name, "not a profile's file");
         }
         let known = rows.entry(node).or_default();
-        without_row.extend(listing.profiles.into_iter().filter(|name| known.remove(name).is_none()).map(|name| (node, name)));
+        without_row.extend(listing.profiles.into_iter().filter(|name| !known.remove(name)).map(|name| (node, name)));
     }
     // First the rows whose files went, so that a file moved by hand can come back under its id.
-    for id in rows.into_values().flat_map(FxHashMap::into_values) {
-        catalog.remove(id)?;
-        done.dropped += 1;
+    for (node, files) in rows {
+        for file in files {
+            catalog.remove_file(node, &file)?;
+            done.dropped += 1;
+        }
     }
     for batch in without_row.chunks(BATCH) {
         add(folder, catalog, options, batch, &mut done)?;

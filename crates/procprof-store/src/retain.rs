@@ -28,9 +28,12 @@ pub struct RetainReport {
 impl Store {
     /// Deletes what the limits ask for; `now` is UTC nanoseconds.
     ///
+    /// The first call after opening a large store also reads its catalog through, and makes it anew where it is broken.
+    ///
     /// A file that cannot be deleted becomes an error row, once, and goes on to count, so that others make room in its place.
     pub fn retain(&self, limits: &RetentionLimits, now: Nanos) -> Result<RetainReport> {
         lock(&self.ledger).flush();
+        self.healing(|| self.catalog.check_once())?;
         self.healing(|| self.retain_once(limits, now))
     }
 

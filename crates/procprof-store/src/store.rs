@@ -67,6 +67,7 @@ impl Store {
     /// Opens a data folder, making it when needed. It is this process's alone until the store is dropped.
     ///
     /// Half-written files are removed; the catalog is compared with the files, and made anew when it is missing, broken or of another version.
+    /// One of more than 64 MiB is read through only by the first [`Store::retain`]; until then what is broken heals when it is met.
     ///
     /// # Errors
     /// [`Error::Locked`] when another process has it open.

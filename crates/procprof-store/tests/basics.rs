@@ -192,6 +192,18 @@ fn deleting_and_pinning() {
 }
 
 #[test]
+fn a_name_of_a_file_that_went_away_is_free_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let gone = put(&store, 1, 10001, "cpu", START).unwrap();
+    std::fs::remove_file(folder.path().join("profiles/10001").join(&gone.file_name)).unwrap();
+    let entry = put(&store, 2, 10001, "cpu", START).unwrap();
+    assert_eq!(entry.file_name, gone.file_name);
+    assert!(matches!(store.get(id(1)), Err(Error::NotFound { .. })));
+    assert_eq!(all(&store, 10), [entry]);
+}
+
+#[test]
 fn a_file_that_went_away_is_said_so_and_dropped_when_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use procprof_profile::Nanos;
-use procprof_store::{Entry, ErrorEntry, ErrorFilter, ErrorKind, ErrorRow, PageRequest, Store};
+use procprof_store::{Entry, ErrorEntry, ErrorFilter, ErrorKind, ErrorRow, PageRequest, RetentionLimits, Store};
 
 use crate::support::{SECOND, START, all, id, open, put};
 
@@ -113,6 +113,33 @@ fn a_row_that_says_nonsense_heals() {
     let before = fill(folder.path());
     let store = open(folder.path());
     sqlite(&folder.path().join("catalog.sqlite"), "UPDATE profiles SET facts = '{' WHERE seq = 7");
+    assert_eq!(state(&store).entries, before.entries);
+}
+
+#[test]
+fn a_table_that_went_away_heals() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = fill(folder.path());
+    let store = open(folder.path());
+    sqlite(&folder.path().join("catalog.sqlite"), "DROP TABLE profiles");
+    assert_eq!(state(&store).entries, before.entries);
+}
+
+#[test]
+fn a_large_catalog_is_read_through_by_the_first_retention() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = fill(folder.path());
+    let catalog = folder.path().join("catalog.sqlite");
+    sqlite(&catalog, "CREATE TABLE padding AS SELECT zeroblob(70000000) AS bytes");
+    // A page of the padding: nothing that opening or a list reads.
+    overwrite(&catalog, 10_000 * 4096, &[0x5a; 4096]);
+    let store = open(folder.path());
+    assert!(store.opened().rebuilt.is_none(), "a large one is trusted at first");
+    let broken = catalog.metadata().unwrap().ino();
+    assert_eq!(state(&store).entries, before.entries);
+    let limits = RetentionLimits { retained_days: 99_999, free_bytes_min: 0, ..RetentionLimits::default() };
+    store.retain(&limits, Nanos(START)).unwrap();
+    assert_ne!(catalog.metadata().unwrap().ino(), broken, "made anew");
     assert_eq!(state(&store).entries, before.entries);
 }
 
