@@ -135,8 +135,12 @@ impl Folder {
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Error::io("rename to", self.at(node, &name), errno)),
                 Ok(()) => {
-                    rustix::fs::fsync(dir).map_err(|errno| Error::io("sync", self.at(node, ""), errno))?;
-                    return Ok(name);
+                    let synced = rustix::fs::fsync(dir).map_err(|errno| Error::io("sync", self.at(node, ""), errno));
+                    if synced.is_err() {
+                        // Best effort: what stays would be listed when the store is next opened.
+                        let _ = rustix::fs::unlinkat(dir, &name, AtFlags::empty());
+                    }
+                    return synced.map(|()| name);
                 }
             }
         }
