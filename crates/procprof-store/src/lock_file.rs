@@ -24,6 +24,8 @@ impl LockFile {
         let error = |doing, source: std::io::Error| Error::io(doing, &path, source);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o640);
+        // What a planted link points to is not emptied.
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
         let mut file = options.open(&path).map_err(|source| error("open", source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

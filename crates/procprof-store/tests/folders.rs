@@ -59,6 +59,15 @@ fn a_file_swapped_for_a_link_is_not_followed() {
 }
 
 #[test]
+fn a_link_in_place_of_the_lock_is_refused_and_what_it_points_to_kept() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    std::fs::write(elsewhere.path(), "precious").unwrap();
+    symlink(elsewhere.path(), folder.path().join("lock")).unwrap();
+    assert!(matches!(Store::open(folder.path(), StoreOptions::default()), Err(Error::Io { .. })));
+    assert_eq!(std::fs::read(elsewhere.path()).unwrap(), b"precious");
+}
+
+#[test]
 fn files_put_there_by_hand_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let node = folder.path().join("profiles/10001");
