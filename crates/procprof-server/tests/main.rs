@@ -6,6 +6,7 @@
 mod access;
 mod api;
 mod availability;
+mod browser;
 mod captures;
 mod harness;
 mod nodes;

@@ -1,0 +1,172 @@
+//! The pages in Chromium, driven through chromedriver by plain WebDriver over loopback HTTP.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{TestServer, cpu_profile, parsed, quiet};
+
+const FLAGS: [&str; 8] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
+
+/// A headless browser with one window; ended when dropped.
+struct Browser {
+    driver: Child,
+    /// Kept open, since the driver goes on writing to it.
+    _output: BufReader<ChildStdout>,
+    _folder: TempDir,
+    client: Client,
+    base: String,
+}
+
+impl Browser {
+    async fn start() -> Browser {
+        let mut driver = Command::new("chromedriver")
+            .args(["--port=0", "--allowed-ips=127.0.0.1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver (Debian's chromium-driver) is needed for this test");
+        let mut output = BufReader::new(driver.stdout.take().unwrap());
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            assert!(output.read_line(&mut line).unwrap() > 0, "chromedriver ended without naming its port");
+            if let Some((_, rest)) = line.split_once("successfully on port ") {
+                break rest.trim().trim_end_matches('.').to_owned();
+            }
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
+        flags.push(format!("--user-data-dir={}", folder.path().display()));
+        let wanted = json!({ "goog:chromeOptions": { "args": flags }, "goog:loggingPrefs": { "browser": "ALL" } });
+        let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let mut browser = Browser { driver, _output: output, _folder: folder, client, base: format!("http://127.0.0.1:{port}/session") };
+        let session = browser.call(Method::POST, "", json!({ "capabilities": { "alwaysMatch": wanted } })).await;
+        browser.base = format!("{}/{}", browser.base, session["sessionId"].as_str().unwrap());
+        browser
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Value) -> Value {
+        let answer = self.client.request(method, format!("{}{path}", self.base)).body(body.to_string()).send().await.unwrap();
+        let mut answer: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+        let value = answer["value"].take();
+        assert!(value.get("error").is_none(), "{path}: {value}");
+        value
+    }
+
+    async fn open(&self, url: &str) {
+        self.call(Method::POST, "/url", json!({ "url": url })).await;
+    }
+
+    async fn resize(&self, width: u32, height: u32) {
+        self.call(Method::POST, "/window/rect", json!({ "width": width, "height": height })).await;
+    }
+
+    async fn run(&self, script: &str) -> Value {
+        self.call(Method::POST, "/execute/sync", json!({ "script": script, "args": [] })).await
+    }
+
+    /// The path of the first element that a CSS selector finds.
+    async fn find(&self, selector: &str) -> Value {
+        self.call(Method::POST, "/element", json!({ "using": "css selector", "value": selector })).await
+    }
+
+    async fn click(&self, selector: &str) {
+        let element = self.find(selector).await;
+        self.call(Method::POST, &format!("/element/{}/click", id(&element)), json!({})).await;
+    }
+
+    async fn write(&self, selector: &str, text: &str) {
+        let element = self.find(selector).await;
+        self.call(Method::POST, &format!("/element/{}/value", id(&element)), json!({ "text": text })).await;
+    }
+
+    /// What the console says since it was asked last.
+    async fn console(&self) -> Value {
+        self.call(Method::POST, "/se/log", json!({ "type": "browser" })).await
+    }
+
+    async fn end(self) {
+        self.call(Method::DELETE, "", json!({})).await;
+    }
+}
+
+fn id(element: &Value) -> String {
+    element.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        drop(self.driver.kill());
+        drop(self.driver.wait());
+    }
+}
+
+/// The boxes of the flame graph whose name holds a text: their widths.
+const BOXES: &str = "return [...document.querySelectorAll('g.b')]\
+    .filter(box => box.querySelector('title').textContent.startsWith('NAME'))\
+    .map(box => box.getBoundingClientRect().width)[0] || 0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_flame_graph_works_inside_its_sandboxed_frame() {
+    let server = TestServer::start(quiet()).await;
+    let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    let browser = Browser::start().await;
+    browser.resize(1400, 1000).await;
+    browser.open(&server.url(&format!("/p/{}", pushed["id"].as_str().unwrap()))).await;
+    let frame = browser.find("iframe.graph").await;
+    browser.call(Method::POST, "/frame", json!({ "id": frame })).await;
+    let width = async |name: &str| browser.run(&BOXES.replace("NAME", name)).await.as_f64().unwrap();
+    let (all, hot_30) = (width("all").await, width("hot_30").await);
+    assert!(all > 1000.0 && (hot_30 / all - 0.3).abs() < 0.01, "{all} {hot_30}");
+    browser.run("[...document.querySelectorAll('g.b')].find(box => box.querySelector('title').textContent.startsWith('hot_30')).setAttribute('id', 'cold')").await;
+    browser.click("#cold rect").await;
+    assert!((width("hot_30").await / all - 1.0).abs() < 0.01, "a click zooms");
+    browser.click("button").await;
+    assert!((width("hot_30").await / all - 0.3).abs() < 0.01, "the first button shows all again");
+    browser.write("input", "hot_70").await;
+    let told = browser.run("return document.documentElement.textContent.includes('70.00% matches')").await;
+    assert_eq!((told, browser.run("return document.querySelectorAll('g.hit').length").await), (json!(true), json!(1)));
+    browser.call(Method::POST, "/frame", json!({ "id": null })).await;
+    browser.click("details.confirm summary").await;
+    browser.click("button.danger").await;
+    assert_eq!(browser.run("return location.pathname + location.search").await, "/proc_profile?node=1");
+    assert_eq!(server.status(Method::GET, &format!("/p/{}", pushed["id"].as_str().unwrap())).await, 404);
+    assert_eq!(browser.console().await, json!([]));
+    browser.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_is_wider_than_a_narrow_window() {
+    let long = "a".repeat(300);
+    let server = TestServer::start(parsed(&format!(
+        "self_interval_seconds = 3600\n[[node]]\nname = \"far\"\nkind = \"pprof\"\nurls = {{ cpu = \"http://127.0.0.1:1/{long}\" }}\nschedule.cpu = {{ seconds = 1, every = 1 }}\n"
+    )))
+    .await;
+    server.error("far", std::time::Duration::from_secs(30)).await;
+    let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    let one = format!("/p/{}", pushed["id"].as_str().unwrap());
+    let browser = Browser::start().await;
+    browser.resize(480, 900).await;
+    for path in ["/proc_profile?node=1", "/proc_profile?node=far", "/proc_profile/errors?node=far", &one] {
+        browser.open(&server.url(path)).await;
+        let wider = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(browser.run(wider).await, json!(0), "{path}");
+        let cut = "return [...document.querySelectorAll('.table')].map(table => table.scrollWidth - table.clientWidth)[0] || 0";
+        assert_eq!(browser.run(cut).await, json!(0), "{path}: all columns are seen");
+    }
+    assert_eq!(browser.console().await, json!([]));
+    browser.end().await;
+}
