@@ -15,13 +15,25 @@ const RUNS: u32 = 3;
 /// Time after which a peer is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Peers of each input; `binary` stands where jeprof and google-pprof want the program that was profiled.
-const PEERS: &[(&str, &[&[&str]])] = &[
-    ("jemalloc.heap", &[&["jeprof", "--text", "BINARY"]]),
-    ("pprof.pb", &[&["go", "tool", "pprof", "-symbolize=none", "-raw"], &["go", "tool", "pprof", "-symbolize=none", "-top"]]),
-    ("gperftools.prof", &[&["go", "tool", "pprof", "-symbolize=none", "-raw"], &["google-pprof", "--text", "BINARY"]]),
-    ("contention.txt", &[&["go", "tool", "pprof", "-symbolize=none", "-raw"], &["google-pprof", "--text", "BINARY"]]),
-    ("collapsed.txt", &[]),
+/// What is compared on an input.
+struct Comparison {
+    input: &'static str,
+    /// A peer's table has a row for each address that has no name; ours then has them too.
+    granularity: &'static str,
+    /// Commands; `BINARY` stands where jeprof and google-pprof want the program that was profiled.
+    peers: &'static [&'static [&'static str]],
+}
+
+const GO_RAW: &[&str] = &["go", "tool", "pprof", "-symbolize=none", "-raw"];
+const GO_TOP: &[&str] = &["go", "tool", "pprof", "-symbolize=none", "-top"];
+const GOOGLE: &[&str] = &["google-pprof", "--text", "BINARY"];
+
+const COMPARISONS: &[Comparison] = &[
+    Comparison { input: "jemalloc.heap", granularity: "addresses", peers: &[&["jeprof", "--text", "BINARY"]] },
+    Comparison { input: "pprof.pb", granularity: "functions", peers: &[GO_RAW, GO_TOP] },
+    Comparison { input: "gperftools.prof", granularity: "addresses", peers: &[GO_RAW, GOOGLE] },
+    Comparison { input: "contention.txt", granularity: "addresses", peers: &[GO_RAW, GOOGLE] },
+    Comparison { input: "collapsed.txt", granularity: "functions", peers: &[] },
 ];
 
 pub(super) fn run() -> Result<()> {
@@ -30,25 +42,21 @@ pub(super) fn run() -> Result<()> {
     let decode = product::build(&["-p", "procprof-profile", "--example", "decode"], "examples/decode")?;
     let procprof = product::procprof()?;
     let folder = tempfile::tempdir().context("make a folder")?;
-    let mut table = Table::new(&["input", "bytes", "decoding alone", "procprof report --top", "peer", "peer's time"]);
+    let mut table = Table::new(&["input", "bytes", "decoding alone", "granularity", "procprof report --top", "peer", "peer's time"]);
     for Input { name, bytes } in inputs::large()? {
+        let comparison = COMPARISONS.iter().find(|row| row.input == name).with_context(|| format!("compare {name}"))?;
         let file = folder.path().join(name);
         std::fs::write(&file, &bytes).context("write an input")?;
-        let alone = alone(&decode, &file)?;
-        let mut own = Command::new(&procprof);
-        own.args(["report", "--top"]).arg(&file);
-        let own = best(&mut own)?;
+        let own = best(Command::new(&procprof).args(["report", "--top", "--granularity", comparison.granularity]).arg(&file))?;
         ensure!(matches!(own, Run::Took(_)), "procprof report {name}: {}", told(own));
-        let own = told(own);
-        let peers = PEERS.iter().find(|(input, _)| *input == name).map_or(&[][..], |(_, peers)| peers);
-        if peers.is_empty() {
-            table.row([name.to_owned(), bytes.len().to_string(), alone.clone(), own.clone(), "none reads it".to_owned(), String::new()]);
+        let ours = [name.to_owned(), bytes.len().to_string(), alone(&decode, &file)?, comparison.granularity.to_owned(), told(own)];
+        if comparison.peers.is_empty() {
+            table.row(ours.iter().cloned().chain(["none reads it".to_owned(), String::new()]));
         }
-        for peer in peers {
-            let mut command = Command::new(peer[0]);
-            command.args(peer[1..].iter().map(|argument| if *argument == "BINARY" { "/bin/true" } else { argument })).arg(&file);
-            let peer = peer.join(" ").replace("BINARY", "/bin/true");
-            table.row([name.to_owned(), bytes.len().to_string(), alone.clone(), own.clone(), peer, told(best(&mut command)?)]);
+        for peer in comparison.peers {
+            let peer: Vec<&str> = peer.iter().map(|argument| if *argument == "BINARY" { "/bin/true" } else { argument }).collect();
+            let time = best(Command::new(peer[0]).args(&peer[1..]).arg(&file))?;
+            table.row(ours.iter().cloned().chain([peer.join(" "), told(time)]));
         }
     }
     table.print("Decoding");
