@@ -4,7 +4,7 @@
 //! breaks then always means this capture.
 
 use std::collections::HashMap;
-use std::fs;
+use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,11 +84,13 @@ fn build(trust: &Trust, connect: Duration) -> Result<reqwest::Client> {
 
 fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>> {
     let wrong = |why: String| CollectError::CaFile { path: path.to_owned(), why };
-    let length = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if length > MAX_CA_BYTES {
+    // A device or pipe in its place would be read for ever.
+    let file = procprof_process::open_regular(path).map_err(|error| wrong(error.to_string()))?;
+    let mut pem = Vec::new();
+    file.take(MAX_CA_BYTES + 1).read_to_end(&mut pem).map_err(|error| wrong(error.to_string()))?;
+    if pem.len() as u64 > MAX_CA_BYTES {
         return Err(wrong(format!("longer than {MAX_CA_BYTES} bytes")));
     }
-    let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("no certificate in it".to_owned()));

@@ -6,7 +6,7 @@
 //! ```
 //! `num_symbols: 0` means the process has none; any other number only means that it has some.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use procprof_profile::Addr;
@@ -16,6 +16,9 @@ use crate::address::shown;
 use crate::collect::{not_sent, refuse_failure};
 use crate::route::Service;
 use crate::{Client, CollectError, Kind, Result, Target, Watch, body};
+
+/// Bytes of names kept; once they are reached nothing more is asked.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 
 /// Bounds for asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,7 @@ impl Default for SymbolLimits {
 /// The names a process gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Name by address as asked for; inlined functions are separated by `--`, innermost first. Unknown addresses are missing.
+    /// Name by address as asked for; inlined functions follow the one they are inlined into, after `--`. Unknown addresses are missing.
     pub names: BTreeMap<Addr, String>,
     /// Addresses that were asked for; fewer than given when a limit was hit.
     pub asked: usize,
@@ -57,8 +60,8 @@ pub struct Symbols {
 /// Asks the target's symbol page for names of `addresses`, which should be without repetitions.
 ///
 /// # Errors
-/// [`CollectError`] of the first request that fails; [`CollectError::Unsupported`] never. When the time for all runs out, what is
-/// known by then is returned with a smaller [`Symbols::asked`].
+/// [`CollectError`] of the first request that fails; [`CollectError::Unsupported`] never. When the time for all runs out or 64 MiB of
+/// names have come, what is known by then is returned with a smaller [`Symbols::asked`].
 pub async fn fetch_symbols(client: &Client, target: &Target, addresses: &[Addr], limits: &SymbolLimits, watch: &Watch) -> Result<Symbols> {
     let (service, path) = page(target.kind);
     let url = target.base(service)?.join(path);
@@ -70,15 +73,32 @@ pub async fn fetch_symbols(client: &Client, target: &Target, addresses: &[Addr],
         return Ok(symbols);
     }
     let wanted = &addresses[..addresses.len().min(limits.addresses)];
+    let mut names_bytes = 0;
     for batch in wanted.chunks(limits.batch.max(1)) {
         let query: Vec<String> = batch.iter().map(|address| format!("{address:#x}")).collect();
         let Ok(answer) = tokio::time::timeout_at(deadline, page.ask(Method::POST, query.join("+"))).await else {
             break;
         };
         symbols.asked += batch.len();
-        symbols.names.extend(parse_names(&answer?));
+        names_bytes += symbols.keep(batch, &answer?);
+        if names_bytes >= NAMES_BYTES_MAX {
+            break;
+        }
     }
     Ok(symbols)
+}
+
+impl Symbols {
+    /// Keeps the names an answer has for `asked`, and none for other addresses; returns their bytes.
+    fn keep(&mut self, asked: &[Addr], answer: &str) -> usize {
+        let asked: HashSet<Addr> = asked.iter().copied().collect();
+        let mut bytes = 0;
+        for (address, name) in parse_names(answer).filter(|(address, _)| asked.contains(address)) {
+            bytes += name.len();
+            self.names.insert(address, name);
+        }
+        bytes
+    }
 }
 
 fn page(kind: Kind) -> (Service, &'static str) {
@@ -143,5 +163,12 @@ mod tests {
         assert!(!has_symbols("num_symbols: 0\n") && !has_symbols("<html>"));
         let names: Vec<_> = parse_names("0x00004005d0\tmain\n0x7f a b(int)--c\n0x1\t0x1\nnoise\n0x2\t??\n").collect();
         assert_eq!(names, [(Addr(0x4005d0), "main".to_owned()), (Addr(0x7f), "a b(int)--c".to_owned())]);
+    }
+
+    #[test]
+    fn names_nobody_asked_for_are_not_kept() {
+        let mut symbols = Symbols::default();
+        assert_eq!(symbols.keep(&[Addr(1), Addr(3)], "0x1 main\n0x2 uninvited\n"), 4);
+        assert_eq!(symbols.names.into_iter().collect::<Vec<_>>(), [(Addr(1), "main".to_owned())]);
     }
 }

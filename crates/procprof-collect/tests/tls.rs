@@ -65,4 +65,5 @@ async fn only_a_trusted_certificate_is_accepted() {
     check(Tls::default(), "localhost", Some("connect")).await;
     check(Tls { ca_file: Some("/nonexistent.pem".into()), insecure: false }, "localhost", Some("bad_ca_file")).await;
     check(Tls { ca_file: Some("/proc/self/cmdline".into()), insecure: false }, "localhost", Some("bad_ca_file")).await;
+    check(Tls { ca_file: Some("/dev/zero".into()), insecure: false }, "localhost", Some("bad_ca_file")).await;
 }
