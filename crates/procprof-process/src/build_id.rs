@@ -22,6 +22,8 @@ const BYTES_MAX: usize = 64;
 const HEADERS_MAX: u64 = 65_536;
 /// Most bytes read of one note segment or section.
 const NOTES_BYTES_MAX: u64 = 64 << 10;
+/// Most note segments and sections looked at, of each; real files have a handful.
+const NOTES_MAX: usize = 64;
 
 const NT_GNU_BUILD_ID: u32 = 3;
 const PT_LOAD: u32 = 1;
@@ -170,7 +172,7 @@ impl<'a> Elf<'a> {
         let parts = self.headers_at(&PROGRAM_HEADERS)?;
         let first = parts.iter().find(|part| part.kind == PT_LOAD);
         let base = first.map_or(0, |part| part.address.wrapping_sub(part.offset));
-        for part in parts.iter().filter(|part| part.kind == PT_NOTE) {
+        for part in parts.iter().filter(|part| part.kind == PT_NOTE).take(NOTES_MAX) {
             let place = part.address.wrapping_sub(base);
             if let Some(id) = self.build_id_in(place, part.size)? {
                 return Ok(Some(id));
@@ -182,6 +184,7 @@ impl<'a> Elf<'a> {
     fn segments(&self) -> io::Result<Vec<Part>> {
         let mut parts = self.headers_at(&PROGRAM_HEADERS)?;
         parts.retain(|part| part.kind == PT_NOTE);
+        parts.truncate(NOTES_MAX);
         Ok(parts)
     }
 
@@ -192,6 +195,7 @@ impl<'a> Elf<'a> {
             result => result?,
         };
         parts.retain(|part| part.kind == SHT_NOTE);
+        parts.truncate(NOTES_MAX);
         Ok(parts)
     }
 

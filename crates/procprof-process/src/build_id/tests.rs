@@ -49,3 +49,25 @@ fn refuses_text_that_is_no_build_id() {
     }
     assert_eq!(BuildId::new(&[]), None);
 }
+
+#[test]
+fn a_file_of_nothing_but_note_headers_is_not_read_for_long() {
+    const HEADERS: u16 = 2000;
+    let mut elf = elf_with_note(&[1; 4])[..64].to_vec();
+    elf[56..58].copy_from_slice(&HEADERS.to_le_bytes());
+    for _ in 0..HEADERS {
+        let mut segment = [0; 56];
+        segment[0] = PT_NOTE as u8;
+        segment[34] = 1; // 64 KiB.
+        elf.extend(segment);
+    }
+    elf.resize(elf.len().max(64 << 10), 0);
+    let read = std::cell::Cell::new(0);
+    let source = |offset: u64, buffer: &mut [u8]| {
+        read.set(read.get() + buffer.len());
+        buffer.copy_from_slice(&elf[offset as usize..][..buffer.len()]);
+        Ok(())
+    };
+    assert_eq!(Elf::read(&source).and_then(|elf| elf.build_id()).unwrap(), None);
+    assert!(read.get() <= NOTES_MAX * (64 << 10) + elf.len(), "{} bytes were read", read.get());
+}
