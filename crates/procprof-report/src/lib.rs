@@ -25,23 +25,32 @@
 //! assert_eq!(collapsed, b"main;hot_70 70000000\n");
 //! ```
 
+mod callgrind;
 mod collapsed;
+mod dot;
 mod error;
 mod flame_graph;
 mod frame;
 mod graph;
+mod headline;
 mod json;
+mod list;
 mod measure;
 mod moment;
 mod nearest;
 mod options;
 mod place;
 mod pprof;
+mod raw;
 mod report;
 mod selection;
 mod stack_tree;
+mod subject;
+mod tags;
 mod text;
 mod top;
+mod traces;
+mod tree;
 mod view;
 
 pub use error::{Error, Result};

@@ -4,6 +4,7 @@
 //! `root`, whose values are the names along a path.
 
 use procprof_profile::Profile;
+use procprof_profile::filter::{Filter, FilterOptions};
 use regex::{Regex, RegexBuilder};
 
 use crate::nearest::nearest;
@@ -35,13 +36,73 @@ pub const OPTIONS: &[OptionRow] = &[
         key: "focus",
         default: "",
         help: "Keep stacks with a function, file or mapping name that matches this regular expression",
-        parse: |options, value| set(&mut options.focus, regex("focus", value)),
+        parse: |options, value| filter(&mut options.filters.focus, "focus", value),
     },
     OptionRow {
         key: "ignore",
         default: "",
         help: "Leave out stacks with a function, file or mapping name that matches this regular expression",
-        parse: |options, value| set(&mut options.ignore, regex("ignore", value)),
+        parse: |options, value| filter(&mut options.filters.ignore, "ignore", value),
+    },
+    OptionRow {
+        key: "hide",
+        default: "",
+        help: "Take frames out whose function, file or mapping name matches this regular expression",
+        parse: |options, value| filter(&mut options.filters.hide, "hide", value),
+    },
+    OptionRow {
+        key: "show",
+        default: "",
+        help: "Take all frames out but those whose function, file or mapping name matches this regular expression",
+        parse: |options, value| filter(&mut options.filters.show, "show", value),
+    },
+    OptionRow {
+        key: "show_from",
+        default: "",
+        help: "Take out the callers of the outermost frame that matches this regular expression, and stacks without one",
+        parse: |options, value| filter(&mut options.filters.show_from, "show_from", value),
+    },
+    OptionRow {
+        key: "prune_from",
+        default: "",
+        help: "Take out what functions call whose names match this regular expression",
+        parse: |options, value| filter(&mut options.filters.prune_from, "prune_from", value),
+    },
+    OptionRow {
+        key: "tagfocus",
+        default: "",
+        help: "Keep samples with a label that matches: [key=]regex[,regex...] or [key=]range, such as 32kb or 4mb:64mb",
+        parse: |options, value| filter(&mut options.filters.tagfocus, "tagfocus", value),
+    },
+    OptionRow {
+        key: "tagignore",
+        default: "",
+        help: "Leave out samples with a label that matches, written as for tagfocus",
+        parse: |options, value| filter(&mut options.filters.tagignore, "tagignore", value),
+    },
+    OptionRow {
+        key: "tagshow",
+        default: "",
+        help: "Keep labels whose key matches this regular expression",
+        parse: |options, value| filter(&mut options.filters.tagshow, "tagshow", value),
+    },
+    OptionRow {
+        key: "taghide",
+        default: "",
+        help: "Leave out labels whose key matches this regular expression",
+        parse: |options, value| filter(&mut options.filters.taghide, "taghide", value),
+    },
+    OptionRow {
+        key: "symbol",
+        default: "",
+        help: "Regular expression of the functions that peek and list are about; all unless given",
+        parse: |options, value| set(&mut options.symbol, regex("symbol", value)),
+    },
+    OptionRow {
+        key: "noinlines",
+        default: "false",
+        help: "Charge inlined functions to the function they were inlined into: true or false",
+        parse: |options, value| set_one_of(&mut options.noinlines, "noinlines", value, SWITCH),
     },
     OptionRow {
         key: "keep_allocators",
@@ -63,29 +124,80 @@ pub const OPTIONS: &[OptionRow] = &[
     },
     OptionRow {
         key: "nodecount",
-        default: "0",
-        help: "Most rows of top; 0 for all that pass nodefraction",
-        parse: |options, value| {
-            options.nodecount = number("nodecount", value, 0, 1_000_000)?;
-            Ok(())
-        },
+        default: "",
+        help: "Most rows of top and tree and nodes of dot; 0 for all that pass nodefraction; unless given, all of top and 80 of the others",
+        parse: |options, value| set(&mut options.nodecount, number("nodecount", value, 0, 1_000_000).map(Some)),
     },
     OptionRow {
         key: "nodefraction",
         default: "0.005",
-        help: "Leave rows of top out whose cum is below this share of the total, 0 to 1",
+        help: "Leave out rows and nodes whose cum is below this share of the total, 0 to 1",
         parse: |options, value| set(&mut options.nodefraction, fraction("nodefraction", value)),
     },
     OptionRow {
         key: "edgefraction",
         default: "0.001",
-        help: "Calls below this share of the total do not count when top marks a function as inlined, 0 to 1",
+        help: "Leave out calls below this share of the total, 0 to 1; top does not count them when it marks a function as inlined",
         parse: |options, value| set(&mut options.edgefraction, fraction("edgefraction", value)),
+    },
+    OptionRow {
+        key: "trim",
+        default: "true",
+        help: "Whether nodecount, nodefraction and edgefraction count; without, everything is shown: true or false",
+        parse: |options, value| set_one_of(&mut options.trim, "trim", value, SWITCH),
+    },
+    OptionRow {
+        key: "call_tree",
+        default: "false",
+        help: "Keep functions apart that are reached by different paths, in dot and callgrind; top and tree join them: true or false",
+        parse: |options, value| set_one_of(&mut options.call_tree, "call_tree", value, SWITCH),
+    },
+    OptionRow {
+        key: "drop_negative",
+        default: "false",
+        help: "Leave out functions (in flame graphs and collapsed: stacks) with a negative value; pprof, raw, traces and tags keep them: true or false",
+        parse: |options, value| set_one_of(&mut options.drop_negative, "drop_negative", value, SWITCH),
+    },
+    OptionRow {
+        key: "relative_percentages",
+        default: "false",
+        help: "Shares of what focus and the other filters leave, not of the whole profile; flame graphs show both: true or false",
+        parse: |options, value| set_one_of(&mut options.relative_percentages, "relative_percentages", value, SWITCH),
+    },
+    OptionRow {
+        key: "mean",
+        default: "false",
+        help: "Divide by the number of samples, the first sample type; only in reports of text and dot: true or false",
+        parse: |options, value| set_one_of(&mut options.mean, "mean", value, SWITCH),
+    },
+    OptionRow {
+        key: "divide_by",
+        default: "1",
+        help: "Divide all values by this number above 0; raw shows them as they are",
+        parse: |options, value| set(&mut options.divide_by, divisor("divide_by", value)),
+    },
+    OptionRow {
+        key: "compact_labels",
+        default: "false",
+        help: "Leave out the lines about the profile above top and tree: true or false",
+        parse: |options, value| set_one_of(&mut options.compact_labels, "compact_labels", value, SWITCH),
+    },
+    OptionRow {
+        key: "trim_path",
+        default: "",
+        help: "Beginnings to cut from source paths, separated by colons",
+        parse: |options, value| set(&mut options.trim_path, Ok(value.to_owned())),
+    },
+    OptionRow {
+        key: "source_path",
+        default: "",
+        help: "Directories that list searches for sources, separated by colons; what comes before one's name in a source path is cut",
+        parse: |options, value| set(&mut options.source_path, Ok(value.to_owned())),
     },
     OptionRow {
         key: "unit",
         default: "minimum",
-        help: "Unit of the values of top: minimum, auto, or a unit such as ms or MB",
+        help: "Unit of values in text and dot: minimum, auto, or a unit such as ms or MB",
         parse: |options, value| {
             options.unit = value.to_owned();
             Ok(())
@@ -184,23 +296,43 @@ const LAYOUTS: &[(&str, Layout)] = &[("flame", Layout::Flame), ("icicle", Layout
 pub struct Options {
     /// Sample type by name or number; empty for the default. Resolved by [`Options::sample_type`].
     pub sample_index: String,
-    /// Keep stacks that match.
-    pub focus: Option<Regex>,
-    /// Leave out stacks that match.
-    pub ignore: Option<Regex>,
+    /// Which samples, frames and labels are kept; each text is checked.
+    pub filters: FilterOptions,
+    /// Functions that `peek` and `list` are about; all unless given.
+    pub symbol: Option<Regex>,
+    /// Charge inlined functions to the function they were inlined into.
+    pub noinlines: bool,
     /// Show the frames that are left out at the leaf unless asked for.
     pub keep_allocators: bool,
     /// What a frame is.
     pub granularity: Granularity,
-    /// Order of `top`.
+    /// Order of rows.
     pub sort: Sort,
-    /// Most rows of `top`; 0 for no limit.
-    pub nodecount: usize,
-    /// Rows of `top` below this share of the total are left out and counted.
+    /// Most rows or nodes; 0 for no limit, `None` for what the report shows unless asked.
+    pub nodecount: Option<usize>,
+    /// Rows and nodes below this share of the total are left out and counted.
     pub nodefraction: f64,
-    /// Calls below this share of the total are passed over when `top` marks inlined functions.
+    /// Calls below this share of the total are left out, and passed over when `top` marks inlined functions.
     pub edgefraction: f64,
-    /// Unit of values in `top`, as pprof spells them.
+    /// Whether those three count.
+    pub trim: bool,
+    /// Keep functions apart that are reached by different paths.
+    pub call_tree: bool,
+    /// Leave out what has a negative value.
+    pub drop_negative: bool,
+    /// Shares of what the filters leave.
+    pub relative_percentages: bool,
+    /// Divide by the number of samples.
+    pub mean: bool,
+    /// Divide all values by this; above 0.
+    pub divide_by: f64,
+    /// Leave out the lines about the profile.
+    pub compact_labels: bool,
+    /// Beginnings to cut from source paths, separated by colons.
+    pub trim_path: String,
+    /// Directories with sources, separated by colons.
+    pub source_path: String,
+    /// Unit of values in text and dot, as pprof spells them.
     pub unit: String,
     /// Heading of a flame graph; `None` for the default.
     pub title: Option<String>,
@@ -218,14 +350,24 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             sample_index: String::new(),
-            focus: None,
-            ignore: None,
+            filters: FilterOptions::default(),
+            symbol: None,
+            noinlines: false,
             keep_allocators: false,
             granularity: Granularity::default(),
             sort: Sort::default(),
-            nodecount: 0,
+            nodecount: None,
             nodefraction: 0.005,
             edgefraction: 0.001,
+            trim: true,
+            call_tree: false,
+            drop_negative: false,
+            relative_percentages: false,
+            mean: false,
+            divide_by: 1.0,
+            compact_labels: false,
+            trim_path: String::new(),
+            source_path: String::new(),
             unit: "minimum".to_owned(),
             title: None,
             layout: Layout::default(),
@@ -258,6 +400,28 @@ impl Options {
     /// Whether an option of that key exists, for callers that must tell report options from their own.
     pub fn knows(key: &str) -> bool {
         OPTIONS.iter().any(|row| row.key == key)
+    }
+
+    /// The filters that are given, with their keys, as pprof lists them above a report.
+    pub(crate) fn active_filters(&self) -> Vec<(&'static str, &str)> {
+        let filters = &self.filters;
+        let all = [
+            ("focus", &filters.focus),
+            ("ignore", &filters.ignore),
+            ("hide", &filters.hide),
+            ("show", &filters.show),
+            ("show_from", &filters.show_from),
+            ("tagfocus", &filters.tagfocus),
+            ("tagignore", &filters.tagignore),
+            ("tagshow", &filters.tagshow),
+            ("taghide", &filters.taghide),
+        ];
+        all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.as_str())).collect()
+    }
+
+    /// The value divided by `divide_by`.
+    pub(crate) fn divided(&self, value: i64) -> i64 {
+        if self.divide_by == 1.0 { value } else { (value as f64 * (1.0 / self.divide_by)) as i64 }
     }
 
     /// Index of the sample type to show.
@@ -307,6 +471,23 @@ fn set_one_of<T: Copy>(slot: &mut T, key: &'static str, value: &str, known: &[(&
 fn regex(key: &'static str, value: &str) -> Result<Option<Regex>> {
     let compiled = RegexBuilder::new(value).size_limit(2 << 20).build();
     compiled.map(Some).map_err(|error| Error::value(key, value, error.to_string()))
+}
+
+/// Keeps the text of a filter that can be read.
+fn filter(slot: &mut String, key: &'static str, value: &str) -> Result<()> {
+    if key.starts_with("tagf") || key.starts_with("tagi") {
+        let tag = FilterOptions { tagfocus: value.to_owned(), ..FilterOptions::default() };
+        Filter::parse(&tag).map_err(|error| Error::value(key, value, error.to_string()))?;
+    } else {
+        regex(key, value)?;
+    }
+    value.clone_into(slot);
+    Ok(())
+}
+
+fn divisor(key: &'static str, value: &str) -> Result<f64> {
+    let number = value.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| Error::value(key, value, "expected a number above 0"))
 }
 
 fn number(key: &'static str, value: &str, least: usize, most: usize) -> Result<usize> {

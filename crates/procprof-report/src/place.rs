@@ -14,9 +14,9 @@ pub(crate) struct Place<'a> {
     pub(crate) file: Cow<'a, str>,
     pub(crate) line: i64,
     pub(crate) column: i64,
-    /// File of the mapping, only where there is no name.
+    /// File of the mapping, only where there is no name, or where [`Place::tell_objects_apart`] put it.
     pub(crate) mapping: &'a str,
-    /// First line of the function, only where there is no name (the granularity of files keeps functions apart, as pprof does).
+    /// First line of the function, where the mapping is given too (the granularity of files keeps functions apart, as pprof does).
     pub(crate) start_line: i64,
 }
 
@@ -40,8 +40,19 @@ impl<'a> Place<'a> {
         Place { address, name, file, line: if with_line { line.line } else { 0 }, column, mapping, start_line }
     }
 
+    /// Makes places of different binaries, or functions that begin elsewhere, different.
+    pub(crate) fn tell_objects_apart(&mut self, profile: &'a Profile, location: &Location, line: Option<&Line>) {
+        self.mapping = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
+        self.start_line = line.map_or(0, |line| profile.function(line.function).start_line);
+    }
+
     /// Address, name, and file with line, as far as they count.
     pub(crate) fn printable(&self) -> String {
+        self.components().join(" ")
+    }
+
+    /// The parts of the printable name.
+    pub(crate) fn components(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.address != 0 {
             words.push(format!("{:016x}", self.address));
@@ -57,8 +68,24 @@ impl<'a> Place<'a> {
         } else if self.name.is_empty() {
             words.push(if self.mapping.is_empty() { "<unknown>".to_owned() } else { format!("[{}]", base_name(self.mapping)) });
         }
-        words.join(" ")
+        words
     }
+}
+
+/// A source path without what its beginning says about the machine it was built on: one of the prefixes in `trim` (separated by `:`), or,
+/// where none is given, all up to a directory with the name of one in `search`.
+pub(crate) fn trimmed_path<'p>(path: &'p str, trim: &str, search: &str) -> &'p str {
+    if trim.is_empty() {
+        let found = search.split(':').filter(|directory| !directory.is_empty()).find_map(|directory| {
+            let wanted = format!("/{}/", base_name(directory));
+            path.find(&wanted).map(|at| &path[at + wanted.len()..])
+        });
+        if let Some(rest) = found {
+            return rest;
+        }
+    }
+    let prefixes = trim.split(':').filter(|prefix| !prefix.is_empty());
+    prefixes.map(|prefix| prefix.trim_end_matches('/')).find_map(|prefix| path.strip_prefix(prefix)?.strip_prefix('/')).unwrap_or(path)
 }
 
 /// What follows the last `/`.
@@ -93,7 +120,7 @@ fn clean(path: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{base_name, clean};
+    use super::{base_name, clean, trimmed_path};
 
     #[test]
     fn paths_are_cleaned_as_go_does() {
@@ -112,5 +139,20 @@ mod tests {
         }
         assert_eq!(base_name("/usr/bin/x"), "x");
         assert_eq!(base_name("x"), "x");
+    }
+
+    #[test]
+    fn paths_lose_where_they_were_built() {
+        let cases = [
+            ("/build/project/src/a.c", "/build/project", "", "src/a.c"),
+            ("/build/project/src/a.c", "/other:/build/project/", "", "src/a.c"),
+            ("/build/projects/a.c", "/build/project", "", "/build/projects/a.c"),
+            ("/remote/project/src/a.c", "", "/home/me/project", "src/a.c"),
+            ("/remote/project/src/a.c", "/x", "/home/me/project", "/remote/project/src/a.c"),
+            ("a.c", "", "", "a.c"),
+        ];
+        for (path, trim, search, expected) in cases {
+            assert_eq!(trimmed_path(path, trim, search), expected, "{path} {trim} {search}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `pprof`: the profile itself, encoded; with `focus` or `ignore`, only the samples that pass.
+//! `pprof`: the profile itself, or what filters leave of it, encoded.
 
 use procprof_profile::format;
 
@@ -8,9 +8,6 @@ use crate::{Options, Result, Sources};
 
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
     let profile = view.profile.as_ref();
-    let selection = Selection::new(profile, options);
-    if !selection.is_partial() {
-        return Ok(format::pprof::encode_gzip(profile)?);
-    }
-    Ok(format::pprof::encode_gzip(&selection.to_profile()?)?)
+    let selection = Selection::new(profile, options)?.divided(options)?;
+    Ok(format::pprof::encode_gzip(selection.profile())?)
 }

@@ -6,13 +6,23 @@ use procprof_profile::Profile;
 
 use crate::nearest::nearest;
 use crate::view::View;
-use crate::{Error, Options, Result, collapsed, flame_graph, json, pprof, top};
+use crate::{Error, Options, Result, callgrind, collapsed, dot, flame_graph, json, list, pprof, raw, tags, top, traces, tree};
 
 /// Texts that a report shows beside the profile, read by the caller.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Source texts by the path that the profile gives.
     pub files: BTreeMap<String, String>,
+    /// Why others could not be read, by their path.
+    pub missing: BTreeMap<String, String>,
+}
+
+impl Sources {
+    /// The text of a file, or why there is none.
+    pub(crate) fn text(&self, path: &str) -> std::result::Result<&str, &str> {
+        let missing = || self.missing.get(path).map_or("the source was not read", String::as_str);
+        self.files.get(path).map(String::as_str).ok_or_else(missing)
+    }
 }
 
 /// One kind of report.
@@ -57,6 +67,62 @@ pub const REPORTS: &[Report] = &[
         render: top::render,
     },
     Report {
+        name: "tree",
+        extension: "tree.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Functions between their callers and callees, as text",
+        adjusts: true,
+        render: tree::render,
+    },
+    Report {
+        name: "peek",
+        extension: "peek.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Callers and callees of the functions that symbol matches, as text",
+        adjusts: true,
+        render: tree::render_peek,
+    },
+    Report {
+        name: "list",
+        extension: "list.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Source lines of the functions that symbol matches, as text",
+        adjusts: true,
+        render: list::render,
+    },
+    Report {
+        name: "traces",
+        extension: "traces.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Every sample with its labels and stack, as text",
+        adjusts: true,
+        render: traces::render,
+    },
+    Report {
+        name: "tags",
+        extension: "tags.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Labels and what each of their values adds up to, as text",
+        adjusts: true,
+        render: tags::render,
+    },
+    Report {
+        name: "dot",
+        extension: "dot",
+        media_type: "text/vnd.graphviz; charset=utf-8",
+        help: "The call graph for Graphviz",
+        adjusts: true,
+        render: dot::render,
+    },
+    Report {
+        name: "callgrind",
+        extension: "callgrind",
+        media_type: "text/plain; charset=utf-8",
+        help: "Addresses with their costs and calls, for KCachegrind",
+        adjusts: true,
+        render: callgrind::render,
+    },
+    Report {
         name: "collapsed",
         extension: "collapsed.txt",
         media_type: "text/plain; charset=utf-8",
@@ -80,6 +146,22 @@ pub const REPORTS: &[Report] = &[
         adjusts: false,
         render: pprof::render,
     },
+    Report {
+        name: "topproto",
+        extension: "top.pb.gz",
+        media_type: "application/octet-stream",
+        help: "The rows of top as gzip'd pprof protobuf",
+        adjusts: true,
+        render: top::render_proto,
+    },
+    Report {
+        name: "raw",
+        extension: "raw.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "All tables of the profile, as text",
+        adjusts: true,
+        render: raw::render,
+    },
 ];
 
 impl Report {
@@ -93,6 +175,14 @@ impl Report {
             name: name.chars().take(200).collect(),
             nearest: nearest(name, REPORTS.iter().map(|report| report.name)),
         })
+    }
+
+    /// The source files that the report shows, as the profile names them after `trim_path`: for the caller to read into [`Sources`].
+    ///
+    /// # Errors
+    /// As [`Report::render`].
+    pub fn source_files(&self, profile: &Profile, options: &Options) -> Result<Vec<String>> {
+        if self.name == "list" { list::files(profile, options) } else { Ok(Vec::new()) }
     }
 
     /// Renders the report. The same profile and options give the same bytes.

@@ -1,91 +1,80 @@
-//! Which samples a report is about: those whose stacks pass `focus` and `ignore`.
-//!
-//! An expression matches a frame by its function's name, its source file or its mapping's file. One ignored frame leaves the whole
-//! stack out; without `focus` every other stack stays; a sample without frames stays only when nothing was asked.
+//! The part of a profile that a report is about: what the filters leave, without inlined frames or the beginnings of paths where asked.
 
-use procprof_profile::{LocationId, Profile, Sample};
-use regex::Regex;
+use std::borrow::Cow;
 
+use procprof_profile::filter::Filter;
+use procprof_profile::{LocationId, Parts, Profile};
+
+use crate::place::trimmed_path;
 use crate::{Options, Result};
 
-/// The samples that pass.
+/// The profile that is left. Where nothing was asked, nothing is copied.
 pub(crate) struct Selection<'a> {
-    profile: &'a Profile,
-    verdicts: Option<Vec<Verdict>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Neutral,
-    Focused,
-    Ignored,
+    profile: Cow<'a, Profile>,
 }
 
 impl<'a> Selection<'a> {
-    pub(crate) fn new(profile: &'a Profile, options: &Options) -> Selection<'a> {
-        let (focus, ignore) = (options.focus.as_ref(), options.ignore.as_ref());
-        if focus.is_none() && ignore.is_none() {
-            return Selection { profile, verdicts: None };
+    /// Applies the filters, then `noinlines`, then `trim_path` and `source_path`.
+    pub(crate) fn new(profile: &'a Profile, options: &Options) -> Result<Selection<'a>> {
+        let mut profile = Cow::Borrowed(profile);
+        if !options.active_filters().is_empty() || !options.filters.prune_from.is_empty() {
+            profile = Cow::Owned(Filter::parse(&options.filters)?.apply(profile.into_owned())?.0);
         }
-        let ignored = matching(profile, ignore);
-        let focused = matching(profile, focus);
-        let verdict = |index: usize| match (&ignored, &focused) {
-            (Some(ignored), _) if ignored[index] => Verdict::Ignored,
-            (_, Some(focused)) if !focused[index] => Verdict::Neutral,
-            _ => Verdict::Focused,
-        };
-        Selection { profile, verdicts: Some((0..profile.locations().len()).map(verdict).collect()) }
-    }
-
-    /// Whether something was asked, so that a sample may be left out.
-    pub(crate) fn is_partial(&self) -> bool {
-        self.verdicts.is_some()
-    }
-
-    pub(crate) fn holds(&self, sample: &Sample<'_>) -> bool {
-        let Some(verdicts) = &self.verdicts else { return true };
-        let mut focused = false;
-        for location in sample.stack {
-            match verdicts[location.index()] {
-                Verdict::Ignored => return false,
-                Verdict::Focused => focused = true,
-                Verdict::Neutral => {}
-            }
+        if options.noinlines {
+            profile = Cow::Owned(without_inlined(profile.into_owned())?);
         }
-        focused
-    }
-
-    pub(crate) fn samples(&self) -> impl Iterator<Item = Sample<'a>> {
-        self.profile.samples().filter(|sample| self.holds(sample))
-    }
-
-    /// A profile with only these samples; everything else is kept.
-    pub(crate) fn to_profile(&self) -> Result<Profile> {
-        let profile = self.profile;
-        let mut parts = profile.clone().into_parts();
-        parts.values.clear();
-        parts.raw_values.clear();
-        parts.stacks.clear();
-        parts.stack_ends.clear();
-        parts.labels.clear();
-        parts.label_ends.clear();
-        for sample in self.samples() {
-            parts.push_sample(sample.stack, sample.values, sample.labels)?;
-            parts.raw_values.extend_from_slice(sample.raw_values);
+        if !options.trim_path.is_empty() || !options.source_path.is_empty() {
+            profile = Cow::Owned(with_trimmed_paths(profile.into_owned(), options)?);
         }
-        Ok(parts.finish()?)
+        Ok(Selection { profile })
+    }
+
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The profile with its values divided by `divide_by`, for reports that show sums of them.
+    pub(crate) fn divided(self, options: &Options) -> Result<Selection<'a>> {
+        if options.divide_by == 1.0 {
+            return Ok(self);
+        }
+        let mut parts = self.profile.into_owned().into_parts();
+        for value in parts.values.iter_mut().chain(&mut parts.raw_values) {
+            *value = options.divided(*value);
+        }
+        Ok(Selection { profile: Cow::Owned(parts.finish()?) })
     }
 }
 
-/// For each location, whether the expression matches it.
-fn matching(profile: &Profile, expression: Option<&Regex>) -> Option<Vec<bool>> {
-    let expression = expression?;
-    let matches = |id| expression.is_match(profile.string(id));
-    let functions: Vec<bool> = profile.functions().iter().map(|function| matches(function.name) || matches(function.filename)).collect();
-    let mappings: Vec<bool> = profile.mappings().iter().map(|mapping| matches(mapping.filename)).collect();
-    let locations = profile.locations().iter().enumerate().map(|(index, location)| {
+/// Only the function that machine code is in, not those inlined into it.
+fn without_inlined(profile: Profile) -> Result<Profile> {
+    let mut parts = Parts { locations: Vec::new(), lines: Vec::new(), ..profile.parts().clone() };
+    for (index, location) in profile.locations().iter().enumerate() {
         let lines = profile.lines(LocationId(index as u32));
-        lines.iter().any(|line| functions[line.function.index()]) || location.mapping.is_some_and(|id| mappings[id.index()])
-    });
-    Some(locations.collect())
+        let mut outermost = lines.get(lines.len().saturating_sub(1)..).unwrap_or_default().to_vec();
+        outermost.iter_mut().for_each(|line| line.column = 0);
+        parts.push_location(*location, &outermost)?;
+    }
+    parts.mappings.iter_mut().for_each(|mapping| mapping.has_inline_frames = false);
+    Ok(parts.finish()?)
+}
+
+fn with_trimmed_paths(profile: Profile, options: &Options) -> Result<Profile> {
+    let mut paths: Vec<(procprof_profile::StringId, String)> = Vec::new();
+    for function in profile.functions() {
+        let path = profile.string(function.filename);
+        let trimmed = trimmed_path(path, &options.trim_path, &options.source_path);
+        if trimmed.len() < path.len() && !paths.iter().any(|(id, _)| *id == function.filename) {
+            paths.push((function.filename, trimmed.to_owned()));
+        }
+    }
+    let mut parts = profile.into_parts();
+    let mut new_ids = rustc_hash::FxHashMap::default();
+    for (id, trimmed) in paths {
+        new_ids.insert(id, parts.intern(&trimmed)?);
+    }
+    for function in &mut parts.functions {
+        function.filename = new_ids.get(&function.filename).copied().unwrap_or(function.filename);
+    }
+    Ok(parts.finish()?)
 }

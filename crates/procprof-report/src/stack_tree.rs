@@ -47,7 +47,7 @@ pub struct StackTree {
     pub nodes: Vec<Node>,
     /// Index of the sample type.
     pub sample_type: usize,
-    /// Total of the profile, before `focus`, `ignore` and `root`.
+    /// Total of the profile, before filters and `root`.
     pub profile_total: i64,
     /// Samples that are in the tree.
     pub samples: usize,
@@ -116,18 +116,28 @@ const ROOT: &str = "all";
 const NO_STACK: &str = "[no stack]";
 
 impl StackTree {
-    /// Merges the stacks that pass the options `focus` and `ignore`, and keeps what is below the path `root`.
+    /// Merges the stacks that the filters leave, and keeps what is below the path `root`.
     ///
     /// # Errors
-    /// [`Error::Value`] when the profile has no such sample type, or no such path.
+    /// [`Error::Value`] when the profile has no such sample type or no such path, or means are asked for.
     pub fn new(profile: &Profile, options: &Options) -> Result<StackTree> {
         let sample_type = options.sample_type(profile)?;
-        let selection = Selection::new(profile, options);
+        if options.mean {
+            return Err(Error::value(
+                "mean",
+                "true",
+                "a call tree holds sums; top, tree, peek, list, traces, dot and callgrind show means",
+            ));
+        }
+        let profile_total = options.divided(profile.total(sample_type));
+        let selection = Selection::new(profile, options)?.divided(options)?;
+        let profile = selection.profile();
         let mut frames = Frames::new(profile, options.granularity);
         let root_frame = frames.remark(ROOT);
         let mut growing = Growing::new(root_frame);
         let mut samples = 0;
-        for sample in selection.samples() {
+        let is_dropped = |value: i64| options.drop_negative && value < 0;
+        for sample in profile.samples().filter(|sample| !is_dropped(sample.values[sample_type])) {
             samples += 1;
             growing.restart();
             for location in sample.stack.iter().rev() {
@@ -139,7 +149,7 @@ impl StackTree {
             growing.charge(sample.values[sample_type]);
         }
         let nodes = preorder(&growing.nodes, &frames.frames);
-        let tree = StackTree { frames: frames.frames, nodes, sample_type, profile_total: profile.total(sample_type), samples };
+        let tree = StackTree { frames: frames.frames, nodes, sample_type, profile_total, samples };
         tree.below(&options.root)
     }
 

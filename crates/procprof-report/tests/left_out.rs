@@ -43,6 +43,10 @@ fn the_flame_graph_says_that_frames_are_left_out_and_every_report_can_show_them(
             assert_eq!(plain, kept, "the file keeps what was measured");
             continue;
         }
+        if ["tags", "topproto"].contains(&report.name) {
+            // One shows no frames, the other is compressed.
+            continue;
+        }
         assert!(!has(&plain, "prof_backtrace_impl") && has(&kept, "prof_backtrace_impl"), "{}", report.name);
         if ["flamegraph", "html"].contains(&report.name) {
             let remark = "Allocator frames at the leaf are left out; keep_allocators=true shows them";

@@ -4,6 +4,7 @@
 
 mod browser;
 mod escaping;
+mod go_pprof;
 mod golden;
 mod laws;
 mod left_out;

@@ -116,3 +116,22 @@ pub(crate) fn walk(stacks: usize, depth: usize) -> Profile {
     }
     builder.finish().unwrap()
 }
+
+/// Samples with labels: texts, numbers with and without units, several values of a key, and stacks that differ in labels alone.
+pub(crate) fn labels() -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("inuse_space", "bytes")]);
+    let frames: Vec<_> = ["main", "serve", "alloc", "parse"].iter().map(|name| builder.frame(name)).collect();
+    let (main, serve, alloc, parse) = (frames[0], frames[1], frames[2], frames[3]);
+    for index in 0..24i64 {
+        let class = builder.text_label("class", ["alpha", "beta", "b&q"][(index % 3) as usize]);
+        let tenant = builder.text_label("tenant", if index % 2 == 0 { "one" } else { "two" });
+        let bytes = builder.number_label("bytes", 64 << (index % 8), if index % 5 == 0 { "bytes" } else { "" });
+        let request = builder.number_label("request", 1000 * index, "");
+        let wait = builder.number_label("wait", 15 + index, "milliseconds");
+        let labels = [class, tenant, bytes, request, wait];
+        let stack = if index % 4 == 0 { vec![parse, serve, main] } else { vec![alloc, serve, main] };
+        builder.sample(&stack, &[1 + index % 3, 4096 * (index + 1)], &labels[..(1 + index % 5) as usize]);
+    }
+    builder.sample(&[serve, main], &[2, 777], &[]);
+    builder.finish().unwrap()
+}

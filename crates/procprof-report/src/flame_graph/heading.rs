@@ -73,9 +73,9 @@ fn facts(profile: &Profile, meta: &Meta, tree: &StackTree, amount: &Amount) -> V
 }
 
 fn filters(tree: &StackTree, amount: &Amount, options: &Options) -> Vec<String> {
-    let mut asked = Vec::new();
-    for (name, regex) in [("focus", &options.focus), ("ignore", &options.ignore)] {
-        asked.extend(regex.as_ref().map(|regex| format!("{name}={}", regex.as_str())));
+    let mut asked: Vec<String> = options.active_filters().iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if !options.filters.prune_from.is_empty() {
+        asked.push(format!("prune_from={}", options.filters.prune_from));
     }
     if !options.root.is_empty() {
         asked.push(format!("below {}", options.root.join(" \u{203a} ")));

@@ -87,7 +87,7 @@ pub(crate) fn render_svg(view: &View<'_>, options: &Options, _sources: &Sources)
 }
 
 pub(crate) fn render_html(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    Ok(page::page(&view.profile, &Graph::new(view, options)?).into_bytes())
+    Ok(page::page(&view.profile, &Graph::new(view, options)?)?.into_bytes())
 }
 
 #[cfg(test)]

@@ -6,16 +6,16 @@ use procprof_profile::Profile;
 
 use super::Graph;
 use super::amount::percent;
-use crate::graph;
-use crate::selection::Selection;
+use crate::subject::Subject;
 use crate::text::{one_line, xml};
+use crate::{Result, top};
 
 /// Rows of the table.
 const ROWS: usize = 50;
 
 const STYLE: &str = include_str!("page.css");
 
-pub(super) fn page(profile: &Profile, graph: &Graph<'_>) -> String {
+pub(super) fn page(profile: &Profile, graph: &Graph<'_>) -> Result<String> {
     let title = xml(&graph.heading.title);
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -23,20 +23,19 @@ pub(super) fn page(profile: &Profile, graph: &Graph<'_>) -> String {
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
     out.push_str(&graph.svg());
-    push_table(&mut out, profile, graph);
+    push_table(&mut out, profile, graph)?;
     out.push_str("</main>\n</body>\n</html>\n");
-    out
+    Ok(out)
 }
 
-fn push_table(out: &mut String, profile: &Profile, graph: &Graph<'_>) {
-    let selection = Selection::new(profile, graph.options);
-    let sample_type = graph.tree.sample_type;
+fn push_table(out: &mut String, profile: &Profile, graph: &Graph<'_>) -> Result<()> {
     let mut options = graph.options.clone();
-    (options.nodecount, options.nodefraction) = (ROWS, 0.0);
-    let found = graph::rows(profile, &selection, sample_type, &options);
-    let total = graph::total(profile, sample_type);
+    (options.nodecount, options.nodefraction, options.trim) = (Some(ROWS), 0.0, true);
+    let subject = Subject::new(profile, &options)?;
+    let found = subject.graph(top::drawing(&options));
+    let total = subject.total;
     let what = xml(&graph.amount.what);
-    let shown = found.rows.len();
+    let shown = found.graph.shown.len();
     let _ = writeln!(
         out,
         "<section>\n<h2>Top functions</h2>\n<p>The {shown} of {} that use most themselves: {what}.</p>\n<table>\n\
@@ -44,8 +43,9 @@ fn push_table(out: &mut String, profile: &Profile, graph: &Graph<'_>) {
          <th scope=\"col\">Function</th></tr></thead>\n<tbody>",
         found.passed
     );
-    for row in &found.rows {
-        let [flat, cum] = [row.flat, row.cum].map(|value| (xml(&graph.amount.text(value)), percent(value, total)));
+    for node in found.graph.shown_nodes() {
+        let value = |value: i64| (xml(&graph.amount.text(options.divided(value))), percent(value, total));
+        let [flat, cum] = [node.flat.value(), node.cum.value()].map(value);
         let _ = writeln!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
@@ -53,8 +53,9 @@ fn push_table(out: &mut String, profile: &Profile, graph: &Graph<'_>) {
             xml(&flat.1),
             cum.0,
             xml(&cum.1),
-            xml(&one_line(&row.name))
+            xml(&one_line(&node.name))
         );
     }
     out.push_str("</tbody>\n</table>\n</section>\n");
+    Ok(())
 }

@@ -10,7 +10,7 @@ fn refused(pairs: &[(&str, &str)]) -> String {
 fn typed_options_become_meant_ones() {
     let pairs = [("focus", "^hot"), ("sort", "cum"), ("root", "main"), ("root", "a;b"), ("ignore", ""), ("minfraction", "0.25")];
     let options = Options::parse(pairs).unwrap();
-    assert!(options.focus.is_some() && options.ignore.is_none());
+    assert_eq!((options.filters.focus.as_str(), options.filters.ignore.as_str()), ("^hot", ""));
     assert_eq!(options.sort, Sort::Cum);
     assert_eq!(options.root, ["main", "a;b"]);
     assert_eq!(options.minfraction, 0.25);

@@ -1,0 +1,121 @@
+//! Counting samples into a graph: flat, cum, calls and labels of each node.
+
+use rustc_hash::FxHashMap;
+
+use procprof_profile::Profile;
+
+use super::tags::SampleTags;
+use super::{Edge, Graph, Node, Places, Shape, Weight};
+
+impl<'a> Graph<'a> {
+    /// One node for each place, however it was reached.
+    pub(super) fn of_places(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
+        let nodes = places.places.iter().cloned().map(Node::new).collect();
+        let mut graph = Graph { nodes, edges: Vec::new(), is_call_tree: false, shown: Vec::new() };
+        graph.count(profile, places, shape, None);
+        graph
+    }
+
+    /// Counts anew, as if only the kept nodes existed: a call over left-out ones joins what is left and is called residual.
+    pub(super) fn count(&mut self, profile: &Profile, places: &Places<'a>, shape: &Shape<'_>, kept: Option<&[bool]>) {
+        self.nodes.iter_mut().for_each(Node::clear);
+        self.edges.clear();
+        let is_kept = |id: u32| kept.is_none_or(|kept| kept[id as usize]);
+        let mut edge_ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut node_stamps = vec![0u32; self.nodes.len()];
+        let mut edge_stamps: Vec<u32> = Vec::new();
+        let mut stamp = 0;
+        for sample in profile.samples() {
+            let weight = shape.values.weight(&sample);
+            if weight.is_zero() {
+                continue;
+            }
+            stamp += 1;
+            let tags = shape.tags.as_ref().map(|format| SampleTags::of(profile, &sample, format));
+            let mut parent: Option<u32> = None;
+            let mut residual = false;
+            for location in sample.stack.iter().rev() {
+                let range = places.of(*location);
+                for position in range.clone().rev() {
+                    let id = places.of_lines[position];
+                    if !is_kept(id) {
+                        residual = true;
+                        continue;
+                    }
+                    let seen = &mut node_stamps[id as usize];
+                    if *seen != stamp {
+                        *seen = stamp;
+                        self.nodes[id as usize].add_cum(weight, tags.as_ref());
+                    }
+                    if let Some(parent) = parent.filter(|parent| *parent != id) {
+                        let edge = *edge_ids.entry((parent, id)).or_insert_with(|| {
+                            edge_stamps.push(0);
+                            self.push_edge(parent, id)
+                        });
+                        let seen = &mut edge_stamps[edge as usize];
+                        if *seen != stamp {
+                            *seen = stamp;
+                            self.edges[edge as usize].add(weight, residual, position + 1 != range.end);
+                        }
+                    }
+                    parent = Some(id);
+                    residual = false;
+                }
+            }
+            if let Some(leaf) = parent.filter(|_| !residual) {
+                self.nodes[leaf as usize].add_flat(weight, tags.as_ref());
+            }
+        }
+        let counted = |id: &u32| is_kept(*id) && self.is_worth_showing(*id, shape);
+        self.shown = (0..self.nodes.len() as u32).filter(counted).collect();
+    }
+
+    /// One node for each path from the root.
+    pub(super) fn of_paths(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
+        let mut graph = Graph { nodes: Vec::new(), edges: Vec::new(), is_call_tree: true, shown: Vec::new() };
+        let mut known: FxHashMap<(Option<u32>, u32), (u32, Option<u32>)> = FxHashMap::default();
+        for sample in profile.samples() {
+            let weight = shape.values.weight(&sample);
+            if weight.is_zero() {
+                continue;
+            }
+            let tags = shape.tags.as_ref().map(|format| SampleTags::of(profile, &sample, format));
+            let mut parent: Option<u32> = None;
+            for location in sample.stack.iter().rev() {
+                let range = places.of(*location);
+                for position in range.clone().rev() {
+                    let place = places.of_lines[position];
+                    let (node, edge) = *known.entry((parent, place)).or_insert_with(|| {
+                        graph.nodes.push(Node::new(places.places[place as usize].clone()));
+                        let node = graph.nodes.len() as u32 - 1;
+                        (node, parent.map(|parent| graph.push_edge(parent, node)))
+                    });
+                    graph.nodes[node as usize].add_cum(weight, tags.as_ref());
+                    if let Some(edge) = edge {
+                        graph.edges[edge as usize].add(weight, false, position + 1 != range.end);
+                    }
+                    parent = Some(node);
+                }
+            }
+            if let Some(leaf) = parent {
+                graph.nodes[leaf as usize].add_flat(weight, tags.as_ref());
+            }
+        }
+        graph.shown = (0..graph.nodes.len() as u32).filter(|id| graph.is_worth_showing(*id, shape)).collect();
+        graph
+    }
+
+    fn is_worth_showing(&self, id: u32, shape: &Shape<'_>) -> bool {
+        let (flat, cum) = (self.nodes[id as usize].flat.sum, self.nodes[id as usize].cum.sum);
+        let is_negative = flat < 0 || (flat == 0 && cum < 0);
+        (flat != 0 || cum != 0) && !(shape.drop_negative && is_negative)
+    }
+
+    fn push_edge(&mut self, source: u32, target: u32) -> u32 {
+        let id = self.edges.len() as u32;
+        self.edges.push(Edge { source, target, weight: Weight::default(), residual: false, inlined: true });
+        self.nodes[source as usize].outgoing.push(id);
+        self.nodes[target as usize].incoming.push(id);
+        id
+    }
+}

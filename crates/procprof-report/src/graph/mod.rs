@@ -1,0 +1,204 @@
+//! Functions (or files, lines, addresses) with what they use themselves and with all they call, and the calls between them.
+//!
+//! The rules are pprof's: a stack counts a node's cum once however often it recurses, flat goes to the leaf, nodes below a share of the
+//! total are dropped and counted, and calls over dropped nodes join what is left. Where pprof leaves an order to chance (places that print
+//! alike, opposite values), it is by place here.
+
+mod count;
+mod order;
+mod tags;
+mod trim;
+
+use std::ops::Range;
+
+use procprof_profile::{LocationId, Profile, Sample};
+use rustc_hash::FxHashMap;
+
+use crate::Granularity;
+use crate::place::Place;
+pub(crate) use order::Order;
+use tags::SampleTags;
+pub(crate) use tags::{Tag, TagFormat, Tags, sort as sort_tags};
+pub(crate) use trim::{Limits, TAGS_MAX, Trimmed};
+
+/// Which number of a sample counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values {
+    pub(crate) sample_type: usize,
+    /// Divide by the first sample type.
+    pub(crate) mean: bool,
+}
+
+/// A sum, and what it is to be divided by for the mean; 0 for the sum itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weight {
+    pub(crate) sum: i64,
+    pub(crate) divisor: i64,
+}
+
+/// How a graph is made from a profile.
+pub(crate) struct Shape<'a> {
+    pub(crate) values: Values,
+    /// Whether places reached by different paths are different nodes.
+    pub(crate) call_tree: bool,
+    /// Whether nodes with a negative value are not shown.
+    pub(crate) drop_negative: bool,
+    /// How labels are written; `None` when they don't matter.
+    pub(crate) tags: Option<TagFormat<'a>>,
+}
+
+/// Nodes and the calls between them.
+pub(crate) struct Graph<'a> {
+    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) edges: Vec<Edge>,
+    /// Whether places reached by different paths are different nodes.
+    pub(crate) is_call_tree: bool,
+    /// Nodes to show, in order.
+    pub(crate) shown: Vec<u32>,
+}
+
+pub(crate) struct Node<'a> {
+    pub(crate) place: Place<'a>,
+    /// The place as text.
+    pub(crate) name: String,
+    pub(crate) flat: Weight,
+    pub(crate) cum: Weight,
+    /// Calls of this node.
+    pub(crate) incoming: Vec<u32>,
+    /// Calls from this node.
+    pub(crate) outgoing: Vec<u32>,
+    pub(crate) tags: Tags,
+}
+
+/// The calls from one node to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub(crate) source: u32,
+    pub(crate) target: u32,
+    pub(crate) weight: Weight,
+    /// Whether some go over nodes that are not there.
+    pub(crate) residual: bool,
+    /// Whether all were inlined.
+    pub(crate) inlined: bool,
+}
+
+/// All places of a profile, and those of each location.
+pub(crate) struct Places<'a> {
+    pub(crate) places: Vec<Place<'a>>,
+    /// For each location, a range of `of_lines`.
+    of_location: Vec<Range<usize>>,
+    /// Place of each line, innermost first.
+    pub(crate) of_lines: Vec<u32>,
+}
+
+impl Values {
+    pub(crate) fn weight(self, sample: &Sample<'_>) -> Weight {
+        Weight { sum: sample.values[self.sample_type], divisor: if self.mean { sample.values[0] } else { 0 } }
+    }
+}
+
+impl Weight {
+    /// The mean, or the sum.
+    pub(crate) fn value(self) -> i64 {
+        if self.divisor == 0 { self.sum } else { self.sum.wrapping_div(self.divisor) }
+    }
+
+    pub(crate) fn add(&mut self, other: Weight) {
+        self.sum = self.sum.saturating_add(other.sum);
+        self.divisor = self.divisor.saturating_add(other.divisor);
+    }
+
+    fn is_zero(self) -> bool {
+        self == Weight::default()
+    }
+}
+
+impl<'a> Graph<'a> {
+    /// All of a profile.
+    pub(crate) fn new(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
+        if shape.call_tree { Graph::of_paths(profile, places, shape) } else { Graph::of_places(profile, places, shape) }
+    }
+
+    pub(crate) fn node(&self, id: u32) -> &Node<'a> {
+        &self.nodes[id as usize]
+    }
+
+    /// The nodes to show, in order.
+    pub(crate) fn shown_nodes(&self) -> impl Iterator<Item = &Node<'a>> {
+        self.shown.iter().map(|id| self.node(*id))
+    }
+
+    /// What the nodes shown use themselves.
+    pub(crate) fn shown_total(&self) -> i64 {
+        self.shown_nodes().fold(0, |sum, node| sum.saturating_add(node.flat.value()))
+    }
+}
+
+impl<'a> Node<'a> {
+    fn new(place: Place<'a>) -> Node<'a> {
+        let name = place.printable();
+        let (flat, cum) = (Weight::default(), Weight::default());
+        Node { place, name, flat, cum, incoming: Vec::new(), outgoing: Vec::new(), tags: Tags::default() }
+    }
+
+    fn clear(&mut self) {
+        (self.flat, self.cum) = (Weight::default(), Weight::default());
+        self.incoming.clear();
+        self.outgoing.clear();
+        self.tags = Tags::default();
+    }
+
+    fn add_flat(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {
+        self.flat.add(weight);
+        if let Some(tags) = tags {
+            self.tags.add(weight, tags, |tag| &mut tag.flat);
+        }
+    }
+
+    fn add_cum(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {
+        self.cum.add(weight);
+        if let Some(tags) = tags {
+            self.tags.add(weight, tags, |tag| &mut tag.cum);
+        }
+    }
+}
+
+impl Edge {
+    fn add(&mut self, weight: Weight, residual: bool, inlined: bool) {
+        self.weight.add(weight);
+        self.residual |= residual;
+        self.inlined &= inlined;
+    }
+}
+
+impl<'a> Places<'a> {
+    /// Places at some granularity; with `objects`, equal functions of different binaries are different places.
+    pub(crate) fn new(profile: &'a Profile, granularity: Granularity, objects: bool) -> Places<'a> {
+        let mut known: FxHashMap<Place<'_>, u32> = FxHashMap::default();
+        let mut found = Places { places: Vec::new(), of_location: Vec::new(), of_lines: Vec::new() };
+        for (index, location) in profile.locations().iter().enumerate() {
+            let start = found.of_lines.len();
+            let lines = profile.lines(LocationId(index as u32));
+            let bare = lines.is_empty().then_some(None);
+            for line in lines.iter().map(Some).chain(bare) {
+                let mut place = Place::new(profile, location, line, granularity);
+                if objects {
+                    place.tell_objects_apart(profile, location, line);
+                }
+                let places = &mut found.places;
+                let id = *known.entry(place).or_insert_with_key(|place| {
+                    places.push(place.clone());
+                    places.len() as u32 - 1
+                });
+                found.of_lines.push(id);
+            }
+            found.of_location.push(start..found.of_lines.len());
+        }
+        found
+    }
+
+    /// Positions in `of_lines` of a location, innermost first; never empty.
+    pub(crate) fn of(&self, location: LocationId) -> Range<usize> {
+        self.of_location[location.index()].clone()
+    }
+}

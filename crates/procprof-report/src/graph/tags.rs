@@ -1,0 +1,108 @@
+//! Labels of samples, counted for each node of a drawn graph.
+
+use std::collections::BTreeMap;
+
+use procprof_profile::diff::BASE_LABEL;
+use procprof_profile::{LabelValue, Profile, Sample};
+
+use super::Weight;
+use crate::measure::label;
+
+/// How numbers among the labels are written.
+pub(crate) struct TagFormat<'a> {
+    /// Unit of the numbers with the key `bytes`, the only ones that are counted.
+    pub(crate) bytes_unit: String,
+    /// Unit they are written in.
+    pub(crate) to: &'a str,
+}
+
+/// What samples with the same label, or labels, add up to at a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tag {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    /// The number, where it is one.
+    pub(crate) value: i64,
+    pub(crate) flat: Weight,
+    pub(crate) cum: Weight,
+}
+
+/// Tags of a node by name.
+pub(crate) type TagMap = BTreeMap<String, Tag>;
+
+/// All tags of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tags {
+    /// Texts, all those of a sample as one.
+    pub(crate) texts: TagMap,
+    /// Numbers, by the texts that they came with.
+    pub(crate) numbers: BTreeMap<String, TagMap>,
+}
+
+/// Labels of one sample.
+pub(super) struct SampleTags<'f> {
+    texts: String,
+    numbers: Vec<(String, i64)>,
+    unit: &'f str,
+}
+
+impl<'f> SampleTags<'f> {
+    pub(super) fn of(profile: &Profile, sample: &Sample<'_>, format: &'f TagFormat<'_>) -> SampleTags<'f> {
+        let mut texts = Vec::new();
+        let mut numbers = Vec::new();
+        for one in sample.labels {
+            match (profile.string(one.key), one.value) {
+                (BASE_LABEL, LabelValue::Text(_)) => {}
+                (key, LabelValue::Text(text)) => texts.push(format!("{key}:{}", profile.string(text))),
+                ("bytes", LabelValue::Number(number, _)) => numbers.push((label(number, &format.bytes_unit, format.to), number)),
+                (_, LabelValue::Number(..)) => {}
+            }
+        }
+        texts.sort_unstable();
+        SampleTags { texts: texts.join("\\n"), numbers, unit: &format.bytes_unit }
+    }
+}
+
+impl Tags {
+    pub(super) fn add(&mut self, weight: Weight, of: &SampleTags<'_>, part: fn(&mut Tag) -> &mut Weight) {
+        if !of.texts.is_empty() {
+            part(find(&mut self.texts, &of.texts, "", 0)).add(weight);
+        }
+        for (name, value) in &of.numbers {
+            let beside = match self.numbers.get_mut(&of.texts) {
+                Some(beside) => beside,
+                None => self.numbers.entry(of.texts.clone()).or_default(),
+            };
+            part(find(beside, name, of.unit, *value)).add(weight);
+        }
+    }
+
+    /// Drops what is below a value.
+    pub(super) fn trim(&mut self, cutoff: i64) {
+        let is_kept = |tag: &Tag| tag.flat.sum.saturating_abs() >= cutoff || tag.cum.sum.saturating_abs() >= cutoff;
+        self.texts.retain(|_, tag| is_kept(tag));
+        self.numbers.values_mut().for_each(|tags| tags.retain(|_, tag| is_kept(tag)));
+    }
+
+    /// How many of them have a value of their own at the node.
+    pub(super) fn count(&self) -> usize {
+        let all = self.texts.values().chain(self.numbers.values().flat_map(BTreeMap::values));
+        all.filter(|tag| tag.flat.sum != 0).count()
+    }
+}
+
+fn find<'t>(tags: &'t mut TagMap, name: &str, unit: &str, value: i64) -> &'t mut Tag {
+    if !tags.contains_key(name) {
+        tags.insert(name.to_owned(), Tag { name: name.to_owned(), unit: unit.to_owned(), value, ..Tag::default() });
+    }
+    tags.entry(name.to_owned()).or_default()
+}
+
+/// Puts the heaviest first: by flat alone, or by cum and then flat; then by name.
+pub(crate) fn sort(tags: &mut [Tag], by_flat: bool) {
+    let size = |weight: &Weight| std::cmp::Reverse(weight.sum.unsigned_abs());
+    tags.sort_by(|a, b| {
+        let by_cum = if by_flat { std::cmp::Ordering::Equal } else { size(&a.cum).cmp(&size(&b.cum)) };
+        by_cum.then_with(|| size(&a.flat).cmp(&size(&b.flat))).then_with(|| a.name.cmp(&b.name))
+    });
+}

@@ -1,0 +1,117 @@
+//! `list`: source lines of functions with their flat and cum, in the shape of `go tool pprof -list`.
+//!
+//! ```text
+//! Total: 8.73s
+//! ROUTINE ======================== main.hot_70 in /src/main.go
+//!      6.11s      6.11s (flat, cum) 69.99% of Total
+//!          .          .     28:func hot_70() {
+//!      6.11s      6.11s     30:    for i := range 1_000_000 {
+//! ```
+//! The text is the caller's to read: [`files`] says which files, and a reason stands where one is missing.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use procprof_profile::Profile;
+
+use crate::graph::{Graph, Node};
+use crate::measure::percentage;
+use crate::subject::{Drawing, Subject};
+use crate::text::one_line;
+use crate::view::View;
+use crate::{Error, Granularity, Options, Result, Sources};
+
+/// Lines shown around those with samples.
+const MARGIN: i64 = 5;
+const DRAWING: Drawing =
+    Drawing { granularity: Granularity::Lines, trims: false, nodes: 0, picture: false, call_tree: false, objects: true };
+
+/// Nodes by function, and for each by file.
+type Routines<'g, 'a> = BTreeMap<&'g str, BTreeMap<&'g str, Vec<&'g Node<'a>>>>;
+
+pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
+    let subject = Subject::new(&view.profile, options)?;
+    let shown = subject.graph(DRAWING);
+    let routines = routines(&shown.graph, options)?;
+    let to = options.unit.as_str();
+    let mut out = format!("Total: {}\n", subject.amount(subject.total, to));
+    for (name, files) in routines {
+        if files.keys().all(|file| file.is_empty()) {
+            let _ = writeln!(out, "No source information for {}", one_line(name));
+        }
+        let mut files: Vec<_> = files.into_iter().filter(|(file, _)| !file.is_empty()).collect();
+        files.sort_by_key(|(file, _)| *file);
+        for (file, nodes) in files {
+            let sum = |part: fn(&Node<'_>) -> i64| nodes.iter().fold(0i64, |sum, node| sum.saturating_add(part(node)));
+            let (flat, cum) = (sum(|node| node.flat.sum), sum(|node| node.cum.sum));
+            let _ = writeln!(out, "ROUTINE ======================== {} in {}", one_line(name), one_line(file));
+            let [flat_text, cum_text] = [flat, cum].map(|value| subject.amount(value, to));
+            let _ = writeln!(out, "{flat_text:>10} {cum_text:>10} (flat, cum) {} of Total", percentage(cum, subject.total));
+            match sources.text(file) {
+                Ok(text) => push_lines(&mut out, &subject, &nodes, text),
+                Err(why) => {
+                    let _ = writeln!(out, " Error: {}", one_line(why));
+                }
+            }
+        }
+    }
+    Ok(out.into_bytes())
+}
+
+/// The files whose text the report shows, as the profile names them.
+pub(crate) fn files(profile: &Profile, options: &Options) -> Result<Vec<String>> {
+    let view = View::new(profile, options)?;
+    let subject = Subject::new(&view.profile, options)?;
+    let shown = subject.graph(DRAWING);
+    let routines = routines(&shown.graph, options)?;
+    let mut files: Vec<String> =
+        routines.values().flat_map(BTreeMap::keys).filter(|file| !file.is_empty()).map(|file| (*file).to_owned()).collect();
+    files.sort_unstable();
+    files.dedup();
+    Ok(files)
+}
+
+fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Result<Routines<'g, 'a>> {
+    let mut routines: Routines<'g, 'a> = BTreeMap::new();
+    for node in graph.shown_nodes() {
+        let name = node.place.name;
+        if options.symbol.as_ref().is_none_or(|wanted| wanted.is_match(name)) {
+            routines.entry(name).or_default().entry(node.place.file.as_ref()).or_default().push(node);
+        }
+    }
+    match &options.symbol {
+        Some(wanted) if routines.is_empty() => Err(Error::value("symbol", wanted.as_str(), "no function of the profile matches")),
+        _ => Ok(routines),
+    }
+}
+
+fn push_lines(out: &mut String, subject: &Subject<'_>, nodes: &[&Node<'_>], text: &str) {
+    let (first, last) = range(nodes);
+    let to = subject.options.unit.as_str();
+    let amount = |value: i64| if value == 0 { ".".to_owned() } else { subject.amount(value, to) };
+    let mut sums: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for node in nodes {
+        let (flat, cum) = sums.entry(node.place.line).or_default();
+        (*flat, *cum) = (flat.saturating_add(node.flat.sum), cum.saturating_add(node.cum.sum));
+    }
+    for (line, number) in text.lines().zip(1i64..).skip((first - 1) as usize).take_while(|(_, number)| *number <= last) {
+        let (flat, cum) = sums.get(&number).copied().unwrap_or_default();
+        let _ = writeln!(out, "{:>10} {:>10} {number:>6}:{}", amount(flat), amount(cum), with_tabs(line));
+    }
+}
+
+/// The first and last line to show: from the start of the function, where it is known, to a margin after the last sample.
+fn range(nodes: &[&Node<'_>]) -> (i64, i64) {
+    let start = |node: &Node<'_>| match node.place.start_line {
+        0 => node.place.line.saturating_sub(MARGIN),
+        start => start,
+    };
+    let end = |node: &Node<'_>| node.place.line.saturating_add(MARGIN);
+    let first = nodes.iter().map(|node| start(node)).min().unwrap_or(1).max(1);
+    (first, nodes.iter().map(|node| end(node)).max().unwrap_or(first))
+}
+
+/// The line as it may be shown, tabs kept.
+fn with_tabs(line: &str) -> String {
+    line.split('\t').map(|part| one_line(part).into_owned()).collect::<Vec<_>>().join("\t")
+}

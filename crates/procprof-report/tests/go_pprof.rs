@@ -1,0 +1,227 @@
+//! Reports against `go tool pprof`, byte for byte, on the same file; what differs is in [`DIFFERENCES`] with its cause.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use procprof_profile::{Profile, format};
+use procprof_report::{Options, Report, Sources};
+
+use crate::samples;
+
+/// A kind, and options as typed for pprof; ours are the same unless said otherwise.
+type Case = (&'static str, &'static [&'static str]);
+
+/// What every profile is shown as.
+const KINDS: &[Case] = &[
+    ("top", &[]),
+    ("tree", &[]),
+    ("peek=.", &[]),
+    ("traces", &[]),
+    ("tags", &[]),
+    ("raw", &[]),
+    ("dot", &[]),
+    ("callgrind", &[]),
+    ("list=.", &[]),
+];
+
+/// Options, on profiles where they have something to do.
+const OPTIONS: &[Case] = &[
+    ("tree", &["granularity=lines", "nodecount=20"]),
+    ("tree", &["sort=cum", "nodefraction=0.05", "edgefraction=0.02"]),
+    ("tree", &["focus=json|main", "ignore=gzip", "unit=ms"]),
+    ("tree", &["hide=runtime|std::", "compact_labels=true"]),
+    ("tree", &["show=main|json|shop", "relative_percentages=true", "focus=main"]),
+    ("tree", &["show_from=main|serve", "noinlines=true"]),
+    ("tree", &["prune_from=json|sort", "granularity=files", "nodecount=0"]),
+    ("tree", &["trim=false", "granularity=addresses"]),
+    ("peek=main|sort|mutex", &["granularity=filefunctions"]),
+    ("peek=main|sort", &["trim_path=/usr/include:/usr/local/go/src", "granularity=files"]),
+    ("top", &["divide_by=7", "nodecount=10"]),
+    ("top", &["mean=true"]),
+    ("top", &["noinlines=true", "granularity=addresses"]),
+    ("tree", &["mean=true"]),
+    ("tree", &["divide_by=3"]),
+    ("traces", &["granularity=lines", "mean=true"]),
+    ("traces", &["granularity=addresses", "noinlines=true", "divide_by=2"]),
+    ("traces", &["focus=main", "hide=runtime"]),
+    ("dot", &["nodecount=12"]),
+    ("dot", &["granularity=lines", "nodecount=30", "nodefraction=0.01", "edgefraction=0.01"]),
+    ("dot", &["focus=main|serve", "nodecount=25", "unit=ms", "divide_by=2"]),
+    ("dot", &["mean=true", "nodecount=15"]),
+    ("dot", &["granularity=files", "noinlines=true"]),
+    ("dot", &["trim=false"]),
+    ("callgrind", &["noinlines=true", "sort=cum"]),
+    ("callgrind", &["focus=main", "unit=us"]),
+    ("list=main|sort", &["unit=ms", "noinlines=true"]),
+    ("raw", &["sample_index=0"]),
+];
+
+/// Options on a profile with labels.
+const OPTIONS_OF_LABELS: &[Case] = &[
+    ("tags", &["tagfocus=class=b", "unit=kB"]),
+    ("tags", &["tagignore=alpha", "divide_by=2"]),
+    ("tags", &["tagshow=class|bytes", "relative_percentages=true"]),
+    ("tags", &["tagfocus=bytes=1kb:4kb", "taghide=request"]),
+    ("top", &["tagfocus=class:a"]),
+    ("tags", &["tagfocus=alpha", "sample_index=samples"]),
+    ("traces", &["tagignore=tenant=two"]),
+    ("raw", &["tagshow=class"]),
+    ("dot", &["nodecount=12"]),
+    ("dot", &["tagfocus=bytes", "unit=kB", "divide_by=2"]),
+    ("dot", &["mean=true", "taghide=class"]),
+    ("tree", &["tagignore=bytes=:300b"]),
+];
+
+/// How far a report may differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Allowed {
+    /// The lines are the same in another order, and so the running sums differ.
+    Order,
+    /// The lines of DOT may be in another order, its nodes have other numbers, and other dotted edges be left out as redundant.
+    Dotted,
+    /// Not compared.
+    All,
+}
+
+/// Profile, kind (its options may follow), what may differ, and why.
+const DIFFERENCES: &[(&str, &str, Allowed, &str)] = &[
+    ("*", "tree prune_from=json|sort granularity=files nodecount=0", Allowed::Order, ALIKE),
+    ("*", "peek=main|sort trim_path=/usr/include:/usr/local/go/src granularity=files", Allowed::Order, ALIKE),
+    ("*", "dot granularity=files noinlines=true", Allowed::Dotted, ALIKE),
+    (
+        "go.heap",
+        "dot mean=true",
+        Allowed::All,
+        "a call of weight 0 makes pprof's score of a node not a number, and that node the last; here such calls don't count",
+    ),
+    (
+        "rust.heap",
+        "raw",
+        Allowed::All,
+        "pprof keeps and numbers locations that no sample uses since drop_frames cut them; here they are gone",
+    ),
+];
+
+/// Why files of functions that begin at different lines are in another order.
+const ALIKE: &str = "pprof keeps the functions of a file apart, shows nothing that tells them apart, and leaves the order of those with equal values to chance";
+
+fn profiles() -> Vec<(&'static str, Profile)> {
+    vec![
+        ("mixed", samples::mixed()),
+        ("labels", samples::labels()),
+        ("go.cpu", samples::file("go.cpu.pb.gz")),
+        ("go.heap", samples::file("go.heap.pb.gz")),
+        ("go.mutex", samples::file("go.mutex.pb.gz")),
+        ("go.block", samples::file("go.block.pb.gz")),
+        ("cpp.cpu", samples::file("cpp.cpu.pb.gz")),
+        ("rust.heap", samples::file("rust.heap.pb.gz")),
+        ("walk", samples::walk(300, 40)),
+        ("negative", samples::stacks(&[(&["a", "b"], -5_000_000), (&["a", "c"], 3_000_000), (&["d"], 7_000_000)])),
+    ]
+}
+
+fn pprof(path: &Path, case: &Case) -> String {
+    let mut command = Command::new("go");
+    let (folder, (kind, options)) = (path.parent().unwrap(), case);
+    command.args(["tool", "pprof", "-symbolize=none", "-source_path=/nowhere", "-output=/dev/stdout"]).arg(format!("-{kind}"));
+    for option in *options {
+        match option.strip_prefix("granularity=") {
+            Some(granularity) => command.arg(format!("-{granularity}")),
+            None => command.arg(format!("-{}", option.strip_prefix("sort=").unwrap_or(option))),
+        };
+    }
+    command.arg(path).env("TZ", "UTC").env("PPROF_TMPDIR", folder);
+    let output = command.output().expect("the Go toolchain's `go` must be installed for this test");
+    let failure = || String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
+    if output.status.success() { String::from_utf8_lossy(&output.stdout).into_owned() } else { panic!("pprof {case:?}: {}", failure()) }
+}
+
+fn ours(profile: &Profile, case: &Case) -> String {
+    let (kind, symbol) = case.0.split_once('=').unwrap_or((case.0, ""));
+    let pairs = case.1.iter().filter_map(|option| option.split_once('='));
+    let options = Options::parse(pairs.chain([("symbol", symbol), ("source_path", "/nowhere")])).unwrap();
+    let report = Report::named(kind).unwrap();
+    let mut sources = Sources::default();
+    for path in report.source_files(profile, &options).unwrap_or_default() {
+        // pprof looks below the folder given unless the path is absolute.
+        let why = if path.starts_with('/') {
+            format!("open {path}: no such file or directory")
+        } else {
+            format!("could not find file {path} on path /nowhere")
+        };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => sources.files.insert(path, text),
+            Err(_) => sources.missing.insert(path, why),
+        };
+    }
+    match report.render(profile, &options, &sources) {
+        Ok(bytes) => String::from_utf8(bytes).unwrap(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The text with what may differ taken out.
+fn reduced(text: &str, allowed: Allowed) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if allowed == Allowed::Order {
+        let sum = regex::Regex::new(r"^(\s*\S+\s+\S+%)\s+\S+%(\s+\S+\s+\S+%\s+\|)").unwrap();
+        lines = lines.iter().map(|line| sum.replace(line, "$1$2").into_owned()).collect();
+    }
+    if allowed == Allowed::Dotted {
+        let number = regex::Regex::new(r#"\bN\d+\b|id="node\d+""#).unwrap();
+        lines.retain(|line| !line.contains("style=\"dotted\""));
+        lines = lines.iter().map(|line| number.replace_all(line, "N").into_owned()).collect();
+    }
+    lines.sort_unstable();
+    lines
+}
+
+fn difference(name: &str, case: &Case, profile: &Profile, path: &Path) -> Option<String> {
+    let spelled = format!("{} {}", case.0, case.1.join(" "));
+    let listed = DIFFERENCES.iter().find(|(profile, kind, ..)| (*profile == name || *profile == "*") && spelled.trim().starts_with(kind));
+    let allowed = listed.map(|(_, _, allowed, _)| *allowed);
+    if allowed == Some(Allowed::All) {
+        return None;
+    }
+    let (expected, got) = (pprof(path, case), ours(profile, case));
+    let equal = allowed.map_or(expected == got, |allowed| reduced(&expected, allowed) == reduced(&got, allowed));
+    let folder = std::env::var_os("PPROF_DIFFERENCES");
+    if let (false, Some(folder)) = (equal, folder) {
+        let stem = format!("{name}.{}", spelled.trim().replace([' ', '/', '|'], "_"));
+        std::fs::write(Path::new(&folder).join(format!("{stem}.ours")), &got).unwrap();
+        std::fs::write(Path::new(&folder).join(format!("{stem}.pprof")), &expected).unwrap();
+    }
+    let first = got.lines().zip(expected.lines()).find(|(got, expected)| got != expected);
+    (!equal).then(|| {
+        format!("{name} {spelled}\n    ours:  {}\n    pprof: {}", first.map_or("", |pair| pair.0), first.map_or("", |pair| pair.1))
+    })
+}
+
+fn compare(cases: &[Case], chosen: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles: BTreeMap<&str, Profile> = profiles().into_iter().filter(|(name, _)| chosen.is_empty() || chosen.contains(name)).collect();
+    let mut differences = Vec::new();
+    for (name, profile) in &profiles {
+        let path = folder.path().join(format!("{name}.pb.gz"));
+        std::fs::write(&path, format::pprof::encode_gzip(profile).unwrap()).unwrap();
+        differences.extend(cases.iter().filter_map(|case| difference(name, case, profile, &path)));
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differ from go tool pprof; PPROF_DIFFERENCES=FOLDER keeps both\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+}
+
+#[test]
+fn every_kind_is_what_pprof_prints() {
+    compare(KINDS, &[]);
+}
+
+#[test]
+fn options_do_what_they_do_in_pprof() {
+    compare(OPTIONS, &["go.cpu", "go.heap", "cpp.cpu"]);
+    compare(OPTIONS_OF_LABELS, &["labels"]);
+}
