@@ -35,6 +35,8 @@ struct State {
     holders: Vec<Holder>,
     thread: Option<JoinHandle<()>>,
     free: Vec<&'static Slot>,
+    /// In a forked process until its first sampler: the parent's slots are to be taken over.
+    inherits: bool,
     last_window: u64,
     /// Counts samplers, so that a thread left over from one does not serve the next.
     generation: u64,
@@ -70,7 +72,7 @@ impl Engine {
         {
             return engine;
         }
-        let state = State { free: inherited_slots(current), ..State::default() };
+        let state = State { inherits: !current.is_null(), ..State::default() };
         let fresh = Box::into_raw(Box::new(Self { pid, state: Mutex::new(state), ended: Condvar::new() }));
         match ENGINE.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just leaked.
@@ -157,6 +159,9 @@ impl Engine {
         });
         let thread = thread.map_err(|source| Error::System { what: "start the sampler's thread", source })?;
         state.thread = Some(thread);
+        if std::mem::take(&mut state.inherits) {
+            state.free = inherited_slots();
+        }
         state.sampler = Some(Sampler::new(hz, std::mem::take(&mut state.free)));
         Ok(())
     }
@@ -196,11 +201,8 @@ fn closed(sampler: &Sampler, ended: Option<(Window, u64)>) -> Result<Closed> {
     Ok(Closed { window, process_cpu, hz: sampler.hz, period: sampler.period(), tick: sampler.tick })
 }
 
-/// In a forked process: the parent's slots, free again, since no handler of the parent runs here.
-fn inherited_slots(parent: *const Engine) -> Vec<&'static Slot> {
-    if parent.is_null() {
-        return Vec::new();
-    }
+/// In a forked process, before its first sampler: the parent's slots, free again, since no handler of the parent runs here.
+fn inherited_slots() -> Vec<&'static Slot> {
     Slot::all().inspect(|slot| slot.forget_parent()).collect()
 }
 
