@@ -70,6 +70,11 @@ impl BaseUrl {
 }
 
 impl ProfileUrl {
+    /// Takes a URL that was made from one parsed here, and so carries no credentials.
+    pub(crate) fn of(url: Url) -> ProfileUrl {
+        ProfileUrl(url)
+    }
+
     /// The service it belongs to: its scheme, host and port.
     pub fn base(&self) -> BaseUrl {
         let mut url = self.0.clone();
@@ -80,12 +85,6 @@ impl ProfileUrl {
 
     pub(crate) fn url(&self) -> Url {
         self.0.clone()
-    }
-}
-
-impl From<Url> for ProfileUrl {
-    fn from(url: Url) -> ProfileUrl {
-        ProfileUrl(url)
     }
 }
 

@@ -50,7 +50,7 @@ pub async fn collect(client: &Client, target: &Target, request: &Request, watch:
             target,
             request,
             watch,
-            base: ProfileUrl::from(url.clone()).base(),
+            base: ProfileUrl::of(url.clone()).base(),
             shown: shown(&url),
             seconds: plan.seconds,
         };
