@@ -87,7 +87,7 @@ impl Metrics {
             ingest_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
             refused: Family::default(),
             lost_samples: Counter::default(),
-            start_delay: Histogram::new(exponential_buckets(0.1, 3.0, 8)),
+            start_delay: Histogram::new([0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]),
             retained_away: Counter::default(),
             retained_away_bytes: Counter::default(),
             store_bytes: Gauge::default(),
