@@ -1,7 +1,7 @@
 //! One connection: read a request, answer it, close.
 
-use super::{Answering, Service};
 use super::head::{self, Head, MAX_HEAD};
+use super::{Answering, Service};
 use crate::request::{Method, Request, Response};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
