@@ -45,15 +45,8 @@ pub async fn collect(client: &Client, target: &Target, request: &Request, watch:
     let plan = target.plan(request)?;
     let mut first_error = None;
     for url in plan.urls {
-        let capture = Capture {
-            client,
-            target,
-            request,
-            watch,
-            base: ProfileUrl::of(url.clone()).base(),
-            shown: shown(&url),
-            seconds: plan.seconds,
-        };
+        let capture =
+            Capture { client, target, request, watch, base: ProfileUrl::of(url.clone()).base(), shown: shown(&url), seconds: plan.seconds };
         match capture.run(url).await {
             Err(error) if error.try_elsewhere() => first_error = first_error.or(Some(error)),
             result => return result,
