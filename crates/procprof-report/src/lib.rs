@@ -33,6 +33,7 @@ mod flame_graph;
 mod frame;
 mod graph;
 mod headline;
+pub mod jeprof;
 mod json;
 mod list;
 mod measure;

@@ -33,6 +33,7 @@
 //! ```
 
 mod batch;
+pub mod binutils;
 mod candidate;
 mod debug_file;
 mod demangle;

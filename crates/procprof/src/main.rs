@@ -4,6 +4,7 @@ mod allocator;
 mod cli;
 mod collect;
 mod demo;
+mod jeprof;
 mod remote;
 mod report;
 mod serve;
@@ -18,6 +19,10 @@ use clap::Parser;
 use crate::cli::{Cli, Command, StoreCommand, UserCommand};
 
 fn main() -> ExitCode {
+    // Its grammar is not that of the other commands, and a link by its name is a drop-in.
+    if let Some(words) = jeprof::arguments(std::env::args_os()) {
+        return jeprof::run(words);
+    }
     match run(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {

@@ -1,5 +1,7 @@
 //! Numbers as jeprof prints them.
 
+use std::cmp::Ordering;
+
 use super::{Index, Kind, Settings};
 
 /// How values of a profile are printed.
@@ -47,6 +49,11 @@ impl Unit {
 /// `%d`: cut off towards 0.
 pub(super) fn integer(value: f64) -> String {
     (value as i64).to_string()
+}
+
+/// The greater one first; 0 and -0 are equal.
+pub(super) fn descending(a: f64, b: f64) -> Ordering {
+    b.partial_cmp(&a).unwrap_or(Ordering::Equal)
 }
 
 pub(super) fn percent(value: f64, total: f64) -> String {

@@ -1,9 +1,7 @@
 //! Names of addresses, and how jeprof shortens and tells them apart.
 
 use std::rc::Rc;
-use std::sync::OnceLock;
 
-use regex::Regex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::stacks::{PcId, Pcs};
@@ -133,15 +131,12 @@ fn without_innermost(mut name: String, open: char, close: char) -> String {
     }
 }
 
-/// Removes everything before the last blank that a word and `::` follow.
+/// Removes everything before the last word that blanks precede and `::` follows.
 fn without_type(name: String) -> String {
-    static TYPE: OnceLock<Option<Regex>> = OnceLock::new();
-    if !name.contains(is_blank) {
-        return name;
-    }
-    let pattern = TYPE.get_or_init(|| Regex::new(r"^(?-u:.)*\s+(?P<rest>\w+::)").ok());
-    match pattern.as_ref().and_then(|pattern| pattern.captures(&name)?.name("rest").map(|rest| rest.start())) {
-        Some(start) => name[start..].to_owned(),
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let starts_path = |rest: &str| rest.starts_with(is_word) && rest.trim_start_matches(is_word).starts_with("::");
+    match name.rmatch_indices(is_blank).find(|(at, blank)| starts_path(&name[at + blank.len()..])) {
+        Some((at, blank)) => name[at + blank.len()..].to_owned(),
         None => name,
     }
 }

@@ -1,0 +1,205 @@
+//! Cutting stacks: frames of the profiler itself, frames and stacks by regular expressions.
+
+use regex::Regex;
+use rustc_hash::FxHashSet;
+
+use super::stacks::{PcId, Pcs, Stacks};
+use super::symbols::Symbols;
+use super::{Kind, Settings};
+
+/// Allocator functions; each is also known with an underscore before it.
+const HEAP: &[&str] = &[
+    "calloc",
+    "cfree",
+    "malloc",
+    "newImpl",
+    "void* newImpl",
+    "free",
+    "memalign",
+    "posix_memalign",
+    "aligned_alloc",
+    "pvalloc",
+    "valloc",
+    "realloc",
+    "mallocx",
+    "rallocx",
+    "xallocx",
+    "dallocx",
+    "sdallocx",
+    "sdallocx_noflags",
+    "tc_calloc",
+    "tc_cfree",
+    "tc_malloc",
+    "tc_free",
+    "tc_memalign",
+    "tc_posix_memalign",
+    "tc_pvalloc",
+    "tc_valloc",
+    "tc_realloc",
+    "tc_new",
+    "tc_delete",
+    "tc_newarray",
+    "tc_deletearray",
+    "tc_new_nothrow",
+    "tc_newarray_nothrow",
+    "do_malloc",
+    "::do_malloc",
+    "::do_malloc_or_cpp_alloc",
+    "DoSampledAllocation",
+    "simple_alloc::allocate",
+    "__malloc_alloc_template::allocate",
+    "__builtin_delete",
+    "__builtin_new",
+    "__builtin_vec_delete",
+    "__builtin_vec_new",
+    "operator new",
+    "operator new[]",
+    "malloc_zone_malloc",
+    "malloc_zone_calloc",
+    "malloc_zone_valloc",
+    "malloc_zone_realloc",
+    "malloc_zone_memalign",
+    "malloc_zone_free",
+    "__start_google_malloc",
+    "__stop_google_malloc",
+    "__start_malloc_hook",
+    "__stop_malloc_hook",
+];
+
+const CONTENTION: &[&str] = &[
+    "base::RecordLockProfileData",
+    "base::SubmitMutexProfileData",
+    "base::SubmitSpinLockProfileData",
+    "Mutex::Unlock",
+    "Mutex::UnlockSlow",
+    "Mutex::ReaderUnlock",
+    "MutexLock::~MutexLock",
+    "SpinLock::Unlock",
+    "SpinLock::SlowUnlock",
+    "SpinLockHolder::~SpinLockHolder",
+];
+
+const CPU: &[&str] =
+    &["ProfileData::Add", "ProfileData::prof_handler", "CpuProfiler::prof_handler", "__FRAME_END__", "__pthread_sighandler", "__restore"];
+
+/// The stacks that are shown, and what is told about the cutting on standard error.
+pub(super) fn trimmed(stacks: &Stacks, pcs: &Pcs, symbols: &Symbols, kind: Kind, settings: &Settings) -> (Stacks, Vec<String>) {
+    let mut messages = Vec::new();
+    let stacks = if kind == Kind::Cpu { without_common_second(stacks.clone(), pcs, symbols, &mut messages) } else { stacks.clone() };
+    let cut = Cut::new(pcs, symbols, kind, settings);
+    let mut kept = Stacks::default();
+    let mut path = Vec::new();
+    for (stack, value) in stacks.iter() {
+        path.clear();
+        for pc in stack {
+            match cut.frames[pc.index()] {
+                // What it calls is internal to the profiler, too.
+                Frame::Uninteresting => path.clear(),
+                Frame::Excluded | Frame::Shown => path.push(*pc),
+            }
+        }
+        path.retain(|pc| cut.frames[pc.index()] == Frame::Shown);
+        if path.is_empty() && (settings.retain.is_some() || settings.exclude.is_some()) {
+            continue;
+        }
+        kept.add(&path, value);
+    }
+    let focus = settings.focus.as_ref().map(|pattern| matching(pcs, symbols, pattern));
+    let ignore = settings.ignore.as_ref().map(|pattern| matching(pcs, symbols, pattern));
+    if focus.is_none() && ignore.is_none() {
+        return (kept, messages);
+    }
+    let has = |marks: &[bool], stack: &[PcId]| stack.iter().any(|pc| marks[pc.index()]);
+    let mut chosen = Stacks::default();
+    for (stack, value) in kept.iter() {
+        let focused = focus.as_ref().is_none_or(|marks| has(marks, stack));
+        let ignored = ignore.as_ref().is_some_and(|marks| has(marks, stack));
+        if focused && !ignored {
+            chosen.add(stack, value);
+        }
+    }
+    (chosen, messages)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Shown,
+    /// Goes with all it calls.
+    Uninteresting,
+    /// Goes alone.
+    Excluded,
+}
+
+/// What becomes of each address.
+struct Cut {
+    frames: Vec<Frame>,
+}
+
+impl Cut {
+    fn new(pcs: &Pcs, symbols: &Symbols, kind: Kind, settings: &Settings) -> Cut {
+        let names: FxHashSet<String> = match kind {
+            Kind::Heap | Kind::Growth => HEAP.iter().flat_map(|name| [(*name).to_owned(), format!("_{name}")]).collect(),
+            Kind::Contention => CONTENTION.iter().map(|name| (*name).to_owned()).collect(),
+            Kind::Cpu => CPU.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let is_heap = matches!(kind, Kind::Heap | Kind::Growth);
+        let skips = |name: &str| {
+            let by_pattern = if is_heap { name.contains("TCMalloc") || name.starts_with("tcmalloc::") } else { name.contains("NOMATCH") };
+            by_pattern || names.contains(name)
+        };
+        let frame = |(index, address): (usize, &u64)| {
+            let symbol = symbols.outermost(PcId(index as u32));
+            if symbol.is_some_and(|symbol| skips(&symbol.short)) {
+                return Frame::Uninteresting;
+            }
+            let name = symbol.map_or_else(|| address_text(*address), |symbol| symbol.short.to_string());
+            let retained = settings.retain.as_ref().is_none_or(|pattern| pattern.is_match(&name));
+            let excluded = settings.exclude.as_ref().is_some_and(|pattern| pattern.is_match(&name));
+            if retained && !excluded { Frame::Shown } else { Frame::Excluded }
+        };
+        Cut { frames: pcs.addresses().iter().enumerate().map(frame).collect() }
+    }
+}
+
+/// An address without a name: 16 digits.
+pub(super) fn address_text(address: u64) -> String {
+    format!("{address:016x}")
+}
+
+/// Whether each address matches by itself, by a short name or by a place.
+fn matching(pcs: &Pcs, symbols: &Symbols, pattern: &Regex) -> Vec<bool> {
+    let matches = |(index, address): (usize, &u64)| {
+        let at = symbols.at(PcId(index as u32)).unwrap_or_default();
+        pattern.is_match(&address_text(*address))
+            || at.iter().any(|symbol| pattern.is_match(&symbol.short) || pattern.is_match(&symbol.place))
+    };
+    pcs.addresses().iter().enumerate().map(matches).collect()
+}
+
+/// Takes the second frame out of all stacks as long as it is the same in all: the signal handler's.
+fn without_common_second(mut stacks: Stacks, pcs: &Pcs, symbols: &Symbols, messages: &mut Vec<String>) -> Stacks {
+    while let Some(second) = common_second(&stacks) {
+        let name = match symbols.outermost(second) {
+            Some(symbol) => symbol.short.to_string(),
+            None => address_text(pcs.addresses()[second.index()]),
+        };
+        messages.push(format!("Removing {name} from all stack traces."));
+        let mut left = Stacks::default();
+        for (stack, value) in stacks.iter() {
+            left.add(&[&stack[..1], &stack[2..]].concat(), value);
+        }
+        stacks = left;
+    }
+    stacks
+}
+
+fn common_second(stacks: &Stacks) -> Option<PcId> {
+    let mut common = None;
+    for (stack, _) in stacks.iter() {
+        let second = *stack.get(1)?;
+        if *common.get_or_insert(second) != second {
+            return None;
+        }
+    }
+    common
+}

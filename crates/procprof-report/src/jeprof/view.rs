@@ -1,0 +1,249 @@
+//! A profile cut and reduced to what is printed.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::number::Unit;
+use super::stacks::{PcId, Pcs, Stacks};
+use super::symbols::{Symbol, Symbols};
+use super::trim::{address_text, trimmed};
+use super::{Granularity, Kind, Settings};
+
+/// Addresses above are no code.
+const CODE_MAX: u64 = 0x7fff_ffff_ffff_ffff;
+
+/// A profile ready to be printed in any shape.
+pub struct View<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) symbols: &'a Symbols,
+    pub(super) pcs: &'a Pcs,
+    pub(super) unit: Unit,
+    /// The sum before anything was cut.
+    pub(super) total: f64,
+    /// What was left of the stacks.
+    pub(super) stacks: Stacks,
+    names: Names,
+    /// By address: the entries it stands for, callees first.
+    entries: Vec<Entries>,
+    messages: Vec<String>,
+}
+
+/// What one address is reduced to.
+enum Entries {
+    Fixed(Vec<NameId>),
+    /// Has a callback's `Run`, which is named after the frame it calls.
+    ByCallee,
+}
+
+/// The number of a row's or node's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct NameId(u32);
+
+impl NameId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Names of rows and nodes, each once.
+#[derive(Default)]
+struct Names {
+    all: Vec<String>,
+    ids: FxHashMap<String, NameId>,
+    /// Numbers of callbacks by the address they call.
+    callbacks: BTreeMap<u64, usize>,
+}
+
+impl Names {
+    fn id(&mut self, name: String) -> NameId {
+        if let Some(id) = self.ids.get(&name) {
+            return *id;
+        }
+        let id = NameId(self.all.len() as u32);
+        self.all.push(name.clone());
+        self.ids.insert(name, id);
+        id
+    }
+}
+
+/// A row or node with its own value and that of all it calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) name: NameId,
+    pub(super) flat: f64,
+    pub(super) cumulative: f64,
+}
+
+impl<'a> View<'a> {
+    /// Cuts and reduces `stacks`, whose addresses are in `pcs` and named by `symbols`.
+    pub fn new(stacks: &Stacks, pcs: &'a Pcs, symbols: &'a Symbols, kind: Kind, settings: &'a Settings) -> View<'a> {
+        let total = stacks.total();
+        let (stacks, messages) = trimmed(stacks, pcs, symbols, kind, settings);
+        let unit = Unit::of(kind, settings);
+        let mut view = View { settings, symbols, pcs, unit, total, stacks, names: Names::default(), entries: Vec::new(), messages };
+        view.name_entries();
+        view
+    }
+
+    /// What is to be told on standard error before the report.
+    pub fn messages(&self) -> &[String] {
+        &self.messages
+    }
+
+    fn name_entries(&mut self) {
+        let distinct = self.symbols.distinct_names();
+        let namer = Namer { granularity: self.settings.granularity, distinct: &distinct };
+        for (index, address) in self.pcs.addresses().iter().enumerate() {
+            let text = address_text(*address);
+            let symbols = self.symbols.at(PcId(index as u32));
+            let entries = if *address > CODE_MAX {
+                Entries::Fixed(Vec::new())
+            } else if symbols.is_some_and(|symbols| symbols.iter().any(|symbol| is_callback(namer.function(symbol)))) {
+                Entries::ByCallee
+            } else {
+                Entries::Fixed(namer.entries(&text, symbols, None).map(|name| self.names.id(name)).collect())
+            };
+            self.entries.push(entries);
+        }
+        self.name_callbacks(&namer);
+    }
+
+    /// Names the callbacks in the stacks, one after the other, so that the rest needs no change.
+    fn name_callbacks(&mut self, namer: &Namer<'_>) {
+        if !self.entries.iter().any(|entries| matches!(entries, Entries::ByCallee)) {
+            return;
+        }
+        let mut found = Vec::new();
+        for (stack, _) in self.stacks.iter() {
+            for (position, pc) in stack.iter().enumerate() {
+                if matches!(self.entries[pc.index()], Entries::ByCallee) {
+                    let callee = position.checked_sub(1).map_or(0, |callee| self.pcs.addresses()[stack[callee].index()]);
+                    found.push((*pc, callee));
+                }
+            }
+        }
+        for (pc, callee) in found {
+            for name in self.callback_names(namer, pc, callee) {
+                self.names.id(name);
+            }
+        }
+    }
+
+    fn callback_names(&mut self, namer: &Namer<'_>, pc: PcId, callee: u64) -> Vec<String> {
+        let next = self.names.callbacks.len() + 1;
+        let number = *self.names.callbacks.entry(callee).or_insert(next);
+        let text = address_text(self.pcs.addresses()[pc.index()]);
+        namer.entries(&text, self.symbols.at(pc), Some(number)).collect()
+    }
+
+    /// The entries of a stack, callees first; calls of themselves included.
+    pub(super) fn translate(&self, stack: &[PcId], into: &mut Vec<NameId>) {
+        into.clear();
+        for (position, pc) in stack.iter().enumerate() {
+            match &self.entries[pc.index()] {
+                Entries::Fixed(names) => into.extend_from_slice(names),
+                Entries::ByCallee => {
+                    let callee = position.checked_sub(1).map_or(0, |callee| self.pcs.addresses()[stack[callee].index()]);
+                    let number = self.names.callbacks.get(&callee).copied();
+                    let distinct = FxHashMap::default();
+                    let namer = Namer { granularity: self.settings.granularity, distinct: &distinct };
+                    let text = address_text(self.pcs.addresses()[pc.index()]);
+                    into.extend(namer.entries(&text, self.symbols.at(*pc), number).filter_map(|name| self.names.ids.get(&name)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn name(&self, id: NameId) -> &str {
+        &self.names.all[id.index()]
+    }
+
+    /// The number of names there may be rows of.
+    pub(super) fn name_count(&self) -> usize {
+        self.names.all.len()
+    }
+
+    /// A row for each entry of any stack, in no order, and the sum of their own values.
+    pub(super) fn rows(&self) -> (Vec<Row>, f64) {
+        let mut rows: Vec<Option<Row>> = vec![None; self.name_count()];
+        let (mut seen, mut entries) = (FxHashSet::default(), Vec::new());
+        let mut total = 0.0;
+        for (stack, value) in self.stacks.iter() {
+            self.translate(stack, &mut entries);
+            seen.clear();
+            for name in entries.iter().filter(|name| !self.name(**name).is_empty()) {
+                if !seen.insert(*name) {
+                    continue;
+                }
+                let row = rows[name.index()].get_or_insert(Row { name: *name, flat: 0.0, cumulative: 0.0 });
+                row.cumulative += value;
+                if seen.len() == 1 {
+                    row.flat += value;
+                    total += value;
+                }
+            }
+        }
+        (rows.into_iter().flatten().collect(), total)
+    }
+}
+
+/// Names what one address stands for.
+struct Namer<'n> {
+    granularity: Granularity,
+    distinct: &'n FxHashMap<std::rc::Rc<str>, std::rc::Rc<str>>,
+}
+
+impl Namer<'_> {
+    /// The function's name, told apart from others of the same name.
+    fn function<'s>(&'s self, symbol: &'s Symbol) -> &'s str {
+        self.distinct.get(&symbol.full).unwrap_or(&symbol.short)
+    }
+
+    /// Names of an address's functions, callees first.
+    fn entries<'s>(
+        &'s self,
+        address: &'s str,
+        symbols: Option<&'s [Symbol]>,
+        callback: Option<usize>,
+    ) -> impl Iterator<Item = String> + 's {
+        let unknown = symbols.is_none().then(|| self.entry(address, address.to_owned(), ""));
+        let known = symbols.unwrap_or_default().iter().enumerate().rev();
+        let known = known.map(move |(position, symbol)| {
+            let mut function = self.function(symbol).to_owned();
+            if position > 0 {
+                function.push_str(" (inline)");
+            }
+            if let Some(number) = callback.filter(|_| is_callback(&function)) {
+                function = format!("Run#{number}");
+            }
+            self.entry(address, function, &symbol.place)
+        });
+        unknown.into_iter().chain(known)
+    }
+
+    fn entry(&self, address: &str, function: String, place: &str) -> String {
+        let is_unknown = function == "??";
+        match self.granularity {
+            Granularity::Addresses => format!("{address} {function} {place}"),
+            Granularity::Lines if is_unknown && place == "??:0" => address.to_owned(),
+            Granularity::Lines => format!("{function} {place}"),
+            Granularity::Functions if is_unknown => address.to_owned(),
+            Granularity::Functions => function,
+            Granularity::Files if place == "??:0" || place.is_empty() => address.to_owned(),
+            Granularity::Files => without_line(place).to_owned(),
+        }
+    }
+}
+
+/// `FILE:LINE` without `:LINE`; anything else stays.
+fn without_line(place: &str) -> &str {
+    match place.rsplit_once(':') {
+        Some((file, line)) if !line.is_empty() && line.bytes().all(|digit| digit.is_ascii_digit()) => file,
+        _ => place,
+    }
+}
+
+fn is_callback(function: &str) -> bool {
+    function.strip_suffix("::Run").is_some_and(|before| before.contains("Callback"))
+}

@@ -1,0 +1,119 @@
+//! Lines of one unit by address.
+
+use gimli::{AttributeValue, LineInstruction, LineProgramHeader, LineRow, Unit};
+
+use super::dwarf::{Reader, Result, Units, text};
+
+/// What the line table says of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    address: u64,
+    pub(super) file: u64,
+    /// 0 if unknown.
+    pub(super) line: u32,
+    pub(super) discriminator: u64,
+}
+
+/// Rows without gaps from its start to its end.
+struct Sequence {
+    start: u64,
+    end: u64,
+    rows: Vec<Row>,
+}
+
+/// The rows of a unit.
+#[derive(Default)]
+pub(super) struct LineTable {
+    /// By start, not overlapping.
+    sequences: Vec<Sequence>,
+}
+
+impl LineTable {
+    pub(super) fn of(unit: &Unit<Reader<'_>>) -> Result<Self> {
+        let Some(mut program) = unit.line_program.clone() else {
+            return Ok(Self::default());
+        };
+        let header = program.header().clone();
+        let mut instructions = header.instructions();
+        let mut state = LineRow::new(&header);
+        let (mut sequences, mut current) = (Vec::new(), Vec::<Row>::new());
+        let mut is_file_set = header.version() < 5;
+        while let Some(instruction) = instructions.next_instruction(&header)? {
+            is_file_set |= matches!(instruction, LineInstruction::SetFile(_));
+            if !state.execute(instruction, &mut program)? {
+                continue;
+            }
+            let line = state.line().map_or(0, |line| u32::try_from(line.get()).unwrap_or(u32::MAX));
+            // Since version 5 a file that is not set is taken for the unit's own.
+            let file = if is_file_set { state.file_index() } else { 0 };
+            let row = Row { address: state.address(), file, line, discriminator: state.discriminator() };
+            match current.last_mut() {
+                _ if state.end_sequence() => {
+                    sequences.extend(sequence(std::mem::take(&mut current), row.address));
+                    is_file_set = header.version() < 5;
+                }
+                // Of rows with one address the last counts.
+                Some(last) if last.address == row.address => *last = row,
+                _ => current.push(row),
+            }
+            state.reset(&header);
+        }
+        Ok(Self { sequences: apart(sequences) })
+    }
+
+    pub(super) fn find(&self, address: u64) -> Option<Row> {
+        let after = self.sequences.partition_point(|sequence| sequence.start <= address);
+        let sequence = self.sequences.get(after.checked_sub(1)?).filter(|sequence| address < sequence.end)?;
+        let after = sequence.rows.partition_point(|row| row.address <= address);
+        sequence.rows.get(after.checked_sub(1)?).copied()
+    }
+
+    /// The first and last address of each sequence.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.sequences.iter().map(|sequence| (sequence.start, sequence.end))
+    }
+}
+
+fn sequence(mut rows: Vec<Row>, end: u64) -> Option<Sequence> {
+    rows.sort_by_key(|row| row.address);
+    let start = rows.first()?.address;
+    (start < end).then_some(Sequence { start, end, rows })
+}
+
+/// Leaves out what lies within another sequence, and cuts what reaches into the one before.
+fn apart(mut sequences: Vec<Sequence>) -> Vec<Sequence> {
+    sequences.sort_by_key(|sequence| (sequence.start, u64::MAX - sequence.end));
+    let mut end = 0;
+    sequences.retain_mut(|sequence| {
+        if sequence.end <= end {
+            return false;
+        }
+        sequence.start = sequence.start.max(end);
+        end = sequence.end;
+        true
+    });
+    sequences
+}
+
+/// The name of a file of the line table: its folders and the unit's before it, unless it is absolute.
+pub(super) fn file_name(units: &Units<'_>, unit: &Unit<Reader<'_>>, index: u64) -> Option<String> {
+    let header = unit.line_program.as_ref()?.header();
+    let entry = header.file(index)?;
+    let name = text(units.dwarf(), unit, entry.path_name())?;
+    if name.starts_with('/') {
+        return Some(name.into_owned());
+    }
+    let folder = folder(header, entry.directory_index()).and_then(|value| text(units.dwarf(), unit, value));
+    let unit_folder = unit.comp_dir.map(|folder| folder.to_string_lossy());
+    Some(match (folder, unit_folder) {
+        (Some(folder), Some(_)) if folder.starts_with('/') => format!("{folder}/{name}"),
+        (Some(folder), Some(unit_folder)) => format!("{unit_folder}/{folder}/{name}"),
+        (Some(folder), None) | (None, Some(folder)) => format!("{folder}/{name}"),
+        (None, None) => name.into_owned(),
+    })
+}
+
+/// In versions before 5 folder 0 is the unit's own and not in the table.
+fn folder<'a>(header: &LineProgramHeader<Reader<'a>>, index: u64) -> Option<AttributeValue<Reader<'a>>> {
+    if header.version() < 5 && index == 0 { None } else { header.directory(index) }
+}

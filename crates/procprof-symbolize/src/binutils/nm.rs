@@ -1,0 +1,115 @@
+//! `nm -n`: the symbols of a file by address.
+
+use std::borrow::Cow;
+
+use object::elf::{SHF_EXECINSTR, STB_GNU_UNIQUE, STB_WEAK, STT_FILE, STT_GNU_IFUNC, STT_SECTION};
+use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, Symbol, SymbolFlags, SymbolSection};
+use rustc_hash::FxHashSet;
+
+use crate::Image;
+use crate::image::parse_elf;
+
+/// One line of `nm -n`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NmSymbol<'a> {
+    /// Its value.
+    pub address: u64,
+    /// Whether its letter is `T` or `t`: code that is neither weak nor found at run time.
+    pub is_text: bool,
+    /// Its name, mangled, with its version where it has one.
+    pub name: Cow<'a, str>,
+}
+
+impl NmSymbol<'_> {
+    fn bare_name(&self) -> &[u8] {
+        self.name.split('@').next().unwrap_or_default().as_bytes()
+    }
+}
+
+/// The defined symbols with names, by address, then name: of `.symtab`, else of `.dynsym`.
+pub fn nm(image: &Image) -> Vec<NmSymbol<'_>> {
+    let Ok(object) = parse_elf(&image.bytes, image.path()) else {
+        return Vec::new();
+    };
+    let code = code_sections(&object);
+    let mut symbols: Vec<NmSymbol<'_>> =
+        object.symbols().filter_map(|symbol| listed(&symbol, &code, symbol.name().map(Cow::Borrowed).ok()?)).collect();
+    if symbols.is_empty() {
+        let versions = Versions::of(&object);
+        symbols = object.dynamic_symbols().filter_map(|symbol| listed(&symbol, &code, versions.name(&symbol)?)).collect();
+    }
+    symbols.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| a.bare_name().cmp(b.bare_name())));
+    symbols
+}
+
+fn listed<'a>(symbol: &Symbol<'a, '_>, code: &FxHashSet<SectionIndex>, name: Cow<'a, str>) -> Option<NmSymbol<'a>> {
+    let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+        return None;
+    };
+    let kind = st_info.st_type();
+    if name.is_empty() || matches!(kind, STT_FILE | STT_SECTION) || symbol.section() == SymbolSection::Undefined {
+        return None;
+    }
+    let own_letter = kind == STT_GNU_IFUNC || matches!(st_info.st_bind(), STB_WEAK | STB_GNU_UNIQUE);
+    let is_text = !own_letter && symbol.section_index().is_some_and(|index| code.contains(&index));
+    Some(NmSymbol { address: symbol.address(), is_text, name })
+}
+
+/// Sections with code, by their flag or by their name.
+fn code_sections(object: &File<'_>) -> FxHashSet<SectionIndex> {
+    let is_code = |section: &object::Section<'_, '_>| {
+        let flagged = matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
+        flagged || section.name().is_ok_and(is_code_name)
+    };
+    object.sections().filter(is_code).map(|section| section.index()).collect()
+}
+
+fn is_code_name(name: &str) -> bool {
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with(|next: char| next == '.' || next == '$' || next.is_ascii_digit());
+    [".text", ".init", ".fini"].iter().any(|prefix| name.strip_prefix(prefix).is_some_and(ends))
+}
+
+/// Names of dynamic symbols with their versions.
+struct Versions<'data> {
+    by_symbol: Vec<Option<(Cow<'data, str>, bool)>>,
+}
+
+impl<'data> Versions<'data> {
+    fn of(object: &File<'data>) -> Self {
+        let by_symbol = match object {
+            File::Elf64(elf) => elf_versions(elf),
+            File::Elf32(elf) => elf_versions(elf),
+            _ => Vec::new(),
+        };
+        Self { by_symbol }
+    }
+
+    /// The symbol's name and version: `name@@VERSION`, or `name@VERSION` if it is not the default.
+    fn name(&self, symbol: &Symbol<'data, '_>) -> Option<Cow<'data, str>> {
+        let name = symbol.name().ok()?;
+        let version = self.by_symbol.get(symbol.index().0).and_then(Option::as_ref);
+        Some(match version {
+            Some((version, hidden)) if version != name => {
+                let sign = if *hidden { "@" } else { "@@" };
+                Cow::Owned(format!("{name}{sign}{version}"))
+            }
+            _ => Cow::Borrowed(name),
+        })
+    }
+}
+
+fn elf_versions<'data, Elf: object::read::elf::FileHeader>(
+    elf: &object::read::elf::ElfFile<'data, Elf>,
+) -> Vec<Option<(Cow<'data, str>, bool)>> {
+    let endian = elf.endian();
+    let Ok(Some(versions)) = elf.elf_section_table().versions(endian, elf.data()) else {
+        return Vec::new();
+    };
+    let count = elf.elf_dynamic_symbol_table().len();
+    let version = |index: usize| {
+        let number = versions.version_index(endian, object::SymbolIndex(index));
+        let version = versions.version(number.index()).ok().flatten()?;
+        Some((String::from_utf8_lossy(version.name()), number.is_hidden()))
+    };
+    (0..count).map(version).collect()
+}

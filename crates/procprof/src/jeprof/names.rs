@@ -1,0 +1,248 @@
+//! Names for addresses, from the files of the memory map and by the rules of jeprof.
+//!
+//! A file's symbols cut it into procedures, each up to the next; `addr2line` names the functions.
+//! A name it shares with the procedure is replaced by the procedure's, which ends in its address.
+//! Inlined functions are given only where the file has a symbol `_fini`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use procprof_profile::SymbolAddr;
+use procprof_report::jeprof::libraries::Library;
+use procprof_report::jeprof::{Symbol, short_function_name};
+use procprof_symbolize::binutils::{self, Frame, NmSymbol};
+use procprof_symbolize::{Image, ImageOptions};
+
+/// The symbol that must be there for inlined functions to be told.
+const SEPARATOR: &str = "_fini";
+
+/// A part of a file with what takes its addresses to the file's own.
+#[derive(Debug, Clone)]
+struct Part {
+    path: PathBuf,
+    start: u64,
+    finish: u64,
+    /// What is taken off an address.
+    bias: u64,
+}
+
+/// Opens files and remembers them.
+#[derive(Default)]
+struct Images {
+    opened: BTreeMap<PathBuf, Option<Rc<Image>>>,
+}
+
+impl Images {
+    fn get(&mut self, path: &Path) -> Option<Rc<Image>> {
+        let open = || match Image::open(path, &ImageOptions::default()) {
+            Ok(image) => Some(Rc::new(image)),
+            Err(error) => {
+                eprintln!("jeprof: {error}");
+                None
+            }
+        };
+        self.opened.entry(path.to_owned()).or_insert_with(open).clone()
+    }
+}
+
+/// Where addresses come from, besides the memory map.
+pub(super) struct Places<'a> {
+    /// The program; addresses in no library are taken for its own.
+    pub(super) program: &'a Path,
+    /// A library that was not in the memory map.
+    pub(super) library: Option<&'a str>,
+    /// Folders that the libraries' own are looked for below.
+    pub(super) prefixes: &'a [String],
+}
+
+/// The functions at each address, outermost first.
+pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &[Library], places: &Places<'_>, addresses: &[u64]) -> M {
+    let mut images = Images::default();
+    let mut parts: Vec<Part> = libraries.iter().map(|library| part(library, places, &mut images)).collect();
+    parts.extend(places.library.and_then(|path| unlisted(Path::new(path), &mut images)));
+    let last = addresses.iter().copied().max().unwrap_or(0);
+    parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, bias: 0 });
+    // Libraries before the program, which is taken to be everywhere.
+    parts.sort_by(|a, b| b.start.cmp(&a.start));
+    let mut left = addresses.to_vec();
+    left.sort_unstable();
+    let mut names = M::default();
+    for part in parts {
+        let from = left.partition_point(|address| *address < part.start);
+        let to = left.partition_point(|address| *address <= part.finish).max(from);
+        let own: Vec<u64> = left.drain(from..to).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let path = debug_copy(&part.path).unwrap_or(part.path);
+        if let Some(image) = images.get(&path) {
+            names.extend(in_image(&image, part.bias, &own));
+        }
+    }
+    names
+}
+
+fn part(library: &Library, places: &Places<'_>, images: &mut Images) -> Part {
+    let path = below_prefix(&library.path, places.prefixes);
+    // A copy with debug information is used as it is; else code may be elsewhere than in the file.
+    let text = if debug_copy(&path).is_some() { None } else { images.get(&path).and_then(|image| binutils::text_section(&image)) };
+    let moved = text.map_or(0, |text| text.address.wrapping_sub(text.offset));
+    let offset = library.offset.wrapping_add(moved);
+    Part { path, start: library.start, finish: library.finish, bias: library.start.wrapping_sub(offset) }
+}
+
+fn unlisted(path: &Path, images: &mut Images) -> Option<Part> {
+    let text = binutils::text_section(&*images.get(path)?)?;
+    Some(Part { path: path.to_owned(), start: text.address, finish: text.address.wrapping_add(text.size), bias: 0 })
+}
+
+/// The file below one of the folders, with as much of its own path as there is; else its own path.
+fn below_prefix(path: &str, prefixes: &[String]) -> PathBuf {
+    let mut suffix = path;
+    loop {
+        let found = prefixes.iter().map(|prefix| PathBuf::from(format!("{prefix}{suffix}"))).find(|path| path.exists());
+        if let Some(found) = found {
+            return found;
+        }
+        match suffix.strip_prefix('/').and_then(|rest| rest.find('/')) {
+            Some(at) => suffix = &suffix[at + 1..],
+            None => return PathBuf::from(path),
+        }
+    }
+}
+
+/// The copy below `/usr/lib/debug`, where there is one of the file's name.
+fn debug_copy(path: &Path) -> Option<PathBuf> {
+    let path = path.to_str().filter(|path| path.starts_with('/'))?;
+    let copies = [format!("/usr/lib/debug{path}"), format!("/usr/lib/debug{path}.debug")];
+    copies.into_iter().map(PathBuf::from).find(|copy| copy.is_file())
+}
+
+fn in_image(image: &Image, bias: u64, addresses: &[u64]) -> Vec<(u64, Vec<Symbol>)> {
+    let symbols = binutils::nm(image);
+    let procedures = Procedures::of(&symbols);
+    let own: Vec<SymbolAddr> = addresses.iter().map(|address| SymbolAddr(address.wrapping_sub(bias))).collect();
+    let answers = binutils::addr2line(image, &own);
+    let named = addresses.iter().zip(own).zip(answers).map(|((address, own), frames)| {
+        let count = if procedures.has_separator { frames.len() } else { 1 };
+        let procedure = procedures.name(own.0, *address);
+        let functions = frames[..count].iter().rev().map(|frame| symbol(frame, procedure.as_ref()));
+        (*address, functions.collect())
+    });
+    named.collect()
+}
+
+fn symbol(frame: &Frame, procedure: Option<&(String, String)>) -> Symbol {
+    let short = short_function_name(&frame.name);
+    let place: Rc<str> = frame.place.replace('\\', "/").into();
+    match procedure {
+        Some((name, full)) if frame.name == "??" || full.starts_with(&short) => {
+            Symbol { short: name.as_str().into(), place, full: full.as_str().into() }
+        }
+        _ => Symbol { short: short.into(), place, full: frame.name.as_str().into() },
+    }
+}
+
+/// A file's symbols as ranges, each up to the next.
+struct Procedures<'a> {
+    all: Vec<Procedure<'a>>,
+    has_separator: bool,
+}
+
+struct Procedure<'a> {
+    start: u64,
+    end: u64,
+    name: &'a str,
+    /// Whether its address is hung on its name: not if another symbol was replaced by it.
+    is_tagged: bool,
+}
+
+impl<'a> Procedures<'a> {
+    fn of(symbols: &'a [NmSymbol<'_>]) -> Self {
+        let mut all: Vec<Procedure<'a>> = Vec::new();
+        let mut has_separator = false;
+        for symbol in symbols {
+            let name = symbol.name.as_ref();
+            match all.last_mut() {
+                Some(last) if last.start == symbol.address => {
+                    if symbol.is_text {
+                        (last.name, last.is_tagged) = (name, false);
+                    }
+                }
+                before => {
+                    if let Some(before) = before {
+                        before.end = symbol.address;
+                    }
+                    has_separator |= name == SEPARATOR;
+                    all.push(Procedure { start: symbol.address, end: symbol.address, name, is_tagged: true });
+                }
+            }
+        }
+        leave_last_of_each_name(&mut all);
+        Self { all, has_separator }
+    }
+
+    /// Short and whole name of the procedure at an address of the file, or, behind the last one, the
+    /// address of the process; `None` if the file has no symbols.
+    fn name(&self, own: u64, address: u64) -> Option<(String, String)> {
+        let position = self.all.partition_point(|procedure| procedure.end <= own);
+        let full = match self.all.get(position) {
+            Some(procedure) => procedure.full_name(),
+            None if self.all.is_empty() => return None,
+            None => {
+                let text = format!("0x{address:016x}");
+                return Some((text.clone(), text));
+            }
+        };
+        Some((short_function_name(&full), full))
+    }
+}
+
+impl Procedure<'_> {
+    fn full_name(&self) -> String {
+        let name = binutils::demangle(self.name);
+        if self.is_tagged { format!("{name}<{:016x}>", self.start) } else { name }
+    }
+}
+
+/// Of procedures without an address in their names the last of each name is known; where another
+/// was, the one behind it begins earlier.
+fn leave_last_of_each_name(all: &mut Vec<Procedure<'_>>) {
+    let mut seen = std::collections::BTreeSet::new();
+    let repeated: Vec<bool> =
+        all.iter().rev().map(|procedure| !procedure.is_tagged && !seen.insert(binutils::demangle(procedure.name))).collect();
+    let mut repeated = repeated.into_iter().rev();
+    all.retain(|_| !repeated.next().unwrap_or(false));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nm(address: u64, is_text: bool, name: &'static str) -> NmSymbol<'static> {
+        NmSymbol { address, is_text, name: name.into() }
+    }
+
+    #[test]
+    fn procedures_reach_to_the_next() {
+        let symbols = [nm(0x10, true, "a"), nm(0x20, false, "weak"), nm(0x20, true, "b"), nm(0x20, false, "c"), nm(0x30, true, "_fini")];
+        let procedures = Procedures::of(&symbols);
+        assert!(procedures.has_separator);
+        let name = |own| procedures.name(own, 0xfff).map(|(_, full)| full);
+        assert_eq!(name(0x8).as_deref(), Some("a<0000000000000010>"));
+        assert_eq!(name(0x1f).as_deref(), Some("a<0000000000000010>"));
+        assert_eq!(name(0x20).as_deref(), Some("b"));
+        assert_eq!(name(0x30).as_deref(), Some("0x0000000000000fff"));
+        assert_eq!(Procedures::of(&[]).name(1, 1), None);
+    }
+
+    #[test]
+    fn of_equal_names_without_address_the_last_is_left() {
+        let symbols =
+            [nm(0x10, true, "a"), nm(0x10, true, "x"), nm(0x20, true, "b"), nm(0x30, true, "c"), nm(0x30, true, "x"), nm(0x40, true, "d")];
+        let procedures = Procedures::of(&symbols);
+        assert_eq!(procedures.name(0x11, 0).map(|(_, full)| full).as_deref(), Some("b<0000000000000020>"));
+        assert_eq!(procedures.name(0x31, 0).map(|(_, full)| full).as_deref(), Some("x"));
+    }
+}
