@@ -37,6 +37,12 @@ impl Failure {
         Failure { code: "unavailable", reason: format!("not available: {why}"), first_bytes: Vec::new(), kind: None }
     }
 
+    /// The heap is too small, or its profiler too young, for a single sample: nobody's fault, and nothing to keep.
+    pub(crate) fn nothing_sampled() -> Failure {
+        let reason = "nothing was sampled yet: too little was allocated since the heap profiler was switched on".to_owned();
+        Failure { code: "no_samples", reason, first_bytes: Vec::new(), kind: None }
+    }
+
     /// Why the node has no such profile, if that is the reason.
     pub(crate) fn unavailable_reason(&self) -> Option<&str> {
         self.reason.strip_prefix("not available: ").filter(|_| self.code == "unavailable")

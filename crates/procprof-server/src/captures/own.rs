@@ -7,7 +7,7 @@ use bytes::Bytes;
 use procprof_agent::{Agent, CpuCapture, CpuOptions, Request as AgentRequest};
 use procprof_collect::Request;
 use procprof_process::{Identity, Pid};
-use procprof_profile::format::Decoded;
+use procprof_profile::format::{self, Decoded, Limits};
 use procprof_profile::{Nanos, Profile, ProfileType};
 use procprof_store::Entry;
 use tokio_util::sync::CancellationToken;
@@ -40,12 +40,22 @@ pub(super) async fn capture(app: &Arc<App>, node: &Node, request: &Request, wish
             let agent = app.agent.clone();
             let started = now();
             let bytes = Bytes::from(blocking(move || agent.heap_dump()).await?);
+            let decoded = decode(bytes.clone()).await?;
+            if decoded.profile.sample_count() == 0 {
+                return Err(Failure::nothing_sampled());
+            }
             let meta = meta(node, &ProfileType::Heap, wish.trigger, now());
-            let arrival = Arrival { meta, bytes, decoded: None, window: (started, Nanos(0)), finding: own_process() };
+            let arrival = Arrival { meta, bytes, decoded: Some(decoded), window: (started, Nanos(0)), finding: own_process() };
             Ok(ingest(app, arrival).await?)
         }
         ref other => Err(Failure::capture("unsupported", format!("the server itself has no {other} profile"))),
     }
+}
+
+async fn decode(bytes: Bytes) -> Result<Decoded, Failure> {
+    let done = tokio::task::spawn_blocking(move || format::decode(&bytes, &Limits::default())).await;
+    let decoded = done.map_err(|_| Failure::cancelled("the server is stopping"))?;
+    decoded.map_err(|error| Failure::capture("agent", error.to_string()))
 }
 
 /// Why the server's own heap cannot be dumped at this moment; `None` while its profiler is available and active.

@@ -145,9 +145,10 @@ impl Task {
     fn judge(&self, backoff: &mut Backoff, failure: Option<&Failure>) -> Option<Duration> {
         let transition = match failure {
             None => backoff.succeeded(),
-            Some(failure) if failure.is_cancelled() || failure.code == "busy" => return None,
             // Nothing is wrong, so nothing is told. Asking ourselves costs nothing.
             Some(failure) if failure.unavailable_reason().is_some() => return (self.node.kind() != Kind::Own).then_some(UNAVAILABLE),
+            // Cancelled, busy, or nothing to see yet.
+            Some(failure) if failure.kind.is_none() => return None,
             Some(_) => backoff.failed(),
         };
         let (node, kind) = (self.node.name(), self.planned.profile_type.name());
