@@ -65,18 +65,20 @@ pub struct Server;
 /// A running server. Dropping it does not stop it; [`ServerHandle::stop`] does.
 pub struct ServerHandle {
     app: Arc<App>,
+    scheme: &'static str,
 }
 
 impl Server {
     /// Starts a server in the current tokio runtime; when this returns it answers.
     ///
     /// # Errors
-    /// An address that others can reach without users and TLS, one that is taken, a data folder in use, a file that cannot be read.
+    /// Keys that do not go together, an address that others can reach without users and TLS, one that is taken, a data folder in use, a file that cannot be read.
     pub async fn start(options: ServerOptions) -> Result<ServerHandle> {
         let ServerOptions { config, data, http: address, http_explicit, insecure, extra_nodes, agent, symbolize_child } = options;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
+        config.check()?;
         check_exposure(&config, address, insecure)?;
         let users = read_users(&config)?;
         if users.is_none() {
@@ -124,8 +126,9 @@ impl Server {
         if let Some((folder, node)) = imports::log_folder(&app.config(), &app.registry)? {
             app.tasks.spawn(imports::take_over(Arc::clone(&app), folder, node));
         }
+        let scheme = if tls.is_some() { "https" } else { "http" };
         spawn_parts(&app, listener, tls);
-        Ok(ServerHandle { app })
+        Ok(ServerHandle { app, scheme })
     }
 }
 
@@ -154,11 +157,17 @@ impl ServerHandle {
         self.app.bound
     }
 
+    /// The URL of the server without a path: `https://127.0.0.1:8030` if it serves TLS, else with `http`.
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.scheme, self.addr())
+    }
+
     /// Takes a new configuration: nodes, schedules, limits, users. Returns the keys whose change needs a restart.
     ///
     /// # Errors
-    /// A users file that cannot be read, or an id file that cannot be written; then the old configuration stays.
+    /// Keys that do not go together, a users file that cannot be read, or an id file that cannot be written; then the old configuration stays.
     pub fn reload(&self, config: Config) -> Result<Vec<&'static str>> {
+        config.check()?;
         let users = read_users(&config)?;
         let old = self.app.config();
         if old.users_file.is_some() && users.is_none() && !self.app.bound.ip().is_loopback() {
@@ -203,7 +212,7 @@ fn check_exposure(config: &Config, address: SocketAddr, insecure: bool) -> Resul
     if config.users_file.is_none() {
         missing.push("users_file");
     }
-    if config.tls_cert.is_none() {
+    if config.tls_cert.is_none() || config.tls_key.is_none() {
         missing.push("tls_cert and tls_key");
     }
     match missing.is_empty() {

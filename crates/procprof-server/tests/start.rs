@@ -32,6 +32,13 @@ async fn an_address_others_can_reach_needs_users_and_tls() {
     config.users_file = Some(file);
     assert!(refusal(config, "0.0.0.0:0", true).await.contains("give tls_cert and tls_key, or --insecure"));
 
+    // Half of TLS is none, wherever the server listens.
+    for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let mut half = quiet();
+        half.set("tls_cert", "cert.pem").unwrap();
+        assert_eq!(refusal(half, address, true).await, "configuration: tls_cert and tls_key: give both or neither");
+    }
+
     let data = tempfile::tempdir().unwrap();
     let mut insecure = options(quiet(), data.path().to_owned());
     (insecure.http, insecure.insecure) = ("0.0.0.0:0".parse().unwrap(), true);
@@ -102,6 +109,8 @@ async fn a_reload_takes_new_nodes_and_keeps_ids() {
     assert_eq!((id("a").await, id("b").await, id("c").await), (None, Some(20_002), Some(20_003)));
     handle.reload(parsed(&format!("{}{}", node("c"), node("a")))).unwrap();
     assert_eq!((id("a").await, id("c").await), (Some(20_001), Some(20_003)));
+    assert!(handle.reload(parsed("tls_key = \"key.pem\"")).is_err());
+    assert_eq!(handle.url(), format!("http://{}", server.address));
     assert!(handle.reload(parsed("users_file = \"/nowhere/users\"")).is_err());
 }
 

@@ -57,7 +57,7 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
         config,
     })
     .await?;
-    tracing::info!("open {}", page(&handle, arguments)?);
+    tracing::info!("open {}", page(&handle));
     wait_for_end(&handle, arguments).await?;
     handle.stop(STOP).await;
     tracing::info!("stopped");
@@ -135,9 +135,8 @@ fn own_agent() -> Result<Agent> {
     Ok(agent)
 }
 
-fn page(handle: &ServerHandle, arguments: &ServeArgs) -> Result<String> {
-    let scheme = if configuration(arguments)?.tls_cert.is_some() { "https" } else { "http" };
-    Ok(format!("{scheme}://{}/proc_profile", handle.addr()))
+fn page(handle: &ServerHandle) -> String {
+    format!("{}/proc_profile", handle.url())
 }
 
 /// The demo's two processes.

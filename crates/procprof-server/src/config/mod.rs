@@ -107,7 +107,7 @@ impl Config {
             config.warn(key.ignored());
         }
         config.nodes = node::read_all(&document)?;
-        config.check()?;
+        crate::nodes::distinct(config.nodes.iter().map(|node| (node.name.as_str(), node.id)))?;
         Ok(config)
     }
 
@@ -145,10 +145,14 @@ impl Config {
         self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
     }
 
-    fn check(&self) -> Result<()> {
+    /// Checks what several keys mean together, once all sources are merged: one may give what another lacks.
+    ///
+    /// # Errors
+    /// Names the keys that do not go together.
+    pub fn check(&self) -> Result<()> {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
         }
-        crate::nodes::distinct(self.nodes.iter().map(|node| (node.name.as_str(), node.id)))
+        Ok(())
     }
 }

@@ -42,7 +42,6 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
     check("data_bytes_max = \"2 GB\"", "f.toml:1: data_bytes_max: expected bytes");
     check("http = 8030", "f.toml:1: http: expected text in quotes, got a number");
     check("symbolize = \"maybe\"", "f.toml:1: symbolize: expected true or false");
-    check("tls_cert = \"a\"", "configuration: tls_cert and tls_key: give both or neither");
     check("[[node]]\nname = \"a\"\nhttp = \"h:1\"\nkindd = \"go\"", "f.toml:4: unknown key \"kindd\"; the nearest known key is \"kind\"");
     check("[[node]]\nhttp = \"h:1\"\nkind = \"goo\"", "f.toml:3: kind: \"goo\" is no kind; expected starrocks-be, databend, go");
     check("[[node]]\nname = \"a\"", "f.toml:2: name: the node has no address");
@@ -134,6 +133,14 @@ fn the_nearest_name_is_near() {
     assert_eq!(nearest("clutser", known()).as_deref(), Some("cluster"));
     assert_eq!(nearest("data_", known()).as_deref(), Some("data"));
     assert_eq!(nearest("completely", known()), None);
+}
+
+#[test]
+fn a_certificate_and_its_key_may_come_from_two_sources_but_never_alone() {
+    let mut config = Config::parse("tls_cert = \"a\"", "f").unwrap();
+    assert_eq!(config.check().unwrap_err().to_string(), "configuration: tls_cert and tls_key: give both or neither");
+    config.set("tls_key", "b").unwrap();
+    config.check().unwrap();
 }
 
 #[test]
