@@ -1,6 +1,7 @@
 //! Pages of a search, and rows that give way.
 
 use super::*;
+use crate::facts::Facts;
 use procprof_profile::Meta;
 
 fn row(number: u64) -> NewRow {

@@ -1,0 +1,137 @@
+//! Rows of the catalog: what goes in and what comes out.
+
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+use rusqlite::{Connection, Row, params};
+
+use crate::facts::Facts;
+use crate::file_name::FileName;
+use crate::{Entry, Error, Result};
+
+/// What an entry is read from.
+pub(crate) const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";
+
+/// One row to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRow {
+    pub(crate) id: ProfileId,
+    pub(crate) node: u64,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+    pub(crate) facts: Facts,
+}
+
+/// What retention needs of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Brief {
+    pub(crate) id: ProfileId,
+    pub(crate) node: u64,
+    pub(crate) profile_type: ProfileType,
+    pub(crate) completed: Nanos,
+    pub(crate) bytes: u64,
+}
+
+/// Removes the row of a file.
+pub(super) fn remove_file(connection: &Connection, node: u64, file: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("DELETE FROM profiles WHERE node = ? AND file = ?")?;
+    statement.execute(params![node.cast_signed(), file]).map(drop)
+}
+
+/// Adds a row; 0 when its id or file is there already.
+pub(super) fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusqlite::Result<usize> {
+    let meta = &row.facts.meta;
+    let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    let profile_type = row_type(row);
+    let mut words = format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
+    for function in &row.facts.summary.top {
+        words.push_str(&function.name);
+        words.push('\n');
+    }
+    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, trigger, cluster, labels, words, facts, strip)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    connection.prepare_cached(sql)?.execute(params![
+        blob(row.id),
+        row.node.cast_signed(),
+        profile_type.name(),
+        row.file,
+        row.facts.completed().0,
+        row.bytes.cast_signed(),
+        meta.trigger,
+        meta.cluster,
+        format!("\n{labels}"),
+        words.to_lowercase(),
+        json,
+        row.facts.summary.strip,
+    ])
+}
+
+fn row_type(row: &NewRow) -> ProfileType {
+    let named = || FileName::parse(&row.file).map(|name| name.profile_type);
+    row.facts.meta.profile_type.clone().or_else(named).unwrap_or_else(|| ProfileType::Other("other".to_owned()))
+}
+
+/// An id as it stands in the database.
+pub(super) fn blob(id: ProfileId) -> [u8; 16] {
+    id.0.to_be_bytes()
+}
+
+/// The id in a column.
+pub(super) fn id(row: &Row<'_>, at: usize) -> rusqlite::Result<ProfileId> {
+    row.get::<_, [u8; 16]>(at).map(|bytes| ProfileId(u128::from_be_bytes(bytes)))
+}
+
+/// Reads `id, node, type, completed, bytes`.
+pub(super) fn brief(row: &Row<'_>) -> rusqlite::Result<Brief> {
+    Ok(Brief {
+        id: id(row, 0)?,
+        node: row.get::<_, i64>(1)?.cast_unsigned(),
+        profile_type: row.get::<_, String>(2)?.parse().unwrap_or_else(|_| ProfileType::Other("other".to_owned())),
+        completed: Nanos(row.get(3)?),
+        bytes: row.get::<_, i64>(4)?.cast_unsigned(),
+    })
+}
+
+/// A row as it stands, before its facts are read.
+pub(super) struct Raw {
+    id: ProfileId,
+    node: u64,
+    file: String,
+    completed: Nanos,
+    bytes: u64,
+    facts: String,
+    strip: Vec<u8>,
+}
+
+/// Reads [`COLUMNS`].
+pub(super) fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
+    Ok(Raw {
+        id: id(row, 0)?,
+        node: row.get::<_, i64>(1)?.cast_unsigned(),
+        file: row.get(2)?,
+        completed: Nanos(row.get(3)?),
+        bytes: row.get::<_, i64>(4)?.cast_unsigned(),
+        facts: row.get(5)?,
+        strip: row.get(6)?,
+    })
+}
+
+impl Raw {
+    pub(super) fn entry(self) -> Result<Entry> {
+        let wrong = |why: String| Error::CatalogRow { id: self.id, why };
+        let facts = Facts::from_json(self.facts.as_bytes(), &self.strip).map_err(|error| wrong(error.to_string()))?;
+        let name = FileName::parse(&self.file).ok_or_else(|| wrong(format!("{:?} is no profile's file name", self.file)))?;
+        Ok(Entry {
+            id: self.id,
+            node: self.node,
+            profile_type: facts.meta.profile_type.clone().unwrap_or(name.profile_type),
+            start: facts.start,
+            duration: facts.duration,
+            completed: self.completed,
+            bytes: self.bytes,
+            file_name: self.file,
+            format: name.format,
+            pinned: false,
+            summary: facts.summary,
+            meta: facts.meta,
+        })
+    }
+}
