@@ -4,7 +4,7 @@
 //! for how stacks and mappings are matched.
 
 use crate::merge::{Term, sum};
-use crate::{Label, LabelValue, Profile, Result};
+use crate::{Error, Label, LabelValue, Profile, Result};
 
 /// Key of the label that marks samples of the base in [`diff_base`], as pprof names it.
 pub const BASE_LABEL: &str = "pprof::base";
@@ -38,6 +38,30 @@ pub fn drop_negative(profile: Profile) -> Result<Profile> {
     }
     let width = parts.sample_types.len();
     let kept: Vec<bool> = parts.values.chunks_exact(width).map(|values| values.iter().any(|value| *value != 0)).collect();
+    parts.retain_samples(|index| kept[index]);
+    parts.finish()
+}
+
+/// The profile scaled so that each sample type adds up to what it adds up to in `base`; samples of which nothing is left are dropped. What adds
+/// up to nothing stays nothing.
+///
+/// # Errors
+/// [`Error::Incompatible`] when the base lacks a sample type.
+pub fn normalize(base: &Profile, profile: Profile) -> Result<Profile> {
+    let mut ratios = Vec::new();
+    for index in 0..profile.sample_types().len() {
+        let (kind, unit) = profile.sample_type(index);
+        let other = base.sample_type_index(kind).filter(|other| base.sample_type(*other).1 == unit);
+        let other = other.ok_or_else(|| Error::Incompatible(format!("the base has no {kind} in {unit}")))?;
+        let total = profile.total(index);
+        ratios.push(if total == 0 { 0.0 } else { base.total(other) as f64 / total as f64 });
+    }
+    let mut parts = profile.into_parts();
+    parts.raw_values.clear();
+    for values in parts.values.chunks_exact_mut(ratios.len()) {
+        values.iter_mut().zip(&ratios).for_each(|(value, ratio)| *value = (*value as f64 * ratio).round() as i64);
+    }
+    let kept: Vec<bool> = parts.values.chunks_exact(ratios.len()).map(|values| values.iter().any(|value| *value != 0)).collect();
     parts.retain_samples(|index| kept[index]);
     parts.finish()
 }

@@ -56,6 +56,7 @@ mod view;
 
 pub use error::{Error, Result};
 pub use frame::{Frame, FrameKind};
+pub use list::source_candidates;
 pub use options::{Granularity, Layout, OPTIONS, OptionRow, Options, Sort};
 pub use report::{REPORTS, Report, Sources, render};
 pub use stack_tree::{Inlined, Node, StackTree};

@@ -11,11 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use procprof_profile::Profile;
 
 use crate::graph::{Graph, Node};
 use crate::measure::percentage;
+use crate::place::trimmed_path;
 use crate::subject::{Drawing, Subject};
 use crate::text::one_line;
 use crate::view::View;
@@ -69,6 +71,19 @@ pub(crate) fn files(profile: &Profile, options: &Options) -> Result<Vec<String>>
     files.sort_unstable();
     files.dedup();
     Ok(files)
+}
+
+/// Where to look for a source file that [`Report::source_files`](crate::Report::source_files) names, in order: itself when its path is absolute, else
+/// below each directory of `source_path` (the current one unless given) and of their parents.
+pub fn source_candidates(path: &str, options: &Options, current_directory: &Path) -> Vec<PathBuf> {
+    let current = current_directory.to_string_lossy();
+    let search = if options.source_path.is_empty() { current.as_ref() } else { options.source_path.as_str() };
+    let path = Path::new(trimmed_path(path, &options.trim_path, search));
+    if path.is_absolute() {
+        return vec![path.to_owned()];
+    }
+    let directories = search.split(':').filter(|directory| !directory.is_empty());
+    directories.flat_map(|directory| Path::new(directory).ancestors().map(|parent| parent.join(path))).collect()
 }
 
 fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Result<Routines<'g, 'a>> {

@@ -177,6 +177,11 @@ impl Report {
         })
     }
 
+    /// Whether the report is about the functions that the option `symbol` matches.
+    pub fn takes_symbol(&self) -> bool {
+        ["peek", "list"].contains(&self.name)
+    }
+
     /// The source files that the report shows, as the profile names them after `trim_path`: for the caller to read into [`Sources`].
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use procprof_profile::{Profile, format};
-use procprof_report::{Options, Report, Sources};
+use procprof_report::{Options, Report, Sources, source_candidates};
 
 use crate::samples;
 
@@ -144,15 +144,15 @@ fn ours(profile: &Profile, case: &Case) -> String {
     let report = Report::named(kind).unwrap();
     let mut sources = Sources::default();
     for path in report.source_files(profile, &options).unwrap_or_default() {
-        // pprof looks below the folder given unless the path is absolute.
         let why = if path.starts_with('/') {
             format!("open {path}: no such file or directory")
         } else {
             format!("could not find file {path} on path /nowhere")
         };
-        match std::fs::read_to_string(&path) {
-            Ok(text) => sources.files.insert(path, text),
-            Err(_) => sources.missing.insert(path, why),
+        let found = source_candidates(&path, &options, Path::new("/")).iter().find_map(|path| std::fs::read_to_string(path).ok());
+        match found {
+            Some(text) => sources.files.insert(path, text),
+            None => sources.missing.insert(path, why),
         };
     }
     match report.render(profile, &options, &sources) {

@@ -1,16 +1,21 @@
 //! `procprof report`: any profile file, shown as any report.
 //!
 //! One flag per row of the report table chooses the kind, one flag per row of the option table is an option; both tables are
-//! `procprof-report`'s, so a new report appears here by itself.
+//! `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile is what it has more than those.
 
-use std::io::Write;
+mod sources;
+mod spelling;
+
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
-use procprof_profile::{Grammar, Profile, format, merge};
-use procprof_report::{OPTIONS, Options, REPORTS, Report, Sources};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
+use procprof_profile::{Grammar, Profile, diff, format, merge};
+use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report};
 use procprof_symbolize::{Binary, BinaryRole};
+
+pub(crate) use spelling::with_two_dashes;
 
 /// Largest profile file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -22,23 +27,24 @@ pub(crate) struct ReportArgs {
     options: Vec<(&'static str, String)>,
     output: Option<PathBuf>,
     binary: Option<PathBuf>,
+    base: Option<Base>,
     profiles: Vec<PathBuf>,
+}
+
+/// What the profiles are compared with.
+#[derive(Debug)]
+struct Base {
+    profiles: Vec<PathBuf>,
+    /// Whether shares are of the base.
+    is_measure: bool,
+    /// Whether the profile is scaled to the base first.
+    normalize: bool,
 }
 
 impl clap::Args for ReportArgs {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let kinds = REPORTS.iter().map(|report| {
-            Arg::new(report.name)
-                .long(report.name)
-                .help(report.help)
-                .action(ArgAction::SetTrue)
-                .help_heading("Reports")
-                .conflicts_with_all(REPORTS.iter().map(|other| other.name).filter(|other| *other != report.name).collect::<Vec<_>>())
-        });
-        let options = OPTIONS.iter().map(|row| {
-            let arg = Arg::new(row.key).long(row.key).help(row.help).value_name("VALUE").help_heading("Report options");
-            if row.default.is_empty() { arg } else { arg.help(format!("{} [default: {}]", row.help, row.default)) }
-        });
+        let kinds = REPORTS.iter().map(kind_arg);
+        let options = OPTIONS.iter().map(option_arg);
         command
             .arg(file_arg("output", "Write to this file; nothing is left there when it fails [default: standard output]").short('o'))
             .arg(file_arg(
@@ -46,7 +52,10 @@ impl clap::Args for ReportArgs {
                 "The binary that was profiled, for addresses without names; marked when it can't be proven to be the one",
             ))
             .args(kinds)
+            .args(base_args())
+            .group(ArgGroup::new("compared").args(["base", "diff_base"]))
             .args(options)
+            .args(spelling::short_flags())
             .arg(
                 Arg::new("profiles")
                     .required(true)
@@ -54,7 +63,7 @@ impl clap::Args for ReportArgs {
                     .value_name("PROFILE")
                     .value_hint(ValueHint::FilePath)
                     .value_parser(value_parser!(PathBuf))
-                    .help("Profile files in any format, plain or gzip'd; several are summed"),
+                    .help("Profile files in any format, plain or gzip'd; several are summed. The first of several may be the binary"),
             )
     }
 
@@ -65,14 +74,29 @@ impl clap::Args for ReportArgs {
 
 impl clap::FromArgMatches for ReportArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let kind = REPORTS.iter().find(|report| matches.get_flag(report.name)).map_or("top", |report| report.name);
+        let is_given = |report: &&Report| match report.takes_symbol() {
+            true => matches.contains_id(report.name),
+            false => matches.get_flag(report.name),
+        };
+        let report = REPORTS.iter().find(is_given);
         let option = |key: &'static str| matches.get_one::<String>(key).map(|value| (key, value.clone()));
+        let symbol = report.filter(|report| report.takes_symbol()).and_then(|report| option(report.name));
+        let mut options: Vec<_> = OPTIONS.iter().filter_map(|row| option(row.key)).collect();
+        options.extend(spelling::meant(matches));
+        options.extend(symbol.map(|(_, symbol)| ("symbol", symbol)));
+        let paths = |id: &str| -> Vec<PathBuf> { matches.get_many(id).into_iter().flatten().cloned().collect() };
+        let base = ["base", "diff_base"].into_iter().find(|id| matches.contains_id(id)).map(|id| Base {
+            profiles: paths(id),
+            is_measure: id == "diff_base",
+            normalize: matches.get_flag("normalize"),
+        });
         Ok(ReportArgs {
-            kind,
-            options: OPTIONS.iter().filter_map(|row| option(row.key)).collect(),
+            kind: report.map_or("top", |report| report.name),
+            options,
             output: matches.get_one("output").cloned(),
             binary: matches.get_one("binary").cloned(),
-            profiles: matches.get_many("profiles").into_iter().flatten().cloned().collect(),
+            base,
+            profiles: paths("profiles"),
         })
     }
 
@@ -86,17 +110,82 @@ impl clap::FromArgMatches for ReportArgs {
 pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let report = Report::named(arguments.kind)?;
     let options = Options::parse(arguments.options.iter().map(|(key, value)| (*key, value.as_str())))?;
-    let profiles = arguments.profiles.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
-    let profile = match profiles.as_slice() {
-        [one] => one.clone(),
-        several => merge::merge(&several.iter().collect::<Vec<_>>()).context("sum the profiles")?,
-    };
-    let profile = symbolized(profile, arguments.binary.as_deref())?;
-    let bytes = report.render(&profile, &options, &Sources::default())?;
+    let (binary, files) = binary_and_profiles(arguments)?;
+    let mut profile = sum(files)?;
+    if let Some(base) = &arguments.base {
+        profile = difference(profile, base)?;
+    }
+    let profile = symbolized(profile, binary)?;
+    let sources = sources::read(report, &profile, &options)?;
+    let bytes = report.render(&profile, &options, &sources)?;
     match &arguments.output {
         Some(path) => write_whole(path, &bytes).with_context(|| format!("write {}", path.display())),
         None => std::io::stdout().write_all(&bytes).context("write to standard output"),
     }
+}
+
+/// A flag for a kind; peek and list take the functions they are about.
+fn kind_arg(report: &Report) -> Arg {
+    let others: Vec<&str> = REPORTS.iter().map(|other| other.name).filter(|other| *other != report.name).collect();
+    let arg = Arg::new(report.name).long(report.name).help(report.help).help_heading("Reports").conflicts_with_all(others);
+    let arg = if report.takes_symbol() { arg.value_name("REGEX") } else { arg.action(ArgAction::SetTrue) };
+    match spelling::alias(report.name) {
+        Some(alias) => arg.visible_alias(alias),
+        None => arg,
+    }
+}
+
+/// A flag for a report option; a switch is on without a value.
+fn option_arg(row: &OptionRow) -> Arg {
+    let arg = Arg::new(row.key).long(row.key).help(row.help).value_name("VALUE").help_heading("Report options");
+    let arg = if row.default.is_empty() { arg } else { arg.help(format!("{} [default: {}]", row.help, row.default)) };
+    let is_switch = ["true", "false"].contains(&row.default);
+    if is_switch { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg }
+}
+
+fn base_args() -> [Arg; 3] {
+    let base = |name, help| file_arg(name, help).action(ArgAction::Append).help_heading("Comparing");
+    [
+        base("base", "Show what the profile has more than this one; may be given several times"),
+        base("diff_base", "As --base, with shares of the base instead of the difference"),
+        Arg::new("normalize")
+            .long("normalize")
+            .help("Scale the profile first so that it adds up to the base")
+            .requires("compared")
+            .action(ArgAction::SetTrue)
+            .help_heading("Comparing"),
+    ]
+}
+
+/// The binary, by its flag or as the first of several files, and the profiles.
+fn binary_and_profiles(arguments: &ReportArgs) -> Result<(Option<&Path>, &[PathBuf])> {
+    match arguments.profiles.as_slice() {
+        [first, rest @ ..] if !rest.is_empty() && is_elf(first) => match &arguments.binary {
+            Some(binary) => bail!("two binaries: {} and {}", binary.display(), first.display()),
+            None => Ok((Some(first), rest)),
+        },
+        profiles => Ok((arguments.binary.as_deref(), profiles)),
+    }
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok_and(|()| magic == *b"\x7fELF")
+}
+
+fn sum(paths: &[PathBuf]) -> Result<Profile> {
+    let mut profiles = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
+    match (profiles.pop(), profiles.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (last, _) => merge::merge(&profiles.iter().chain(&last).collect::<Vec<_>>()).context("sum the profiles"),
+    }
+}
+
+fn difference(profile: Profile, base: &Base) -> Result<Profile> {
+    let before = sum(&base.profiles)?;
+    let profile = if base.normalize { diff::normalize(&before, profile).context("scale to the base")? } else { profile };
+    let difference = if base.is_measure { diff::diff_base } else { diff::diff };
+    difference(&before, &profile).context("subtract the base")
 }
 
 fn file_arg(name: &'static str, help: &'static str) -> Arg {

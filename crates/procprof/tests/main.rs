@@ -6,3 +6,4 @@ mod demo;
 mod exposure;
 mod harness;
 mod nodes;
+mod report;

@@ -39,3 +39,12 @@ fn a_labelled_base_stays_apart() {
     let label = difference.samples().find_map(|sample| sample.labels.first().copied()).unwrap();
     assert_eq!(difference.string(label.key), BASE_LABEL);
 }
+
+#[test]
+fn a_normalized_profile_adds_up_to_the_base() {
+    let (base, profile) = (counts(&[("a", 10)]), counts(&[("a", 3), ("b", 2), ("c", 0)]));
+    assert_eq!(listed(&normalize(&base, profile).unwrap()), [("a".to_owned(), 6), ("b".to_owned(), 4)]);
+    assert_eq!(normalize(&base, counts(&[])).unwrap().sample_count(), 0);
+    let other = ProfileBuilder::new(&[("cpu", "nanoseconds")]).finish().unwrap();
+    assert_eq!(normalize(&base, other).unwrap_err().to_string(), "profiles differ: the base has no cpu in nanoseconds");
+}

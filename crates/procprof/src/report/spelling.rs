@@ -1,0 +1,113 @@
+//! Options of `report` as users of `go tool pprof` type them: with one dash, and its short names of kinds, granularities and sample types.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use procprof_report::{OPTIONS, REPORTS};
+
+/// Flags of `report` that are neither kinds nor report options.
+pub(super) const OTHER_FLAGS: [&str; 6] = ["output", "binary", "base", "diff_base", "normalize", "help"];
+
+/// Other names of kinds.
+const KIND_ALIASES: &[(&str, &str)] = &[("text", "top"), ("proto", "pprof")];
+
+/// A flag that stands for options with values.
+struct Short {
+    flag: &'static str,
+    options: &'static [(&'static str, &'static str)],
+}
+
+const fn short(flag: &'static str, options: &'static [(&'static str, &'static str)]) -> Short {
+    Short { flag, options }
+}
+
+const SHORTS: &[Short] = &[
+    short("functions", &[("granularity", "functions")]),
+    short("filefunctions", &[("granularity", "filefunctions")]),
+    short("files", &[("granularity", "files")]),
+    short("lines", &[("granularity", "lines")]),
+    short("addresses", &[("granularity", "addresses")]),
+    short("flat", &[("sort", "flat")]),
+    short("cum", &[("sort", "cum")]),
+    short("inuse_space", &[("sample_index", "inuse_space")]),
+    short("inuse_objects", &[("sample_index", "inuse_objects")]),
+    short("alloc_space", &[("sample_index", "alloc_space")]),
+    short("alloc_objects", &[("sample_index", "alloc_objects")]),
+    short("contentions", &[("sample_index", "contentions")]),
+    short("total_delay", &[("sample_index", "delay")]),
+    short("mean_delay", &[("sample_index", "delay"), ("mean", "true")]),
+];
+
+/// The other name of a kind, if it has one.
+pub(super) fn alias(kind: &str) -> Option<&'static str> {
+    KIND_ALIASES.iter().find(|(_, meant)| *meant == kind).map(|(alias, _)| *alias)
+}
+
+/// A flag for each short name.
+pub(super) fn short_flags() -> impl Iterator<Item = Arg> {
+    SHORTS.iter().map(|short| {
+        let meant: Vec<String> = short.options.iter().map(|(key, value)| format!("--{key}={value}")).collect();
+        let help = format!("Short for {}", meant.join(" "));
+        Arg::new(short.flag).long(short.flag).help(help).action(ArgAction::SetTrue).help_heading("Short names")
+    })
+}
+
+/// The options that the short names given stand for.
+pub(super) fn meant(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+    let given = SHORTS.iter().filter(|short| matches.get_flag(short.flag));
+    given.flat_map(|short| short.options).map(|(key, value)| (*key, (*value).to_owned())).collect()
+}
+
+/// The command line with a second dash before the options of `report` that have one.
+pub(crate) fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_none_or(|command| command != "report") {
+        return arguments;
+    }
+    for argument in arguments.iter_mut().skip(2).take_while(|argument| *argument != "--") {
+        let name = argument.to_str().and_then(|text| text.strip_prefix('-')).and_then(|text| text.split('=').next());
+        if name.is_some_and(is_known) {
+            let mut spelled = OsString::from("-");
+            spelled.push(&argument);
+            *argument = spelled;
+        }
+    }
+    arguments
+}
+
+fn is_known(name: &str) -> bool {
+    let reports = REPORTS.iter().map(|report| report.name).chain(KIND_ALIASES.iter().map(|(alias, _)| *alias));
+    let options = OPTIONS.iter().map(|row| row.key).chain(SHORTS.iter().map(|short| short.flag));
+    reports.chain(options).chain(OTHER_FLAGS).any(|known| known == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_dash_is_enough_where_the_name_is_known() {
+        let spelled = |words: &str| {
+            let arguments = words.split(' ').map(OsString::from);
+            with_two_dashes(arguments).iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let cases = [
+            ("procprof report -top -cum -focus=a x", "procprof report --top --cum --focus=a x"),
+            ("procprof report -o out --dot -mean x", "procprof report -o out --dot --mean x"),
+            ("procprof report -oout -unknown -h x", "procprof report -oout -unknown -h x"),
+            ("procprof report -- -top", "procprof report -- -top"),
+            ("procprof collect -top", "procprof collect -top"),
+        ];
+        for (typed, meant) in cases {
+            assert_eq!(spelled(typed), meant);
+        }
+    }
+
+    #[test]
+    fn short_names_are_no_options_and_stand_for_options() {
+        for short in SHORTS {
+            assert!(!OPTIONS.iter().any(|row| row.key == short.flag) && !REPORTS.iter().any(|report| report.name == short.flag));
+            assert!(short.options.iter().all(|(key, _)| OPTIONS.iter().any(|row| row.key == *key)));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `procprof report` as users of `go tool pprof` type it, against `go tool pprof`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::harness::procprof;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report").join(name)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn report(words: &str, files: &[PathBuf]) -> Output {
+    procprof().arg("report").args(words.split_whitespace()).args(files).output().unwrap()
+}
+
+fn pprof(words: &str, files: &[PathBuf]) -> String {
+    let mut command = Command::new("go");
+    command.args(["tool", "pprof", "-symbolize=none"]).args(words.split_whitespace()).args(files).env("TZ", "UTC");
+    let output = command.output().expect("the Go toolchain's `go` must be installed for this test");
+    assert!(output.status.success(), "go tool pprof {words}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The lines without those about time: a difference keeps the time and duration of the profile, pprof adds the base's.
+fn without_times(text: &str) -> Vec<String> {
+    let lines = text.lines().flat_map(|line| line.split("\\l"));
+    lines.filter(|line| !line.starts_with("Duration: ") && !line.starts_with("Time: ")).map(str::to_owned).collect()
+}
+
+fn check(words: &str, files: &[PathBuf]) {
+    let output = report(words, files);
+    assert!(output.status.success(), "{words}: {}", text(&output.stderr));
+    let (got, expected) = (without_times(&text(&output.stdout)), without_times(&pprof(words, files)));
+    let first = got.iter().zip(&expected).find(|(got, expected)| got != expected);
+    assert!(got == expected, "{words}: {} and {} lines, the first that differ:\n{first:#?}", got.len(), expected.len());
+}
+
+/// Two captures of one program: everything, and what has to do with JSON.
+fn captures() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("part.pb.gz");
+    let output = report(&format!("-proto -focus=json -o {}", part.display()), &[file("go.cpu.pb.gz")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (folder, file("go.cpu.pb.gz"), part)
+}
+
+#[test]
+fn what_pprof_users_type_works() {
+    for words in [
+        "-top",
+        "-text -cum -lines",
+        "-tree -nodecount=12",
+        "-peek=json -unit=ms",
+        "-traces -focus json",
+        "-top -mean -sample_index=cpu",
+        "-dot -noinlines",
+    ] {
+        check(words, &[file("go.cpu.pb.gz")]);
+    }
+    check("-tags -alloc_space", &[file("go.heap.pb.gz")]);
+    check("-top -inuse_objects", &[file("go.heap.pb.gz")]);
+    check("-top -total_delay", &[file("go.mutex.pb.gz")]);
+    check("-tree -contentions", &[file("go.block.pb.gz")]);
+}
+
+#[test]
+fn differences_are_what_pprof_prints() {
+    let (_folder, whole, part) = captures();
+    let (part, whole_path) = (part.display().to_string(), whole.display().to_string());
+    for words in [
+        format!("-top -base={part}"),
+        format!("-tree -diff_base={part}"),
+        format!("-peek=json -diff_base={part} -normalize"),
+        format!("-dot -base={part}"),
+    ] {
+        check(&words, &[whole.clone()]);
+    }
+    check(&format!("-top -base={whole_path}"), &[PathBuf::from(&part)]);
+    check(&format!("-top -diff_base={whole_path} -drop_negative"), &[PathBuf::from(&part)]);
+    // Several bases are summed; the toolchain's pprof takes the last alone.
+    let twice = report(&format!("-collapsed -base={part} -base={part}"), &[whole.clone(), PathBuf::from(&part)]);
+    let once = report(&format!("-collapsed -base={part}"), &[whole]);
+    assert!(once.status.success() && once.stdout == twice.stdout, "{}", text(&twice.stderr));
+}
+
+#[test]
+fn source_lines_are_found_where_pprof_finds_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("shop/src");
+    std::fs::create_dir_all(&source).unwrap();
+    std::fs::copy(file("cpp/main.cpp"), source.join("main.cpp")).unwrap();
+    let path = folder.path().join("shop/deep/below");
+    std::fs::create_dir_all(&path).unwrap();
+    for words in [
+        format!("-list=Till.*count -trim_path=/ -source_path={}", path.display()),
+        format!("-list=Basket.*fill -trim_path=/src -source_path=/nowhere:{}", source.display()),
+        "-list=Basket.*fill".to_owned(),
+    ] {
+        check(&words, &[file("cpp.cpu.pb.gz")]);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let profile = [file("go.cpu.pb.gz")];
+    for (words, code, said) in [
+        ("-top -tree", 2, "cannot be used with"),
+        ("-peek", 2, "required"),
+        ("-top -normalize", 2, "--base"),
+        ("-top -base=/nowhere/a -diff_base=/nowhere/b", 2, "cannot be used with"),
+        ("-peek=zebra", 1, "no function of the profile matches"),
+        ("-flamegraph -mean", 1, "a call tree holds sums"),
+        ("-top -divide_by=0", 1, "expected a number above 0"),
+        ("-top -tagfocus=(", 1, "report option tagfocus"),
+        ("-top -base=/nowhere/a", 1, "/nowhere/a"),
+    ] {
+        let output = report(words, &profile);
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(said), "{words}: {}", text(&output.stderr));
+    }
+}
