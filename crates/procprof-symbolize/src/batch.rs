@@ -1,215 +1,229 @@
 //! Looking up a batch of addresses in one image: DWARF first, then the symbol tables.
+//!
+//! The wanted addresses are sorted and given to the units that cover them. Units are worked off by
+//! all processors, the largest first; they share one index. What a unit does not know is asked of
+//! the next one that covers it. Each name is demangled once.
 
-use std::borrow::Cow;
-use std::cell::OnceCell;
-use std::sync::Arc;
-
-use addr2line::{Context, FrameIter, FunctionName, LookupContinuation, LookupResult, SplitDwarfLoad};
-use gimli::{AbbreviationsCacheStrategy, DwLang, Dwarf, DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
+use gimli::{EndianSlice, RunTimeEndian};
 use object::Object;
 use procprof_profile::SymbolAddr;
+use rustc_hash::FxHashMap;
 
+use crate::dwarf::{DebugInfo, Function};
 use crate::image::{Image, has_dwarf, parse_elf};
-use crate::symbols::SymbolTable;
-use crate::{Frame, Reason, Resolved, demangle, sections};
+use crate::names::{NameId, NameTable, Names};
+use crate::symbols::Symbols;
+use crate::unit_batch::{UnitAnswers, UnitBatch, UnitFrame};
+use crate::{Frame, Reason, Resolved, sections, workers};
 
-type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
-type Sections<'a> = DwarfSections<Cow<'a, [u8]>>;
+/// Most units that are asked for one address, one after the other.
+const UNITS_MAX: usize = 32;
 
-/// Most frames given for one address, the outermost of them left out. Real ones have some tens.
-const FRAMES_MAX: usize = 256;
-
-/// Resolves addresses in the order of their value, and answers in the order they are given.
+/// Resolves addresses, and answers in the order they are given.
 pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> {
-    let mut answers = vec![Resolved::Unknown(Reason::NotCovered); addresses.len()];
+    if addresses.is_empty() {
+        return Vec::new();
+    }
     let Ok(main) = parse_elf(&image.bytes, image.path()) else {
-        answers.fill(Resolved::Unknown(Reason::Damaged));
-        return answers;
+        return vec![Resolved::Unknown(Reason::Damaged); addresses.len()];
     };
+    let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let answers = resolve_sorted(image, &main, &wanted);
+    let place = |address: &SymbolAddr| wanted.binary_search(&address.0).ok();
+    let answer = |address| place(address).map_or(Resolved::Unknown(Reason::NotCovered), |place| answers[place].clone());
+    addresses.iter().map(answer).collect()
+}
+
+fn resolve_sorted(image: &Image, main: &object::File<'_>, wanted: &[u64]) -> Vec<Resolved> {
+    let threads = workers::threads();
     let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
     let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
-    let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(&main).then_some(&main));
-    let files: Vec<&object::File<'_>> = debug.iter().chain([&main]).collect();
-
-    let sections = with_dwarf.map(|file| sections::load(file, image.decompressed_bytes_max));
-    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, image.decompressed_bytes_max).ok());
-    let context = match &sections {
-        Some(Ok(sections)) => Some(context(sections, shared_sections.as_ref(), main.is_little_endian())),
-        Some(Err(_)) => Some(None),
-        None => None,
-    };
     let package = image.package.as_ref().and_then(|package| parse_elf(&package.bytes, &package.file).ok());
-    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, image.decompressed_bytes_max).ok());
-    let batch = Batch {
-        damaged: matches!(context, Some(None)),
-        context: context.flatten(),
-        package: package_sections.as_ref().and_then(|sections| {
-            let endian = endian(main.is_little_endian());
-            sections.borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian)).ok()
-        }),
-        files: &files,
-        symbols: OnceCell::new(),
+    let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(main).then_some(main));
+    let files: Vec<&object::File<'_>> = debug.iter().chain([main]).collect();
+
+    let limit = image.decompressed_bytes_max;
+    let sections = with_dwarf.map(|file| sections::load(file, limit));
+    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, limit).ok());
+    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, limit).ok());
+    let endian = if main.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let mut info = match &sections {
+        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), endian, threads)),
+        _ => None,
     };
-
-    let mut order: Vec<usize> = (0..addresses.len()).collect();
-    order.sort_unstable_by_key(|index| addresses[*index]);
-    for index in order {
-        answers[index] = batch.resolve(addresses[index]);
+    if let (Some(info), Some(sections)) = (&mut info, &package_sections) {
+        info.package = sections.borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian)).ok();
     }
-    answers
-}
-
-fn endian(little: bool) -> RunTimeEndian {
-    if little { RunTimeEndian::Little } else { RunTimeEndian::Big }
-}
-
-/// `None` if the debug information is broken as a whole.
-fn context<'a>(sections: &'a Sections<'a>, shared: Option<&'a Sections<'a>>, little_endian: bool) -> Option<Context<Reader<'a>>> {
-    let endian = endian(little_endian);
-    let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
-    let mut dwarf: Dwarf<Reader<'a>> = sections.borrow(reader);
-    if let Some(shared) = shared {
-        dwarf.set_sup(shared.borrow(reader));
+    let unreadable = matches!(sections, Some(Err(_)));
+    match &info {
+        Some(info) => look_up(info, &files, wanted, threads),
+        None => symbols_only(&Symbols::at(&files, wanted), unreadable),
     }
-    dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-    Context::from_dwarf(dwarf).ok()
 }
 
-struct Batch<'a, 'data> {
-    context: Option<Context<Reader<'a>>>,
-    /// The parts of the debug information that were split off.
-    package: Option<DwarfPackage<Reader<'a>>>,
-    /// Whether there is debug information, but none of it can be read.
-    damaged: bool,
-    files: &'a [&'a object::File<'data>],
-    /// Read only if an address needs them.
-    symbols: OnceCell<SymbolTable<'data>>,
+fn symbols_only(symbols: &Symbols<'_>, damaged: bool) -> Vec<Resolved> {
+    let mut table = NameTable::default();
+    let ids: Vec<Option<NameId>> = symbols.names.iter().map(|name| name.map(|name| table.add(name, ""))).collect();
+    let names = table.finish(workers::threads());
+    let resolved = ids.iter().map(|id| match id {
+        Some(id) => Resolved::Frames(vec![symbol_frame(*id, &names)]),
+        None if damaged => Resolved::Unknown(Reason::Damaged),
+        None if symbols.is_empty => Resolved::Unknown(Reason::NoSymbols),
+        None => Resolved::Unknown(Reason::NotCovered),
+    });
+    resolved.collect()
 }
 
-impl<'a> Batch<'a, '_> {
-    fn resolve(&self, address: SymbolAddr) -> Resolved {
-        let (frames, damaged) = match self.dwarf_frames(address) {
-            Ok(frames) => (frames, self.damaged),
-            // What one unit has wrong does not concern the others.
-            Err(_) => (Vec::new(), true),
-        };
-        if !frames.is_empty() {
-            return Resolved::Frames(frames);
+/// What one thread has found.
+struct Gathered<'i, 'a, 'data> {
+    units: UnitAnswers<'i, 'a>,
+    symbols: Option<Symbols<'data>>,
+}
+
+/// Where the answer to an address is: which thread's, and which of them.
+#[derive(Clone, Copy)]
+struct Place {
+    thread: usize,
+    answer: usize,
+}
+
+fn look_up<'data>(info: &DebugInfo<'_>, files: &[&object::File<'data>], wanted: &[u64], threads: usize) -> Vec<Resolved> {
+    let mut places: Vec<Option<Place>> = vec![None; wanted.len()];
+    let mut damaged = vec![info.units.damaged; wanted.len()];
+    let mut gathered: Vec<Gathered<'_, '_, 'data>> = Vec::new();
+    let mut pending: Vec<u32> = (0..wanted.len() as u32).collect();
+    for round in 0..UNITS_MAX {
+        let batches = batches(info, wanted, &pending, round);
+        if batches.is_empty() && round > 0 {
+            break;
         }
-        match self.symbol_name(address) {
-            Some(name) => Resolved::Frames(vec![frame(&name, Place::default())]),
-            None if damaged => Resolved::Unknown(Reason::Damaged),
-            None if self.context.is_none() && self.symbols().is_empty() => Resolved::Unknown(Reason::NoSymbols),
-            None => Resolved::Unknown(Reason::NotCovered),
+        // The symbol tables are one more job, of the first round.
+        let symbol_jobs = usize::from(round == 0);
+        let start = || Gathered { units: UnitAnswers::new(info), symbols: None };
+        let found = workers::run(batches.len() + symbol_jobs, threads, start, |gathered, job| match job.checked_sub(symbol_jobs) {
+            None => gathered.symbols = Some(Symbols::at(files, wanted)),
+            Some(batch) => gathered.units.answer(&batches[batch], wanted),
+        });
+        for found in found {
+            let thread = gathered.len();
+            for (number, answer) in found.units.answers.iter().enumerate() {
+                places[answer.index as usize] = Some(Place { thread, answer: number });
+            }
+            for index in &found.units.damaged {
+                damaged[*index as usize] = true;
+            }
+            gathered.push(found);
+        }
+        pending = batches.iter().flat_map(|batch| &batch.indexes).copied().filter(|index| places[*index as usize].is_none()).collect();
+        pending.sort_unstable();
+        if pending.is_empty() {
+            break;
         }
     }
+    assemble(&mut gathered, &places, &damaged, threads)
+}
 
-    /// The frames in the debug information; none if it does not cover the address.
-    fn dwarf_frames(&self, address: SymbolAddr) -> Result<Vec<Frame>, gimli::Error> {
-        let mut frames = Vec::new();
-        let (mut found_frames, mut language) = (0, None);
-        // The last address of all has no end that could be compared with, so addr2line can't take it.
-        let Some(context) = self.context.as_ref().filter(|_| address.0 != u64::MAX) else {
-            return Ok(frames);
-        };
-        let mut lookup = context.find_frames(address.0);
-        let mut found: FrameIter<'_, Reader<'_>> = loop {
-            lookup = match lookup {
-                LookupResult::Output(found) => break found?,
-                LookupResult::Load { load, continuation } => continuation.resume(self.split_off(&load)),
-            };
-        };
-        while let Some(next) = found.next()? {
-            let name = match &next.function {
-                Some(function) => raw_name(function)?,
-                // Lines without a function: assembly, or a unit without function entries.
-                None => match self.symbol_name(address) {
-                    Some(name) => name,
-                    None => continue,
-                },
-            };
-            language = next.function.as_ref().and_then(|function| function.language);
-            found_frames += 1;
-            if found_frames <= FRAMES_MAX {
-                frames.push(frame(&name, Place::of(next.location.as_ref())));
+/// The next unit for each pending address, the largest first.
+fn batches(info: &DebugInfo<'_>, wanted: &[u64], pending: &[u32], round: usize) -> Vec<UnitBatch> {
+    let mut by_unit: FxHashMap<usize, Vec<u32>> = FxHashMap::default();
+    for index in pending {
+        let mut units: Vec<usize> = Vec::new();
+        // A unit with several ranges here is asked once.
+        for unit in info.units.at(wanted[*index as usize]) {
+            if !units.contains(&unit) {
+                units.push(unit);
+            }
+            if units.len() > round {
+                by_unit.entry(unit).or_default().push(*index);
+                break;
             }
         }
-        if let Some(outermost) = frames.last_mut().filter(|_| found_frames <= FRAMES_MAX) {
-            self.qualify(outermost, language, address);
-        }
-        Ok(frames)
     }
-
-    /// A unit that was split off; `None` if there is no package with it, or a broken one: lines and
-    /// symbols do not need it.
-    fn split_off(&self, load: &SplitDwarfLoad<Reader<'a>>) -> Option<Arc<Dwarf<Reader<'a>>>> {
-        let unit = self.package.as_ref()?.find_cu(load.dwo_id, &load.parent);
-        unit.ok().flatten().map(Arc::new)
-    }
-
-    /// Gives the outermost function the linker's name where the debug information has a bare one
-    /// only: `operator()` of a lambda, a C++ function local to its file.
-    fn qualify(&self, outermost: &mut Frame, language: Option<DwLang>, address: SymbolAddr) {
-        if !language.is_some_and(is_mangling) || is_mangled(&outermost.system_name) {
-            return;
-        }
-        if let Some(name) = self.symbol_name(address).filter(|name| is_mangled(name)) {
-            outermost.name = demangle(&name);
-            outermost.system_name = name.into_owned();
-        }
-    }
-
-    fn symbols(&self) -> &SymbolTable<'_> {
-        self.symbols.get_or_init(|| SymbolTable::of(self.files))
-    }
-
-    fn symbol_name(&self, address: SymbolAddr) -> Option<Cow<'_, str>> {
-        self.symbols().find(address).map(String::from_utf8_lossy)
-    }
+    let mut batches: Vec<UnitBatch> = by_unit.into_iter().map(|(unit, indexes)| UnitBatch { unit, indexes }).collect();
+    batches.sort_unstable_by_key(|batch| (std::cmp::Reverse(info.units.bytes(batch.unit)), batch.unit));
+    batches
 }
 
-fn raw_name<'a>(function: &FunctionName<Reader<'a>>) -> Result<Cow<'a, str>, gimli::Error> {
-    Ok(function.name.to_string_lossy())
-}
-
-/// Whether compilers of the language mangle names.
-fn is_mangling(language: DwLang) -> bool {
-    matches!(
-        language,
-        gimli::DW_LANG_C_plus_plus
-            | gimli::DW_LANG_C_plus_plus_03
-            | gimli::DW_LANG_C_plus_plus_11
-            | gimli::DW_LANG_C_plus_plus_14
-            | gimli::DW_LANG_C_plus_plus_17
-            | gimli::DW_LANG_C_plus_plus_20
-            | gimli::DW_LANG_Rust
-    )
-}
-
-fn is_mangled(name: &str) -> bool {
-    name.starts_with("_Z") || name.starts_with("_R")
-}
-
-#[derive(Default)]
-struct Place {
-    file: Option<String>,
-    line: Option<u32>,
-    column: Option<u32>,
-}
-
-impl Place {
-    fn of(location: Option<&addr2line::Location<'_>>) -> Self {
-        let Some(location) = location else {
-            return Self::default();
+/// Puts frames together from what all threads have found.
+fn assemble(gathered: &mut [Gathered<'_, '_, '_>], places: &[Option<Place>], damaged: &[bool], threads: usize) -> Vec<Resolved> {
+    let symbols = gathered.iter_mut().find_map(|gathered| gathered.symbols.take()).unwrap_or_default();
+    let found: Vec<&UnitAnswers<'_, '_>> = gathered.iter().map(|gathered| &gathered.units).collect();
+    let mut table = NameTable::default();
+    let functions: Vec<Vec<Option<NameId>>> = found.iter().map(|found| function_names(found, &mut table)).collect();
+    let linker_names: Vec<Option<NameId>> = places
+        .iter()
+        .zip(&symbols.names)
+        .map(|(place, name)| {
+            let name = (*name)?;
+            let needs = place.is_none_or(|place| needs_linker_name(found[place.thread], place.answer, name));
+            needs.then(|| table.add(name, ""))
+        })
+        .collect();
+    let names = table.finish(threads);
+    let resolved = places.iter().enumerate().map(|(index, place)| {
+        let frames = match place {
+            Some(place) => frames(found[place.thread], &functions[place.thread], place.answer, linker_names[index], &names),
+            None => linker_names[index].map(|id| symbol_frame(id, &names)).into_iter().collect(),
         };
-        Self {
-            file: location.file.map(str::to_owned),
-            line: location.line.filter(|line| *line != 0),
-            column: location.column.filter(|column| *column != 0),
+        match (frames.is_empty(), damaged[index]) {
+            (false, _) => Resolved::Frames(frames),
+            (true, true) => Resolved::Unknown(Reason::Damaged),
+            (true, false) => Resolved::Unknown(Reason::NotCovered),
         }
+    });
+    resolved.collect()
+}
+
+fn function_names<'n>(found: &'n UnitAnswers<'_, '_>, table: &mut NameTable<'n>) -> Vec<Option<NameId>> {
+    let name = |function: &'n Function<'_>| (!function.name.is_empty()).then(|| table.add(function.name, &function.scope));
+    found.names.functions.iter().map(name).collect()
+}
+
+/// Whether the outermost frame is to have the linker's name: the debug information has none there,
+/// or a bare one only: `operator()` of a lambda, a C++ function local to its file.
+fn needs_linker_name(found: &UnitAnswers<'_, '_>, answer: usize, linker_name: &[u8]) -> bool {
+    let answer = &found.answers[answer];
+    let outermost = found.frames[answer.frames.clone()].last().and_then(|frame| frame.function);
+    match outermost.map(|function| &found.names.functions[function as usize]) {
+        Some(function) if !function.name.is_empty() => {
+            answer.is_whole && function.is_mangling && !is_mangled(function.name) && is_mangled(linker_name)
+        }
+        _ => answer.is_whole,
     }
 }
 
-fn frame(name: &str, place: Place) -> Frame {
-    Frame { name: demangle(name), system_name: name.to_owned(), file: place.file, line: place.line, column: place.column }
+fn frames(
+    found: &UnitAnswers<'_, '_>,
+    functions: &[Option<NameId>],
+    answer: usize,
+    linker_name: Option<NameId>,
+    names: &Names,
+) -> Vec<Frame> {
+    let raw = &found.frames[found.answers[answer].frames.clone()];
+    let count = raw.len();
+    let frame = |(position, raw): (usize, &UnitFrame)| {
+        let linker_name = linker_name.filter(|_| position + 1 == count);
+        let own = raw.function.and_then(|function| functions[function as usize]);
+        let (name, system_name) = names.get(linker_name.or(own)?);
+        let start = raw.function.map_or(0, |function| found.names.functions[function as usize].line);
+        let (line, column) = (known(raw.line), known(raw.column));
+        Some(Frame { name, system_name, start_line: known(start), file: raw.file.clone(), line, column })
+    };
+    raw.iter().enumerate().filter_map(frame).collect()
+}
+
+fn symbol_frame(id: NameId, names: &Names) -> Frame {
+    let (name, system_name) = names.get(id);
+    Frame { name, system_name, start_line: None, file: None, line: None, column: None }
+}
+
+/// The number; `None` for 0.
+fn known(number: u32) -> Option<u32> {
+    Some(number).filter(|number| *number != 0)
+}
+
+fn is_mangled(name: &[u8]) -> bool {
+    name.starts_with(b"_Z") || name.starts_with(b"_R")
 }

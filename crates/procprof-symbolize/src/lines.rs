@@ -43,7 +43,7 @@ impl LineWriter {
             name: self.string(parts, &frame.name)?,
             system_name: self.string(parts, &frame.system_name)?,
             filename: self.string(parts, frame.file.as_deref().unwrap_or_default())?,
-            start_line: 0,
+            start_line: frame.start_line.map_or(0, i64::from),
         };
         let function = *self.functions.entry(function).or_insert_with(|| {
             parts.functions.push(function);

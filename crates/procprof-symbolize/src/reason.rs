@@ -1,6 +1,7 @@
 //! The answer for one address: its frames, or why it is unknown.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The answer for one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,11 +16,13 @@ pub enum Resolved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The name for people: demangled where possible, without symbol versions.
-    pub name: String,
+    pub name: Arc<str>,
     /// The name as the linker knows it.
-    pub system_name: String,
+    pub system_name: Arc<str>,
+    /// The line at which the function begins, from 1.
+    pub start_line: Option<u32>,
     /// The source file as the debug information spells it, made absolute by its compilation folder.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// The source line, from 1.
     pub line: Option<u32>,
     /// The source column, from 1.

@@ -56,7 +56,14 @@ pub(crate) fn frames(name: &str) -> Vec<Frame> {
     }
     let mut names = split_inlined(name);
     names.reverse();
-    let frame = |name: &str| Frame { name: demangle(name), system_name: name.to_owned(), file: None, line: None, column: None };
+    let frame = |name: &str| Frame {
+        name: demangle(name).into(),
+        system_name: name.into(),
+        start_line: None,
+        file: None,
+        line: None,
+        column: None,
+    };
     names.into_iter().map(frame).collect()
 }
 
@@ -96,7 +103,7 @@ mod tests {
 
     #[test]
     fn inlined_names_come_innermost_first() {
-        let names = |text: &str| frames(text).into_iter().map(|frame| frame.name).collect::<Vec<_>>();
+        let names = |text: &str| frames(text).into_iter().map(|frame| frame.name.to_string()).collect::<Vec<_>>();
         assert_eq!(names("main--outer--_Z5innerv"), ["inner()", "outer", "main"]);
         assert_eq!(names("It::operator--(int)--main"), ["main", "It::operator--(int)"]);
         assert_eq!(names("--odd"), ["--odd"]);

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use gimli::{DwarfPackageSections, DwarfSections, SectionId};
-use object::{CompressionFormat, File, Object, ObjectSection};
+use object::{CompressedData, CompressionFormat, File, Object, ObjectSection};
+
+use crate::workers;
 
 /// Most that a compressed section may claim to grow, in times its compressed size.
 const GROWTH_MAX: u64 = 64;
@@ -19,10 +21,25 @@ pub(crate) enum SectionError {
     Index(#[from] gimli::Error),
 }
 
-/// Loads the sections that looking up addresses needs; the others stay empty.
+/// Loads the sections that looking up addresses needs; the others stay empty. Compressed ones are
+/// decompressed by all processors.
 pub(crate) fn load<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
     let mut left = bytes_max;
-    DwarfSections::load(|id| if is_needed(id) { section(file, id.name(), &mut left) } else { Ok(Cow::Borrowed(&[][..])) })
+    let mut raw = Vec::new();
+    for id in NEEDED {
+        raw.push((id, section(file, id.name(), &mut left)?));
+    }
+    // The largest first: that one takes the longest.
+    raw.sort_by_key(|(_, data)| std::cmp::Reverse(data.as_ref().map_or(0, |data| data.uncompressed_size)));
+    let loaded = workers::run(raw.len(), workers::threads(), Vec::new, |loaded, index| {
+        let (id, data) = raw[index];
+        loaded.push((id, decompress(id.name(), data)));
+    });
+    let mut loaded: Vec<_> = loaded.into_iter().flatten().collect();
+    DwarfSections::load(|id| match loaded.iter().position(|(loaded, _)| *loaded == id) {
+        Some(position) => loaded.swap_remove(position).1,
+        None => Ok(Cow::Borrowed(&[][..])),
+    })
 }
 
 /// Loads all sections of a package (`.dwp`) of split off debug information: its index tells the part
@@ -30,42 +47,45 @@ pub(crate) fn load<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfSec
 pub(crate) fn load_package<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfPackageSections<Cow<'data, [u8]>>, SectionError> {
     let mut left = bytes_max;
     DwarfPackageSections::load(|id| match id.dwo_name() {
-        Some(name) => section(file, name, &mut left),
+        Some(name) => decompress(name, section(file, name, &mut left)?),
         None => Ok(Cow::Borrowed(&[][..])),
     })
 }
 
 /// Variables' places, macros and name tables are of no use here and often the larger part.
-fn is_needed(id: SectionId) -> bool {
-    matches!(
-        id,
-        SectionId::DebugAbbrev
-            | SectionId::DebugAddr
-            | SectionId::DebugAranges
-            | SectionId::DebugInfo
-            | SectionId::DebugLine
-            | SectionId::DebugLineStr
-            | SectionId::DebugRanges
-            | SectionId::DebugRngLists
-            | SectionId::DebugStr
-            | SectionId::DebugStrOffsets
-            | SectionId::DebugTypes
-    )
-}
+const NEEDED: [SectionId; 10] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
 
-fn section<'data>(file: &File<'data>, name: &'static str, left: &mut u64) -> Result<Cow<'data, [u8]>, SectionError> {
-    let damaged = |error: object::Error| SectionError::Damaged { section: name, what: error.to_string() };
+/// The section as it is in the file; its size, once decompressed, is taken off what is left.
+fn section<'data>(file: &File<'data>, name: &'static str, left: &mut u64) -> Result<Option<CompressedData<'data>>, SectionError> {
     let Some(section) = file.section_by_name(name) else {
-        return Ok(Cow::Borrowed(&[]));
+        return Ok(None);
     };
-    let compressed = section.compressed_data().map_err(damaged)?;
-    if compressed.format != CompressionFormat::None {
-        let claimed = compressed.uncompressed_size;
-        let growth = (compressed.data.len() as u64).saturating_mul(GROWTH_MAX);
+    let data = section.compressed_data().map_err(|error| SectionError::Damaged { section: name, what: error.to_string() })?;
+    if data.format != CompressionFormat::None {
+        let claimed = data.uncompressed_size;
+        let growth = (data.data.len() as u64).saturating_mul(GROWTH_MAX);
         if claimed > growth || claimed > *left {
             return Err(SectionError::TooLarge { section: name, claimed });
         }
         *left -= claimed;
     }
-    compressed.decompress().map_err(damaged)
+    Ok(Some(data))
+}
+
+fn decompress<'data>(name: &'static str, data: Option<CompressedData<'data>>) -> Result<Cow<'data, [u8]>, SectionError> {
+    let Some(data) = data else {
+        return Ok(Cow::Borrowed(&[]));
+    };
+    data.decompress().map_err(|error| SectionError::Damaged { section: name, what: error.to_string() })
 }

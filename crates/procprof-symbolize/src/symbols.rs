@@ -1,19 +1,24 @@
-//! The symbol tables of a file as spans that do not overlap.
+//! The symbols of a file that cover the wanted addresses.
 //!
 //! A symbol covers its size and nothing beyond. One without a size (assembly) covers what follows
 //! up to the next symbol or the end of its section, unless it is a label inside a sized one. Of
 //! nested symbols the innermost counts; of several names for the same span the one that
 //! [`Symbol::rank`] puts first.
+//!
+//! The tables are read once from end to end, and a symbol without a wanted address is forgotten at
+//! once: sorting half a million of them would take longer than everything else.
 
 use object::elf::{SHF_EXECINSTR, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolBind};
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolFlags};
-use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
-/// The code symbols of one or more files that describe the same image.
+/// The names at a batch of addresses.
 #[derive(Debug, Default)]
-pub(crate) struct SymbolTable<'data> {
-    spans: Vec<Span<'data>>,
+pub(crate) struct Symbols<'data> {
+    /// One a wanted address, in their order.
+    pub(crate) names: Vec<Option<&'data [u8]>>,
+    /// Whether there is no code symbol at all.
+    pub(crate) is_empty: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,27 +52,119 @@ impl Symbol<'_> {
     }
 }
 
-impl<'data> SymbolTable<'data> {
-    /// Reads `.symtab` and `.dynsym` of all files. Symbols with broken names are left out.
-    pub(crate) fn of(files: &[&File<'data>]) -> Self {
-        let mut symbols = Vec::new();
-        for file in files {
-            let sections = executable_sections(file);
-            let all = file.symbols().chain(file.dynamic_symbols());
-            symbols.extend(all.filter_map(|symbol| code_symbol(&symbol, &sections)));
+impl<'data> Symbols<'data> {
+    /// Looks in `.symtab` and `.dynsym` of all files, which describe the same image. `addresses`
+    /// ascend. Symbols with broken names are left out.
+    pub(crate) fn at(files: &[&File<'data>], addresses: &[u64]) -> Self {
+        let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
+        Self::among(addresses, |visit| {
+            for (file, sections) in files.iter().zip(&sections) {
+                let all = file.symbols().chain(file.dynamic_symbols());
+                all.filter_map(|symbol| code_symbol(&symbol, sections)).for_each(&mut *visit);
+            }
+        })
+    }
+
+    fn among(addresses: &[u64], for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) -> Self {
+        let mut covering = Vec::new();
+        let mut starts = Starts { addresses, at: vec![Start::default(); addresses.len()] };
+        let mut is_empty = true;
+        for_each(&mut |symbol| {
+            is_empty = false;
+            let first = addresses.partition_point(|address| *address < symbol.start);
+            starts.add(symbol, first);
+            if symbol.sized && addresses.get(first).is_some_and(|address| *address < symbol.end) {
+                covering.push(symbol);
+            }
+        });
+        let spans = spans_of(covering);
+        let mut labels = starts.labels();
+        drop_inside(&mut labels, for_each);
+        let name = |(address, label): (&u64, &Option<Symbol<'data>>)| find(&spans, *address).or(label.map(|label| label.name));
+        Self { names: addresses.iter().zip(&labels).map(name).collect(), is_empty }
+    }
+}
+
+fn find<'data>(spans: &[Span<'data>], address: u64) -> Option<&'data [u8]> {
+    let after = spans.partition_point(|span| span.start <= address);
+    let span = spans.get(after.checked_sub(1)?)?;
+    (address < span.end).then_some(span.name)
+}
+
+/// The last symbol that starts between a wanted address and the one before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Start<'data> {
+    /// Where, if there is one.
+    start: Option<u64>,
+    /// Of those that start there the best without a size, unless one with a size is among them.
+    label: Option<Symbol<'data>>,
+    sized: bool,
+}
+
+struct Starts<'data, 'n> {
+    addresses: &'n [u64],
+    at: Vec<Start<'data>>,
+}
+
+impl<'data> Starts<'data, '_> {
+    /// Notes a symbol; `first` is the first of the addresses that is not below it.
+    fn add(&mut self, symbol: Symbol<'data>, first: usize) {
+        // One that starts at an address is the last one before it, too.
+        let Some(at) = self.at.get_mut(first) else {
+            return;
+        };
+        if at.start.is_some_and(|start| start > symbol.start) {
+            return;
         }
-        Self { spans: spans_of(symbols) }
+        if at.start != Some(symbol.start) {
+            *at = Start { start: Some(symbol.start), label: None, sized: false };
+        }
+        if symbol.sized {
+            at.sized = true;
+        } else if at.label.is_none_or(|label| symbol.rank() < label.rank()) {
+            at.label = Some(symbol);
+        }
     }
 
-    /// The name of the symbol that covers the address.
-    pub(crate) fn find(&self, address: SymbolAddr) -> Option<&'data [u8]> {
-        let after = self.spans.partition_point(|span| span.start <= address.0);
-        let span = self.spans.get(after.checked_sub(1)?)?;
-        (address.0 < span.end).then_some(span.name)
+    /// The label that reaches each address.
+    fn labels(&self) -> Vec<Option<Symbol<'data>>> {
+        let mut last = Start::default();
+        let mut label = |(address, start): (&u64, &Start<'data>)| {
+            if start.start.is_some() {
+                last = *start;
+            }
+            last.label.filter(|label| !last.sized && *address < label.end)
+        };
+        self.addresses.iter().zip(&self.at).map(&mut label).collect()
     }
+}
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+/// Takes away the labels that are inside a symbol with a size.
+fn drop_inside<'data>(labels: &mut [Option<Symbol<'data>>], for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) {
+    let mut starts: Vec<u64> = labels.iter().flatten().map(|label| label.start).collect();
+    starts.dedup();
+    if starts.is_empty() {
+        return;
+    }
+    // For each start how far the farthest symbol reaches that starts between it and the one before.
+    let mut reach = vec![0; starts.len()];
+    for_each(&mut |symbol| {
+        let after = starts.partition_point(|start| *start <= symbol.start);
+        if let Some(reach) = reach.get_mut(after).filter(|_| symbol.sized) {
+            *reach = symbol.end.max(*reach);
+        }
+    });
+    let mut farthest = 0;
+    let mut inside = Vec::with_capacity(starts.len());
+    for (start, reach) in starts.iter().zip(&reach) {
+        farthest = farthest.max(*reach);
+        inside.push(farthest > *start);
+    }
+    for label in labels {
+        let place = label.and_then(|label| starts.binary_search(&label.start).ok());
+        if place.is_some_and(|place| inside[place]) {
+            *label = None;
+        }
     }
 }
 
@@ -106,20 +203,19 @@ fn code_symbol<'data>(symbol: &object::Symbol<'data, '_>, sections: &FxHashMap<S
     })
 }
 
-/// One pass by ascending start, with the symbols that are still open on a stack: the topmost covers.
+/// The spans of symbols with a size, which do not overlap any more: one pass by ascending start,
+/// with the symbols that are still open on a stack; the topmost covers.
 fn spans_of(mut symbols: Vec<Symbol<'_>>) -> Vec<Span<'_>> {
     // Of symbols with one start the longer ones come first, so that the shorter ones lie on top;
     // those of one extent come worst name first, so that the best lies on top.
     symbols.sort_unstable_by(|a, b| {
-        let place = |symbol: &Symbol<'_>| (symbol.start, symbol.sized, u64::MAX - symbol.end);
+        let place = |symbol: &Symbol<'_>| (symbol.start, u64::MAX - symbol.end);
         place(a).cmp(&place(b)).then_with(|| b.rank().cmp(&a.rank()))
     });
     let mut spans = Spans::default();
     for symbol in symbols {
-        if symbol.sized || spans.sized_until <= symbol.start {
-            spans.close_until(symbol.start);
-            spans.open(symbol);
-        }
+        spans.close_until(symbol.start);
+        spans.open.push(symbol);
     }
     spans.close_until(u64::MAX);
     spans.done
@@ -131,20 +227,9 @@ struct Spans<'data> {
     open: Vec<Symbol<'data>>,
     /// Everything before is done.
     cursor: u64,
-    /// The end of the farthest reaching sized symbol so far.
-    sized_until: u64,
 }
 
-impl<'data> Spans<'data> {
-    fn open(&mut self, symbol: Symbol<'data>) {
-        // A symbol without size ends where any other begins, so only the topmost can be one.
-        self.open.pop_if(|top| !top.sized);
-        if symbol.sized {
-            self.sized_until = self.sized_until.max(symbol.end);
-        }
-        self.open.push(symbol);
-    }
-
+impl Spans<'_> {
     /// Closes what ends at or before `address` and cuts the topmost there.
     fn close_until(&mut self, address: u64) {
         while let Some(top) = self.open.last().copied() {

@@ -13,7 +13,7 @@ const FLAGS: [&str; 3] = ["-O2", "-g", "-Wl,--build-id=sha1"];
 
 fn names(resolved: &[Resolved]) -> Vec<&str> {
     let frames = resolved.iter().filter_map(|resolved| match resolved {
-        Resolved::Frames(frames) => Some(frames.iter().map(|frame| frame.name.as_str())),
+        Resolved::Frames(frames) => Some(frames.iter().map(|frame| &*frame.name)),
         Resolved::Unknown(_) => None,
     });
     let mut names: Vec<&str> = frames.flatten().collect();

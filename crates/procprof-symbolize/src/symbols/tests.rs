@@ -2,18 +2,33 @@
 
 use super::*;
 
+/// The names at each address below 110, as spans.
 fn spans(symbols: &[(&'static str, u64, u64)]) -> String {
-    let symbols = symbols.iter().map(|(name, start, end)| Symbol {
-        start: *start,
-        end: *end,
-        sized: !name.contains('~'),
-        function: !name.contains('?'),
-        binding: if name.contains("weak") { STB_WEAK } else { STB_GLOBAL },
-        name: name.as_bytes(),
-    });
-    let spans = spans_of(symbols.collect());
-    let texts = spans.iter().map(|span| format!("{} {}-{}", String::from_utf8_lossy(span.name), span.start, span.end));
-    texts.collect::<Vec<_>>().join(", ")
+    let symbols: Vec<Symbol<'static>> = symbols
+        .iter()
+        .map(|(name, start, end)| Symbol {
+            start: *start,
+            end: *end,
+            sized: !name.contains('~'),
+            function: !name.contains('?'),
+            binding: if name.contains("weak") { STB_WEAK } else { STB_GLOBAL },
+            name: name.as_bytes(),
+        })
+        .collect();
+    let names = |addresses: &[u64]| Symbols::among(addresses, |visit| symbols.iter().copied().for_each(visit)).names;
+    let addresses: Vec<u64> = (0..110).collect();
+    let all = names(&addresses);
+    // Asked for alone, with everything else forgotten, each address has the same name.
+    for (address, name) in addresses.iter().zip(&all) {
+        assert_eq!(names(&[*address]), [*name], "{address}");
+    }
+    let mut texts: Vec<String> = Vec::new();
+    for chunk in addresses.chunk_by(|a, b| all[*a as usize] == all[*b as usize]) {
+        if let Some(name) = all[chunk[0] as usize] {
+            texts.push(format!("{} {}-{}", String::from_utf8_lossy(name), chunk[0], chunk[chunk.len() - 1] + 1));
+        }
+    }
+    texts.join(", ")
 }
 
 #[test]
@@ -25,12 +40,14 @@ fn sizes_are_respected() {
 fn symbols_without_size_reach_to_the_next() {
     assert_eq!(spans(&[("~a", 0, 100), ("~b", 8, 100), ("c", 20, 30)]), "~a 0-8, ~b 8-20, c 20-30");
     assert_eq!(spans(&[("~a", 0, 100)]), "~a 0-100");
+    assert_eq!(spans(&[("~a", 0, 100), ("b", 0, 10)]), "b 0-10");
 }
 
 #[test]
 fn labels_inside_sized_symbols_do_not_count() {
     assert_eq!(spans(&[("a", 0, 10), ("~?label", 4, 100)]), "a 0-10");
     assert_eq!(spans(&[("~?label", 0, 100), ("a", 0, 10)]), "a 0-10");
+    assert_eq!(spans(&[("~x", 0, 100), ("a", 5, 10), ("~?label", 7, 100), ("~y", 20, 100)]), "~x 0-5, a 5-10, ~y 20-100");
 }
 
 #[test]
@@ -45,12 +62,10 @@ fn of_nested_and_overlapping_symbols_the_later_start_wins() {
 fn the_best_of_several_names_wins() {
     assert_eq!(spans(&[("__malloc", 0, 4), ("malloc", 0, 4), ("amalloc weak", 0, 4)]), "malloc 0-4");
     assert_eq!(spans(&[("?a", 0, 4), ("b", 0, 4)]), "b 0-4");
+    assert_eq!(spans(&[("__a~", 0, 100), ("a~", 0, 100)]), "a~ 0-100");
 }
 
 #[test]
-fn lookups_end_with_the_span() {
-    let table = SymbolTable { spans: vec![Span { start: 4, end: 8, name: b"a" }] };
-    for (address, found) in [(3, false), (4, true), (7, true), (8, false)] {
-        assert_eq!(table.find(SymbolAddr(address)).is_some(), found, "{address}");
-    }
+fn no_symbols_are_told_apart_from_no_answer() {
+    assert!(Symbols::among(&[1], |_| ()).is_empty);
 }

@@ -1,0 +1,84 @@
+//! Debug information, read for a batch of addresses: only the units that cover one are opened, and
+//! of these only the entries with code are looked at.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `units` | which units there are, and which cover an address |
+//! | `plan` | how to step over entries |
+//! | `walk` | functions and inlined calls at the addresses of a unit |
+//! | `names` | what a function is called, and where it begins |
+//! | `scopes` | the namespaces and types around an entry |
+//! | `rows` | lines at the addresses of a unit |
+
+mod names;
+mod plan;
+mod rows;
+mod scopes;
+mod units;
+mod walk;
+
+use std::borrow::Cow;
+
+use gimli::{AbbreviationsCacheStrategy, DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
+
+pub(crate) use names::{Function, Home, Names, Origin};
+pub(crate) use rows::{Files, Row, rows};
+pub(crate) use units::{Root, Units};
+pub(crate) use walk::{Call, Chain, walk};
+
+pub(crate) type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(crate) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
+pub(crate) type Unit<'a> = gimli::Unit<Reader<'a>>;
+pub(crate) type UnitRef<'u, 'a> = gimli::UnitRef<'u, Reader<'a>>;
+pub(crate) type UnitHeader<'a> = gimli::UnitHeader<Reader<'a>>;
+pub(crate) type Sections<'a> = DwarfSections<Cow<'a, [u8]>>;
+
+/// Something in the debug information can't be. What was read before counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+impl From<gimli::Error> for Broken {
+    fn from(_: gimli::Error) -> Self {
+        Self
+    }
+}
+
+/// The debug information of one image, indexed.
+pub(crate) struct DebugInfo<'a> {
+    pub(crate) dwarf: Dwarf<'a>,
+    pub(crate) units: Units<'a>,
+    /// The units of the file that parts are shared with.
+    pub(crate) shared: Option<Units<'a>>,
+    /// The parts that were split off.
+    pub(crate) package: Option<DwarfPackage<Reader<'a>>>,
+}
+
+impl<'a> DebugInfo<'a> {
+    /// Indexes the units, on `threads` threads.
+    pub(crate) fn new(sections: &'a Sections<'a>, shared: Option<&'a Sections<'a>>, endian: RunTimeEndian, threads: usize) -> Self {
+        let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
+        let mut dwarf: Dwarf<'a> = sections.borrow(reader);
+        if let Some(shared) = shared {
+            dwarf.set_sup(shared.borrow(reader));
+        }
+        dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
+        let units = Units::with_ranges(&dwarf, threads);
+        let shared = dwarf.sup.as_deref().map(Units::without_ranges);
+        Self { dwarf, units, shared, package: None }
+    }
+
+    /// The unit that was split off from `root`, if there is a package with it.
+    pub(crate) fn split_off(&self, root: &Root<'a>) -> Option<SplitUnit<'a>> {
+        let dwarf = self.package.as_ref()?.find_cu(root.unit.dwo_id?, &self.dwarf).ok()??;
+        let header = dwarf.units().next().ok()??;
+        let mut split = Root::read(&dwarf, header).ok()?;
+        split.unit.copy_relocated_attributes(&root.unit);
+        Some(SplitUnit { dwarf, root: split })
+    }
+}
+
+/// A unit of its own debug information.
+pub(crate) struct SplitUnit<'a> {
+    pub(crate) dwarf: Dwarf<'a>,
+    pub(crate) root: Root<'a>,
+}

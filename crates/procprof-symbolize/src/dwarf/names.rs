@@ -1,0 +1,256 @@
+//! What a function is called, and where it begins.
+//!
+//! The entry of a function or inlined call often holds neither and refers to another one that does:
+//! the abstract function, its declaration in a class, perhaps in another unit or file.
+
+use std::sync::Arc;
+
+use gimli::{AttributeValue, DwLang, UnitOffset, UnitSectionOffset};
+use rustc_hash::FxHashMap;
+
+use super::plan::Kind;
+use super::scopes::Scopes;
+use super::{DebugInfo, Dwarf, Reader, Root, UnitRef, Units};
+
+/// Most entries that are followed from one to the next.
+const REFERENCES_MAX: usize = 16;
+/// Most names of namespaces, types and functions that are put before a bare name.
+const SCOPES_MAX: usize = 64;
+
+/// Which file a unit is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    Main,
+    Shared,
+    /// Split off from the unit with that number.
+    Split(usize),
+}
+
+/// A unit with the file it is in.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<'u, 'a> {
+    pub(crate) origin: Origin,
+    pub(crate) dwarf: &'u Dwarf<'a>,
+    pub(crate) root: &'u Root<'a>,
+}
+
+impl<'u, 'a> Home<'u, 'a> {
+    fn unit(&self) -> UnitRef<'u, 'a> {
+        self.root.unit_ref(self.dwarf)
+    }
+
+    fn key(&self, entry: UnitOffset) -> (Origin, usize) {
+        let UnitSectionOffset(offset) = entry.to_unit_section_offset(&self.root.unit.header);
+        (self.origin, offset)
+    }
+}
+
+/// A function as the debug information has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Function<'a> {
+    /// The linker's name, or the bare one; empty if it has none.
+    pub(crate) name: &'a [u8],
+    /// What a bare name is in, such as `std::vector<int>`; empty if nothing or unknown.
+    pub(crate) scope: String,
+    /// The line it begins at; 0 if unknown.
+    pub(crate) line: u32,
+    /// Whether its language has mangled names, so that a bare one is but a part.
+    pub(crate) is_mangling: bool,
+}
+
+/// The functions found by one thread, each once.
+pub(crate) struct Names<'i, 'a> {
+    info: &'i DebugInfo<'a>,
+    known: FxHashMap<(Origin, usize), u32>,
+    pub(crate) functions: Vec<Function<'a>>,
+    scopes: FxHashMap<(Origin, usize), Arc<Scopes>>,
+}
+
+/// What an entry tells of itself.
+#[derive(Default)]
+struct Entry<'a> {
+    linkage_name: Option<&'a [u8]>,
+    name: Option<&'a [u8]>,
+    line: u32,
+    /// Another entry that tells more.
+    reference: Option<AttributeValue<Reader<'a>>>,
+}
+
+impl<'i, 'a> Names<'i, 'a> {
+    pub(crate) fn new(info: &'i DebugInfo<'a>) -> Self {
+        Self { info, known: FxHashMap::default(), functions: Vec::new(), scopes: FxHashMap::default() }
+    }
+
+    /// The number of the function that a reference in `home` leads to.
+    pub(crate) fn referred<'u>(&mut self, home: Home<'u, 'a>, reference: AttributeValue<Reader<'a>>) -> Option<u32>
+    where
+        'i: 'u,
+    {
+        let (home, entry) = self.follow(home, reference)?;
+        Some(self.function(home, entry))
+    }
+
+    /// The number of the function with that entry.
+    pub(crate) fn function<'u>(&mut self, home: Home<'u, 'a>, entry: UnitOffset) -> u32
+    where
+        'i: 'u,
+    {
+        let key = home.key(entry);
+        if let Some(function) = self.known.get(&key) {
+            return *function;
+        }
+        let function = self.read(home, entry);
+        let number = self.functions.len() as u32;
+        self.functions.push(function);
+        self.known.insert(key, number);
+        number
+    }
+
+    fn read<'u>(&mut self, home: Home<'u, 'a>, entry: UnitOffset) -> Function<'a>
+    where
+        'i: 'u,
+    {
+        let (mut last, mut bare, mut line) = ((home, entry), None, 0);
+        for _ in 0..REFERENCES_MAX {
+            let told = told(last.0, last.1);
+            if line == 0 {
+                line = told.line;
+            }
+            if let Some(name) = told.linkage_name {
+                if line == 0 {
+                    line = told.reference.and_then(|next| self.follow(last.0, next)).map_or(0, |(home, entry)| told_line(home, entry));
+                }
+                return Function { name, scope: String::new(), line, is_mangling: is_mangling(home.root.language) };
+            }
+            bare = bare.or(told.name);
+            match told.reference.and_then(|next| self.follow(last.0, next)) {
+                Some(next) => last = next,
+                None => break,
+            }
+        }
+        let name = bare.unwrap_or_default();
+        let is_mangling = is_mangling(last.0.root.language);
+        let scope = if is_mangling && !name.is_empty() { self.scope(last.0, last.1) } else { String::new() };
+        Function { name, scope, line, is_mangling }
+    }
+
+    fn follow<'u>(&self, home: Home<'u, 'a>, reference: AttributeValue<Reader<'a>>) -> Option<(Home<'u, 'a>, UnitOffset)>
+    where
+        'i: 'u,
+    {
+        let info: &'i DebugInfo<'a> = self.info;
+        let find = |origin, dwarf: &'i Dwarf<'a>, units: &'i Units<'a>, offset| {
+            let (unit, entry) = units.holding(offset)?;
+            Some((Home { origin, dwarf, root: units.root(dwarf, unit)? }, entry))
+        };
+        let shared = |offset| find(Origin::Shared, info.dwarf.sup.as_deref()?, info.shared.as_ref()?, offset);
+        match (reference, home.origin) {
+            (AttributeValue::UnitRef(entry), _) => Some((home, entry)),
+            (AttributeValue::DebugInfoRef(offset), Origin::Main) => find(Origin::Main, &info.dwarf, &info.units, offset),
+            (AttributeValue::DebugInfoRef(offset), Origin::Shared) | (AttributeValue::DebugInfoRefSup(offset), _) => shared(offset),
+            (AttributeValue::DebugInfoRef(offset), Origin::Split(_)) => Some((home, offset.to_unit_offset(&home.root.unit.header)?)),
+            _ => None,
+        }
+    }
+
+    /// The names of what an entry is in, outermost first, joined by `::`.
+    fn scope<'u>(&mut self, home: Home<'u, 'a>, entry: UnitOffset) -> String
+    where
+        'i: 'u,
+    {
+        let (mut home, mut entry) = (home, entry);
+        // Innermost first.
+        let mut names: Vec<String> = Vec::new();
+        'from: for _ in 0..REFERENCES_MAX {
+            let scopes = self.scopes(home);
+            for (scope, kind) in scopes.around(entry.0).take(SCOPES_MAX) {
+                let mut told = told(home, UnitOffset(scope));
+                let mut place = (home, UnitOffset(scope));
+                let mut moved = false;
+                for _ in 0..REFERENCES_MAX {
+                    let next = told.reference.filter(|_| told.name.is_none());
+                    let Some(next) = next.and_then(|next| self.follow(place.0, next)) else {
+                        break;
+                    };
+                    (place, moved) = (next, true);
+                    told = self::told(place.0, place.1);
+                }
+                names.push(told.name.map_or_else(|| nameless(kind), |name| String::from_utf8_lossy(name).into_owned()));
+                if names.len() == SCOPES_MAX {
+                    break 'from;
+                }
+                if moved {
+                    // What is declared elsewhere is named by where it is declared.
+                    (home, entry) = place;
+                    continue 'from;
+                }
+            }
+            break;
+        }
+        names.reverse();
+        names.join("::")
+    }
+
+    fn scopes(&mut self, home: Home<'_, 'a>) -> Arc<Scopes> {
+        let key = home.key(UnitOffset(0));
+        let scopes = self.scopes.entry(key).or_insert_with(|| Arc::new(Scopes::of(home.dwarf, home.root)));
+        Arc::clone(scopes)
+    }
+}
+
+fn nameless(kind: Kind) -> String {
+    match kind {
+        Kind::Namespace => "(anonymous namespace)",
+        Kind::Type => "(anonymous class)",
+        _ => "(anonymous)",
+    }
+    .to_owned()
+}
+
+fn told_line(home: Home<'_, '_>, entry: UnitOffset) -> u32 {
+    told(home, entry).line
+}
+
+/// What the entry tells; nothing if it is broken.
+fn told<'a>(home: Home<'_, 'a>, entry: UnitOffset) -> Entry<'a> {
+    read_entry(home.unit(), entry).unwrap_or_default()
+}
+
+fn read_entry<'a>(unit: UnitRef<'_, 'a>, entry: UnitOffset) -> gimli::Result<Entry<'a>> {
+    let mut told = Entry::default();
+    let mut entries = unit.entries_raw(Some(entry))?;
+    let Some(abbreviation) = entries.read_abbreviation()? else {
+        return Ok(told);
+    };
+    for attribute in abbreviation.attributes() {
+        let attribute = entries.read_attribute(*attribute)?;
+        match attribute.name() {
+            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => told.linkage_name = text(unit, attribute.value()),
+            gimli::DW_AT_name => told.name = text(unit, attribute.value()),
+            gimli::DW_AT_decl_line => told.line = attribute.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0),
+            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => told.reference = Some(attribute.value()),
+            _ => {}
+        }
+    }
+    Ok(told)
+}
+
+fn text<'a>(unit: UnitRef<'_, 'a>, value: AttributeValue<Reader<'a>>) -> Option<&'a [u8]> {
+    unit.attr_string(value).ok().map(|text| text.slice()).filter(|text| !text.is_empty())
+}
+
+/// Whether compilers of the language mangle names.
+fn is_mangling(language: Option<DwLang>) -> bool {
+    matches!(
+        language,
+        Some(
+            gimli::DW_LANG_C_plus_plus
+                | gimli::DW_LANG_C_plus_plus_03
+                | gimli::DW_LANG_C_plus_plus_11
+                | gimli::DW_LANG_C_plus_plus_14
+                | gimli::DW_LANG_C_plus_plus_17
+                | gimli::DW_LANG_C_plus_plus_20
+                | gimli::DW_LANG_Rust
+        )
+    )
+}

@@ -1,0 +1,225 @@
+//! Which units there are, and which cover an address.
+//!
+//! Where the compiler or assembler made a table of a unit's addresses (`.debug_aranges`) that is
+//! taken; of other units the root entry is read, and if it has no ranges either, the line program.
+
+use std::sync::OnceLock;
+
+use gimli::{AttributeValue, DebugInfoOffset, DebugLineOffset, DwLang, UnitOffset, UnitType};
+use rustc_hash::FxHashMap;
+
+use super::rows::sequences;
+use super::{Dwarf, Unit, UnitHeader, UnitRef};
+use crate::workers;
+
+/// The units of one file, by offset.
+pub(crate) struct Units<'a> {
+    entries: Vec<Entry<'a>>,
+    ranges: Vec<UnitRange>,
+    /// Whether a header is broken, so that units may be missing.
+    pub(crate) damaged: bool,
+}
+
+struct Entry<'a> {
+    header: UnitHeader<'a>,
+    offset: usize,
+    /// Read when first needed; `None` if it is broken.
+    root: OnceLock<Option<Box<Root<'a>>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct UnitRange {
+    begin: u64,
+    end: u64,
+    unit: u32,
+    /// The least `begin` of this range and all behind.
+    begin_from_here: u64,
+}
+
+impl UnitRange {
+    fn new(range: gimli::Range, unit: u32) -> Self {
+        Self { begin: range.begin, end: range.end, unit, begin_from_here: 0 }
+    }
+}
+
+impl<'a> Units<'a> {
+    /// The units that others refer to.
+    pub(crate) fn without_ranges(dwarf: &Dwarf<'a>) -> Self {
+        let mut headers = dwarf.units();
+        let mut entries = Vec::new();
+        let damaged = loop {
+            match headers.next() {
+                Ok(Some(header)) => {
+                    if let Some(DebugInfoOffset(offset)) = header.debug_info_offset() {
+                        entries.push(Entry { header, offset, root: OnceLock::new() });
+                    }
+                }
+                Ok(None) => break false,
+                Err(_) => break true,
+            }
+        };
+        Self { entries, ranges: Vec::new(), damaged }
+    }
+
+    /// The units with the addresses they cover.
+    pub(crate) fn with_ranges(dwarf: &Dwarf<'a>, threads: usize) -> Self {
+        /// Units a thread takes at a time.
+        const CHUNK: usize = 64;
+        let mut units = Self::without_ranges(dwarf);
+        let tables = address_tables(dwarf);
+        let entries = &units.entries;
+        let found = workers::run(entries.len().div_ceil(CHUNK), threads, Vec::new, |ranges, chunk| {
+            let first = chunk * CHUNK;
+            for (index, entry) in entries.iter().enumerate().skip(first).take(CHUNK) {
+                add_ranges(dwarf, entry, index as u32, &tables, ranges);
+            }
+        });
+        let mut ranges: Vec<UnitRange> = found.into_iter().flatten().collect();
+        ranges.sort_unstable_by_key(|range| (range.end, range.unit, range.begin));
+        let mut least = u64::MAX;
+        for range in ranges.iter_mut().rev() {
+            least = least.min(range.begin);
+            range.begin_from_here = least;
+        }
+        units.ranges = ranges;
+        units
+    }
+
+    /// The units that cover the address, the one whose range ends first before the others.
+    pub(crate) fn at(&self, address: u64) -> impl Iterator<Item = usize> {
+        let first = self.ranges.partition_point(|range| range.end <= address);
+        let reaching = self.ranges[first..].iter().take_while(move |range| range.begin_from_here <= address);
+        reaching.filter(move |range| range.begin <= address).map(|range| range.unit as usize)
+    }
+
+    /// The unit with that number; `None` if its root entry is broken.
+    pub(crate) fn root(&self, dwarf: &Dwarf<'a>, unit: usize) -> Option<&Root<'a>> {
+        let entry = self.entries.get(unit)?;
+        let root = entry.root.get_or_init(|| Root::read(dwarf, entry.header).ok().map(Box::new));
+        root.as_deref()
+    }
+
+    /// The number of the unit that holds an offset, and the offset in it.
+    pub(crate) fn holding(&self, offset: DebugInfoOffset) -> Option<(usize, UnitOffset)> {
+        let after = self.entries.partition_point(|entry| entry.offset <= offset.0);
+        let unit = after.checked_sub(1)?;
+        Some((unit, offset.to_unit_offset(&self.entries[unit].header)?))
+    }
+
+    /// How long the unit with that number is, in bytes.
+    pub(crate) fn bytes(&self, unit: usize) -> usize {
+        self.entries[unit].header.length_including_self()
+    }
+}
+
+/// The ranges of `.debug_aranges` by unit. Broken tables are left out.
+fn address_tables(dwarf: &Dwarf<'_>) -> FxHashMap<usize, Vec<gimli::Range>> {
+    let mut tables: FxHashMap<usize, Vec<gimli::Range>> = FxHashMap::default();
+    let mut headers = dwarf.debug_aranges.headers();
+    while let Ok(Some(header)) = headers.next() {
+        let mut entries = header.entries();
+        let ranges = tables.entry(header.debug_info_offset().0).or_default();
+        while let Some(entry) = entries.next().transpose() {
+            // One that overflows the address space is an error of its own, not of the table.
+            ranges.extend(entry.ok().filter(|entry| entry.length() != 0).map(|entry| entry.range()));
+        }
+    }
+    tables
+}
+
+fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, tables: &FxHashMap<usize, Vec<gimli::Range>>, ranges: &mut Vec<UnitRange>) {
+    // Partial units are only referred to, and type units have no code.
+    if !matches!(entry.header.type_(), UnitType::Compilation | UnitType::Skeleton(_)) {
+        return;
+    }
+    if let Some(table) = tables.get(&entry.offset).filter(|table| !table.is_empty()) {
+        ranges.extend(table.iter().map(|range| UnitRange::new(*range, unit)));
+        return;
+    }
+    let Ok(root) = Root::read(dwarf, entry.header) else {
+        return;
+    };
+    let before = ranges.len();
+    let mut own = dwarf.unit_ranges(&root.unit).ok();
+    while let Some(Ok(Some(range))) = own.as_mut().map(gimli::RangeIter::next) {
+        if range.begin < range.end {
+            ranges.push(UnitRange::new(range, unit));
+        }
+    }
+    if ranges.len() == before {
+        let sequences = sequences(root.unit_ref(dwarf), root.lines).unwrap_or_default();
+        ranges.extend(sequences.into_iter().map(|range| UnitRange::new(range, unit)));
+    }
+}
+
+/// What the root entry of a unit tells. The header of its line program is not read.
+pub(crate) struct Root<'a> {
+    /// Has no line program.
+    pub(crate) unit: Unit<'a>,
+    pub(crate) lines: Option<DebugLineOffset>,
+    pub(crate) language: Option<DwLang>,
+}
+
+impl<'a> Root<'a> {
+    pub(crate) fn read(dwarf: &Dwarf<'a>, header: UnitHeader<'a>) -> gimli::Result<Self> {
+        let abbreviations = dwarf.abbreviations(&header)?;
+        let (encoding, file_type) = (header.encoding(), dwarf.file_type);
+        let dwo_id = match header.type_() {
+            UnitType::Skeleton(id) | UnitType::SplitCompilation(id) => Some(id),
+            _ => None,
+        };
+        let unit = Unit {
+            header,
+            abbreviations,
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: gimli::DebugStrOffsetsBase::default_for_encoding_and_file(encoding, file_type),
+            addr_base: gimli::DebugAddrBase(0),
+            loclists_base: gimli::DebugLocListsBase::default_for_encoding_and_file(encoding, file_type),
+            rnglists_base: gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, file_type),
+            line_program: None,
+            dwo_id,
+        };
+        let mut root = Self { unit, lines: None, language: None };
+        root.read_attributes(dwarf)?;
+        Ok(root)
+    }
+
+    fn read_attributes(&mut self, dwarf: &Dwarf<'a>) -> gimli::Result<()> {
+        let (mut name, mut folder, mut low) = (None, None, None);
+        let abbreviations = self.unit.abbreviations.clone();
+        let mut entries = self.unit.header.entries_raw(&abbreviations, None)?;
+        let abbreviation = entries.read_abbreviation()?.ok_or(gimli::Error::MissingUnitDie)?;
+        for attribute in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*attribute)?;
+            match (attribute.name(), attribute.value()) {
+                (gimli::DW_AT_name, value) => name = Some(value),
+                (gimli::DW_AT_comp_dir, value) => folder = Some(value),
+                (gimli::DW_AT_low_pc, value) => low = Some(value),
+                (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => self.lines = Some(offset),
+                (gimli::DW_AT_language, AttributeValue::Language(language)) => self.language = Some(language),
+                (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => self.unit.str_offsets_base = base,
+                (gimli::DW_AT_addr_base | gimli::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => self.unit.addr_base = base,
+                (gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base, AttributeValue::DebugRngListsBase(base)) => {
+                    self.unit.rnglists_base = base;
+                }
+                (gimli::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => {
+                    self.unit.dwo_id.get_or_insert(id);
+                }
+                _ => {}
+            }
+        }
+        // What follows needs the bases above.
+        self.unit.name = name.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
+        self.unit.comp_dir = folder.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
+        if let Some(value) = low {
+            self.unit.low_pc = dwarf.attr_address(&self.unit, value)?.unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unit_ref<'u>(&'u self, dwarf: &'u Dwarf<'a>) -> UnitRef<'u, 'a> {
+        UnitRef::new(dwarf, &self.unit)
+    }
+}
