@@ -16,7 +16,7 @@ pub enum Kind {
     Databend,
     /// A Go process with `net/http/pprof`.
     Go,
-    /// Anything that answers pprof URLs, one configured URL per profile type.
+    /// Anything that answers pprof URLs: the usual paths, or one configured URL per profile type.
     Pprof,
     /// A process with our agent.
     Procprof,
@@ -42,7 +42,8 @@ impl Kind {
     }
 
     /// What can be collected from this kind, and its default schedule. For [`Kind::Pprof`] these are the defaults of the types whose
-    /// URLs may be configured; other types are collected as [`Window::Moment`](crate::Window::Moment).
+    /// URLs may be configured, and the usual paths of CPU and heap; other types are collected as
+    /// [`Window::MomentOrDelta`](crate::Window::MomentOrDelta).
     pub fn routes(self) -> &'static [Route] {
         self.row().1
     }

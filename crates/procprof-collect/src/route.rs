@@ -48,7 +48,7 @@ pub struct Route {
     /// What is collected.
     pub profile_type: ProfileType,
     /// Where, the first choice first; a later one is asked when an earlier one is unreachable or has no such endpoint.
-    /// Empty for a kind whose URLs are configured.
+    /// Empty where only a configured URL tells.
     pub places: &'static [Place],
     /// What is expected there, in words.
     pub expects: &'static str,
@@ -131,11 +131,12 @@ pub(crate) const GO: &[Route] = &[
     row(ProfileType::Contention, &[http("/debug/pprof/block")], "pprof protobuf", SAMPLED.or_delta()),
 ];
 
+/// The paths that most tools use; a configured URL goes before them.
 pub(crate) const PPROF: &[Route] = &[
-    row(ProfileType::Cpu, &[], "any CPU profile", SAMPLED.on().with_frequency()),
+    row(ProfileType::Cpu, &[http("/debug/pprof/profile")], "any CPU profile", SAMPLED.on().with_frequency()),
     row(ProfileType::Wall, &[], "any wall-clock profile", SAMPLED),
     row(ProfileType::Contention, &[], "any contention profile", SAMPLED),
-    row(ProfileType::Heap, &[], "any heap profile", MOMENT),
+    row(ProfileType::Heap, &[http("/debug/pprof/heap")], "any heap profile", MOMENT),
 ];
 
 /// Addresses only: the names are found by who collects, not at the cost of the profiled process.

@@ -78,7 +78,7 @@ pub struct Target {
     pub http: BaseUrl,
     /// Its brpc service; without it, port 8060 of the same host.
     pub brpc: Option<BaseUrl>,
-    /// URLs by profile type: the only ones of [`Kind::Pprof`], and instead of the route's own for every other kind.
+    /// URLs by profile type, instead of the route's own; a [`Kind::Pprof`] with any has no others.
     pub urls: BTreeMap<ProfileType, ProfileUrl>,
     /// TLS options.
     pub tls: Tls,
@@ -115,13 +115,14 @@ impl Target {
         }
     }
 
-    /// The types that can be collected from it: those of its kind, or for [`Kind::Pprof`] those with a URL.
+    /// The types that can be collected from it: those of its kind that have a place, or for a [`Kind::Pprof`] with URLs the types of these.
     pub fn profile_types(&self) -> Vec<ProfileType> {
         let mut types: Vec<ProfileType> = match self.kind {
-            Kind::Pprof => Vec::new(),
-            kind => kind.routes().iter().map(|route| route.profile_type.clone()).collect(),
+            Kind::Pprof if !self.urls.is_empty() => Vec::new(),
+            kind => kind.routes().iter().filter(|route| !route.places.is_empty()).map(|route| route.profile_type.clone()).collect(),
         };
-        types.extend(self.urls.keys().filter(|profile_type| self.kind.route(profile_type).is_none() || self.kind == Kind::Pprof).cloned());
+        let further: Vec<ProfileType> = self.urls.keys().filter(|profile_type| !types.contains(profile_type)).cloned().collect();
+        types.extend(further);
         types
     }
 
@@ -157,6 +158,7 @@ impl Target {
         let unsupported = || CollectError::Unsupported { kind: self.kind, profile_type: request.profile_type.clone() };
         let mut urls = match (self.urls.get(&request.profile_type), route) {
             (Some(url), _) => vec![url.url()],
+            (None, Some(_)) if self.kind == Kind::Pprof && !self.urls.is_empty() => return Err(unsupported()),
             (None, Some(route)) => self.place_urls(route.places)?,
             (None, None) => return Err(unsupported()),
         };

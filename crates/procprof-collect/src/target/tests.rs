@@ -19,6 +19,8 @@ fn plans_the_urls_of_every_kind() {
     check(Kind::StarrocksBe, heap(), &["http://be1:8040/pprof/heap", "http://be1:8060/pprof/heap"]);
     check(Kind::Databend, cpu().seconds(5).frequency(99), &["http://be1:8040/debug/pprof/profile?seconds=5&frequency=99"]);
     check(Kind::Databend, heap().seconds(0), &["http://be1:8040/debug/mem/pprof/profile?seconds=0"]);
+    check(Kind::Pprof, cpu(), &["http://be1:8040/debug/pprof/profile?seconds=10"]);
+    check(Kind::Pprof, heap(), &["http://be1:8040/debug/pprof/heap"]);
     check(Kind::Go, heap(), &["http://be1:8040/debug/pprof/heap"]);
     check(Kind::Go, heap().seconds(3), &["http://be1:8040/debug/pprof/heap?seconds=3"]);
     check(Kind::Go, Request::new(ProfileType::Mutex), &["http://be1:8040/debug/pprof/mutex?seconds=10"]);
@@ -27,13 +29,14 @@ fn plans_the_urls_of_every_kind() {
 #[test]
 fn configured_urls_win_and_keep_their_query() {
     let mut target = target(Kind::Pprof);
-    let error = target.plan(&Request::new(ProfileType::Cpu)).err().unwrap();
-    assert_eq!((error.code(), target.profile_types().len()), ("unsupported", 0));
+    let error = target.plan(&Request::new(ProfileType::Wall)).err().unwrap();
+    assert_eq!((error.code(), target.profile_types()), ("unsupported", vec![ProfileType::Cpu, ProfileType::Heap]));
     target.urls.insert(ProfileType::Cpu, "https://x/p?token=a&seconds=30".parse().unwrap());
     let plan = target.plan(&Request::new(ProfileType::Cpu).seconds(7)).unwrap();
     assert_eq!(plan.urls[0].as_str(), "https://x/p?token=a&seconds=7");
     assert_eq!(shown(&plan.urls[0]), "https://x/p?token=***&seconds=7");
     assert_eq!(target.profile_types(), [ProfileType::Cpu]);
+    assert_eq!(target.plan(&Request::new(ProfileType::Heap)).err().unwrap().code(), "unsupported", "the URLs are all there is");
 }
 
 #[test]
