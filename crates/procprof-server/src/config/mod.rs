@@ -7,6 +7,7 @@ mod keys;
 mod nearest;
 mod node;
 mod reference;
+mod schedule;
 mod starrocks;
 #[cfg(test)]
 mod tests;
@@ -153,6 +154,6 @@ impl Config {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
         }
-        Ok(())
+        schedule::check_lengths(&self.nodes, self.capture_seconds_max)
     }
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use procprof_profile::{ParseProfileTypeError, ProfileType};
 
 use super::keys::{boolean, count, text, texts};
+use super::schedule;
 use super::value::{Document, Entry, Value};
 use crate::error::Result;
 use crate::nodes::{Kind, Role};
@@ -14,6 +15,8 @@ use crate::nodes::{Kind, Role};
 /// One configured node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeConfig {
+    /// File and line where it is configured; empty for what no file gave.
+    pub place: String,
     /// Id the cluster gives it (StarRocks); `None`: the server numbers it.
     pub id: Option<u64>,
     /// Unique name; empty until the defaults are applied, then `role host:port`.
@@ -86,6 +89,8 @@ pub struct ScheduleRow {
     pub seconds: Option<u64>,
     /// Seconds from one start to the next.
     pub every: Option<u64>,
+    /// File and line where it stands.
+    pub place: String,
 }
 
 /// How the process behind a node is found, for symbols from `/proc`.
@@ -163,7 +168,7 @@ pub const NODE_KEYS: &[NodeKey] = &[
         name: "urls",
         type_name: "table type = URL",
         default: "",
-        help: "Addresses by profile type, for kind `pprof`; `seconds` is added for what has a length.",
+        help: "Addresses by profile type, for kind `pprof`, instead of the usual paths below `http`; `seconds` is added for what has a length.",
         set: |n, v| url_table(v).map(|urls| n.urls = urls),
     },
     NodeKey {
@@ -206,7 +211,7 @@ pub const NODE_KEYS: &[NodeKey] = &[
         type_name: "table type = `{ on, seconds, every }`",
         default: "by kind, see below",
         help: "What is collected when.",
-        set: |n, v| schedule(v).map(|schedule| n.schedule = schedule),
+        set: |n, v| schedule::read(v).map(|schedule| n.schedule = schedule),
     },
     NodeKey {
         name: "binary",
@@ -260,6 +265,13 @@ fn read(document: &Document, table: &Entry, entries: &[Entry]) -> Result<NodeCon
     if node.http.is_empty() && node.brpc.is_empty() && node.urls.is_empty() {
         return Err(document.wrong(place, "the node has no address: give http, brpc or urls".to_owned()));
     }
+    if node.kind == Kind::Pprof && node.http.is_empty() && node.urls.is_empty() {
+        return Err(document.wrong(place, "a node of kind pprof needs http, or urls by profile type".to_owned()));
+    }
+    if let Some(entry) = entries.iter().find(|entry| entry.key == "schedule") {
+        schedule::check(document, entry, &mut node)?;
+    }
+    node.place = document.place(place);
     if node.name.is_empty() {
         node.name = format!("{} {}", node.role, node.address());
     }
@@ -301,7 +313,7 @@ fn address(value: &Value) -> std::result::Result<String, String> {
     Ok(address)
 }
 
-fn table(value: &Value) -> std::result::Result<&[Entry], String> {
+pub(super) fn table(value: &Value) -> std::result::Result<&[Entry], String> {
     match value {
         Value::Table(entries) => Ok(entries),
         other => Err(format!("expected a table, got {}", other.kind())),
@@ -316,7 +328,7 @@ fn url_table(value: &Value) -> std::result::Result<BTreeMap<ProfileType, String>
     table(value)?.iter().map(|entry| Ok((profile_type(&entry.key)?, address(&entry.value)?))).collect()
 }
 
-fn profile_type(name: &str) -> std::result::Result<ProfileType, String> {
+pub(super) fn profile_type(name: &str) -> std::result::Result<ProfileType, String> {
     name.parse().map_err(|error: ParseProfileTypeError| error.to_string())
 }
 
@@ -343,22 +355,6 @@ fn tls(value: &Value) -> std::result::Result<Tls, String> {
         }
     }
     Ok(tls)
-}
-
-fn schedule(value: &Value) -> std::result::Result<BTreeMap<ProfileType, ScheduleRow>, String> {
-    let row = |entry: &Entry| {
-        let mut row = ScheduleRow::default();
-        for key in table(&entry.value)? {
-            match key.key.as_str() {
-                "on" => row.on = Some(boolean(&key.value)?),
-                "seconds" => row.seconds = Some(count(&key.value, 0, 3600)?),
-                "every" => row.every = Some(count(&key.value, 1, 86_400)?),
-                other => return Err(format!("unknown key {other:?}; known are on, seconds, every")),
-            }
-        }
-        Ok((profile_type(&entry.key)?, row))
-    };
-    table(value)?.iter().map(row).collect()
 }
 
 fn pid_lookup(value: &Value) -> std::result::Result<PidLookup, String> {

@@ -69,9 +69,12 @@ A type's schedule is a table `{ on, seconds, every }`; what is left out keeps th
 | kind | on | available, off by default |
 |---|---|---|
 | `starrocks-be` | cpu 10 s every 60 s | contention 10 s every 60 s (never while cpu runs), heap at a moment |
-| `databend`, `pprof` | cpu 10 s every 60 s | heap |
-| `go` | cpu 10 s every 60 s; heap and goroutine at a moment every 60 s | allocs, mutex, block |
+| `databend` | cpu 10 s every 60 s | heap |
+| `pprof` | cpu 10 s every 60 s at `/debug/pprof/profile` of `http`; with `urls`, the types of these instead | heap at `/debug/pprof/heap` |
+| `go` | cpu 10 s every 60 s; heap and goroutine at a moment every 60 s | alloc, mutex, contention; Go's own names `allocs` and `block` are taken too |
 | `procprof`, `self` | cpu continuous, cut every 60 s; heap every 60 s where the process has it | |
+
+A type that the node cannot give is an error, as is a length for what is taken at a moment or one beyond `capture_seconds_max`.
 
 Starts are jittered per node; a type that fails is tried again after 2 minutes, then later, at most 15 minutes apart. A type that an agent says it
 does not have is shown as not available and asked for again every hour.

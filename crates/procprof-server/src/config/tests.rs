@@ -48,6 +48,7 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
     check("[[node]]\nhttp = \"ftp://h\"", "f.toml:2: http: expected host:port");
     check("[[node]]\nhttp = \"h:1\"\nschedule.cpu = { often = 1 }", "f.toml:3: schedule: unknown key \"often\"");
     check("[[node]]\nhttp = \"h:1\"\nauth = { basic = \"u\" }", "f.toml:3: auth: give basic with password_file, or bearer_file");
+    check("[[node]]\nbrpc = \"h:1\"", "f.toml:2: brpc: a node of kind pprof needs http, or urls by profile type");
     check(
         "[[node]]\nhttp = \"h:1\"\n[[node]]\nhttp = \"h:1\"",
         "configuration: node \"service h:1\": its name or id is that of node \"service h:1\"",
@@ -90,6 +91,48 @@ fn a_node_table_is_read_whole() {
     assert_eq!(of(ProfileType::Cpu), Some((true, 5, 60)));
     assert_eq!(of(ProfileType::Contention), Some((true, 10, 30)));
     assert_eq!(of(ProfileType::Heap), Some((false, 0, 60)));
+}
+
+#[test]
+fn a_schedule_names_types_the_node_gives_with_lengths_they_have() {
+    let parse = |kind: &str, rows: &str| {
+        let text = format!("[[node]]\nname = \"n\"\nkind = \"{kind}\"\nhttp = \"h:1\"\n{rows}");
+        Config::parse(&text, "f.toml").and_then(|config| config.check().map(|()| config))
+    };
+    let check = |kind: &str, rows: &str, wanted: &str| assert_eq!(parse(kind, rows).unwrap_err().to_string(), wanted, "{kind}: {rows}");
+    check(
+        "starrocks-be",
+        "schedule.cpu = { on = true }\nschedule.cpuu = { on = true }",
+        "f.toml:6: schedule.cpuu: the node gives no such profiles; it gives cpu, contention, heap; the nearest is \"cpu\"",
+    );
+    check(
+        "starrocks-be",
+        "schedule.goroutine = { on = true }",
+        "f.toml:5: schedule.goroutine: the node gives no such profiles; it gives cpu, contention, heap",
+    );
+    check("pprof", "schedule.wall = {}", "f.toml:5: schedule.wall: the node gives no such profiles; it gives cpu, heap");
+    check("go", "schedule.goroutine = { seconds = 1 }", "f.toml:5: schedule.goroutine: is taken at a moment, so it takes no seconds");
+    check("go", "schedule.cpu = { seconds = 0 }", "f.toml:5: schedule.cpu: seconds: expected a whole number from 1 to 3600");
+    check("go", "schedule.cpu = { seconds = 301 }", "f.toml:5: schedule.cpu: 301 seconds pass capture_seconds_max (300)");
+    check("go", "schedule.block = {}\nschedule.contention = {}", "f.toml:5: schedule.block: is the same as schedule.contention");
+    let config = parse("go", "schedule.allocs = { seconds = 5 }\nschedule.block = { on = true }").unwrap();
+    let plan = crate::nodes::plan(&config.nodes[0], &config);
+    let on = |kind: ProfileType| plan.iter().find(|row| row.profile_type == kind).map(|row| (row.on, row.seconds));
+    assert_eq!(
+        (on(ProfileType::Alloc), on(ProfileType::Contention), on(ProfileType::Mutex)),
+        (Some((true, 5)), Some((true, 10)), Some((false, 10)))
+    );
+}
+
+#[test]
+fn a_node_of_no_kind_is_asked_at_the_usual_paths() {
+    let config = Config::parse("[[node]]\nhttp = \"h:1\"\n[[node]]\nname = \"u\"\nurls = { wall = \"h:1/w\" }", "f").unwrap();
+    let planned = |node: usize| -> Vec<(String, bool)> {
+        let plan = crate::nodes::plan(&config.nodes[node], &config);
+        plan.iter().map(|row| (row.profile_type.to_string(), row.on)).collect()
+    };
+    assert_eq!(planned(0), [("cpu".to_owned(), true), ("heap".to_owned(), false)]);
+    assert_eq!(planned(1), [("wall".to_owned(), true)], "the URLs are all there is");
 }
 
 #[test]

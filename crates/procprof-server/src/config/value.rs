@@ -72,7 +72,8 @@ impl Document {
         Error::WrongValue { place: self.place(entry), key: entry.key.clone(), why }
     }
 
-    fn place(&self, entry: &Entry) -> String {
+    /// File and line of an entry.
+    pub(crate) fn place(&self, entry: &Entry) -> String {
         format!("{}:{}", self.file, entry.line)
     }
 }

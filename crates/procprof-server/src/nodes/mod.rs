@@ -20,7 +20,7 @@ pub use ids::NodeIds;
 pub(crate) use ids::write_whole;
 pub use kind::{Kind, Role};
 pub use plan::Planned;
-pub(crate) use plan::plan;
+pub(crate) use plan::{Length, given, plan};
 
 use crate::config::{Config, NodeConfig};
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! What is collected from a node when: the kind's defaults, changed by the node's own table and the top-level keys.
 
-use procprof_collect::Route;
+use procprof_collect::{Route, Window};
 use procprof_profile::ProfileType;
 
 use super::Kind;
@@ -19,20 +19,44 @@ pub struct Planned {
     pub every: u64,
 }
 
+/// Whether a profile has a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// It must have one.
+    Seconds,
+    /// It has none.
+    Moment,
+    /// As one likes.
+    Either,
+}
+
 /// The schedule of a node, every type it can give, on or off.
 pub(crate) fn plan(node: &NodeConfig, config: &Config) -> Vec<Planned> {
-    let mut rows = match node.kind.collected() {
-        Some(kind) => kind.routes().iter().map(of_route).collect(),
-        None if node.kind == Kind::Own => own(config),
-        None => Vec::new(),
-    };
-    if node.kind == Kind::Pprof {
-        rows = node.urls.keys().map(|kind| by_url(kind, &rows)).collect();
-    }
+    let mut rows = if node.kind == Kind::Own { own(config) } else { of_kind(node) };
     for row in &mut rows {
         change(row, node, config);
     }
     rows
+}
+
+/// The types a configured node can give, and whether they have a length.
+pub(crate) fn given(node: &NodeConfig) -> Vec<(ProfileType, Length)> {
+    let length = |profile_type: &ProfileType| match node.kind.collected().and_then(|kind| kind.route(profile_type)) {
+        Some(Route { window: Window::Seconds, .. }) => Length::Seconds,
+        Some(Route { window: Window::Moment, .. }) => Length::Moment,
+        _ => Length::Either,
+    };
+    of_kind(node).into_iter().map(|row| (row.profile_type.clone(), length(&row.profile_type))).collect()
+}
+
+/// The kind's own schedule; that of a node with URLs, if nothing else says where profiles are, has their types.
+fn of_kind(node: &NodeConfig) -> Vec<Planned> {
+    let routes = node.kind.collected().map_or(&[][..], |kind| kind.routes());
+    if node.kind == Kind::Pprof && !node.urls.is_empty() {
+        let rows: Vec<Planned> = routes.iter().map(of_route).collect();
+        return node.urls.keys().map(|kind| by_url(kind, &rows)).collect();
+    }
+    routes.iter().filter(|route| !route.places.is_empty()).map(of_route).collect()
 }
 
 fn of_route(route: &Route) -> Planned {
