@@ -86,6 +86,16 @@ pub(crate) fn guess_type(profile: &Profile) -> Option<ProfileType> {
     rules.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
 }
 
+/// Whether a profile's time is that of its end: Go stamps differences of totals (`mutex?seconds=10`) when the later total is taken.
+///
+/// Such a time and its length reach beyond the moment the answer was complete. Half the length is left to clocks that differ. What is sampled
+/// is stamped when the sampling begins.
+fn tells_its_end(meta: &Meta, time: Nanos, duration: Nanos) -> bool {
+    let of_totals = !matches!(meta.profile_type, Some(ProfileType::Cpu | ProfileType::Wall) | None);
+    let beyond = |end: Nanos| time.0.saturating_add(duration.0) > end.0.saturating_add(duration.0 / 2);
+    of_totals && duration.0 > 0 && meta.end.is_some_and(beyond)
+}
+
 /// Writes the facts into the profile's comments and gives it a time; returns its start and length.
 pub(crate) fn write(profile: Profile, meta: &mut Meta, window: (Nanos, Nanos)) -> Result<(Profile, Nanos, Nanos)> {
     let mut parts = profile.into_parts();
@@ -94,6 +104,9 @@ pub(crate) fn write(profile: Profile, meta: &mut Meta, window: (Nanos, Nanos)) -
     }
     if parts.duration.0 <= 0 {
         parts.duration = window.1;
+    }
+    if tells_its_end(meta, parts.time, parts.duration) {
+        parts.time = Nanos(parts.time.0.saturating_sub(parts.duration.0));
     }
     let (start, duration) = (parts.time, parts.duration);
     meta.end.get_or_insert(Nanos(start.0.saturating_add(duration.0)));

@@ -51,6 +51,20 @@ fn facts_are_written_once_and_a_time_is_given_only_where_there_is_none() {
 }
 
 #[test]
+fn a_difference_of_totals_stamped_at_its_end_starts_its_length_before() {
+    let start = |profile_type: ProfileType, time: i64, end: i64| {
+        let mut builder = ProfileBuilder::new(&[("contentions", "count")]);
+        builder.time(Nanos(time), Nanos(1_000));
+        let mut meta = Meta { node: Some(7), profile_type: Some(profile_type), end: Some(Nanos(end)), ..Meta::default() };
+        write(builder.finish().unwrap(), &mut meta, (Nanos(1), Nanos(1))).unwrap().1.0
+    };
+    assert_eq!(start(ProfileType::Mutex, 9_000, 9_010), 8_000);
+    assert_eq!(start(ProfileType::Mutex, 8_000, 9_010), 8_000, "stamped at its start");
+    assert_eq!(start(ProfileType::Mutex, 8_400, 9_010), 8_400, "by a clock that is a little ahead");
+    assert_eq!(start(ProfileType::Cpu, 9_000, 9_010), 9_000, "what is sampled tells its start");
+}
+
+#[test]
 fn types_are_guessed_by_their_sample_types() {
     assert_eq!(guess_type(&profile(&[])), Some(ProfileType::Cpu));
     let of = |kinds: &[(&str, &str)]| guess_type(&ProfileBuilder::new(kinds).finish().unwrap());
