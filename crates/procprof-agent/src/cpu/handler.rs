@@ -96,11 +96,22 @@ unsafe fn sample(ring: &super::ring::Ring, registers: Registers) {
 }
 
 /// Hands a signal that is not ours to the handler that was there before; without one it is dropped.
+///
+/// A handler installed after ours may hand it back to us, and would get it again without end: so it is marked in `si_errno`, which has no
+/// use in this signal.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let handler = PREVIOUS_HANDLER.load(Ordering::Acquire);
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
         return;
     }
+    const PASSED_ON: c_int = 0x7070_7200;
+    // SAFETY: the kernel's `siginfo_t` of this signal lies in the signal frame, which is the handlers' to write.
+    let told = unsafe { (*info).si_errno };
+    if told == PASSED_ON {
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { (*info).si_errno = PASSED_ON };
     if PREVIOUS_FLAGS.load(Ordering::Relaxed) & libc::SA_SIGINFO as usize != 0 {
         // SAFETY: it was installed as a three-argument handler.
         let action: Action = unsafe { std::mem::transmute(handler) };
@@ -110,6 +121,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         let action: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
         action(signal);
     }
+    // SAFETY: as above.
+    unsafe { (*info).si_errno = told };
 }
 
 #[cfg(test)]

@@ -155,6 +155,30 @@ fn a_handler_that_was_there_before_gets_the_signals_that_are_not_ours() {
     PREVIOUS_HANDLER.store(libc::SIG_DFL, Ordering::Relaxed);
 }
 
+#[test]
+fn a_handler_that_hands_signals_back_gets_each_once() {
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn hands_back(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        assert!(SEEN.fetch_add(1, Ordering::Relaxed) < 10);
+        on_sigprof(signal, info, context);
+    }
+    let _turn = prepared();
+    // SAFETY: all-zero is a valid `sigaction`; `hands_back` has the type that `SA_SIGINFO` asks for.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = hands_back as Action as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut()), 0);
+    }
+    install().unwrap();
+    for _ in 0..2 {
+        // SAFETY: a signal to this thread, whose handler is installed.
+        unsafe { libc::raise(libc::SIGPROF) };
+    }
+    assert_eq!(SEEN.load(Ordering::Relaxed), 2);
+    PREVIOUS_HANDLER.store(libc::SIG_DFL, Ordering::Relaxed);
+}
+
 /// What one sample costs on this machine, with the delivery of its signal, against a handler that does nothing.
 #[test]
 #[ignore = "a measurement: cargo test --release -p procprof-agent --lib cost -- --ignored --nocapture"]
