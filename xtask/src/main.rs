@@ -20,9 +20,9 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  check         formatting, lints, documentation, arrows between crates, licences, fuzz targets build
-  test [ARG..]  every test; arguments go to cargo test
-  corpus DIR    every profile of a folder against the expectation beside it
+  check           formatting, lints, documentation, arrows between crates, licences, fuzz targets build
+  test [ARG..]    every test; arguments go to cargo test
+  corpus DIR      every profile of a folder against the expectation beside it
   bench [PART..]  how fast the product is and what it needs, beside its peers: decode, store, rest, fleet, pages
   soak [SECONDS]  real nodes collected for that long (600) while some break, then the server killed at random moments";
 
