@@ -1,4 +1,4 @@
-//! One capture at a time of each node and type: a second one joins the first if that serves it, else it hears who is at it until when.
+//! One capture at a time of each node and type: a second one joins the first if that serves it, else it hears who is at it until when, and can wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,8 +43,8 @@ pub enum Entry<T> {
     Lead(Leader<T>),
     /// A capture that serves the request is running: wait for it.
     Join(Follower<T>),
-    /// A capture that does not serve the request is running.
-    Busy(Flight),
+    /// A capture that does not serve the request is running: wait until it ends, or give up.
+    Busy(Follower<T>),
 }
 
 /// The right to capture, and the duty to tell how it ended. Dropping it without telling frees the place and followers hear [`Abandoned`].
@@ -91,10 +91,8 @@ impl<T: Clone> Flights<T> {
         let key = (flight.node, flight.request.profile_type.clone());
         let mut table = lock(&self.table);
         if let Some(running) = table.get(&key) {
-            if !flight.request.fits(&running.flight.request) {
-                return Entry::Busy(running.flight.clone());
-            }
-            return Entry::Join(Follower { flight: running.flight.clone(), outcome: running.outcome.clone() });
+            let follower = Follower { flight: running.flight.clone(), outcome: running.outcome.clone() };
+            return if flight.request.fits(&running.flight.request) { Entry::Join(follower) } else { Entry::Busy(follower) };
         }
         let (outcome, receiver) = watch::channel(None);
         table.insert(key.clone(), InFlight { flight, outcome: receiver });
@@ -165,12 +163,12 @@ mod tests {
         let leader = lead(&flights, cpu(10));
         let Entry::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
         let Entry::Busy(busy) = flights.enter(cpu(5)) else { panic!("not refused") };
-        assert_eq!((busy.by.as_str(), busy.until), ("ann", Nanos(9)));
+        assert_eq!((busy.flight.by.as_str(), busy.flight.until), ("ann", Nanos(9)));
         let other_type = Flight { request: Request::new(ProfileType::Heap), ..cpu(10) };
         drop(lead(&flights, other_type));
         assert_eq!(flights.list(), [cpu(10)]);
         leader.finish(42);
-        assert_eq!(follower.wait().await, Ok(42));
+        assert_eq!((follower.wait().await, busy.wait().await), (Ok(42), Ok(42)));
         assert!(flights.list().is_empty());
     }
 

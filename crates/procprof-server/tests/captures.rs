@@ -47,19 +47,31 @@ fn spin_for_the_test(length: Duration) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_capture_joins_or_hears_who_and_until_when() {
+async fn a_second_capture_joins_or_waits_and_hears_for_whom_until_when() {
     let server = TestServer::start(quiet()).await;
     let ask = async |seconds: u32| server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": seconds })).await.1;
     let first = ask(3).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let (same, other) = (ask(3).await, ask(1).await);
-    let refused = server.ended(other["id"].as_str().unwrap()).await;
-    assert_eq!((refused["state"].as_str(), refused["code"].as_str()), (Some("failed"), Some("busy")));
-    let message = refused["message"].as_str().unwrap();
-    assert!(message.starts_with("busy: local is capturing cpu for 3 s until 2"), "{message}");
+    let same = ask(3).await;
+    let others = futures_util::future::join_all((0..20).map(|_| ask(1))).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let waiting = server.json(&format!("/api/captures/{}", others[0]["id"].as_str().unwrap())).await;
+    assert_eq!((waiting["state"].as_str(), waiting["progress"].as_f64()), (Some("waiting"), Some(0.0)), "{waiting}");
+    let message = waiting["message"].as_str().unwrap();
+    assert!(message.starts_with("waiting: local is capturing cpu for 3 s until 2"), "{message}");
+    assert!(server.text("/proc_profile").await.contains("waiting: local is capturing"));
+    let given_up = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 2 })).await.1;
+    let path = format!("/api/captures/{}", given_up["id"].as_str().unwrap());
+    assert_eq!(server.status(Method::DELETE, &path).await, 202);
+    assert_eq!(server.ended(given_up["id"].as_str().unwrap()).await["state"], "cancelled");
     let (first, same) = (server.ended(first["id"].as_str().unwrap()).await, server.ended(same["id"].as_str().unwrap()).await);
     assert_eq!((first["state"].as_str(), &first["profile"]), (Some("done"), &same["profile"]));
-    assert_eq!(server.json("/api/profiles").await["profiles"].as_array().unwrap().len(), 1);
+    let shared = server.ended(others[0]["id"].as_str().unwrap()).await;
+    assert!(shared["state"] == "done" && shared["profile"] != first["profile"], "{shared}");
+    for other in &others {
+        assert_eq!(server.ended(other["id"].as_str().unwrap()).await["profile"], shared["profile"]);
+    }
+    assert_eq!(server.json("/api/profiles").await["profiles"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

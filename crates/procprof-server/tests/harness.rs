@@ -160,7 +160,7 @@ impl TestServer {
     pub(crate) async fn ended(&self, id: &str) -> Value {
         for _ in 0..600 {
             let job = self.json(&format!("/api/captures/{id}")).await;
-            if job["state"] != "running" {
+            if !matches!(job["state"].as_str(), Some("running" | "waiting")) {
                 return job;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -9,6 +9,7 @@ use procprof_collect::{Progress, Watch};
 use procprof_profile::{ProfileId, ProfileType};
 use tokio_util::sync::CancellationToken;
 
+use super::queue::Wait;
 use super::{Failure, Wish, capture};
 use crate::app::App;
 use crate::nodes::Node;
@@ -28,12 +29,15 @@ pub(crate) struct Job {
     pub(crate) started: Timestamp,
     cancel: CancellationToken,
     checking: AtomicBool,
+    wait: Arc<Wait>,
     end: Mutex<Option<(Timestamp, Result<ProfileId, Failure>)>>,
 }
 
 /// How far a job is.
 #[derive(Clone, Debug)]
 pub(crate) enum JobState {
+    /// For a capture of another length to end; who is at it until when.
+    Waiting(String),
     Running,
     Done(ProfileId),
     Failed(Failure),
@@ -43,7 +47,7 @@ pub(crate) enum JobState {
 impl Job {
     pub(crate) fn state(&self) -> JobState {
         match &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => JobState::Running,
+            None => self.wait.reason().map_or(JobState::Running, JobState::Waiting),
             Some((_, Ok(id))) => JobState::Done(*id),
             Some((_, Err(failure))) if failure.is_cancelled() => JobState::Cancelled(failure.reason.clone()),
             Some((_, Err(failure))) => JobState::Failed(failure.clone()),
@@ -62,7 +66,10 @@ impl Job {
         if self.checking.load(Ordering::Relaxed) {
             return 0.95;
         }
-        let passed = Timestamp::now().duration_since(self.started).as_secs_f64();
+        if self.wait.reason().is_some() {
+            return 0.0;
+        }
+        let passed = Timestamp::now().duration_since(self.wait.over().unwrap_or(self.started)).as_secs_f64();
         (passed / f64::from(self.seconds.max(1))).clamp(0.0, 0.9)
     }
 
@@ -87,6 +94,7 @@ impl Jobs {
             started: Timestamp::now(),
             cancel: app.stop.child_token(),
             checking: AtomicBool::new(false),
+            wait: Arc::default(),
             end: Mutex::default(),
         });
         app.jobs.keep(Arc::clone(&job))?;
@@ -99,7 +107,15 @@ impl Jobs {
                 }
             };
             let watch = Watch { cancel: running.cancel.clone(), progress: Some(Arc::new(progress)) };
-            let wish = Wish { profile_type, seconds: Some(seconds), by: running.by.clone(), trigger: "manual", watch, due: None };
+            let wish = Wish {
+                profile_type,
+                seconds: Some(seconds),
+                by: running.by.clone(),
+                trigger: "manual",
+                watch,
+                wait: Some(Arc::clone(&running.wait)),
+                due: None,
+            };
             let outcome = capture(&app, &node, wish).await;
             let end = outcome.map(|entry| entry.id).map_err(|failure| (*failure).clone());
             *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some((Timestamp::now(), end));

@@ -4,6 +4,7 @@ mod failure;
 mod jobs;
 mod load;
 mod own;
+mod queue;
 mod run;
 mod schedule;
 

@@ -10,6 +10,7 @@ use procprof_store::Entry;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use super::queue::{Queue, Wait, patience};
 use super::{Failure, own};
 use crate::app::App;
 use crate::ingest::{Arrival, Finding, ingest, now, record};
@@ -30,6 +31,8 @@ pub(crate) struct Wish {
     /// `schedule` or `manual`.
     pub(crate) trigger: &'static str,
     pub(crate) watch: Watch,
+    /// Where it shows that it waits; without it, it does not wait for a capture of another length to begin its own.
+    pub(crate) wait: Option<Arc<Wait>>,
     /// When the schedule wanted it to begin.
     pub(crate) due: Option<Instant>,
 }
@@ -39,6 +42,7 @@ pub(crate) struct Wish {
 pub(crate) struct Captures {
     pub(crate) client: Mutex<Arc<Client>>,
     flights: Flights<Outcome>,
+    queue: Queue,
     clusters: Mutex<HashMap<String, Arc<Semaphore>>>,
     turns: Mutex<HashMap<u64, Arc<AsyncMutex<()>>>>,
 }
@@ -71,11 +75,12 @@ pub(crate) async fn capture(app: &Arc<App>, node: &Arc<Node>, wish: Wish) -> Out
     let default = planned.map_or(0, |planned| planned.seconds);
     let seconds = wish.seconds.unwrap_or(u32::try_from(default).unwrap_or(0));
     let request = Request { profile_type: wish.profile_type.clone(), seconds: Some(seconds), frequency: None };
-    let until = Timestamp::now() + SignedDuration::from_secs(i64::from(seconds));
-    let until = Nanos(i64::try_from(until.as_nanosecond()).unwrap_or(i64::MAX));
-    let flight = Flight { node: node.id, request: request.clone(), by: wish.by.clone(), until };
-    match app.captures.flights.enter(flight) {
-        Place::Busy(flight) => Err(Arc::new(Failure::busy(busy(&flight)))),
+    let place = tokio::select! {
+        () = wish.watch.cancel.cancelled() => return Err(Arc::new(Failure::cancelled("given up before it began"))),
+        place = enter(app, node, &request, &wish) => place?,
+    };
+    match place {
+        Place::Busy(follower) => Err(Arc::new(Failure::busy(format!("busy: {}", at_it(&follower.flight))))),
         Place::Join(follower) => tokio::select! {
             () = wish.watch.cancel.cancelled() => Err(Arc::new(Failure::cancelled("given up while waiting for the capture that was joined"))),
             outcome = follower.wait() => outcome.unwrap_or_else(|gone| Err(Arc::new(Failure::cancelled(&gone.to_string())))),
@@ -84,10 +89,50 @@ pub(crate) async fn capture(app: &Arc<App>, node: &Arc<Node>, wish: Wish) -> Out
     }
 }
 
-fn busy(flight: &Flight) -> String {
+/// Leads or joins a capture. People wait for one of another length to end; the schedule waits, too, and then leaves it at that.
+async fn enter(app: &App, node: &Node, request: &Request, wish: &Wish) -> Result<Place<Outcome>, Arc<Failure>> {
+    let Captures { flights, queue, .. } = &app.captures;
+    let flight = || {
+        let until = Timestamp::now() + SignedDuration::from_secs(i64::from(request.seconds.unwrap_or(0)));
+        let until = Nanos(i64::try_from(until.as_nanosecond()).unwrap_or(i64::MAX));
+        Flight { node: node.id, request: request.clone(), by: wish.by.clone(), until }
+    };
+    let Some(wait) = &wish.wait else {
+        queue.empty(node.id, &wish.profile_type).await;
+        return Ok(match flights.enter(flight()) {
+            Place::Busy(follower) => {
+                let running = follower.flight.clone();
+                drop(follower.wait().await);
+                return Err(Arc::new(Failure::busy(format!("busy: {}", at_it(&running)))));
+            }
+            place => place,
+        });
+    };
+    let mut running = match flights.enter(flight()) {
+        Place::Busy(follower) => follower,
+        place => return Ok(place),
+    };
+    let _waiting = queue.enter(node.id, &wish.profile_type);
+    let give_up = Instant::now() + patience(&running.flight, request.seconds.unwrap_or(0));
+    loop {
+        let told = running.flight.clone();
+        wait.begin(format!("waiting: {}", at_it(&told)));
+        let ended = tokio::time::timeout_at(give_up, running.wait()).await;
+        running = match flights.enter(flight()) {
+            Place::Busy(_) if ended.is_err() => return Err(Arc::new(Failure::busy(format!("busy: {}", at_it(&told))))),
+            Place::Busy(next) => next,
+            place => {
+                wait.end();
+                return Ok(place);
+            }
+        };
+    }
+}
+
+fn at_it(flight: &Flight) -> String {
     let until = Timestamp::from_nanosecond(i128::from(flight.until.0)).map(|time| format!("{time:.0}")).unwrap_or_default();
     let seconds = flight.request.seconds.unwrap_or(0);
-    format!("busy: {} is capturing {} for {seconds} s until {until}", flight.by, flight.request.profile_type)
+    format!("{} is capturing {} for {seconds} s until {until}", flight.by, flight.request.profile_type)
 }
 
 async fn lead(app: &Arc<App>, node: &Arc<Node>, request: Request, wish: Wish, leader: Leader<Outcome>) -> Outcome {

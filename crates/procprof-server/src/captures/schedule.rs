@@ -128,6 +128,7 @@ impl Task {
             by: "the schedule".to_owned(),
             trigger: "schedule",
             watch: Watch { cancel: cancel.clone(), progress: None },
+            wait: None,
             due: Some(due),
         };
         capture(&self.app, &self.node, wish).await

@@ -94,6 +94,7 @@ fn find(app: &App, id: &str) -> Answer<Arc<Job>> {
 
 fn object(job: &Job) -> Value {
     let (state, message, profile, code) = match job.state() {
+        JobState::Waiting(why) => ("waiting", why, None, None),
         JobState::Running => ("running", String::new(), None, None),
         JobState::Done(id) => ("done", String::new(), Some(id), None),
         JobState::Failed(failure) => ("failed", failure.reason, None, Some(failure.code)),

@@ -143,6 +143,7 @@ pub(super) fn running(app: &App, node: &Node) -> Markup {
                         p { strong { (job.profile_type.label()) } " " span class="muted" {
                             @if job.seconds > 0 { (job.seconds) " s " } "by " (job.by) ", " (clock(job.started)) } }
                         @match job.state() {
+                            JobState::Waiting(why) => p class="muted" { (why) },
                             JobState::Running => progress max="1" value=(format!("{:.2}", job.progress())) {},
                             JobState::Done(id) => p { a href=(format!("/p/{id}")) { "Done: view" } },
                             JobState::Failed(failure) => p class="bad" { (failure.reason) },
