@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use procprof_profile::filter::Filter;
-use procprof_profile::{LocationId, Parts, Profile};
+use procprof_profile::{LocationId, Parts, Profile, StringId};
+use rustc_hash::FxHashMap;
 
 use crate::place::trimmed_path;
 use crate::{Options, Result};
@@ -60,21 +61,17 @@ fn without_inlined(profile: Profile) -> Result<Profile> {
 }
 
 fn with_trimmed_paths(profile: Profile, options: &Options) -> Result<Profile> {
-    let mut paths: Vec<(procprof_profile::StringId, String)> = Vec::new();
-    for function in profile.functions() {
-        let path = profile.string(function.filename);
-        let trimmed = trimmed_path(path, &options.trim_path, &options.source_path);
-        if trimmed.len() < path.len() && !paths.iter().any(|(id, _)| *id == function.filename) {
-            paths.push((function.filename, trimmed.to_owned()));
-        }
-    }
-    let mut parts = profile.into_parts();
-    let mut new_ids = rustc_hash::FxHashMap::default();
-    for (id, trimmed) in paths {
-        new_ids.insert(id, parts.intern(&trimmed)?);
-    }
+    let mut parts = profile.parts().clone();
+    let mut new_ids: FxHashMap<StringId, StringId> = FxHashMap::default();
     for function in &mut parts.functions {
-        function.filename = new_ids.get(&function.filename).copied().unwrap_or(function.filename);
+        let path = profile.string(function.filename);
+        let strings = &mut parts.strings;
+        let id = new_ids.entry(function.filename).or_insert_with_key(|old| {
+            let trimmed = trimmed_path(path, &options.trim_path, &options.source_path);
+            // A full table keeps the path as it is.
+            if trimmed.len() < path.len() { strings.push(trimmed).unwrap_or(*old) } else { *old }
+        });
+        function.filename = *id;
     }
     Ok(parts.finish()?)
 }

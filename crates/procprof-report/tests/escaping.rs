@@ -26,9 +26,15 @@ fn no_report_lets_a_name_out() {
         }
         assert!(out.contains("日本語の関数::名前😀"));
     }
-    for kind in ["top", "collapsed"] {
+    for kind in ["top", "collapsed", "tree", "peek", "traces", "tags", "raw", "dot", "callgrind", "list"] {
         let out = samples::text(&profile, kind, &[]);
-        assert!(out.chars().all(|c| c == '\n' || !c.is_control()), "{kind}");
+        let columns = out.replace("+ context \t \t ", "");
+        assert!(columns.chars().all(|c| c == '\n' || !c.is_control()), "{kind}");
+    }
+    // All that is quoted ends where it should.
+    let dot = samples::text(&profile, "dot", &[]);
+    for line in dot.lines() {
+        assert_eq!(line.replace("\\\\", "").replace("\\\"", "").matches('"').count() % 2, 0, "{line}");
     }
     let collapsed = samples::text(&profile, "collapsed", &[]);
     assert_eq!(collapsed.lines().last(), Some("plain;a,b c 7"));

@@ -51,6 +51,9 @@ const OPTIONS: &[Case] = &[
     ("dot", &["mean=true", "nodecount=15"]),
     ("dot", &["granularity=files", "noinlines=true"]),
     ("dot", &["trim=false"]),
+    ("dot", &["call_tree=true", "nodecount=0", "nodefraction=0.01"]),
+    ("dot", &["call_tree=true", "nodecount=0", "nodefraction=0.02", "granularity=lines"]),
+    ("callgrind", &["call_tree=true"]),
     ("callgrind", &["noinlines=true", "sort=cum"]),
     ("callgrind", &["focus=main", "unit=us"]),
     ("list=main|sort", &["unit=ms", "noinlines=true"]),
@@ -78,6 +81,10 @@ const OPTIONS_OF_LABELS: &[Case] = &[
 enum Allowed {
     /// The lines are the same in another order, and so the running sums differ.
     Order,
+    /// The lines of DOT may be in another order and its nodes have other numbers.
+    Numbers,
+    /// The lines of callgrind may be in another order, and so names and addresses be numbered and relative otherwise; the costs of calls are the same.
+    Costs,
     /// The lines of DOT may be in another order, its nodes have other numbers, and other dotted edges be left out as redundant.
     Dotted,
     /// Not compared.
@@ -89,6 +96,8 @@ const DIFFERENCES: &[(&str, &str, Allowed, &str)] = &[
     ("*", "tree prune_from=json|sort granularity=files nodecount=0", Allowed::Order, ALIKE),
     ("*", "peek=main|sort trim_path=/usr/include:/usr/local/go/src granularity=files", Allowed::Order, ALIKE),
     ("*", "dot granularity=files noinlines=true", Allowed::Dotted, ALIKE),
+    ("*", "dot call_tree=true", Allowed::Numbers, PATHS),
+    ("*", "callgrind call_tree=true", Allowed::Costs, PATHS),
     (
         "go.heap",
         "dot mean=true",
@@ -102,6 +111,9 @@ const DIFFERENCES: &[(&str, &str, Allowed, &str)] = &[
         "pprof keeps and numbers locations that no sample uses since drop_frames cut them; here they are gone",
     ),
 ];
+
+/// Why call trees are in another order.
+const PATHS: &str = "pprof leaves the order of a function's nodes to chance where they differ only in what called them";
 
 /// Why files of functions that begin at different lines are in another order.
 const ALIKE: &str = "pprof keeps the functions of a file apart, shows nothing that tells them apart, and leaves the order of those with equal values to chance";
@@ -164,15 +176,20 @@ fn ours(profile: &Profile, case: &Case) -> String {
 /// The text with what may differ taken out.
 fn reduced(text: &str, allowed: Allowed) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    if allowed == Allowed::Order {
-        let sum = regex::Regex::new(r"^(\s*\S+\s+\S+%)\s+\S+%(\s+\S+\s+\S+%\s+\|)").unwrap();
-        lines = lines.iter().map(|line| sum.replace(line, "$1$2").into_owned()).collect();
+    let mut replace = |regex: &str, by: &str| {
+        let regex = regex::Regex::new(regex).unwrap();
+        lines = lines.iter().map(|line| regex.replace_all(line, by).into_owned()).collect();
+    };
+    match allowed {
+        Allowed::Order => replace(r"^(\s*\S+\s+\S+%)\s+\S+%(\s+\S+\s+\S+%\s+\|)", "$1$2"),
+        Allowed::Numbers | Allowed::Dotted => replace(r#"\bN\d+\b|id="node\d+""#, "N"),
+        Allowed::Costs | Allowed::All => {}
     }
-    if allowed == Allowed::Dotted {
-        let number = regex::Regex::new(r#"\bN\d+\b|id="node\d+""#).unwrap();
-        lines.retain(|line| !line.contains("style=\"dotted\""));
-        lines = lines.iter().map(|line| number.replace_all(line, "N").into_owned()).collect();
-    }
+    lines.retain(|line| match allowed {
+        Allowed::Costs => line.starts_with("* * "),
+        Allowed::Dotted => !line.contains("style=\"dotted\""),
+        _ => true,
+    });
     lines.sort_unstable();
     lines
 }
