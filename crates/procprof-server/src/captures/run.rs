@@ -164,7 +164,8 @@ pub(super) fn succeeded(app: &App, node: &Node, profile_type: &ProfileType) {
     });
 }
 
-/// Counts and keeps a failure; what was cancelled or is not available is none.
+/// Counts a failure, and keeps it if the type is collected on schedule: else who asked sees it in the job. What was cancelled or is not
+/// available is none.
 pub(super) fn failed(app: &App, node: &Node, profile_type: &ProfileType, failure: &Failure) {
     if let Some(why) = failure.unavailable_reason() {
         app.registry.note(node.id, |health| health.types.entry(profile_type.clone()).or_default().unavailable = Some(why.to_owned()));
@@ -172,6 +173,9 @@ pub(super) fn failed(app: &App, node: &Node, profile_type: &ProfileType, failure
     let Some(kind) = failure.kind else { return };
     let label = Failed { node: node.name().to_owned(), r#type: profile_type.name().to_owned(), code: failure.code.to_owned() };
     app.metrics.failures.get_or_create(&label).inc();
+    if !node.planned(profile_type).is_some_and(|planned| planned.on) {
+        return;
+    }
     let told = nodes::Failure { at: Timestamp::now(), reason: failure.reason.clone() };
     app.registry.note(node.id, |health| {
         let own = health.types.entry(profile_type.clone()).or_default();

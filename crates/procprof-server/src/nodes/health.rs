@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use procprof_profile::ProfileType;
 
+use super::Planned;
+
 /// What is known about a node since the server started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
@@ -51,6 +53,17 @@ impl TypeHealth {
 }
 
 impl Health {
+    /// The same without failures of types that are off: nobody waits for those.
+    pub(super) fn scheduled(mut self, schedule: &[Planned]) -> Health {
+        let on = |profile_type: &ProfileType| schedule.iter().any(|planned| planned.on && planned.profile_type == *profile_type);
+        for (profile_type, health) in &mut self.types {
+            if !on(profile_type) {
+                (health.last_failure, health.retry_at) = (None, None);
+            }
+        }
+        self
+    }
+
     /// `ok` when the latest attempt of every type succeeded, `failing` when none did, `degraded` between, `unknown` before the first.
     pub(crate) fn summary(&self) -> &'static str {
         let tried: Vec<bool> = self

@@ -210,9 +210,10 @@ impl Registry {
         first_frontend(&self.all())
     }
 
-    /// How a node fares; unknown nodes fare as if nothing had happened yet.
+    /// How a node fares in what is collected on schedule; unknown nodes fare as if nothing had happened yet.
     pub(crate) fn health(&self, id: u64) -> Health {
-        lock(&self.health).get(&id).cloned().unwrap_or_default()
+        let health = lock(&self.health).get(&id).cloned().unwrap_or_default();
+        self.by_id(id).map_or_else(Health::default, |node| health.scheduled(&node.schedule))
     }
 
     /// Changes what is known about a node's health.

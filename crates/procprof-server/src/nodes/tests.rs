@@ -74,4 +74,9 @@ fn health_is_that_of_the_latest_attempts() {
     assert_eq!(health.summary(), "failing");
     health.types.entry(ProfileType::Cpu).or_default().last_success = Some(now + SignedDuration::from_secs(2));
     assert_eq!(health.summary(), "degraded");
+    let off = |profile_type: ProfileType| Planned { profile_type, on: false, seconds: 0, every: 60 };
+    let on = |profile_type: ProfileType| Planned { on: true, ..off(profile_type) };
+    let of = |schedule: &[Planned]| health.clone().scheduled(schedule).summary();
+    assert_eq!(of(&[on(ProfileType::Cpu), on(ProfileType::Heap)]), "degraded");
+    assert_eq!(of(&[on(ProfileType::Cpu), off(ProfileType::Heap)]), "ok", "nobody waits for what is off");
 }
