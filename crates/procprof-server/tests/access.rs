@@ -6,6 +6,7 @@ use procprof_server::Server;
 use procprof_server::auth::{UserRole, add_user};
 use reqwest::Method;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::{TestServer, cpu_profile, options, quiet};
 
@@ -150,4 +151,27 @@ async fn https_is_served_with_certificate_and_key() {
     let data = tempfile::tempdir().unwrap();
     let refused = Server::start(options(config, data.path().to_owned())).await.err().unwrap();
     assert!(refused.to_string().starts_with("tls: "), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_requests_keep_nobody_out() {
+    let mut config = quiet();
+    (config.http_connections_max, config.http_header_seconds_max) = (8, 60);
+    let server = TestServer::start(config).await;
+    let mut half_sent = Vec::new();
+    for _ in 0..20 {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").await.unwrap();
+        half_sent.push(stream);
+    }
+    for path in ["/healthz", "/readyz", "/api/nodes"] {
+        let answer = tokio::time::timeout(Duration::from_secs(5), server.client.get(server.url(path)).send());
+        assert_eq!(answer.await.expect("an answer in time").unwrap().status(), 200, "{path}");
+    }
+    // Who came last is still served.
+    let mut last = half_sent.pop().unwrap();
+    last.write_all(b"alhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use super::newcomers::{Newcomer, Newcomers};
 use crate::error::{Error, Result};
 
 /// Ports tried after the wanted one when the caller left the choice to us.
@@ -103,18 +104,18 @@ pub(crate) fn tls_acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
 }
 
 /// Accepts connections until `stop`, then lets open requests finish within the drain time.
+///
+/// When there are as many as may be, the one that has longest asked for nothing is dropped for the next: connections with half a request keep
+/// nobody out.
 pub(crate) async fn serve(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>, limits: Limits, stop: CancellationToken) {
     let slots = Arc::new(Semaphore::new(limits.connections));
+    let newcomers = Newcomers::default();
     let graceful = GracefulShutdown::new();
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX);
     let builder = Arc::new(builder);
     loop {
-        let slot = tokio::select! {
-            () = stop.cancelled() => break,
-            slot = Arc::clone(&slots).acquire_owned() => slot,
-        };
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
@@ -128,11 +129,28 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, tls: Option<Tls
                 continue;
             }
         };
-        let connection = Connection { router: router.clone(), builder: Arc::clone(&builder), peer, watcher: graceful.watcher() };
+        if slots.available_permits() == 0 {
+            newcomers.drop_oldest();
+        }
+        let slot = tokio::select! {
+            () = stop.cancelled() => break,
+            slot = Arc::clone(&slots).acquire_owned() => slot,
+        };
+        let newcomer = newcomers.enter();
+        let connection = Connection {
+            newcomer: Arc::clone(&newcomer),
+            router: router.clone(),
+            builder: Arc::clone(&builder),
+            peer,
+            watcher: graceful.watcher(),
+        };
         let tls = tls.clone();
         let handshake = limits.header;
         tokio::spawn(async move {
-            connection.run(stream, tls, handshake).await;
+            tokio::select! {
+                () = newcomer.dropped() => tracing::debug!("connection from {peer}: dropped for others before its first request"),
+                () = connection.run(stream, tls, handshake) => {}
+            }
             drop(slot);
         });
     }
@@ -143,6 +161,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, tls: Option<Tls
 }
 
 struct Connection {
+    newcomer: Arc<Newcomer>,
     router: Router,
     builder: Arc<auto::Builder<TokioExecutor>>,
     peer: SocketAddr,
@@ -164,8 +183,9 @@ impl Connection {
     }
 
     async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
-        let (router, peer) = (self.router, Peer(self.peer));
+        let (router, peer, newcomer) = (self.router, Peer(self.peer), self.newcomer);
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+            newcomer.arrived();
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
             router.clone().oneshot(request)

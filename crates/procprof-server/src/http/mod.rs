@@ -5,6 +5,7 @@ mod api;
 mod assets;
 mod guard;
 mod listen;
+mod newcomers;
 mod openapi;
 mod own_endpoints;
 mod pages;
