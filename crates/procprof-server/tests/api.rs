@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{TestServer, cpu_profile, quiet};
 
@@ -121,7 +121,7 @@ async fn the_document_and_the_server_agree() {
     let mut operations = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let filled = path.replace("{id}", "01930c5e-7d1a-7000-8000-0123456789ab").replace("{report}", "top").replace("{action}", "list");
-        let filled = filled.replace("{node}", "1").replace("{file}", "none.css").replace("{endpoint}", "cmdline");
+        let filled = filled.replace("{node}", "1").replace("{file}", "none.css").replace("{endpoint}", "symbol");
         for (method, operation) in item.as_object().unwrap() {
             assert!(operations.insert(operation["operationId"].as_str().unwrap().to_owned()), "{path}: operationId twice");
             for name in path.split(['{', '}']).skip(1).step_by(2) {
@@ -150,27 +150,62 @@ async fn the_document_and_the_server_agree() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_have_the_fields_the_document_names() {
-    let server = TestServer::start(quiet()).await;
-    let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
-    let schemas = server.json("/api/openapi.json").await["components"]["schemas"].clone();
-    let agree = |schema: &str, object: &serde_json::Value| {
-        for name in schemas[schema]["properties"].as_object().unwrap().keys() {
-            assert!(object.as_object().unwrap().contains_key(name), "{schema} has no {name}: {object}");
-        }
+/// Whether a value has the shape of a schema: every key declared, every declared key there, every type as said.
+fn agree(schemas: &Value, schema: &Value, value: &Value, place: &str) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/components/schemas/")) {
+        return agree(schemas, &schemas[name], value, &format!("{place} ({name})"));
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        return if value.is_null() { () } else { agree(schemas, &choices[0], value, place) };
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     };
-    agree("Profile", &pushed);
-    let nodes = server.json("/api/nodes").await;
-    agree("Node", &nodes[0]);
-    agree("NodeType", &nodes[0]["types"][0]);
-    agree("Retention", &server.json("/api/retention").await);
-    agree("ProfilePage", &server.json("/api/profiles").await);
-    agree("ErrorPage", &server.json("/api/errors").await);
-    agree("Pause", &server.json("/api/pause").await);
-    let (_, capture) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
-    agree("Capture", &capture);
-    let list = server.json("/api/proc_profile/list").await;
-    agree("BackendList", &list);
-    agree("BackendProfile", &list["profiles"][0]);
+    let said = &schema["type"];
+    assert!(*said == kind || said.as_array().is_some_and(|kinds| kinds.contains(&kind.into())), "{place}: {said} is {value}");
+    for item in value.as_array().into_iter().flatten() {
+        agree(schemas, &schema["items"], item, place);
+    }
+    let (Some(fields), Some(declared)) = (value.as_object(), schema["properties"].as_object()) else { return };
+    let undeclared: Vec<&String> = fields.keys().filter(|key| !declared.contains_key(*key)).collect();
+    assert!(undeclared.is_empty(), "{place}: {undeclared:?} is not declared");
+    for (key, schema) in declared {
+        agree(schemas, schema, fields.get(key).unwrap_or_else(|| panic!("{place} has no {key}: {value}")), &format!("{place}.{key}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_have_the_fields_the_document_names_and_no_others() {
+    let config =
+        "self_interval_seconds = 3600\n[[node]]\nname = \"away\"\nhttp = \"127.0.0.1:1\"\nschedule.cpu = { seconds = 1, every = 1 }";
+    let server = TestServer::start(crate::harness::parsed(config)).await;
+    let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    server.error("away", std::time::Duration::from_secs(20)).await;
+    let document = server.json("/api/openapi.json").await;
+    let (_, job) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
+    let (_, failed) = server.post("/api/captures", json!({ "node": "away", "type": "cpu", "seconds": 2 })).await;
+    server.ended(failed["id"].as_str().unwrap()).await;
+    let (id, job) = (pushed["id"].as_str().unwrap(), job["id"].as_str().unwrap());
+    let mut checked = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let schema = &item["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        if schema.is_null() {
+            continue;
+        }
+        let filled = if path.starts_with("/api/captures") { path.replace("{id}", job) } else { path.replace("{id}", id) };
+        let answer = server.json(&filled.replace("{node}", "away").replace("{action}", "list")).await;
+        agree(&document["components"]["schemas"], schema, &answer, path);
+        checked += 1;
+    }
+    assert_eq!(checked, 10, "answers in JSON");
+    let pushed_as = json!({ "$ref": "#/components/schemas/Profile" });
+    agree(&document["components"]["schemas"], &pushed_as, &pushed, "POST /api/push");
+    let missing: Value = serde_json::from_str(&server.text("/api/profiles/nonsense").await).unwrap();
+    agree(&document["components"]["schemas"], &json!({ "$ref": "#/components/schemas/Error" }), &missing, "an error");
 }

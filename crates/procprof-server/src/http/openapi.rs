@@ -118,6 +118,7 @@ fn field(kind: &str) -> Value {
         "boolean" => json!({ "type": of("boolean") }),
         "time" => json!({ "type": of("string"), "format": "date-time" }),
         "object" => json!({ "type": of("object") }),
+        name if optional => json!({ "oneOf": [reference(name), { "type": "null" }] }),
         name => reference(name),
     }
 }
@@ -127,13 +128,13 @@ fn schemas() -> Value {
         "Error": object(&[("error", "text"), ("code", "text")]),
         "Node": object(&[
             ("id", "integer"), ("name", "text"), ("label", "text"), ("role", "text"), ("kind", "text"), ("cluster", "text"),
-            ("labels", "object"), ("address", "text"), ("demo", "boolean"), ("health", "text"), ("last_success", "time?"),
-            ("last_error", "object?"), ("types", "[NodeType]"),
+            ("labels", "object"), ("address", "text"), ("demo", "boolean"), ("past", "boolean"), ("health", "text"), ("last_success", "time?"),
+            ("last_error", "Failure?"), ("types", "[NodeType]"),
         ]),
         "NodeType": object(&[
             ("type", "text"), ("label", "text"), ("on", "boolean"), ("unavailable", "text?"), ("seconds", "integer"), ("every", "integer"),
             ("capturing", "boolean"),
-            ("last_success", "time?"), ("last_error", "object?"), ("retry_at", "time?"),
+            ("last_success", "time?"), ("last_error", "Failure?"), ("retry_at", "time?"),
         ]),
         "Profile": object(&[
             ("id", "text"), ("node", "integer"), ("node_name", "text"), ("cluster", "text"), ("labels", "object"), ("type", "text"),
@@ -148,15 +149,20 @@ fn schemas() -> Value {
         "CaptureRequest": object(&[("node", "text"), ("type", "text"), ("seconds", "integer?")]),
         "Capture": object(&[
             ("id", "text"), ("node", "integer"), ("type", "text"), ("seconds", "integer"), ("by", "text"), ("state", "text"),
-            ("progress", "number"), ("message", "text"), ("started", "time"), ("ended", "time?"), ("profile", "text?"), ("view", "text?"),
+            ("progress", "number"), ("message", "text"), ("code", "text?"), ("started", "time"), ("ended", "time?"), ("profile", "text?"), ("view", "text?"),
         ]),
         "Retention": object(&[
             ("days", "integer"), ("node_bytes_max", "integer"), ("data_bytes_max", "integer"), ("free_bytes_min", "integer"),
             ("pinned_bytes_max", "integer"), ("profiles", "integer"), ("bytes", "integer"), ("pinned_bytes", "integer"),
+            ("cache_bytes", "integer"), ("free_bytes", "integer"), ("nodes", "[NodeUsage]"),
             ("last_run", "time?"), ("last_deleted", "integer"), ("last_deleted_bytes", "integer"), ("last_error", "text?"),
         ]),
+        "NodeUsage": object(&[
+            ("node", "integer"), ("profiles", "integer"), ("bytes", "integer"), ("oldest", "time"), ("newest", "time"),
+        ]),
+        "Failure": object(&[("at", "time"), ("reason", "text")]),
         "ErrorRow": object(&[
-            ("at", "time"), ("node", "integer?"), ("node_name", "text"), ("type", "text?"), ("code", "text"), ("message", "text"),
+            ("number", "integer"), ("at", "time"), ("node", "integer?"), ("node_name", "text?"), ("type", "text?"), ("code", "text"), ("message", "text"),
             ("first_bytes", "text"),
         ]),
         "ErrorPage": object(&[("errors", "[ErrorRow]"), ("next", "text?")]),
