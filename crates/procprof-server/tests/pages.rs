@@ -210,6 +210,10 @@ async fn the_backend_list_is_as_starrocks_gives_it() {
 async fn the_servers_own_endpoints_answer() {
     let server = TestServer::start(quiet()).await;
     assert_eq!(server.status(Method::GET, "/debug/pprof/").await, 200);
+    for path in ["/debug/pprof", "/pprof", "/pprof/"] {
+        let answer = server.get(path).await;
+        assert_eq!((answer.status().as_u16(), answer.headers()["location"].to_str().unwrap()), (303, "/debug/pprof/"), "{path}");
+    }
     assert!(server.text("/pprof/cmdline").await.contains("main-"));
     let symbol = server.request(Method::HEAD, "/pprof/symbol").send().await.unwrap();
     assert_eq!(symbol.status(), 200);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{Redirect, Response};
 use procprof_agent::Method as AgentMethod;
 
 use super::problem::{Answer, Problem};
@@ -14,6 +14,11 @@ use crate::auth::Principal;
 
 /// Largest body, in bytes: addresses to be named.
 const BODY_MAX: usize = 4 << 20;
+
+/// Addresses people type lead to the index.
+pub(super) async fn to_index() -> Redirect {
+    Redirect::to("/debug/pprof/")
+}
 
 pub(super) async fn answer(State(app): State<Arc<App>>, principal: Principal, request: Request) -> Answer<Response> {
     let (parts, body) = request.into_parts();
