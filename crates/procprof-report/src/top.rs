@@ -6,7 +6,8 @@
 //!       flat  flat%   sum%        cum   cum%
 //!      6.11s 69.99% 69.99%      6.11s 69.99%  hot_70
 //! ```
-//! `topproto` is the same as a profile with one sample for each row: its cum and its flat.
+//! `topproto` is the same as a profile with one sample for each row: its cum and its flat, in the profile's unit unless another is asked for
+//! (pprof writes whole numbers of the unit that `top` would show, which are often 0).
 
 use std::fmt::Write;
 
@@ -44,7 +45,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> 
 pub(crate) fn render_proto(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(drawing(options));
-    let to = subject.output_unit(&shown.graph, false);
+    let to = if ["minimum", "auto"].contains(&options.unit.as_str()) { subject.unit } else { &options.unit };
     let whole = subject.whole;
     let mut builder = ProfileBuilder::new(&[("cum", to), ("flat", to)]);
     builder.time(whole.time(), whole.duration());
@@ -56,7 +57,7 @@ pub(crate) fn render_proto(view: &View<'_>, options: &Options, _sources: &Source
         let function = builder.function(Function { name, filename, start_line: place.start_line, ..Function::default() });
         let line = Line { function, line: place.line, column: place.column };
         let location = builder.location(Location::new(None, Addr(place.address)), &[line]);
-        let [cum, flat] = [node.cum, node.flat].map(|weight| scale(weight.value(), subject.unit, to).0 as i64);
+        let [cum, flat] = [node.cum, node.flat].map(|weight| scale(options.divided(weight.value()), subject.unit, to).0 as i64);
         builder.sample(&[location], &[cum, flat], &[]);
     }
     Ok(format::pprof::encode_gzip(&builder.finish()?)?)

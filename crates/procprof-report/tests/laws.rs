@@ -98,3 +98,28 @@ fn the_pprof_report_is_the_profile_or_the_part_that_was_asked_for() {
     let error = render(&profile, "top", &Options::parse([("sample_index", "wall")]).unwrap(), &Sources::default()).unwrap_err();
     assert_eq!(error.to_string(), "report option sample_index=\"wall\": the profile has samples, cpu");
 }
+
+#[test]
+fn topproto_has_the_rows_of_top() {
+    let profile = samples::file("go.cpu.pb.gz");
+    let of = |pairs: &[(&str, &str)]| {
+        let options = Options::parse(pairs.iter().copied()).unwrap();
+        let bytes = render(&profile, "topproto", &options, &Sources::default()).unwrap();
+        procprof_profile::format::decode(&bytes, &Default::default()).unwrap().profile
+    };
+    let all = of(&[("nodefraction", "0")]);
+    assert_eq!((all.sample_type(0), all.sample_type(1)), (("cum", "nanoseconds"), ("flat", "nanoseconds")));
+    assert_eq!(all.total(1), profile.total(1));
+    let ten = of(&[("nodecount", "10"), ("unit", "ms")]);
+    assert_eq!((ten.sample_count(), ten.sample_type(1)), (10, ("flat", "ms")));
+}
+
+#[test]
+fn the_largest_graph_is_drawn_in_time() {
+    let profile = samples::walk(2_000, 128);
+    for kind in ["dot", "tree", "callgrind"] {
+        assert!(samples::text(&profile, kind, &[("trim", "false")]).len() > 1_000_000, "{kind}");
+    }
+    let dot = samples::text(&profile, "dot", &[("nodecount", "3000"), ("nodefraction", "0"), ("edgefraction", "0")]);
+    assert!(dot.lines().filter(|line| line.contains(" id=\"node")).count() == 3_000);
+}
