@@ -11,14 +11,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A file cannot be read or written.
-    #[error("{what} {}: {source}", path.display())]
+    #[error("{what} {}: {cause}", path.display())]
     File {
         /// What the file is for.
         what: &'static str,
         /// Its path.
         path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
+        /// The system's reason, part of the message.
+        cause: io::Error,
     },
     /// Text that is not TOML.
     #[error("{place}: {why}")]
@@ -48,6 +48,16 @@ pub enum Error {
         /// What was expected.
         why: String,
     },
+    /// A name or an id two nodes claim.
+    #[error("{place}: node: its {what} is that of {holder}")]
+    Duplicate {
+        /// File and line of the second.
+        place: String,
+        /// The name or id.
+        what: String,
+        /// Who has it already.
+        holder: String,
+    },
     /// Keys that contradict each other.
     #[error("configuration: {0}")]
     Config(String),
@@ -61,6 +71,17 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A user that cannot be added.
+    #[error("user {name:?}: {why}")]
+    User {
+        /// The name given.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A data folder another server works in; the text names both.
+    #[error("{0}; --data DIR uses another folder")]
+    DataInUse(String),
     /// An address other machines can reach, without users or without TLS.
     #[error("{address} can be reached from other machines: give {missing}, or --insecure to serve without")]
     Exposed {
@@ -80,12 +101,12 @@ pub enum Error {
         flag: &'static str,
     },
     /// The address cannot be bound for another reason.
-    #[error("bind {address}: {source}")]
+    #[error("bind {address}: {cause}")]
     Bind {
         /// The address asked for.
         address: String,
-        /// The system's reason.
-        source: io::Error,
+        /// The system's reason, part of the message.
+        cause: io::Error,
     },
     /// A certificate or key that cannot be used.
     #[error("tls: {0}")]

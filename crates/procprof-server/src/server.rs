@@ -89,7 +89,7 @@ impl Server {
             _ => None,
         };
         let listener = http::bind(address, http_explicit, "--http").await?;
-        let bound = listener.local_addr().map_err(|source| Error::Bind { address: address.to_string(), source })?;
+        let bound = listener.local_addr().map_err(|cause| Error::Bind { address: address.to_string(), cause })?;
         let store = open_store(&data, &config).await?;
         let registry = Registry::open(&data, &config, extra_nodes, &bound.to_string())?;
         let pause_file = data.join("paused");
@@ -228,7 +228,12 @@ fn read_users(config: &Config) -> Result<Option<Users>> {
 async fn open_store(data: &Path, config: &Config) -> Result<Arc<Store>> {
     let options = StoreOptions { pinned_bytes_max: config.pinned_bytes_max, ..StoreOptions::default() };
     let data = data.to_owned();
-    let opened = tokio::task::spawn_blocking(move || Store::open(data, options)).await;
-    let store = opened.map_err(|error| Error::Setup { what: "store", why: error.to_string() })??;
+    let opened = tokio::task::spawn_blocking(move || {
+        Store::open(data, options).map_err(|error| match error {
+            procprof_store::Error::Locked { .. } => Error::DataInUse(error.to_string()),
+            error => error.into(),
+        })
+    });
+    let store = opened.await.map_err(|error| Error::Setup { what: "store", why: error.to_string() })??;
     Ok(Arc::new(store))
 }

@@ -94,6 +94,11 @@ async fn a_capture_can_be_given_up_and_wrong_ones_are_refused() {
     ] {
         assert_eq!(server.post("/api/captures", wrong.clone()).await.0, 400, "{wrong}");
     }
+    for seconds in ["0", "301", "-1", "x"] {
+        let form = server.request(Method::POST, "/proc_profile/collect").body(format!("node=1&type=cpu&seconds={seconds}")).send();
+        let told = form.await.unwrap().text().await.unwrap();
+        assert!(told.contains("seconds: expected a whole number from 1 to 300"), "{seconds}: {told}");
+    }
     assert_eq!(server.status(Method::GET, "/api/captures/none").await, 404);
 }
 

@@ -67,7 +67,8 @@ async fn a_taken_port_names_its_holder_or_is_left_for_the_next() {
 async fn two_servers_on_one_folder_are_refused() {
     let server = TestServer::start(quiet()).await;
     let second = Server::start(options(quiet(), server.data.path().to_owned())).await;
-    assert!(second.err().unwrap().to_string().contains("in use by"));
+    let told = second.err().unwrap().to_string();
+    assert!(told.contains("in use by") && told.ends_with("; --data DIR uses another folder"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

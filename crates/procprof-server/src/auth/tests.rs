@@ -26,6 +26,8 @@ fn users_are_added_replaced_and_read_back() {
     for (name, password) in [("", "x"), ("a:b", "x"), ("a.b", "x"), ("a b", "x"), ("ann", "")] {
         assert!(add_user(&file, name, UserRole::Viewer, password).is_err(), "{name:?}");
     }
+    let empty = add_user(&file, "ann", UserRole::Viewer, "").unwrap_err().to_string();
+    assert_eq!(empty, "user \"ann\": the password is empty");
     for wrong in ["ann", "ann:operator", "ann:root:$argon2id$x", "ann:viewer:plain", "a:viewer:x\n"] {
         std::fs::write(&file, wrong).unwrap();
         let error = Users::read(&file).unwrap_err().to_string();

@@ -35,7 +35,7 @@ impl Users {
     /// # Errors
     /// The file cannot be read, or a line is no `name:role:hash`; the line's content is never repeated.
     pub fn read(path: &Path) -> Result<Users> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File { what: "users file", path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|cause| Error::File { what: "users file", path: path.to_owned(), cause })?;
         let mut users: Vec<User> = Vec::new();
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -87,7 +87,7 @@ fn parse(line: &str) -> std::result::Result<User, String> {
 /// # Errors
 /// The name or password cannot be used, or the file cannot be read or written.
 pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str) -> Result<()> {
-    let wrong = |why: &str| Error::Users { path: path.to_owned(), line: 0, why: why.to_owned() };
+    let wrong = |why: &str| Error::User { name: name.chars().take(64).collect(), why: why.to_owned() };
     if !legal_name(name) {
         return Err(wrong("a name has 1 to 64 letters, digits, _ and -"));
     }
@@ -95,11 +95,11 @@ pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str) -> Resu
         return Err(wrong("the password is empty"));
     }
     let hash = hash_password(password).map_err(|why| wrong(&why))?;
-    let failed = |source| Error::File { what: "users file", path: path.to_owned(), source };
+    let failed = |cause| Error::File { what: "users file", path: path.to_owned(), cause };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => "# procprof users: name:role:hash\n".to_owned(),
-        Err(source) => return Err(failed(source)),
+        Err(cause) => return Err(failed(cause)),
     };
     let own = format!("{name}:");
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(&own)).collect();

@@ -85,7 +85,7 @@ impl Config {
     /// # Errors
     /// Names the file, the line and the key; an unknown key also gives the nearest known one.
     pub fn read(path: &Path) -> Result<Config> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File { what: "configuration", path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|cause| Error::File { what: "configuration", path: path.to_owned(), cause })?;
         Config::parse(&text, &path.display().to_string())
     }
 
@@ -108,7 +108,7 @@ impl Config {
             config.warn(key.ignored());
         }
         config.nodes = node::read_all(&document)?;
-        crate::nodes::distinct(config.nodes.iter().map(|node| (node.name.as_str(), node.id)))?;
+        crate::nodes::distinct(config.nodes.iter().map(crate::nodes::Claim::of))?;
         Ok(config)
     }
 
@@ -132,7 +132,7 @@ impl Config {
     /// # Errors
     /// The file cannot be read, a `${VAR}` is unknown, or a known key has a value its type refuses.
     pub fn read_starrocks(&mut self, path: &Path, which: ConfFile, variable: impl Fn(&str) -> Option<String>) -> Result<()> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File { what: which.name(), path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|cause| Error::File { what: which.name(), path: path.to_owned(), cause })?;
         starrocks::apply(self, &text, &path.display().to_string(), which, variable)
     }
 

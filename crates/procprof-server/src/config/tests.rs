@@ -49,12 +49,22 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
     check("[[node]]\nhttp = \"h:1\"\nschedule.cpu = { often = 1 }", "f.toml:3: schedule: unknown key \"often\"");
     check("[[node]]\nhttp = \"h:1\"\nauth = { basic = \"u\" }", "f.toml:3: auth: give basic with password_file, or bearer_file");
     check("[[node]]\nbrpc = \"h:1\"", "f.toml:2: brpc: a node of kind pprof needs http, or urls by profile type");
-    check(
-        "[[node]]\nhttp = \"h:1\"\n[[node]]\nhttp = \"h:1\"",
-        "configuration: node \"service h:1\": its name or id is that of node \"service h:1\"",
-    );
-    check("[[node]]\nname = \"procprof\"\nhttp = \"h:1\"", "configuration: node \"procprof\": its name or id is that of");
+    check("[[node]]\nhttp = \"h:1\"\n[[node]]\nhttp = \"h:1\"", "f.toml:4: node: its name \"service h:1\" is that of the node at f.toml:2");
+    check("[[node]]\nname = \"procprof\"\nhttp = \"h:1\"", "f.toml:2: node: its name \"procprof\" is that of the server itself");
+    let twins = "[[node]]\nhttp = \"h:1\"\nid = 1000\n[[node]]\nhttp = \"h:2\"\nid = 1000";
+    check(twins, "f.toml:5: node: its id 1000 is that of the node at f.toml:2");
     check("node = 1", "f.toml:1: node: expected [[node]] tables");
+}
+
+#[test]
+fn a_file_that_is_missing_is_told_once() {
+    let error = with_causes(&Config::read(Path::new("/nowhere/procprof.toml")).unwrap_err());
+    assert_eq!(error, "configuration /nowhere/procprof.toml: No such file or directory (os error 2)");
+}
+
+/// An error with all its causes, as a command prints it.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    crate::http::chain(error)
 }
 
 #[test]

@@ -69,7 +69,7 @@ async fn bind_next(wanted: SocketAddr, flag: &'static str) -> Result<TcpListener
 /// The error for an address that cannot be bound; a taken port is said together with the process that holds it.
 pub fn bind_error(address: SocketAddr, source: io::Error, flag: &'static str) -> Error {
     if source.kind() != io::ErrorKind::AddrInUse {
-        return Error::Bind { address: address.to_string(), source };
+        return Error::Bind { address: address.to_string(), cause: source };
     }
     let listeners = procprof_process::listeners_on(address.port()).unwrap_or_default();
     let owner =

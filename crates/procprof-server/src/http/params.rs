@@ -28,7 +28,8 @@ impl Params {
             None => Ok(self),
             Some((name, _)) => {
                 let name: String = name.chars().take(100).collect();
-                Err(Problem::bad_request(format!("unknown parameter {name:?}; known are {}", known.join(", "))))
+                let known = if known.is_empty() { "there are none here".to_owned() } else { format!("known are {}", known.join(", ")) };
+                Err(Problem::bad_request(format!("unknown parameter {name:?}; {known}")))
             }
         }
     }

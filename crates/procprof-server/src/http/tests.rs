@@ -54,6 +54,9 @@ fn parameters_are_decoded_strictly() {
         assert!(Params::parse(wrong).is_err(), "{wrong}");
     }
     assert!(Params::parse(&"a=1&".repeat(101)).is_err());
+    let told = |known: &[&str]| Params::parse("title=x").unwrap().only(known).err().unwrap().message;
+    assert_eq!(told(&[]), "unknown parameter \"title\"; there are none here");
+    assert_eq!(told(&["node", "type"]), "unknown parameter \"title\"; known are node, type");
     let text = "a b&c=ä/\"<";
     assert_eq!(Params::parse(&format!("x={}", encode(text))).unwrap().get("x"), Some(text));
 }

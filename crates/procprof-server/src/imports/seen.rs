@@ -36,7 +36,7 @@ struct Seen {
 
 /// What lies in a folder now; links and folders are not followed.
 pub(super) fn files(folder: &Path) -> Result<Files> {
-    let failed = |source| Error::File { what: "log folder", path: folder.to_owned(), source };
+    let failed = |cause| Error::File { what: "log folder", path: folder.to_owned(), cause };
     let mut files = Files::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -66,7 +66,7 @@ pub(super) fn read(data: &Path, folder: &Path) -> Files {
 /// Keeps what was seen.
 pub(super) fn write(data: &Path, folder: &Path, files: Files) -> Result<()> {
     let path = data.join(NAME);
-    let failed = |source| Error::File { what: "list of files taken over", path: path.clone(), source };
+    let failed = |cause| Error::File { what: "list of files taken over", path: path.clone(), cause };
     let bytes = serde_json::to_vec(&Seen { folder: folder.to_owned(), files }).map_err(|error| failed(io::Error::other(error)))?;
     write_whole(&path, &bytes).map_err(failed)
 }

@@ -45,10 +45,10 @@ impl NodeIds {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
                 what: "node ids",
                 path: path.clone(),
-                source: io::Error::other(error),
+                cause: io::Error::other(error),
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Given { next: FIRST, nodes: BTreeMap::new() },
-            Err(source) => return Err(Error::File { what: "node ids", path, source }),
+            Err(cause) => return Err(Error::File { what: "node ids", path, cause }),
         };
         Ok(NodeIds { path, given })
     }
@@ -84,7 +84,7 @@ impl NodeIds {
     }
 
     fn write(&self) -> Result<()> {
-        let failed = |source| Error::File { what: "node ids", path: self.path.clone(), source };
+        let failed = |cause| Error::File { what: "node ids", path: self.path.clone(), cause };
         let bytes = serde_json::to_vec(&self.given).map_err(|error| failed(io::Error::other(error)))?;
         write_whole(&self.path, &bytes).map_err(failed)
     }

@@ -147,8 +147,8 @@ impl Registry {
     /// # Errors
     /// The id file cannot be written.
     pub(crate) fn configure(&self, config: &Config, address: &str) -> Result<()> {
-        let extra = self.extra.iter().map(|node| (node.name.as_str(), node.id));
-        distinct(extra.chain(config.nodes.iter().map(|node| (node.name.as_str(), node.id))))?;
+        let extra = self.extra.iter().map(|node| Claim { name: &node.name, id: node.id, place: "" });
+        distinct(extra.chain(config.nodes.iter().map(Claim::of)))?;
         let mut ids = lock(&self.ids);
         let mut nodes = Vec::new();
         for extra in &self.extra {
@@ -222,14 +222,40 @@ impl Registry {
     }
 }
 
+/// The name and id a node is to have, and where it is configured.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    name: &'a str,
+    id: Option<u64>,
+    place: &'a str,
+}
+
+impl Claim<'_> {
+    /// What a configured node claims.
+    pub(crate) fn of(node: &NodeConfig) -> Claim<'_> {
+        Claim { name: &node.name, id: node.id, place: &node.place }
+    }
+}
+
 /// Refuses names and given ids that stand for two nodes.
-pub(crate) fn distinct<'a>(nodes: impl Iterator<Item = (&'a str, Option<u64>)>) -> Result<()> {
-    let mut known: Vec<(&str, Option<u64>)> = vec![(OWN_NAME, Some(OWN_ID))];
-    for (name, id) in nodes {
-        if let Some((other, _)) = known.iter().find(|(other, taken)| *other == name || (id.is_some() && *taken == id)) {
-            return Err(Error::Config(format!("node {name:?}: its name or id is that of node {other:?}")));
+pub(crate) fn distinct<'a>(nodes: impl Iterator<Item = Claim<'a>>) -> Result<()> {
+    let mut known = vec![Claim { name: OWN_NAME, id: Some(OWN_ID), place: "" }];
+    for node in nodes {
+        for other in &known {
+            let what = match () {
+                () if other.name == node.name => format!("name {:?}", node.name),
+                () if node.id.is_some() && other.id == node.id => format!("id {}", node.id.unwrap_or_default()),
+                () => continue,
+            };
+            let holder = match other.place {
+                "" if other.id == Some(OWN_ID) => "the server itself".to_owned(),
+                "" => format!("node {:?}", other.name),
+                place => format!("the node at {place}"),
+            };
+            let place = if node.place.is_empty() { "configuration" } else { node.place };
+            return Err(Error::Duplicate { place: place.to_owned(), what, holder });
         }
-        known.push((name, id));
+        known.push(node);
     }
     Ok(())
 }

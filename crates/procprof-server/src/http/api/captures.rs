@@ -66,7 +66,7 @@ pub(in crate::http) fn begin(
         (default, asked) => asked.unwrap_or(default.min(limit)),
     };
     if seconds > limit || (planned.seconds > 0 && seconds == 0) {
-        return Err(Problem::bad_request(format!("seconds: expected 1 to {limit}")));
+        return Err(Problem::bad_request(format!("seconds: expected a whole number from 1 to {limit}")));
     }
     let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
     let job = Jobs::start(app, node, profile_type, seconds, &principal.name);

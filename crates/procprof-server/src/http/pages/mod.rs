@@ -38,7 +38,7 @@ pub(super) fn problem(problem: &Problem) -> Markup {
 
 /// Bytes for people.
 fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
     while value >= 1000.0 && unit + 1 < UNITS.len() {

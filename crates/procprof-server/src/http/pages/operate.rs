@@ -27,7 +27,7 @@ const ENDED_SHOWN: f64 = 120.0;
 pub(in crate::http) async fn collect(State(app): State<Arc<App>>, principal: Principal, body: Bytes) -> Answer<Redirect> {
     let params = form(&body, &["node", "type", "seconds"])?;
     let node = node_of(&app, &params)?;
-    let seconds = params.number("seconds", 1, 86_400)?;
+    let seconds = params.number("seconds", 1, app.config().capture_seconds_max)?;
     let id = node.id;
     api::captures::begin(&app, node, params.need("type")?, seconds, &principal)?;
     Ok(Redirect::to(&format!("/proc_profile?node={id}")))
