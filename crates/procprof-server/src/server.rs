@@ -1,6 +1,7 @@
 //! Starting, reloading and stopping a server.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -229,6 +230,9 @@ async fn open_store(data: &Path, config: &Config) -> Result<Arc<Store>> {
     let options = StoreOptions { pinned_bytes_max: config.pinned_bytes_max, ..StoreOptions::default() };
     let data = data.to_owned();
     let opened = tokio::task::spawn_blocking(move || {
+        // A folder that is there already keeps its mode.
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(&data);
+        made.map_err(|cause| Error::File { what: "data folder", path: data.clone(), cause })?;
         Store::open(data, options).map_err(|error| match error {
             procprof_store::Error::Locked { .. } => Error::DataInUse(error.to_string()),
             error => error.into(),

@@ -1,5 +1,6 @@
 //! Starting, refusing to start, reloading, stopping.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use procprof_server::auth::{UserRole, add_user};
@@ -69,6 +70,17 @@ async fn two_servers_on_one_folder_are_refused() {
     let second = Server::start(options(quiet(), server.data.path().to_owned())).await;
     let told = second.err().unwrap().to_string();
     assert!(told.contains("in use by") && told.ends_with("; --data DIR uses another folder"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_on_the_machine_cannot_read_what_the_server_writes() {
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("deep/data");
+    let config = parsed("self_interval_seconds = 3600\n[[node]]\nhttp = \"127.0.0.1:1\"\nschedule.cpu = { on = false }");
+    let handle = Server::start(options(config, data.clone())).await.unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&data) & 0o027, mode(&data.join("nodes.json")) & 0o137), (0, 0));
+    assert!(handle.stop(Duration::from_secs(5)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
