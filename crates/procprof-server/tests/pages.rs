@@ -55,7 +55,14 @@ async fn a_file_is_a_flame_graph_by_default() {
     let zipped = server.request(Method::GET, &base).header("accept-encoding", "gzip").send().await.unwrap();
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let page = server.text(&format!("/p/{}", pushed["id"].as_str().unwrap())).await;
-    assert!(page.contains("What is known") && page.contains("hot_70") && page.contains("<iframe"), "{page}");
+    assert!(page.contains("What is known") && page.contains("<iframe") && !page.contains("Top functions"), "{page}");
+    assert!(
+        page.contains("<dt>Started (UTC)</dt><dd>2023-11-14 22:13:20</dd><dt>Completed (UTC)</dt><dd>2023-11-14 22:13:21</dd>"),
+        "{page}"
+    );
+    let framed = page.split("<iframe ").nth(1).unwrap().split("src=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    let framed = server.text(&framed).await;
+    assert!(framed.contains("Top functions") && framed.contains("hot_70"), "{framed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! The pages: complete without JavaScript; the script only puts times into the viewer's zone and keeps lists fresh.
 
 mod errors;
+mod facts;
 mod frame;
 mod list;
 mod operate;
