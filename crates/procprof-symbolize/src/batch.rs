@@ -1,4 +1,5 @@
-//! Looking up a batch of addresses in one image: DWARF first, then the symbol tables.
+//! Looking up a batch of addresses in one image: DWARF first, then the symbol tables; without DWARF
+//! Go's own table, then the symbol tables.
 //!
 //! The wanted addresses are sorted and given to the units that cover them. Units are worked off by
 //! all processors, the largest first; they share one index. What a unit does not know is asked of
@@ -10,11 +11,12 @@ use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
 use crate::dwarf::{DebugInfo, Function};
+use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
 use crate::names::{NameId, NameTable, Names};
 use crate::symbols::Symbols;
 use crate::unit_batch::{UnitAnswers, UnitBatch, UnitFrame};
-use crate::{Frame, Reason, Resolved, sections, workers};
+use crate::{Frame, Reason, Resolved, mini_debug, sections, workers};
 
 /// Most units that are asked for one address, one after the other.
 const UNITS_MAX: usize = 32;
@@ -30,9 +32,13 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let answers = resolve_sorted(image, &main, &wanted);
-    let place = |address: &SymbolAddr| wanted.binary_search(&address.0).ok();
-    let answer = |address| place(address).map_or(Resolved::Unknown(Reason::NotCovered), |place| answers[place].clone());
+    let mut answers = resolve_sorted(image, &main, &wanted);
+    let is_each_once = wanted.len() == addresses.len();
+    let answer = |address: &SymbolAddr| match wanted.binary_search(&address.0) {
+        Ok(place) if is_each_once => std::mem::replace(&mut answers[place], Resolved::Unknown(Reason::NotCovered)),
+        Ok(place) => answers[place].clone(),
+        Err(_) => Resolved::Unknown(Reason::NotCovered),
+    };
     addresses.iter().map(answer).collect()
 }
 
@@ -42,9 +48,11 @@ fn resolve_sorted(image: &Image, main: &object::File<'_>, wanted: &[u64]) -> Vec
     let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
     let package = image.package.as_ref().and_then(|package| parse_elf(&package.bytes, &package.file).ok());
     let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(main).then_some(main));
-    let files: Vec<&object::File<'_>> = debug.iter().chain([main]).collect();
-
     let limit = image.decompressed_bytes_max;
+    let mini = if debug.is_none() { mini_debug::decompress(main, limit) } else { None };
+    let mini = mini.as_deref().and_then(|bytes| object::File::parse(bytes).ok());
+    let files: Vec<&object::File<'_>> = debug.iter().chain(&mini).chain([main]).collect();
+
     let sections = with_dwarf.map(|file| sections::load(file, limit));
     let shared_sections = shared.as_ref().and_then(|file| sections::load(file, limit).ok());
     let package_sections = package.as_ref().and_then(|file| sections::load_package(file, limit).ok());
@@ -59,7 +67,17 @@ fn resolve_sorted(image: &Image, main: &object::File<'_>, wanted: &[u64]) -> Vec
     let unreadable = matches!(sections, Some(Err(_)));
     match &info {
         Some(info) => look_up(info, &files, wanted, threads),
-        None => symbols_only(&Symbols::at(&files, wanted), unreadable),
+        None => {
+            let mut answers = symbols_only(&Symbols::at(&files, wanted), unreadable);
+            if let Some(table) = GoTable::of(main) {
+                for (answer, address) in answers.iter_mut().zip(wanted) {
+                    if let Some(frame) = table.find(*address) {
+                        *answer = Resolved::Frames(vec![frame]);
+                    }
+                }
+            }
+            answers
+        }
     }
 }
 

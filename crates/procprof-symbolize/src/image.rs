@@ -71,6 +71,7 @@ struct Segment {
     offset: u64,
     file_bytes: u64,
     address: u64,
+    memory_bytes: u64,
     executable: bool,
 }
 
@@ -127,6 +128,33 @@ impl Image {
         segment.address.checked_add(distance).map(SymbolAddr)
     }
 
+    /// Where a byte of a mapping is in the image's own addresses: the one `distance` behind the
+    /// byte of the file at `start`, at which the mapping begins.
+    ///
+    /// As [`Image::symbol_addr`], but answers for a separate debug file that was opened in place of
+    /// its binary, too. Such a file tells no more where the binary's bytes were, but the mapping of
+    /// its code can be only one, or all of the image from its beginning.
+    pub fn symbol_addr_in(&self, start: FileOffset, distance: u64) -> Option<SymbolAddr> {
+        if !self.is_debug_file() {
+            return self.symbol_addr(FileOffset(start.0.checked_add(distance)?));
+        }
+        /// Smallest page of the kernels profiles are from; segments begin at the same place of a
+        /// page in file and memory.
+        const PAGE_BYTES: u64 = 4096;
+        let mut executable = self.segments.iter().filter(|segment| segment.executable);
+        let code = executable.next().filter(|_| executable.next().is_none())?;
+        let first = if start.0 == 0 { self.segments.first()? } else { code };
+        let address = (first.address - first.address % PAGE_BYTES).checked_add(distance)?;
+        let is_code = address >= code.address && address - code.address < code.memory_bytes;
+        is_code.then_some(SymbolAddr(address))
+    }
+
+    /// Whether the code was taken away, as `objcopy --only-keep-debug` does.
+    fn is_debug_file(&self) -> bool {
+        let mut executable = self.segments.iter().filter(|segment| segment.executable).peekable();
+        executable.peek().is_some() && executable.all(|segment| segment.file_bytes == 0 && segment.memory_bytes > 0)
+    }
+
     /// Looks up a batch of addresses; the answers are in the order of the addresses.
     ///
     /// The debug information is indexed anew on each call, so hand over all addresses at once.
@@ -142,7 +170,7 @@ impl Segment {
             object::SegmentFlags::Elf { p_flags, .. } => p_flags.0 & object::elf::PF_X.0 != 0,
             _ => false,
         };
-        Self { offset, file_bytes, address: segment.address(), executable }
+        Self { offset, file_bytes, address: segment.address(), memory_bytes: segment.size(), executable }
     }
 }
 

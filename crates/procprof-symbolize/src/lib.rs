@@ -1,7 +1,8 @@
 //! Addresses to functions, files, lines and inlined frames.
 //!
 //! [`Image`] is one ELF file with what is known of its symbols: DWARF (its own, or that of a
-//! separate debug file found by build id or debug link), `.symtab`, `.dynsym`. [`Image::resolve`]
+//! separate debug file found by build id or debug link), `.symtab`, `.dynsym`, `.gnu_debugdata`,
+//! `.gopclntab`. [`Image::resolve`]
 //! answers a whole batch of addresses. [`symbolize_profile`] does that for every mapping of a
 //! profile and says in an [`Outcome`] what it used, what stayed unknown and why.
 //!
@@ -14,7 +15,7 @@
 //! and what this crate allocates is bounded by [`ImageOptions`]; but debug information can describe
 //! far more than it holds, so foreign files belong into a child process with a memory limit.
 //!
-//! This crate does not read Go's line table, perf maps or `kallsyms`, and keeps no cache.
+//! This crate does not read perf maps or `kallsyms`, and keeps no cache.
 //!
 //! ```
 //! use procprof_profile::FileOffset;
@@ -40,8 +41,10 @@ mod demangle;
 mod dwarf;
 mod error;
 mod file_bytes;
+mod go_table;
 mod image;
 mod lines;
+mod mini_debug;
 mod names;
 mod outcome;
 mod reason;

@@ -1,5 +1,7 @@
 //! Writing frames into the tables of a profile, with strings and functions interned.
 
+use std::sync::Arc;
+
 use procprof_profile::{Function, FunctionId, Line, Parts, StringId};
 use rustc_hash::FxHashMap;
 
@@ -8,6 +10,9 @@ use crate::{Frame, Result};
 /// Adds functions and lines to the tables of a profile.
 pub(crate) struct LineWriter {
     strings: FxHashMap<Box<str>, StringId>,
+    /// By where a text is, as the frames share most of theirs: much shorter than the texts.
+    /// The texts are kept, so that no other can be in the same place.
+    places: FxHashMap<(usize, usize), (Arc<str>, StringId)>,
     functions: FxHashMap<Function, FunctionId>,
 }
 
@@ -17,7 +22,11 @@ impl LineWriter {
         let numbered = |index: usize| StringId(index as u32);
         let strings = parts.strings.iter().enumerate().map(|(index, text)| (text.into(), numbered(index)));
         let functions = parts.functions.iter().enumerate();
-        Self { strings: strings.collect(), functions: functions.map(|(index, function)| (*function, FunctionId(index as u32))).collect() }
+        Self {
+            strings: strings.collect(),
+            places: FxHashMap::default(),
+            functions: functions.map(|(index, function)| (*function, FunctionId(index as u32))).collect(),
+        }
     }
 
     /// The id of a text.
@@ -33,6 +42,16 @@ impl LineWriter {
         Ok(id)
     }
 
+    fn shared(&mut self, parts: &mut Parts, text: &Arc<str>) -> Result<StringId> {
+        let place = (text.as_ptr().addr(), text.len());
+        if let Some((_, id)) = self.places.get(&place) {
+            return Ok(*id);
+        }
+        let id = self.string(parts, text)?;
+        self.places.insert(place, (Arc::clone(text), id));
+        Ok(id)
+    }
+
     /// The lines of frames, in their order.
     pub(crate) fn lines(&mut self, parts: &mut Parts, frames: &[Frame]) -> Result<Vec<Line>> {
         frames.iter().map(|frame| self.line(parts, frame)).collect()
@@ -40,9 +59,12 @@ impl LineWriter {
 
     fn line(&mut self, parts: &mut Parts, frame: &Frame) -> Result<Line> {
         let function = Function {
-            name: self.string(parts, &frame.name)?,
-            system_name: self.string(parts, &frame.system_name)?,
-            filename: self.string(parts, frame.file.as_deref().unwrap_or_default())?,
+            name: self.shared(parts, &frame.name)?,
+            system_name: self.shared(parts, &frame.system_name)?,
+            filename: match &frame.file {
+                Some(file) => self.shared(parts, file)?,
+                None => self.string(parts, "")?,
+            },
             start_line: frame.start_line.map_or(0, i64::from),
         };
         let function = *self.functions.entry(function).or_insert_with(|| {

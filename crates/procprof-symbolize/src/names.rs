@@ -25,7 +25,10 @@ struct RawName<'n> {
 }
 
 /// Names for people, with those of the linker.
-pub(crate) struct Names(Vec<(Arc<str>, Arc<str>)>);
+pub(crate) struct Names(Vec<NamePair>);
+
+/// A name for people, and the linker's.
+type NamePair = (Arc<str>, Arc<str>);
 
 impl<'n> NameTable<'n> {
     /// Adds a name with what it is in; `scope` is empty for names of the linker.
@@ -43,7 +46,7 @@ impl<'n> NameTable<'n> {
         /// Names a thread takes at a time.
         const CHUNK: usize = 64;
         let chunks: Vec<&[RawName<'_>]> = self.names.chunks(CHUNK).collect();
-        let demangled = workers::run(chunks.len(), threads, Vec::new, |done: &mut Vec<(usize, Vec<(Arc<str>, Arc<str>)>)>, chunk| {
+        let demangled = workers::run(chunks.len(), threads, Vec::new, |done: &mut Vec<(usize, Vec<NamePair>)>, chunk| {
             done.push((chunk, chunks[chunk].iter().map(RawName::demangled).collect()));
         });
         let mut demangled: Vec<_> = demangled.into_iter().flatten().collect();
@@ -53,7 +56,7 @@ impl<'n> NameTable<'n> {
 }
 
 impl RawName<'_> {
-    fn demangled(&self) -> (Arc<str>, Arc<str>) {
+    fn demangled(&self) -> NamePair {
         let system_name = String::from_utf8_lossy(self.name);
         let mut name = demangle(&system_name);
         if !self.scope.is_empty() {
@@ -69,7 +72,7 @@ impl RawName<'_> {
 
 impl Names {
     /// The name for people and the one of the linker.
-    pub(crate) fn get(&self, id: NameId) -> (Arc<str>, Arc<str>) {
+    pub(crate) fn get(&self, id: NameId) -> NamePair {
         self.0[id.0 as usize].clone()
     }
 }

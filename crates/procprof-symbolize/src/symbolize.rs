@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use procprof_process::BuildId;
-use procprof_profile::{Addr, Addresses, FileOffset, Line, Location, LocationId, Mapping, MappingId, Parts, Profile, StringId, SymbolAddr};
+use procprof_profile::{Addr, Addresses, Line, Location, LocationId, Mapping, MappingId, Parts, Profile, StringId, SymbolAddr};
 
 use crate::candidate::{self, Found, Live, Wanted};
 use crate::lines::LineWriter;
@@ -265,7 +265,7 @@ fn symbol_addr(profile: &Profile, image: &Image, id: LocationId) -> Option<Symbo
     let location = profile.location(id);
     let mapping = profile.mapping(location.mapping?);
     let distance = location.address.0.checked_sub(mapping.start.0)?;
-    image.symbol_addr(FileOffset(mapping.file_offset.0.checked_add(distance)?))
+    image.symbol_addr_in(mapping.file_offset, distance)
 }
 
 fn used_file(found: &Found) -> UsedFile {

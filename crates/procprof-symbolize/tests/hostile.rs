@@ -89,6 +89,26 @@ fn interesting_places(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[test]
+fn changed_table_of_a_go_program() {
+    let folder = Folder::new();
+    let program = crate::stripped::build_go(&folder, "go", &["-ldflags=-s -w"]);
+    let addresses: Vec<SymbolAddr> = text_addresses(&program).into_iter().step_by(997).collect();
+    let bytes = fs::read(&program).unwrap();
+    let object = object::File::parse(&*bytes).unwrap();
+    let (start, size) = object.section_by_name(".gopclntab").unwrap().file_range().unwrap();
+    let path = folder.path("changed");
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for _ in 0..80 {
+        let mut changed = bytes.clone();
+        changed[start as usize + 6 + random.below(66)] = random.next() as u8;
+        for _ in 0..2000 {
+            changed[start as usize + 80 + random.below(size as usize - 80)] = random.next() as u8;
+        }
+        exercise(&path, &changed, &addresses, &folder.options());
+    }
+}
+
+#[test]
 fn sections_that_claim_too_much_are_refused() {
     let folder = Folder::new();
     let (bytes, addresses) = small_program(&folder, &["-O2", "-g", "-gz=zlib"]);

@@ -9,3 +9,5 @@ mod oracle;
 mod profiles;
 mod programs;
 mod reference;
+mod scopes;
+mod stripped;

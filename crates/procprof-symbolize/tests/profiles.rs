@@ -311,3 +311,34 @@ fn odd_mappings_are_survived() {
         assert_eq!(only(&outcome).unresolved, [(Reason::OutsideSegments, 1)]);
     }
 }
+
+#[test]
+fn a_debug_file_in_place_of_its_binary_names_what_the_binary_does() {
+    let folder = Folder::new();
+    let program = folder.compile("inline.c", "program", &FLAGS);
+    let id = build_id(&folder, &program);
+    let debug = folder.keep_debug(&program, "program.debug");
+    let outer = offset_of(&program, "outer");
+    let code = fs::read(&program).map(|bytes| {
+        let object = object::File::parse(&*bytes).unwrap();
+        let code = object
+            .segments()
+            .map(|segment| (segment.file_range(), segment.address()))
+            .find(|((start, size), _)| (*start..start + size).contains(&outer));
+        code.unwrap()
+    });
+    let ((code_offset, _), code_address) = code.unwrap();
+    let page = |number: u64| number - number % 4096;
+    let image = page(code_address) - page(code_offset);
+    // Its own mapping, as the kernel makes it, and one from the beginning of the image.
+    for (start, offset) in [(START + page(code_offset), page(code_offset)), (START, 0)] {
+        let distance = outer - offset + if offset == 0 { image } else { 0 };
+        let before = profile(&[(start, offset, "/gone/program", &id)], &[(Some(0), start + distance), (Some(0), start + 0x50_0000)]);
+        let mut sources = sources(&folder);
+        sources.binaries = vec![Binary { path: debug.clone(), role: BinaryRole::Main }];
+        let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
+        assert!(names(&after, 0).contains(&"outer"), "{:?}", names(&after, 0));
+        assert_eq!(only(&outcome).used.as_ref().unwrap().proof, Proof::Verified);
+        assert_eq!(only(&outcome).unresolved, [(Reason::OutsideSegments, 1)]);
+    }
+}

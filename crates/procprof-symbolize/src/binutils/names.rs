@@ -8,8 +8,51 @@ pub fn demangle(name: &str) -> String {
     if !is_mangled {
         return name.to_owned();
     }
-    let plain = if is_rust(plain) { without_suffix(plain) } else { plain };
-    format!("{}{version}", crate::demangle(plain))
+    let demangled = if is_rust(plain) { crate::demangle(without_suffix(plain)) } else { cpp(plain) };
+    format!("{demangled}{version}")
+}
+
+/// As binutils spell it.
+fn cpp(name: &str) -> String {
+    let text = crate::demangle(parsed(name));
+    let text = match text.strip_prefix("{virtual override thunk({virtual offset(").and_then(|rest| rest.strip_suffix(")}")) {
+        Some(rest) => format!("virtual thunk to {}", rest.split_once(")}, ").map_or(rest, |(_, function)| function)),
+        None => text,
+    };
+    let text = match text.strip_prefix("{virtual override thunk({offset(").and_then(|rest| rest.strip_suffix(")}")) {
+        Some(rest) => format!("non-virtual thunk to {}", rest.split_once(")}, ").map_or(rest, |(_, function)| function)),
+        None => text,
+    };
+    // Spelled out where it was spelled out, as in templates.
+    let streams = ["istream", "ostream", "iostream"].into_iter().filter(|stream| !name.contains(&format!("basic_{stream}")));
+    streams.fold(text, with_stream)
+}
+
+/// The name less an end that the demangler does not understand: types behind the function's name.
+fn parsed(name: &str) -> &str {
+    match cpp_demangle::BorrowedSymbol::with_tail(name.as_bytes()) {
+        Ok((_, tail)) if !tail.is_empty() && !tail.starts_with(b".") => name.get(..name.len() - tail.len()).unwrap_or(name),
+        _ => name,
+    }
+}
+
+/// The short name of a stream of characters, but not where its own constructor or destructor follows.
+fn with_stream(text: String, stream: &str) -> String {
+    let long = format!("std::basic_{stream}<char, std::char_traits<char> >");
+    if !text.contains(&long) {
+        return text;
+    }
+    let mut pieces = text.split(long.as_str());
+    let mut short = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let own = piece.starts_with(&format!("::basic_{stream}")) || piece.starts_with(&format!("::~basic_{stream}"));
+        short.push_str(if own { long.as_str() } else { "std::" });
+        if !own {
+            short.push_str(stream);
+        }
+        short.push_str(piece);
+    }
+    short
 }
 
 /// Whether the name ends as Rust's first mangling does, or begins as its second.

@@ -9,7 +9,9 @@
 //! | `names` | what a function is called, and where it begins |
 //! | `scopes` | the namespaces and types around an entry |
 //! | `rows` | lines at the addresses of a unit |
+//! | `line_program` | how a line program is run |
 
+mod line_program;
 mod names;
 mod plan;
 mod rows;

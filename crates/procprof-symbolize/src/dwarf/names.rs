@@ -69,8 +69,8 @@ pub(crate) struct Names<'i, 'a> {
 /// What an entry tells of itself.
 #[derive(Default)]
 struct Entry<'a> {
-    linkage_name: Option<&'a [u8]>,
-    name: Option<&'a [u8]>,
+    linkage_name: Option<AttributeValue<Reader<'a>>>,
+    name: Option<AttributeValue<Reader<'a>>>,
     line: u32,
     /// Another entry that tells more.
     reference: Option<AttributeValue<Reader<'a>>>,
@@ -116,13 +116,13 @@ impl<'i, 'a> Names<'i, 'a> {
             if line == 0 {
                 line = told.line;
             }
-            if let Some(name) = told.linkage_name {
+            if let Some(name) = told.linkage_name.and_then(|name| text(last.0.unit(), name)) {
                 if line == 0 {
                     line = told.reference.and_then(|next| self.follow(last.0, next)).map_or(0, |(home, entry)| told_line(home, entry));
                 }
                 return Function { name, scope: String::new(), line, is_mangling: is_mangling(home.root.language) };
             }
-            bare = bare.or(told.name);
+            bare = bare.or_else(|| text(last.0.unit(), told.name?));
             match told.reference.and_then(|next| self.follow(last.0, next)) {
                 Some(next) => last = next,
                 None => break,
@@ -175,7 +175,8 @@ impl<'i, 'a> Names<'i, 'a> {
                     (place, moved) = (next, true);
                     told = self::told(place.0, place.1);
                 }
-                names.push(told.name.map_or_else(|| nameless(kind), |name| String::from_utf8_lossy(name).into_owned()));
+                let name = told.name.and_then(|name| text(place.0.unit(), name));
+                names.push(name.map_or_else(|| nameless(kind), |name| String::from_utf8_lossy(name).into_owned()));
                 if names.len() == SCOPES_MAX {
                     break 'from;
                 }
@@ -225,8 +226,8 @@ fn read_entry<'a>(unit: UnitRef<'_, 'a>, entry: UnitOffset) -> gimli::Result<Ent
     for attribute in abbreviation.attributes() {
         let attribute = entries.read_attribute(*attribute)?;
         match attribute.name() {
-            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => told.linkage_name = text(unit, attribute.value()),
-            gimli::DW_AT_name => told.name = text(unit, attribute.value()),
+            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => told.linkage_name = Some(attribute.value()),
+            gimli::DW_AT_name => told.name = Some(attribute.value()),
             gimli::DW_AT_decl_line => told.line = attribute.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0),
             gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => told.reference = Some(attribute.value()),
             _ => {}

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use gimli::{ColumnType, DebugLineOffset, LineProgramHeader};
+use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
 use rustc_hash::FxHashMap;
 
+use super::line_program::{LineProgram, LineRow};
 use super::{Broken, Reader, UnitRef};
 
 /// A place in the source.
@@ -26,43 +27,29 @@ pub(crate) fn rows<'u, 'a>(
     addresses: &[u64],
 ) -> Result<(Vec<Option<Row>>, Files<'u, 'a>), Broken> {
     let mut found = vec![None; addresses.len()];
-    let mut files = Files { unit, header: None, names: FxHashMap::default() };
+    let mut files = Files { unit, program: None, names: FxHashMap::default() };
     let Some(lines) = lines else {
         return Ok((found, files));
     };
     let program = unit.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name)?;
-    files.header = Some(program.header().clone());
-    let mut program = program.rows();
+    let mut run = LineProgram::new(program.header())?;
+    files.program = Some(program);
     // The row before, and the first of the addresses that are not before it.
     let mut open: Option<(u64, Row, usize)> = None;
     // A program that breaks off is good up to there.
-    while let Ok(Some((_, row))) = program.next_row() {
-        let address = row.address();
-        let mut next = None;
-        if let Some((start, place, first)) = open {
-            next = Some(first);
-            if start < address {
-                let mut index = first;
-                while addresses.get(index).is_some_and(|wanted| *wanted < address) {
-                    found[index].get_or_insert(place);
-                    index += 1;
-                }
-                next = Some(index);
-            } else if start > address {
-                next = None;
+    while let Ok(Some(LineRow { address, place })) = run.next() {
+        let mut first = None;
+        if let Some((start, before, mut index)) = open {
+            while start < address && addresses.get(index).is_some_and(|wanted| *wanted < address) {
+                found[index].get_or_insert(before);
+                index += 1;
             }
+            first = Some(index).filter(|_| start <= address);
         }
-        if row.end_sequence() {
-            open = None;
-            continue;
-        }
-        let first = next.unwrap_or_else(|| addresses.partition_point(|wanted| *wanted < address));
-        let column = match row.column() {
-            ColumnType::LeftEdge => 0,
-            ColumnType::Column(column) => column.get() as u32,
-        };
-        let line = row.line().map_or(0, |line| line.get() as u32);
-        open = Some((address, Row { file: row.file_index(), line, column }, first));
+        open = place.map(|place| {
+            let first = first.unwrap_or_else(|| addresses.partition_point(|wanted| *wanted < address));
+            (address, place, first)
+        });
     }
     Ok((found, files))
 }
@@ -73,15 +60,15 @@ pub(crate) fn sequences(unit: UnitRef<'_, '_>, lines: Option<DebugLineOffset>) -
         return Ok(Vec::new());
     };
     let program = unit.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name)?;
-    let mut program = program.rows();
+    let mut program = LineProgram::new(program.header())?;
     let mut found = Vec::new();
     let mut start = None;
-    while let Some((_, row)) = program.next_row()? {
-        let begin = *start.get_or_insert(row.address());
-        if row.end_sequence() {
+    while let Some(row) = program.next()? {
+        let begin = *start.get_or_insert(row.address);
+        if row.place.is_none() {
             start = None;
-            if begin < row.address() {
-                found.push(gimli::Range { begin, end: row.address() });
+            if begin < row.address {
+                found.push(gimli::Range { begin, end: row.address });
             }
         }
     }
@@ -91,7 +78,7 @@ pub(crate) fn sequences(unit: UnitRef<'_, '_>, lines: Option<DebugLineOffset>) -
 /// The names of the files of a unit, each put together when it is first asked for.
 pub(crate) struct Files<'u, 'a> {
     unit: UnitRef<'u, 'a>,
-    header: Option<LineProgramHeader<Reader<'a>>>,
+    program: Option<IncompleteLineProgram<Reader<'a>>>,
     names: FxHashMap<u64, Option<Arc<str>>>,
 }
 
@@ -101,7 +88,7 @@ impl Files<'_, '_> {
         if let Some(name) = self.names.get(&number) {
             return name.clone();
         }
-        let name = self.header.as_ref().and_then(|header| render(self.unit, header, number)).map(Arc::from);
+        let name = self.program.as_ref().and_then(|program| render(self.unit, program.header(), number)).map(Arc::from);
         self.names.insert(number, name.clone());
         name
     }
