@@ -3,12 +3,15 @@
 //! [`OPTIONS`] is the list that help texts are made from. An empty value means the default. A key given twice is an error, except
 //! `root`, whose values are the names along a path.
 
+mod table;
+
 use procprof_profile::Profile;
-use procprof_profile::filter::{Filter, FilterOptions};
-use regex::{Regex, RegexBuilder};
+use procprof_profile::filter::FilterOptions;
+use regex::Regex;
 
 use crate::nearest::nearest;
 use crate::{Error, Result};
+pub use table::OPTIONS;
 
 /// One option: its key, its default as text, and a line of help.
 pub struct OptionRow {
@@ -20,229 +23,6 @@ pub struct OptionRow {
     pub help: &'static str,
     parse: fn(&mut Options, &str) -> Result<()>,
 }
-
-/// All options, in the order of the help text.
-pub const OPTIONS: &[OptionRow] = &[
-    OptionRow {
-        key: "sample_index",
-        default: "",
-        help: "Sample type by name or number; the profile's own default, else the last",
-        parse: |options, value| {
-            options.sample_index = value.to_owned();
-            Ok(())
-        },
-    },
-    OptionRow {
-        key: "focus",
-        default: "",
-        help: "Keep stacks with a function, file or mapping name that matches this regular expression",
-        parse: |options, value| filter(&mut options.filters.focus, "focus", value),
-    },
-    OptionRow {
-        key: "ignore",
-        default: "",
-        help: "Leave out stacks with a function, file or mapping name that matches this regular expression",
-        parse: |options, value| filter(&mut options.filters.ignore, "ignore", value),
-    },
-    OptionRow {
-        key: "hide",
-        default: "",
-        help: "Take frames out whose function, file or mapping name matches this regular expression",
-        parse: |options, value| filter(&mut options.filters.hide, "hide", value),
-    },
-    OptionRow {
-        key: "show",
-        default: "",
-        help: "Take all frames out but those whose function, file or mapping name matches this regular expression",
-        parse: |options, value| filter(&mut options.filters.show, "show", value),
-    },
-    OptionRow {
-        key: "show_from",
-        default: "",
-        help: "Take out the callers of the outermost frame that matches this regular expression, and stacks without one",
-        parse: |options, value| filter(&mut options.filters.show_from, "show_from", value),
-    },
-    OptionRow {
-        key: "prune_from",
-        default: "",
-        help: "Take out what functions call whose names match this regular expression",
-        parse: |options, value| filter(&mut options.filters.prune_from, "prune_from", value),
-    },
-    OptionRow {
-        key: "tagfocus",
-        default: "",
-        help: "Keep samples with a label that matches: [key=]regex[,regex...] or [key=]range, such as 32kb or 4mb:64mb",
-        parse: |options, value| filter(&mut options.filters.tagfocus, "tagfocus", value),
-    },
-    OptionRow {
-        key: "tagignore",
-        default: "",
-        help: "Leave out samples with a label that matches, written as for tagfocus",
-        parse: |options, value| filter(&mut options.filters.tagignore, "tagignore", value),
-    },
-    OptionRow {
-        key: "tagshow",
-        default: "",
-        help: "Keep labels whose key matches this regular expression",
-        parse: |options, value| filter(&mut options.filters.tagshow, "tagshow", value),
-    },
-    OptionRow {
-        key: "taghide",
-        default: "",
-        help: "Leave out labels whose key matches this regular expression",
-        parse: |options, value| filter(&mut options.filters.taghide, "taghide", value),
-    },
-    OptionRow {
-        key: "symbol",
-        default: "",
-        help: "Regular expression of the functions that peek and list are about; all unless given",
-        parse: |options, value| set(&mut options.symbol, regex("symbol", value)),
-    },
-    OptionRow {
-        key: "noinlines",
-        default: "false",
-        help: "Charge inlined functions to the function they were inlined into: true or false",
-        parse: |options, value| set_one_of(&mut options.noinlines, "noinlines", value, SWITCH),
-    },
-    OptionRow {
-        key: "keep_allocators",
-        default: "false",
-        help: "Show the frames that are left out at the leaf, allocators' in heap profiles: true or false",
-        parse: |options, value| set_one_of(&mut options.keep_allocators, "keep_allocators", value, SWITCH),
-    },
-    OptionRow {
-        key: "granularity",
-        default: "functions",
-        help: "What a frame is: functions, filefunctions, files, lines or addresses",
-        parse: |options, value| set_one_of(&mut options.granularity, "granularity", value, GRANULARITIES),
-    },
-    OptionRow {
-        key: "sort",
-        default: "flat",
-        help: "Order of top: flat or cum",
-        parse: |options, value| set_one_of(&mut options.sort, "sort", value, SORTS),
-    },
-    OptionRow {
-        key: "nodecount",
-        default: "",
-        help: "Most rows of top and tree and nodes of dot; 0 for all that pass nodefraction; unless given, all of top and 80 of the others",
-        parse: |options, value| set(&mut options.nodecount, number("nodecount", value, 0, 1_000_000).map(Some)),
-    },
-    OptionRow {
-        key: "nodefraction",
-        default: "0.005",
-        help: "Leave out rows and nodes whose cum is below this share of the total, 0 to 1",
-        parse: |options, value| set(&mut options.nodefraction, fraction("nodefraction", value)),
-    },
-    OptionRow {
-        key: "edgefraction",
-        default: "0.001",
-        help: "Leave out calls below this share of the total, 0 to 1; top does not count them when it marks a function as inlined",
-        parse: |options, value| set(&mut options.edgefraction, fraction("edgefraction", value)),
-    },
-    OptionRow {
-        key: "trim",
-        default: "true",
-        help: "Whether nodecount, nodefraction and edgefraction count; without, everything is shown: true or false",
-        parse: |options, value| set_one_of(&mut options.trim, "trim", value, SWITCH),
-    },
-    OptionRow {
-        key: "call_tree",
-        default: "false",
-        help: "Keep functions apart that are reached by different paths, in dot and callgrind; top and tree join them: true or false",
-        parse: |options, value| set_one_of(&mut options.call_tree, "call_tree", value, SWITCH),
-    },
-    OptionRow {
-        key: "drop_negative",
-        default: "false",
-        help: "Leave out functions (in flame graphs and collapsed: stacks) with a negative value; pprof, raw, traces and tags keep them: true or false",
-        parse: |options, value| set_one_of(&mut options.drop_negative, "drop_negative", value, SWITCH),
-    },
-    OptionRow {
-        key: "relative_percentages",
-        default: "false",
-        help: "Shares of what focus and the other filters leave, not of the whole profile; flame graphs show both: true or false",
-        parse: |options, value| set_one_of(&mut options.relative_percentages, "relative_percentages", value, SWITCH),
-    },
-    OptionRow {
-        key: "mean",
-        default: "false",
-        help: "Divide by the number of samples, the first sample type; only in reports of text and dot: true or false",
-        parse: |options, value| set_one_of(&mut options.mean, "mean", value, SWITCH),
-    },
-    OptionRow {
-        key: "divide_by",
-        default: "1",
-        help: "Divide all values by this number above 0; raw shows them as they are",
-        parse: |options, value| set(&mut options.divide_by, divisor("divide_by", value)),
-    },
-    OptionRow {
-        key: "compact_labels",
-        default: "false",
-        help: "Leave out the lines about the profile above top and tree: true or false",
-        parse: |options, value| set_one_of(&mut options.compact_labels, "compact_labels", value, SWITCH),
-    },
-    OptionRow {
-        key: "trim_path",
-        default: "",
-        help: "Beginnings to cut from source paths, separated by colons",
-        parse: |options, value| set(&mut options.trim_path, Ok(value.to_owned())),
-    },
-    OptionRow {
-        key: "source_path",
-        default: "",
-        help: "Directories that list searches for sources, separated by colons; what comes before one's name in a source path is cut",
-        parse: |options, value| set(&mut options.source_path, Ok(value.to_owned())),
-    },
-    OptionRow {
-        key: "unit",
-        default: "minimum",
-        help: "Unit of values in text and dot: minimum, auto, or a unit such as ms or MB",
-        parse: |options, value| {
-            options.unit = value.to_owned();
-            Ok(())
-        },
-    },
-    OptionRow {
-        key: "title",
-        default: "",
-        help: "Heading of a flame graph; the node and the profile type unless given",
-        parse: |options, value| {
-            options.title = Some(value.to_owned());
-            Ok(())
-        },
-    },
-    OptionRow {
-        key: "layout",
-        default: "flame",
-        help: "Where a flame graph's root is: flame (at the bottom) or icicle (at the top)",
-        parse: |options, value| set_one_of(&mut options.layout, "layout", value, LAYOUTS),
-    },
-    OptionRow {
-        key: "root",
-        default: "",
-        help: "Frame name, once for each step from the root down: only the part of the call tree below that path",
-        parse: |options, value| {
-            options.root.push(value.to_owned());
-            Ok(())
-        },
-    },
-    OptionRow {
-        key: "minfraction",
-        default: "0",
-        help: "Merge boxes of a flame graph below this share of the total, 0 to 1",
-        parse: |options, value| set(&mut options.minfraction, fraction("minfraction", value)),
-    },
-    OptionRow {
-        key: "maxboxes",
-        default: "20000",
-        help: "Most boxes a flame graph holds, 100 to 200000; beyond it the share that is merged is raised",
-        parse: |options, value| {
-            options.maxboxes = number("maxboxes", value, 100, 200_000)?;
-            Ok(())
-        },
-    },
-];
 
 /// What makes two frames the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -279,17 +59,6 @@ pub enum Layout {
     /// At the top.
     Icicle,
 }
-
-const GRANULARITIES: &[(&str, Granularity)] = &[
-    ("functions", Granularity::Functions),
-    ("filefunctions", Granularity::FileFunctions),
-    ("files", Granularity::Files),
-    ("lines", Granularity::Lines),
-    ("addresses", Granularity::Addresses),
-];
-const SWITCH: &[(&str, bool)] = &[("true", true), ("false", false)];
-const SORTS: &[(&str, Sort)] = &[("flat", Sort::Flat), ("cum", Sort::Cum)];
-const LAYOUTS: &[(&str, Layout)] = &[("flame", Layout::Flame), ("icicle", Layout::Icicle)];
 
 /// The options of one report, read and checked.
 #[derive(Clone, Debug)]
@@ -449,55 +218,6 @@ impl Options {
 
 fn unknown(key: &str) -> Error {
     Error::UnknownOption { key: key.chars().take(200).collect(), nearest: nearest(key, OPTIONS.iter().map(|row| row.key)) }
-}
-
-fn set<T>(slot: &mut T, value: Result<T>) -> Result<()> {
-    *slot = value?;
-    Ok(())
-}
-
-fn set_one_of<T: Copy>(slot: &mut T, key: &'static str, value: &str, known: &[(&str, T)]) -> Result<()> {
-    match known.iter().find(|(name, _)| *name == value) {
-        Some((_, meant)) => *slot = *meant,
-        None => {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            return Err(Error::value(key, value, format!("expected {}", names.join(", "))));
-        }
-    }
-    Ok(())
-}
-
-/// Compiles to at most 2 MiB, so that a pattern from a query costs little.
-fn regex(key: &'static str, value: &str) -> Result<Option<Regex>> {
-    let compiled = RegexBuilder::new(value).size_limit(2 << 20).build();
-    compiled.map(Some).map_err(|error| Error::value(key, value, error.to_string()))
-}
-
-/// Keeps the text of a filter that can be read.
-fn filter(slot: &mut String, key: &'static str, value: &str) -> Result<()> {
-    if key.starts_with("tagf") || key.starts_with("tagi") {
-        let tag = FilterOptions { tagfocus: value.to_owned(), ..FilterOptions::default() };
-        Filter::parse(&tag).map_err(|error| Error::value(key, value, error.to_string()))?;
-    } else {
-        regex(key, value)?;
-    }
-    value.clone_into(slot);
-    Ok(())
-}
-
-fn divisor(key: &'static str, value: &str) -> Result<f64> {
-    let number = value.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| Error::value(key, value, "expected a number above 0"))
-}
-
-fn number(key: &'static str, value: &str, least: usize, most: usize) -> Result<usize> {
-    let number = value.parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| Error::value(key, value, format!("expected a number from {least} to {most}")))
-}
-
-fn fraction(key: &'static str, value: &str) -> Result<f64> {
-    let fraction = value.parse().ok().filter(|fraction| (0.0..=1.0).contains(fraction));
-    fraction.ok_or_else(|| Error::value(key, value, "expected a number from 0 to 1"))
 }
 
 #[cfg(test)]
