@@ -5,5 +5,6 @@ mod crash;
 mod demo;
 mod exposure;
 mod harness;
+mod jeprof;
 mod nodes;
 mod report;

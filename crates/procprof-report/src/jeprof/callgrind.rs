@@ -2,65 +2,71 @@
 
 use std::fmt::Write;
 
+use regex::{Captures, Regex};
 use rustc_hash::FxHashMap;
 
 use super::number::integer;
 use super::stacks::PcId;
 use super::view::View;
 
-/// A function's place.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
-    file: String,
-    line: u64,
-    function: String,
-}
-
-/// A function, or a call from one to another.
-type Call = (Place, Option<Place>);
+/// How a place, and the place it calls, are found in `FILE:LINE:NAME -> FILE:LINE:NAME`. A place
+/// without a line is not found, and one behind it may be taken for it: that is jeprof's way.
+const CALL: &str = r"([^:]+):([0-9]+):([^ ]+)( -> ([^:]+):([0-9]+):(.+))?";
 
 impl View<'_> {
-    /// A block for each function that was a leaf and for each call, by file, line and names.
-    ///
-    /// A line that is not known is 0.
+    /// A block for each function that was a leaf and for each call, by file and line, then by text.
     pub fn callgrind(&self) -> String {
-        let mut calls: FxHashMap<Call, f64> = FxHashMap::default();
-        for (stack, value) in self.stacks.iter() {
-            let mut callee: Option<Place> = None;
-            for pc in stack {
-                let place = self.place(*pc);
-                *calls.entry((place.clone(), callee)).or_default() += value;
-                callee = Some(place);
-            }
-        }
-        let mut calls: Vec<(Call, f64)> = calls.into_iter().collect();
-        calls.sort_by(|a, b| a.0.cmp(&b.0));
+        let pattern = Regex::new(CALL).expect("the pattern is tested");
+        let calls: Vec<(String, f64)> = self.calls().into_iter().collect();
+        let mut calls: Vec<(Option<Captures<'_>>, &str, f64)> =
+            calls.iter().map(|(call, value)| (pattern.captures(call), call.as_str(), *value)).collect();
+        calls.sort_by(|a, b| sort_key(&a.0).cmp(&sort_key(&b.0)).then_with(|| a.1.cmp(b.1)));
         let (mut files, mut functions) = (Compressed::default(), Compressed::default());
         let mut text = String::from("events: Hits\n\n");
-        for ((place, callee), value) in calls {
+        for (found, _, value) in calls {
             let count = integer(value);
-            files.write(&mut text, "fl", &place.file);
-            functions.write(&mut text, "fn", &place.function);
-            if let Some(callee) = callee {
-                files.write(&mut text, "cfl", &callee.file);
-                functions.write(&mut text, "cfn", &callee.function);
+            let group = |index| found.as_ref().and_then(|found| found.get(index)).map(|group| group.as_str());
+            files.write(&mut text, "fl", group(1).unwrap_or_default());
+            functions.write(&mut text, "fn", group(3).unwrap_or_default());
+            if let (Some(file), Some(line), Some(function)) = (group(5), group(6), group(7)) {
+                files.write(&mut text, "cfl", file);
+                functions.write(&mut text, "cfn", function);
                 // Writing to a string cannot fail, here and below.
-                let _ = writeln!(text, "calls={count} {}", callee.line);
+                let _ = writeln!(text, "calls={count} {line}");
             }
-            let _ = write!(text, "{} {count}\n\n", place.line);
+            let _ = write!(text, "{} {count}\n\n", group(2).unwrap_or_default());
         }
         text
     }
 
-    fn place(&self, pc: PcId) -> Place {
-        let Some(symbol) = self.symbols.outermost(pc) else {
-            return Place { file: "??".into(), line: 0, function: "unknown".into() };
-        };
-        let place = symbol.place.split(" (discriminator").next().unwrap_or_default();
-        let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
-        let file = if matches!(file, "" | "?") { "??" } else { file };
-        Place { file: file.to_owned(), line: line.parse().unwrap_or(0), function: symbol.short.to_string() }
+    /// Leaves and calls as text, with the sums of their values.
+    fn calls(&self) -> FxHashMap<String, f64> {
+        let mut calls: FxHashMap<String, f64> = FxHashMap::default();
+        for (stack, value) in self.stacks.iter() {
+            let mut callee: Option<String> = None;
+            for pc in stack {
+                let place = self.place(*pc);
+                let call = callee.as_ref().map_or_else(|| place.clone(), |callee| format!("{place} -> {callee}"));
+                *calls.entry(call).or_default() += value;
+                callee = Some(place);
+            }
+        }
+        calls
     }
+
+    fn place(&self, pc: PcId) -> String {
+        match self.symbols.outermost(pc) {
+            Some(symbol) if &*symbol.place == "?" => format!("??:0:{}", symbol.short),
+            Some(symbol) => format!("{}:{}", symbol.place, symbol.short),
+            None => "??:0:unknown".to_owned(),
+        }
+    }
+}
+
+/// File and line.
+fn sort_key<'t>(found: &Option<Captures<'t>>) -> (&'t str, u64) {
+    let group = |index| found.as_ref().and_then(|found| found.get(index)).map_or("", |group| group.as_str());
+    (group(1), group(2).parse().unwrap_or(0))
 }
 
 /// Names that are written once and then by number.

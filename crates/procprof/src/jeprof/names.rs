@@ -64,7 +64,7 @@ pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &
     let last = addresses.iter().copied().max().unwrap_or(0);
     parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, bias: 0 });
     // Libraries before the program, which is taken to be everywhere.
-    parts.sort_by(|a, b| b.start.cmp(&a.start));
+    parts.sort_by_key(|part| std::cmp::Reverse(part.start));
     let mut left = addresses.to_vec();
     left.sort_unstable();
     let mut names = M::default();

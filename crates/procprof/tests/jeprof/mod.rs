@@ -1,0 +1,148 @@
+//! `procprof jeprof` beside jeprof itself: real heap dumps of a C, a C++ and a Rust program.
+
+mod peer;
+mod programs;
+
+use std::process::Command;
+
+use crate::harness::{folder, procprof, text};
+use peer::{check, exceptions};
+use programs::{Program, c_program, cpp_program, demo_node};
+
+const INDEXES: [&str; 4] = ["--inuse_space", "--inuse_objects", "--alloc_space", "--alloc_objects"];
+const OUTPUTS: [&str; 3] = ["--text", "--dot", "--collapsed"];
+
+/// Options besides output and index, each tried with `--text` and `--dot`.
+const OPTIONS: &[&[&str]] = &[
+    &["--lines"],
+    &["--files"],
+    &["--addresses"],
+    &["--cum"],
+    &["--show_bytes"],
+    &["--focus=work"],
+    &["--focus=main", "--ignore=realloc|Rare|fold"],
+    &["--ignore=by_text|make"],
+    &["--retain=by_|shop|procprof"],
+    &["--exclude=^_|std::"],
+    &["--nodecount=5"],
+    &["--nodefraction=0.1"],
+    &["--edgefraction=0.05"],
+    &["--maxdegree=1"],
+    &["--heapcheck"],
+    &["--thread=0"],
+    &["--thread=*"],
+];
+
+/// Every index with and without a base, in every output.
+fn check_indexes(program: &Program) {
+    let [first, second] = program.heaps();
+    let base = format!("--base={first}");
+    for index in INDEXES {
+        for output in OUTPUTS {
+            check(program, &[output, index, program.binary(), second]);
+            check(program, &[output, index, &base, program.binary(), second]);
+        }
+    }
+    check(program, &["--text", &base, "--drop_negative", program.binary(), second]);
+    check(program, &["--text", program.binary(), first, second]);
+    check(program, &["--callgrind", program.binary(), second]);
+}
+
+fn check_options(program: &Program) {
+    let [_, second] = program.heaps();
+    for options in OPTIONS {
+        for output in ["--text", "--dot"] {
+            // Options may stand behind the files, too.
+            check(program, &[&[output, program.binary(), second], *options].concat());
+        }
+    }
+}
+
+#[test]
+fn c_program_reads_as_in_jeprof() {
+    let program = c_program();
+    check_indexes(&program);
+    check_options(&program);
+}
+
+#[test]
+fn cpp_program_reads_as_in_jeprof() {
+    let program = cpp_program();
+    check_indexes(&program);
+    check_options(&program);
+}
+
+/// jeprof takes seconds for a binary of this size, so not every option is tried.
+#[test]
+fn rust_program_reads_as_in_jeprof() {
+    let program = demo_node();
+    let [first, second] = program.heaps();
+    let base = format!("--base={first}");
+    for arguments in [
+        &["--text"][..],
+        &["--text", "--lines", "--inuse_objects"],
+        &["--dot", &base],
+        &["--dot", "--addresses", "--alloc_space"],
+        &["--collapsed"],
+        &["--collapsed", "--alloc_objects"],
+    ] {
+        check(&program, &[arguments, &[program.binary(), second]].concat());
+    }
+}
+
+#[test]
+fn a_link_named_jeprof_is_a_drop_in() {
+    let program = c_program();
+    let [_, second] = program.heaps();
+    let folder = folder();
+    let link = folder.path().join("jeprof");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_procprof"), &link).unwrap();
+    let linked = Command::new(&link).args(["-tex", program.binary(), second, "-inuse_o"]).output().unwrap();
+    let named = procprof().args(["jeprof", "--text", "--inuse_objects", program.binary(), second]).output().unwrap();
+    assert!(linked.status.success(), "{}", text(&linked));
+    assert_eq!(text(&linked), text(&named));
+    assert!(text(&linked).contains("Using local file"));
+}
+
+#[test]
+fn misuse_is_told_as_by_jeprof() {
+    let program = c_program();
+    let (binary, [_, second]) = (program.binary(), program.heaps());
+    for arguments in [
+        &["--text", "--dot", binary, second][..],
+        &["--lines", "--files", binary, second],
+        &["--inuse_space", "--alloc_space", binary, second],
+        &["--bogus", binary, second],
+        &["--in", binary, second],
+        &["--nodecount=x", binary, second],
+        &["--text", binary],
+        &["--dot", "--nodefraction=2", binary, second],
+        &["--raw", binary, second],
+    ] {
+        peer::check_failure(arguments);
+    }
+}
+
+#[test]
+fn what_is_not_done_here_says_what_to_use() {
+    for (option, instead) in [
+        ("--gv", "--dot"),
+        ("--evince", "--dot"),
+        ("--web", "--flamegraph"),
+        ("--ps", "dot -Tps2"),
+        ("--gif", "dot -Tgif"),
+        ("--svg", "dot -Tsvg"),
+        ("--pdf", "dot -Tpdf"),
+        ("--test", "not part of this program"),
+    ] {
+        let output = procprof().args(["jeprof", option, "program", "profile"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{option}");
+        assert!(text(&output).contains(option) && text(&output).contains(instead), "{option}: {}", text(&output));
+    }
+}
+
+#[test]
+fn every_exception_has_a_cause() {
+    let exceptions = exceptions();
+    assert!(exceptions.iter().all(|exception| !exception.cause.is_empty()));
+}

@@ -1,0 +1,93 @@
+//! Programs that were run to get heap dumps of them.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::harness::{curl, folder, procprof, text};
+
+/// A program and two heap dumps of one run of it.
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    binary: String,
+    heaps: [String; 2],
+    _folder: TempDir,
+}
+
+impl Program {
+    pub(crate) fn binary(&self) -> &str {
+        &self.binary
+    }
+
+    /// The earlier and the later one.
+    pub(crate) fn heaps(&self) -> [&str; 2] {
+        [&self.heaps[0], &self.heaps[1]]
+    }
+}
+
+/// A C program linked with jemalloc.
+pub(crate) fn c_program() -> Program {
+    compiled("c", "cc", "heap.c", &["-ljemalloc"], None)
+}
+
+/// A C++ program that has jemalloc preloaded.
+pub(crate) fn cpp_program() -> Program {
+    compiled("cpp", "c++", "heap.cpp", &["-std=c++17"], Some("libjemalloc.so.2"))
+}
+
+fn compiled(name: &'static str, compiler: &str, source: &str, flags: &[&str], preload: Option<&str>) -> Program {
+    let folder = folder();
+    // jeprof knows the program in the memory map by its path without links.
+    let path = |file: &str| folder.path().canonicalize().unwrap().join(file).to_str().unwrap().to_owned();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/jeprof").join(source).canonicalize().unwrap();
+    let (binary, heaps) = (path("program"), [path("1.heap"), path("2.heap")]);
+    let mut compile = Command::new(compiler);
+    run(compile.args(["-g", "-O2", "-o", &binary]).arg(source).args(flags));
+    let mut command = Command::new(&binary);
+    command.args(&heaps).env("MALLOC_CONF", "prof:true,prof_accum:true,lg_prof_sample:10");
+    if let Some(library) = preload {
+        command.env("LD_PRELOAD", library);
+    }
+    run(&mut command);
+    Program { name, binary, heaps, _folder: folder }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("this test needs {}: {error}", command.get_program().display()));
+    assert!(output.status.success(), "{command:?}: {}", text(&output));
+}
+
+/// The command itself, which is a Rust program with tikv-jemallocator, as the demo runs it, but with
+/// all allocations counted, and more of them sampled.
+pub(crate) fn demo_node() -> Program {
+    let folder = folder();
+    let mut command = procprof();
+    command.args(["demo-node", "--role", "BE"]).env("_RJEM_MALLOC_CONF", "prof_accum:true,lg_prof_sample:14");
+    let mut node = Node(command.stdout(Stdio::piped()).spawn().expect("procprof starts"));
+    let mut line = String::new();
+    BufReader::new(node.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = format!("http://{}/pprof/heap", line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")));
+    let heaps = ["1.heap", "2.heap"].map(|file| folder.path().join(file).to_str().unwrap().to_owned());
+    for heap in &heaps {
+        // It allocates all the time, but not at once.
+        std::thread::sleep(Duration::from_secs(4));
+        let (status, dump) = curl(&[&url]);
+        assert_eq!(status, 200, "{url}");
+        assert!(dump.starts_with(b"heap_v2/"), "{url}");
+        std::fs::write(heap, dump).unwrap();
+    }
+    Program { name: "rust", binary: env!("CARGO_BIN_EXE_procprof").to_owned(), heaps, _folder: folder }
+}
+
+/// A process that is killed when dropped.
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
