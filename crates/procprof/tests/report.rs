@@ -1,5 +1,7 @@
 //! `procprof report` as users of `go tool pprof` type it, against `go tool pprof`.
 
+#![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -77,7 +79,7 @@ fn differences_are_what_pprof_prints() {
         format!("-peek=json -diff_base={part} -normalize"),
         format!("-dot -base={part}"),
     ] {
-        check(&words, &[whole.clone()]);
+        check(&words, std::slice::from_ref(&whole));
     }
     check(&format!("-top -base={whole_path}"), &[PathBuf::from(&part)]);
     check(&format!("-top -diff_base={whole_path} -drop_negative"), &[PathBuf::from(&part)]);
