@@ -156,7 +156,10 @@ fn agree(schemas: &Value, schema: &Value, value: &Value, place: &str) {
         return agree(schemas, &schemas[name], value, &format!("{place} ({name})"));
     }
     if let Some(choices) = schema["oneOf"].as_array() {
-        return if value.is_null() { () } else { agree(schemas, &choices[0], value, place) };
+        if !value.is_null() {
+            agree(schemas, &choices[0], value, place);
+        }
+        return;
     }
     let kind = match value {
         Value::Null => "null",
