@@ -46,8 +46,12 @@ fn cpp(name: &str) -> Option<String> {
     let options = DemangleOptions::new().recursion_limit(RECURSION_MAX);
     let mut text = Bounded::default();
     symbol.structured_demangle(&mut text, &options).ok()?;
-    // What follows the mangled name is a compiler's or linker's suffix, such as `.cold`.
-    write!(text, "{}", String::from_utf8_lossy(tail)).ok()?;
+    // What follows the mangled name is a compiler's or linker's suffix, such as `.cold`; anything
+    // else is a return type and parameters that the parser does not know how to read, without which
+    // the name is still the function's.
+    if matches!(tail.first(), Some(b'.' | b'$' | b'@' | b' ')) {
+        write!(text, "{}", String::from_utf8_lossy(tail)).ok()?;
+    }
     Some(text.0)
 }
 
@@ -78,6 +82,8 @@ mod tests {
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_ZN3foo3barEi.cold", "foo::bar(int) [clone .cold]"),
             ("__libc_init_first@@GLIBC_2.2.5", "__libc_init_first"),
+            // The return type is an expression that only some demanglers read.
+            ("_ZSt4swapIdENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EEEE5valueEvE4typeERS3_SC_", "std::swap<double>"),
             ("@odd", "@odd"),
             ("_Z", "_Z"),
             ("_ZNotMangled", "_ZNotMangled"),
