@@ -1,6 +1,7 @@
 //! The tools, each asked by a process of its own.
 
 use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -53,32 +54,45 @@ impl Tool {
 pub(crate) fn ask(tool: &str, program: &Path, addresses: &Path) {
     let text = fs::read_to_string(addresses).unwrap();
     let addresses: Vec<u64> = text.lines().map(|line| u64::from_str_radix(&line[2..], 16).unwrap()).collect();
-    let frames = match tool {
-        "procprof-symbolize" => ours(program, &addresses),
-        _ => blazesym(program, &addresses),
-    };
-    print!("{}", "\n".repeat(2 * frames));
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match tool {
+        "procprof-symbolize" => ours(program, &addresses, &mut out),
+        _ => blazesym(program, &addresses, &mut out),
+    }
+    out.flush().unwrap();
 }
 
-fn ours(program: &Path, addresses: &[u64]) -> usize {
+fn print(out: &mut impl Write, name: &str, file: Option<&str>, line: Option<u32>) {
+    writeln!(out, "{name}\n{}:{}", file.unwrap_or("??"), line.unwrap_or(0)).unwrap();
+}
+
+fn ours(program: &Path, addresses: &[u64], out: &mut impl Write) {
     let addresses: Vec<SymbolAddr> = addresses.iter().copied().map(SymbolAddr).collect();
     let image = Image::open(program, &ImageOptions::default()).unwrap();
-    let resolved = image.resolve(&addresses);
-    let frames = resolved.iter().map(|resolved| match resolved {
-        Resolved::Frames(frames) => frames.len(),
-        Resolved::Unknown(_) => 1,
-    });
-    frames.sum()
+    for resolved in image.resolve(&addresses) {
+        match resolved {
+            Resolved::Frames(frames) => frames.iter().for_each(|frame| print(out, &frame.name, frame.file.as_deref(), frame.line)),
+            Resolved::Unknown(_) => print(out, "??", None, None),
+        }
+    }
 }
 
-fn blazesym(program: &Path, addresses: &[u64]) -> usize {
+fn blazesym(program: &Path, addresses: &[u64], out: &mut impl Write) {
     use blazesym::symbolize::source::{Elf, Source};
-    use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+    use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
     let symbolizer = Symbolizer::new();
     let symbolized = symbolizer.symbolize(&Source::Elf(Elf::new(program)), Input::VirtOffset(addresses)).unwrap();
-    let frames = symbolized.iter().map(|symbolized| match symbolized {
-        Symbolized::Sym(symbol) => 1 + symbol.inlined.len(),
-        Symbolized::Unknown(_) => 1,
-    });
-    frames.sum()
+    let mut place = |name: &str, code: Option<&CodeInfo<'_>>| {
+        let file = code.map(|code| code.to_path());
+        print(out, name, file.as_ref().and_then(|file| file.to_str()), code.and_then(|code| code.line));
+    };
+    for symbolized in symbolized {
+        match symbolized {
+            Symbolized::Sym(symbol) => {
+                symbol.inlined.iter().rev().for_each(|inlined| place(&inlined.name, inlined.code_info.as_ref()));
+                place(&symbol.name, symbol.code_info.as_deref());
+            }
+            Symbolized::Unknown(_) => place("??", None),
+        }
+    }
 }
