@@ -217,3 +217,20 @@ async fn symbols_come_from_where_they_may_and_missing_files_are_named() {
     let (given, top) = capture("given").await;
     assert!(top.contains("hot_70") && given["facts"]["symbols"] == "unverified", "{top}\n{given}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_of_gos_totals_starts_when_it_was_asked_for() {
+    let go = Running::go();
+    let node = format!(
+        "[[node]]\nname = \"go\"\nkind = \"go\"\nhttp = \"127.0.0.1:{}\"\nschedule.cpu = {{ on = false }}\nschedule.goroutine = {{ on = false }}\n",
+        go.port
+    );
+    let server = TestServer::start(parsed(&format!("self_interval_seconds = 3600\nproc_profile_mem_enable = false\n{node}"))).await;
+    let (_, job) = server.post("/api/captures", serde_json::json!({ "node": "go", "type": "mutex", "seconds": 3 })).await;
+    let job = server.ended(job["id"].as_str().unwrap()).await;
+    assert_eq!(job["state"], "done", "{job}");
+    let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
+    let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let late = time(&profile["start"]).duration_since(time(&job["started"])).as_secs_f64();
+    assert!((-0.1..1.5).contains(&late), "started {late} s after it was asked for: {profile}");
+}
