@@ -38,7 +38,7 @@ fn push_table(out: &mut String, profile: &Profile, graph: &Graph<'_>) -> Result<
     let shown = found.graph.shown.len();
     let _ = writeln!(
         out,
-        "<section>\n<h2>Top functions</h2>\n<p>The {shown} of {} that use most themselves: {what}.</p>\n<table>\n\
+        "<section>\n<h2>Top functions</h2>\n<p>{what}, by function: the {shown} of {} that use most themselves.</p>\n<table>\n\
          <thead><tr><th scope=\"col\">Self</th><th scope=\"col\">Self %</th><th scope=\"col\">Total</th><th scope=\"col\">Total %</th>\
          <th scope=\"col\">Function</th></tr></thead>\n<tbody>",
         found.passed

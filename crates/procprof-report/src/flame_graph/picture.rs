@@ -82,7 +82,8 @@ fn name(graph: &Graph<'_>, this: &Box) -> String {
     match this.content {
         Content::Frame { frame, .. } => graph.tree.frames[frame as usize].name.clone(),
         Content::Merged(frames) => {
-            format!("\u{2026} {} frames, {}", grouped(u64::from(frames)), percent(this.total, graph.tree.total()))
+            let what = if frames == 1 { "frame" } else { "frames" };
+            format!("\u{2026} {} {what}, {}", grouped(u64::from(frames)), percent(this.total, graph.tree.total()))
         }
     }
 }
@@ -156,4 +157,5 @@ fn push_legend(out: &mut String, graph: &Graph<'_>, boxes: &Boxes, y: usize) {
         );
         x += 34 + label.len() * 7;
     }
+    let _ = writeln!(out, "<text class=\"legend\" x=\"{x}\" y=\"{y}\">Each package has its shade.</text>");
 }

@@ -15,6 +15,7 @@
   const details = document.getElementById('procprof-details');
   const data = JSON.parse(document.getElementById('procprof-data').textContent);
   const titleText = title.textContent;
+  const headings = [...head.querySelectorAll('.fact, .remark')].filter((line) => line !== details).map((line) => [line, line.textContent]);
   const count = data.depth.length;
 
   // Where each box begins and ends, and how many frames lie before it.
@@ -74,7 +75,7 @@
   }
   function name(i) {
     if (data.frame[i] >= 0) return data.names[data.frame[i]];
-    return '\u2026 ' + grouped(data.flat[i]) + ' frames, ' + percent(data.total[i], data.total[0]);
+    return '\u2026 ' + grouped(data.flat[i]) + (data.flat[i] === 1 ? ' frame, ' : ' frames, ') + percent(data.total[i], data.total[0]);
   }
   function kind(i) {
     const label = data.kinds[data.classes[2 * data.frame[i]]];
@@ -92,7 +93,7 @@
   }
   function runFacts(run) {
     const total = run.total;
-    return '\u2026 ' + grouped(run.frames) + ' frames, ' + percent(total, data.total[0]) + '\n' + amount(total) + ' ' + data.what +
+    return '\u2026 ' + grouped(run.frames) + (run.frames === 1 ? ' frame, ' : ' frames, ') + percent(total, data.total[0]) + '\n' + amount(total) + ' ' + data.what +
       ' \u00b7 too narrow to draw one by one: zoom in';
   }
 
@@ -265,12 +266,13 @@
     layer.replaceChildren(made);
     drawn = shown.boxes;
     root.setAttribute('height', data.head + rows * ROW + MARGIN);
-    const room = Math.max(0, Math.min(560, width - 24));
+    const room = Math.max(0, Math.min(560, width - 24, Math.max(300, width - 36 - titleText.length * 9.5)));
     bar.setAttribute('width', room);
     bar.setAttribute('x', Math.max(12, width - room - 12));
     panel.setAttribute('x', Math.max(12, width - 352));
     panel.setAttribute('visibility', state.help ? 'visible' : 'hidden');
     title.textContent = cut(titleText, Math.max(8, Math.floor((width - room - 36) / 9)));
+    for (const [line, whole] of headings) line.textContent = cut(whole, Math.max(20, Math.floor((width - 24) / 6.4)));
     reset.disabled = state.zoom === 0;
     mark();
     float();
