@@ -157,7 +157,8 @@ impl Image {
 
     /// Looks up a batch of addresses; the answers are in the order of the addresses.
     ///
-    /// The debug information is indexed anew on each call, so hand over all addresses at once.
+    /// The debug information is indexed anew on each call, so hand over all addresses at once. Works on
+    /// as many threads as there are processors, up to 16.
     pub fn resolve(&self, addresses: &[SymbolAddr]) -> Vec<Resolved> {
         batch::resolve(self, addresses)
     }
