@@ -70,6 +70,5 @@ pub fn addr2line(image: &Image, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
     };
     let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
     let debug = debug.filter(has_dwarf);
-    let functions = find_function::SymbolFunctions::of(debug.as_ref().unwrap_or(&main));
-    dwarf::resolve(image, debug.as_ref().unwrap_or(&main), &functions, addresses)
+    dwarf::resolve(image, debug.as_ref().unwrap_or(&main), addresses)
 }

@@ -1,6 +1,6 @@
 //! Names of addresses, and how jeprof shortens and tells them apart.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,11 +10,11 @@ use super::stacks::{PcId, Pcs};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     /// The name less arguments, template arguments and leading type.
-    pub short: Rc<str>,
+    pub short: Arc<str>,
     /// `FILE:LINE`, or what the tool printed in its place.
-    pub place: Rc<str>,
+    pub place: Arc<str>,
     /// The whole name; one of a symbol table ends in the symbol's address: `name<00001234>`.
-    pub full: Rc<str>,
+    pub full: Arc<str>,
 }
 
 /// The functions at each address, outermost first; inlined ones follow.
@@ -45,7 +45,7 @@ impl Symbols {
 
     /// By whole name, the short names of functions that share theirs with a function at another
     /// address: `name@1234`.
-    pub(super) fn distinct_names(&self) -> FxHashMap<Rc<str>, Rc<str>> {
+    pub(super) fn distinct_names(&self) -> FxHashMap<Arc<str>, Arc<str>> {
         let mut seen: FxHashMap<&str, &str> = FxHashMap::default();
         let mut repeated: FxHashSet<&str> = FxHashSet::default();
         for symbol in self.all_outermost().filter(|symbol| tag(&symbol.full).is_some()) {

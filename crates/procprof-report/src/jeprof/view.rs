@@ -1,6 +1,7 @@
 //! A profile cut and reduced to what is printed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -191,7 +192,7 @@ impl<'a> View<'a> {
 /// Names what one address stands for.
 struct Namer<'n> {
     granularity: Granularity,
-    distinct: &'n FxHashMap<std::rc::Rc<str>, std::rc::Rc<str>>,
+    distinct: &'n FxHashMap<Arc<str>, Arc<str>>,
 }
 
 impl Namer<'_> {

@@ -25,7 +25,7 @@ pub(super) type Result<T> = std::result::Result<T, gimli::Error>;
 const FRAMES_MAX: usize = 256;
 
 /// Resolves addresses in the order given; `file` has the debug information, if any.
-pub(super) fn resolve(image: &Image, file: &object::File<'_>, symbols: &SymbolFunctions<'_>, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
+pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
     let bytes_max = image.decompressed_bytes_max;
     let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
     let shared = shared.as_ref().and_then(|file| sections::load(file, bytes_max).ok());
@@ -36,8 +36,12 @@ pub(super) fn resolve(image: &Image, file: &object::File<'_>, symbols: &SymbolFu
         dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
     }
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-    let units = Units::of(dwarf);
-    addresses.iter().map(|address| units.frames(symbols, address.0)).collect()
+    std::thread::scope(|scope| {
+        let symbols = scope.spawn(|| SymbolFunctions::of(file));
+        let units = Units::of(dwarf);
+        let symbols = symbols.join().unwrap_or_default();
+        addresses.iter().map(|address| units.frames(&symbols, address.0)).collect()
+    })
 }
 
 /// The units of a file.
@@ -220,7 +224,8 @@ impl<'a> Found<'_, 'a> {
         while let Some(function) = callee.filter(|_| frames.len() < FRAMES_MAX) {
             let Some(caller) = function.caller.and_then(|caller| unit.functions(&units.dwarf).all.get(caller as usize)) else { break };
             let name = caller.name(units, &unit.unit).text;
-            frames.push(frame(name.as_deref(), file_name(units, &unit.unit, function.call_file), function.call_line, discriminator));
+            let (file, line) = function.call_site(&unit.unit);
+            frames.push(frame(name.as_deref(), file_name(units, &unit.unit, file), line, discriminator));
             callee = Some(caller).filter(|caller| caller.is_inlined);
         }
         frames
@@ -253,7 +258,7 @@ impl<'a> Found<'_, 'a> {
             Some(symbol) if symbol.start == function.start => Some(Cow::Owned(symbol.name.to_string())),
             _ => name.text.clone(),
         };
-        function.name.set(Some(Name { text: kept, is_linkage: true }));
+        function.set_name(Name { text: kept, is_linkage: true });
         symbol_name.or(name.text)
     }
 }

@@ -4,6 +4,7 @@ use object::elf::{SHF_ALLOC, STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_N
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, Symbol, SymbolFlags};
 
 /// What symbols say of addresses.
+#[derive(Default)]
 pub(super) struct SymbolFunctions<'data> {
     /// Loaded sections: start, end, index.
     sections: Vec<(u64, u64, usize)>,

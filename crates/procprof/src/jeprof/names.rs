@@ -4,9 +4,8 @@
 //! A name it shares with the procedure is replaced by the procedure's, which ends in its address.
 //! Inlined functions are given only where the file has a symbol `_fini`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use procprof_profile::SymbolAddr;
 use procprof_report::jeprof::libraries::Library;
@@ -16,34 +15,30 @@ use procprof_symbolize::{Image, ImageOptions};
 
 /// The symbol that must be there for inlined functions to be told.
 const SEPARATOR: &str = "_fini";
+/// Most files that are read at once.
+const THREADS_MAX: usize = 8;
 
-/// A part of a file with what takes its addresses to the file's own.
+/// A part of the address space that a file was mapped to.
 #[derive(Debug, Clone)]
 struct Part {
     path: PathBuf,
     start: u64,
     finish: u64,
-    /// What is taken off an address.
-    bias: u64,
+    origin: Origin,
 }
 
-/// Opens files and remembers them.
-#[derive(Default)]
-struct Images {
-    opened: BTreeMap<PathBuf, Option<Rc<Image>>>,
+/// What takes an address of the process to the file's own.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    /// The offset in the file that the part begins at.
+    Mapped { offset: u64 },
+    /// They are the same.
+    Unmoved,
 }
 
-impl Images {
-    fn get(&mut self, path: &Path) -> Option<Rc<Image>> {
-        let open = || match Image::open(path, &ImageOptions::default()) {
-            Ok(image) => Some(Rc::new(image)),
-            Err(error) => {
-                eprintln!("jeprof: {error}");
-                None
-            }
-        };
-        self.opened.entry(path.to_owned()).or_insert_with(open).clone()
-    }
+fn open(path: &Path) -> Option<Image> {
+    let image = Image::open(path, &ImageOptions::default());
+    image.inspect_err(|error| eprintln!("jeprof: {error}")).ok()
 }
 
 /// Where addresses come from, besides the memory map.
@@ -56,45 +51,61 @@ pub(super) struct Places<'a> {
     pub(super) prefixes: &'a [String],
 }
 
-/// The functions at each address, outermost first.
+/// The functions at each address, outermost first. Each file is read by a thread of its own.
 pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &[Library], places: &Places<'_>, addresses: &[u64]) -> M {
-    let mut images = Images::default();
-    let mut parts: Vec<Part> = libraries.iter().map(|library| part(library, places, &mut images)).collect();
-    parts.extend(places.library.and_then(|path| unlisted(Path::new(path), &mut images)));
+    let mut parts: Vec<Part> = libraries.iter().map(|library| part(library, places)).collect();
+    parts.extend(places.library.and_then(|path| unlisted(Path::new(path))));
     let last = addresses.iter().copied().max().unwrap_or(0);
-    parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, bias: 0 });
+    parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, origin: Origin::Unmoved });
     // Libraries before the program, which is taken to be everywhere.
     parts.sort_by_key(|part| std::cmp::Reverse(part.start));
     let mut left = addresses.to_vec();
     left.sort_unstable();
-    let mut names = M::default();
+    let mut wanted: Vec<(Part, Vec<u64>)> = Vec::new();
     for part in parts {
         let from = left.partition_point(|address| *address < part.start);
         let to = left.partition_point(|address| *address <= part.finish).max(from);
         let own: Vec<u64> = left.drain(from..to).collect();
-        if own.is_empty() {
-            continue;
+        if !own.is_empty() {
+            wanted.push((part, own));
         }
-        let path = debug_copy(&part.path).unwrap_or(part.path);
-        if let Some(image) = images.get(&path) {
-            names.extend(in_image(&image, part.bias, &own));
-        }
+    }
+    let mut names = M::default();
+    for group in wanted.chunks(THREADS_MAX) {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = group.iter().map(|(part, own)| scope.spawn(|| in_part(part, own))).collect();
+            for thread in threads {
+                // A thread that panicked has said so; what it was to name stays unnamed.
+                names.extend(thread.join().unwrap_or_default());
+            }
+        });
     }
     names
 }
 
-fn part(library: &Library, places: &Places<'_>, images: &mut Images) -> Part {
+fn part(library: &Library, places: &Places<'_>) -> Part {
     let path = below_prefix(&library.path, places.prefixes);
-    // A copy with debug information is used as it is; else code may be elsewhere than in the file.
-    let text = if debug_copy(&path).is_some() { None } else { images.get(&path).and_then(|image| binutils::text_section(&image)) };
-    let moved = text.map_or(0, |text| text.address.wrapping_sub(text.offset));
-    let offset = library.offset.wrapping_add(moved);
-    Part { path, start: library.start, finish: library.finish, bias: library.start.wrapping_sub(offset) }
+    Part { path, start: library.start, finish: library.finish, origin: Origin::Mapped { offset: library.offset } }
 }
 
-fn unlisted(path: &Path, images: &mut Images) -> Option<Part> {
-    let text = binutils::text_section(&*images.get(path)?)?;
-    Some(Part { path: path.to_owned(), start: text.address, finish: text.address.wrapping_add(text.size), bias: 0 })
+fn unlisted(path: &Path) -> Option<Part> {
+    let text = binutils::text_section(&open(path)?)?;
+    Some(Part { path: path.to_owned(), start: text.address, finish: text.address.wrapping_add(text.size), origin: Origin::Unmoved })
+}
+
+fn in_part(part: &Part, addresses: &[u64]) -> Vec<(u64, Vec<Symbol>)> {
+    let copy = debug_copy(&part.path);
+    let Some(image) = open(copy.as_deref().unwrap_or(&part.path)) else { return Vec::new() };
+    let bias = match part.origin {
+        Origin::Unmoved => 0,
+        Origin::Mapped { offset } => {
+            // A copy with debug information is used as it is; else code may be elsewhere than in the file.
+            let text = if copy.is_some() { None } else { binutils::text_section(&image) };
+            let moved = text.map_or(0, |text| text.address.wrapping_sub(text.offset));
+            part.start.wrapping_sub(offset.wrapping_add(moved))
+        }
+    };
+    in_image(&image, bias, addresses)
 }
 
 /// The file below one of the folders, with as much of its own path as there is; else its own path.
@@ -120,10 +131,13 @@ fn debug_copy(path: &Path) -> Option<PathBuf> {
 }
 
 fn in_image(image: &Image, bias: u64, addresses: &[u64]) -> Vec<(u64, Vec<Symbol>)> {
-    let symbols = binutils::nm(image);
-    let procedures = Procedures::of(&symbols);
     let own: Vec<SymbolAddr> = addresses.iter().map(|address| SymbolAddr(address.wrapping_sub(bias))).collect();
-    let answers = binutils::addr2line(image, &own);
+    let (symbols, answers) = std::thread::scope(|scope| {
+        let symbols = scope.spawn(|| binutils::nm(image));
+        let answers = binutils::addr2line(image, &own);
+        (symbols.join().unwrap_or_default(), answers)
+    });
+    let procedures = Procedures::of(&symbols);
     let named = addresses.iter().zip(own).zip(answers).map(|((address, own), frames)| {
         let count = if procedures.has_separator { frames.len() } else { 1 };
         let procedure = procedures.name(own.0, *address);
@@ -135,7 +149,7 @@ fn in_image(image: &Image, bias: u64, addresses: &[u64]) -> Vec<(u64, Vec<Symbol
 
 fn symbol(frame: &Frame, procedure: Option<&(String, String)>) -> Symbol {
     let short = short_function_name(&frame.name);
-    let place: Rc<str> = frame.place.replace('\\', "/").into();
+    let place: Arc<str> = frame.place.replace('\\', "/").into();
     match procedure {
         Some((name, full)) if frame.name == "??" || full.starts_with(&short) => {
             Symbol { short: name.as_str().into(), place, full: full.as_str().into() }
