@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 /// Where do CPU, memory and waiting go? Collect, keep, list and show profiles of running processes.
 #[derive(Debug, Parser)]
 #[command(name = "procprof", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "`procprof jeprof`, and a link named jeprof, read heap dumps as jeprof does; see `procprof jeprof --help`")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -1,5 +1,8 @@
 //! Programs that were run to get heap dumps of them.
 
+// A test may unwrap in the functions it calls, too.
+#![allow(clippy::unwrap_used)]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
