@@ -107,7 +107,7 @@
       else if (depth && (c === ')' || c === ']' || c === '>')) depth--;
       else if (!depth) out += c;
     }
-    return depth || !out ? text : out;
+    return depth || !out ? text : out.replace(/::(?:::)+/g, '::').replace(/::$/, '');
   }
   function columns(text) {
     let sum = 0;
@@ -266,7 +266,7 @@
     layer.replaceChildren(made);
     drawn = shown.boxes;
     root.setAttribute('height', data.head + rows * ROW + MARGIN);
-    const room = Math.max(0, Math.min(560, width - 24, Math.max(300, width - 36 - titleText.length * 9.5)));
+    const room = Math.max(0, Math.min(560, width - 24, Math.max(280, width - 42 - titleText.length * 10.5)));
     bar.setAttribute('width', room);
     bar.setAttribute('x', Math.max(12, width - room - 12));
     panel.setAttribute('x', Math.max(12, width - 352));
