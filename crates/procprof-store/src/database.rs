@@ -1,5 +1,7 @@
 //! Opening, checking, making and removing the catalog's database file.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +85,8 @@ pub(crate) fn remove_files(path: &Path) -> Result<()> {
 }
 
 pub(crate) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    // SQLite would let everyone read it; the files it makes beside take their mode from this one. A failure shows at the opening itself.
+    drop(OpenOptions::new().create(true).append(true).mode(0o640).open(path));
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;

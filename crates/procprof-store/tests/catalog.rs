@@ -182,3 +182,14 @@ fn files_without_facts_in_front_are_read_by_their_comments() {
     assert_eq!((again.id, &again.meta, again.completed), (entry.id, &entry.meta, entry.completed));
     assert_eq!(again.summary, procprof_store::Summary::default());
 }
+
+#[test]
+fn others_cannot_read_the_catalog() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    put(&store, 1, 10001, "cpu", START).unwrap();
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        let mode = folder.path().join(name).metadata().unwrap().mode();
+        assert_eq!(mode & 0o007, 0, "{name} has mode {mode:o}");
+    }
+}

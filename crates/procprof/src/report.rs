@@ -63,7 +63,7 @@ impl clap::Args for ReportArgs {
                     .value_name("PROFILE")
                     .value_hint(ValueHint::FilePath)
                     .value_parser(value_parser!(PathBuf))
-                    .help("Profile files in any format, plain or gzip'd; several are summed. The first of several may be the binary"),
+                    .help("Profile files in any format, plain or gzip'd, - for standard input; several are summed. The first of several may be the binary"),
             )
     }
 
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let bytes = report.render(&profile, &options, &sources)?;
     match &arguments.output {
         Some(path) => write_whole(path, &bytes).with_context(|| format!("write {}", path.display())),
-        None => std::io::stdout().write_all(&bytes).context("write to standard output"),
+        None => print(&bytes).context("write to standard output"),
     }
 }
 
@@ -192,12 +192,25 @@ fn file_arg(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("FILE").value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf)).help(help)
 }
 
-fn read(path: &Path) -> Result<Profile> {
-    let size = std::fs::metadata(path).with_context(|| format!("open {}", path.display()))?.len();
-    if size > FILE_BYTES_MAX {
-        bail!("{}: {size} bytes, at most {FILE_BYTES_MAX} are read", path.display());
+/// Prints; a reader that has seen enough and is gone is no failure.
+fn print(bytes: &[u8]) -> std::io::Result<()> {
+    match std::io::stdout().write_all(bytes) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
-    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+}
+
+/// Reads and decodes a profile file; `-` is standard input.
+fn read(path: &Path) -> Result<Profile> {
+    let open = || -> std::io::Result<Box<dyn Read>> {
+        if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
+    };
+    let mut bytes = Vec::new();
+    let input = open().with_context(|| format!("open {}", path.display()))?;
+    input.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!("{}: more than {FILE_BYTES_MAX} bytes, which is the most that is read", path.display());
+    }
     let decoded = format::decode(&bytes, &format::Limits::default()).with_context(|| format!("decode {}", path.display()))?;
     for warning in &decoded.warnings {
         eprintln!("procprof: {}: {warning}", path.display());

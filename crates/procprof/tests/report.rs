@@ -125,3 +125,20 @@ fn what_cannot_be_meant_is_refused() {
         assert!(text(&output.stderr).contains(said), "{words}: {}", text(&output.stderr));
     }
 }
+
+#[test]
+fn a_profile_may_come_on_standard_input() {
+    let path = file("go.cpu.pb.gz");
+    let input = std::fs::File::open(&path).unwrap();
+    let piped = procprof().args(["report", "--collapsed", "-"]).stdin(input).output().unwrap();
+    assert!(piped.status.success(), "{}", text(&piped.stderr));
+    assert_eq!(piped.stdout, report("--collapsed", &[path]).stdout);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child =
+        procprof().args(["report", "--html"]).arg(file("go.cpu.pb.gz")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
