@@ -137,8 +137,7 @@ fn a_profile_may_come_on_standard_input() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let mut child =
-        procprof().args(["report", "--html"]).arg(file("go.cpu.pb.gz")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = procprof().args(["report", "--html"]).arg(file("go.cpu.pb.gz")).stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
