@@ -185,7 +185,7 @@ fn report(mut request: Request) -> Result<ExitCode> {
         (_, program) => {
             let program = absolute(program.as_deref().unwrap_or_default())?;
             let libraries = libraries::parse(&read.first.map, &program.to_string_lossy());
-            let places = Places { program: &program, library: request.library.as_deref(), prefixes: &request.prefixes };
+            let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes };
             Symbols::new(&read.pcs, names::of_addresses(&libraries, &places, read.pcs.addresses()))
         }
     };
@@ -242,7 +242,7 @@ fn symbols(request: &Request) -> Result<ExitCode> {
         }
     }
     let libraries = libraries::parse(&map, &program.to_string_lossy());
-    let places = Places { program: &program, library: request.library.as_deref(), prefixes: &request.prefixes };
+    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes };
     let named: std::collections::BTreeMap<u64, Vec<jeprof::Symbol>> = names::of_addresses(&libraries, &places, &addresses);
     let name = |address: &u64| named.get(address).and_then(|symbols| symbols.first()).map_or("??", |symbol| &symbol.short);
     let lines: String = addresses.iter().flat_map(|address| [name(address), "\n"]).collect();

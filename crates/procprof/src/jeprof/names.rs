@@ -46,7 +46,7 @@ pub(super) struct Places<'a> {
     /// The program; addresses in no library are taken for its own.
     pub(super) program: &'a Path,
     /// A library that was not in the memory map.
-    pub(super) library: Option<&'a str>,
+    pub(super) add_lib: Option<&'a str>,
     /// Folders that the libraries' own are looked for below.
     pub(super) prefixes: &'a [String],
 }
@@ -54,7 +54,7 @@ pub(super) struct Places<'a> {
 /// The functions at each address, outermost first. Each file is read by a thread of its own.
 pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &[Library], places: &Places<'_>, addresses: &[u64]) -> M {
     let mut parts: Vec<Part> = libraries.iter().map(|library| part(library, places)).collect();
-    parts.extend(places.library.and_then(|path| unlisted(Path::new(path))));
+    parts.extend(places.add_lib.and_then(|path| unlisted(Path::new(path))));
     let last = addresses.iter().copied().max().unwrap_or(0);
     parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, origin: Origin::Unmoved });
     // Libraries before the program, which is taken to be everywhere.

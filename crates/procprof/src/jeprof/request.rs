@@ -34,7 +34,7 @@ pub(super) struct Request {
     pub(super) drop_negative: bool,
     pub(super) threads: Option<Threads>,
     /// A library that was not in the memory map.
-    pub(super) library: Option<String>,
+    pub(super) add_lib: Option<String>,
     /// Folders that the libraries' own are looked for below.
     pub(super) prefixes: Vec<String>,
 }
@@ -78,7 +78,7 @@ pub(super) fn meant(typed: Typed) -> Result<Request, Refusal> {
         base: text("base"),
         drop_negative: typed.is_on("drop_negative"),
         threads,
-        library: text("add_lib"),
+        add_lib: text("add_lib"),
         prefixes: prefixes.split(',').map(|prefix| prefix.trim_end_matches('/').to_owned()).filter(|prefix| !prefix.is_empty()).collect(),
         words: typed.words,
     })
