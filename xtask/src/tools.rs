@@ -13,9 +13,15 @@ const TOOLS: &[(&str, &str)] = &[
     ("addr2line", "binutils"),
     ("jeprof", "libjemalloc-dev"),
     ("google-pprof", "google-perftools"),
+    ("llvm-symbolizer", "llvm"),
     ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
+    ("sqlite3", "sqlite3"),
     ("curl", "curl"),
-    ("python3", "python3"),
+    ("gzip", "gzip"),
+    ("xz", "xz-utils"),
+    ("mount", "mount"),
+    ("chattr", "e2fsprogs"),
 ];
 
 /// Libraries the tests link C and C++ programs with, by a file of theirs.
