@@ -359,7 +359,7 @@ fn tell(data: &Path, opened: &Opened) {
     let Opened { rebuilt, reconciled, journal, took } = opened;
     let (files, seconds) = (reconciled.files, took.as_secs_f64());
     tracing::info!(data = %data.display(), files, added = reconciled.added, dropped = reconciled.dropped, seconds, "store opened");
-    if let Some(why) = rebuilt {
+    if let Some(why) = rebuilt.as_ref().filter(|_| files > 0) {
         tracing::info!(why, files, seconds, "catalog rebuilt");
     }
     if reconciled.leftovers > 0 {
