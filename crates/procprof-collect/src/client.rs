@@ -5,20 +5,21 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION};
 use reqwest::redirect::{Action, Attempt, Policy};
-use reqwest::{Certificate, Method, RequestBuilder, Url};
+use reqwest::{Certificate, Identity, Method, RequestBuilder, Url};
 
-use crate::{CollectError, Result, Target, Tls};
+use crate::{ClientCertificate, CollectError, Result, Target, Tls};
 
 /// Redirects followed, to the same host and port only.
 const MAX_REDIRECTS: usize = 3;
 
-/// Largest file of certificate authorities, in bytes.
-const MAX_CA_BYTES: u64 = 4 << 20;
+/// Largest file of certificates or of a key, in bytes.
+const MAX_PEM_BYTES: u64 = 4 << 20;
 
 /// Makes connections; shared by all targets. A changed CA file takes effect with a new `Client`.
 #[derive(Debug, Default)]
@@ -79,18 +80,35 @@ fn build(trust: &Trust, connect: Duration) -> Result<reqwest::Client> {
         Trust::Tls(Tls { ca_file: Some(path), .. }) => builder.tls_certs_only(authorities(path)?),
         Trust::Tls(_) => builder,
     };
+    if let Trust::Tls(Tls { client: Some(client), .. }) = trust {
+        builder = builder.identity(identity(client)?);
+    }
     builder.build().map_err(|error| CollectError::target("tls", format!("{trust:?}"), cause(&error)))
 }
 
-fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>> {
+fn identity(client: &ClientCertificate) -> Result<Identity> {
+    let mut pem = read_pem(&client.key_file)?;
+    pem.push(b'\n');
+    pem.extend(read_pem(&client.cert_file)?);
+    let wrong = |error: reqwest::Error| CollectError::CaFile { path: client.cert_file.clone(), why: cause(&error) };
+    Identity::from_pem(&pem).map_err(wrong)
+}
+
+fn read_pem(path: &Path) -> Result<Vec<u8>> {
     let wrong = |why: String| CollectError::CaFile { path: path.to_owned(), why };
     // A device or pipe in its place would be read for ever.
     let file = procprof_process::open_regular(path).map_err(|error| wrong(error.to_string()))?;
     let mut pem = Vec::new();
-    file.take(MAX_CA_BYTES + 1).read_to_end(&mut pem).map_err(|error| wrong(error.to_string()))?;
-    if pem.len() as u64 > MAX_CA_BYTES {
-        return Err(wrong(format!("longer than {MAX_CA_BYTES} bytes")));
+    file.take(MAX_PEM_BYTES + 1).read_to_end(&mut pem).map_err(|error| wrong(error.to_string()))?;
+    if pem.len() as u64 > MAX_PEM_BYTES {
+        return Err(wrong(format!("longer than {MAX_PEM_BYTES} bytes")));
     }
+    Ok(pem)
+}
+
+fn authorities(path: &Path) -> Result<Vec<Certificate>> {
+    let wrong = |why: String| CollectError::CaFile { path: path.to_owned(), why };
+    let pem = read_pem(path)?;
     let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("no certificate in it".to_owned()));

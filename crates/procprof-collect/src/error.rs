@@ -25,7 +25,7 @@ pub enum CollectError {
         /// What is wrong with it.
         why: String,
     },
-    /// The file of certificate authorities cannot be used.
+    /// A file of certificates or of a key cannot be used.
     #[error("certificate file {}: {why}", path.display())]
     CaFile {
         /// The file.

@@ -5,8 +5,8 @@
 //! page, a truncated body or a process that restarted meanwhile is a [`CollectError`] with a stable code and a sentence for people.
 //!
 //! The caller must run inside a tokio runtime, decide when to collect (the defaults are in [`Kind::routes`]), keep two captures of one
-//! process apart ([`Flights`]) and wait between failures ([`Backoff`]). Addresses come from a `Target` only; nothing here dials an
-//! address that arrived in a query. This crate stores nothing and resolves no symbols from files.
+//! process apart ([`Flights`]) and wait between failures ([`Backoff`]). Addresses come from a `Target`, or from a person's command line
+//! ([`fetch()`]); nothing here dials an address that arrived in a query. This crate stores nothing and resolves no symbols from files.
 //!
 //! ```no_run
 //! use procprof_collect::{BaseUrl, Client, Kind, Request, Target, Watch, collect};
@@ -28,6 +28,7 @@ mod body;
 mod client;
 mod collect;
 mod error;
+mod fetch;
 mod flights;
 mod instance;
 mod kind;
@@ -42,10 +43,11 @@ pub use backoff::{Backoff, Transition};
 pub use client::Client;
 pub use collect::{Collected, collect};
 pub use error::{CollectError, Result};
+pub use fetch::{Fetched, fetch, fetch_text, resolve};
 pub use flights::{Abandoned, Entry, Flight, Flights, Follower, Leader};
 pub use instance::Instance;
 pub use kind::{Kind, ParseKindError};
 pub use request::{MAX_SECONDS, Progress, Request, Watch};
 pub use route::{Place, Route, Schedule, Service, Window};
-pub use symbols::{SymbolLimits, Symbols, fetch_symbols};
-pub use target::{Auth, Header, Secret, Target, Timeouts, Tls};
+pub use symbols::{SymbolLimits, Symbols, fetch_symbols, fetch_symbols_at};
+pub use target::{Auth, ClientCertificate, Header, Secret, Target, Timeouts, Tls};

@@ -15,7 +15,7 @@ use reqwest::{Method, Url};
 use crate::address::shown;
 use crate::collect::{not_sent, refuse_failure};
 use crate::route::Service;
-use crate::{Client, CollectError, Kind, Result, Target, Watch, body};
+use crate::{Client, CollectError, Kind, ProfileUrl, Result, Target, Watch, body};
 
 /// Bytes of names kept; once they are reached nothing more is asked.
 const NAMES_BYTES_MAX: usize = 64 << 20;
@@ -66,26 +66,26 @@ pub async fn fetch_symbols(client: &Client, target: &Target, addresses: &[Addr],
     let (service, path) = page(target.kind);
     let url = target.base(service)?.join(path);
     let page = Page { client, target, limits, watch, shown: shown(&url), url };
-    let deadline = tokio::time::Instant::now() + limits.total_time;
-    let mut symbols = Symbols::default();
     let told = page.ask(Method::GET, String::new()).await?;
     if !has_symbols(&told) {
-        return Ok(symbols);
+        return Ok(Symbols::default());
     }
-    let wanted = &addresses[..addresses.len().min(limits.addresses)];
-    let mut names_bytes = 0;
-    for batch in wanted.chunks(limits.batch.max(1)) {
-        let query: Vec<String> = batch.iter().map(|address| format!("{address:#x}")).collect();
-        let Ok(answer) = tokio::time::timeout_at(deadline, page.ask(Method::POST, query.join("+"))).await else {
-            break;
-        };
-        symbols.asked += batch.len();
-        names_bytes += symbols.keep(batch, &answer?);
-        if names_bytes >= NAMES_BYTES_MAX {
-            break;
-        }
-    }
-    Ok(symbols)
+    page.names(addresses).await
+}
+
+/// Asks the symbol page at `url`, whatever it may say of itself, for names of `addresses`; the target gives credentials and TLS options.
+///
+/// # Errors
+/// As [`fetch_symbols`].
+pub async fn fetch_symbols_at(
+    client: &Client,
+    target: &Target,
+    url: &ProfileUrl,
+    addresses: &[Addr],
+    limits: &SymbolLimits,
+    watch: &Watch,
+) -> Result<Symbols> {
+    Page { client, target, limits, watch, shown: url.to_string(), url: url.url() }.names(addresses).await
 }
 
 impl Symbols {
@@ -119,6 +119,25 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    async fn names(&self, addresses: &[Addr]) -> Result<Symbols> {
+        let deadline = tokio::time::Instant::now() + self.limits.total_time;
+        let mut symbols = Symbols::default();
+        let wanted = &addresses[..addresses.len().min(self.limits.addresses)];
+        let mut names_bytes = 0;
+        for batch in wanted.chunks(self.limits.batch.max(1)) {
+            let query: Vec<String> = batch.iter().map(|address| format!("{address:#x}")).collect();
+            let Ok(answer) = tokio::time::timeout_at(deadline, self.ask(Method::POST, query.join("+"))).await else {
+                break;
+            };
+            symbols.asked += batch.len();
+            names_bytes += symbols.keep(batch, &answer?);
+            if names_bytes >= NAMES_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(symbols)
+    }
+
     async fn ask(&self, method: Method, query: String) -> Result<String> {
         let timeout = || CollectError::Timeout { url: self.shown.clone(), after: self.limits.answer_time };
         tokio::select! {

@@ -51,6 +51,17 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// Accept any certificate. Only for nodes it was switched on for by name.
     pub insecure: bool,
+    /// What we show for ourselves where the other side asks.
+    pub client: Option<ClientCertificate>,
+}
+
+/// Our own certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientCertificate {
+    /// PEM file of the certificate and those it depends on.
+    pub cert_file: PathBuf,
+    /// PEM file of its key.
+    pub key_file: PathBuf,
 }
 
 /// How long is waited.

@@ -59,11 +59,11 @@ async fn only_a_trusted_certificate_is_accepted() {
         assert_eq!(result.as_ref().err().map(|error| error.code()), wanted, "{result:?}");
     };
     let ca_file = Some(file.path().to_owned());
-    check(Tls { ca_file: ca_file.clone(), insecure: false }, "localhost", None).await;
-    check(Tls { ca_file, insecure: false }, "127.0.0.1", None).await;
-    check(Tls { ca_file: None, insecure: true }, "localhost", None).await;
+    check(Tls { ca_file: ca_file.clone(), insecure: false, ..Tls::default() }, "localhost", None).await;
+    check(Tls { ca_file, insecure: false, ..Tls::default() }, "127.0.0.1", None).await;
+    check(Tls { ca_file: None, insecure: true, ..Tls::default() }, "localhost", None).await;
     check(Tls::default(), "localhost", Some("connect")).await;
-    check(Tls { ca_file: Some("/nonexistent.pem".into()), insecure: false }, "localhost", Some("bad_ca_file")).await;
-    check(Tls { ca_file: Some("/proc/self/cmdline".into()), insecure: false }, "localhost", Some("bad_ca_file")).await;
-    check(Tls { ca_file: Some("/dev/zero".into()), insecure: false }, "localhost", Some("bad_ca_file")).await;
+    check(Tls { ca_file: Some("/nonexistent.pem".into()), insecure: false, ..Tls::default() }, "localhost", Some("bad_ca_file")).await;
+    check(Tls { ca_file: Some("/proc/self/cmdline".into()), insecure: false, ..Tls::default() }, "localhost", Some("bad_ca_file")).await;
+    check(Tls { ca_file: Some("/dev/zero".into()), insecure: false, ..Tls::default() }, "localhost", Some("bad_ca_file")).await;
 }

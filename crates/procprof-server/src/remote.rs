@@ -48,7 +48,7 @@ pub(crate) async fn target(node: &Node, config: &Config) -> Result<Target, Colle
     for (profile_type, url) in &own.urls {
         target.urls.insert(profile_type.clone(), url.parse::<ProfileUrl>()?);
     }
-    target.tls = Tls { ca_file: own.tls.ca_file.clone(), insecure: own.tls.insecure };
+    target.tls = Tls { ca_file: own.tls.ca_file.clone(), insecure: own.tls.insecure, ..Tls::default() };
     target.headers = own.headers.iter().map(|(name, value)| Header::new(name, value)).collect::<Result<_, _>>()?;
     target.auth = match &own.auth {
         Auth::None => Credentials::None,

@@ -1,0 +1,90 @@
+//! One profile, or one short text, from a URL that a person typed: nothing is known of the process behind it.
+//!
+//! The [`Target`] gives credentials, TLS options and limits; its kind, addresses and routes do not count.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use procprof_profile::ProfileType;
+use procprof_profile::format::Decoded;
+use reqwest::{Method, Response};
+
+use crate::collect::{not_sent, refuse_failure};
+use crate::{Client, CollectError, Instance, ProfileUrl, Progress, Result, Target, Watch, body, sniff};
+
+/// A profile from a URL.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// As it was sent, in whatever format.
+    pub bytes: Bytes,
+    /// The same, decoded.
+    pub decoded: Decoded,
+    /// What was asked, without secrets.
+    pub url: String,
+    /// The process that answered, as far as known.
+    pub instance: Instance,
+}
+
+/// Gets a profile of any type from `url`, within `limit`; `seconds` is how long the process is known to take, for the watch alone.
+///
+/// Redirects are followed as in [`collect`](crate::collect()): three, to the same host and port.
+///
+/// # Errors
+/// [`CollectError`]; what does not decode as a profile is [`CollectError::NotAProfile`].
+pub async fn fetch(client: &Client, target: &Target, url: &ProfileUrl, seconds: u32, limit: Duration, watch: &Watch) -> Result<Fetched> {
+    let shown = url.to_string();
+    let get = async {
+        let instance = Instance::read(client, target, &url.base()).await;
+        watch.tell(Progress::Sampling { seconds });
+        let response = send(client, target, Method::GET, url).await?;
+        let bytes = body::read(response, &shown, target.max_bytes, watch).await?;
+        Ok((instance, bytes))
+    };
+    let (instance, bytes) = tokio::select! {
+        biased;
+        () = watch.cancel.cancelled() => return Err(CollectError::Cancelled { url: shown }),
+        got = tokio::time::timeout(limit, get) => got.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?,
+    };
+    watch.tell(Progress::Checking);
+    let (asked, unpacked) = (shown.clone(), target.max_bytes.saturating_mul(4));
+    // A thread of its own: decoding a large heap profile takes a second.
+    let checked = tokio::task::spawn_blocking(move || {
+        let decoded = sniff::profile(&asked, &bytes, &ProfileType::Other(String::new()), unpacked)?;
+        Ok((Bytes::from(bytes), decoded))
+    });
+    // The task fails only if the runtime is going down.
+    let (bytes, decoded) = checked.await.unwrap_or_else(|_| Err(CollectError::Cancelled { url: shown.clone() }))?;
+    Ok(Fetched { bytes, decoded, url: shown, instance })
+}
+
+/// Gets a text of at most `bytes` from `url`, within `limit`: the pages that tell about the process.
+///
+/// # Errors
+/// [`CollectError`].
+pub async fn fetch_text(client: &Client, target: &Target, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
+    let shown = url.to_string();
+    let get = async {
+        let response = send(client, target, Method::GET, url).await?;
+        body::read(response, &shown, bytes, &Watch::default()).await
+    };
+    let got = tokio::time::timeout(limit, get).await.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?;
+    Ok(String::from_utf8_lossy(&got).into_owned())
+}
+
+/// Where `url` leads when it redirects, found by `HEAD`; itself when it does not, or when that can't be found out.
+///
+/// A `POST` that is redirected arrives without its body at many servers, so the way is asked for first.
+pub async fn resolve(client: &Client, target: &Target, url: &ProfileUrl, limit: Duration) -> ProfileUrl {
+    let probe = async {
+        let response = client.request(target, Method::HEAD, url.url()).ok()?.send().await.ok()?;
+        Some(ProfileUrl::of(response.url().clone()))
+    };
+    tokio::time::timeout(limit, probe).await.ok().flatten().unwrap_or_else(|| url.clone())
+}
+
+async fn send(client: &Client, target: &Target, method: Method, url: &ProfileUrl) -> Result<Response> {
+    let shown = url.to_string();
+    let request = client.request(target, method, url.url())?;
+    let response = request.send().await.map_err(|error| not_sent(error, &shown, target.timeouts.connect))?;
+    refuse_failure(response, &shown).await
+}
