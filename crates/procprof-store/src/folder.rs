@@ -85,6 +85,21 @@ impl Folder {
         name
     }
 
+    /// Puts another content under the name of a file, which has the old one until the new one is whole.
+    pub(crate) fn replace(&self, node: u64, id: ProfileId, name: &str, chunks: &[&[u8]]) -> Result<()> {
+        let dir = self.node(node)?;
+        let temporary = format!(".{id}.tmp");
+        let renamed = self.write(&dir, node, &temporary, chunks).and_then(|()| {
+            rustix::fs::renameat(&dir, &temporary, &dir, name).map_err(|errno| Error::io("rename to", self.at(node, name), errno))
+        });
+        if renamed.is_err() {
+            // Best effort: what is left here is removed when the store is next opened.
+            let _ = rustix::fs::unlinkat(&dir, &temporary, AtFlags::empty());
+            return renamed;
+        }
+        rustix::fs::fsync(&dir).map_err(|errno| Error::io("sync", self.at(node, ""), errno))
+    }
+
     /// Opens a profile's file; returns it with its size, which is at most `bytes_max`.
     pub(crate) fn file(&self, node: u64, name: &str, bytes_max: u64) -> Result<(File, u64)> {
         let dir = self.node(node)?;

@@ -59,6 +59,7 @@ mod ledger;
 mod lock_file;
 mod options;
 mod reconcile;
+mod replace;
 mod retain;
 mod retention;
 mod schema;

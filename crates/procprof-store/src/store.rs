@@ -118,26 +118,8 @@ impl Store {
     /// [`Error::Incomplete`] without id, node or type; [`Error::Malformed`] when `encoded` is no intact pprof with that id in its comments;
     /// [`Error::Exists`], [`Error::TooLarge`], [`Error::DiskFull`].
     pub fn put(&self, profile: NewProfile<'_>) -> Result<Entry> {
-        let meta = profile.meta;
-        let id = meta.id.ok_or(Error::Incomplete { what: "id" })?;
-        meta.node.ok_or(Error::Incomplete { what: "node" })?;
-        meta.profile_type.as_ref().ok_or(Error::Incomplete { what: "type" })?;
-        let malformed = |why: String| Error::malformed(format!("profile {id}"), why);
-        let size = profile.encoded.len() as u64;
-        if size > self.options.profile_bytes_max {
-            return Err(Error::TooLarge { what: format!("profile {id}"), bytes: size, limit: self.options.profile_bytes_max });
-        }
-        let said = comments::read(profile.encoded, self.options.unpacked_bytes_max).map_err(|error| malformed(error.to_string()))?;
-        if said.meta.id != Some(id) {
-            return Err(malformed("its comments do not name that id".to_owned()));
-        }
-        let facts = Facts { meta, start: profile.start, duration: profile.duration, summary: profile.summary.cut() };
-        let json = facts.to_json()?;
-        let header = gzip_extra::compose(json.as_bytes(), &facts.summary.strip)?;
-        let body = gzip_extra::body(profile.encoded).ok_or_else(|| malformed("not gzip".to_owned()))?;
-        // As they will be read back, so that a rebuild changes nothing.
-        let facts = Facts::from_json(json.as_bytes(), &facts.summary.strip)?;
-        self.keep(facts, Format::Pprof, &[&header, body])
+        let prepared = prepared(profile, &self.options)?;
+        self.keep(prepared.facts.clone(), Format::Pprof, &prepared.chunks())
     }
 
     /// The profile with that id.
@@ -336,7 +318,7 @@ impl Store {
         Ok(())
     }
 
-    fn with_pin(&self, mut entry: Entry) -> Entry {
+    pub(crate) fn with_pin(&self, mut entry: Entry) -> Entry {
         entry.pinned = lock(&self.ledger).pins().contains(&entry.id);
         entry
     }
@@ -349,6 +331,44 @@ impl Store {
         }
         Ok(sum)
     }
+}
+
+/// A profile as it will be written.
+pub(crate) struct Prepared<'a> {
+    pub(crate) facts: Facts,
+    header: Vec<u8>,
+    body: &'a [u8],
+}
+
+impl Prepared<'_> {
+    /// The file's bytes, in order.
+    pub(crate) fn chunks(&self) -> [&[u8]; 2] {
+        [&self.header, self.body]
+    }
+}
+
+/// Checks a profile to be stored and puts its facts where a rebuild finds them.
+pub(crate) fn prepared<'a>(profile: NewProfile<'a>, options: &StoreOptions) -> Result<Prepared<'a>> {
+    let meta = profile.meta;
+    let id = meta.id.ok_or(Error::Incomplete { what: "id" })?;
+    meta.node.ok_or(Error::Incomplete { what: "node" })?;
+    meta.profile_type.as_ref().ok_or(Error::Incomplete { what: "type" })?;
+    let malformed = |why: String| Error::malformed(format!("profile {id}"), why);
+    let size = profile.encoded.len() as u64;
+    if size > options.profile_bytes_max {
+        return Err(Error::TooLarge { what: format!("profile {id}"), bytes: size, limit: options.profile_bytes_max });
+    }
+    let said = comments::read(profile.encoded, options.unpacked_bytes_max).map_err(|error| malformed(error.to_string()))?;
+    if said.meta.id != Some(id) {
+        return Err(malformed("its comments do not name that id".to_owned()));
+    }
+    let facts = Facts { meta, start: profile.start, duration: profile.duration, summary: profile.summary.cut() };
+    let json = facts.to_json()?;
+    let header = gzip_extra::compose(json.as_bytes(), &facts.summary.strip)?;
+    let body = gzip_extra::body(profile.encoded).ok_or_else(|| malformed("not gzip".to_owned()))?;
+    // As they will be read back, so that a rebuild changes nothing.
+    let facts = Facts::from_json(json.as_bytes(), &facts.summary.strip)?;
+    Ok(Prepared { facts, header, body })
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,5 +10,6 @@ mod folders;
 mod full_disk;
 mod import;
 mod kill;
+mod replace;
 mod retain;
 mod support;
