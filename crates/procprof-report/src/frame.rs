@@ -6,8 +6,7 @@ use rustc_hash::FxHashMap;
 
 use procprof_profile::{Line, Location, LocationId, Mapping, Profile};
 
-use crate::Granularity;
-use crate::place::{Place, base_name};
+use crate::place::{Detail, Place, base_name};
 use crate::text::one_line;
 
 /// What kind of code a frame is.
@@ -66,7 +65,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(profile: &Profile, granularity: Granularity) -> Frames {
+    pub(crate) fn new(profile: &Profile, detail: Detail) -> Frames {
         let mut interner = Interner::default();
         let mut of_location = Vec::with_capacity(profile.locations().len());
         let mut of_lines = Vec::new();
@@ -77,7 +76,7 @@ impl Frames {
                 of_lines.push((interner.unnamed(profile, location), false));
             }
             for (depth, line) in lines.iter().enumerate() {
-                let frame = interner.line(profile, location, line, granularity);
+                let frame = interner.line(profile, location, line, detail);
                 of_lines.push((frame, depth + 1 < lines.len()));
             }
             of_location.push(start..of_lines.len());
@@ -112,9 +111,9 @@ struct Interner<'a> {
 }
 
 impl<'a> Interner<'a> {
-    fn line(&mut self, profile: &'a Profile, location: &Location, line: &Line, granularity: Granularity) -> u32 {
+    fn line(&mut self, profile: &'a Profile, location: &Location, line: &Line, detail: Detail) -> u32 {
         let kind = kind(profile, location, line);
-        let place = Place::new(profile, location, Some(line), granularity);
+        let place = Place::new(profile, location, Some(line), detail);
         if let Some(id) = self.places.get(&(place.clone(), kind)) {
             return *id;
         }

@@ -27,6 +27,7 @@
 
 mod callgrind;
 mod collapsed;
+mod comments;
 mod dot;
 mod error;
 mod flame_graph;
@@ -47,6 +48,7 @@ mod report;
 mod selection;
 mod stack_tree;
 mod subject;
+mod tag_frames;
 mod tags;
 mod text;
 mod top;

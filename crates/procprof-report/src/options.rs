@@ -75,6 +75,14 @@ pub struct Options {
     pub keep_allocators: bool,
     /// What a frame is.
     pub granularity: Granularity,
+    /// Whether lines have columns.
+    pub showcolumns: bool,
+    /// Labels that are frames at the root, by key, separated by commas.
+    pub tagroot: String,
+    /// Labels that are frames at the leaf, by key, separated by commas.
+    pub tagleaf: String,
+    /// Machine code in Intel's spelling instead of AT&T's.
+    pub intel_syntax: bool,
     /// Order of rows.
     pub sort: Sort,
     /// Most rows or nodes; 0 for no limit, `None` for what the report shows unless asked.
@@ -124,6 +132,10 @@ impl Default for Options {
             noinlines: false,
             keep_allocators: false,
             granularity: Granularity::default(),
+            showcolumns: false,
+            tagroot: String::new(),
+            tagleaf: String::new(),
+            intel_syntax: false,
             sort: Sort::default(),
             nodecount: None,
             nodefraction: 0.005,

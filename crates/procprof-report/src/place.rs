@@ -4,7 +4,31 @@ use std::borrow::Cow;
 
 use procprof_profile::{Line, Location, Profile};
 
-use crate::Granularity;
+use crate::{Granularity, Options};
+
+/// How much of a position counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detail {
+    granularity: Granularity,
+    has_columns: bool,
+}
+
+impl Detail {
+    /// What the options ask for.
+    pub(crate) fn asked(options: &Options) -> Detail {
+        Detail::at(options.granularity, options)
+    }
+
+    /// What a report of that granularity shows. An address has its column, a line only where it is asked for.
+    pub(crate) fn at(granularity: Granularity, options: &Options) -> Detail {
+        let has_columns = match granularity {
+            Granularity::Addresses => true,
+            Granularity::Lines => options.showcolumns,
+            _ => false,
+        };
+        Detail { granularity, has_columns }
+    }
+}
 
 /// What of a position counts at some granularity; what does not is empty or 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +46,8 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// The position of `line`, or of the bare address when the location has no lines.
-    pub(crate) fn new(profile: &'a Profile, location: &Location, line: Option<&Line>, granularity: Granularity) -> Place<'a> {
+    pub(crate) fn new(profile: &'a Profile, location: &Location, line: Option<&Line>, detail: Detail) -> Place<'a> {
+        let granularity = detail.granularity;
         let address = if granularity == Granularity::Addresses { location.address.0 } else { 0 };
         let mapping = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
         let Some(line) = line else {
@@ -35,7 +60,7 @@ impl<'a> Place<'a> {
             _ => clean(profile.string(function.filename)),
         };
         let with_line = matches!(granularity, Granularity::Lines | Granularity::Addresses);
-        let column = if granularity == Granularity::Addresses { line.column } else { 0 };
+        let column = if detail.has_columns { line.column } else { 0 };
         let (mapping, start_line) = if name.is_empty() { (mapping, function.start_line) } else { ("", 0) };
         Place { address, name, file, line: if with_line { line.line } else { 0 }, column, mapping, start_line }
     }

@@ -6,7 +6,7 @@ use procprof_profile::Profile;
 
 use crate::nearest::nearest;
 use crate::view::View;
-use crate::{Error, Options, Result, callgrind, collapsed, dot, flame_graph, json, list, pprof, raw, tags, top, traces, tree};
+use crate::{Error, Options, Result, callgrind, collapsed, comments, dot, flame_graph, json, list, pprof, raw, tags, top, traces, tree};
 
 /// Texts that a report shows beside the profile, read by the caller.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +105,14 @@ pub const REPORTS: &[Report] = &[
         help: "Labels and what each of their values adds up to, as text",
         adjusts: true,
         render: tags::render,
+    },
+    Report {
+        name: "comments",
+        extension: "comments.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "The comments of the profile, as text",
+        adjusts: false,
+        render: comments::render,
     },
     Report {
         name: "dot",

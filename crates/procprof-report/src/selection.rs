@@ -7,6 +7,7 @@ use procprof_profile::{LocationId, Parts, Profile, StringId};
 use rustc_hash::FxHashMap;
 
 use crate::place::trimmed_path;
+use crate::tag_frames::with_tag_frames;
 use crate::{Options, Result};
 
 /// The profile that is left. Where nothing was asked, nothing is copied.
@@ -15,14 +16,17 @@ pub(crate) struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Applies the filters, then `noinlines`, then `trim_path` and `source_path`.
+    /// Adds the frames of labels, applies the filters, then `noinlines`, then `trim_path` and `source_path`.
     pub(crate) fn new(profile: &'a Profile, options: &Options) -> Result<Selection<'a>> {
         let mut profile = Cow::Borrowed(profile);
+        if !options.tagroot.is_empty() || !options.tagleaf.is_empty() {
+            profile = Cow::Owned(with_tag_frames(profile.into_owned(), options)?);
+        }
         if !options.active_filters().is_empty() || !options.filters.prune_from.is_empty() {
             profile = Cow::Owned(Filter::parse(&options.filters)?.apply(profile.into_owned())?.0);
         }
         if options.noinlines {
-            profile = Cow::Owned(without_inlined(profile.into_owned())?);
+            profile = Cow::Owned(without_inlined(profile.into_owned(), options.showcolumns)?);
         }
         if !options.trim_path.is_empty() || !options.source_path.is_empty() {
             profile = Cow::Owned(with_trimmed_paths(profile.into_owned(), options)?);
@@ -47,13 +51,15 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Only the function that machine code is in, not those inlined into it.
-fn without_inlined(profile: Profile) -> Result<Profile> {
+/// Only the function that machine code is in, not those inlined into it, and only where asked with columns.
+fn without_inlined(profile: Profile, with_columns: bool) -> Result<Profile> {
     let mut parts = Parts { locations: Vec::new(), lines: Vec::new(), ..profile.parts().clone() };
     for (index, location) in profile.locations().iter().enumerate() {
         let lines = profile.lines(LocationId(index as u32));
         let mut outermost = lines.get(lines.len().saturating_sub(1)..).unwrap_or_default().to_vec();
-        outermost.iter_mut().for_each(|line| line.column = 0);
+        if !with_columns {
+            outermost.iter_mut().for_each(|line| line.column = 0);
+        }
         parts.push_location(*location, &outermost)?;
     }
     parts.mappings.iter_mut().for_each(|mapping| mapping.has_inline_frames = false);

@@ -7,6 +7,7 @@ use procprof_profile::Profile;
 use rustc_hash::FxHashMap;
 
 use crate::frame::{Frame, Frames};
+use crate::place::Detail;
 use crate::selection::Selection;
 use crate::{Error, Options, Result};
 
@@ -132,7 +133,7 @@ impl StackTree {
         let profile_total = options.divided(profile.total(sample_type));
         let selection = Selection::new(profile, options)?.divided(options)?;
         let profile = selection.profile();
-        let mut frames = Frames::new(profile, options.granularity);
+        let mut frames = Frames::new(profile, Detail::asked(options));
         let root_frame = frames.remark(ROOT);
         let mut growing = Growing::new(root_frame);
         let mut samples = 0;

@@ -5,6 +5,7 @@ use procprof_profile::{LabelValue, Profile};
 
 use crate::graph::{Graph, Limits, Order, Places, Shape, TagFormat, Trimmed, Values};
 use crate::measure::{label, scale};
+use crate::place::Detail;
 use crate::selection::Selection;
 use crate::{Granularity, Options, Result, Sort};
 
@@ -77,7 +78,7 @@ impl<'a> Subject<'a> {
             Sort::Flat => Order::Flat,
             Sort::Cum => Order::Cum,
         };
-        let places = Places::new(self.profile(), drawing.granularity, drawing.objects);
+        let places = Places::new(self.profile(), Detail::at(drawing.granularity, options), drawing.objects);
         Trimmed::new(self.profile(), &places, &shape, limits, order)
     }
 

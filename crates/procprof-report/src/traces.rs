@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::Places;
 use crate::measure::label;
+use crate::place::Detail;
 use crate::raw::keys;
 use crate::subject::{Subject, number_unit};
 use crate::text::one_line;
@@ -25,7 +26,7 @@ const SEPARATOR: &str = "-----------+-------------------------------------------
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
     let subject = Subject::new(&view.profile, options)?;
     let profile = subject.profile();
-    let places = Places::new(profile, options.granularity, false);
+    let places = Places::new(profile, Detail::asked(options), false);
     let names: Vec<String> = places.places.iter().map(|place| one_line(&place.printable()).into_owned()).collect();
     let mut units = Units { profile: subject.whole, known: FxHashMap::default() };
     let mut out = String::new();

@@ -23,6 +23,7 @@ const KINDS: &[Case] = &[
     ("dot", &[]),
     ("callgrind", &[]),
     ("list=.", &[]),
+    ("comments", &[]),
 ];
 
 /// Options, on profiles where they have something to do.
@@ -58,6 +59,66 @@ const OPTIONS: &[Case] = &[
     ("callgrind", &["focus=main", "unit=us"]),
     ("list=main|sort", &["unit=ms", "noinlines=true"]),
     ("raw", &["sample_index=0"]),
+    ("top", &["drop_negative=true", "unit=s"]),
+    ("tree", &["granularity=lines", "showcolumns=true"]),
+    ("traces", &["granularity=lines", "showcolumns=true", "noinlines=true"]),
+    ("peek=main|sort", &["granularity=lines", "noinlines=true"]),
+    ("top", &["unit=auto", "compact_labels=true", "granularity=files"]),
+    ("top", &["granularity=filefunctions", "trim_path=/usr/local/go"]),
+    ("list=main|sort", &["divide_by=3", "mean=true"]),
+    ("tags", &["unit=ms"]),
+    ("raw", &["noinlines=true"]),
+];
+
+/// Options on a profile with source columns.
+const OPTIONS_OF_COLUMNS: &[Case] = &[
+    ("top", &["granularity=lines"]),
+    ("top", &["granularity=lines", "showcolumns=true"]),
+    ("top", &["granularity=addresses"]),
+    ("top", &["granularity=addresses", "noinlines=true"]),
+    ("top", &["granularity=addresses", "noinlines=true", "showcolumns=true"]),
+    ("top", &["granularity=functions", "showcolumns=true"]),
+    ("tree", &["granularity=lines", "showcolumns=true", "noinlines=true"]),
+    ("traces", &["granularity=lines", "showcolumns=true"]),
+    ("dot", &["granularity=lines", "showcolumns=true"]),
+    ("list=.", &["showcolumns=true"]),
+    ("callgrind", &["showcolumns=true"]),
+    ("raw", &["noinlines=true", "showcolumns=true"]),
+];
+
+/// Options on profiles of waiting.
+const OPTIONS_OF_WAITS: &[Case] = &[
+    ("top", &["sample_index=contentions"]),
+    ("top", &["sample_index=delay", "mean=true"]),
+    ("top", &["sort=cum", "granularity=lines"]),
+    ("tree", &["sample_index=contentions", "noinlines=true"]),
+    ("peek=sync|runtime", &["unit=us"]),
+    ("traces", &["granularity=lines"]),
+    ("dot", &["sample_index=contentions"]),
+    ("dot", &["divide_by=10"]),
+];
+
+/// Options on profiles that count.
+const OPTIONS_OF_COUNTS: &[Case] = &[
+    ("top", &["sort=cum"]),
+    ("tree", &["granularity=lines"]),
+    ("top", &["tagroot=pool"]),
+    ("traces", &["tagleaf=pool", "granularity=files"]),
+    ("tags", &["tagfocus=reader"]),
+    ("raw", &["tagroot=pool", "tagleaf=nothing"]),
+    ("callgrind", &["tagroot=pool"]),
+];
+
+/// Options on profiles of allocations.
+const OPTIONS_OF_ALLOCATIONS: &[Case] = &[
+    ("top", &["sample_index=alloc_space"]),
+    ("top", &["sample_index=alloc_objects", "sort=cum"]),
+    ("top", &["sample_index=inuse_objects"]),
+    ("tree", &["sample_index=inuse_space", "unit=kB"]),
+    ("top", &["sample_index=alloc_space", "mean=true"]),
+    ("dot", &["sample_index=alloc_objects", "granularity=lines"]),
+    ("traces", &["sample_index=alloc_objects"]),
+    ("peek=main", &["sample_index=alloc_space", "granularity=lines"]),
 ];
 
 /// Options on a profile with labels.
@@ -74,6 +135,14 @@ const OPTIONS_OF_LABELS: &[Case] = &[
     ("dot", &["tagfocus=bytes", "unit=kB", "divide_by=2"]),
     ("dot", &["mean=true", "taghide=class"]),
     ("tree", &["tagignore=bytes=:300b"]),
+    ("top", &["tagroot=class"]),
+    ("tree", &["tagroot=tenant,class", "tagleaf=wait"]),
+    ("traces", &["tagroot=bytes", "tagleaf=request", "unit=kB"]),
+    ("dot", &["tagroot=class", "tagfocus=class=b"]),
+    ("top", &["tagleaf=class,nothing", "granularity=files"]),
+    ("top", &["tagroot=class", "focus=alpha"]),
+    ("peek=alpha", &["tagleaf=class", "granularity=filefunctions"]),
+    ("callgrind", &["tagroot=tenant"]),
 ];
 
 /// How far a report may differ.
@@ -95,6 +164,7 @@ enum Allowed {
 const DIFFERENCES: &[(&str, &str, Allowed, &str)] = &[
     ("*", "tree prune_from=json|sort granularity=files nodecount=0", Allowed::Order, ALIKE),
     ("*", "peek=main|sort trim_path=/usr/include:/usr/local/go/src granularity=files", Allowed::Order, ALIKE),
+    ("*", "top unit=auto compact_labels=true granularity=files", Allowed::Order, ALIKE),
     ("*", "dot granularity=files noinlines=true", Allowed::Dotted, ALIKE),
     ("*", "dot call_tree=true", Allowed::Numbers, PATHS),
     ("*", "callgrind call_tree=true", Allowed::Costs, PATHS),
@@ -126,6 +196,10 @@ fn profiles() -> Vec<(&'static str, Profile)> {
         ("go.heap", samples::file("go.heap.pb.gz")),
         ("go.mutex", samples::file("go.mutex.pb.gz")),
         ("go.block", samples::file("go.block.pb.gz")),
+        ("go.allocs", samples::file("go.allocs.pb.gz")),
+        ("go.goroutine", samples::file("go.goroutine.pb.gz")),
+        ("go.threadcreate", samples::file("go.threadcreate.pb.gz")),
+        ("columns", samples::columns()),
         ("cpp.cpu", samples::file("cpp.cpu.pb.gz")),
         ("rust.heap", samples::file("rust.heap.pb.gz")),
         ("walk", samples::walk(300, 40)),
@@ -181,7 +255,7 @@ fn reduced(text: &str, allowed: Allowed) -> Vec<String> {
         lines = lines.iter().map(|line| regex.replace_all(line, by).into_owned()).collect();
     };
     match allowed {
-        Allowed::Order => replace(r"^(\s*\S+\s+\S+%)\s+\S+%(\s+\S+\s+\S+%\s+\|)", "$1$2"),
+        Allowed::Order => replace(r"^(\s*\S+\s+\S+%)\s+\S+%(\s+\S+\s+\S+%\s+)", "$1$2"),
         Allowed::Numbers | Allowed::Dotted => replace(r#"\bN\d+\b|id="node\d+""#, "N"),
         Allowed::Costs | Allowed::All => {}
     }
@@ -240,5 +314,18 @@ fn every_kind_is_what_pprof_prints() {
 #[test]
 fn options_do_what_they_do_in_pprof() {
     compare(OPTIONS, &["go.cpu", "go.heap", "cpp.cpu"]);
+}
+
+#[test]
+fn options_about_labels_and_columns_do_what_they_do_in_pprof() {
     compare(OPTIONS_OF_LABELS, &["labels"]);
+    compare(OPTIONS_OF_COLUMNS, &["columns"]);
+}
+
+/// The kinds of Go's runtime besides CPU and heap.
+#[test]
+fn waits_and_counts_are_shown_as_in_pprof() {
+    compare(OPTIONS_OF_WAITS, &["go.mutex", "go.block"]);
+    compare(OPTIONS_OF_COUNTS, &["go.goroutine", "go.threadcreate"]);
+    compare(OPTIONS_OF_ALLOCATIONS, &["go.allocs", "go.heap"]);
 }

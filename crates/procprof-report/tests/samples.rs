@@ -135,3 +135,30 @@ pub(crate) fn labels() -> Profile {
     builder.sample(&[serve, main], &[2, 777], &[]);
     builder.finish().unwrap()
 }
+
+/// Lines with columns, inlined and not, several of one line.
+pub(crate) fn columns() -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let filename = builder.intern("/usr/bin/server");
+    let mapping = builder.mapping(Mapping { start: Addr(0x40_0000), limit: Addr(0x50_0000), filename, ..Mapping::default() });
+    let mut function = |name: &str, file: &str| {
+        let (name, filename) = (builder.intern(name), builder.intern(file));
+        builder.function(Function { name, system_name: name, filename, start_line: 3 })
+    };
+    let (main, work, inner) = (function("main", "/src/main.rs"), function("work", "/src/work.rs"), function("inner", "/src/inner.rs"));
+    let line = |function, line, column| Line { function, line, column };
+    let mut at = |address: u64, lines: &[Line]| builder.location(Location::new(Some(mapping), Addr(address)), lines);
+    let root = at(0x40_1000, &[line(main, 5, 9)]);
+    let leaves = [
+        at(0x40_2000, &[line(inner, 12, 4), line(work, 30, 17)]),
+        at(0x40_2008, &[line(inner, 12, 21), line(work, 30, 17)]),
+        at(0x40_2010, &[line(work, 30, 40)]),
+        at(0x40_2018, &[line(work, 31, 0)]),
+    ];
+    for (index, leaf) in leaves.into_iter().enumerate() {
+        let count = 7 - index as i64;
+        builder.sample(&[leaf, root], &[count, count * 10_000_000], &[]);
+    }
+    builder.comment("taken by hand");
+    builder.finish().unwrap()
+}

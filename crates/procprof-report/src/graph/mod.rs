@@ -14,8 +14,7 @@ use std::ops::Range;
 use procprof_profile::{LocationId, Profile, Sample};
 use rustc_hash::FxHashMap;
 
-use crate::Granularity;
-use crate::place::Place;
+use crate::place::{Detail, Place};
 pub(crate) use order::Order;
 use tags::SampleTags;
 pub(crate) use tags::{Tag, TagFormat, Tags, sort as sort_tags};
@@ -172,8 +171,8 @@ impl Edge {
 }
 
 impl<'a> Places<'a> {
-    /// Places at some granularity; with `objects`, equal functions of different binaries are different places.
-    pub(crate) fn new(profile: &'a Profile, granularity: Granularity, objects: bool) -> Places<'a> {
+    /// Places in some detail; with `objects`, equal functions of different binaries are different places.
+    pub(crate) fn new(profile: &'a Profile, detail: Detail, objects: bool) -> Places<'a> {
         let mut known: FxHashMap<Place<'_>, u32> = FxHashMap::default();
         let mut found = Places { places: Vec::new(), of_location: Vec::new(), of_lines: Vec::new() };
         for (index, location) in profile.locations().iter().enumerate() {
@@ -181,7 +180,7 @@ impl<'a> Places<'a> {
             let lines = profile.lines(LocationId(index as u32));
             let bare = lines.is_empty().then_some(None);
             for line in lines.iter().map(Some).chain(bare) {
-                let mut place = Place::new(profile, location, line, granularity);
+                let mut place = Place::new(profile, location, line, detail);
                 if objects {
                     place.tell_objects_apart(profile, location, line);
                 }

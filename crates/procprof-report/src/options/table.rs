@@ -78,6 +78,18 @@ pub const OPTIONS: &[OptionRow] = &[
         parse: |options, value| filter(&mut options.filters.taghide, "taghide", value),
     },
     OptionRow {
+        key: "tagroot",
+        default: "",
+        help: "Labels that become frames below the root of each stack, by key, separated by commas",
+        parse: |options, value| set(&mut options.tagroot, Ok(value.to_owned())),
+    },
+    OptionRow {
+        key: "tagleaf",
+        default: "",
+        help: "Labels that become frames at the leaf of each stack, by key, separated by commas",
+        parse: |options, value| set(&mut options.tagleaf, Ok(value.to_owned())),
+    },
+    OptionRow {
         key: "symbol",
         default: "",
         help: "Regular expression of the functions that peek and list are about; all unless given",
@@ -100,6 +112,18 @@ pub const OPTIONS: &[OptionRow] = &[
         default: "functions",
         help: "What a frame is: functions, filefunctions, files, lines or addresses",
         parse: |options, value| set_one_of(&mut options.granularity, "granularity", value, GRANULARITIES),
+    },
+    OptionRow {
+        key: "showcolumns",
+        default: "false",
+        help: "Lines with their columns, where granularity is lines or addresses: true or false",
+        parse: |options, value| set_one_of(&mut options.showcolumns, "showcolumns", value, SWITCH),
+    },
+    OptionRow {
+        key: "intel_syntax",
+        default: "false",
+        help: "Machine code of x86 as Intel spells it, not as AT&T does: true or false",
+        parse: |options, value| set_one_of(&mut options.intel_syntax, "intel_syntax", value, SWITCH),
     },
     OptionRow {
         key: "sort",
