@@ -88,7 +88,7 @@ fn symbols_only(symbols: &Symbols<'_>, damaged: bool) -> Vec<Resolved> {
     let resolved = ids.iter().map(|id| match id {
         Some(id) => Resolved::Frames(vec![symbol_frame(*id, &names)]),
         None if damaged => Resolved::Unknown(Reason::Damaged),
-        None if symbols.is_empty => Resolved::Unknown(Reason::NoSymbols),
+        None if symbols.is_partial => Resolved::Unknown(Reason::NoSymbols),
         None => Resolved::Unknown(Reason::NotCovered),
     });
     resolved.collect()

@@ -1,17 +1,22 @@
-//! Separate debug files: where distributions and `objcopy` put what was stripped from a binary.
+//! Separate debug files: where distributions, `objcopy`, pprof and StarRocks put what was stripped
+//! from a binary.
 //!
-//! | by | looked for at | proof |
+//! | place | looked for at | proof |
 //! |---|---|---|
-//! | build id | `DIR/.build-id/xx/yyyy.debug` | equal build id |
-//! | `.gnu_debuglink` | the binary's folder, `.debug` below it, `DIR` + the binary's folder | equal build id, else the checksum (CRC-32) |
-//! | split off units (`-gsplit-dwarf`) | the binary's name + `.dwp` | the id of each unit |
-//! | `.gnu_debugaltlink` (parts shared by `dwz`) | the path it names, `DIR/.build-id/xx/yyyy.debug` | equal build id |
+//! | named | each of [`ImageOptions::debug_files`] | build id or checksum |
+//! | build id | `DIR/.build-id/xx/yyyy.debug`, `DIR/xx/yyyy.debug`, `DIR/ID/NAME`, `DIR/ID/debuginfo` | build id |
+//! | `.gnu_debuglink` | `LINK` beside the binary, in `.debug` below, in `DIR` + the binary's folder, in `DIR` | build id, else checksum |
+//! | pprof's | `PATH/ID/*`, `PATH/xx/yyyy.debug`, `PATH/NAME`, `PATH/FILE` | build id or checksum |
+//! | name | `NAME.debug`, `NAME.debuginfo` beside the binary and in `DIR`, `DIR/NAME` | build id or checksum |
 //!
-//! `DIR` is each of [`ImageOptions::debug_dirs`]. What is there but can't be opened, is damaged or
-//! is another build is passed over. Units that were split off and not packed (`.dwo`) are not read:
-//! their names in the debug information could lead anywhere.
+//! `DIR` is each of [`ImageOptions::debug_dirs`], `PATH` each of [`ImageOptions::binary_paths`]. The
+//! checksum (CRC-32) is that of `.gnu_debuglink`, and counts where binary or debug file has no build
+//! id. What is there but can't be opened, is damaged or is another build is passed over and told.
+//!
+//! Besides there are the parts that `dwz` has taken out (`.gnu_debugaltlink`: the path it names,
+//! `DIR/.dwz/NAME`, and by build id), and the packaged split off units (the binary's name + `.dwp`).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -20,7 +25,10 @@ use procprof_process::{BuildId, open_regular};
 
 use crate::file_bytes::FileBytes;
 use crate::image::{has_dwarf, parse_elf};
-use crate::{DebugFile, FoundBy, ImageOptions};
+use crate::{DebugFile, FoundBy, ImageOptions, Reason, Refusal};
+
+/// Most files of one folder `PATH/ID` that are looked at.
+const FOLDER_FILES_MAX: usize = 64;
 
 /// A file that adds to another one: its name and its bytes.
 #[derive(Debug)]
@@ -29,54 +37,153 @@ pub(crate) struct Supplement<T> {
     pub(crate) bytes: FileBytes,
 }
 
-/// Finds the debug file of a binary named `path`.
+/// The binary whose debug file is looked for.
+struct Stripped<'a> {
+    /// Its path without symbolic links.
+    path: PathBuf,
+    build_id: Option<&'a BuildId>,
+    link: Option<Link<'a>>,
+}
+
+/// What its `.gnu_debuglink` says.
+#[derive(Clone, Copy)]
+struct Link<'a> {
+    name: &'a OsStr,
+    checksum: u32,
+}
+
+/// Finds the debug file of a binary named `path`. What was there and is not its own is added to
+/// `refused`.
 pub(crate) fn find(
     object: &object::File<'_>,
     build_id: Option<&BuildId>,
     path: &Path,
     options: &ImageOptions,
+    refused: &mut Vec<Refusal>,
 ) -> Option<Supplement<DebugFile>> {
-    by_build_id(build_id, options).or_else(|| by_debug_link(object, build_id, path, options))
-}
-
-fn by_build_id(build_id: Option<&BuildId>, options: &ImageOptions) -> Option<Supplement<DebugFile>> {
-    let build_id = build_id?;
-    options.debug_dirs.iter().find_map(|dir| {
-        let path = dir.join(build_id_path(build_id)?);
-        let bytes = open(&path, options, |_, own| own == Some(build_id))?;
-        let file = DebugFile { path, found_by: FoundBy::BuildId };
-        Some(Supplement { file, bytes })
-    })
-}
-
-/// `.build-id/xx/yyyy.debug`; `None` for an id of one byte.
-fn build_id_path(build_id: &BuildId) -> Option<PathBuf> {
-    let digits = build_id.to_string();
-    let (first, rest) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
-    Some(PathBuf::from(format!(".build-id/{first}/{rest}.debug")))
-}
-
-fn by_debug_link(
-    object: &object::File<'_>,
-    build_id: Option<&BuildId>,
-    path: &Path,
-    options: &ImageOptions,
-) -> Option<Supplement<DebugFile>> {
-    let (name, checksum) = object.gnu_debuglink().ok()??;
-    let name = file_name(name)?;
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    link_candidates(&real, name, options).into_iter().find_map(|candidate| {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let stripped = Stripped { link: Link::of(object), path, build_id };
+    let mut seen: Vec<PathBuf> = Vec::new();
+    // A file that was named is for one of many images; that it isn't this one's says nothing.
+    let mut refuse = |path: PathBuf, build_id, reason| {
+        if !options.debug_files.contains(&path) {
+            refused.push(Refusal { path, build_id, reason });
+        }
+    };
+    stripped.candidates(options).into_iter().find_map(|(candidate, found_by)| {
         // A binary whose link names itself would be its own debug file.
-        if candidate == real {
+        if candidate == stripped.path || seen.contains(&candidate) {
             return None;
         }
-        let bytes = open(&candidate, options, |bytes, own| match (build_id, own) {
-            (Some(wanted), Some(own)) => wanted == own,
-            _ => crc32(bytes) == checksum,
-        })?;
-        let file = DebugFile { path: candidate, found_by: FoundBy::DebugLink };
-        Some(Supplement { file, bytes })
+        seen.push(candidate.clone());
+        let (bytes, own) = match open(&candidate, options) {
+            Ok(opened) => opened?,
+            Err(reason) => {
+                refuse(candidate, None, reason);
+                return None;
+            }
+        };
+        match stripped.is_proven(&bytes, own.as_ref()) {
+            Ok(()) => Some(Supplement { file: DebugFile { path: candidate, found_by }, bytes }),
+            Err(reason) => {
+                refuse(candidate, own, reason);
+                None
+            }
+        }
     })
+}
+
+impl<'a> Link<'a> {
+    fn of(object: &object::File<'a>) -> Option<Self> {
+        let (name, checksum) = object.gnu_debuglink().ok()??;
+        Some(Self { name: file_name(name)?, checksum })
+    }
+}
+
+impl Stripped<'_> {
+    /// Where its debug file may be, in the order they are tried.
+    fn candidates(&self, options: &ImageOptions) -> Vec<(PathBuf, FoundBy)> {
+        let name = self.path.file_name().unwrap_or_default();
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        let mut candidates: Vec<(PathBuf, FoundBy)> = Vec::new();
+        let mut add = |paths: Vec<PathBuf>, found_by| candidates.extend(paths.into_iter().map(|path| (path, found_by)));
+        add(options.debug_files.clone(), FoundBy::BuildId);
+        if let Some(build_id) = self.build_id {
+            add(options.debug_dirs.iter().flat_map(|dir| by_build_id(dir, build_id, name)).collect(), FoundBy::BuildId);
+        }
+        if let Some(link) = self.link {
+            let below = folder.strip_prefix("/").unwrap_or(folder);
+            add(vec![folder.join(link.name), folder.join(".debug").join(link.name)], FoundBy::DebugLink);
+            let in_dirs = options.debug_dirs.iter().flat_map(|dir| [dir.join(below).join(link.name), dir.join(link.name)]);
+            add(in_dirs.collect(), FoundBy::DebugLink);
+        }
+        for path in &options.binary_paths {
+            add(in_binary_path(path, self.build_id, &self.path), FoundBy::BuildId);
+        }
+        add(beside(folder, name).into(), FoundBy::BuildId);
+        for dir in &options.debug_dirs {
+            add(beside(dir, name).into(), FoundBy::BuildId);
+            add(vec![dir.join(name)], FoundBy::BuildId);
+        }
+        candidates
+    }
+
+    /// Whether a file is its own, or why not.
+    fn is_proven(&self, bytes: &[u8], own: Option<&BuildId>) -> Result<(), Reason> {
+        match (self.build_id, own, self.link) {
+            (Some(wanted), Some(own), _) if wanted == own => Ok(()),
+            (Some(_), Some(_), _) => Err(Reason::BuildIdMismatch),
+            (_, _, Some(link)) if crc32(bytes) == link.checksum => Ok(()),
+            (_, _, Some(_)) => Err(Reason::ChecksumMismatch),
+            _ => Err(Reason::Unproven),
+        }
+    }
+}
+
+/// Where the debug file of a build may be below a folder of debug files.
+pub(crate) fn by_build_id(dir: &Path, build_id: &BuildId, name: &OsStr) -> Vec<PathBuf> {
+    let whole = build_id.to_string();
+    let split = split_build_id(build_id).into_iter().flat_map(|split| [dir.join(".build-id").join(&split), dir.join(split)]);
+    split.chain([dir.join(&whole).join(name), dir.join(&whole).join("debuginfo")]).collect()
+}
+
+/// Where pprof looks for the binary named `path` (and its debug file) below a folder.
+pub(crate) fn in_binary_path(dir: &Path, build_id: Option<&BuildId>, path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default();
+    let mut places = Vec::new();
+    if let Some(build_id) = build_id {
+        let folder = dir.join(build_id.to_string());
+        places.push(folder.join(name));
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        files.sort_unstable();
+        places.extend(files.into_iter().take(FOLDER_FILES_MAX));
+        places.extend(split_build_id(build_id).map(|split| dir.join(split)));
+        places.push(dir.join(below_root(path)).join(build_id.to_string()));
+    }
+    places.extend([dir.join(name), dir.join(below_root(path))]);
+    places
+}
+
+/// A path as one below another root; what leads upwards is left out.
+fn below_root(path: &Path) -> PathBuf {
+    path.components().filter(|component| matches!(component, Component::Normal(_))).collect()
+}
+
+/// `xx/yyyy.debug`; `None` for an id of one byte.
+fn split_build_id(build_id: &BuildId) -> Option<PathBuf> {
+    let digits = build_id.to_string();
+    let (first, rest) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
+    Some(PathBuf::from(format!("{first}/{rest}.debug")))
+}
+
+fn beside(folder: &Path, name: &OsStr) -> [PathBuf; 2] {
+    ["debug", "debuginfo"].map(|extension| folder.join(with_suffix(name, extension)))
+}
+
+fn with_suffix(name: &OsStr, extension: &str) -> OsString {
+    let mut name = name.to_owned();
+    name.extend([OsStr::new("."), OsStr::new(extension)]);
+    name
 }
 
 /// The link as the name of a file, never a path that leads elsewhere.
@@ -87,70 +194,59 @@ fn file_name(link: &[u8]) -> Option<&OsStr> {
     single.then_some(name)
 }
 
-fn link_candidates(binary: &Path, name: &OsStr, options: &ImageOptions) -> Vec<PathBuf> {
-    let folder = binary.parent().unwrap_or(Path::new("/"));
-    let below = folder.strip_prefix("/").unwrap_or(folder);
-    let beside = [folder.join(name), folder.join(".debug").join(name)];
-    let in_dirs = options.debug_dirs.iter().map(|dir| dir.join(below).join(name));
-    beside.into_iter().chain(in_dirs).collect()
-}
-
 /// Finds the file that debug information in `object`, named `path`, shares parts with.
 pub(crate) fn find_shared(object: &object::File<'_>, path: &Path, options: &ImageOptions) -> Option<Supplement<PathBuf>> {
     let (name, build_id) = object.gnu_debugaltlink().ok()??;
-    let build_id = BuildId::new(build_id)?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let named = folder.join(OsStr::from_bytes(name));
-    let by_id = options.debug_dirs.iter().filter_map(|dir| Some(dir.join(build_id_path(&build_id)?)));
-    [named].into_iter().chain(by_id).find_map(|file| {
-        let bytes = open(&file, options, |_, own| own == Some(&build_id))?;
-        Some(Supplement { file, bytes })
+    let (name, build_id) = (OsStr::from_bytes(name), BuildId::new(build_id)?);
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let named = path.parent().unwrap_or(Path::new("/")).join(name);
+    let last = Path::new(name).file_name().unwrap_or_default();
+    let in_dirs = options.debug_dirs.iter().flat_map(|dir| {
+        let mut places = by_build_id(dir, &build_id, last);
+        places.extend([dir.join(".dwz").join(last), dir.join(last)]);
+        places
+    });
+    let in_paths = options.binary_paths.iter().flat_map(|dir| in_binary_path(dir, Some(&build_id), Path::new(name)));
+    [named].into_iter().chain(in_dirs).chain(in_paths).chain(options.debug_files.iter().cloned()).find_map(|file| {
+        let (bytes, own) = open(&file, options).ok()??;
+        (own.as_ref() == Some(&build_id)).then_some(Supplement { file, bytes })
     })
 }
 
 /// Finds the package with the units that were split off when the binary named `path` was compiled.
 pub(crate) fn find_package(path: &Path, options: &ImageOptions) -> Option<Supplement<PathBuf>> {
-    let mut name = path.canonicalize().unwrap_or_else(|_| path.to_owned()).into_os_string();
-    name.push(".dwp");
-    let file = PathBuf::from(name);
-    let bytes = FileBytes::map(&open_regular(&file).ok()?, &file, options.file_bytes_max).ok()?;
-    parse_elf(&bytes, &file).ok()?;
-    Some(Supplement { file, bytes })
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = with_suffix(path.file_name()?, "dwp");
+    let beside = path.with_file_name(&name);
+    let in_dirs = options.debug_dirs.iter().chain(&options.binary_paths).map(|dir| dir.join(&name));
+    let named = options.debug_files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "dwp")).cloned();
+    [beside].into_iter().chain(in_dirs).chain(named).find_map(|file| {
+        let bytes = FileBytes::map(&open_regular(&file).ok()?, &file, options.file_bytes_max).ok()?;
+        parse_elf(&bytes, &file).ok()?;
+        Some(Supplement { file, bytes })
+    })
 }
 
-/// Opens an ELF file with something to add, if `proof` accepts its bytes and build id.
-fn open(path: &Path, options: &ImageOptions, proof: impl FnOnce(&[u8], Option<&BuildId>) -> bool) -> Option<FileBytes> {
-    let file = open_regular(path).ok()?;
-    let bytes = FileBytes::map(&file, path, options.file_bytes_max).ok()?;
-    let object = parse_elf(&bytes, path).ok()?;
+/// The bytes and build id of an ELF file with something to add; `None` if it isn't there or has
+/// neither debug information nor symbols.
+fn open(path: &Path, options: &ImageOptions) -> Result<Option<(FileBytes, Option<BuildId>)>, Reason> {
+    let Ok(file) = open_regular(path) else {
+        return Ok(None);
+    };
+    let bytes = FileBytes::map(&file, path, options.file_bytes_max).map_err(|error| error.reason())?;
+    let object = parse_elf(&bytes, path).map_err(|error| error.reason())?;
     if !has_dwarf(&object) && object.symbols().next().is_none() {
-        return None;
+        return Ok(None);
     }
     let own = object.build_id().ok().flatten().and_then(BuildId::new);
-    proof(&bytes, own.as_ref()).then_some(bytes)
+    Ok(Some((bytes, own)))
 }
 
-/// CRC-32 as in zlib and `.gnu_debuglink`: reflected polynomial 0xEDB88320.
+/// CRC-32 as in zlib and `.gnu_debuglink`.
 fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = crc_table();
-    let step = |crc: u32, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8);
-    !bytes.iter().fold(!0, step)
-}
-
-const fn crc_table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        let mut value = index as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            value = if value & 1 == 1 { 0xEDB8_8320 ^ (value >> 1) } else { value >> 1 };
-            bit += 1;
-        }
-        table[index] = value;
-        index += 1;
-    }
-    table
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
 }
 
 #[cfg(test)]
@@ -169,5 +265,11 @@ mod tests {
         for link in [&b"../x"[..], b"/etc/passwd", b"a/b", b"", b".."] {
             assert!(file_name(link).is_none());
         }
+    }
+
+    #[test]
+    fn paths_stay_below_their_folder() {
+        let places = in_binary_path(Path::new("/symbols"), None, Path::new("/opt/../../be/lib/be"));
+        assert_eq!(places, [Path::new("/symbols/be"), Path::new("/symbols/opt/be/lib/be")]);
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::Reason;
+
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -56,4 +58,17 @@ pub enum Error {
     /// The symbols do not fit into one profile.
     #[error(transparent)]
     Profile(#[from] procprof_profile::Error),
+}
+
+impl Error {
+    /// Why a file that gives this error can't be used.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => Reason::FileMissing,
+            Self::Io { .. } => Reason::FileUnreadable,
+            Self::TooLarge { .. } => Reason::TooLarge,
+            Self::NotElf { .. } => Reason::NotElf,
+            _ => Reason::Damaged,
+        }
+    }
 }

@@ -9,28 +9,7 @@ use procprof_profile::{FileOffset, SymbolAddr};
 
 use crate::debug_file::{self, Supplement};
 use crate::file_bytes::FileBytes;
-use crate::{Error, Resolved, Result, batch};
-
-/// Where debug files are looked for, and limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageOptions {
-    /// Folders with separate debug files: `.build-id/xx/yyyy.debug` and, for debug links, the
-    /// binary's own folder below.
-    pub debug_dirs: Vec<PathBuf>,
-    /// Largest file that is opened, in bytes. Files are mapped, not read, so only what is used of
-    /// them takes memory.
-    pub file_bytes_max: u64,
-    /// Most memory for the decompressed sections of one file, in bytes. Besides, no section may
-    /// claim to be more than 64 times its compressed bytes.
-    pub decompressed_bytes_max: u64,
-}
-
-impl Default for ImageOptions {
-    /// `/usr/lib/debug`, files up to 64 GiB, 4 GiB decompressed.
-    fn default() -> Self {
-        Self { debug_dirs: vec![PathBuf::from("/usr/lib/debug")], file_bytes_max: 64 << 30, decompressed_bytes_max: 4 << 30 }
-    }
-}
+use crate::{Error, ImageOptions, Refusal, Resolved, Result, batch};
 
 /// How a separate debug file was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +41,8 @@ pub struct Image {
     pub(crate) shared: Option<Supplement<PathBuf>>,
     /// The units that were split off (`.dwp`).
     pub(crate) package: Option<Supplement<PathBuf>>,
+    /// The debug files that were there and not used.
+    pub(crate) refused: Vec<Refusal>,
     pub(crate) decompressed_bytes_max: u64,
 }
 
@@ -89,7 +70,8 @@ impl Image {
         let object = parse_elf(&bytes, path)?;
         let segments = object.segments().map(|segment| Segment::of(&segment)).collect();
         let build_id = object.build_id().ok().flatten().and_then(BuildId::new);
-        let debug = if has_dwarf(&object) { None } else { debug_file::find(&object, build_id.as_ref(), path, options) };
+        let mut refused = Vec::new();
+        let debug = if has_dwarf(&object) { None } else { debug_file::find(&object, build_id.as_ref(), path, options, &mut refused) };
         let shared = match &debug {
             Some(debug) => parse_elf(&debug.bytes, &debug.file.path)
                 .ok()
@@ -98,7 +80,7 @@ impl Image {
         };
         let package = debug_file::find_package(path, options);
         let decompressed_bytes_max = options.decompressed_bytes_max;
-        Ok(Self { path: path.to_owned(), build_id, segments, debug, shared, package, decompressed_bytes_max, bytes })
+        Ok(Self { path: path.to_owned(), build_id, segments, debug, shared, package, refused, decompressed_bytes_max, bytes })
     }
 
     /// The name it was opened by.
@@ -115,6 +97,12 @@ impl Image {
     /// debug file was found.
     pub fn debug_file(&self) -> Option<&DebugFile> {
         self.debug.as_ref().map(|debug| &debug.file)
+    }
+
+    /// Whether it has debug information, its own or a debug file's, and not only symbols.
+    pub fn has_debug_info(&self) -> bool {
+        let has = |bytes: &FileBytes, path: &Path| parse_elf(bytes, path).is_ok_and(|object| has_dwarf(&object));
+        has(&self.bytes, &self.path) || self.debug.as_ref().is_some_and(|debug| has(&debug.bytes, &debug.file.path))
     }
 
     /// Where a byte of the file is in the image's own addresses; `None` if it isn't loaded. Where

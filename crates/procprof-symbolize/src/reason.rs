@@ -43,12 +43,16 @@ pub enum Reason {
     Vsyscall,
     /// Kernel code.
     Kernel,
+    /// Kernel code, whose addresses the kernel hides from this user (`kernel.kptr_restrict`).
+    KernelHidden,
     /// The file is not on this machine.
     FileMissing,
     /// The file can't be read.
     FileUnreadable,
     /// The file there is another build.
     BuildIdMismatch,
+    /// The debug file there has another checksum than the binary's `.gnu_debuglink`.
+    ChecksumMismatch,
     /// The file there can't be proven to be the one profiled: the profile or the file has no build
     /// id.
     Unproven,
@@ -60,7 +64,8 @@ pub enum Reason {
     Damaged,
     /// The address is in no loaded segment of the file.
     OutsideSegments,
-    /// The file has neither debug information nor symbols, and no debug file was found.
+    /// The file has neither debug information nor a table of all its symbols, and no debug file was
+    /// found; exported names, if it has any, don't cover the address.
     NoSymbols,
     /// The file has symbols, but none covers the address.
     NotCovered,
@@ -75,9 +80,11 @@ impl Reason {
             Self::Vdso => "vdso",
             Self::Vsyscall => "vsyscall",
             Self::Kernel => "kernel",
+            Self::KernelHidden => "kernel, its symbols hidden",
             Self::FileMissing => "file missing",
             Self::FileUnreadable => "file not readable",
             Self::BuildIdMismatch => "build id mismatch",
+            Self::ChecksumMismatch => "checksum mismatch",
             Self::Unproven => "file not proven to be the one profiled",
             Self::TooLarge => "file too large",
             Self::NotElf => "not an ELF file",
@@ -95,6 +102,7 @@ impl Reason {
             Self::FileMissing
                 | Self::FileUnreadable
                 | Self::BuildIdMismatch
+                | Self::ChecksumMismatch
                 | Self::Unproven
                 | Self::TooLarge
                 | Self::NotElf

@@ -17,8 +17,8 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Symbols<'data> {
     /// One a wanted address, in their order.
     pub(crate) names: Vec<Option<&'data [u8]>>,
-    /// Whether there is no code symbol at all.
-    pub(crate) is_empty: bool,
+    /// Whether no file has a table of all its code symbols; exported ones are only some of them.
+    pub(crate) is_partial: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,20 +57,22 @@ impl<'data> Symbols<'data> {
     /// ascend. Symbols with broken names are left out.
     pub(crate) fn at(files: &[&File<'data>], addresses: &[u64]) -> Self {
         let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
-        Self::among(addresses, |visit| {
+        let found = Self::among(addresses, |visit| {
             for (file, sections) in files.iter().zip(&sections) {
                 let all = file.symbols().chain(file.dynamic_symbols());
                 all.filter_map(|symbol| code_symbol(&symbol, sections)).for_each(&mut *visit);
             }
-        })
+        });
+        let has_table = |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections).is_some());
+        Self { is_partial: !files.iter().zip(&sections).any(has_table), ..found }
     }
 
     fn among(addresses: &[u64], for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) -> Self {
         let mut covering = Vec::new();
         let mut starts = Starts { addresses, at: vec![Start::default(); addresses.len()] };
-        let mut is_empty = true;
+        let mut is_partial = true;
         for_each(&mut |symbol| {
-            is_empty = false;
+            is_partial = false;
             let first = addresses.partition_point(|address| *address < symbol.start);
             starts.add(symbol, first);
             if symbol.sized && addresses.get(first).is_some_and(|address| *address < symbol.end) {
@@ -81,7 +83,7 @@ impl<'data> Symbols<'data> {
         let mut labels = starts.labels();
         drop_inside(&mut labels, for_each);
         let name = |(address, label): (&u64, &Option<Symbol<'data>>)| find(&spans, *address).or(label.map(|label| label.name));
-        Self { names: addresses.iter().zip(&labels).map(name).collect(), is_empty }
+        Self { names: addresses.iter().zip(&labels).map(name).collect(), is_partial }
     }
 }
 
