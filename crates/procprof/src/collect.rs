@@ -9,7 +9,6 @@ mod daemon;
 mod file;
 mod journal;
 mod pid_file;
-mod progress;
 mod round;
 mod settings;
 

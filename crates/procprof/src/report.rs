@@ -3,6 +3,8 @@
 //! One flag per row of the report table chooses the kind, one flag per row of the option table is an option; both tables are
 //! `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile is what it has more than those.
 
+mod saved;
+mod source;
 mod sources;
 mod spelling;
 
@@ -11,14 +13,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
-use procprof_profile::{Grammar, Profile, diff, format, merge};
+use procprof_profile::Profile;
 use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report};
 use procprof_symbolize::{Binary, BinaryRole};
 
-pub(crate) use spelling::with_two_dashes;
+use self::source::{Fetching, Origin};
+use crate::fetch::{TlsFiles, write_over};
 
-/// Largest profile file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+pub(crate) use spelling::with_two_dashes;
 
 /// What `report` was asked for.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(crate) struct ReportArgs {
     output: Option<PathBuf>,
     binary: Option<PathBuf>,
     base: Option<Base>,
+    fetching: Fetching,
     profiles: Vec<PathBuf>,
 }
 
@@ -53,6 +56,7 @@ impl clap::Args for ReportArgs {
             ))
             .args(kinds)
             .args(base_args())
+            .args(fetching_args())
             .group(ArgGroup::new("compared").args(["base", "diff_base"]))
             .args(options)
             .args(spelling::short_flags())
@@ -63,7 +67,7 @@ impl clap::Args for ReportArgs {
                     .value_name("PROFILE")
                     .value_hint(ValueHint::FilePath)
                     .value_parser(value_parser!(PathBuf))
-                    .help("Profile files in any format, plain or gzip'd, - for standard input; several are summed. The first of several may be the binary"),
+                    .help("Profiles: files in any format, plain or gzip'd, - for standard input, URLs or host:port of running processes; several are summed. The first of several may be the binary"),
             )
     }
 
@@ -96,6 +100,7 @@ impl clap::FromArgMatches for ReportArgs {
             output: matches.get_one("output").cloned(),
             binary: matches.get_one("binary").cloned(),
             base,
+            fetching: fetching(matches),
             profiles: paths("profiles"),
         })
     }
@@ -111,15 +116,12 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let report = Report::named(arguments.kind)?;
     let options = Options::parse(arguments.options.iter().map(|(key, value)| (*key, value.as_str())))?;
     let (binary, files) = binary_and_profiles(arguments)?;
-    let mut profile = sum(files)?;
-    if let Some(base) = &arguments.base {
-        profile = difference(profile, base)?;
-    }
-    let profile = symbolized(profile, binary)?;
+    let naming = |profile, origin: Option<Origin<'_>>| symbolized(profile, binary, origin);
+    let profile = source::load(files, arguments.base.as_ref(), &arguments.fetching, &naming)?;
     let sources = sources::read(report, &profile, &options)?;
     let bytes = report.render(&profile, &options, &sources)?;
     match &arguments.output {
-        Some(path) => write_whole(path, &bytes).with_context(|| format!("write {}", path.display())),
+        Some(path) => write_over(path, &bytes).with_context(|| format!("write {}", path.display())),
         None => print(&bytes).context("write to standard output"),
     }
 }
@@ -157,6 +159,30 @@ fn base_args() -> [Arg; 3] {
     ]
 }
 
+fn fetching_args() -> [Arg; 5] {
+    let arg = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("Running processes");
+    let number = |name, help| arg(name, "N", help).value_parser(value_parser!(u32).range(1..=86_400));
+    let file = |name, help| arg(name, "FILE", help).value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf));
+    [
+        number("seconds", "Seconds to profile for"),
+        number("timeout", "Seconds to wait for the profile [default: one and a half times those to profile for, else 60]"),
+        file("tls_ca", "Certificates (PEM) to trust instead of the system's"),
+        file("tls_cert", "Certificate (PEM) to show to the process"),
+        file("tls_key", "Key (PEM) of that certificate"),
+    ]
+}
+
+fn fetching(matches: &ArgMatches) -> Fetching {
+    let number = |id: &str| matches.get_one(id).copied().unwrap_or(0);
+    let file = |id: &str| matches.get_one(id).cloned();
+    Fetching {
+        seconds: number("seconds"),
+        timeout: number("timeout"),
+        tls: TlsFiles { ca: file("tls_ca"), cert: file("tls_cert"), key: file("tls_key") },
+        names: true,
+    }
+}
+
 /// The binary, by its flag or as the first of several files, and the profiles.
 fn binary_and_profiles(arguments: &ReportArgs) -> Result<(Option<&Path>, &[PathBuf])> {
     match arguments.profiles.as_slice() {
@@ -173,21 +199,6 @@ fn is_elf(path: &Path) -> bool {
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok_and(|()| magic == *b"\x7fELF")
 }
 
-fn sum(paths: &[PathBuf]) -> Result<Profile> {
-    let mut profiles = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
-    match (profiles.pop(), profiles.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (last, _) => merge::merge(&profiles.iter().chain(&last).collect::<Vec<_>>()).context("sum the profiles"),
-    }
-}
-
-fn difference(profile: Profile, base: &Base) -> Result<Profile> {
-    let before = sum(&base.profiles)?;
-    let profile = if base.normalize { diff::normalize(&before, profile).context("scale to the base")? } else { profile };
-    let difference = if base.is_measure { diff::diff_base } else { diff::diff };
-    difference(&before, &profile).context("subtract the base")
-}
-
 fn file_arg(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("FILE").value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf)).help(help)
 }
@@ -200,29 +211,22 @@ fn print(bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Reads and decodes a profile file; `-` is standard input.
-fn read(path: &Path) -> Result<Profile> {
-    let open = || -> std::io::Result<Box<dyn Read>> {
-        if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
-    };
-    let mut bytes = Vec::new();
-    let input = open().with_context(|| format!("open {}", path.display()))?;
-    input.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("{}: more than {FILE_BYTES_MAX} bytes, which is the most that is read", path.display());
-    }
-    let decoded = format::decode(&bytes, &format::Limits::default()).with_context(|| format!("decode {}", path.display()))?;
-    for warning in &decoded.warnings {
-        eprintln!("procprof: {}: {warning}", path.display());
-    }
-    decoded.profile.adjusted(Grammar::Pprof).with_context(|| format!("read {} by pprof's rules", path.display()))
-}
-
-/// Names what has addresses only, from `binary` and from files of this machine whose build ids prove them.
-fn symbolized(profile: Profile, binary: Option<&Path>) -> Result<Profile> {
+/// Names what has addresses only, from `binary`, from files of this machine whose build ids prove them, and from the process itself, if
+/// it is known; what stays unnamed then is told when all profiles are joined.
+fn symbolized(profile: Profile, binary: Option<&Path>, origin: Option<Origin<'_>>) -> Result<Profile> {
     let binaries = binary.map(|path| Binary { path: path.to_owned(), role: BinaryRole::Main });
     let mut sources = procprof_symbolize::Sources { binaries: binaries.into_iter().collect(), ..Default::default() };
+    let is_part = origin.is_some();
+    if let Some(origin) = origin {
+        (sources.fetch, sources.process) = (origin.names, origin.process);
+    }
     let (profile, outcome) = procprof_symbolize::symbolize_profile(profile, &mut sources).context("symbolize")?;
+    if let Some(error) = &outcome.remote_error {
+        eprintln!("procprof: the process was asked for names: {error}");
+    }
+    if is_part {
+        return Ok(profile);
+    }
     if outcome.is_unverified() {
         eprintln!("procprof: unverified: nothing proves that the binary given is the one profiled");
     }
@@ -231,17 +235,4 @@ fn symbolized(profile: Profile, binary: Option<&Path>) -> Result<Profile> {
         eprintln!("procprof: names are missing from {}{build_id}; give the file by --binary", wanted.filename);
     }
     Ok(profile)
-}
-
-/// Writes beside the target and renames, so that a failure leaves what was there.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // The write's own error is what the user must see; a leftover that can't be removed is not.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
 }

@@ -15,9 +15,9 @@ use procprof_symbolize::{Outcome, Sources, symbolize_profile};
 use tokio_util::sync::CancellationToken;
 
 use super::journal::Journal;
-use super::progress::Bar;
 use super::settings::Settings;
 use super::{Symbolize, cleanup, daemon, file};
+use crate::progress::Bar;
 
 /// Why a capture left no file.
 #[derive(Debug)]
@@ -61,14 +61,14 @@ pub(super) async fn once(settings: &Settings, journal: &Journal) -> Result<bool>
 
 /// One capture.
 pub(super) async fn capture(settings: &Settings, client: &Client, request: &Request, cancel: &CancellationToken) -> Captured {
-    let bar = Bar::new(&request.profile_type);
+    let bar = Bar::new(request.profile_type.label());
     let watch = Watch { cancel: cancel.clone(), progress: Some(bar.listener()) };
     let collected = collect(client, &settings.target, request, &watch).await;
     let result = match collected {
         Ok(collected) => keep(settings, collected).await.map_err(Failure::Keep),
         Err(error) => Err(Failure::Collect(error)),
     };
-    bar.finish();
+    drop(bar);
     Captured { profile_type: request.profile_type.clone(), result }
 }
 

@@ -6,7 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches};
 use procprof_report::{OPTIONS, REPORTS};
 
 /// Flags of `report` that are neither kinds nor report options.
-pub(super) const OTHER_FLAGS: [&str; 6] = ["output", "binary", "base", "diff_base", "normalize", "help"];
+pub(super) const OTHER_FLAGS: [&str; 11] =
+    ["output", "binary", "base", "diff_base", "normalize", "seconds", "timeout", "tls_ca", "tls_cert", "tls_key", "help"];
 
 /// Other names of kinds.
 const KIND_ALIASES: &[(&str, &str)] = &[("text", "top"), ("proto", "pprof")];

@@ -1,0 +1,96 @@
+//! Profiles and names from running processes whose addresses were typed on the command line: several at once, a bar for each.
+
+mod keep;
+mod remote;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::MultiProgress;
+use procprof_collect::{Client, CollectError, Fetched, ProfileUrl, SymbolLimits, Watch, fetch, fetch_symbols_at, fetch_text, resolve};
+use procprof_profile::Addr;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+pub(crate) use keep::{write_new, write_over};
+pub(crate) use remote::{Remote, TlsFiles};
+
+use crate::progress::Bar;
+
+/// Most processes that are asked at a time.
+const AT_ONCE_MAX: usize = 32;
+/// Largest text that tells about a process, in bytes.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+/// Longest wait for one.
+const TEXT_TIME: Duration = Duration::from_secs(20);
+
+/// A profile to get.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// Which, and from where.
+    pub(crate) remote: Remote,
+    /// How long the process is expected to take, in seconds; 0 if unknown.
+    pub(crate) seconds: u32,
+    /// Longest wait for the whole answer.
+    pub(crate) limit: Duration,
+}
+
+/// Asks processes.
+pub(crate) struct Fetcher {
+    runtime: Runtime,
+    client: Arc<Client>,
+}
+
+impl Fetcher {
+    /// One without connections.
+    pub(crate) fn new() -> Result<Fetcher> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+        Ok(Fetcher { runtime, client: Arc::new(Client::new()) })
+    }
+
+    /// The answers, in the order of the questions.
+    pub(crate) fn get_all(&self, questions: &[Question]) -> Vec<Result<Fetched, CollectError>> {
+        questions.chunks(AT_ONCE_MAX).flat_map(|chunk| self.runtime.block_on(get_at_once(&self.client, chunk))).collect()
+    }
+
+    /// A short text from `url`, at the same process.
+    pub(crate) fn text(&self, remote: &Remote, url: &ProfileUrl) -> Result<String, CollectError> {
+        self.runtime.block_on(fetch_text(&self.client, &remote.target, url, TEXT_BYTES_MAX, TEXT_TIME))
+    }
+
+    /// Where `url` leads.
+    pub(crate) fn resolve(&self, remote: &Remote, url: &ProfileUrl) -> ProfileUrl {
+        self.runtime.block_on(resolve(&self.client, &remote.target, url, TEXT_TIME))
+    }
+
+    /// The names the symbol page at `url` has for addresses of the process; those it does not know are left out.
+    pub(crate) fn names(&self, remote: &Remote, url: &ProfileUrl, addresses: &[Addr]) -> Result<Vec<(Addr, String)>, CollectError> {
+        let (limits, watch) = (SymbolLimits::default(), Watch::default());
+        let asked = fetch_symbols_at(&self.client, &remote.target, url, addresses, &limits, &watch);
+        self.runtime.block_on(asked).map(|symbols| symbols.names.into_iter().collect())
+    }
+}
+
+async fn get_at_once(client: &Arc<Client>, questions: &[Question]) -> Vec<Result<Fetched, CollectError>> {
+    let bars = MultiProgress::new();
+    let mut tasks = JoinSet::new();
+    for (index, question) in questions.iter().cloned().enumerate() {
+        let bar = Bar::below(&bars, &question.remote.host());
+        let client = Arc::clone(client);
+        tasks.spawn(async move {
+            let watch = Watch { progress: Some(bar.listener()), ..Watch::default() };
+            let Remote { url, target } = &question.remote;
+            (index, fetch(&client, target, url, question.seconds, question.limit, &watch).await)
+        });
+    }
+    let cancelled = |question: &Question| Err(CollectError::Cancelled { url: question.remote.url.to_string() });
+    // A task that panicked has said so; its answer stays "cancelled".
+    let mut answers: Vec<_> = questions.iter().map(cancelled).collect();
+    while let Some(task) = tasks.join_next().await {
+        if let Ok((index, answer)) = task {
+            answers[index] = answer;
+        }
+    }
+    answers
+}

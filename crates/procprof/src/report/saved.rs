@@ -1,0 +1,44 @@
+//! Keeps what was fetched where `go tool pprof` keeps it: `pprof.PROGRAM.TYPES.NNN.pb.gz` in `PPROF_TMPDIR`, `~/pprof` or the temporary folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use procprof_profile::Profile;
+use procprof_report::{Options, Report, Sources};
+
+use crate::fetch::write_new;
+
+/// Writes the profile to a new file and says where; that it can't be written is told and ends nothing.
+pub(super) fn save(profile: &Profile) {
+    match folder().and_then(|folder| write(&folder, profile)) {
+        Ok(path) => eprintln!("Saved profile in {}", path.display()),
+        Err(error) => eprintln!("procprof: could not save the profile: {error:#}"),
+    }
+}
+
+fn write(folder: &Path, profile: &Profile) -> Result<PathBuf> {
+    let bytes = Report::named("pprof")?.render(profile, &Options::default(), &Sources::default())?;
+    write_new(folder, &stem(profile), "pb.gz", &bytes).with_context(|| format!("write to {}", folder.display()))
+}
+
+/// The first of the folders that is there or can be made.
+fn folder() -> Result<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = given("HOME").map(|home| home.join("pprof"));
+    for folder in given("PPROF_TMPDIR").into_iter().chain(home) {
+        match std::fs::create_dir_all(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) => eprintln!("procprof: {}: {error}", folder.display()),
+        }
+    }
+    Ok(std::env::temp_dir())
+}
+
+fn stem(profile: &Profile) -> String {
+    let mut parts = vec!["pprof".to_owned()];
+    let program = profile.mappings().first().map(|mapping| profile.string(mapping.filename)).unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    parts.extend((!program.is_empty()).then(|| program.to_owned()));
+    parts.extend((0..profile.sample_types().len()).map(|index| profile.sample_type(index).0.to_owned()));
+    parts.join(".")
+}

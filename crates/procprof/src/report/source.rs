@@ -1,0 +1,300 @@
+//! Where the profiles of `report` come from: files, standard input, and running processes by the rules of `go tool pprof`.
+//!
+//! What exists as a file is one. Else a URL is asked as it is, with `/debug/pprof/profile` where it has no path; `host:port[/path]` is
+//! `http`. `--seconds` goes into the URL. The wait is `--timeout`, else one and a half times the seconds of the URL, else a minute; and five
+//! seconds on top. Processes are asked at once, and what those that fail would have added is told and missing.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use procprof_collect::Fetched;
+use procprof_profile::format::{self, Decoded};
+use procprof_profile::{Grammar, Profile, diff, merge};
+use procprof_symbolize::Fetch;
+use reqwest::Url;
+
+use super::{Base, saved};
+use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
+
+/// Largest profile file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Path of a URL without one.
+const DEFAULT_PATH: &str = "/debug/pprof/profile";
+/// Time beyond the time-out that a process has for its answer.
+const GRACE: Duration = Duration::from_secs(5);
+/// Ends of paths beside which gperftools' symbol page stands.
+const GPERFTOOLS: [&str; 5] = ["/pprof/heap", "/pprof/growth", "/pprof/profile", "/pprof/pmuprofile", "/pprof/contention"];
+
+/// How processes are asked.
+#[derive(Debug, Default)]
+pub(super) struct Fetching {
+    /// Seconds to profile for; 0 for what the URL says.
+    pub(super) seconds: u32,
+    /// Seconds to wait; 0 for what follows from the URL.
+    pub(super) timeout: u32,
+    pub(super) tls: TlsFiles,
+    /// Whether processes are asked for names.
+    pub(super) names: bool,
+}
+
+/// What names the addresses of a profile: files of this machine, then the process it came from.
+pub(super) type Naming<'a> = dyn Fn(Profile, Option<Origin<'_>>) -> Result<Profile> + 'a;
+
+/// The process a profile came from.
+pub(super) struct Origin<'a> {
+    /// Asks it for names.
+    pub(super) names: Option<Box<Fetch<'a>>>,
+    /// Itself, if it runs on this machine.
+    pub(super) process: Option<procprof_process::Identity>,
+}
+
+/// Reads and sums the profiles, subtracts the base, and names addresses; what was fetched is kept in a file.
+pub(super) fn load(files: &[PathBuf], base: Option<&Base>, fetching: &Fetching, naming: &Naming<'_>) -> Result<Profile> {
+    let before = base.map_or(&[][..], |base| &base.profiles);
+    let sources = files.iter().chain(before).map(|word| Source::of(word, fetching)).collect::<Result<Vec<_>>>()?;
+    let is_remote = sources.iter().any(|source| matches!(source, Source::Process(_)));
+    let mut profiles = read_all(&sources, fetching, naming)?;
+    let before = profiles.split_off(files.len());
+    let profile = sum("source", profiles)?;
+    let profile = match base {
+        None => profile,
+        Some(base) => difference(profile, &sum("base", before)?, base)?,
+    };
+    let profile = naming(profile, None)?;
+    if is_remote {
+        saved::save(&profile);
+    }
+    Ok(profile)
+}
+
+/// One profile to read.
+enum Source {
+    File(PathBuf),
+    Process(Box<Process>),
+}
+
+/// A profile of a process.
+struct Process {
+    typed: String,
+    question: Question,
+    /// Where it names its addresses.
+    symbols: Url,
+}
+
+impl Source {
+    fn of(word: &Path, fetching: &Fetching) -> Result<Source> {
+        let file = || Source::File(word.to_owned());
+        if word == Path::new("-") || word.exists() {
+            return Ok(file());
+        }
+        let Some(typed) = word.to_str() else { return Ok(file()) };
+        let Some((scheme, mut url)) = url_of(typed) else { return Ok(file()) };
+        if matches!(url.path(), "" | "/") {
+            url.set_path(DEFAULT_PATH);
+        }
+        if fetching.seconds > 0 {
+            set_seconds(&mut url, fetching.seconds);
+        }
+        let seconds = url.query_pairs().find(|(key, _)| key == "seconds").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        let remote = Remote::parse(&url.as_str().replacen(url.scheme(), &scheme, 1), &fetching.tls)?;
+        let question = Question { remote, seconds, limit: limit(seconds, fetching.timeout) };
+        Ok(Source::Process(Box::new(Process { typed: typed.to_owned(), question, symbols: symbols_page(url) })))
+    }
+}
+
+/// The scheme as typed and the URL, if it is one.
+fn url_of(typed: &str) -> Option<(String, Url)> {
+    let (scheme, rest) = typed.split_once("://").unwrap_or(("", typed));
+    let plain = match scheme {
+        "http" | "https" => scheme,
+        "https+insecure" => "https",
+        "" => "http",
+        _ => return None,
+    };
+    if scheme.is_empty() {
+        let authority = rest.split('/').next()?;
+        let (host, port) = authority.rsplit_once(':')?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return None;
+        }
+    }
+    let url = Url::parse(&format!("{plain}://{rest}")).ok()?;
+    Some((if scheme.is_empty() { plain.to_owned() } else { scheme.to_owned() }, url))
+}
+
+fn set_seconds(url: &mut Url, seconds: u32) {
+    let mut pairs: Vec<(String, String)> = url.query_pairs().into_owned().filter(|(key, _)| key != "seconds").collect();
+    pairs.push(("seconds".to_owned(), seconds.to_string()));
+    pairs.sort();
+    url.query_pairs_mut().clear().extend_pairs(pairs);
+}
+
+fn limit(seconds: u32, timeout: u32) -> Duration {
+    let wait = match (timeout, seconds) {
+        (0, 0) => Duration::from_secs(60),
+        (0, seconds) => Duration::from_millis(u64::from(seconds) * 1500),
+        (timeout, _) => Duration::from_secs(u64::from(timeout)),
+    };
+    wait + GRACE
+}
+
+/// The symbol page beside a profile: `symbol` among Go's and gperftools' pages, `symbolz` elsewhere.
+fn symbols_page(mut url: Url) -> Url {
+    let path = url.path().to_owned();
+    let known = path.contains("/debug/pprof/") || GPERFTOOLS.iter().any(|end| path.ends_with(end));
+    let folder = path.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder);
+    url.set_path(&format!("{folder}/{}", if known { "symbol" } else { "symbolz" }));
+    url.set_query(None);
+    url
+}
+
+/// The profiles in order; one that could not be fetched is `None`, one that could not be read ends it.
+fn read_all(sources: &[Source], fetching: &Fetching, naming: &Naming<'_>) -> Result<Vec<Option<Profile>>> {
+    let processes: Vec<&Process> = sources.iter().filter_map(Source::process).collect();
+    if processes.is_empty() {
+        return sources.iter().map(|source| read_file(source).map(Some)).collect();
+    }
+    let fetcher = Fetcher::new()?;
+    let questions: Vec<Question> = processes.iter().map(|process| process.question.clone()).collect();
+    announce(&questions);
+    let mut answers = fetcher.get_all(&questions).into_iter();
+    let mut profile = |source: &Source| match source {
+        Source::File(_) => read_file(source),
+        Source::Process(process) => {
+            let fetched = answers.next().context("a process was not asked")??;
+            named(fetched, process, &fetcher, fetching, naming)
+        }
+    };
+    let read = sources.iter().map(|source| match profile(source) {
+        Ok(profile) => Some(profile),
+        Err(error) => {
+            eprintln!("procprof: {}: {error:#}", source.name());
+            None
+        }
+    });
+    Ok(read.collect())
+}
+
+impl Source {
+    fn process(&self) -> Option<&Process> {
+        match self {
+            Source::File(_) => None,
+            Source::Process(process) => Some(process),
+        }
+    }
+
+    /// As typed, less credentials.
+    fn name(&self) -> String {
+        match self {
+            Source::File(path) => path.display().to_string(),
+            Source::Process(process) => process.typed.rsplit_once('@').map_or(process.typed.as_str(), |(_, rest)| rest).to_owned(),
+        }
+    }
+}
+
+fn announce(questions: &[Question]) {
+    for question in questions {
+        eprintln!("Fetching profile over HTTP from {}", question.remote.url);
+        if question.seconds > 0 && !std::io::stderr().is_terminal() {
+            eprintln!("Please wait... ({} s)", question.seconds);
+        }
+    }
+}
+
+/// A fetched profile with names from files and, unless that is not wanted, from the process itself.
+fn named(fetched: Fetched, process: &Process, fetcher: &Fetcher, fetching: &Fetching, naming: &Naming<'_>) -> Result<Profile> {
+    let remote = &process.question.remote;
+    let local = fetched.instance.local;
+    let profile = adjusted(fetched.decoded, &remote.host())?;
+    let page = remote.page(&process.symbols)?;
+    let ask = |addresses: &[procprof_profile::Addr]| fetcher.names(remote, &page, addresses).map_err(std::io::Error::other);
+    let names: Option<Box<Fetch<'_>>> = if fetching.names { Some(Box::new(ask)) } else { None };
+    naming(profile, Some(Origin { names, process: local }))
+}
+
+/// Adds up what there is of `what` profiles, and says how many are missing.
+fn sum(what: &str, profiles: Vec<Option<Profile>>) -> Result<Profile> {
+    let wanted = profiles.len();
+    let mut profiles: Vec<Profile> = profiles.into_iter().flatten().collect();
+    if profiles.is_empty() {
+        bail!("failed to fetch any {what} profiles");
+    }
+    if profiles.len() < wanted {
+        eprintln!("procprof: fetched {} {what} profiles out of {wanted}", profiles.len());
+    }
+    match (profiles.pop(), profiles.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (last, _) => merge::merge(&profiles.iter().chain(&last).collect::<Vec<_>>()).context("sum the profiles"),
+    }
+}
+
+fn difference(profile: Profile, before: &Profile, base: &Base) -> Result<Profile> {
+    let profile = if base.normalize { diff::normalize(before, profile).context("scale to the base")? } else { profile };
+    let difference = if base.is_measure { diff::diff_base } else { diff::diff };
+    difference(before, &profile).context("subtract the base")
+}
+
+/// Reads and decodes a profile file; `-` is standard input.
+fn read_file(source: &Source) -> Result<Profile> {
+    let Source::File(path) = source else { bail!("{} is no file", source.name()) };
+    let open = || -> std::io::Result<Box<dyn Read>> {
+        if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
+    };
+    let mut bytes = Vec::new();
+    let input = open().with_context(|| format!("open {}", path.display()))?;
+    input.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!("{}: more than {FILE_BYTES_MAX} bytes, which is the most that is read", path.display());
+    }
+    let decoded = format::decode(&bytes, &format::Limits::default()).with_context(|| format!("decode {}", path.display()))?;
+    adjusted(decoded, &path.display().to_string())
+}
+
+fn adjusted(decoded: Decoded, name: &str) -> Result<Profile> {
+    for warning in &decoded.warnings {
+        eprintln!("procprof: {name}: {warning}");
+    }
+    decoded.profile.adjusted(Grammar::Pprof).with_context(|| format!("read {name} by pprof's rules"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_as_pprof_reads_them() {
+        let url = |typed: &str| url_of(typed).map(|(scheme, url)| format!("{scheme} {url}"));
+        for (typed, meant) in [
+            ("http://a:1/x?y=1", Some("http http://a:1/x?y=1")),
+            ("localhost:6060", Some("http http://localhost:6060/")),
+            ("127.0.0.1:80/debug", Some("http http://127.0.0.1/debug")),
+            ("https+insecure://a/x", Some("https+insecure https://a/x")),
+            ("cpu.pb.gz", None),
+            ("mem_03:55:24x", None),
+            ("dir/a:1", None),
+            ("ftp://a/x", None),
+        ] {
+            assert_eq!(url(typed).as_deref(), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn symbol_pages_stand_beside_the_profile() {
+        let page = |url: &str| symbols_page(Url::parse(url).unwrap()).to_string();
+        assert_eq!(page("http://a:1/debug/pprof/profile?seconds=5"), "http://a:1/debug/pprof/symbol");
+        assert_eq!(page("http://a:1/x/pprof/heap"), "http://a:1/x/pprof/symbol");
+        assert_eq!(page("http://a:1/x/profilez?seconds=5"), "http://a:1/x/symbolz");
+    }
+
+    #[test]
+    fn waits_follow_the_seconds() {
+        assert_eq!(limit(0, 0).as_secs(), 65);
+        assert_eq!(limit(20, 0).as_secs(), 35);
+        assert_eq!(limit(20, 2).as_secs(), 7);
+        let mut url = Url::parse("http://a:1/p?z=1&seconds=9&debug=0").unwrap();
+        set_seconds(&mut url, 5);
+        assert_eq!(url.as_str(), "http://a:1/p?debug=0&seconds=5&z=1");
+    }
+}
