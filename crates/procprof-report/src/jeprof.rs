@@ -23,7 +23,7 @@ mod view;
 
 use regex::Regex;
 
-pub use read::{ReadError, Reading, read, symbolized_header};
+pub use read::{Names, ReadError, Reading, read, symbolized_header};
 pub use stacks::{Negative, PcId, Pcs, Stacks};
 pub use symbols::{Symbol, Symbols, short_function_name};
 pub use view::View;

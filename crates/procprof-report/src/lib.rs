@@ -26,8 +26,10 @@
 //! ```
 
 mod callgrind;
+pub mod code;
 mod collapsed;
 mod comments;
+mod disasm;
 mod dot;
 mod error;
 mod flame_graph;
@@ -36,6 +38,8 @@ mod graph;
 mod headline;
 pub mod jeprof;
 mod json;
+#[allow(dead_code)]
+mod layout;
 mod list;
 mod measure;
 mod moment;
@@ -55,11 +59,12 @@ mod top;
 mod traces;
 mod tree;
 mod view;
+mod weblist;
 
 pub use error::{Error, Result};
 pub use frame::{Frame, FrameKind};
 pub use list::source_candidates;
 pub use options::{Granularity, Layout, OPTIONS, OptionRow, Options, Sort};
-pub use report::{REPORTS, Report, Sources, render};
+pub use report::{CodeWanted, REPORTS, Report, Sources, render};
 pub use stack_tree::{Inlined, Node, StackTree};
 pub use view::without_uninteresting;

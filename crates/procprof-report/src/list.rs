@@ -25,11 +25,11 @@ use crate::{Error, Granularity, Options, Result, Sources};
 
 /// Lines shown around those with samples.
 const MARGIN: i64 = 5;
-const DRAWING: Drawing =
+pub(crate) const DRAWING: Drawing =
     Drawing { granularity: Granularity::Lines, trims: false, nodes: 0, picture: false, call_tree: false, objects: true };
 
 /// Nodes by function, and for each by file.
-type Routines<'g, 'a> = BTreeMap<&'g str, BTreeMap<&'g str, Vec<&'g Node<'a>>>>;
+pub(crate) type Routines<'g, 'a> = BTreeMap<&'g str, BTreeMap<&'g str, Vec<&'g Node<'a>>>>;
 
 pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
     let subject = Subject::new(&view.profile, options)?;
@@ -44,13 +44,12 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
         let mut files: Vec<_> = files.into_iter().filter(|(file, _)| !file.is_empty()).collect();
         files.sort_by_key(|(file, _)| *file);
         for (file, nodes) in files {
-            let sum = |part: fn(&Node<'_>) -> i64| nodes.iter().fold(0i64, |sum, node| sum.saturating_add(part(node)));
-            let (flat, cum) = (sum(|node| node.flat.sum), sum(|node| node.cum.sum));
+            let listing = Listing::of(&nodes);
             let _ = writeln!(out, "ROUTINE ======================== {} in {}", one_line(name), one_line(file));
-            let [flat_text, cum_text] = [flat, cum].map(|value| subject.amount(value, to));
-            let _ = writeln!(out, "{flat_text:>10} {cum_text:>10} (flat, cum) {} of Total", percentage(cum, subject.total));
+            let [flat_text, cum_text] = [listing.flat, listing.cum].map(|value| subject.amount(value, to));
+            let _ = writeln!(out, "{flat_text:>10} {cum_text:>10} (flat, cum) {} of Total", percentage(listing.cum, subject.total));
             match sources.text(file) {
-                Ok(text) => push_lines(&mut out, &subject, &nodes, text),
+                Ok(text) => push_lines(&mut out, &subject, &listing, text),
                 Err(why) => {
                     let _ = writeln!(out, " Error: {}", one_line(why));
                 }
@@ -86,7 +85,7 @@ pub fn source_candidates(path: &str, options: &Options, current_directory: &Path
     directories.flat_map(|directory| Path::new(directory).ancestors().map(|parent| parent.join(path))).collect()
 }
 
-fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Result<Routines<'g, 'a>> {
+pub(crate) fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Result<Routines<'g, 'a>> {
     let mut routines: Routines<'g, 'a> = BTreeMap::new();
     for node in graph.shown_nodes() {
         let name = node.place.name;
@@ -100,33 +99,61 @@ fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Result<Routines<
     }
 }
 
-fn push_lines(out: &mut String, subject: &Subject<'_>, nodes: &[&Node<'_>], text: &str) {
-    let (first, last) = range(nodes);
+fn push_lines(out: &mut String, subject: &Subject<'_>, listing: &Listing, text: &str) {
     let to = subject.options.unit.as_str();
     let amount = |value: i64| if value == 0 { ".".to_owned() } else { subject.amount(value, to) };
-    let mut sums: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-    for node in nodes {
-        let (flat, cum) = sums.entry(node.place.line).or_default();
-        (*flat, *cum) = (flat.saturating_add(node.flat.sum), cum.saturating_add(node.cum.sum));
-    }
-    for (line, number) in text.lines().zip(1i64..).skip((first - 1) as usize).take_while(|(_, number)| *number <= last) {
-        let (flat, cum) = sums.get(&number).copied().unwrap_or_default();
+    for (line, number) in listing.lines_of(text) {
+        let (flat, cum) = listing.at(number);
         let _ = writeln!(out, "{:>10} {:>10} {number:>6}:{}", amount(flat), amount(cum), with_tabs(line));
     }
 }
 
-/// The first and last line to show: from the start of the function, where it is known, to a margin after the last sample.
-fn range(nodes: &[&Node<'_>]) -> (i64, i64) {
-    let start = |node: &Node<'_>| match node.place.start_line {
-        0 => node.place.line.saturating_sub(MARGIN),
-        start => start,
-    };
-    let end = |node: &Node<'_>| node.place.line.saturating_add(MARGIN);
-    let first = nodes.iter().map(|node| start(node)).min().unwrap_or(1).max(1);
-    (first, nodes.iter().map(|node| end(node)).max().unwrap_or(first))
+/// What the lines of one function use.
+pub(crate) struct Listing {
+    pub(crate) flat: i64,
+    pub(crate) cum: i64,
+    /// The first and last line to show: from the start of the function, where it is known, to a margin after the last sample.
+    range: (i64, i64),
+    sums: BTreeMap<i64, (i64, i64)>,
+}
+
+impl Listing {
+    pub(crate) fn of(nodes: &[&Node<'_>]) -> Listing {
+        let start = |node: &Node<'_>| match node.place.start_line {
+            0 => node.place.line.saturating_sub(MARGIN),
+            start => start,
+        };
+        let end = |node: &Node<'_>| node.place.line.saturating_add(MARGIN);
+        let first = nodes.iter().map(|node| start(node)).min().unwrap_or(1).max(1);
+        let range = (first, nodes.iter().map(|node| end(node)).max().unwrap_or(first));
+        let mut listing = Listing { flat: 0, cum: 0, range, sums: BTreeMap::new() };
+        for node in nodes {
+            let (flat, cum) = listing.sums.entry(node.place.line).or_default();
+            (*flat, *cum) = (flat.saturating_add(node.flat.sum), cum.saturating_add(node.cum.sum));
+            listing.flat = listing.flat.saturating_add(node.flat.sum);
+            listing.cum = listing.cum.saturating_add(node.cum.sum);
+        }
+        listing
+    }
+
+    /// The lines to show of a source, with their numbers.
+    pub(crate) fn lines_of<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, i64)> + use<'t> {
+        let (first, last) = self.range;
+        text.lines().zip(1i64..).skip((first - 1) as usize).take_while(move |(_, number)| *number <= last)
+    }
+
+    /// Flat and cum of a line.
+    pub(crate) fn at(&self, number: i64) -> (i64, i64) {
+        self.sums.get(&number).copied().unwrap_or_default()
+    }
+
+    /// The lines that use something.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = i64> {
+        self.sums.keys().copied()
+    }
 }
 
 /// The line as it may be shown, tabs kept.
-fn with_tabs(line: &str) -> String {
+pub(crate) fn with_tabs(line: &str) -> String {
     line.split('\t').map(|part| one_line(part).into_owned()).collect::<Vec<_>>().join("\t")
 }

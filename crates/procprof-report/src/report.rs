@@ -2,19 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use procprof_profile::Profile;
+use procprof_profile::{Addr, MappingId, Profile};
+use regex::Regex;
 
+use crate::code::Code;
 use crate::nearest::nearest;
 use crate::view::View;
-use crate::{Error, Options, Result, callgrind, collapsed, comments, dot, flame_graph, json, list, pprof, raw, tags, top, traces, tree};
+use crate::{Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pprof, raw, tags, top, traces, tree, weblist};
 
 /// Texts that a report shows beside the profile, read by the caller.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Source texts by the path that the profile gives.
     pub files: BTreeMap<String, String>,
-    /// Why others could not be read, by their path.
+    /// Why others could not be read, by their path; binaries too.
     pub missing: BTreeMap<String, String>,
+    /// Machine code, for reports that say by [`Report::wanted_code`] that they show it.
+    pub code: Vec<Code>,
+}
+
+/// Machine code that a report shows.
+#[derive(Clone, Debug)]
+pub struct CodeWanted {
+    /// The mapping whose file it is in.
+    pub mapping: MappingId,
+    /// Addresses of the profile in the functions that are wanted, in order.
+    pub addresses: Vec<Addr>,
+    /// What the name of a function must match besides, if anything.
+    pub names: Option<Regex>,
 }
 
 impl Sources {
@@ -89,6 +104,22 @@ pub const REPORTS: &[Report] = &[
         help: "Source lines of the functions that symbol matches, as text",
         adjusts: true,
         render: list::render,
+    },
+    Report {
+        name: "disasm",
+        extension: "disasm.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Machine code of the functions that symbol matches, as text",
+        adjusts: true,
+        render: disasm::render,
+    },
+    Report {
+        name: "weblist",
+        extension: "weblist.html",
+        media_type: "text/html; charset=utf-8",
+        help: "Source lines and machine code of the functions that symbol matches, as a self-contained page",
+        adjusts: true,
+        render: weblist::render,
     },
     Report {
         name: "traces",
@@ -187,7 +218,7 @@ impl Report {
 
     /// Whether the report is about the functions that the option `symbol` matches.
     pub fn takes_symbol(&self) -> bool {
-        ["peek", "list"].contains(&self.name)
+        ["peek", "list", "disasm", "weblist"].contains(&self.name)
     }
 
     /// The source files that the report shows, as the profile names them after `trim_path`: for the caller to read into [`Sources`].
@@ -195,7 +226,19 @@ impl Report {
     /// # Errors
     /// As [`Report::render`].
     pub fn source_files(&self, profile: &Profile, options: &Options) -> Result<Vec<String>> {
-        if self.name == "list" { list::files(profile, options) } else { Ok(Vec::new()) }
+        if ["list", "weblist"].contains(&self.name) { list::files(profile, options) } else { Ok(Vec::new()) }
+    }
+
+    /// The machine code that the report shows: for the caller to read into [`Sources`].
+    ///
+    /// # Errors
+    /// As [`Report::render`].
+    pub fn wanted_code(&self, profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
+        match self.name {
+            "disasm" => disasm::wanted(profile, options),
+            "weblist" => weblist::wanted(profile, options),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Renders the report. The same profile and options give the same bytes.

@@ -56,7 +56,7 @@ impl<'a> TagFrames<'a> {
             return Ok(*id);
         }
         let (function_name, filename) = (self.parts.intern(&name)?, self.parts.intern(key)?);
-        self.parts.functions.push(Function { name: function_name, system_name: function_name, filename, start_line: 0 });
+        self.parts.functions.push(Function { name: function_name, filename, ..Function::default() });
         let function = FunctionId(self.parts.functions.len() as u32 - 1);
         let location = Location::new(None, Addr(0));
         let id = self.parts.push_location(location, &[Line { function, line: 0, column: 0 }])?;

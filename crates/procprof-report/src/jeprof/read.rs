@@ -67,6 +67,11 @@ pub struct Names {
 }
 
 impl Names {
+    /// Names by address; functions that were inlined follow the one they were inlined into, after `--`.
+    pub fn new(binary: Option<String>, by_address: impl IntoIterator<Item = (u64, String)>) -> Names {
+        Names { binary, by_address: by_address.into_iter().collect() }
+    }
+
     /// The functions at an address, outermost first: those it was given, else the address.
     pub fn symbols(&self, address: u64) -> Vec<Symbol> {
         let unknown = format!("0x{address:016x}");

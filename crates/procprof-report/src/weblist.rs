@@ -1,0 +1,202 @@
+//! `weblist`: source lines of functions with their flat and cum, and below each the machine code that was made of it, as one self-contained page.
+//!
+//! Lines unfold without a script. An instruction of an inlined function stands below the line that called it, with its own place beside it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use procprof_profile::{Addr, LocationId, MappingId, Profile};
+
+use crate::code::{CodePlace, Syntax};
+use crate::disasm::{Row, Sampled, rows, without_inlined};
+use crate::graph::Node;
+use crate::list::{self, Listing};
+use crate::measure::percentage;
+use crate::place::base_name;
+use crate::report::CodeWanted;
+use crate::subject::{Drawing, Subject};
+use crate::text::{one_line, xml};
+use crate::view::View;
+use crate::{Granularity, Options, Result, Sources};
+
+const STYLE: &str = include_str!("weblist/weblist.css");
+/// Width that instructions are padded to before their place.
+const INSTRUCTION_WIDTH: usize = 44;
+
+pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
+    let subject = Subject::new(&view.profile, options)?;
+    let lines = subject.graph(list::DRAWING);
+    let by_address = without_inlined(options);
+    let machine = Subject::new(&view.profile, &by_address)?;
+    let drawing = Drawing { granularity: Granularity::Addresses, ..list::DRAWING };
+    let addresses = machine.graph(drawing);
+    let routines: Vec<Sampled<'_>> =
+        sources.code.iter().flat_map(|code| Sampled::of(code, &addresses.graph, view.profile.as_ref())).collect();
+    let page = Page { subject: &subject, sources, instructions: instructions(&routines, options) };
+    let mut out = page.head();
+    for (name, files) in list::routines(&lines.graph, options)? {
+        for (file, nodes) in files {
+            page.push_function(&mut out, name, file, &nodes);
+        }
+    }
+    out.push_str("</main>\n</body>\n</html>\n");
+    Ok(out.into_bytes())
+}
+
+/// The addresses at which functions that match are.
+pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
+    let view = View::new(profile, options)?;
+    let subject = Subject::new(&view.profile, options)?;
+    let profile = subject.profile();
+    let mut addresses: BTreeMap<MappingId, Vec<Addr>> = BTreeMap::new();
+    for (index, location) in profile.locations().iter().enumerate() {
+        let names = profile.lines(LocationId(index as u32)).iter().map(|line| profile.string(profile.function(line.function).name));
+        let matches = |name: &str| options.symbol.as_ref().is_none_or(|symbol| symbol.is_match(name));
+        if let Some(mapping) = location.mapping.filter(|_| names.into_iter().any(matches)) {
+            addresses.entry(mapping).or_default().push(location.address);
+        }
+    }
+    Ok(addresses.into_iter().map(|(mapping, addresses)| CodeWanted { mapping, addresses, names: None }).collect())
+}
+
+/// An instruction as text, and what it uses.
+struct Line {
+    text: String,
+    address: u64,
+    flat: i64,
+    cum: i64,
+    /// Where it is from, if that is not the line it stands below.
+    inlined: Option<CodePlace>,
+}
+
+/// Instructions by function, base name of the file and line.
+type Instructions = BTreeMap<(String, String), BTreeMap<i64, Vec<Line>>>;
+
+fn instructions(routines: &[Sampled<'_>], options: &Options) -> Instructions {
+    let syntax = if options.intel_syntax { Syntax::Intel } else { Syntax::Att };
+    let mut all = Instructions::new();
+    for sampled in routines {
+        let decoded = sampled.routine.instructions(sampled.code, syntax);
+        for (index, row) in rows(sampled, &decoded).iter().enumerate() {
+            let frames = sampled.routine.places.get(index).map_or(&[][..], Vec::as_slice);
+            for (depth, frame) in frames.iter().enumerate() {
+                // A recursive call that was inlined shows once, at the outermost line.
+                let is_outermost = !frames[depth + 1..].iter().any(|outer| outer.function == frame.function);
+                if is_outermost {
+                    let key = (frame.function.clone(), base_name(&frame.file).to_owned());
+                    all.entry(key).or_default().entry(frame.line).or_default().push(line(row, frames, depth));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn line(row: &Row<'_>, frames: &[CodePlace], depth: usize) -> Line {
+    let inlined = frames.first().filter(|_| depth > 0).cloned();
+    Line { text: row.instruction.text.clone(), address: row.instruction.address.0, flat: row.flat, cum: row.cum, inlined }
+}
+
+struct Page<'a> {
+    subject: &'a Subject<'a>,
+    sources: &'a Sources,
+    instructions: Instructions,
+}
+
+impl Page<'_> {
+    fn head(&self) -> String {
+        let subject = self.subject;
+        let file = subject.whole.mappings().first().map_or("", |mapping| base_name(subject.whole.string(mapping.filename)));
+        let title = xml(&one_line(if file.is_empty() { "sources" } else { file }));
+        let facts = format!("{}, total {}", one_line(&subject.kind), self.amount(subject.total));
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{}. A line with + unfolds to \
+             its machine code.</p>\n",
+            xml(&facts)
+        );
+        for (path, why) in &self.sources.missing {
+            let _ = writeln!(out, "<p>{}: {}</p>", xml(&one_line(path)), xml(&one_line(why)));
+        }
+        out
+    }
+
+    fn amount(&self, value: i64) -> String {
+        xml(&self.subject.amount(value, &self.subject.options.unit))
+    }
+
+    fn or_dot(&self, value: i64) -> String {
+        if value == 0 { ".".to_owned() } else { self.amount(value) }
+    }
+
+    fn push_function(&self, out: &mut String, name: &str, file: &str, nodes: &[&Node<'_>]) {
+        let listing = Listing::of(nodes);
+        let share = percentage(listing.cum, self.subject.total);
+        let _ = writeln!(
+            out,
+            "<h2>{}</h2>\n<p>{}<br>{} flat, {} cum, {} of total</p>",
+            xml(&one_line(name)),
+            xml(&one_line(if file.is_empty() { "no source information" } else { file })),
+            self.amount(listing.flat),
+            self.amount(listing.cum),
+            share.trim()
+        );
+        let none = BTreeMap::new();
+        let code = self.instructions.get(&(name.to_owned(), base_name(file).to_owned())).unwrap_or(&none);
+        out.push_str("<div class=\"head\"><b class=\"flat\">flat</b><b class=\"cum\">cum</b><b class=\"number\">line</b></div>\n");
+        out.push_str("<div class=\"source\">");
+        let text = self.sources.text(file);
+        match text {
+            Ok(text) => {
+                for (source, number) in listing.lines_of(text) {
+                    self.push_line(out, (number, source), listing.at(number), code.get(&number));
+                }
+            }
+            // Without the source the lines that have code still stand.
+            Err(_) => {
+                let numbers: std::collections::BTreeSet<i64> = code.keys().copied().chain(listing.numbers()).collect();
+                for number in numbers {
+                    self.push_line(out, (number, ""), listing.at(number), code.get(&number));
+                }
+            }
+        }
+        out.push_str("</div>\n");
+    }
+
+    fn push_line(&self, out: &mut String, (number, source): (i64, &str), (flat, cum): (i64, i64), code: Option<&Vec<Line>>) {
+        let hot = if flat != 0 || cum != 0 { " class=\"hot\"" } else { "" };
+        let text = format!(
+            "<b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"number\">{number}</b><b class=\"mark\"></b>{}",
+            self.or_dot(flat),
+            self.or_dot(cum),
+            xml(&list::with_tabs(source))
+        );
+        let Some(code) = code else {
+            let _ = write!(out, "<div{hot}>{text}</div>");
+            return;
+        };
+        let _ = write!(out, "<details><summary{hot}>{text}</summary><div class=\"asm\">");
+        for line in code {
+            self.push_instruction(out, line);
+        }
+        out.push_str("</div></details>");
+    }
+
+    fn push_instruction(&self, out: &mut String, line: &Line) {
+        let hot = if line.flat != 0 || line.cum != 0 { " class=\"hot\"" } else { "" };
+        let inlined = line.inlined.as_ref().map_or_else(String::new, |place| {
+            let padding = INSTRUCTION_WIDTH.saturating_sub(line.text.chars().count());
+            let place = format!("{} {}:{}", place.function, base_name(&place.file), place.line);
+            format!("{:padding$} <i>{}</i>", "", xml(&one_line(&place)))
+        });
+        let _ = write!(
+            out,
+            "<div{hot}><b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"address\">{:x}</b>{}{inlined}</div>",
+            self.or_dot(line.flat),
+            self.or_dot(line.cum),
+            line.address,
+            xml(&one_line(&line.text))
+        );
+    }
+}
