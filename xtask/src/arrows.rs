@@ -13,8 +13,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("procprof-report", &["procprof-profile"]),
     ("procprof-store", &["procprof-profile"]),
     ("procprof-symbolize", &["procprof-profile", "procprof-process"]),
+    ("procprof-unwind", &[]),
     ("procprof-collect", &["procprof-profile", "procprof-process"]),
-    ("procprof-agent", &["procprof-profile", "procprof-process", "procprof-symbolize"]),
+    ("procprof-agent", &["procprof-profile", "procprof-process", "procprof-symbolize", "procprof-unwind"]),
     (
         "procprof-server",
         &[

@@ -1,0 +1,50 @@
+//! The two architectures: their DWARF register numbers.
+//!
+//! Sources: System V ABI AMD64, figure 3.36; "DWARF for the Arm 64-bit Architecture", 4.1.
+
+use crate::rule::Base;
+
+/// Which machine's frames are unwound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// x86-64: the return address is pushed by the call.
+    X86_64,
+    /// AArch64: the return address is in the link register, and may carry a signature.
+    Aarch64,
+}
+
+impl Architecture {
+    /// The one this code runs on; `None` for others.
+    pub const fn native() -> Option<Self> {
+        if cfg!(target_arch = "x86_64") {
+            Some(Self::X86_64)
+        } else if cfg!(target_arch = "aarch64") {
+            Some(Self::Aarch64)
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn frame_pointer(self) -> u64 {
+        match self {
+            Self::X86_64 => 6,
+            Self::Aarch64 => 29,
+        }
+    }
+
+    pub(crate) const fn return_address(self) -> u64 {
+        match self {
+            Self::X86_64 => 16,
+            Self::Aarch64 => 30,
+        }
+    }
+
+    pub(crate) const fn base(self, register: u64) -> Option<Base> {
+        match (self, register) {
+            (Self::X86_64, 7) | (Self::Aarch64, 31) => Some(Base::Sp),
+            (Self::X86_64, 6) | (Self::Aarch64, 29) => Some(Base::Fp),
+            _ => None,
+        }
+    }
+}

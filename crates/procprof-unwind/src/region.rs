@@ -1,0 +1,171 @@
+//! The rules of 64 KiB of code in one flat, position-independent block.
+//!
+//! ```text
+//! u16 words:
+//! rows - 1
+//! [129]      for every 512 bytes of code, the row its first byte is in; then the last row
+//! [rows]     where each row begins, rising; the first is 0
+//! [rows]     its rule's number
+//! [4 each]   the rules, without repetition, low word first
+//! ```
+//!
+//! A look-up touches the block index, a few neighbouring starts, one number and one rule. Rows that say the same are joined, also over the
+//! few bytes of padding between functions, so that a row takes a little over 4 bytes.
+
+use crate::rule::Packed;
+use std::collections::HashMap;
+
+/// log2 of the bytes of code in a region.
+pub(crate) const REGION_SHIFT: u32 = 16;
+
+const BLOCK_SHIFT: u32 = 9;
+const BLOCKS: usize = 1 << (REGION_SHIFT - BLOCK_SHIFT);
+const INDEX_AT: usize = 1;
+const STARTS_AT: usize = INDEX_AT + BLOCKS + 1;
+const RULE_WORDS: usize = 4;
+
+/// Padding between functions is never executed: up to this many bytes, it may carry its neighbour's rule.
+const MAX_PADDING: u32 = 64;
+
+/// Compiled rules; see the head of this file.
+#[derive(Debug)]
+pub(crate) struct Region(Box<[u16]>);
+
+impl Region {
+    /// The rule at an offset in the region.
+    #[inline]
+    pub(crate) fn rule(&self, offset: u16) -> Packed {
+        self.find(offset).unwrap_or(Packed::UNKNOWN)
+    }
+
+    #[inline(always)]
+    fn find(&self, offset: u16) -> Option<Packed> {
+        let words = &*self.0;
+        let rows = usize::from(*words.first()?) + 1;
+        let block = INDEX_AT + usize::from(offset >> BLOCK_SHIFT);
+        let (first, last) = (usize::from(*words.get(block)?), usize::from(*words.get(block + 1)?));
+        let starts = words.get(STARTS_AT + first + 1..=STARTS_AT + last)?;
+        let row = first + starts.partition_point(|start| *start <= offset);
+        let number = usize::from(*words.get(STARTS_AT + rows + row)?);
+        let at = STARTS_AT + 2 * rows + RULE_WORDS * number;
+        let [a, b, c, d] = *words.get(at..)?.first_chunk()?;
+        Some(Packed::from_bits(u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(d) << 48))
+    }
+
+    /// Bytes it takes.
+    pub(crate) fn size(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.0.first().map_or(0, |last| usize::from(*last) + 1)
+    }
+}
+
+/// Gathers the rows of a region by rising address. Memory is kept from region to region.
+#[derive(Debug, Default)]
+pub(crate) struct RegionBuilder {
+    rows: Vec<(u16, u64)>,
+    /// Where the last function ended, its padding not counted.
+    covered: u32,
+    numbers: HashMap<u64, u16>,
+    words: Vec<u16>,
+}
+
+impl RegionBuilder {
+    /// Begins a new region, in which nothing is known yet.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.rows.push((0, Packed::UNKNOWN.bits()));
+        self.covered = 0;
+    }
+
+    /// A function begins at `start`: a former one that reaches into it is cut.
+    pub(crate) fn begin(&mut self, start: u16) {
+        while self.rows.len() > 1 && self.rows.last().is_some_and(|(row, _)| *row >= start) {
+            self.rows.pop();
+        }
+        let gap = u32::from(start).saturating_sub(self.covered);
+        if self.covered > 0 && gap > MAX_PADDING {
+            self.row(self.covered as u16, Packed::UNKNOWN);
+        }
+    }
+
+    /// From `start` on, `rule` holds.
+    #[inline]
+    pub(crate) fn row(&mut self, start: u16, rule: Packed) {
+        let rule = rule.bits();
+        if let Some((last_start, last)) = self.rows.last_mut() {
+            if *last == rule {
+                return;
+            }
+            if *last_start == start {
+                *last = rule;
+                self.join();
+                return;
+            }
+        }
+        self.rows.push((start, rule));
+    }
+
+    /// Joins the last row with the one before if they say the same.
+    fn join(&mut self) {
+        if let [.., (_, before), (_, last)] = *self.rows && before == last {
+            self.rows.pop();
+        }
+    }
+
+    /// The function begun last ends at `end`, at most the region's size.
+    pub(crate) fn end(&mut self, end: u32) {
+        self.covered = end;
+    }
+
+    /// The finished block.
+    pub(crate) fn finish(&mut self) -> Region {
+        if self.covered > 0 && self.covered < 1 << REGION_SHIFT {
+            self.row(self.covered as u16, Packed::UNKNOWN);
+        }
+        self.words.clear();
+        self.words.push((self.rows.len() - 1) as u16);
+        self.write_index();
+        self.words.extend(self.rows.iter().map(|(start, _)| *start));
+        let rules = self.write_numbers();
+        for rule in rules {
+            self.words.extend([rule as u16, (rule >> 16) as u16, (rule >> 32) as u16, (rule >> 48) as u16]);
+        }
+        Region(self.words.as_slice().into())
+    }
+
+    fn write_index(&mut self) {
+        let mut row = 0;
+        for block in 0..BLOCKS {
+            let start = block << BLOCK_SHIFT;
+            while self.rows.get(row + 1).is_some_and(|(next, _)| usize::from(*next) <= start) {
+                row += 1;
+            }
+            self.words.push(row as u16);
+        }
+        self.words.push((self.rows.len() - 1) as u16);
+    }
+
+    /// Writes each row's rule number; returns the rules by number.
+    fn write_numbers(&mut self) -> Vec<u64> {
+        const RECENT: usize = 64;
+        // Most rows repeat one of a few rules; the map is asked for the rest.
+        let mut recent = [(u64::MAX, 0); RECENT];
+        let mut rules: Vec<u64> = Vec::new();
+        self.numbers.clear();
+        for (_, rule) in &self.rows {
+            let place = (rule ^ rule >> 7 ^ rule >> 34) as usize % RECENT;
+            if recent[place].0 != *rule {
+                let number = *self.numbers.entry(*rule).or_insert_with(|| {
+                    rules.push(*rule);
+                    (rules.len() - 1) as u16
+                });
+                recent[place] = (*rule, number);
+            }
+            self.words.push(recent[place].1);
+        }
+        rules
+    }
+}

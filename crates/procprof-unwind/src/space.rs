@@ -1,0 +1,93 @@
+//! The code of an address space: which module's table knows an address.
+
+use crate::rule::Packed;
+use crate::table::Table;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Executable addresses and the table that knows them.
+#[derive(Clone, Debug)]
+pub struct Code {
+    /// Addresses in the process.
+    pub range: Range<u64>,
+    /// What the module was moved by: a process address minus this is one of the table's.
+    pub bias: u64,
+    /// `None` for code without tables (generated, or of a foreign format): there only frame pointers tell.
+    pub table: Option<Arc<Table>>,
+}
+
+/// All code of an address space at one moment; never changed, so a signal handler can search it.
+#[derive(Debug, Default)]
+pub struct Space {
+    code: Vec<Code>,
+    mark: u64,
+}
+
+impl Space {
+    /// A space; of overlapping ranges the one that begins first stays. `generation` tells spaces apart in a [`Cache`](crate::Cache):
+    /// each one of a process should have its own, from 1 on.
+    pub fn new(mut code: Vec<Code>, generation: u16) -> Self {
+        code.sort_by_key(|code| code.range.start);
+        let mut end = 0;
+        code.retain(|code| {
+            let fits = code.range.start >= end && code.range.end > code.range.start;
+            if fits {
+                end = code.range.end;
+            }
+            fits
+        });
+        Self { code, mark: u64::from(generation) << 48 }
+    }
+
+    /// The code that holds an address.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<&Code> {
+        let after = self.code.partition_point(|code| code.range.start <= address);
+        self.code.get(after.checked_sub(1)?).filter(|code| address < code.range.end)
+    }
+
+    /// The rule at an address; `None` where there is no code. Async-signal-safe.
+    #[inline]
+    pub fn rule(&self, address: u64) -> Option<Packed> {
+        let code = self.find(address)?;
+        Some(code.table.as_ref().map_or(Packed::UNKNOWN, |table| table.rule(address.wrapping_sub(code.bias))))
+    }
+
+    /// All code, by address.
+    pub fn code(&self) -> &[Code] {
+        &self.code
+    }
+
+    #[inline(always)]
+    pub(crate) fn key(&self, address: u64) -> u64 {
+        address ^ self.mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, Rule};
+
+    fn code(range: Range<u64>) -> Code {
+        Code { range, bias: 0, table: None }
+    }
+
+    #[test]
+    fn an_address_is_found_in_its_code_only() {
+        let space = Space::new(vec![code(30..40), code(10..20), code(15..35), code(20..25), code(50..50)], 1);
+        let found: Vec<_> = [9, 10, 19, 20, 24, 25, 30, 39, 40, 50].map(|address| space.find(address).map(|code| code.range.start)).into();
+        assert_eq!(found, [None, Some(10), Some(10), Some(20), Some(20), None, Some(30), Some(30), None, None]);
+        assert_eq!(space.rule(10).map(Packed::rule), Some(Rule::Unknown));
+        assert_eq!(space.rule(9), None);
+    }
+
+    #[test]
+    fn a_cache_does_not_take_one_space_for_another() {
+        let cache = Cache::new();
+        let old = Space::new(vec![code(10..20)], 1);
+        let new = Space::new(Vec::new(), 2);
+        assert!(cache.rule(&old, 12).is_some() && cache.rule(&old, 12).is_some());
+        assert_eq!(cache.rule(&new, 12), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! The state that call frame instructions change, and the rule it means.
+
+use crate::Architecture;
+use crate::entry::Cie;
+use crate::expression::Expression;
+use crate::rule::{Cfa, Packed, Rule, Saved};
+
+/// Where the CFA is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Definition {
+    Undefined,
+    Offset(u64, i64),
+    Expression(Expression),
+}
+
+/// Where a register's value in the caller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Nothing was said; what that means is the architecture's.
+    Default,
+    Undefined,
+    Same,
+    /// At the CFA plus this many bytes.
+    BelowCfa(i64),
+    /// At the address this computes.
+    At(Expression),
+    Other,
+}
+
+/// One row of an unwind table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) cfa: Definition,
+    pub(crate) fp: Column,
+    pub(crate) ra: Column,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { cfa: Definition::Undefined, fp: Column::Default, ra: Column::Default }
+    }
+}
+
+/// What glibc's `__restore_rt` says of the frame under it: the layout of the kernel's `rt_sigframe`, from its stack pointer.
+const X86_64_SIGNAL: State = State {
+    cfa: Definition::Expression(Expression::Load(7, 160, 0)),
+    fp: Column::At(Expression::Sum(7, 120)),
+    ra: Column::At(Expression::Sum(7, 168)),
+};
+
+impl State {
+    pub(crate) fn packed(&self, cie: &Cie<'_>, architecture: Architecture) -> Packed {
+        if self.ra == Column::Undefined {
+            return Packed::ROOT;
+        }
+        if cie.is_signal {
+            return self.signal(architecture);
+        }
+        self.frame(cie, architecture).map_or(Packed::UNSUPPORTED, Packed::new)
+    }
+
+    fn signal(&self, architecture: Architecture) -> Packed {
+        match architecture {
+            Architecture::X86_64 if *self != X86_64_SIGNAL => Packed::UNSUPPORTED,
+            _ => Packed::SIGNAL,
+        }
+    }
+
+    fn frame(&self, cie: &Cie<'_>, architecture: Architecture) -> Option<Rule> {
+        if cie.return_register != architecture.return_address() {
+            return None;
+        }
+        let fp = match self.fp {
+            Column::Default | Column::Same | Column::Undefined => Saved::InRegister,
+            Column::BelowCfa(offset) => words(offset)?,
+            Column::At(Expression::Sum(register, 0)) if register == architecture.frame_pointer() => Saved::AtFramePointer,
+            Column::At(_) | Column::Other => return None,
+        };
+        let ra = match self.ra {
+            Column::Default | Column::Same if architecture == Architecture::Aarch64 => Saved::InRegister,
+            Column::BelowCfa(offset) => words(offset)?,
+            _ => return None,
+        };
+        Some(Rule::Frame { cfa: self.cfa(architecture)?, fp, ra })
+    }
+
+    fn cfa(&self, architecture: Architecture) -> Option<Cfa> {
+        let base = |register| architecture.base(register);
+        match self.cfa {
+            Definition::Offset(register, offset) | Definition::Expression(Expression::Sum(register, offset)) => {
+                let offset = i32::try_from(offset).ok()?;
+                let other = || u8::try_from(register).ok().map(|register| Cfa::Register(register, offset));
+                base(register).map(|base| Cfa::Offset(base, offset)).or_else(other)
+            }
+            Definition::Expression(Expression::Load(register, offset, plus)) => {
+                Some(Cfa::Deref(base(register)?, i32::try_from(offset).ok()?, i16::try_from(plus).ok()?))
+            }
+            Definition::Expression(Expression::Plt(threshold)) => Some(Cfa::Plt(threshold)),
+            Definition::Undefined | Definition::Expression(Expression::Other) => None,
+        }
+    }
+}
+
+/// A place whole words below the CFA.
+fn words(offset: i64) -> Option<Saved> {
+    let below = offset.checked_neg().filter(|below| *below > 0 && below % 8 == 0)?;
+    u16::try_from(below / 8).ok().map(Saved::WordsBelowCfa)
+}

@@ -1,0 +1,73 @@
+//! A whole stack: steps from an interrupted frame to the thread's root.
+
+use crate::Architecture;
+use crate::cache::Cache;
+use crate::rule::Packed;
+use crate::space::Space;
+use crate::stack::Stack;
+use crate::step::{Frame, Lost, Step, step};
+
+/// Signal frames followed in one stack; more is a loop in overwritten memory.
+const MAX_SIGNALS: u32 = 8;
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At the thread's first frame.
+    Root,
+    /// The keeper wanted no more.
+    Full,
+    /// The next caller can't be found.
+    Lost(Lost),
+}
+
+/// What a walk looks rules up in.
+#[derive(Clone, Copy, Debug)]
+pub struct Walker<'a> {
+    /// Whose frames they are; a constant makes a walk without a branch on it.
+    pub architecture: Architecture,
+    /// The code.
+    pub space: &'a Space,
+    /// The walking thread's cache.
+    pub cache: &'a Cache,
+}
+
+impl Walker<'_> {
+    /// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`, which answers whether it has room for more.
+    ///
+    /// Bounded by what `keep` takes. Async-signal-safe if `stack`, `register` (other registers of the interrupted frame by DWARF number) and
+    /// `keep` are.
+    #[inline]
+    pub fn walk(
+        &self,
+        interrupted: Frame,
+        register: impl Fn(u8) -> Option<u64>,
+        stack: &mut impl Stack,
+        mut keep: impl FnMut(u64) -> bool,
+    ) -> End {
+        if !keep(interrupted.pc) {
+            return End::Full;
+        }
+        let rule = self.cache.rule(self.space, interrupted.lookup()).unwrap_or(Packed::UNKNOWN);
+        let mut next = step(self.architecture, &interrupted, rule, |address| stack.read(address), register);
+        let mut signals = 0;
+        loop {
+            let frame = match next {
+                Step::Caller(frame) => frame,
+                Step::Root => return End::Root,
+                Step::Lost(lost) => return End::Lost(lost),
+            };
+            let Some(rule) = self.cache.rule(self.space, frame.lookup()) else { return End::Lost(Lost::NotCode) };
+            if !frame.is_return {
+                signals += 1;
+                if signals > MAX_SIGNALS || !stack.switch(frame.sp) {
+                    return End::Lost(Lost::OutsideStack);
+                }
+            }
+            if !keep(frame.pc) {
+                return End::Full;
+            }
+            next = step(self.architecture, &frame, rule, |address| stack.read(address), |_| None);
+        }
+    }
+}
