@@ -5,34 +5,31 @@
 //! all processors, the largest first; they share one index. What a unit does not know is asked of
 //! the next one that covers it. Each name is demangled once.
 
+use std::sync::Arc;
+
 use gimli::{EndianSlice, RunTimeEndian};
 use object::Object;
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
-use crate::dwarf::{DebugInfo, Function};
+use crate::dwarf::{DebugInfo, Function, is_mangled};
 use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
 use crate::names::{NameId, NameTable, Names};
+use crate::records::RawFrame;
 use crate::symbols::Symbols;
-use crate::unit_batch::{UnitAnswers, UnitBatch, UnitFrame};
+use crate::unit_batch::{UNITS_MAX, UnitAnswers, UnitBatch};
 use crate::{Frame, Reason, Resolved, mini_debug, sections, workers};
-
-/// Most units that are asked for one address, one after the other.
-const UNITS_MAX: usize = 32;
 
 /// Resolves addresses, and answers in the order they are given.
 pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> {
     if addresses.is_empty() {
         return Vec::new();
     }
-    let Ok(main) = parse_elf(&image.bytes, image.path()) else {
-        return vec![Resolved::Unknown(Reason::Damaged); addresses.len()];
-    };
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let mut answers = resolve_sorted(image, &main, &wanted);
+    let mut answers = resolve_sorted(image, &wanted);
     let is_each_once = wanted.len() == addresses.len();
     let answer = |address: &SymbolAddr| match wanted.binary_search(&address.0) {
         Ok(place) if is_each_once => std::mem::replace(&mut answers[place], Resolved::Unknown(Reason::NotCovered)),
@@ -42,33 +39,12 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
     addresses.iter().map(answer).collect()
 }
 
-fn resolve_sorted(image: &Image, main: &object::File<'_>, wanted: &[u64]) -> Vec<Resolved> {
-    let threads = workers::threads();
-    let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
-    let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
-    let package = image.package.as_ref().and_then(|package| parse_elf(&package.bytes, &package.file).ok());
-    let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(main).then_some(main));
-    let limit = image.decompressed_bytes_max;
-    let mini = if debug.is_none() { mini_debug::decompress(main, limit) } else { None };
-    let mini = mini.as_deref().and_then(|bytes| object::File::parse(bytes).ok());
-    let files: Vec<&object::File<'_>> = debug.iter().chain(&mini).chain([main]).collect();
-
-    let sections = with_dwarf.map(|file| sections::load(file, limit));
-    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, limit).ok());
-    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, limit).ok());
-    let endian = if main.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let mut info = match &sections {
-        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), endian, threads)),
-        _ => None,
-    };
-    if let (Some(info), Some(sections)) = (&mut info, &package_sections) {
-        info.package = sections.borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian)).ok();
-    }
-    let unreadable = matches!(sections, Some(Err(_)));
-    match &info {
-        Some(info) => look_up(info, &files, wanted, threads),
-        None => {
-            let mut answers = symbols_only(&Symbols::at(&files, wanted), unreadable);
+fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
+    with_opened(image, |opened| match opened {
+        None => vec![Resolved::Unknown(Reason::Damaged); wanted.len()],
+        Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, workers::threads()),
+        Some(Opened { main, files, is_damaged, .. }) => {
+            let mut answers = symbols_only(&Symbols::at(files, wanted), is_damaged);
             if let Some(table) = GoTable::of(main) {
                 for (answer, address) in answers.iter_mut().zip(wanted) {
                     if let Some(frame) = table.find(*address) {
@@ -78,7 +54,46 @@ fn resolve_sorted(image: &Image, main: &object::File<'_>, wanted: &[u64]) -> Vec
             }
             answers
         }
+    })
+}
+
+/// An image with the headers of its files parsed.
+pub(crate) struct Opened<'o, 'data, 'a> {
+    pub(crate) main: &'o object::File<'data>,
+    /// All that have symbols.
+    pub(crate) files: &'o [&'o object::File<'data>],
+    pub(crate) info: Option<&'o DebugInfo<'a>>,
+    /// Whether there is debug information that can't be read.
+    pub(crate) is_damaged: bool,
+}
+
+/// Opens what an image has, and hands it over; `None` if the binary itself is broken.
+pub(crate) fn with_opened<T>(image: &Image, read: impl FnOnce(Option<Opened<'_, '_, '_>>) -> T) -> T {
+    let Ok(main) = parse_elf(&image.bytes, image.path()) else {
+        return read(None);
+    };
+    let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
+    let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
+    let package = image.package.as_ref().and_then(|package| parse_elf(&package.bytes, &package.file).ok());
+    let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(&main).then_some(&main));
+    let limit = image.decompressed_bytes_max;
+    let mini = if debug.is_none() { mini_debug::decompress(&main, limit) } else { None };
+    let mini = mini.as_deref().and_then(|bytes| object::File::parse(bytes).ok());
+    let files: Vec<&object::File<'_>> = debug.iter().chain(&mini).chain([&main]).collect();
+
+    let sections = with_dwarf.map(|file| sections::load(file, limit));
+    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, limit).ok());
+    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, limit).ok());
+    let endian = if main.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let mut info = match &sections {
+        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), endian, workers::threads())),
+        _ => None,
+    };
+    if let (Some(info), Some(sections)) = (&mut info, &package_sections) {
+        info.package = sections.borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian)).ok();
     }
+    let is_damaged = matches!(sections, Some(Err(_)));
+    read(Some(Opened { main: &main, files: &files, info: info.as_ref(), is_damaged }))
 }
 
 fn symbols_only(symbols: &Symbols<'_>, damaged: bool) -> Vec<Resolved> {
@@ -175,7 +190,7 @@ fn assemble(gathered: &mut [Gathered<'_, '_, '_>], places: &[Option<Place>], dam
         .zip(&symbols.names)
         .map(|(place, name)| {
             let name = (*name)?;
-            let needs = place.is_none_or(|place| needs_linker_name(found[place.thread], place.answer, name));
+            let needs = place.is_none_or(|place| answer_needs(found[place.thread], place.answer, name));
             needs.then(|| table.add(name, ""))
         })
         .collect();
@@ -194,22 +209,30 @@ fn assemble(gathered: &mut [Gathered<'_, '_, '_>], places: &[Option<Place>], dam
     resolved.collect()
 }
 
+/// The names of the functions in answers, by their numbers.
 fn function_names<'n>(found: &'n UnitAnswers<'_, '_>, table: &mut NameTable<'n>) -> Vec<Option<NameId>> {
-    let name = |function: &'n Function<'_>| (!function.name.is_empty()).then(|| table.add(function.name, &function.scope));
-    found.names.functions.iter().map(name).collect()
+    let functions = &found.names.functions;
+    let mut names = vec![None; functions.len()];
+    for function in found.frames.iter().filter_map(|frame| frame.function) {
+        let Function { name, scope, .. } = &functions[function as usize];
+        if names[function as usize].is_none() && !name.is_empty() {
+            names[function as usize] = Some(table.add(name, scope));
+        }
+    }
+    names
 }
 
-/// Whether the outermost frame is to have the linker's name: the debug information has none there,
-/// or a bare one only: `operator()` of a lambda, a C++ function local to its file.
-fn needs_linker_name(found: &UnitAnswers<'_, '_>, answer: usize, linker_name: &[u8]) -> bool {
+fn answer_needs(found: &UnitAnswers<'_, '_>, answer: usize, linker_name: &[u8]) -> bool {
     let answer = &found.answers[answer];
     let outermost = found.frames[answer.frames.clone()].last().and_then(|frame| frame.function);
-    match outermost.map(|function| &found.names.functions[function as usize]) {
-        Some(function) if !function.name.is_empty() => {
-            answer.is_whole && function.is_mangling && !is_mangled(function.name) && is_mangled(linker_name)
-        }
-        _ => answer.is_whole,
-    }
+    let function = outermost.map(|function| &found.names.functions[function as usize]);
+    answer.is_whole && needs_linker_name(function, linker_name)
+}
+
+/// Whether the outermost function is to have the linker's name: the debug information has none there,
+/// or a bare one only: `operator()` of a lambda, a C++ function local to its file.
+pub(crate) fn needs_linker_name(function: Option<&Function<'_>>, linker_name: &[u8]) -> bool {
+    function.is_none_or(|function| function.name.is_empty() || function.has_bare_name() && is_mangled(linker_name))
 }
 
 fn frames(
@@ -221,13 +244,14 @@ fn frames(
 ) -> Vec<Frame> {
     let raw = &found.frames[found.answers[answer].frames.clone()];
     let count = raw.len();
-    let frame = |(position, raw): (usize, &UnitFrame)| {
+    let frame = |(position, raw): (usize, &RawFrame)| {
         let linker_name = linker_name.filter(|_| position + 1 == count);
         let own = raw.function.and_then(|function| functions[function as usize]);
         let (name, system_name) = names.get(linker_name.or(own)?);
         let start = raw.function.map_or(0, |function| found.names.functions[function as usize].line);
-        let (line, column) = (known(raw.line), known(raw.column));
-        Some(Frame { name, system_name, start_line: known(start), file: raw.file.clone(), line, column })
+        let file = raw.place.file.map(|file| Arc::clone(&found.files.all[file as usize]));
+        let (line, column) = (known(raw.place.line), known(raw.place.column));
+        Some(Frame { name, system_name, start_line: known(start), file, line, column })
     };
     raw.iter().enumerate().filter_map(frame).collect()
 }
@@ -240,8 +264,4 @@ fn symbol_frame(id: NameId, names: &Names) -> Frame {
 /// The number; `None` for 0.
 fn known(number: u32) -> Option<u32> {
     Some(number).filter(|number| *number != 0)
-}
-
-fn is_mangled(name: &[u8]) -> bool {
-    name.starts_with(b"_Z") || name.starts_with(b"_R")
 }

@@ -44,6 +44,18 @@ pub enum Error {
         /// What the parser says.
         what: String,
     },
+    /// The file has neither debug information nor symbols to make an index of.
+    #[error("{}: no debug information and no symbols", path.display())]
+    NothingToIndex {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The bytes are no symbol index, or not one of this version, or broken.
+    #[error("symbol index: {what}")]
+    Index {
+        /// What is wrong.
+        what: String,
+    },
     /// The profile's addresses are still return addresses: call `Profile::adjusted` first.
     #[error("the profile's addresses are not adjusted to call sites")]
     NotAdjusted,

@@ -9,6 +9,7 @@ use procprof_profile::{FileOffset, SymbolAddr};
 
 use crate::debug_file::{self, Supplement};
 use crate::file_bytes::FileBytes;
+use crate::index::LayoutKey;
 use crate::{Error, ImageOptions, Refusal, Resolved, Result, batch};
 
 /// How a separate debug file was found.
@@ -36,6 +37,7 @@ pub struct Image {
     pub(crate) bytes: FileBytes,
     build_id: Option<BuildId>,
     segments: Vec<Segment>,
+    layout_key: LayoutKey,
     pub(crate) debug: Option<Supplement<DebugFile>>,
     /// The file that the debug information shares parts with (`.gnu_debugaltlink`).
     pub(crate) shared: Option<Supplement<PathBuf>>,
@@ -47,13 +49,13 @@ pub struct Image {
 }
 
 /// A `PT_LOAD` segment: what of the file is where in the image.
-#[derive(Debug, Clone, Copy)]
-struct Segment {
-    offset: u64,
-    file_bytes: u64,
-    address: u64,
-    memory_bytes: u64,
-    executable: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) offset: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) address: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) executable: bool,
 }
 
 impl Image {
@@ -68,7 +70,8 @@ impl Image {
     pub fn from_file(file: &File, path: &Path, options: &ImageOptions) -> Result<Self> {
         let bytes = FileBytes::map(file, path, options.file_bytes_max)?;
         let object = parse_elf(&bytes, path)?;
-        let segments = object.segments().map(|segment| Segment::of(&segment)).collect();
+        let segments: Vec<Segment> = object.segments().map(|segment| Segment::of(&segment)).collect();
+        let layout_key = layout_key(&object);
         let build_id = object.build_id().ok().flatten().and_then(BuildId::new);
         let mut refused = Vec::new();
         let debug = if has_dwarf(&object) { None } else { debug_file::find(&object, build_id.as_ref(), path, options, &mut refused) };
@@ -80,7 +83,7 @@ impl Image {
         };
         let package = debug_file::find_package(path, options);
         let decompressed_bytes_max = options.decompressed_bytes_max;
-        Ok(Self { path: path.to_owned(), build_id, segments, debug, shared, package, refused, decompressed_bytes_max, bytes })
+        Ok(Self { path: path.to_owned(), build_id, segments, layout_key, debug, shared, package, refused, decompressed_bytes_max, bytes })
     }
 
     /// The name it was opened by.
@@ -105,15 +108,19 @@ impl Image {
         has(&self.bytes, &self.path) || self.debug.as_ref().is_some_and(|debug| has(&debug.bytes, &debug.file.path))
     }
 
+    /// What tells the file from others if it has no build id; its debug file has the same.
+    pub fn layout_key(&self) -> LayoutKey {
+        self.layout_key
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
     /// Where a byte of the file is in the image's own addresses; `None` if it isn't loaded. Where
     /// two segments share a byte, the executable one counts.
     pub fn symbol_addr(&self, offset: FileOffset) -> Option<SymbolAddr> {
-        let holds = |segment: &&Segment| offset.0 >= segment.offset && offset.0 - segment.offset < segment.file_bytes;
-        let mut holding = self.segments.iter().filter(holds);
-        let first = holding.clone().next()?;
-        let segment = holding.find(|segment| segment.executable).unwrap_or(first);
-        let distance = offset.0 - segment.offset;
-        segment.address.checked_add(distance).map(SymbolAddr)
+        Segment::symbol_addr(&self.segments, offset)
     }
 
     /// Where a byte of a mapping is in the image's own addresses: the one `distance` behind the
@@ -123,24 +130,7 @@ impl Image {
     /// its binary, too. Such a file tells no more where the binary's bytes were, but the mapping of
     /// its code can be only one, or all of the image from its beginning.
     pub fn symbol_addr_in(&self, start: FileOffset, distance: u64) -> Option<SymbolAddr> {
-        if !self.is_debug_file() {
-            return self.symbol_addr(FileOffset(start.0.checked_add(distance)?));
-        }
-        /// Smallest page of the kernels profiles are from; segments begin at the same place of a
-        /// page in file and memory.
-        const PAGE_BYTES: u64 = 4096;
-        let mut executable = self.segments.iter().filter(|segment| segment.executable);
-        let code = executable.next().filter(|_| executable.next().is_none())?;
-        let first = if start.0 == 0 { self.segments.first()? } else { code };
-        let address = (first.address - first.address % PAGE_BYTES).checked_add(distance)?;
-        let is_code = address >= code.address && address - code.address < code.memory_bytes;
-        is_code.then_some(SymbolAddr(address))
-    }
-
-    /// Whether the code was taken away, as `objcopy --only-keep-debug` does.
-    fn is_debug_file(&self) -> bool {
-        let mut executable = self.segments.iter().filter(|segment| segment.executable).peekable();
-        executable.peek().is_some() && executable.all(|segment| segment.file_bytes == 0 && segment.memory_bytes > 0)
+        Segment::symbol_addr_in(&self.segments, start, distance)
     }
 
     /// Looks up a batch of addresses; the answers are in the order of the addresses.
@@ -161,6 +151,63 @@ impl Segment {
         };
         Self { offset, file_bytes, address: segment.address(), memory_bytes: segment.size(), executable }
     }
+
+    /// See [`Image::symbol_addr`].
+    pub(crate) fn symbol_addr(segments: &[Self], offset: FileOffset) -> Option<SymbolAddr> {
+        let holds = |segment: &&Segment| offset.0 >= segment.offset && offset.0 - segment.offset < segment.file_bytes;
+        let mut holding = segments.iter().filter(holds);
+        let first = holding.clone().next()?;
+        let segment = holding.find(|segment| segment.executable).unwrap_or(first);
+        let distance = offset.0 - segment.offset;
+        segment.address.checked_add(distance).map(SymbolAddr)
+    }
+
+    /// See [`Image::symbol_addr_in`].
+    pub(crate) fn symbol_addr_in(segments: &[Self], start: FileOffset, distance: u64) -> Option<SymbolAddr> {
+        if !Self::are_of_debug_file(segments) {
+            return Self::symbol_addr(segments, FileOffset(start.0.checked_add(distance)?));
+        }
+        /// Smallest page of the kernels profiles are from; segments begin at the same place of a
+        /// page in file and memory.
+        const PAGE_BYTES: u64 = 4096;
+        let mut executable = segments.iter().filter(|segment| segment.executable);
+        let code = executable.next().filter(|_| executable.next().is_none())?;
+        let first = if start.0 == 0 { segments.first()? } else { code };
+        let address = (first.address - first.address % PAGE_BYTES).checked_add(distance)?;
+        let is_code = address >= code.address && address - code.address < code.memory_bytes;
+        is_code.then_some(SymbolAddr(address))
+    }
+
+    /// Whether the code was taken away, as `objcopy --only-keep-debug` does.
+    fn are_of_debug_file(segments: &[Self]) -> bool {
+        let mut executable = segments.iter().filter(|segment| segment.executable).peekable();
+        executable.peek().is_some() && executable.all(|segment| segment.file_bytes == 0 && segment.memory_bytes > 0)
+    }
+}
+
+/// FNV-1a of what a file and its debug file share: machine, entry point, what is loaded where.
+fn layout_key(object: &object::File<'_>) -> LayoutKey {
+    const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let flags = |segment: &object::Segment<'_, '_>| match segment.flags() {
+        object::SegmentFlags::Elf { p_flags, .. } => u64::from(p_flags.0),
+        _ => 0,
+    };
+    let loaded = object.segments().flat_map(|segment| [segment.address(), segment.size(), flags(&segment)]);
+    let mut numbers = vec![u64::from(object.is_64()), u64::from(object.is_little_endian()), machine(object), object.entry()];
+    numbers.extend(loaded);
+    let add = |key: u128, byte: u8| (key ^ u128::from(byte)).wrapping_mul(PRIME);
+    let key = numbers.iter().flat_map(|number| number.to_le_bytes()).fold(OFFSET_BASIS, add);
+    LayoutKey(key.to_be_bytes())
+}
+
+fn machine(object: &object::File<'_>) -> u64 {
+    let machine = match object {
+        object::File::Elf32(elf) => elf.elf_header().e_machine.get(elf.endian()),
+        object::File::Elf64(elf) => elf.elf_header().e_machine.get(elf.endian()),
+        _ => return 0,
+    };
+    u64::from(machine.0)
 }
 
 /// Parses the headers of an ELF file.

@@ -35,7 +35,6 @@
 
 mod batch;
 pub mod binutils;
-mod candidate;
 mod debug_file;
 mod demangle;
 mod dwarf;
@@ -43,27 +42,34 @@ mod error;
 mod file_bytes;
 mod go_table;
 mod image;
+pub mod index;
 mod lines;
 mod mini_debug;
 mod names;
 mod options;
 mod outcome;
 mod reason;
+mod records;
 pub mod remote;
 mod sections;
 mod sources;
+mod spans;
 mod symbolize;
 mod symbols;
 mod unit_batch;
 mod wanted;
 mod workers;
+mod zone;
 
 pub use demangle::demangle;
 pub use error::{Error, Result};
 pub use image::{DebugFile, FoundBy, Image};
 pub use options::{ImageOptions, SplitUnits};
-pub use outcome::{MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
+pub use index::{IndexFolder, LayoutKey, SymbolIndex};
+pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
 pub use reason::{Frame, Reason, Resolved};
-pub use sources::{Binary, BinaryRole, Fetch, PathUse, Sources};
+pub use sources::{
+    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, Source, SourceRow, Sources, WantedIndex,
+};
 pub use symbolize::symbolize_profile;
 pub use wanted::WantedShare;

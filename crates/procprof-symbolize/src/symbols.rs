@@ -12,6 +12,8 @@ use object::elf::{SHF_EXECINSTR, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, 
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolFlags};
 use rustc_hash::FxHashMap;
 
+use crate::spans;
+
 /// The names at a batch of addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols<'data> {
@@ -65,6 +67,23 @@ impl<'data> Symbols<'data> {
         });
         let has_table = |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections).is_some());
         Self { is_partial: !files.iter().zip(&sections).any(has_table), ..found }
+    }
+
+    /// The names at all addresses, as [`Symbols::at`] gives them: ascending, not overlapping.
+    pub(crate) fn all(files: &[&File<'data>]) -> Vec<spans::Span<&'data [u8]>> {
+        let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
+        let mut symbols = Vec::new();
+        for (file, sections) in files.iter().zip(&sections) {
+            let all = file.symbols().chain(file.dynamic_symbols());
+            symbols.extend(all.filter_map(|symbol| code_symbol(&symbol, sections)));
+        }
+        symbols.sort_by_key(|symbol| symbol.start);
+        let labels = labels(&symbols);
+        let spans = spans_of(symbols.into_iter().filter(|symbol| symbol.sized).collect());
+        let spans = spans.into_iter().map(|span| spans::Span { begin: span.start, end: span.end, value: (false, span.name) });
+        let both = spans.chain(labels).collect();
+        let apart = spans::apart(both, |span: &spans::Span<(bool, &[u8])>| span.value.0);
+        apart.into_iter().map(|span| spans::Span { begin: span.begin, end: span.end, value: span.value.1 }).collect()
     }
 
     fn among(addresses: &[u64], for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) -> Self {
@@ -168,6 +187,24 @@ fn drop_inside<'data>(labels: &mut [Option<Symbol<'data>>], for_each: impl Fn(&m
             *label = None;
         }
     }
+}
+
+/// What the labels cover that are in no symbol with a size: up to the next symbol or the end of their
+/// section. The symbols ascend.
+fn labels<'data>(symbols: &[Symbol<'data>]) -> Vec<spans::Span<(bool, &'data [u8])>> {
+    let mut labels = Vec::new();
+    let mut reach = 0;
+    let mut groups = symbols.chunk_by(|a, b| a.start == b.start).peekable();
+    while let Some(group) = groups.next() {
+        let next = groups.peek().and_then(|group| group.first()).map_or(u64::MAX, |symbol| symbol.start);
+        let sized = group.iter().filter(|symbol| symbol.sized).map(|symbol| symbol.end).max();
+        let best = group.iter().filter(|_| sized.is_none()).min_by(|a, b| a.rank().cmp(&b.rank()));
+        if let Some(label) = best.filter(|label| reach <= label.start) {
+            labels.push(spans::Span { begin: label.start, end: label.end.min(next), value: (true, label.name) });
+        }
+        reach = reach.max(sized.unwrap_or(0));
+    }
+    labels
 }
 
 /// Where each section with code ends.

@@ -3,10 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::dwarf::{Call, Chain, DebugInfo, Files, Home, Names, Origin, Row, rows, walk};
+use rustc_hash::FxHashMap;
 
-/// Most frames given for one address, the outermost of them left out. Real ones have some tens.
-const FRAMES_MAX: usize = 256;
+use crate::dwarf::{self, DebugInfo, Files, Functions, Home, Names, Origin, walk};
+use crate::records::{Node, RawFrame, Record, Records, Row};
+use crate::spans::{Span, apart};
+use crate::zone::Zone;
+
+/// Most units that are asked for one address, one after the other.
+pub(crate) const UNITS_MAX: usize = 32;
 
 /// Addresses to be looked up in one unit.
 pub(crate) struct UnitBatch {
@@ -14,18 +19,6 @@ pub(crate) struct UnitBatch {
     pub(crate) unit: usize,
     /// Which of the wanted addresses, ascending.
     pub(crate) indexes: Vec<u32>,
-}
-
-/// A frame whose names are not put together yet.
-#[derive(Debug, Clone)]
-pub(crate) struct UnitFrame {
-    /// Its number in [`Names`]; `None` if there are lines but no function.
-    pub(crate) function: Option<u32>,
-    pub(crate) file: Option<Arc<str>>,
-    /// 0 if unknown.
-    pub(crate) line: u32,
-    /// 0 if unknown.
-    pub(crate) column: u32,
 }
 
 /// The answer to one address.
@@ -39,67 +32,216 @@ pub(crate) struct UnitAnswer {
     pub(crate) is_whole: bool,
 }
 
+/// How far the records of a unit go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// As far as the functions that the zone touches.
+    Functions,
+    /// No farther than the zone.
+    Zone,
+}
+
 /// What the units told that one thread has asked.
 pub(crate) struct UnitAnswers<'i, 'a> {
     info: &'i DebugInfo<'a>,
     pub(crate) names: Names<'i, 'a>,
+    pub(crate) files: FileNames,
+    pub(crate) records: Records,
     pub(crate) answers: Vec<UnitAnswer>,
-    pub(crate) frames: Vec<UnitFrame>,
+    pub(crate) frames: Vec<RawFrame>,
     /// The addresses without an answer whose unit is broken.
     pub(crate) damaged: Vec<u32>,
 }
 
+/// The names of source files, each once.
+#[derive(Debug, Default)]
+pub(crate) struct FileNames {
+    numbers: FxHashMap<Arc<str>, u32>,
+    pub(crate) all: Vec<Arc<str>>,
+}
+
+impl FileNames {
+    pub(crate) fn add(&mut self, name: Arc<str>) -> u32 {
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.all.push(Arc::clone(name));
+            self.all.len() as u32 - 1
+        })
+    }
+}
+
 impl<'i, 'a> UnitAnswers<'i, 'a> {
     pub(crate) fn new(info: &'i DebugInfo<'a>) -> Self {
-        Self { info, names: Names::new(info), answers: Vec::new(), frames: Vec::new(), damaged: Vec::new() }
+        Self {
+            info,
+            names: Names::new(info),
+            files: FileNames::default(),
+            records: Records::default(),
+            answers: Vec::new(),
+            frames: Vec::new(),
+            damaged: Vec::new(),
+        }
     }
 
     /// Looks up the addresses of one unit.
     pub(crate) fn answer(&mut self, batch: &UnitBatch, wanted: &[u64]) {
-        let info = self.info;
-        let Some(root) = info.units.root(&info.dwarf, batch.unit) else {
-            self.damaged.extend(&batch.indexes);
-            return;
-        };
-        let addresses: Vec<u64> = batch.indexes.iter().map(|index| wanted[*index as usize]).collect();
-        let split = info.split_off(root);
-        let home = match &split {
-            Some(split) => Home { origin: Origin::Split(batch.unit), dwarf: &split.dwarf, root: &split.root },
-            None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },
-        };
-        let (chains, walked) = walk(home, &mut self.names, &addresses);
-        // Lines are never split off.
-        let mut lines = rows(root.unit_ref(&info.dwarf), root.lines, &addresses).ok();
-        let is_damaged = walked.is_err() || lines.is_none();
-        for (position, (index, chain)) in batch.indexes.iter().zip(&chains).enumerate() {
-            let row = lines.as_ref().and_then(|(rows, _)| rows[position]);
-            if chain.calls.is_empty() && row.is_none() {
+        let addresses = batch.indexes.iter().map(|index| wanted[*index as usize]);
+        let zone: Vec<(u64, u64)> = addresses.map(|address| (address, address.saturating_add(1))).collect();
+        let (found, is_damaged) = self.read(batch.unit, Zone::new(&zone), Extent::Functions);
+        for index in &batch.indexes {
+            let address = wanted[*index as usize];
+            let records = &self.records.all[found.clone()];
+            let after = records.partition_point(|record| record.begin <= address);
+            let record = after.checked_sub(1).map(|last| &records[last]).filter(|record| address < record.end);
+            let Some(record) = record else {
                 if is_damaged {
                     self.damaged.push(*index);
                 }
                 continue;
-            }
-            self.push(*index, chain, row, lines.as_mut().map(|(_, files)| files));
+            };
+            let first = self.frames.len();
+            let is_whole = self.records.add_frames(record, address, &mut self.frames);
+            self.answers.push(UnitAnswer { index: *index, frames: first..self.frames.len(), is_whole });
         }
     }
 
-    fn push(&mut self, index: u32, chain: &Chain, row: Option<Row>, mut files: Option<&mut Files<'_, '_>>) {
-        let first = self.frames.len();
-        let mut name = |number: u64| files.as_mut().and_then(|files| files.name(number));
-        let mut frame = UnitFrame { function: None, file: None, line: 0, column: 0 };
-        if let Some(row) = row {
-            frame.file = name(row.file);
-            (frame.line, frame.column) = (row.line, if row.line == 0 { 0 } else { row.column });
+    /// Adds the records of a unit in the zone: which they are, by ascending address, and whether the
+    /// unit is damaged, so that some may be missing.
+    pub(crate) fn read(&mut self, unit: usize, zone: Zone<'_>, extent: Extent) -> (Range<usize>, bool) {
+        let info = self.info;
+        let first = self.records.all.len();
+        let Some(root) = info.units.root(&info.dwarf, unit) else {
+            return (first..first, true);
+        };
+        let split = info.split_off(root);
+        let home = match &split {
+            Some(split) => Home { origin: Origin::Split(unit), dwarf: &split.dwarf, root: &split.root },
+            None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },
+        };
+        let (mut functions, walked) = walk(home, &mut self.names, zone);
+        let pieces = pieces(&mut functions, zone, extent);
+        let line_zone: Vec<(u64, u64)> = joined(&pieces);
+        // Lines are never split off.
+        let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone));
+        let is_damaged = walked.is_err() || lines.is_err();
+        let (rows, files) = lines.map_or_else(|_| (Vec::new(), None), |(rows, files)| (rows, Some(files)));
+        let mut adding = Adding { records: &mut self.records, names: &mut self.files, files, numbers: FxHashMap::default() };
+        adding.add(&functions, &pieces, &rows);
+        (first..self.records.all.len(), is_damaged)
+    }
+}
+
+/// The pieces that records are made of: each is of one function, or of none.
+fn pieces(functions: &mut Functions, zone: Zone<'_>, extent: Extent) -> Vec<Span<Option<u32>>> {
+    let code = std::mem::take(&mut functions.code);
+    let code = apart(code, |span| (span.end - span.begin, span.value));
+    let mut pieces = Vec::new();
+    let mut next = 0;
+    for (begin, end) in zone.spans() {
+        let mut at = *begin;
+        next += code[next..].partition_point(|span| span.end <= at);
+        for span in code[next..].iter().take_while(|span| span.begin < *end) {
+            if at < span.begin {
+                pieces.push(Span { begin: at, end: span.begin, value: None });
+            }
+            let piece = Span { begin: span.begin, end: span.end, value: Some(span.value) };
+            match extent {
+                Extent::Zone => pieces.extend(piece.clipped(*begin, *end)),
+                // The zone may touch a function in several places.
+                Extent::Functions if pieces.last() != Some(&piece) => pieces.push(piece),
+                Extent::Functions => {}
+            }
+            at = span.end;
         }
-        for Call { function, file, line, column } in chain.calls.iter().rev().take(FRAMES_MAX) {
-            frame.function = Some(*function);
-            let around = UnitFrame { function: None, file: file.and_then(&mut name), line: *line, column: *column };
-            self.frames.push(std::mem::replace(&mut frame, around));
+        if at < *end {
+            pieces.push(Span { begin: at, end: *end, value: None });
         }
-        if chain.calls.is_empty() {
-            self.frames.push(frame);
+    }
+    pieces
+}
+
+/// The zone of the pieces; those that touch are one.
+fn joined(pieces: &[Span<Option<u32>>]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match joined.last_mut() {
+            Some((_, end)) if *end == piece.begin => *end = piece.end,
+            _ => joined.push((piece.begin, piece.end)),
         }
-        let is_whole = chain.calls.len() <= FRAMES_MAX;
-        self.answers.push(UnitAnswer { index, frames: first..self.frames.len(), is_whole });
+    }
+    joined
+}
+
+/// Turns what was read of a unit into records.
+struct Adding<'r, 'u, 'a> {
+    records: &'r mut Records,
+    names: &'r mut FileNames,
+    files: Option<Files<'u, 'a>>,
+    /// The files of the unit that have a number in `names`.
+    numbers: FxHashMap<u64, Option<u32>>,
+}
+
+impl Adding<'_, '_, '_> {
+    fn add(&mut self, functions: &Functions, pieces: &[Span<Option<u32>>], rows: &[Span<dwarf::Row>]) {
+        let mut next = 0;
+        for piece in pieces {
+            next += rows[next..].partition_point(|row| row.end <= piece.begin);
+            let own = &rows[next..];
+            let own = &own[..own.partition_point(|row| row.begin < piece.end)];
+            match piece.value {
+                Some(function) => self.function(functions, function, piece, own),
+                None => self.lines_only(piece, own),
+            }
+        }
+    }
+
+    fn function(&mut self, functions: &Functions, number: u32, piece: &Span<Option<u32>>, rows: &[Span<dwarf::Row>]) {
+        let Some(Some(tree)) = functions.trees.get(number as usize) else {
+            return;
+        };
+        let rows = self.rows(piece, rows);
+        let first = self.records.nodes.len() as u32;
+        let moved = |call: u32| first + (call - tree.calls.start);
+        for call in &functions.calls[tree.calls.start as usize..tree.calls.end as usize] {
+            let own = &functions.ranges[call.ranges.start as usize..call.ranges.end as usize];
+            let ranges = self.records.ranges.len() as u32;
+            self.records.ranges.extend(own.iter().filter(|(begin, end)| *begin < piece.end && piece.begin < *end));
+            let ranges = ranges..self.records.ranges.len() as u32;
+            let call_place = dwarf::Row { file: call.file.unwrap_or(u64::MAX), line: call.line, column: call.column };
+            let place = self.place(call_place);
+            let behind = moved(call.behind);
+            self.records.nodes.push(Node { function: call.function, call: place, ranges, behind });
+        }
+        let nodes = first..self.records.nodes.len() as u32;
+        self.records.all.push(Record { begin: piece.begin, end: piece.end, function: Some(tree.function), nodes, rows });
+    }
+
+    /// Adds a record for each stretch with lines.
+    fn lines_only(&mut self, piece: &Span<Option<u32>>, rows: &[Span<dwarf::Row>]) {
+        for stretch in rows.chunk_by(|a, b| a.end == b.begin) {
+            let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { continue };
+            let (begin, end) = (first.begin.max(piece.begin), last.end.min(piece.end));
+            let rows = self.rows(piece, stretch);
+            let nodes = self.records.nodes.len() as u32;
+            self.records.all.push(Record { begin, end, function: None, nodes: nodes..nodes, rows });
+        }
+    }
+
+    fn rows(&mut self, piece: &Span<Option<u32>>, rows: &[Span<dwarf::Row>]) -> Range<u32> {
+        let first = self.records.rows.len() as u32;
+        for row in rows {
+            if let Some(row) = row.clipped(piece.begin, piece.end) {
+                let value = self.place(row.value);
+                self.records.rows.push(Span { begin: row.begin, end: row.end, value });
+            }
+        }
+        first..self.records.rows.len() as u32
+    }
+
+    fn place(&mut self, place: dwarf::Row) -> Row {
+        let file = *self.numbers.entry(place.file).or_insert_with(|| {
+            let name = self.files.as_mut().filter(|_| place.file != u64::MAX)?.name(place.file)?;
+            Some(self.names.add(name))
+        });
+        Row { file, line: place.line, column: place.column }
     }
 }

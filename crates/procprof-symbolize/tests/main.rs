@@ -5,6 +5,7 @@
 
 mod debug_files;
 mod hostile;
+mod index;
 mod oracle;
 mod profiles;
 mod programs;

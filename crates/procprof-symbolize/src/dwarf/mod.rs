@@ -5,10 +5,10 @@
 //! |---|---|
 //! | `units` | which units there are, and which cover an address |
 //! | `plan` | how to step over entries |
-//! | `walk` | functions and inlined calls at the addresses of a unit |
+//! | `walk` | functions and inlined calls of a unit |
 //! | `names` | what a function is called, and where it begins |
 //! | `scopes` | the namespaces and types around an entry |
-//! | `rows` | lines at the addresses of a unit |
+//! | `rows` | lines of a unit |
 //! | `line_program` | how a line program is run |
 
 mod line_program;
@@ -23,10 +23,10 @@ use std::borrow::Cow;
 
 use gimli::{AbbreviationsCacheStrategy, DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
 
-pub(crate) use names::{Function, Home, Names, Origin};
+pub(crate) use names::{Function, Home, Names, Origin, is_mangled};
 pub(crate) use rows::{Files, Row, rows};
 pub(crate) use units::{Root, Units};
-pub(crate) use walk::{Call, Chain, walk};
+pub(crate) use walk::{Functions, walk};
 
 pub(crate) type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(crate) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;

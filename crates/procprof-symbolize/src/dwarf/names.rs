@@ -3,6 +3,7 @@
 //! The entry of a function or inlined call often holds neither and refers to another one that does:
 //! the abstract function, its declaration in a class, perhaps in another unit or file.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gimli::{AttributeValue, DwLang, UnitOffset, UnitSectionOffset};
@@ -11,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::plan::Kind;
 use super::scopes::Scopes;
 use super::{DebugInfo, Dwarf, Reader, Root, UnitRef, Units};
+use crate::demangle;
 
 /// Most entries that are followed from one to the next.
 const REFERENCES_MAX: usize = 16;
@@ -56,6 +58,25 @@ pub(crate) struct Function<'a> {
     pub(crate) line: u32,
     /// Whether its language has mangled names, so that a bare one is but a part.
     pub(crate) is_mangling: bool,
+}
+
+impl Function<'_> {
+    /// Whether the name is but a part of the linker's.
+    pub(crate) fn has_bare_name(&self) -> bool {
+        self.is_mangling && !is_mangled(self.name)
+    }
+
+    /// Name of the linker and for people, as in an index; `None` for what demangling gives.
+    pub(crate) fn written(&self) -> (Cow<'_, str>, Option<String>) {
+        let system_name = String::from_utf8_lossy(self.name);
+        let name = (!self.scope.is_empty()).then(|| format!("{}::{}", self.scope, demangle(&system_name)));
+        (system_name, name)
+    }
+}
+
+/// Whether a name looks like one that a linker sees of C++ or Rust.
+pub(crate) fn is_mangled(name: &[u8]) -> bool {
+    name.starts_with(b"_Z") || name.starts_with(b"_R")
 }
 
 /// The functions found by one thread, each once.

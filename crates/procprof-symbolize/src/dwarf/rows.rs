@@ -1,5 +1,4 @@
-//! Lines at the addresses of a unit: its line program is run once, and no row is kept that covers
-//! none of them.
+//! Lines of a unit: its line program is run once, and rows are kept where they are asked for.
 
 use std::sync::Arc;
 
@@ -8,6 +7,8 @@ use rustc_hash::FxHashMap;
 
 use super::line_program::{LineProgram, LineRow};
 use super::{Broken, Reader, UnitRef};
+use crate::spans::{Span, apart};
+use crate::zone::Zone;
 
 /// A place in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,38 +21,57 @@ pub(crate) struct Row {
     pub(crate) column: u32,
 }
 
-/// Finds the rows at `addresses`, which ascend. With the names of the unit's files.
+/// Finds the rows in the zone; they ascend and do not overlap. With the names of the unit's files.
 pub(crate) fn rows<'u, 'a>(
     unit: UnitRef<'u, 'a>,
     lines: Option<DebugLineOffset>,
-    addresses: &[u64],
-) -> Result<(Vec<Option<Row>>, Files<'u, 'a>), Broken> {
-    let mut found = vec![None; addresses.len()];
+    zone: Zone<'_>,
+) -> Result<(Vec<Span<Row>>, Files<'u, 'a>), Broken> {
     let mut files = Files { unit, program: None, names: FxHashMap::default() };
     let Some(lines) = lines else {
-        return Ok((found, files));
+        return Ok((Vec::new(), files));
     };
     let program = unit.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name)?;
     let mut run = LineProgram::new(program.header())?;
     files.program = Some(program);
-    // The row before, and the first of the addresses that are not before it.
-    let mut open: Option<(u64, Row, usize)> = None;
+    let mut found: Vec<Span<Row>> = Vec::new();
+    // The row before, and what of the zone does not end before it.
+    let mut open: Option<(u64, Row, &[(u64, u64)])> = None;
     // A program that breaks off is good up to there.
     while let Ok(Some(LineRow { address, place })) = run.next() {
-        let mut first = None;
-        if let Some((start, before, mut index)) = open {
-            while start < address && addresses.get(index).is_some_and(|wanted| *wanted < address) {
-                found[index].get_or_insert(before);
-                index += 1;
+        let mut left = None;
+        if let Some((begin, row, mut spans)) = open.filter(|(begin, ..)| *begin <= address) {
+            while let Some((zone_begin, zone_end)) = spans.first() {
+                if *zone_begin >= address {
+                    break;
+                }
+                push(&mut found, Span { begin, end: address, value: row }.clipped(*zone_begin, *zone_end));
+                if *zone_end > address {
+                    break;
+                }
+                spans = &spans[1..];
             }
-            first = Some(index).filter(|_| start <= address);
+            left = Some(spans);
         }
-        open = place.map(|place| {
-            let first = first.unwrap_or_else(|| addresses.partition_point(|wanted| *wanted < address));
-            (address, place, first)
-        });
+        open = place.map(|place| (address, place, left.unwrap_or_else(|| zone.from(address))));
     }
-    Ok((found, files))
+    let ordered = |found: Vec<Span<Row>>| {
+        let numbered = found.iter().enumerate();
+        let numbers = numbered.map(|(number, row)| Span { begin: row.begin, end: row.end, value: number }).collect();
+        let apart = apart(numbers, |span| span.value);
+        apart.into_iter().map(|span| Span { begin: span.begin, end: span.end, value: found[span.value].value }).collect()
+    };
+    let is_ordered = found.is_sorted_by(|a, b| a.end <= b.begin);
+    Ok((if is_ordered { found } else { ordered(found) }, files))
+}
+
+/// Adds a row, to the one before if they are one.
+fn push(found: &mut Vec<Span<Row>>, row: Option<Span<Row>>) {
+    let Some(row) = row else { return };
+    match found.last_mut() {
+        Some(last) if last.end == row.begin && last.value == row.value => last.end = row.end,
+        _ => found.push(row),
+    }
 }
 
 /// The ranges of the sequences of a line program.
@@ -101,13 +121,13 @@ fn render<'a>(unit: UnitRef<'_, 'a>, header: &LineProgramHeader<Reader<'a>>, num
     if file.directory_index() != 0
         && let Some(folder) = file.directory(header)
     {
-        push(&mut path, &unit.attr_string(folder).ok()?.to_string_lossy());
+        push_part(&mut path, &unit.attr_string(folder).ok()?.to_string_lossy());
     }
-    push(&mut path, &unit.attr_string(file.path_name()).ok()?.to_string_lossy());
+    push_part(&mut path, &unit.attr_string(file.path_name()).ok()?.to_string_lossy());
     Some(path)
 }
 
-fn push(path: &mut String, part: &str) {
+fn push_part(path: &mut String, part: &str) {
     if part.starts_with('/') {
         path.clear();
     } else if !path.is_empty() && !path.ends_with('/') {

@@ -92,6 +92,52 @@ impl<'a> Units<'a> {
         reaching.filter(move |range| range.begin <= address).map(|range| range.unit as usize)
     }
 
+    /// Whether every address of `begin..end` is covered by that unit, and by no other.
+    pub(crate) fn is_sole(&self, unit: usize, begin: u64, end: u64) -> bool {
+        let first = self.ranges.partition_point(|range| range.end <= begin);
+        let reaching = self.ranges[first..].iter().take_while(|range| range.begin_from_here < end);
+        let mut overlapping = reaching.filter(|range| range.begin < end).peekable();
+        let covers = overlapping.clone().any(|range| range.begin <= begin && end <= range.end);
+        overlapping.peek().is_some() && covers && overlapping.all(|range| range.unit as usize == unit)
+    }
+
+    /// Pieces of the address space with the units that cover them, in the order they are to be asked.
+    /// They ascend; what no unit covers is left out.
+    pub(crate) fn pieces(&self) -> Vec<(u64, u64, Vec<u32>)> {
+        let mut edges: Vec<(u64, bool, usize)> = Vec::with_capacity(self.ranges.len() * 2);
+        for (number, range) in self.ranges.iter().enumerate().filter(|(_, range)| range.begin < range.end) {
+            edges.extend([(range.begin, true, number), (range.end, false, number)]);
+        }
+        edges.sort_unstable();
+        let mut pieces: Vec<(u64, u64, Vec<u32>)> = Vec::new();
+        // Ranges are numbered in the order they are asked.
+        let mut open = std::collections::BTreeSet::new();
+        let mut from = 0;
+        for (address, opens, number) in edges {
+            if !open.is_empty() && from < address {
+                let mut units: Vec<u32> = open.iter().map(|range: &usize| self.ranges[*range].unit).collect();
+                let mut seen = rustc_hash::FxHashSet::default();
+                units.retain(|unit| seen.insert(*unit));
+                match pieces.last_mut() {
+                    Some((_, end, before)) if *end == from && *before == units => *end = address,
+                    _ => pieces.push((from, address, units)),
+                }
+            }
+            if opens {
+                open.insert(number)
+            } else {
+                open.remove(&number)
+            };
+            from = address;
+        }
+        pieces
+    }
+
+    /// How many units there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The unit with that number; `None` if its root entry is broken.
     pub(crate) fn root(&self, dwarf: &Dwarf<'a>, unit: usize) -> Option<&Root<'a>> {
         let entry = self.entries.get(unit)?;

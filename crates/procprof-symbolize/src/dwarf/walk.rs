@@ -1,9 +1,9 @@
-//! Functions and inlined calls at the addresses of one unit, in one walk over its entries.
+//! Functions and inlined calls of one unit, in one walk over its entries.
 //!
 //! Code may be in any function, however deep: compilers nest it in other functions, in classes
 //! local to them, some in types of any kind. What is left out, where the entry tells how far it
-//! goes: inlined calls without a wanted address, calls, and in C and C++ types that are not local to
-//! a function and functions without code.
+//! goes: calls, inlined calls of functions that are not asked for, and in C and C++ types that are not
+//! local to a function and functions without code.
 
 use gimli::{AttributeValue, DwLang, Section, UnitOffset};
 
@@ -11,42 +11,58 @@ use super::names::{Home, Names};
 use super::plan::{Kind, Plans};
 use super::scopes::DEPTH_MAX;
 use super::{Broken, Dwarf, Reader, Root};
+use crate::spans::Span;
+use crate::zone::Zone;
 
 /// Most ranges that are read in a unit. Lists can be shared, so that a small file has very many.
 const RANGES_MAX: usize = 1 << 24;
 
-/// A function at an address, and where the one inside it was called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The functions of a unit.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    /// The code of all functions; the value is which function, in the order of entries.
+    pub(crate) code: Vec<Span<u32>>,
+    /// What is in each function; `None` if it was not asked for.
+    pub(crate) trees: Vec<Option<Tree>>,
+    /// The inlined calls of each tree together, those inlined into one behind it.
+    pub(crate) calls: Vec<Call>,
+    /// Begin and end of code of calls.
+    pub(crate) ranges: Vec<(u64, u64)>,
+}
+
+/// A function that was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    /// Its number in [`Names`].
+    pub(crate) function: u32,
+    /// The calls inlined into it.
+    pub(crate) calls: std::ops::Range<u32>,
+}
+
+/// An inlined call.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     /// Its number in [`Names`].
     pub(crate) function: u32,
-    /// The number of the file it was called in; `None` for the outermost or if unknown.
+    /// The number of the file it was called in; `None` if unknown.
     pub(crate) file: Option<u64>,
-    /// The line it was called at; 0 for the outermost or if unknown.
+    /// The line it was called at; 0 if unknown.
     pub(crate) line: u32,
-    /// The column it was called at; 0 for the outermost or if unknown.
+    /// The column it was called at; 0 if unknown.
     pub(crate) column: u32,
+    /// Its code, in [`Functions::ranges`].
+    pub(crate) ranges: std::ops::Range<u32>,
+    /// The call behind those inlined into this one.
+    pub(crate) behind: u32,
 }
 
-/// The functions at one address, outermost first.
-#[derive(Debug, Default)]
-pub(crate) struct Chain {
-    pub(crate) calls: Vec<Call>,
-    /// The entry of the innermost.
-    entry: usize,
-    /// How many bytes the function's range has.
-    bytes: u64,
-}
-
-/// Finds the functions at `addresses`, which ascend.
+/// Finds the functions of a unit, and reads those with code in the zone.
 ///
-/// Where functions overlap, the one with the shortest range counts. `Err` comes with what was
-/// found before the entry that is broken.
-pub(crate) fn walk<'i: 'u, 'u, 'a>(home: Home<'u, 'a>, names: &mut Names<'i, 'a>, addresses: &[u64]) -> (Vec<Chain>, Result<(), Broken>) {
-    let chains = addresses.iter().map(|_| Chain::default()).collect();
-    let mut walk = Walk { home, names, addresses, chains, ranges: Vec::new(), ranges_left: RANGES_MAX };
+/// `Err` comes with what was found before the entry that is broken.
+pub(crate) fn walk<'i: 'u, 'u, 'a>(home: Home<'u, 'a>, names: &mut Names<'i, 'a>, zone: Zone<'_>) -> (Functions, Result<(), Broken>) {
+    let mut walk = Walk { home, names, zone, found: Functions::default(), ranges: Vec::new(), ranges_left: RANGES_MAX };
     let result = home.root.plans(home.dwarf).map_err(Broken::from).and_then(|plans| walk.entries(&plans));
-    (walk.chains, result)
+    (walk.found, result)
 }
 
 impl<'a> Root<'a> {
@@ -64,8 +80,8 @@ impl<'a> Root<'a> {
 struct Walk<'n, 'i, 'u, 'a> {
     home: Home<'u, 'a>,
     names: &'n mut Names<'i, 'a>,
-    addresses: &'n [u64],
-    chains: Vec<Chain>,
+    zone: Zone<'n>,
+    found: Functions,
     /// Those of the entry at hand.
     ranges: Vec<(u64, u64)>,
     ranges_left: usize,
@@ -75,20 +91,41 @@ struct Walk<'n, 'i, 'u, 'a> {
 #[derive(Clone, Copy, Default)]
 struct Level {
     in_function: bool,
-    /// The innermost function or inlined call around, if a wanted address is in it.
-    around: Option<usize>,
+    /// Whether inlined calls are read, since the function around was asked for.
+    is_read: bool,
+    opened: Opened,
+}
+
+/// What ends with an entry.
+#[derive(Clone, Copy, Default)]
+enum Opened {
+    #[default]
+    Nothing,
+    Function(u32),
+    Call(u32),
 }
 
 impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
     fn entries(&mut self, plans: &Plans<'_, 'a>) -> Result<(), Broken> {
-        let is_c = self.home.root.language.is_some_and(is_c);
         let mut levels: Vec<Level> = Vec::new();
+        let result = self.entries_in(plans, &mut levels);
+        // What a broken entry left open.
+        while let Some(level) = levels.pop() {
+            self.close(level);
+        }
+        result
+    }
+
+    fn entries_in(&mut self, plans: &Plans<'_, 'a>, levels: &mut Vec<Level>) -> Result<(), Broken> {
+        let is_c = self.home.root.language.is_some_and(is_c);
         let mut at = plans.start();
         while at < plans.end() {
             let entry = at;
             let (plan, behind) = plans.plan(at)?;
             let Some(plan) = plan else {
-                levels.pop();
+                if let Some(level) = levels.pop() {
+                    self.close(level);
+                }
                 if levels.is_empty() {
                     break;
                 }
@@ -96,29 +133,25 @@ impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
                 continue;
             };
             let outer = levels.last().copied().unwrap_or_default();
-            let mut inner = outer;
+            let mut inner = Level { opened: Opened::Nothing, ..outer };
             let (next, sibling) = plans.skip(&plan, behind)?;
             at = next;
             let passable = match plan.kind {
                 Kind::Code => {
-                    let may_hold = match plan.code {
-                        Some(place) => self.holds(plans.code_range(place, behind)?),
-                        None => true,
-                    };
-                    let found = may_hold && self.function(UnitOffset(entry))?;
-                    inner = Level { in_function: true, around: found.then_some(entry) };
+                    let range = plan.code.map(|place| plans.code_range(place, behind)).transpose()?;
+                    inner = self.function(UnitOffset(entry), range)?;
                     false
                 }
                 Kind::Declaration => {
-                    inner = Level { in_function: true, around: None };
+                    inner = Level { in_function: true, is_read: false, opened: Opened::Nothing };
                     is_c
                 }
                 Kind::Inlined => {
-                    inner.around = match outer.around {
-                        Some(around) => self.inlined(UnitOffset(entry), around)?.then_some(entry),
-                        None => None,
-                    };
-                    inner.around.is_none()
+                    if outer.is_read {
+                        inner.opened = self.inlined(UnitOffset(entry))?;
+                    }
+                    inner.is_read = matches!(inner.opened, Opened::Call(_));
+                    !inner.is_read
                 }
                 Kind::CallSite => true,
                 Kind::Type => is_c && !outer.in_function,
@@ -130,62 +163,67 @@ impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
                     None if levels.len() == DEPTH_MAX => return Err(Broken),
                     None => levels.push(inner),
                 }
-            } else if levels.is_empty() {
-                break;
+            } else {
+                self.close(inner);
+                if levels.is_empty() {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
-    fn holds(&self, (begin, end): (u64, u64)) -> bool {
-        let first = self.addresses.partition_point(|address| *address < begin);
-        self.addresses.get(first).is_some_and(|address| *address < end)
+    /// Notes where the calls in an entry end.
+    fn close(&mut self, level: Level) {
+        let end = self.found.calls.len() as u32;
+        match level.opened {
+            Opened::Nothing => {}
+            Opened::Function(function) => {
+                if let Some(Some(tree)) = self.found.trees.get_mut(function as usize) {
+                    tree.calls.end = end;
+                }
+            }
+            Opened::Call(call) => self.found.calls[call as usize].behind = end,
+        }
     }
 
-    /// Reads a function; whether it has a wanted address.
-    fn function(&mut self, entry: UnitOffset) -> Result<bool, Broken> {
-        self.read(entry)?;
-        let mut number = None;
-        for (begin, end) in std::mem::take(&mut self.ranges) {
-            let first = self.addresses.partition_point(|address| *address < begin);
-            let wanted = self.addresses[first..].iter().take_while(|address| **address < end).count();
-            for chain in first..first + wanted {
-                let chain = &mut self.chains[chain];
-                let bytes = end - begin;
-                if !chain.calls.is_empty() && chain.bytes <= bytes {
-                    continue;
-                }
-                let function = *number.get_or_insert_with(|| self.names.function(self.home, entry));
-                chain.calls.clear();
-                chain.calls.push(Call { function, file: None, line: 0, column: 0 });
-                (chain.entry, chain.bytes) = (entry.0, bytes);
+    /// Adds a function; `range` is its code if that is known already.
+    fn function(&mut self, entry: UnitOffset, range: Option<(u64, u64)>) -> Result<Level, Broken> {
+        match range {
+            Some(range) => {
+                self.ranges.clear();
+                self.ranges.push(range);
+            }
+            None => {
+                self.read(entry)?;
             }
         }
-        Ok(number.is_some())
+        let number = self.found.trees.len() as u32;
+        let is_read = self.ranges.iter().any(|(begin, end)| self.zone.touches(*begin, *end));
+        let spans = self.ranges.iter().filter(|(begin, end)| begin < end);
+        self.found.code.extend(spans.map(|(begin, end)| Span { begin: *begin, end: *end, value: number }));
+        let calls = self.found.calls.len() as u32;
+        let tree = is_read.then(|| Tree { function: self.names.function(self.home, entry), calls: calls..calls });
+        self.found.trees.push(tree);
+        let opened = if is_read { Opened::Function(number) } else { Opened::Nothing };
+        Ok(Level { in_function: true, is_read, opened })
     }
 
-    /// Reads an inlined call that is directly in the entry `around`; whether it has an address that
-    /// is also in that one.
-    fn inlined(&mut self, entry: UnitOffset, around: usize) -> Result<bool, Broken> {
+    /// Adds an inlined call; nothing if it has no code.
+    fn inlined(&mut self, entry: UnitOffset) -> Result<Opened, Broken> {
         let call = self.read(entry)?;
-        let mut function = None;
-        for (begin, end) in std::mem::take(&mut self.ranges) {
-            let first = self.addresses.partition_point(|address| *address < begin);
-            let wanted = self.addresses[first..].iter().take_while(|address| **address < end).count();
-            for chain in first..first + wanted {
-                let chain = &mut self.chains[chain];
-                if chain.entry != around || chain.calls.is_empty() {
-                    continue;
-                }
-                let number = *function.get_or_insert_with(|| {
-                    let referred = call.origin.and_then(|origin| self.names.referred(self.home, origin));
-                    referred.unwrap_or_else(|| self.names.function(self.home, entry))
-                });
-                chain.calls.push(Call { function: number, file: call.file, line: call.line, column: call.column });
-                chain.entry = entry.0;
-            }
+        let first = self.found.ranges.len() as u32;
+        self.found.ranges.extend(self.ranges.iter().filter(|(begin, end)| begin < end));
+        let ranges = first..self.found.ranges.len() as u32;
+        if ranges.is_empty() {
+            return Ok(Opened::Nothing);
         }
-        Ok(function.is_some())
+        let referred = call.origin.and_then(|origin| self.names.referred(self.home, origin));
+        let function = referred.unwrap_or_else(|| self.names.function(self.home, entry));
+        let number = self.found.calls.len() as u32;
+        let (file, line, column) = (call.file, call.line, call.column);
+        self.found.calls.push(Call { function, file, line, column, ranges, behind: number + 1 });
+        Ok(Opened::Call(number))
     }
 
     /// Reads the ranges of an entry, and where it was called.
@@ -217,9 +255,7 @@ impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
             let mut ranges = unit.ranges(list)?;
             while let Some(range) = ranges.next()? {
                 self.ranges_left = self.ranges_left.checked_sub(1).ok_or(Broken)?;
-                if range.begin < range.end && self.holds((range.begin, range.end)) {
-                    self.ranges.push((range.begin, range.end));
-                }
+                self.ranges.push((range.begin, range.end));
             }
         } else if let Some(low) = low {
             let end = size.map(|size| low.saturating_add(size)).or(high).unwrap_or(low);

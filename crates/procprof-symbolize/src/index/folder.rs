@@ -1,0 +1,113 @@
+//! A folder of indexes: a cache by build id, bounded in size, that may be deleted at any time.
+//!
+//! Files are written under another name and renamed, so that a reader sees a whole index or none,
+//! whatever other processes do. A file's time of change is when it was last used; those not used for
+//! the longest are removed when the folder is larger than its bound.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use procprof_process::BuildId;
+
+use super::SymbolIndex;
+
+/// What names of index files end in.
+const SUFFIX: &str = ".procsyms";
+/// What names of files begin with that are being written.
+const PREFIX: &str = ".writing-";
+/// How long a file may be written at, in seconds; an older one was left by a process that ended.
+const WRITING_SECONDS_MAX: u64 = 600;
+
+/// A folder of indexes by build id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexFolder {
+    folder: PathBuf,
+    bytes_max: u64,
+}
+
+impl IndexFolder {
+    /// A folder, made when the first index is stored, and the most its files may have together in bytes.
+    pub fn new(folder: PathBuf, bytes_max: u64) -> Self {
+        Self { folder, bytes_max }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The complete index of the file with that build id; `None` if there is none that can be read.
+    pub fn find(&self, build_id: &BuildId) -> Option<SymbolIndex> {
+        self.open(&build_id.to_string()).filter(|index| index.build_id() == Some(build_id))
+    }
+
+    /// Stores an index under its build id, then removes what is too much.
+    ///
+    /// Errs if the folder can't be written, and with [`io::ErrorKind::InvalidInput`] for an index
+    /// without a build id.
+    pub fn store(&self, build_id: &BuildId, bytes: &[u8]) -> io::Result<()> {
+        self.write(&build_id.to_string(), bytes)?;
+        self.evict()
+    }
+
+    /// The index under a name.
+    pub(crate) fn open(&self, name: &str) -> Option<SymbolIndex> {
+        let path = self.folder.join(format!("{name}{SUFFIX}"));
+        let file = File::options().read(true).write(true).open(&path).or_else(|_| File::open(&path)).ok()?;
+        let index = SymbolIndex::from_file(&file, &path, self.bytes_max).ok()?;
+        // Where it can't be marked as used it is forgotten earlier, no more.
+        let _ = file.set_modified(SystemTime::now());
+        Some(index)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        fs::create_dir_all(&self.folder)?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.folder.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let mut file = File::options().write(true).create_new(true).open(&temporary)?;
+        let written = file.write_all(bytes).and_then(|()| fs::rename(&temporary, self.folder.join(format!("{name}{SUFFIX}"))));
+        if written.is_err() {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// Removes the indexes not used for the longest until the others fit, and what was left half written.
+    pub(crate) fn evict(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let (name, Ok(metadata)) = (entry.file_name(), entry.metadata()) else { continue };
+            let Some(name) = name.to_str() else { continue };
+            let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            if name.ends_with(SUFFIX) {
+                files.push((used, metadata.len(), entry.path()));
+            } else if name.starts_with(PREFIX) && used.elapsed().is_ok_and(|age| age.as_secs() > WRITING_SECONDS_MAX) {
+                remove(&entry.path())?;
+            }
+        }
+        files.sort();
+        let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, own, path) in files {
+            if bytes <= self.bytes_max {
+                break;
+            }
+            remove(&path)?;
+            bytes -= own;
+        }
+        Ok(())
+    }
+}
+
+/// Removes a file; another process may have been faster.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

@@ -1,0 +1,210 @@
+//! The head of an index: what file it is of, and where its parts are.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use procprof_process::BuildId;
+
+use super::bytes::{Malformed, Read, Write};
+use super::encode::RawPart;
+use crate::image::Segment;
+use crate::Error;
+
+type Result<T, E = Error> = std::result::Result<T, E>;
+
+const MAGIC: &[u8; 8] = b"procsyms";
+const VERSION: u32 = 1;
+/// Magic, version, bytes of the head, checksum of the head.
+const FIXED_BYTES: usize = 20;
+/// Largest part, decompressed, in bytes. Those made here have 2 MiB, more only for one function.
+const PART_BYTES_MAX: u64 = 64 << 20;
+/// Most that a part may grow, in times its stored bytes.
+const GROWTH_MAX: u64 = 256;
+/// The level of compression: higher ones take much longer for a few per cent.
+const ZSTD_LEVEL: i32 = 6;
+
+/// Tells files without a build id apart: a digest of the machine, the entry point and where what is
+/// loaded in memory. A stripped binary and its debug file have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayoutKey(pub [u8; 16]);
+
+impl fmt::Display for LayoutKey {
+    /// 32 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// How a part is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    Raw,
+    Zstd,
+}
+
+/// Where a part is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PartEntry {
+    pub(super) begin: u64,
+    /// Behind the last address it covers.
+    pub(super) end: u64,
+    codec: Codec,
+    /// Its place in the file.
+    place: usize,
+    stored_bytes: usize,
+    bytes: usize,
+    checksum: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) is_complete: bool,
+    pub(super) build_id: Option<BuildId>,
+    pub(super) layout_key: LayoutKey,
+    pub(super) file_name: String,
+    pub(super) segments: Vec<Segment>,
+    pub(super) parts: Vec<PartEntry>,
+}
+
+/// A part as it is stored.
+pub(super) struct StoredPart {
+    entry: PartEntry,
+    stored: Vec<u8>,
+}
+
+impl StoredPart {
+    /// Stores a part compressed.
+    pub(super) fn compressed(part: &RawPart) -> Result<Self> {
+        let stored = zstd::bulk::compress(&part.bytes, ZSTD_LEVEL).map_err(|error| Error::Index { what: error.to_string() })?;
+        // One that is nearly all repetition is stored as it is, so that no honest part is refused.
+        if part.bytes.len() as u64 / GROWTH_MAX >= stored.len() as u64 {
+            return Ok(Self::of(part, Codec::Raw, part.bytes.clone()));
+        }
+        Ok(Self::of(part, Codec::Zstd, stored))
+    }
+
+    fn of(part: &RawPart, codec: Codec, stored: Vec<u8>) -> Self {
+        let checksum = crc32fast::hash(&stored);
+        let (begin, end) = (part.begin, part.end);
+        let entry = PartEntry { begin, end, codec, place: 0, stored_bytes: stored.len(), bytes: part.bytes.len(), checksum };
+        Self { entry, stored }
+    }
+}
+
+impl Head {
+    /// Puts an index together.
+    pub(super) fn write(&self, parts: &[StoredPart]) -> Vec<u8> {
+        let mut head = Vec::new();
+        head.number(u64::from(self.is_complete));
+        head.bytes(self.build_id.as_ref().map_or(&[][..], BuildId::as_bytes));
+        head.extend_from_slice(&self.layout_key.0);
+        head.bytes(self.file_name.as_bytes());
+        head.number(self.segments.len() as u64);
+        for segment in &self.segments {
+            for number in [segment.offset, segment.file_bytes, segment.address, segment.memory_bytes, u64::from(segment.executable)] {
+                head.number(number);
+            }
+        }
+        head.number(parts.len() as u64);
+        for StoredPart { entry, .. } in parts {
+            let codec = u64::from(entry.codec == Codec::Zstd);
+            for number in [entry.begin, entry.end - entry.begin, codec, entry.stored_bytes as u64, entry.bytes as u64] {
+                head.number(number);
+            }
+            head.extend_from_slice(&entry.checksum.to_le_bytes());
+        }
+        let mut file = MAGIC.to_vec();
+        for number in [VERSION, head.len() as u32, crc32fast::hash(&head)] {
+            file.extend_from_slice(&number.to_le_bytes());
+        }
+        file.extend_from_slice(&head);
+        for part in parts {
+            file.extend_from_slice(&part.stored);
+        }
+        file
+    }
+
+    /// Reads the head of an index.
+    pub(super) fn read(file: &[u8]) -> Result<Self> {
+        let mut fixed = Read(file);
+        if fixed.array::<8>().as_ref() != Ok(MAGIC) {
+            return Err(error("not a symbol index"));
+        }
+        let mut number = || fixed.array().map(u32::from_le_bytes).map_err(|Malformed| error("cut short"));
+        let (version, length, checksum) = (number()?, number()?, number()?);
+        if version != VERSION {
+            return Err(Error::Index { what: format!("version {version}, this program reads {VERSION}") });
+        }
+        let head = fixed.take(length as usize).map_err(|Malformed| error("cut short"))?;
+        if crc32fast::hash(head) != checksum {
+            return Err(error("wrong checksum of the head"));
+        }
+        let place = FIXED_BYTES + head.len();
+        Self::parse(Read(head), place, file.len()).map_err(|Malformed| error("malformed head"))
+    }
+
+    fn parse(mut read: Read<'_>, first_place: usize, file_bytes: usize) -> Result<Self, Malformed> {
+        let is_complete = read.number()? & 1 != 0;
+        let build_id = BuildId::new(read.bytes()?);
+        let layout_key = LayoutKey(read.array()?);
+        let file_name = String::from_utf8_lossy(read.bytes()?).into_owned();
+        let segment_count = read.count()?;
+        let mut segments = Vec::with_capacity(segment_count);
+        for _ in 0..segment_count {
+            let mut next = || read.number();
+            let (offset, file_bytes, address, memory_bytes) = (next()?, next()?, next()?, next()?);
+            segments.push(Segment { offset, file_bytes, address, memory_bytes, executable: next()? != 0 });
+        }
+        let part_count = read.count()?;
+        let mut parts = Vec::with_capacity(part_count);
+        let mut place = first_place;
+        for _ in 0..part_count {
+            let part = PartEntry::parse(&mut read, place)?;
+            place = place.checked_add(part.stored_bytes).filter(|end| *end <= file_bytes).ok_or(Malformed)?;
+            parts.push(part);
+        }
+        Ok(Self { is_complete, build_id, layout_key, file_name, segments, parts })
+    }
+}
+
+impl PartEntry {
+    fn parse(read: &mut Read<'_>, place: usize) -> Result<Self, Malformed> {
+        let begin = read.number()?;
+        let end = begin.checked_add(read.number()?).ok_or(Malformed)?;
+        let codec = match read.number()? {
+            0 => Codec::Raw,
+            1 => Codec::Zstd,
+            _ => return Err(Malformed),
+        };
+        let (stored_bytes, bytes) = (read.number()?, read.number()?);
+        let checksum = u32::from_le_bytes(read.array()?);
+        let is_bounded = match codec {
+            Codec::Raw => bytes == stored_bytes,
+            Codec::Zstd => bytes <= PART_BYTES_MAX && bytes <= stored_bytes.saturating_mul(GROWTH_MAX),
+        };
+        let size = |bytes: u64| usize::try_from(bytes).map_err(|_| Malformed);
+        let part = Self { begin, end, codec, place, stored_bytes: size(stored_bytes)?, bytes: size(bytes)?, checksum };
+        if is_bounded { Ok(part) } else { Err(Malformed) }
+    }
+
+    /// The part's own bytes.
+    pub(super) fn decompressed<'a>(&self, file: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let stored = file.get(self.place..).and_then(|rest| rest.get(..self.stored_bytes));
+        let stored = stored.ok_or_else(|| error("cut short"))?;
+        if crc32fast::hash(stored) != self.checksum {
+            return Err(error("wrong checksum of a part"));
+        }
+        match self.codec {
+            Codec::Raw => Ok(Cow::Borrowed(stored)),
+            Codec::Zstd => match zstd::bulk::decompress(stored, self.bytes) {
+                Ok(bytes) if bytes.len() == self.bytes => Ok(Cow::Owned(bytes)),
+                Ok(_) => Err(error("a part has not the size it claims")),
+                Err(source) => Err(Error::Index { what: source.to_string() }),
+            },
+        }
+    }
+}
+
+pub(super) fn error(what: &str) -> Error {
+    Error::Index { what: what.to_owned() }
+}

@@ -1,0 +1,87 @@
+//! The symbol index answers as the file does.
+
+use std::path::Path;
+
+use procprof_profile::{FileOffset, SymbolAddr};
+use procprof_symbolize::{Image, Resolved, SymbolIndex};
+
+use crate::programs::{Folder, text_addresses};
+
+/// Compares all addresses of a program, and some around it; gives the size of the index.
+fn check(image: &Image, addresses: &[SymbolAddr]) -> usize {
+    let bytes = SymbolIndex::build(image).unwrap();
+    let size = bytes.len();
+    let index = SymbolIndex::from_bytes(bytes).unwrap();
+    index.verify().unwrap();
+    assert!(index.is_complete());
+    assert_eq!(index.build_id(), image.build_id());
+    assert_eq!(index.layout_key(), image.layout_key());
+    let odd = [0, 1, u64::MAX].map(SymbolAddr);
+    let addresses: Vec<SymbolAddr> = addresses.iter().copied().chain(odd).collect();
+    let (from_index, from_file) = (index.resolve(&addresses), image.resolve(&addresses));
+    let mut inlined = 0;
+    for ((address, from_index), from_file) in addresses.iter().zip(&from_index).zip(&from_file) {
+        assert_eq!(from_index, from_file, "{address:?}");
+        inlined += usize::from(matches!(from_file, Resolved::Frames(frames) if frames.len() > 1));
+    }
+    assert!(inlined > 10, "{inlined}");
+    for offset in (0..0x8000).step_by(97).map(FileOffset) {
+        assert_eq!(index.symbol_addr(offset), image.symbol_addr(offset));
+        assert_eq!(index.symbol_addr_in(offset, 0x10), image.symbol_addr_in(offset, 0x10));
+    }
+    size
+}
+
+fn check_program(source: &str, flags: &[&str]) {
+    let folder = Folder::new();
+    let program = folder.compile(source, "program", flags);
+    let addresses = text_addresses(&program);
+    check(&folder.open(&program), &addresses);
+}
+
+#[test]
+fn of_c() {
+    for flags in [["-O2", "-g", "-gdwarf-5"], ["-O2", "-g", "-gdwarf-4"]] {
+        check_program("inline.c", &flags);
+    }
+}
+
+#[test]
+fn of_cpp() {
+    for flags in [["-O2", "-g", "-gdwarf-5"], ["-O1", "-g", "-gdwarf-4"]] {
+        check_program("inline.cpp", &flags);
+    }
+    check_program("scopes.cpp", &["-O2", "-g"]);
+    check_program("templates.cpp", &["-O2", "-g"]);
+}
+
+#[test]
+fn of_rust() {
+    check_program("inline.rs", &["--edition=2024", "-Copt-level=2", "-Cdebuginfo=2", "-Cstrip=none"]);
+}
+
+#[test]
+fn of_a_binary_with_its_debug_file() {
+    let folder = Folder::new();
+    let program = folder.compile("inline.cpp", "program", &["-O2", "-g", "-Wl,--build-id"]);
+    let addresses = text_addresses(&program);
+    let whole = folder.open(&program);
+    let debug = folder.keep_debug(&program, "program.debug");
+    let stripped = folder.strip(&program, "stripped", &["--strip-all"]);
+    assert_eq!(folder.open(&stripped).layout_key(), whole.layout_key());
+    // A debug file alone has no symbols of other files, but the same debug information.
+    let from_debug = SymbolIndex::from_bytes(SymbolIndex::build(&folder.open(&debug)).unwrap()).unwrap();
+    assert_eq!(from_debug.layout_key(), whole.layout_key());
+    assert_eq!(from_debug.resolve(&addresses), whole.resolve(&addresses));
+}
+
+/// What the test itself is: a large program with units of C, C++ and Rust.
+#[test]
+fn of_a_large_program() {
+    let path = std::env::current_exe().unwrap();
+    let image = Image::open(Path::new(&path), &procprof_symbolize::ImageOptions::default()).unwrap();
+    let addresses: Vec<SymbolAddr> = text_addresses(&path).into_iter().step_by(61).collect();
+    let size = check(&image, &addresses);
+    let whole = std::fs::metadata(&path).unwrap().len();
+    assert!((size as u64) < whole / 4, "{size} of {whole}");
+}
