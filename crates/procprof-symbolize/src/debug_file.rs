@@ -25,7 +25,7 @@ use procprof_process::{BuildId, open_regular};
 
 use crate::file_bytes::FileBytes;
 use crate::image::{has_dwarf, parse_elf};
-use crate::{DebugFile, FoundBy, ImageOptions, Reason, Refusal};
+use crate::{DebugFile, FoundBy, Image, ImageOptions, Reason, Refusal};
 
 /// Most files of one folder `PATH/ID` that are looked at.
 const FOLDER_FILES_MAX: usize = 64;
@@ -213,6 +213,20 @@ pub(crate) fn find_shared(object: &object::File<'_>, path: &Path, options: &Imag
     })
 }
 
+/// The build id of the file that an image's debug information shares parts with, if it was not found.
+pub(crate) fn missing_shared(image: &Image) -> Option<BuildId> {
+    if image.shared.is_some() {
+        return None;
+    }
+    let (bytes, path) = match &image.debug {
+        Some(debug) => (&debug.bytes, debug.file.path.as_path()),
+        None => (&image.bytes, image.path()),
+    };
+    let object = parse_elf(bytes, path).ok()?;
+    let (_, build_id) = object.gnu_debugaltlink().ok()??;
+    BuildId::new(build_id)
+}
+
 /// Finds the package with the units that were split off when the binary named `path` was compiled.
 pub(crate) fn find_package(path: &Path, options: &ImageOptions) -> Option<Supplement<PathBuf>> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -244,9 +258,7 @@ fn open(path: &Path, options: &ImageOptions) -> Result<Option<(FileBytes, Option
 
 /// CRC-32 as in zlib and `.gnu_debuglink`.
 fn crc32(bytes: &[u8]) -> u32 {
-    let mut sum = flate2::Crc::new();
-    sum.update(bytes);
-    sum.sum()
+    crc32fast::hash(bytes)
 }
 
 #[cfg(test)]

@@ -64,12 +64,10 @@ mod zone;
 pub use demangle::demangle;
 pub use error::{Error, Result};
 pub use image::{DebugFile, FoundBy, Image};
-pub use options::{ImageOptions, SplitUnits};
 pub use index::{IndexFolder, LayoutKey, SymbolIndex};
+pub use options::{ImageOptions, SplitUnits};
 pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
 pub use reason::{Frame, Reason, Resolved};
-pub use sources::{
-    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, Source, SourceRow, Sources, WantedIndex,
-};
+pub use sources::{Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, Source, SourceRow, Sources, WantedIndex};
 pub use symbolize::symbolize_profile;
 pub use wanted::WantedShare;

@@ -1,11 +1,12 @@
 //! What symbolizing a profile used, what it left unknown and why.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use procprof_process::BuildId;
 use procprof_profile::MappingId;
 
-use crate::{DebugFile, Reason};
+use crate::{DebugFile, Reason, Source};
 
 /// What symbolizing a profile used, what it left unknown and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,8 +17,19 @@ pub struct Outcome {
     /// Why the process could not be used, if one was named: it ended or restarted, or may not be
     /// read.
     pub process_error: Option<String>,
-    /// What the remote symbol page failed with, if it was asked and failed.
-    pub remote_error: Option<String>,
+    /// The sources that were asked and failed, and with what.
+    pub failures: Vec<Failure>,
+    /// The binaries that the operator named and that were not used, and why.
+    pub unused_binaries: Vec<Refusal>,
+}
+
+/// A source that was asked and failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The source.
+    pub source: Source,
+    /// What it failed with.
+    pub what: String,
 }
 
 /// What became of the locations of one mapping. Numbers count locations, not samples.
@@ -31,14 +43,12 @@ pub struct MappingOutcome {
     pub build_id: String,
     /// Locations that had symbols before.
     pub already: usize,
-    /// Locations that got symbols from a file.
-    pub resolved: usize,
-    /// Locations that got a name from the remote symbol page.
-    pub resolved_remotely: usize,
+    /// Locations that got symbols, by source.
+    pub resolved: Vec<(Source, usize)>,
     /// Locations without symbols, by reason.
     pub unresolved: Vec<(Reason, usize)>,
-    /// The file the symbols are from.
-    pub used: Option<UsedFile>,
+    /// The files the symbols are from, in the order they were asked.
+    pub used: Vec<UsedFile>,
     /// The files that were looked at and not used, in that order.
     pub refused: Vec<Refusal>,
 }
@@ -46,6 +56,8 @@ pub struct MappingOutcome {
 /// A file that symbols are from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedFile {
+    /// The source that it was read as.
+    pub source: Source,
     /// Its path.
     pub path: PathBuf,
     /// Its build id, if it has one.
@@ -96,6 +108,11 @@ pub struct WantedFile {
 }
 
 impl MappingOutcome {
+    /// The number of locations that got symbols.
+    pub fn resolved_count(&self) -> usize {
+        self.resolved.iter().map(|(_, count)| count).sum()
+    }
+
     /// The number of locations without symbols.
     pub fn unresolved_count(&self) -> usize {
         self.unresolved.iter().map(|(_, count)| count).sum()
@@ -105,6 +122,13 @@ impl MappingOutcome {
     pub fn wanted(&self) -> Option<WantedFile> {
         let wants = self.unresolved.iter().any(|(reason, _)| reason.wants_file());
         wants.then(|| WantedFile { filename: self.filename.clone(), build_id: self.build_id.clone() })
+    }
+
+    pub(crate) fn count_resolved(&mut self, source: Source) {
+        match self.resolved.iter_mut().find(|(known, _)| *known == source) {
+            Some((_, count)) => *count += 1,
+            None => self.resolved.push((source, 1)),
+        }
     }
 
     pub(crate) fn count_unresolved(&mut self, reason: Reason) {
@@ -118,12 +142,22 @@ impl MappingOutcome {
 impl Outcome {
     /// The number of locations that got symbols.
     pub fn resolved_count(&self) -> usize {
-        self.mappings.iter().map(|mapping| mapping.resolved + mapping.resolved_remotely).sum()
+        self.mappings.iter().map(MappingOutcome::resolved_count).sum()
     }
 
     /// The number of locations without symbols.
     pub fn unresolved_count(&self) -> usize {
         self.mappings.iter().map(MappingOutcome::unresolved_count).sum()
+    }
+
+    /// The number of locations that got symbols, by source, in the order the sources are asked.
+    pub fn resolved_by_source(&self) -> BTreeMap<Source, usize> {
+        sum(self.mappings.iter().flat_map(|mapping| &mapping.resolved))
+    }
+
+    /// The number of locations without symbols, by reason.
+    pub fn unresolved_by_reason(&self) -> BTreeMap<Reason, usize> {
+        sum(self.mappings.iter().flat_map(|mapping| &mapping.unresolved))
     }
 
     /// The files that would give the missing symbols, each once.
@@ -139,7 +173,19 @@ impl Outcome {
 
     /// Whether any symbol is from a file that is not proven to be the one profiled.
     pub fn is_unverified(&self) -> bool {
-        let used = self.mappings.iter().filter(|mapping| mapping.resolved > 0);
-        used.filter_map(|mapping| mapping.used.as_ref()).any(|used| used.proof == Proof::Unverified)
+        self.unverified().next().is_some()
     }
+
+    /// The files that symbols are from and that are not proven to be the ones profiled, each once.
+    pub fn unverified(&self) -> impl Iterator<Item = &UsedFile> {
+        let all = || self.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
+        let is_first = move |(index, used): &(usize, &UsedFile)| !all().take(*index).any(|before| before.path == used.path);
+        all().enumerate().filter(is_first).map(|(_, used)| used).filter(|used| used.proof == Proof::Unverified)
+    }
+}
+
+fn sum<'a, K: Copy + Ord + 'a>(counts: impl Iterator<Item = &'a (K, usize)>) -> BTreeMap<K, usize> {
+    let mut sums = BTreeMap::new();
+    counts.for_each(|(key, count)| *sums.entry(*key).or_default() += count);
+    sums
 }

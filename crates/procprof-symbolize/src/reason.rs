@@ -67,6 +67,8 @@ pub enum Reason {
     /// The file has neither debug information nor a table of all its symbols, and no debug file was
     /// found; exported names, if it has any, don't cover the address.
     NoSymbols,
+    /// The file is none of those that were mapped and have something unknown.
+    NotMapped,
     /// The file has symbols, but none covers the address.
     NotCovered,
 }
@@ -91,6 +93,7 @@ impl Reason {
             Self::Damaged => "broken file",
             Self::OutsideSegments => "outside the loaded segments",
             Self::NoSymbols => "no symbols",
+            Self::NotMapped => "not a file of this profile that lacks names",
             Self::NotCovered => "not covered by a symbol",
         }
     }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use procprof_process::{Identity, Pid, Process};
 use procprof_profile::{Addr, Addresses, FileOffset, LocationId, Mapping, Profile, ProfileBuilder};
-use procprof_symbolize::{Binary, BinaryRole, Error, MappingOutcome, Outcome, Proof, Reason, Sources, symbolize_profile};
+use procprof_symbolize::{Binary, BinaryRole, Error, Failure, MappingOutcome, Outcome, Proof, Reason, Source, Sources, symbolize_profile};
 
 use crate::programs::Folder;
 
@@ -116,8 +116,8 @@ fn a_path_with_the_same_build_id_is_used() {
     let (after, outcome) = symbolize_profile(before.clone(), &mut sources(&folder)).unwrap();
     assert_eq!(names(&after, 0).last(), Some(&"outer"));
     let mapping = only(&outcome);
-    assert_eq!((mapping.resolved, mapping.unresolved_count()), (1, 0));
-    assert_eq!(mapping.used.as_ref().unwrap().proof, Proof::Verified);
+    assert_eq!((mapping.resolved_count(), mapping.unresolved_count()), (1, 0));
+    assert_eq!(mapping.used[0].proof, Proof::Verified);
     assert_eq!(after.locations()[0].address, before.locations()[0].address);
     let flags = after.mappings()[0];
     assert!(flags.has_functions && flags.has_filenames && flags.has_line_numbers);
@@ -165,7 +165,7 @@ fn a_named_binary_is_used_unless_it_is_another_build() {
             sources.binaries = vec![Binary { path: program.clone(), role }];
             let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
             let mapping = only(&outcome);
-            assert_eq!(mapping.used.as_ref().map(|used| used.proof), proof, "{role:?} {profile_id}");
+            assert_eq!(mapping.used.first().map(|used| used.proof), proof, "{role:?} {profile_id}");
             assert_eq!(outcome.is_unverified(), proof == Some(Proof::Unverified));
             // What is not proven is not written down as if it were.
             assert_eq!(after.string(after.mappings()[0].build_id), profile_id);
@@ -204,7 +204,7 @@ fn a_live_process_proves_its_files_even_replaced_ones() {
         sources.process = Some(running.identity());
         let (after, outcome) = symbolize_profile(before.clone(), &mut sources).unwrap();
         assert_eq!(names(&after, 0).last(), Some(&"outer"), "replaced: {replaced} {outcome:?}");
-        assert_eq!(only(&outcome).used.as_ref().unwrap().proof, Proof::Verified);
+        assert_eq!(only(&outcome).used[0].proof, Proof::Verified);
         assert_eq!(after.string(after.mappings()[0].build_id), id);
     }
 }
@@ -276,7 +276,7 @@ fn the_remote_page_names_what_files_do_not() {
     assert!(names(&after, 1).contains(&"outer"));
     assert_eq!(names(&after, 2), ["stray"]);
     let library = &outcome.mappings[1];
-    assert_eq!((library.resolved_remotely, library.unresolved_count()), (1, 1));
+    assert_eq!((library.resolved.as_slice(), library.unresolved_count()), (&[(Source::SymbolPage, 1)][..], 1));
     assert!(after.mappings()[1].has_inline_frames);
 }
 
@@ -285,7 +285,7 @@ fn a_failing_remote_page_is_told_and_costs_nothing_else() {
     let before = profile(&[(0x1000, 0, "/gone/lib.so", "")], &[(Some(0), 0x1800)]);
     let mut sources = Sources { fetch: Some(Box::new(|_| Err(io::Error::other("HTTP 500")))), ..Sources::default() };
     let (_, outcome) = symbolize_profile(before, &mut sources).unwrap();
-    assert_eq!(outcome.remote_error.as_deref(), Some("HTTP 500"));
+    assert_eq!(outcome.failures, [Failure { source: Source::SymbolPage, what: "HTTP 500".to_owned() }]);
     assert_eq!(only(&outcome).unresolved, [(Reason::FileMissing, 1)]);
 }
 
@@ -338,7 +338,7 @@ fn a_debug_file_in_place_of_its_binary_names_what_the_binary_does() {
         sources.binaries = vec![Binary { path: debug.clone(), role: BinaryRole::Main }];
         let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
         assert!(names(&after, 0).contains(&"outer"), "{:?}", names(&after, 0));
-        assert_eq!(only(&outcome).used.as_ref().unwrap().proof, Proof::Verified);
+        assert_eq!(only(&outcome).used[0].proof, Proof::Verified);
         assert_eq!(only(&outcome).unresolved, [(Reason::OutsideSegments, 1)]);
     }
 }

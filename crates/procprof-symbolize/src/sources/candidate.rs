@@ -1,0 +1,167 @@
+//! Finding the file behind a mapping: each place in turn, until one has the file with debug
+//! information. One without is kept in case there is none better.
+//!
+//! | place | taken if |
+//! |---|---|
+//! | a binary that was named | the build ids are equal, or nothing contradicts (then unverified) |
+//! | what the live process has mapped | it is what is mapped |
+//! | the path the profile has | the build ids are equal |
+//! | pprof's search path | the build ids are equal, or nothing contradicts (then unverified) |
+//! | a debug file in place of the binary | the build ids are equal |
+
+use std::path::{Path, PathBuf};
+
+use procprof_process::BuildId;
+
+use super::inquiry::{Inquiry, Wanted};
+use super::live::Live;
+use super::named::NamedBinary;
+use super::{PathUse, Sources};
+use crate::debug_file;
+use crate::outcome::{Proof, Refusal};
+use crate::{Image, Reason};
+
+/// A file that may be used.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) image: Image,
+    pub(crate) proof: Proof,
+}
+
+/// What happens to a file of which nothing is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unproven {
+    /// It is used and marked.
+    Used,
+    Refused,
+    /// Nobody said it was the one, so it is not worth a word.
+    PassedOver,
+}
+
+/// Where the file of one inquiry is looked for.
+pub(crate) struct Search<'a, 's> {
+    pub(crate) sources: &'a Sources<'s>,
+    pub(crate) named: &'a [NamedBinary],
+    pub(crate) live: Option<&'a Live>,
+}
+
+impl Search<'_, '_> {
+    /// Looks for the file of an inquiry. What was refused on the way is added to it.
+    pub(crate) fn find(&self, inquiry: &mut Inquiry<'_>) {
+        let mut best: Option<Found> = None;
+        for place in [Self::named, Self::live, Self::own_path, Self::binary_paths, Self::debug_dirs] {
+            let found = place(self, &inquiry.wanted, &mut inquiry.refused);
+            best = better(best, found);
+            if best.as_ref().is_some_and(|found| found.image.has_debug_info()) {
+                break;
+            }
+        }
+        if let Some(found) = &best {
+            inquiry.refused.extend(found.image.refused.iter().cloned());
+        }
+        inquiry.found = best;
+    }
+
+    fn named(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
+        self.named.iter().fold(None, |best, binary| {
+            let is_equal = wanted.build_id.is_some() && wanted.build_id == binary.build_id;
+            let rule = if binary.is_taken_for(wanted) { Unproven::Used } else { Unproven::PassedOver };
+            let found = (is_equal || rule == Unproven::Used).then(|| self.open(&binary.path, wanted, rule, refused));
+            better(best, found.flatten())
+        })
+    }
+
+    fn live(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
+        let live = self.live?;
+        let image = match live.open_image(wanted, &self.sources.image)? {
+            Ok(image) => image,
+            Err(refusal) => {
+                refused.push(refusal);
+                return None;
+            }
+        };
+        live.is_same().then_some(())?;
+        match compare(wanted, image.build_id()) {
+            Comparison::Different => refuse(refused, image, Reason::BuildIdMismatch),
+            Comparison::Equal | Comparison::Unknown => Some(Found { image, proof: Proof::Verified }),
+        }
+    }
+
+    fn own_path(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
+        let is_used = self.sources.paths == PathUse::IfProven && wanted.path().is_absolute();
+        is_used.then(|| self.open(wanted.path(), wanted, Unproven::Refused, refused)).flatten()
+    }
+
+    fn binary_paths(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
+        let dirs = self.sources.image.binary_paths.iter();
+        let paths = dirs.flat_map(|dir| debug_file::in_binary_path(dir, wanted.build_id.as_ref(), wanted.path()));
+        self.first(paths.collect(), wanted, Unproven::Used, refused)
+    }
+
+    fn debug_dirs(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
+        let build_id = wanted.build_id.as_ref()?;
+        let name = wanted.path().file_name().unwrap_or_default();
+        let dirs = self.sources.image.debug_dirs.iter();
+        self.first(dirs.flat_map(|dir| debug_file::by_build_id(dir, build_id, name)).collect(), wanted, Unproven::PassedOver, refused)
+    }
+
+    fn first(&self, paths: Vec<PathBuf>, wanted: &Wanted<'_>, unproven: Unproven, refused: &mut Vec<Refusal>) -> Option<Found> {
+        let mut there: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            if path.is_file() && !there.contains(&path) {
+                there.push(path);
+            }
+        }
+        there.iter().find_map(|path| self.open(path, wanted, unproven, refused))
+    }
+
+    fn open(&self, path: &Path, wanted: &Wanted<'_>, unproven: Unproven, refused: &mut Vec<Refusal>) -> Option<Found> {
+        let image = match Image::open(path, &self.sources.image) {
+            Ok(image) => image,
+            Err(error) => {
+                refused.push(Refusal { path: path.to_owned(), build_id: None, reason: error.reason() });
+                return None;
+            }
+        };
+        match (compare(wanted, image.build_id()), unproven) {
+            (Comparison::Equal, _) => Some(Found { image, proof: Proof::Verified }),
+            (Comparison::Unknown, Unproven::Used) => Some(Found { image, proof: Proof::Unverified }),
+            (_, Unproven::PassedOver) => None,
+            (Comparison::Different, _) => refuse(refused, image, Reason::BuildIdMismatch),
+            (Comparison::Unknown, Unproven::Refused) => refuse(refused, image, Reason::Unproven),
+        }
+    }
+}
+
+/// The one with debug information, else the one found first.
+fn better(one: Option<Found>, other: Option<Found>) -> Option<Found> {
+    let has_debug_info = |found: &Option<Found>| found.as_ref().is_some_and(|found| found.image.has_debug_info());
+    if one.is_none() || !has_debug_info(&one) && has_debug_info(&other) { other } else { one }
+}
+
+enum Comparison {
+    Equal,
+    Different,
+    /// One of both has no build id.
+    Unknown,
+}
+
+fn compare(wanted: &Wanted<'_>, own: Option<&BuildId>) -> Comparison {
+    match (&wanted.build_id, own) {
+        (Some(wanted), Some(own)) if wanted == own => Comparison::Equal,
+        (Some(_), Some(_)) => Comparison::Different,
+        _ => Comparison::Unknown,
+    }
+}
+
+fn refuse(refused: &mut Vec<Refusal>, image: Image, reason: Reason) -> Option<Found> {
+    refused.push(Refusal { path: image.path().to_owned(), build_id: image.build_id().cloned(), reason });
+    None
+}
+
+/// The reason the refused files come down to: another build weighs most, a missing file least.
+pub(crate) fn reason_of(refused: &[Refusal]) -> Reason {
+    let mismatch = refused.iter().find(|refusal| refusal.reason == Reason::BuildIdMismatch);
+    let there = refused.iter().rfind(|refusal| refusal.reason != Reason::FileMissing);
+    mismatch.or(there).map_or(Reason::FileMissing, |refusal| refusal.reason)
+}

@@ -1,0 +1,289 @@
+//! What is asked of the sources: the locations of a profile, grouped by the file they are in, with
+//! the answers so far.
+
+use std::collections::BTreeMap;
+
+use procprof_process::BuildId;
+use procprof_profile::{Addr, FileOffset, Location, LocationId, Mapping, MappingId, Profile, StringId, SymbolAddr};
+
+use super::candidate::Found;
+use super::live::Live;
+use super::named::NamedBinary;
+use super::{Source, Sources};
+use crate::outcome::{Failure, Proof, Refusal, UsedFile};
+use crate::{Image, Reason, Resolved};
+
+/// All that is asked about one profile.
+pub(crate) struct Inquiries<'p> {
+    pub(crate) profile: &'p Profile,
+    pub(crate) live: Option<Live>,
+    /// Why there is no live process, if one was named.
+    pub(crate) process_error: Option<String>,
+    pub(crate) named: Vec<NamedBinary>,
+    pub(crate) all: Vec<Inquiry<'p>>,
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// The locations of one file, or of one kind of memory without a file.
+pub(crate) struct Inquiry<'p> {
+    pub(crate) memory: Memory,
+    pub(crate) wanted: Wanted<'p>,
+    pub(crate) mapping_ids: Vec<MappingId>,
+    pub(crate) locations: Vec<LocationId>,
+    addresses: Vec<Addr>,
+    pub(crate) answers: Vec<Answer>,
+    /// The mapping's file, once it is found.
+    pub(crate) found: Option<Found>,
+    pub(crate) used: Vec<UsedFile>,
+    pub(crate) refused: Vec<Refusal>,
+}
+
+/// What a profile says of the file behind one or more of its mappings.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted<'p> {
+    pub(crate) filename: &'p str,
+    pub(crate) build_id: Option<BuildId>,
+    pub(crate) mappings: Vec<&'p Mapping>,
+    /// Whether the first mapping with a file is among them.
+    pub(crate) is_main: bool,
+}
+
+/// The answer so far for one location.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) resolved: Resolved,
+    /// Who gave it; `None` as long as nothing is known.
+    pub(crate) source: Option<Source>,
+}
+
+/// What an address is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Memory {
+    File,
+    Anonymous,
+    NoMapping,
+    Kernel,
+    Vdso,
+    Vsyscall,
+}
+
+impl Memory {
+    /// What a location is in.
+    fn of(profile: &Profile, location: &Location) -> Self {
+        const VSYSCALL: std::ops::Range<u64> = 0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000;
+        /// The upper half of the address space is the kernel's.
+        const KERNEL_START: u64 = 1 << 63;
+        let Some(id) = location.mapping else {
+            return match location.address.0 {
+                address if VSYSCALL.contains(&address) => Self::Vsyscall,
+                KERNEL_START.. => Self::Kernel,
+                _ => Self::NoMapping,
+            };
+        };
+        let filename = profile.string(profile.mapping(id).filename);
+        match filename {
+            "[vdso]" | "linux-vdso.so.1" | "linux-gate.so.1" => Self::Vdso,
+            "[vsyscall]" => Self::Vsyscall,
+            _ if filename.starts_with("[kernel") || filename.starts_with("[guest.kernel") => Self::Kernel,
+            _ if is_anonymous(filename) => Self::Anonymous,
+            _ => Self::File,
+        }
+    }
+
+    /// Why a location in it is unknown as long as no source was asked.
+    fn reason(self) -> Reason {
+        match self {
+            Self::File => Reason::FileMissing,
+            Self::Anonymous => Reason::NoFile,
+            Self::NoMapping => Reason::NoMapping,
+            Self::Kernel => Reason::Kernel,
+            Self::Vdso => Reason::Vdso,
+            Self::Vsyscall => Reason::Vsyscall,
+        }
+    }
+}
+
+/// Whether the name of a mapping is that of memory without a file.
+fn is_anonymous(filename: &str) -> bool {
+    const PREFIXES: [&str; 6] = ["[", "//anon", "/dev/zero", "/memfd:", "/anon_hugepage", "/SYSV"];
+    filename.is_empty() || PREFIXES.iter().any(|prefix| filename.starts_with(prefix))
+}
+
+impl<'p> Inquiries<'p> {
+    /// The locations without symbols, grouped, in the order of their first mapping.
+    pub(crate) fn of(profile: &'p Profile, sources: &Sources<'_>) -> Self {
+        let mut numbers: BTreeMap<(Memory, Option<(StringId, StringId)>), usize> = BTreeMap::new();
+        let mut all: Vec<Inquiry<'p>> = Vec::new();
+        for (index, location) in profile.locations().iter().enumerate() {
+            let id = LocationId(index as u32);
+            if !profile.lines(id).is_empty() {
+                continue;
+            }
+            let memory = Memory::of(profile, location);
+            let mapping = location.mapping.map(|id| profile.mapping(id));
+            let key = (memory, mapping.map(|mapping| (mapping.filename, mapping.build_id)));
+            let number = *numbers.entry(key).or_insert_with(|| {
+                all.push(Inquiry::new(memory));
+                all.len() - 1
+            });
+            all[number].push(id, location.address);
+        }
+        for ((_, key), number) in &numbers {
+            let ids = profile.mappings().iter().enumerate().filter(|(_, mapping)| *key == Some((mapping.filename, mapping.build_id)));
+            all[*number].mapping_ids = ids.map(|(index, _)| MappingId(index as u32)).collect();
+        }
+        let main = profile.mappings().iter().position(|mapping| profile.string(mapping.filename).starts_with('/'));
+        for inquiry in &mut all {
+            inquiry.wanted = Wanted::of(profile, &inquiry.mapping_ids, main);
+        }
+        all.sort_by_key(|inquiry| inquiry.mapping_ids.first().map_or(usize::MAX, |id| id.index()));
+        let (live, process_error) = match sources.process.as_ref().map(Live::open) {
+            Some(Ok(live)) => (Some(live), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, None),
+        };
+        let named = NamedBinary::all(&sources.binaries, profile);
+        Self { profile, live, process_error, named, all, failures: Vec::new() }
+    }
+
+    /// The inquiries about one kind of memory that have something unknown.
+    pub(crate) fn unknown_in(&mut self, memory: Memory) -> impl Iterator<Item = &mut Inquiry<'p>> {
+        self.all.iter_mut().filter(move |inquiry| inquiry.memory == memory && inquiry.has_unknown())
+    }
+
+    /// The binaries that were named and not used, and why.
+    pub(crate) fn unused(&self) -> Vec<Refusal> {
+        let used = || self.all.iter().flat_map(|inquiry| &inquiry.used);
+        let is_used = |binary: &&NamedBinary| {
+            used().any(|used| used.path == binary.path || used.debug_file.as_ref().is_some_and(|debug| debug.path == binary.path))
+        };
+        let refused = |binary: &NamedBinary| {
+            let mut all = self.all.iter().flat_map(|inquiry| &inquiry.refused);
+            all.find(|refusal| refusal.path == binary.path).map(|refusal| refusal.reason)
+        };
+        let unused = self.named.iter().filter(|binary| !is_used(binary));
+        let refusal = |binary: &NamedBinary| Refusal {
+            path: binary.path.clone(),
+            build_id: binary.build_id.clone(),
+            reason: binary.unreadable.or_else(|| refused(binary)).unwrap_or(Reason::NotMapped),
+        };
+        unused.map(refusal).collect()
+    }
+
+    pub(crate) fn fail(&mut self, source: Source, what: impl ToString) {
+        self.failures.push(Failure { source, what: what.to_string() });
+    }
+}
+
+impl<'p> Inquiry<'p> {
+    fn new(memory: Memory) -> Self {
+        Self {
+            memory,
+            wanted: Wanted { filename: "", build_id: None, mappings: Vec::new(), is_main: false },
+            mapping_ids: Vec::new(),
+            locations: Vec::new(),
+            addresses: Vec::new(),
+            answers: Vec::new(),
+            found: None,
+            used: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, id: LocationId, address: Addr) {
+        self.locations.push(id);
+        self.addresses.push(address);
+        self.answers.push(Answer { resolved: Resolved::Unknown(self.memory.reason()), source: None });
+    }
+
+    fn has_unknown(&self) -> bool {
+        self.answers.iter().any(|answer| answer.source.is_none())
+    }
+
+    /// What is unknown: the position, and the address in the process.
+    pub(crate) fn unknown(&self) -> Vec<(usize, Addr)> {
+        let all = self.answers.iter().zip(&self.addresses).enumerate();
+        all.filter(|(_, (answer, _))| answer.source.is_none()).map(|(position, (_, address))| (position, *address)).collect()
+    }
+
+    /// Takes what a source says of a location; a reason replaces the one before.
+    pub(crate) fn answer(&mut self, position: usize, source: Source, resolved: Resolved) {
+        let source = matches!(resolved, Resolved::Frames(_)).then_some(source);
+        self.answers[position] = Answer { resolved, source };
+    }
+
+    /// Gives all that is unknown this reason.
+    pub(crate) fn give_up(&mut self, reason: Reason) {
+        for answer in self.answers.iter_mut().filter(|answer| answer.source.is_none()) {
+            answer.resolved = Resolved::Unknown(reason);
+        }
+    }
+
+    /// Asks an image for all that is unknown.
+    pub(crate) fn ask_image(&mut self, profile: &Profile, source: Source, image: &Image) {
+        self.ask(profile, source, |start, distance| image.symbol_addr_in(start, distance), |places| image.resolve(places));
+    }
+
+    /// Asks for all that is unknown: `locate` knows where in the image a byte of a mapping is, by
+    /// where in the file the mapping begins and how far behind that the byte is.
+    pub(crate) fn ask(
+        &mut self,
+        profile: &Profile,
+        source: Source,
+        locate: impl Fn(FileOffset, u64) -> Option<SymbolAddr>,
+        resolve: impl FnOnce(&[SymbolAddr]) -> Vec<Resolved>,
+    ) {
+        let positions: Vec<usize> = self.unknown().into_iter().map(|(position, _)| position).collect();
+        let place = |position: &usize| {
+            let location = profile.location(self.locations[*position]);
+            let mapping = profile.mapping(location.mapping?);
+            locate(mapping.file_offset, location.address.0.checked_sub(mapping.start.0)?)
+        };
+        let places: Vec<Option<SymbolAddr>> = positions.iter().map(place).collect();
+        let inside: Vec<SymbolAddr> = places.iter().copied().flatten().collect();
+        let mut resolved = resolve(&inside).into_iter();
+        for (position, place) in positions.into_iter().zip(places) {
+            let answer = place.and_then(|_| resolved.next()).unwrap_or(Resolved::Unknown(Reason::OutsideSegments));
+            self.answer(position, source, answer);
+        }
+    }
+
+    /// Notes that symbols are from an image.
+    pub(crate) fn use_image(&mut self, source: Source, image: &Image, proof: Proof) {
+        self.used.push(UsedFile {
+            source,
+            path: image.path().to_owned(),
+            build_id: image.build_id().cloned(),
+            debug_file: image.debug_file().cloned(),
+            proof,
+        });
+    }
+
+    /// The build id of its file, as the profile or the file found for it has it, and whether it is
+    /// proven to be that.
+    pub(crate) fn build_id(&self) -> Option<(BuildId, Proof)> {
+        match (&self.wanted.build_id, &self.found) {
+            (Some(build_id), _) => Some((build_id.clone(), Proof::Verified)),
+            (None, Some(found)) => Some((found.image.build_id()?.clone(), found.proof)),
+            (None, None) => None,
+        }
+    }
+}
+
+impl<'p> Wanted<'p> {
+    /// What the profile says of the file behind these mappings, which share name and build id.
+    fn of(profile: &'p Profile, ids: &[MappingId], main: Option<usize>) -> Self {
+        let mappings: Vec<&Mapping> = ids.iter().map(|id| profile.mapping(*id)).collect();
+        Self {
+            filename: mappings.first().map_or("", |mapping| profile.string(mapping.filename)),
+            build_id: mappings.first().and_then(|mapping| profile.string(mapping.build_id).parse::<BuildId>().ok()),
+            is_main: main.is_some_and(|main| ids.iter().any(|id| id.index() == main)),
+            mappings,
+        }
+    }
+
+    /// The file's path, without the note that it was deleted.
+    pub(crate) fn path(&self) -> &'p std::path::Path {
+        std::path::Path::new(self.filename.strip_suffix(" (deleted)").unwrap_or(self.filename))
+    }
+}

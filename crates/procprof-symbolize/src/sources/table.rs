@@ -1,0 +1,115 @@
+//! The sources of symbols, in the order they are asked.
+
+use std::fmt;
+
+use super::inquiry::Inquiries;
+use super::{Sources, debug_info, debuginfod, kallsyms, own_symbols, perf_map, symbol_page, uploaded, vdso};
+
+/// A source of symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// DWARF: the file's own, or a separate debug file's.
+    DebugInfo,
+    /// A symbol index that someone sent here.
+    Uploaded,
+    /// A debug file from a debuginfod server.
+    Debuginfod,
+    /// Go's own table of functions.
+    GoTable,
+    /// ELF symbols.
+    SymbolTable,
+    /// What a compiler that runs in the process wrote down of the code it made.
+    PerfMap,
+    /// The kernel's symbols.
+    Kallsyms,
+    /// The code the kernel maps into each process.
+    Vdso,
+    /// The symbol page of the profiled process.
+    SymbolPage,
+}
+
+/// One source.
+pub struct SourceRow {
+    /// Which one.
+    pub source: Source,
+    /// Its name, in a word.
+    pub name: &'static str,
+    /// What must be there for it to answer.
+    pub needs: &'static str,
+    /// Answers what it can of all that is still unknown.
+    pub(crate) ask: fn(&mut Inquiries<'_>, &mut Sources<'_>),
+}
+
+/// The sources, in the order they are asked. Each is asked for what those before it left unknown.
+pub const SOURCES: &[SourceRow] = &[
+    SourceRow {
+        source: Source::DebugInfo,
+        name: "debug-info",
+        needs: "the mapping's file, or a debug file of the same build, with DWARF",
+        ask: debug_info::ask,
+    },
+    SourceRow { source: Source::Uploaded, name: "uploaded", needs: "a symbol index of the same build that was pushed", ask: uploaded::ask },
+    SourceRow {
+        source: Source::Debuginfod,
+        name: "debuginfod",
+        needs: "a build id, and a server that has its debug file",
+        ask: debuginfod::ask,
+    },
+    SourceRow { source: Source::GoTable, name: "go-table", needs: "the mapping's file with .gopclntab", ask: own_symbols::ask_go_table },
+    SourceRow {
+        source: Source::SymbolTable,
+        name: "symbol-table",
+        needs: "the mapping's file with .symtab, .gnu_debugdata or .dynsym",
+        ask: own_symbols::ask_symbol_table,
+    },
+    SourceRow {
+        source: Source::PerfMap,
+        name: "perf-map",
+        needs: "memory without a file, and perf-PID.map of the live process or named",
+        ask: perf_map::ask,
+    },
+    SourceRow {
+        source: Source::Kallsyms,
+        name: "kallsyms",
+        needs: "kernel addresses, and kallsyms of the live process's machine or named",
+        ask: kallsyms::ask,
+    },
+    SourceRow {
+        source: Source::Vdso,
+        name: "vdso",
+        needs: "a live process on this machine, or the build id of this machine's vdso",
+        ask: vdso::ask,
+    },
+    SourceRow { source: Source::SymbolPage, name: "symbol-page", needs: "a process that answers /pprof/symbol", ask: symbol_page::ask },
+];
+
+impl Source {
+    /// Its name as in [`SOURCES`].
+    pub fn name(self) -> &'static str {
+        SOURCES.iter().find(|row| row.source == self).map_or("", |row| row.name)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for SourceRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceRow").field("source", &self.source).field("needs", &self.needs).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_source_has_one_row_in_the_order_of_the_type() {
+        assert!(SOURCES.windows(2).all(|pair| pair[0].source < pair[1].source && pair[0].name != pair[1].name));
+        assert!(SOURCES.iter().all(|row| !row.needs.is_empty() && row.source.name() == row.name));
+    }
+}
