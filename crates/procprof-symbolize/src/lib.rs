@@ -64,7 +64,7 @@ mod zone;
 pub use demangle::demangle;
 pub use error::{Error, Result};
 pub use image::{DebugFile, FoundBy, Image};
-pub use index::{IndexFolder, LayoutKey, SymbolIndex};
+pub use index::{Contents, IndexFolder, LayoutKey, SymbolIndex};
 pub use options::{ImageOptions, SplitUnits};
 pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
 pub use reason::{Frame, Reason, Resolved};

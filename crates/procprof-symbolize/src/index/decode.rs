@@ -166,6 +166,11 @@ impl<'a> Part<'a> {
         self.functions.len()
     }
 
+    /// Functions and symbols with code of their own.
+    pub(super) fn record_count(&self) -> usize {
+        self.directory.len()
+    }
+
     pub(super) fn file_count(&self) -> usize {
         self.files.len()
     }

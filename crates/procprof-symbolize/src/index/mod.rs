@@ -30,6 +30,7 @@
 
 mod build;
 mod bytes;
+mod contents;
 mod decode;
 mod encode;
 mod folder;
@@ -44,6 +45,7 @@ use std::path::Path;
 use procprof_process::{BuildId, open_regular};
 use procprof_profile::{FileOffset, SymbolAddr};
 
+pub use self::contents::Contents;
 pub use self::folder::IndexFolder;
 pub use self::head::LayoutKey;
 use self::head::{Head, PartEntry};
