@@ -1,5 +1,7 @@
 //! Why a report could not be rendered.
 
+use crate::layout::{EDGES_MAX, NODES_MAX, VERTICES_MAX};
+
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,6 +35,16 @@ pub enum Error {
         /// What is wrong with it, or what would be right.
         why: String,
     },
+    /// The call graph is larger than what is drawn.
+    #[error("{}", too_large(*.nodes, *.edges, *.vertices))]
+    GraphTooLarge {
+        /// Boxes of the graph.
+        nodes: usize,
+        /// Lines between them.
+        edges: usize,
+        /// Places that boxes and lines take in all layers of the drawing; 0 where they were not counted.
+        vertices: usize,
+    },
     /// The profile itself could not be prepared or encoded.
     #[error(transparent)]
     Profile(#[from] procprof_profile::Error),
@@ -46,4 +58,12 @@ impl Error {
 
 fn suggestion(nearest: &Option<&'static str>) -> String {
     nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+}
+
+fn too_large(nodes: usize, edges: usize, vertices: usize) -> String {
+    let what = match vertices {
+        0 => format!("at most {NODES_MAX} and {EDGES_MAX} are drawn"),
+        _ => format!("which take {vertices} places in its layers, and at most {VERTICES_MAX} are drawn"),
+    };
+    format!("the call graph has {nodes} nodes and {edges} edges, {what}; lower nodecount, or raise nodefraction or edgefraction")
 }

@@ -8,7 +8,10 @@ use regex::Regex;
 use crate::code::Code;
 use crate::nearest::nearest;
 use crate::view::View;
-use crate::{Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pprof, raw, tags, top, traces, tree, weblist};
+use crate::{
+    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pprof, raw, svg, tags, top, traces, tree,
+    weblist,
+};
 
 /// Texts that a report shows beside the profile, read by the caller.
 #[derive(Clone, Debug, Default)]
@@ -144,6 +147,14 @@ pub const REPORTS: &[Report] = &[
         help: "The comments of the profile, as text",
         adjusts: false,
         render: comments::render,
+    },
+    Report {
+        name: "svg",
+        extension: "graph.svg",
+        media_type: "image/svg+xml",
+        help: "The call graph, one interactive SVG file",
+        adjusts: true,
+        render: svg::render,
     },
     Report {
         name: "dot",

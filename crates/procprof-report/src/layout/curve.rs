@@ -82,14 +82,19 @@ impl Corridor<'_> {
     fn fit(&self, way: &[Point], start: Point, end: Point, curve: &mut Vec<Point>) {
         let (first, last) = (way[0], way[way.len() - 1]);
         let length: f64 = way.windows(2).map(|pair| distance(pair[0], pair[1])).sum();
-        let shares: &[f64] = if way.len() == 2 { &[0.35, 0.2, 0.1, 0.0] } else { &[0.36, 0.25] };
+        let shares: &[f64] = if way.len() == 2 { &[0.35, 0.2, 0.1] } else { &[0.36, 0.25] };
         for share in shares {
             let reach = length * share;
             let piece = [first, shifted(first, start, reach), shifted(last, end, -reach), last];
-            if *share == 0.0 || self.holds(&piece) {
+            if self.holds(&piece) {
                 curve.extend_from_slice(&piece[1..]);
                 return;
             }
+        }
+        if way.len() == 2 {
+            let straight = direction(first, last);
+            curve.extend([shifted(first, straight, length / 3.0), shifted(last, straight, -length / 3.0), last]);
+            return;
         }
         // The corner that is farthest from the straight line.
         let away = |index: &usize| offset(first, last, way[*index]);

@@ -134,7 +134,21 @@ impl Tree {
         depths.push(0);
         let block = ((springs.len() as f64).sqrt() as usize).max(16);
         let (by, stack) = (tree_springs, Vec::new());
-        Tree { springs, flows, states, potentials, parents, by, depths, first_children, next_siblings, previous_siblings, next: 0, block, stack }
+        Tree {
+            springs,
+            flows,
+            states,
+            potentials,
+            parents,
+            by,
+            depths,
+            first_children,
+            next_siblings,
+            previous_siblings,
+            next: 0,
+            block,
+            stack,
+        }
     }
 
     /// How much a unit of flow through a spring gains.

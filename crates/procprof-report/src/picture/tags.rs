@@ -1,56 +1,63 @@
 //! The small boxes of a node's labels: up to four texts, and for each and for the node itself up to four numbers or ranges of them.
 
-use std::fmt::Write;
-
-use super::escaped;
-use crate::graph::{Node, TAGS_MAX, Tag, sort_tags};
+use super::{Edge, Node, Outline, Picture, Stroke};
+use crate::graph::{self, TAGS_MAX, Tag, sort_tags};
 use crate::measure::{label, scale};
 
-/// The boxes of a node as DOT; empty when it has none. A node that calls others shows what labels have at itself, a leaf all that they have.
-pub(super) fn nodelets(node: &Node<'_>, number: usize, amount: &dyn Fn(i64) -> String) -> String {
+/// How heavy the line to a label is: labels stay near.
+const WEIGHT: i64 = 100;
+
+/// Whether a node has labels that are shown.
+pub(super) fn has_any(node: &graph::Node<'_>) -> bool {
+    let mut picture = Picture::default();
+    push(&mut picture, node, "", 0, &|_| String::new());
+    !picture.nodes.is_empty()
+}
+
+/// Appends the boxes of a node with the lines to them. A node that calls others shows what labels have at itself, a leaf all that they have.
+pub(super) fn push(picture: &mut Picture, node: &graph::Node<'_>, id: &str, position: usize, amount: &dyn Fn(i64) -> String) {
     let by_flat = !node.outgoing.is_empty();
     let mut texts: Vec<Tag> = node.tags.texts.values().cloned().collect();
     sort_tags(&mut texts, by_flat);
-    let mut out = String::new();
     for (index, tag) in texts.iter().take(TAGS_MAX).enumerate() {
         let weight = if by_flat { tag.flat.value() } else { tag.cum.value() };
         if weight == 0 {
             continue;
         }
-        let (weight, id) = (amount(weight), format!("N{number}_{index}"));
-        push_box(&mut out, &id, &tag_text(&tag.name), &weight);
-        push_line(&mut out, &format!("N{number}"), &id, &weight, "");
-        push_numbers(&mut out, node, &tag.name, by_flat, &id, amount);
+        // Labels of a sample are joined by a line break that is escaped.
+        let lines = tag.name.split("\\n").map(str::to_owned).collect();
+        let id = format!("{id}_{index}");
+        let own = push_box(picture, id.clone(), lines, amount(weight), position, Stroke::Solid);
+        push_numbers(picture, node, &tag.name, by_flat, (&id, own), amount);
     }
-    push_numbers(&mut out, node, "", by_flat, &format!("N{number}"), amount);
-    out
+    push_numbers(picture, node, "", by_flat, (id, position), amount);
 }
 
-fn push_numbers(out: &mut String, node: &Node<'_>, beside: &str, by_flat: bool, source: &str, amount: &dyn Fn(i64) -> String) {
+fn push_numbers(
+    picture: &mut Picture,
+    node: &graph::Node<'_>,
+    beside: &str,
+    by_flat: bool,
+    (source, position): (&str, usize),
+    amount: &dyn Fn(i64) -> String,
+) {
     let Some(tags) = node.tags.numbers.get(beside) else { return };
     for (index, tag) in grouped(tags.values().cloned().collect(), by_flat).iter().enumerate() {
         let is_flat = by_flat || tag.flat.value() == tag.cum.value();
-        let (weight, style) = if is_flat { (tag.flat.value(), "") } else { (tag.cum.value(), " style=\"dotted\"") };
+        let (weight, stroke) = if is_flat { (tag.flat.value(), Stroke::Solid) } else { (tag.cum.value(), Stroke::Dotted) };
         if weight == 0 {
             continue;
         }
-        let (weight, id) = (amount(weight), format!("N{source}_{index}"));
-        push_box(out, &id, &escaped(&tag.name), &weight);
-        push_line(out, source, &id, &weight, style);
+        push_box(picture, format!("N{source}_{index}"), vec![tag.name.clone()], amount(weight), position, stroke);
     }
 }
 
-fn push_box(out: &mut String, id: &str, text: &str, weight: &str) {
-    let _ = writeln!(out, "{id} [label = \"{text}\" id=\"{id}\" fontsize=8 shape=box3d tooltip=\"{weight}\"]");
-}
-
-fn push_line(out: &mut String, from: &str, to: &str, weight: &str, style: &str) {
-    let _ = writeln!(out, "{from} -> {to} [label=\" {weight}\" weight=100 tooltip=\"{weight}\" labeltooltip=\"{weight}\"{style}]");
-}
-
-/// Labels of a sample are joined by a line break that is escaped already.
-fn tag_text(name: &str) -> String {
-    name.split("\\n").map(escaped).collect::<Vec<_>>().join("\\n")
+/// Appends a box and the line to it; its position.
+fn push_box(picture: &mut Picture, id: String, lines: Vec<String>, amount: String, from: usize, stroke: Stroke) -> usize {
+    let to = picture.nodes.len();
+    picture.edges.push(Edge { label: vec![amount.clone()], weight: WEIGHT, stroke, tooltip: amount.clone(), ..Edge::between(from, to) });
+    picture.nodes.push(Node { id, name: lines.join(" "), amount, outline: Outline::Tag, font_size: 8.0, ..Node::of_lines(lines) });
+    to
 }
 
 /// At most four: the heaviest, with each other number in the group of the nearest of them.

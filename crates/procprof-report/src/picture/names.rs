@@ -2,8 +2,8 @@
 
 use regex::Regex;
 
-use super::escaped;
 use crate::place::{Place, base_name};
+use crate::text::one_line;
 
 /// The expressions that names are shortened by.
 pub(super) struct ShortNames {
@@ -27,12 +27,12 @@ impl ShortNames {
         }
     }
 
-    /// The label of a place, with a line break after each part.
-    pub(super) fn label(&self, place: &Place<'_>) -> String {
-        let name = escaped(&self.short(place.name)).replace("::", "\\n").replace("[...]", "[…]").replace('.', "\\n");
-        let file = if place.file.is_empty() { String::new() } else { escaped(base_name(&place.file)) };
+    /// The lines of a place's label.
+    pub(super) fn lines(&self, place: &Place<'_>) -> Vec<String> {
+        let name = one_line(&self.short(place.name)).replace("::", "\n").replace("[...]", "[…]").replace('.', "\n");
+        let file = if place.file.is_empty() { String::new() } else { one_line(base_name(&place.file)).into_owned() };
         let parts = Place { name: &name, file: file.into(), ..place.clone() }.components();
-        parts.join("\\n") + "\\n"
+        parts.iter().flat_map(|part| part.split('\n')).map(str::to_owned).collect()
     }
 
     fn short(&self, name: &str) -> String {
