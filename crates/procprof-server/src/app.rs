@@ -19,6 +19,7 @@ use crate::nodes::Registry;
 use crate::render::Renders;
 use crate::retention::Retention;
 use crate::server::ChildProgram;
+use crate::symbols::{Intakes, Refreshes, Shelf};
 use crate::usage::KnownUsage;
 
 /// The running server, as its parts see it.
@@ -34,6 +35,11 @@ pub(crate) struct App {
     pub(crate) renders: Renders,
     pub(crate) retention: Retention,
     pub(crate) usage: KnownUsage,
+    /// Uploaded symbols.
+    pub(crate) symbols: Arc<Shelf>,
+    pub(crate) intakes: Intakes,
+    /// Stored profiles that are getting names.
+    pub(crate) refreshes: Refreshes,
     pub(crate) agent: Agent,
     pub(crate) symbolize_child: ChildProgram,
     /// Children at a time.

@@ -44,6 +44,8 @@ mod remote;
 mod render;
 mod retention;
 mod server;
+mod sources;
+mod symbols;
 mod usage;
 
 pub use config::{ConfFile, Config, config_reference};

@@ -8,13 +8,15 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use procprof_profile::ProfileId;
 use procprof_profile::format::{self, Limits};
-use procprof_report::{Options, Report, Sources};
+use procprof_report::{Options, Report};
 use procprof_store::{CacheKey, Entry, Format, Store};
 use tokio::sync::Semaphore;
 
 use crate::app::App;
 use crate::http::Problem;
 use crate::ingest::now;
+use crate::sources;
+use crate::symbols::Wanted;
 
 /// Renderings running or waiting at a time; more are refused.
 const WAITING_MAX: usize = 64;
@@ -45,7 +47,7 @@ pub(crate) async fn render(app: &Arc<App>, entry: &Entry, report: &'static Repor
         return Err(Problem::bad_request("this page was made elsewhere; it can only be shown as it is"));
     }
     let options = Options::parse(pairs.iter().copied()).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let what = question(report, pairs)?;
+    let what = question(entry, report, pairs)?;
     let rendering = match begin(app, entry, report, options, what)? {
         Begun::Cached(bytes) => return Ok(bytes),
         Begun::Running(rendering) => rendering,
@@ -58,9 +60,14 @@ pub(crate) async fn render(app: &Arc<App>, entry: &Entry, report: &'static Repor
     })
 }
 
-/// Everything that decides what a report looks like.
-fn question(report: &Report, pairs: &[(&str, &str)]) -> Result<String, Problem> {
-    let mut what = format!("{} {}", env!("CARGO_PKG_VERSION"), report.name);
+/// Whether a report of a profile stays what it is for ever: nothing more can be named in it, and no source files are shown.
+pub(crate) fn is_final(entry: &Entry, report: &Report) -> bool {
+    Wanted::of(&entry.meta).is_empty() && report.name != "list"
+}
+
+/// Everything that decides what a report looks like. A profile that got names meanwhile has another size.
+fn question(entry: &Entry, report: &Report, pairs: &[(&str, &str)]) -> Result<String, Problem> {
+    let mut what = format!("{} {} {}", env!("CARGO_PKG_VERSION"), entry.bytes, report.name);
     for (key, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
         what.push_str(&format!("\n{}={value}", key.escape_default()));
     }
@@ -94,8 +101,8 @@ fn begin(app: &Arc<App>, entry: &Entry, report: &'static Report, options: Option
     let task = tokio::spawn(async move {
         let made = match slots.acquire_owned().await {
             Ok(_slot) => {
-                let (store, entry, what) = (Arc::clone(&own.store), entry.clone(), what.clone());
-                let made = tokio::task::spawn_blocking(move || make(&store, &entry, report, &options, &what)).await;
+                let (store, entry, what, config) = (Arc::clone(&own.store), entry.clone(), what.clone(), own.config());
+                let made = tokio::task::spawn_blocking(move || make(&store, &config.source_roots, &entry, report, &options, &what)).await;
                 made.unwrap_or_else(|_| Err(Problem::internal("a report failed; the log has the place")))
             }
             Err(_) => Err(Problem::busy("the server is stopping")),
@@ -114,12 +121,15 @@ fn cache_key<'a>(entry: &Entry, what: &'a str) -> CacheKey<'a> {
     CacheKey { node: Some(entry.node), profile: Some(entry.id), what }
 }
 
-fn make(store: &Store, entry: &Entry, report: &Report, options: &Options, what: &str) -> Result<Bytes, Problem> {
+fn make(store: &Store, roots: &[String], entry: &Entry, report: &Report, options: &Options, what: &str) -> Result<Bytes, Problem> {
     let bytes = store.open_bytes(entry.id)?;
     let unreadable = |error: procprof_profile::Error| Problem::internal(format!("profile {}: {error}", entry.id));
     let profile = format::decode(&bytes, &Limits::default()).map_err(unreadable)?.profile;
-    let made = report.render(&profile, options, &Sources::default()).map_err(|error| Problem::bad_request(error.to_string()))?;
-    if let Err(error) = store.cache_put(&cache_key(entry, what), &made, now()) {
+    let sources = sources::read(roots, report, &profile, options).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let made = report.render(&profile, options, &sources).map_err(|error| Problem::bad_request(error.to_string()))?;
+    // Source files change without the server's knowing.
+    let shows_sources = !(sources.files.is_empty() && sources.missing.is_empty());
+    if !shows_sources && let Err(error) = store.cache_put(&cache_key(entry, what), &made, now()) {
         tracing::warn!("cache: {}", crate::http::chain(&error));
     }
     Ok(Bytes::from(made))

@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::nodes::{ExtraNode, OWN_ID, Registry};
 use crate::render::Renders;
 use crate::retention;
+use crate::symbols::Shelf;
 
 /// Children that read binaries, at a time.
 const SYMBOLIZERS: usize = 2;
@@ -92,6 +93,7 @@ impl Server {
         let listener = http::bind(address, http_explicit, "--http").await?;
         let bound = listener.local_addr().map_err(|cause| Error::Bind { address: address.to_string(), cause })?;
         let store = open_store(&data, &config).await?;
+        let shelf = Shelf::open(&data).map_err(|error| Error::Setup { what: "symbols", why: error.to_string() })?;
         let registry = Registry::open(&data, &config, extra_nodes, &bound.to_string())?;
         let pause_file = data.join("paused");
         let paused = pause_file.exists();
@@ -107,6 +109,9 @@ impl Server {
             jobs: Default::default(),
             retention: Default::default(),
             usage: Default::default(),
+            symbols: Arc::new(shelf),
+            intakes: Default::default(),
+            refreshes: Default::default(),
             agent,
             symbolize_child,
             symbolizers: Semaphore::new(SYMBOLIZERS),

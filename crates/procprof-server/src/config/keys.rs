@@ -189,6 +189,21 @@ pub const KEYS: &[Key] = &[
         "seconds",
         "Time that process has for one profile.",
     ),
+    row(
+        "symbols_bytes_max",
+        Bytes(|c| &mut c.symbols_bytes_max),
+        "4 GiB",
+        "bytes",
+        "Size uploaded symbol indexes may have together; beyond it those used longest ago make room.",
+    ),
+    row("symbols_file_bytes_max", Bytes(|c| &mut c.symbols_file_bytes_max), "1 GiB", "bytes", "Largest symbol index that may be uploaded."),
+    row(
+        "source_roots",
+        Texts(|c| &mut c.source_roots),
+        "",
+        "",
+        "Folders whose source files the report `list` may show to everyone who may read; none are shown without. Symbolic links in them are not followed.",
+    ),
     fixed(row("render_concurrency_max", Count(|c| &mut c.render_concurrency_max, 1, 256), "2", "renders", "Reports rendered at a time.")),
     row(
         "render_seconds_max",

@@ -3,6 +3,7 @@
 mod answer;
 mod api;
 mod assets;
+mod base;
 mod guard;
 mod listen;
 mod newcomers;

@@ -16,7 +16,8 @@ use super::params::Params;
 use super::problem::{Answer, Problem, chain};
 use crate::app::App;
 use crate::nodes::Node;
-use crate::render::render;
+use crate::render::{is_final, render};
+use crate::symbols::{Wanted, refreshed};
 
 /// Most rows of the list; it has no pages.
 const ROWS_MAX: usize = 10_000;
@@ -33,6 +34,7 @@ pub(super) async fn view_file(State(app): State<Arc<App>>, RawQuery(query): RawQ
     let id = node.id;
     let entry = on_store(move || store.by_name(id, &file)).await?;
     let entry = entry.ok_or_else(|| Problem::not_found(format!("{} has no profile {name}", node.name())))?;
+    let entry = refreshed(&app, entry).await;
     let pairs: Vec<(&str, &str)> = params.except(&["filename", "node", "format"]).collect();
     view(&app, &entry, params.get("format"), &pairs, &headers).await
 }
@@ -63,7 +65,7 @@ pub(super) async fn view(
     }
     let report = Report::named(report).map_err(|error| Problem::bad_request(error.to_string()))?;
     let bytes = render(app, entry, report, pairs).await?;
-    Document { bytes, media_type: report.media_type, file_name: None, unchanging: true }.answer(headers).await
+    Document { bytes, media_type: report.media_type, file_name: None, unchanging: is_final(entry, report) }.answer(headers).await
 }
 
 /// The stored file itself.
@@ -74,7 +76,7 @@ pub(super) async fn download(app: &Arc<App>, entry: &Entry, headers: &HeaderMap)
         bytes: bytes.into(),
         media_type: "application/octet-stream",
         file_name: Some(entry.file_name.clone()),
-        unchanging: true,
+        unchanging: Wanted::of(&entry.meta).is_empty(),
     };
     document.answer(headers).await
 }

@@ -25,8 +25,8 @@ pub(crate) use budget::{Budget, Full};
 pub(crate) use facts::guess_type;
 pub(crate) use facts::{SHOWN, complete, now};
 pub(crate) use strip::{COLUMNS, ROWS};
-pub(crate) use symbols::Finding;
 pub use symbols::symbolize_child_main;
+pub(crate) use symbols::{Finding, name_again};
 
 use crate::app::App;
 
@@ -109,11 +109,30 @@ pub(crate) fn store_profile(
 ) -> Result<Entry, IngestError> {
     let id = meta.id.unwrap_or_else(|| ProfileId(uuid::Uuid::now_v7().as_u128()));
     meta.id = Some(id);
+    with_encoded(profile, meta, window, |new| store.put(new))
+}
+
+/// Writes the facts into a profile that is stored already and puts it in the place of what was stored.
+pub(crate) fn replace_profile(
+    store: &procprof_store::Store,
+    profile: Profile,
+    meta: Meta,
+    window: (Nanos, Nanos),
+) -> Result<Entry, IngestError> {
+    with_encoded(profile, meta, window, |new| store.replace(new))
+}
+
+fn with_encoded(
+    profile: Profile,
+    mut meta: Meta,
+    window: (Nanos, Nanos),
+    keep: impl FnOnce(NewProfile<'_>) -> procprof_store::Result<Entry>,
+) -> Result<Entry, IngestError> {
     let (profile, start, duration) = facts::write(profile, &mut meta, window)?;
     let summary = summary::summarize(&profile);
     let encoded = format::pprof::encode_gzip(&profile)?;
     drop(profile);
-    Ok(store.put(NewProfile { meta, encoded: &encoded, summary, start, duration })?)
+    Ok(keep(NewProfile { meta, encoded: &encoded, summary, start, duration })?)
 }
 
 /// Keeps an error row where people see it.

@@ -9,28 +9,31 @@
 //! by the server and filled in afterwards.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_process::{Identity, Pid};
+use procprof_process::{BuildId, Identity, Pid};
 use procprof_profile::format::{self, Limits};
-use procprof_profile::{Addr, Grammar, Meta, Profile};
-use procprof_store::ErrorKind;
-use procprof_symbolize::{Binary, BinaryRole, Outcome, PathUse, Sources, symbolize_profile};
+use procprof_profile::{Addr, Grammar, LocationId, Mapping, Meta, Profile, ProfileId};
+use procprof_store::{Entry, ErrorKind};
+use procprof_symbolize::{
+    Binary, BinaryRole, FindIndex, LayoutKey, Outcome, PathUse, Source, Sources, SymbolIndex, WantedIndex, symbolize_profile,
+};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{IngestError, on_thread, record};
+use super::{IngestError, now, on_thread, record};
 use crate::app::App;
 use crate::remote::Remote;
+use crate::symbols::{SymbolKey, UPLOADS, Wanted};
 
 /// Largest answer of the child, in bytes.
 const ANSWER_MAX: u64 = 1 << 30;
-/// Files named in a profile's facts.
-const WANTED_MAX: usize = 8;
+/// Most wanted files that the child tells.
+const WANTED_MAX: usize = 1000;
 
 /// Where symbols of an arrival may be found.
 #[derive(Clone, Default)]
@@ -49,6 +52,8 @@ struct Task {
     pid: Option<u32>,
     start_ticks: u64,
     binary: Option<PathBuf>,
+    /// Uploaded indexes that fit the profile.
+    indexes: Vec<PathBuf>,
     memory: u64,
     seconds: u64,
 }
@@ -59,17 +64,21 @@ struct Said {
     resolved: usize,
     unresolved: usize,
     unverified: bool,
-    wanted: Vec<(String, String)>,
+    /// File, build id, and the share of the profile it would name.
+    wanted: Vec<(String, String, f64)>,
+    /// Positions of the uploaded indexes that gave names.
+    used: Vec<usize>,
 }
 
 impl Said {
-    fn of(outcome: &Outcome) -> Said {
-        let wanted = outcome.wanted().into_iter().take(WANTED_MAX).map(|file| (file.filename, file.build_id));
+    fn of(profile: &Profile, outcome: &Outcome, used: Vec<usize>) -> Said {
+        let wanted = outcome.wanted_shares(profile).into_iter().take(WANTED_MAX);
         Said {
             resolved: outcome.resolved_count(),
             unresolved: outcome.unresolved_count(),
             unverified: outcome.is_unverified(),
-            wanted: wanted.collect(),
+            wanted: wanted.map(|wanted| (wanted.file.filename, wanted.file.build_id, wanted.share)).collect(),
+            used,
         }
     }
 }
@@ -80,8 +89,9 @@ pub(crate) async fn symbolize(app: &Arc<App>, profile: Profile, meta: &mut Meta,
         return Ok(profile);
     }
     let mut profile = match in_child(app, &profile, &finding).await {
-        Ok((named, said)) => {
-            note(meta, &said);
+        Ok((named, said, used)) => {
+            note(meta, &said, &used);
+            app.symbols.used(&used, now());
             named
         }
         Err(why) => {
@@ -109,27 +119,91 @@ fn unnamed(profile: &Profile) -> impl Iterator<Item = Addr> + '_ {
     all.filter(move |(index, location)| location.address.0 != 0 && !named(*index)).map(|(_, location)| location.address)
 }
 
-/// The facts that tell what symbols are missing, and which are not proven.
-fn note(meta: &mut Meta, said: &Said) {
+/// The facts that tell what symbols are missing, which are not proven, and whose were used.
+fn note(meta: &mut Meta, said: &Said, used: &[SymbolKey]) {
     if said.unverified {
         meta.more.insert("symbols".to_owned(), "unverified".to_owned());
     }
     if said.unresolved > 0 {
         meta.more.insert("unresolved-locations".to_owned(), said.unresolved.to_string());
     }
-    for (number, (file, build_id)) in said.wanted.iter().enumerate() {
-        let build_id = if build_id.is_empty() { "unknown build id".to_owned() } else { format!("build id {build_id}") };
-        meta.more.insert(format!("wanted-file.{number}"), format!("{file} ({build_id})"));
+    let wanted = said.wanted.iter().map(|(file, build_id, share)| Wanted {
+        file: file.clone(),
+        build_id: build_id.clone(),
+        percent: Some(share * 100.0),
+    });
+    Wanted::write(&wanted.collect::<Vec<_>>(), meta);
+    if !used.is_empty() {
+        let mut keys: Vec<&str> = meta.more.get(UPLOADS).map(|keys| keys.split(',').collect()).unwrap_or_default();
+        keys.extend(used.iter().map(SymbolKey::as_str));
+        keys.sort_unstable();
+        keys.dedup();
+        let keys = keys.join(",");
+        meta.more.insert(UPLOADS.to_owned(), keys);
     }
 }
 
-async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Result<(Profile, Said), String> {
+/// Names a stored profile by what is known now, and puts it in the place of what was stored.
+///
+/// # Errors
+/// It stays as it was.
+pub(crate) async fn name_again(app: &Arc<App>, id: ProfileId) -> Result<Entry, String> {
+    let store = Arc::clone(&app.store);
+    let opened = tokio::task::spawn_blocking(move || {
+        let entry = store.get(id).map_err(|error| error.to_string())?;
+        let bytes = store.open_bytes(id).map_err(|error| error.to_string())?;
+        let decoded = format::decode(&bytes, &Limits::default()).map_err(|error| error.to_string())?;
+        decoded.profile.adjusted(Grammar::Pprof).map(|profile| (entry, profile)).map_err(|error| error.to_string())
+    });
+    let (entry, profile) = opened.await.map_err(|error| error.to_string())??;
+    let (profile, said, used) = in_child(app, &profile, &Finding::default()).await?;
+    let mut meta = entry.meta.clone();
+    meta.more.retain(|key, _| !["unresolved-locations", "symbolize-error"].contains(&key.as_str()));
+    note(&mut meta, &said, &used);
+    let store = Arc::clone(&app.store);
+    let replaced = tokio::task::spawn_blocking(move || super::replace_profile(&store, profile, meta, (entry.start, entry.duration)));
+    let entry = replaced.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    app.symbols.used(&used, now());
+    tracing::info!("profile {id}: {} addresses named by what is known now", said.resolved);
+    Ok(entry)
+}
+
+/// The uploaded indexes that fit what a profile has without names: their keys and files.
+fn indexes(app: &App, profile: &Profile) -> Vec<(SymbolKey, PathBuf)> {
+    let mut found: Vec<(SymbolKey, PathBuf)> = Vec::new();
+    for mapping in unnamed_mappings(profile) {
+        let text = |id| profile.string(id).to_owned();
+        let wanted = Wanted { file: text(mapping.filename), build_id: text(mapping.build_id), percent: None };
+        if let Some(record) = app.symbols.find(&wanted)
+            && !found.iter().any(|(key, _)| *key == record.key)
+        {
+            let path = app.symbols.index_path(&record.key);
+            found.push((record.key, path));
+        }
+    }
+    found
+}
+
+/// The mappings with locations that have no name.
+fn unnamed_mappings(profile: &Profile) -> Vec<&Mapping> {
+    let mut is_unnamed = vec![false; profile.mappings().len()];
+    for (index, location) in profile.locations().iter().enumerate() {
+        if let Some(id) = location.mapping.filter(|_| profile.lines(LocationId(index as u32)).is_empty()) {
+            is_unnamed[id.index()] = true;
+        }
+    }
+    profile.mappings().iter().zip(is_unnamed).filter_map(|(mapping, unnamed)| unnamed.then_some(mapping)).collect()
+}
+
+async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Result<(Profile, Said, Vec<SymbolKey>), String> {
     let config = app.config();
+    let (keys, indexes): (Vec<SymbolKey>, Vec<PathBuf>) = indexes(app, profile).into_iter().unzip();
     let _turn = app.symbolizers.acquire().await.map_err(|error| error.to_string())?;
     let task = Task {
         pid: finding.process.map(|identity| identity.pid.0),
         start_ticks: finding.process.map_or(0, |identity| identity.start_ticks),
         binary: finding.binary.clone(),
+        indexes,
         memory: config.symbolize_memory_bytes_max,
         seconds: config.symbolize_seconds_max,
     };
@@ -141,7 +215,9 @@ async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Resul
         Ok(answer) => answer.map_err(|error| format!("symbolize: {error}"))?,
         Err(_) => return Err(format!("symbolize: not done after symbolize_seconds_max = {} s", config.symbolize_seconds_max)),
     };
-    tokio::task::spawn_blocking(move || unpack(&answer)).await.map_err(|error| error.to_string())?
+    let (profile, said) = tokio::task::spawn_blocking(move || unpack(&answer)).await.map_err(|error| error.to_string())??;
+    let used = said.used.iter().filter_map(|position| keys.get(*position).cloned()).collect();
+    Ok((profile, said, used))
 }
 
 /// Runs the child; it is killed if this is given up.
@@ -207,6 +283,15 @@ async fn from_page(app: &Arc<App>, profile: Profile, meta: &mut Meta, remote: &R
     });
     let (profile, outcome) = done.await?;
     if let Some(outcome) = outcome {
+        let shares = outcome.wanted_shares(&profile);
+        // Of the files that would have helped, those that still would: what the page knows nothing of.
+        let mut still = Wanted::of(meta);
+        still.retain_mut(|wanted| {
+            let share = shares.iter().find(|share| share.file.filename == wanted.file && share.file.build_id == wanted.build_id);
+            wanted.percent = share.map(|share| share.share * 100.0);
+            share.is_some()
+        });
+        Wanted::write(&still, meta);
         meta.more.retain(|key, _| key != "unresolved-locations");
         if outcome.unresolved_count() > 0 {
             meta.more.insert("unresolved-locations".to_owned(), outcome.unresolved_count().to_string());
@@ -239,8 +324,9 @@ fn child(argument: &str) -> io::Result<()> {
     let decoded = format::decode(&encoded, &Limits::default()).map_err(io::Error::other)?;
     drop(encoded);
     let profile = decoded.profile.adjusted(Grammar::Pprof).map_err(io::Error::other)?;
-    let (profile, outcome) = symbolize_profile(profile, &mut sources(&task)).map_err(io::Error::other)?;
-    let said = serde_json::to_vec(&Said::of(&outcome))?;
+    let uploads = Uploads::of(&task.indexes);
+    let (profile, outcome) = symbolize_profile(profile, &mut sources(&task, &uploads)).map_err(io::Error::other)?;
+    let said = serde_json::to_vec(&Said::of(&profile, &outcome, uploads.used(&outcome)))?;
     let encoded = format::pprof::encode(&profile).map_err(io::Error::other)?;
     let mut out = io::stdout().lock();
     out.write_all(&(said.len() as u64).to_le_bytes())?;
@@ -253,8 +339,54 @@ fn limit(resource: Resource, maximum: u64) -> io::Result<()> {
     setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) }).map_err(io::Error::from)
 }
 
-fn sources(task: &Task) -> Sources<'static> {
+fn sources<'a>(task: &Task, uploads: &'a Uploads) -> Sources<'a> {
     let identity = task.pid.and_then(|pid| Identity::of(Pid(pid)).ok()).filter(|identity| identity.start_ticks == task.start_ticks);
     let binaries = task.binary.iter().map(|path| Binary { path: path.clone(), role: BinaryRole::Main });
-    Sources { binaries: binaries.collect(), process: identity, ..Sources::default() }
+    let uploaded: Box<FindIndex<'a>> = Box::new(|wanted| uploads.find(wanted));
+    Sources { binaries: binaries.collect(), process: identity, uploaded: Some(uploaded), ..Sources::default() }
+}
+
+/// The uploaded indexes that may fit, in the order of the task.
+struct Uploads(Vec<Upload>);
+
+struct Upload {
+    path: PathBuf,
+    build_id: Option<BuildId>,
+    layout_key: LayoutKey,
+    name: String,
+}
+
+impl Uploads {
+    /// Reads what each says of its file; one that is gone meanwhile fits nothing.
+    fn of(paths: &[PathBuf]) -> Uploads {
+        let upload = |path: &PathBuf| {
+            let index = SymbolIndex::open(path, u64::MAX).ok();
+            let (build_id, layout_key, name) = match &index {
+                Some(index) => (index.build_id().cloned(), index.layout_key(), index.file_name()),
+                None => (None, LayoutKey([0; 16]), ""),
+            };
+            Upload { path: path.clone(), build_id, layout_key, name: name.to_owned() }
+        };
+        Uploads(paths.iter().map(upload).collect())
+    }
+
+    /// The index of a file: by its build id, else by how its code is laid out.
+    fn find(&self, wanted: &WantedIndex<'_>) -> Option<SymbolIndex> {
+        let fits = |upload: &&Upload| match wanted.build_id {
+            Some(build_id) => upload.build_id.as_ref() == Some(build_id),
+            None => upload.build_id.is_none() && Some(upload.layout_key) == wanted.layout_key,
+        };
+        let upload = self.0.iter().find(fits)?;
+        SymbolIndex::open(&upload.path, u64::MAX).ok()
+    }
+
+    /// The positions of those that gave names.
+    fn used(&self, outcome: &Outcome) -> Vec<usize> {
+        let gave_names = |upload: &Upload| {
+            let files = outcome.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
+            let mut uploads = files.filter(|used| used.source == Source::Uploaded);
+            uploads.any(|used| used.build_id == upload.build_id && used.path == Path::new(&upload.name))
+        };
+        self.0.iter().enumerate().filter(|(_, upload)| gave_names(upload)).map(|(position, _)| position).collect()
+    }
 }

@@ -5,3 +5,4 @@ pub(super) mod nodes;
 pub(super) mod profiles;
 pub(super) mod push;
 pub(super) mod state;
+pub(super) mod symbols;

@@ -13,22 +13,24 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::http::answer::Document;
+use crate::http::base::Base;
 use crate::http::params::Params;
 use crate::http::problem::{Answer, Problem};
 use crate::http::starrocks::{download as send_file, on_store, rfc3339};
 use crate::render;
+use crate::symbols::{self, Wanted};
 
 const KNOWN: &[&str] = &["node", "type", "from", "to", "label", "cluster", "trigger", "text", "limit", "cursor"];
 const ROWS: u64 = 100;
 
-pub(in crate::http) async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Answer<Json<Value>> {
+pub(in crate::http) async fn list(State(app): State<Arc<App>>, base: Base, RawQuery(query): RawQuery) -> Answer<Json<Value>> {
     let params = Params::parse(&query.unwrap_or_default())?.only(KNOWN)?;
     let filter = filter(&app, &params)?;
     let limit = usize::try_from(params.number("limit", 1, 1000)?.unwrap_or(ROWS)).unwrap_or(100);
     let after = params.get("cursor").map(str::parse::<Cursor>).transpose()?;
     let store = Arc::clone(&app.store);
     let page = on_store(move || store.list(&filter, &PageRequest { limit, after })).await?;
-    let rows: Vec<Value> = page.rows.iter().map(object).collect();
+    let rows: Vec<Value> = page.rows.iter().map(|entry| object(&app, entry, &base)).collect();
     Ok(Json(json!({ "profiles": rows, "next": page.next.map(|cursor| cursor.to_string()) })))
 }
 
@@ -63,8 +65,13 @@ pub(in crate::http) async fn find(app: &App, id: &str) -> Answer<Entry> {
     on_store(move || store.get(id)).await
 }
 
-pub(in crate::http) async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer<Json<Value>> {
-    Ok(Json(object(&find(&app, &id).await?)))
+/// The profile with the id in a path, to be shown: with the names that uploaded symbols give it by now.
+pub(in crate::http) async fn open(app: &Arc<App>, id: &str) -> Answer<Entry> {
+    Ok(symbols::refreshed(app, find(app, id).await?).await)
+}
+
+pub(in crate::http) async fn one(State(app): State<Arc<App>>, base: Base, Path(id): Path<String>) -> Answer<Json<Value>> {
+    Ok(Json(object(&app, &open(&app, &id).await?, &base)))
 }
 
 pub(in crate::http) async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer<StatusCode> {
@@ -89,7 +96,7 @@ pub(in crate::http) async fn unpin(State(app): State<Arc<App>>, Path(id): Path<S
 }
 
 pub(in crate::http) async fn download(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer<Response> {
-    send_file(&app, &find(&app, &id).await?, &headers).await
+    send_file(&app, &open(&app, &id).await?, &headers).await
 }
 
 pub(in crate::http) async fn render(
@@ -99,19 +106,19 @@ pub(in crate::http) async fn render(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let report = Report::named(&report).map_err(|error| Problem::not_found(error.to_string()))?;
-    let entry = find(&app, &id).await?;
+    let entry = open(&app, &id).await?;
     let params = Params::parse(&query.unwrap_or_default())?;
     let pairs: Vec<(&str, &str)> = params.except(&[]).collect();
     let bytes = render::render(&app, &entry, report, &pairs).await?;
-    Document { bytes, media_type: report.media_type, file_name: None, unchanging: true }.answer(&headers).await
+    Document { bytes, media_type: report.media_type, file_name: None, unchanging: render::is_final(&entry, report) }.answer(&headers).await
 }
 
 /// A profile as the API shows it.
-pub(in crate::http) fn object(entry: &Entry) -> Value {
+pub(in crate::http) fn object(app: &App, entry: &Entry, base: &Base) -> Value {
     let meta = &entry.meta;
-    let (wanted, facts): (Vec<_>, Vec<_>) = meta.more.iter().partition(|(key, _)| key.starts_with("wanted-file."));
-    let wanted: Vec<&String> = wanted.into_iter().map(|(_, file)| file).collect();
-    let facts: serde_json::Map<String, Value> = facts.into_iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+    let wanted: Vec<Value> = Wanted::of(meta).iter().map(|wanted| wanted_object(app, wanted, base)).collect();
+    let facts = meta.more.iter().filter(|(key, _)| !symbols::is_wanted_fact(key) || *key == "wanted-files-not-named");
+    let facts: serde_json::Map<String, Value> = facts.map(|(key, value)| (key.clone(), value.clone().into())).collect();
     json!({
         "id": entry.id.to_string(),
         "node": entry.node,
@@ -136,8 +143,19 @@ pub(in crate::http) fn object(entry: &Entry) -> Value {
         "truncated": meta.truncated,
         "unsampled_ns": meta.unsampled,
         "means": meta.means,
-        "wanted_files": wanted,
+        "wanted": wanted,
         "facts": facts,
         "view": format!("/p/{}", entry.id),
+    })
+}
+
+/// A file that would name more of a profile, and how to send it; one that was sent already names it when it is opened.
+fn wanted_object(app: &App, wanted: &Wanted, base: &Base) -> Value {
+    json!({
+        "file": wanted.file,
+        "build_id": wanted.build_id,
+        "percent": wanted.percent,
+        "uploaded": app.symbols.find(wanted).is_some(),
+        "command": wanted.command(&base.0),
     })
 }

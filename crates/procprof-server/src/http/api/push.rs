@@ -12,6 +12,7 @@ use procprof_profile::{Meta, Nanos};
 use serde_json::Value;
 
 use crate::app::App;
+use crate::http::base::Base;
 use crate::http::params::Params;
 use crate::http::problem::{Answer, Problem, chain};
 use crate::ingest::{Arrival, Finding, IngestError, guess_type, ingest, now};
@@ -19,7 +20,12 @@ use crate::ingest::{Arrival, Finding, IngestError, guess_type, ingest, now};
 /// Time a profile has to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(in crate::http) async fn push(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Answer<(StatusCode, Json<Value>)> {
+pub(in crate::http) async fn push(
+    State(app): State<Arc<App>>,
+    base: Base,
+    RawQuery(query): RawQuery,
+    body: Body,
+) -> Answer<(StatusCode, Json<Value>)> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "type"])?;
     let node = params.need("node")?;
     let node = app.registry.find(node).ok_or_else(|| Problem::bad_request("no such node is registered"))?;
@@ -50,7 +56,7 @@ pub(in crate::http) async fn push(State(app): State<Arc<App>>, RawQuery(query): 
     let finding = Finding { binary: node.config.binary.clone(), ..Finding::default() };
     let arrival = Arrival { meta, bytes, decoded: Some(decoded), window: (arrived, Nanos(0)), finding };
     let entry = ingest(&app, arrival).await.map_err(refused)?;
-    Ok((StatusCode::CREATED, Json(super::profiles::object(&entry))))
+    Ok((StatusCode::CREATED, Json(super::profiles::object(&app, &entry, &base))))
 }
 
 fn too_large(limit: u64) -> Problem {

@@ -6,6 +6,7 @@ use procprof_store::Entry;
 
 use super::{amount, size};
 use crate::ingest::SHOWN;
+use crate::symbols::is_wanted_fact;
 
 /// How a fact's value is read.
 #[derive(Clone, Copy)]
@@ -26,6 +27,7 @@ const NAMES: &[(&str, &str, Reading)] = &[
     ("threads-without-timer", "Threads without a timer", Reading::Plain),
     ("symbols", "Symbols", Reading::Plain),
     ("symbols-from", "Symbols from", Reading::Plain),
+    ("symbols-uploaded", "Named by uploaded symbols", Reading::Plain),
     ("symbolize-error", "Symbols missing because", Reading::Plain),
     ("unresolved-locations", "Addresses without a name", Reading::Plain),
     ("imported-from", "Imported from", Reading::Plain),
@@ -68,7 +70,7 @@ fn rows(entry: &Entry) -> Vec<(String, String)> {
     for (key, value) in &meta.labels {
         add(&format!("Label {key}"), value.clone());
     }
-    for (key, value) in meta.more.iter().filter(|(key, _)| *key != SHOWN) {
+    for (key, value) in meta.more.iter().filter(|(key, _)| *key != SHOWN && !is_wanted_fact(key)) {
         let (name, value) = in_words(key, value);
         add(&name, value);
     }
@@ -78,9 +80,6 @@ fn rows(entry: &Entry) -> Vec<(String, String)> {
 
 /// A fact's name and value for people; an unknown one keeps its own.
 fn in_words(key: &str, value: &str) -> (String, String) {
-    if key.starts_with("wanted-file.") {
-        return ("Symbols wanted from".to_owned(), value.to_owned());
-    }
     let Some((_, name, reading)) = NAMES.iter().find(|(known, ..)| *known == key) else {
         return (key.to_owned(), value.to_owned());
     };
@@ -109,7 +108,6 @@ mod tests {
         };
         assert_eq!(told("hz", "99"), "Rate: 99 Hz");
         assert_eq!(told("tick-ns", "4000000"), "Kernel tick: 4.0 ms");
-        assert_eq!(told("wanted-file.3", "libc.so.6"), "Symbols wanted from: libc.so.6");
         assert_eq!(told("hz", "fast"), "Rate: fast");
         assert_eq!(told("moon-phase", "full"), "moon-phase: full");
     }

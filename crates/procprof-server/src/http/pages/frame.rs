@@ -33,6 +33,7 @@ impl Frame<'_> {
                             img src=(assets::icon()) alt="" width="22" height="22";
                             span { "procprof" }
                         }
+                        nav class="places" aria-label="Pages" { a href="/proc_profile" { "Profiles" } a href="/symbols" { "Symbols" } }
                         @if let Some(status) = &self.status { div class="status-bar" { (status) } }
                     }
                     (body)

@@ -9,9 +9,10 @@ use procprof_store::{Cursor, Entry, ErrorEntry, Filter, Page, PageRequest, Usage
 
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
-use super::{clock, errors, moment, size, strip};
+use super::{clock, errors, moment, size, strip, wanted};
 use crate::app::App;
 use crate::auth::Principal;
+use crate::http::base::Base;
 use crate::http::params::{Params, encode};
 use crate::http::problem::Answer;
 use crate::http::starrocks::{node as node_of, on_store};
@@ -28,10 +29,16 @@ struct View {
     is_first: bool,
     errors: Page<ErrorEntry, u64>,
     usage: Arc<Usage>,
+    base: Base,
 }
 
 /// `GET /proc_profile?node=&type=&cursor=`
-pub(in crate::http) async fn list(State(app): State<Arc<App>>, principal: Principal, RawQuery(query): RawQuery) -> Answer<Markup> {
+pub(in crate::http) async fn list(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    base: Base,
+    RawQuery(query): RawQuery,
+) -> Answer<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "type", "cursor"])?;
     let node = node_of(&app, &params)?;
     let profile_type = params.profile_type("type")?;
@@ -42,7 +49,7 @@ pub(in crate::http) async fn list(State(app): State<Arc<App>>, principal: Princi
     let page = on_store(move || store.list(&filter, &PageRequest { limit: ROWS, after })).await?;
     let errors = errors::newest(&app, &node);
     let usage = app.usage.get(&app.store).await?;
-    let view = View { app, principal, node, profile_type, page, is_first, errors, usage };
+    let view = View { app, principal, node, profile_type, page, is_first, errors, usage, base };
     let title = format!("{} profiles", view.node.label());
     Ok(Frame { title: &title, live: view.is_first, status: Some(view.status()) }.page(view.body()))
 }
@@ -61,6 +68,7 @@ impl View {
                     @if self.principal.operates() && !self.node.schedule.is_empty() { (collect_form(&self.app, &self.node)) }
                     div id="jobs" data-refresh { (running(&self.app, &self.node)) }
                     div id="schedule" data-refresh { (self.schedule()) }
+                    div id="wanted" data-refresh { (wanted::beside(&self.app, &self.page.rows, &self.base)) }
                     div id="errors" data-refresh { (errors::card(&self.node, &self.errors)) }
                     div id="kept" data-refresh { (self.kept()) }
                 } }
@@ -157,7 +165,8 @@ impl View {
             tr {
                 td { a class=(format!("type {}", known_class(kind))) href=(format!("/p/{}", entry.id)) title=(about(entry)) { (entry.profile_type.label()) }
                     @if entry.pinned { " " span class="tag pin" title="Kept from retention" { "pinned" } }
-                    @if entry.meta.trigger == "manual" { " " span class="tag" { "manual" } } }
+                    @if entry.meta.trigger == "manual" { " " span class="tag" { "manual" } }
+                    (wanted::tag(entry)) }
                 td class="when" { (moment(entry.completed.0)) }
                 td class="number" { (size(entry.bytes)) }
                 td { a class="view" href=(href) target="_blank" title=(entry.file_name) { (strip::picture(&entry.summary.strip)) span { "View" } } }

@@ -7,6 +7,8 @@ mod list;
 mod operate;
 mod profile;
 mod strip;
+mod symbols;
+mod wanted;
 
 use axum::response::Redirect;
 use maud::{Markup, html};
@@ -15,6 +17,7 @@ pub(super) use errors::errors;
 pub(super) use list::list;
 pub(super) use operate::{collect, delete, pause, pin};
 pub(super) use profile::profile;
+pub(super) use symbols::{remove_symbols, symbols};
 
 use super::problem::Problem;
 use frame::Frame;

@@ -68,7 +68,7 @@ fn yes_or_no(params: &Params, name: &str) -> Answer<bool> {
     }
 }
 
-fn form(body: &Bytes, known: &[&str]) -> Answer<Params> {
+pub(super) fn form(body: &Bytes, known: &[&str]) -> Answer<Params> {
     let text = std::str::from_utf8(body).map_err(|_| Problem::bad_request("the form is not UTF-8"))?;
     Params::parse(text)?.only(known)
 }

@@ -14,9 +14,11 @@ use super::frame::Frame;
 use super::list::known_class;
 use super::moment;
 use super::operate::profile_forms;
+use super::wanted;
 use crate::app::App;
 use crate::auth::Principal;
-use crate::http::api::profiles::find;
+use crate::http::api::profiles::open;
+use crate::http::base::Base;
 use crate::http::params::Params;
 use crate::http::problem::Answer;
 use crate::http::starrocks::view;
@@ -26,11 +28,12 @@ use crate::nodes::Node;
 pub(in crate::http) async fn profile(
     State(app): State<Arc<App>>,
     principal: Principal,
+    base: Base,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let entry = find(&app, &id).await?;
+    let entry = open(&app, &id).await?;
     let params = Params::parse(&query.unwrap_or_default())?;
     if params.get("format").is_some() {
         let pairs: Vec<(&str, &str)> = params.except(&["format"]).collect();
@@ -39,10 +42,10 @@ pub(in crate::http) async fn profile(
     params.only(&[])?;
     let node = app.registry.by_id(entry.node);
     let title = format!("{} · {}", entry.profile_type.label(), entry.file_name);
-    Ok(Frame { title: &title, live: false, status: None }.page(body(&entry, node.as_deref(), &principal)).into_response())
+    Ok(Frame { title: &title, live: false, status: None }.page(body(&app, &entry, node.as_deref(), &principal, &base)).into_response())
 }
 
-fn body(entry: &Entry, node: Option<&Node>, principal: &Principal) -> Markup {
+fn body(app: &App, entry: &Entry, node: Option<&Node>, principal: &Principal, base: &Base) -> Markup {
     let label = node.map_or_else(|| format!("node {}", entry.node), Node::label);
     let own = entry.format == Format::Pprof;
     html! {
@@ -57,6 +60,7 @@ fn body(entry: &Entry, node: Option<&Node>, principal: &Principal) -> Markup {
                 }
                 a href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "download" }
             }
+            (wanted::card(app, entry, base))
             iframe class="graph" src=(format!("/p/{}?format={}", entry.id, if own { "html&layout=icicle" } else { "page" })) title="Flame graph" sandbox="allow-scripts" {}
             div class="columns" { (facts::card(entry)) }
         }

@@ -1,0 +1,109 @@
+//! The files whose symbols are missing, with the command that sends them: on a profile's page, beside a node's list, and on the page of symbols.
+
+use maud::{Markup, html};
+use procprof_store::Entry;
+
+use crate::app::App;
+use crate::http::base::Base;
+use crate::symbols::Wanted;
+
+/// Files shown beside a list.
+const BESIDE: usize = 3;
+/// Letters of a build id that are shown; all stand in the tooltip.
+const ID_SHOWN: usize = 16;
+
+/// What a profile lacks; nothing when it lacks nothing.
+pub(super) fn card(app: &App, entry: &Entry, base: &Base) -> Markup {
+    let (worth, little): (Vec<Wanted>, Vec<Wanted>) = Wanted::of(&entry.meta).into_iter().partition(Wanted::is_worth);
+    let unhelpful = |wanted: &Wanted| app.symbols.find(wanted).is_some();
+    html! {
+        @if !worth.is_empty() {
+            section class="card wanted" {
+                h2 { "Names are missing" }
+                @for wanted in &worth {
+                    (line(wanted))
+                    @if unhelpful(wanted) { p class="bad" { "Symbols of it were sent, but do not name this profile; the errors of its node say more." } }
+                    @else { (command(&wanted.command(&base.0))) }
+                }
+                (advice())
+                @if !little.is_empty() {
+                    p class="muted" title=(little.iter().map(Wanted::to_string).collect::<Vec<_>>().join("\n")) {
+                        @if little.len() == 1 { (little[0].name()) " would name less than 1 %." }
+                        @else { (little.len()) " more files would name less than 1 % each." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the profiles of a list lack together and nobody has sent; nothing when they lack nothing.
+pub(super) fn beside(app: &App, entries: &[Entry], base: &Base) -> Markup {
+    let mut all: Vec<Wanted> = Vec::new();
+    for wanted in entries.iter().flat_map(|entry| Wanted::of(&entry.meta)).filter(Wanted::is_worth) {
+        match all.iter_mut().find(|known| known.file == wanted.file && known.build_id == wanted.build_id) {
+            Some(known) if known.percent < wanted.percent => known.percent = wanted.percent,
+            Some(_) => {}
+            None if app.symbols.find(&wanted).is_none() => all.push(wanted),
+            None => {}
+        }
+    }
+    all.sort_by(|a, b| b.percent.unwrap_or(0.0).total_cmp(&a.percent.unwrap_or(0.0)));
+    html! {
+        @if !all.is_empty() {
+            section class="card wanted" {
+                h2 { "Names are missing" }
+                @for wanted in all.iter().take(BESIDE) { (line(wanted)) (command(&wanted.command(&base.0))) }
+                p class="more" { a href="/symbols" { @if all.len() > BESIDE { "All " (all.len()) " files and symbols →" } @else { "Symbols →" } } }
+            }
+        }
+    }
+}
+
+/// A tag for a row whose profile lacks names; nothing when it lacks none.
+pub(super) fn tag(entry: &Entry) -> Markup {
+    let most =
+        Wanted::of(&entry.meta).into_iter().filter(Wanted::is_worth).find_map(|wanted| wanted.percent.map(|percent| (wanted, percent)));
+    html! {
+        @if let Some((wanted, percent)) = most {
+            " " span class="tag" title=(format!("{} would name {percent:.1} % of samples", wanted.name())) { (format!("{percent:.0} % unnamed")) }
+        }
+    }
+}
+
+/// A file and how much it matters.
+pub(super) fn line(wanted: &Wanted) -> Markup {
+    html! {
+        p {
+            strong title=(wanted.file) { (if wanted.name().is_empty() { "a file without a name" } else { wanted.name() }) }
+            @if let Some(percent) = wanted.percent { " would name " strong { (format!("{percent:.1} %")) } " of samples" }
+            br;
+            span class="muted" { (build_id(&wanted.build_id)) }
+        }
+    }
+}
+
+/// A command to be copied.
+pub(super) fn command(text: &str) -> Markup {
+    html! { pre class="command" { code { (text) } } }
+}
+
+/// What may be given in the file's place.
+pub(super) fn advice() -> Markup {
+    html! {
+        p class="muted" {
+            "Give the file itself, its unstripped build, or its .debug or .debuginfo file, plain or compressed; a folder is searched. "
+            "Only an index of its functions and lines is sent."
+        }
+    }
+}
+
+fn build_id(text: &str) -> Markup {
+    html! {
+        @match text.get(..ID_SHOWN).filter(|_| text.len() > ID_SHOWN + 4) {
+            _ if text.is_empty() => "no build id is known",
+            Some(begin) => { "build id " code title=(text) { (begin) "…" } }
+            None => { "build id " code { (text) } }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Names for stored profiles that lacked them: when one is opened and symbols it wants have come meanwhile, its file gets the names.
+//!
+//! The child process of ingest does it, under the same limits; what it returns is stored in the place of the old file ([`procprof_store::Store::replace`]),
+//! so that every report, page, list and download has it from then on. Addresses stay in the file, so better symbols can name it once more. Each
+//! profile is done once at a time, whoever asks for it; who asks waits at most [`PATIENCE`] and else sees it as it was.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use procprof_profile::ProfileId;
+use procprof_store::{Entry, ErrorKind, Format};
+
+use super::{Record, Wanted};
+use crate::app::App;
+use crate::ingest;
+
+/// How long a reader waits for names.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Profiles being named or waiting for it; beyond it they are shown as they are.
+const WAITING_MAX: usize = 32;
+/// Tries remembered, so that symbols that do not help are not tried at each opening.
+const TRIED_MAX: usize = 10_000;
+
+type Naming = Shared<BoxFuture<'static, Option<Arc<Entry>>>>;
+
+/// Profiles that are being named, and those that were tried.
+#[derive(Default)]
+pub(crate) struct Refreshes {
+    under_way: Mutex<HashMap<ProfileId, Naming>>,
+    /// The moment the newest of the symbols tried was stored, by profile.
+    tried: Mutex<BTreeMap<ProfileId, i64>>,
+}
+
+/// The profile with the names that uploaded symbols give it, if it lacked some and they are there now; else as it is.
+pub(crate) async fn refreshed(app: &Arc<App>, entry: Entry) -> Entry {
+    let Some(naming) = begin(app, &entry) else { return entry };
+    match tokio::time::timeout(PATIENCE, naming).await {
+        Ok(Some(named)) => Entry::clone(&named),
+        _ => entry,
+    }
+}
+
+fn begin(app: &Arc<App>, entry: &Entry) -> Option<Naming> {
+    if entry.format != Format::Pprof || !app.config().symbolize {
+        return None;
+    }
+    let newest = Wanted::of(&entry.meta).iter().filter_map(|wanted| app.symbols.find(wanted)).map(|Record { stored, .. }| stored).max()?;
+    let mut under_way = app.refreshes.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(running) = under_way.get(&entry.id) {
+        return Some(running.clone());
+    }
+    if under_way.len() >= WAITING_MAX || !app.refreshes.is_untried(entry.id, newest) {
+        return None;
+    }
+    let (own, id) = (Arc::clone(app), entry.id);
+    // A task of its own: it goes on when the reader goes away.
+    let task = app.tasks.spawn(async move {
+        let named = ingest::name_again(&own, id).await;
+        own.refreshes.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        match named {
+            Ok(entry) => Some(Arc::new(entry)),
+            Err(error) => {
+                let entry = own.store.get(id).ok();
+                let node = entry.as_ref().map(|entry| entry.node);
+                let why = format!("name profile {id} by uploaded symbols: {error}");
+                ingest::record(&own, node, entry.map(|entry| entry.profile_type), ErrorKind::Symbolize, &why, &[]);
+                None
+            }
+        }
+    });
+    let naming = async move { task.await.ok().flatten() }.boxed().shared();
+    under_way.insert(entry.id, naming.clone());
+    Some(naming)
+}
+
+impl Refreshes {
+    /// Whether these symbols were not tried on that profile; from now on they were.
+    fn is_untried(&self, id: ProfileId, newest: i64) -> bool {
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        if tried.get(&id).is_some_and(|last| *last >= newest) {
+            return false;
+        }
+        if tried.len() >= TRIED_MAX {
+            // Ids begin with their time: the oldest profile is the least likely to be opened again.
+            tried.pop_first();
+        }
+        tried.insert(id, newest);
+        true
+    }
+}
