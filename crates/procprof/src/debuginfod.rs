@@ -1,0 +1,187 @@
+//! Debug files from debuginfod servers: the client's side of elfutils' protocol, with a cache.
+//!
+//! Asked only if `DEBUGINFOD_URLS` names servers, separated by spaces. `GET URL/buildid/HEX/debuginfo` answers the file, or 404. Like
+//! elfutils' own client it heeds `DEBUGINFOD_TIMEOUT` (seconds a server may be silent), `DEBUGINFOD_MAXTIME` (seconds for a file) and
+//! `DEBUGINFOD_MAXSIZE` (bytes of a file). Files are kept under `PROCPROF_CACHE_DIR/debuginfod`, else `~/.cache/procprof/debuginfod`:
+//! ```text
+//! HEX/debuginfo     the file
+//! HEX/missing       no server had it when this was written; asked again after ten minutes
+//! ```
+//! A server that fails is not asked again by this process. Who uses a file proves it by its build id.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use procprof_process::BuildId;
+use reqwest::StatusCode;
+
+/// Seconds a server may be silent.
+const SILENCE_SECONDS: u64 = 90;
+/// Longest wait for a connection.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Seconds for a file.
+const FILE_SECONDS: u64 = 600;
+/// Largest file, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 30;
+/// Most bytes of all files that are kept; those fetched the longest ago are removed.
+const CACHE_BYTES_MAX: u64 = 8 << 30;
+/// How long a missing file is not asked for again.
+const MISSING_TIME: Duration = Duration::from_secs(600);
+
+/// A client of debuginfod servers.
+#[derive(Debug)]
+pub(crate) struct Debuginfod {
+    servers: Vec<String>,
+    cache: PathBuf,
+    silence: Duration,
+    time: Duration,
+    bytes_max: u64,
+    /// The servers that failed.
+    failed: Mutex<Vec<String>>,
+}
+
+/// What a server said.
+enum Answer {
+    Stored,
+    Missing,
+}
+
+impl Debuginfod {
+    /// A client as the environment describes it; `None` if it names no server, or no place for a cache.
+    pub(crate) fn from_environment() -> Option<Self> {
+        let number = |name: &str, default: u64| {
+            let value = std::env::var(name).ok().and_then(|text| text.trim().parse().ok());
+            value.filter(|value| *value > 0).unwrap_or(default)
+        };
+        let urls = std::env::var("DEBUGINFOD_URLS").ok()?;
+        let servers: Vec<String> = urls.split_whitespace().map(|url| url.trim_end_matches('/').to_owned()).collect();
+        (!servers.is_empty()).then_some(Self {
+            servers,
+            cache: cache_dir()?.join("debuginfod"),
+            silence: Duration::from_secs(number("DEBUGINFOD_TIMEOUT", SILENCE_SECONDS)),
+            time: Duration::from_secs(number("DEBUGINFOD_MAXTIME", FILE_SECONDS)),
+            bytes_max: number("DEBUGINFOD_MAXSIZE", FILE_BYTES_MAX),
+            failed: Mutex::default(),
+        })
+    }
+
+    /// The debug file of a build: from the cache, else from the first server that has it; `None` if none has.
+    ///
+    /// Errs if a server fails and no other has it, and if the cache can't be written.
+    pub(crate) fn debug_file(&self, build_id: &BuildId) -> io::Result<Option<PathBuf>> {
+        let folder = self.cache.join(build_id.to_string());
+        let (file, missing) = (folder.join("debuginfo"), folder.join("missing"));
+        if file.is_file() {
+            return Ok(Some(file));
+        }
+        if age(&missing).is_some_and(|age| age < MISSING_TIME) {
+            return Ok(None);
+        }
+        fs::create_dir_all(&folder)?;
+        let mut error = None;
+        for server in &self.servers {
+            if self.failed.lock().is_ok_and(|failed| failed.contains(server)) {
+                continue;
+            }
+            let url = format!("{server}/buildid/{build_id}/debuginfo");
+            match self.fetch(&url, &folder) {
+                Ok(Answer::Stored) => {
+                    evict(&self.cache, build_id)?;
+                    return Ok(Some(file));
+                }
+                Ok(Answer::Missing) => {}
+                Err(what) => {
+                    if let Ok(mut failed) = self.failed.lock() {
+                        failed.push(server.clone());
+                    }
+                    error = Some(what);
+                }
+            }
+        }
+        match error {
+            Some(error) => Err(error),
+            None => fs::write(missing, []).map(|()| None),
+        }
+    }
+
+    /// Asks for a file and puts it into its folder of the cache.
+    fn fetch(&self, url: &str, folder: &Path) -> io::Result<Answer> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let temporary = folder.join(format!(".{}.tmp", std::process::id()));
+        let told = |error: reqwest::Error| io::Error::other(format!("{url}: {}", innermost(&error)));
+        let fetched = runtime.block_on(async {
+            let client = reqwest::Client::builder().connect_timeout(CONNECT_TIME).read_timeout(self.silence).timeout(self.time);
+            let mut response = client.build().map_err(told)?.get(url).send().await.map_err(told)?;
+            match response.status() {
+                StatusCode::OK => {}
+                StatusCode::NOT_FOUND => return Ok(Answer::Missing),
+                status => return Err(io::Error::other(format!("{url}: {status}"))),
+            }
+            let too_large = || io::Error::other(format!("{url}: more than {} bytes (DEBUGINFOD_MAXSIZE)", self.bytes_max));
+            if response.content_length().is_some_and(|bytes| bytes > self.bytes_max) {
+                return Err(too_large());
+            }
+            eprintln!("procprof: fetching debug information from {url}");
+            let mut file = fs::File::create(&temporary)?;
+            let mut bytes = 0;
+            while let Some(chunk) = response.chunk().await.map_err(told)? {
+                bytes += chunk.len() as u64;
+                if bytes > self.bytes_max {
+                    return Err(too_large());
+                }
+                file.write_all(&chunk)?;
+            }
+            fs::rename(&temporary, folder.join("debuginfo")).map(|()| Answer::Stored)
+        });
+        if fetched.is_err() {
+            // The first error is the one to tell; most often there is no file yet.
+            let _ = fs::remove_file(&temporary);
+        }
+        fetched
+    }
+}
+
+/// `PROCPROF_CACHE_DIR`, else `~/.cache/procprof`.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    let own = std::env::var_os("PROCPROF_CACHE_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    own.or_else(|| Some(std::env::home_dir()?.join(".cache/procprof")))
+}
+
+/// What went wrong at the bottom: the outer messages only say that a request failed.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut error: &dyn std::error::Error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+fn age(path: &Path) -> Option<Duration> {
+    SystemTime::now().duration_since(path.metadata().ok()?.modified().ok()?).ok()
+}
+
+/// Removes the builds fetched the longest ago until the others fit, all but `kept`.
+fn evict(cache: &Path, kept: &BuildId) -> io::Result<()> {
+    let kept = cache.join(kept.to_string());
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(cache)? {
+        let folder = entry?.path();
+        let Ok(metadata) = folder.join("debuginfo").metadata() else { continue };
+        files.push((metadata.modified()?, metadata.len(), folder));
+    }
+    let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    files.sort();
+    for (_, own, folder) in files {
+        if bytes <= CACHE_BYTES_MAX {
+            break;
+        }
+        if folder != kept {
+            fs::remove_dir_all(&folder)?;
+            bytes -= own;
+        }
+    }
+    Ok(())
+}
