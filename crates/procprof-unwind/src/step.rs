@@ -90,6 +90,7 @@ pub fn step(
     let (sp, fp, offset) = (frame.sp, frame.fp, i64::from(rule.offset()) as u64);
     let cfa = match rule.kind() {
         Kind::FramePointer => return by_frame_pointer(architecture, frame, read).unwrap_or_else(Step::Lost),
+        Kind::Unknown => return guessed(architecture, frame, &read, Lost::NoFramePointer),
         Kind::Sp => sp.wrapping_add(offset),
         Kind::Fp => fp.wrapping_add(offset),
         kind => match rare(architecture, kind, frame, rule, &read, register) {
@@ -123,8 +124,6 @@ fn rare(
         },
         Kind::Signal => Err(interrupted(architecture, frame.sp, read).map_or(Step::Lost(Lost::OutsideStack), Step::Caller)),
         Kind::Root => Err(Step::Root),
-        Kind::Unknown if frame.fp == 0 => Err(Step::Root),
-        Kind::Unknown => Err(guessed(architecture, frame, read, Lost::NoFramePointer)),
         Kind::Pending => Err(guessed(architecture, frame, read, Lost::Pending)),
         _ => Err(Step::Lost(Lost::Unsupported)),
     }
@@ -145,10 +144,13 @@ fn interrupted(architecture: Architecture, sp: u64, read: &impl Fn(u64) -> Optio
     })
 }
 
-/// Follows the frame pointer of code whose rules are not known, if it looks like one.
+/// Follows the frame pointer of code whose rules are not known, if it looks like one. By the ABIs it is zero in a thread's first frame; but
+/// in an interrupted one it may be any function's that uses it for data.
+#[inline]
 fn guessed(architecture: Architecture, frame: &Frame, read: &impl Fn(u64) -> Option<u64>, otherwise: Lost) -> Step {
     if frame.fp < frame.sp || !frame.fp.is_multiple_of(8) {
-        return Step::Lost(otherwise);
+        let is_first = frame.fp == 0 && frame.is_return && otherwise == Lost::NoFramePointer;
+        return if is_first { Step::Root } else { Step::Lost(otherwise) };
     }
     match by_frame_pointer(architecture, frame, read) {
         Err(_) => Step::Lost(otherwise),

@@ -1,1 +1,11 @@
-//! Tests.
+//! Tables and walks beside gimli, framehop and the processor itself.
+
+mod hostile;
+mod modules;
+mod programs;
+mod random;
+mod rows;
+#[cfg(target_arch = "x86_64")]
+mod stepped;
+#[cfg(target_arch = "x86_64")]
+mod tracee;

@@ -51,12 +51,13 @@ fn what_leads_nowhere_is_told() {
     check(X86_64, at, frame_rule(Cfa::Register(11, 0), below(2), below(1)), &words, lost(Lost::Unsupported));
     check(X86_64, at, frame_rule(Cfa::Offset(Base::Sp, 800), below(2), below(1)), &words, lost(Lost::OutsideStack));
     check(X86_64, at, frame_rule(Cfa::Offset(Base::Sp, 0), below(2), below(1)), &words, lost(Lost::NotRising));
-    check(X86_64, Frame { fp: START, ..at }, Packed::FRAME_POINTER, &words, lost(Lost::NotRising));
+    check(X86_64, Frame { fp: START, ..at }, frame_rule(Cfa::Offset(Base::Fp, 16), below(2), below(1)), &words, lost(Lost::NotRising));
     check(X86_64, at, frame_rule(Cfa::Offset(Base::Sp, 16), below(2), below(1)), &[0, 0, 0], Step::Root);
+    check(X86_64, Frame { fp: 0, is_return: true, ..at }, Packed::UNKNOWN, &words, Step::Root);
     for (rule, fp, expected) in [
         (Packed::UNKNOWN, at.fp, caller_of(0x2000, START + 24, START + 100)),
         (Packed::PENDING, at.fp, caller_of(0x2000, START + 24, START + 100)),
-        (Packed::UNKNOWN, 0, Step::Root),
+        (Packed::UNKNOWN, 0, lost(Lost::NoFramePointer)),
         (Packed::PENDING, 0, lost(Lost::Pending)),
         (Packed::UNKNOWN, START + 9, lost(Lost::NoFramePointer)),
         (Packed::UNKNOWN, START, lost(Lost::NoFramePointer)),
