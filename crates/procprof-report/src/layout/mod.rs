@@ -7,7 +7,7 @@
 //! | `layers.rs` | long edges and their labels as vertices of the layers between |
 //! | `order.rs`, `crossings.rs` | the order within the layers: few crossings |
 //! | `place.rs` | distances from the left: heavy calls are straight, nothing overlaps |
-//! | `route.rs`, `curve.rs` | edges as curves that keep clear of nodes and labels |
+//! | `route.rs`, `ports.rs`, `curve.rs` | edges as curves that keep clear of nodes and labels |
 //! | `simplex.rs` | the network simplex method, for ranks and places |
 //!
 //! The steps are those of Gansner, Koutsofios, North and Vo, *A Technique for Drawing Directed Graphs* (1993). Lengths are in points, y grows
@@ -19,6 +19,7 @@ mod curve;
 mod layers;
 mod order;
 mod place;
+mod ports;
 mod rank;
 mod route;
 mod simplex;

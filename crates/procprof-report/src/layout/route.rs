@@ -3,8 +3,10 @@
 //! An edge has a corridor: in each layer that it passes the room to its neighbours, between the layers everything. The shortest way through
 //! the corridor is rounded as far as the corridor allows.
 
+use super::crossings::positions;
 use super::curve::{Corridor, Door};
 use super::layers::{Content, LOOP_REACH, Layers};
+use super::ports::ports;
 use super::{Drawing, Edge, Graph, Point, Route, Size};
 
 /// Between two layers, at least.
@@ -29,7 +31,10 @@ pub(super) fn drawing(graph: &Graph, layers: &Layers, places: &[f64]) -> Drawing
     };
     let nodes: Vec<Point> = (0..graph.nodes.len()).map(center).collect();
     let size = Size { width, height };
-    let router = Router { graph, layers, places, bands, nodes: &nodes, size, slots: super::crossings::positions(layers) };
+    let slots = positions(layers);
+    let middles: Vec<f64> = bands.iter().map(|band| (band.top + band.bottom) / 2.0).collect();
+    let ports = ports(graph, layers, places, &slots, &nodes, &middles);
+    let router = Router { graph, layers, places, bands, nodes: &nodes, size, slots, ports };
     let mut loops = vec![0.0; graph.nodes.len()];
     let edges = graph.edges.iter().enumerate().map(|(index, edge)| match edge.from == edge.to {
         true => router.round(edge, &mut loops[edge.from]),
@@ -73,21 +78,24 @@ struct Router<'a> {
     size: Size,
     /// Position of each vertex in its layer.
     slots: Vec<u32>,
+    ports: Vec<(f64, f64)>,
 }
 
 impl Router<'_> {
     fn route(&self, index: usize, edge: &Edge) -> Route {
         let chain = &self.layers.chains[index];
         let [upper, .., lower] = chain.as_slice() else { return Route::default() };
-        let (start, end) = (self.nodes[*upper as usize], self.nodes[*lower as usize]);
-        let mut doors = vec![self.border(*upper as usize, 1.0)];
+        let (from, to) = self.ports[index];
+        let start = Point { x: from, y: self.border(*upper as usize, 1.0) };
+        let end = Point { x: to, y: self.border(*lower as usize, -1.0) };
+        let mut doors = Vec::with_capacity(chain.len());
         let mut label = Point::default();
         for vertex in chain {
             let band = self.bands[self.layers.vertex(*vertex).layer];
             let (left, right) = self.room(*vertex);
             let (top, bottom) = match vertex {
-                _ if vertex == upper => (doors[0].bottom, band.bottom),
-                _ if vertex == lower => (band.top, self.border(*lower as usize, -1.0).top),
+                _ if vertex == upper => (start.y, band.bottom),
+                _ if vertex == lower => (band.top, end.y),
                 _ => (band.top, band.bottom),
             };
             doors.push(Door { top, bottom, left, right });
@@ -96,7 +104,6 @@ impl Router<'_> {
                 label = Point { x: right - edge.label.width / 2.0, y: (band.top + band.bottom) / 2.0 };
             }
         }
-        doors.push(self.border(*lower as usize, -1.0));
         let mut curve = Corridor { start, doors: &doors, end }.curve();
         if *upper as usize != edge.from {
             curve.reverse();
@@ -104,13 +111,9 @@ impl Router<'_> {
         Route { curve, label }
     }
 
-    /// The lower (1) or upper (-1) border of a node.
-    fn border(&self, node: usize, side: f64) -> Door {
-        let (center, size) = (self.nodes[node], self.graph.nodes[node]);
-        let y = center.y + side * size.height / 2.0;
-        // Corners are left free.
-        let half = (size.width / 2.0 - 3.0).max(0.0);
-        Door { top: y, bottom: y, left: center.x - half, right: center.x + half }
+    /// The height of the lower (1) or upper (-1) border of a node.
+    fn border(&self, node: usize, side: f64) -> f64 {
+        self.nodes[node].y + side * self.graph.nodes[node].height / 2.0
     }
 
     /// The room that an edge has at a vertex of its own.

@@ -57,7 +57,9 @@ fn crossings(graph: &Graph, lines: &[Vec<Point>]) -> usize {
                 continue;
             }
             for first in lines[a].windows(2) {
-                count += lines[b].windows(2).filter(|second| cross(first, second)).count();
+                let n = lines[b].windows(2).filter(|second| cross(first, second)).count();
+                if n > 0 && std::env::var("WHERE").is_ok() { println!("   {}->{} x {}->{} at {:?}", graph.edges[a].from, graph.edges[a].to, graph.edges[b].from, graph.edges[b].to, first[0]); }
+                count += n;
             }
         }
     }
