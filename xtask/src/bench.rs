@@ -36,7 +36,7 @@ pub(crate) fn run(wanted: &[String]) -> Result<()> {
 }
 
 /// Tells what it is measured on.
-fn machine() {
+pub(crate) fn machine() {
     let first = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines()

@@ -1,10 +1,13 @@
-//! Tasks of this workspace: `cargo xtask check`, `cargo xtask test`, `cargo xtask corpus DIR`, `cargo xtask bench`, `cargo xtask soak`.
+//! Tasks of this workspace: `cargo xtask check`, `cargo xtask test`, `cargo xtask corpus DIR`, `cargo xtask bench`,
+//! `cargo xtask bench-peers`, `cargo xtask fuzz`, `cargo xtask soak`.
 
 mod answerer;
 mod arrows;
 mod bench;
+mod bench_peers;
 mod check;
 mod corpus;
+mod fuzz;
 mod http;
 mod inputs;
 mod product;
@@ -24,6 +27,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test [ARG..]    every test; arguments go to cargo test
   corpus DIR      every profile of a folder against the expectation beside it
   bench [PART..]  how fast the product is and what it needs, beside its peers: decode, store, rest, fleet, pages
+  bench-peers [--quick] [--inputs] [--only PART]..
+                  reports of large programs beside jeprof, pprof and others; builds its inputs first, which takes an hour
+  fuzz [RUNS]     that many executions (100,000) of each fuzz target, within limits of time and memory
   soak [SECONDS]  real nodes collected for that long (600) while some break, then the server killed at random moments";
 
 fn main() -> ExitCode {
@@ -43,6 +49,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((command, more)) if command == "test" => test::run(more),
         Some((command, [folder])) if command == "corpus" => corpus::run(folder.as_ref()),
         Some((command, parts)) if command == "bench" => bench::run(parts),
+        Some((command, more)) if command == "bench-peers" => bench_peers::run(more),
+        Some((command, [])) if command == "fuzz" => fuzz::run(None),
+        Some((command, [runs])) if command == "fuzz" => fuzz::run(Some(runs.as_str())),
         Some((command, [])) if command == "soak" => soak::run(None),
         Some((command, [seconds])) if command == "soak" => soak::run(Some(seconds.as_str())),
         _ => bail!("{USAGE}"),

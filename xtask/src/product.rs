@@ -32,7 +32,7 @@ pub(crate) fn procprof() -> Result<PathBuf> {
 }
 
 /// The target folder, in which this program lies as well.
-fn target() -> Result<PathBuf> {
+pub(crate) fn target() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
     own.ancestors().nth(2).map(Path::to_owned).context("find the target folder")
 }

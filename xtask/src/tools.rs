@@ -42,11 +42,21 @@ pub(crate) fn ensure() -> Result<()> {
         apt(&arguments)?;
         missing = self::missing();
     }
+    refuse(&missing)
+}
+
+fn refuse(missing: &[(&str, &str)]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-    bail!("missing: {}; on Debian: sudo apt-get install {}", names.join(", "), packages(&missing))
+    bail!("missing: {}; on Debian: sudo apt-get install {}", names.join(", "), packages(missing))
+}
+
+/// Errs with the names of the programs that are not there; each comes with the Debian package that has it.
+pub(crate) fn require(programs: &[(&'static str, &'static str)]) -> Result<()> {
+    let missing: Vec<_> = programs.iter().filter(|(name, _)| !found(name)).copied().collect();
+    refuse(&missing)
 }
 
 /// Installs a cargo subcommand when it is missing.

@@ -1,0 +1,72 @@
+//! The tables and the two sets of queries.
+
+/// Made anew for each query.
+pub(crate) const TABLES: &[&str] = &[
+    "CREATE TABLE orders AS SELECT value AS id, value % 97 AS customer, value % 13 AS product, CAST(value % 1000 AS DOUBLE) / 7 AS price,
+     to_timestamp(1704067200 + value * 60) AS placed, 'order-' || CAST(value AS VARCHAR) AS code FROM generate_series(1, 3000)",
+    "CREATE TABLE customers AS SELECT value AS id, 'customer ' || CAST(value AS VARCHAR) AS name, value % 5 AS region FROM generate_series(0, 96)",
+    "CREATE VIEW regional AS SELECT c.region, o.product, sum(o.price) AS revenue FROM orders o JOIN customers c ON o.customer = c.id GROUP BY 1, 2",
+];
+
+/// Aggregates, joins, windows and sorts.
+pub(crate) const FIRST: &[&str] = &[
+    "SELECT customer, count(*), sum(price), avg(price), min(placed), max(placed) FROM orders GROUP BY customer ORDER BY 3 DESC",
+    "SELECT c.name, sum(o.price) FROM orders o JOIN customers c ON o.customer = c.id WHERE o.price > 10 GROUP BY c.name HAVING count(*) > 3",
+    "SELECT c.region, median(o.price), approx_distinct(o.code), stddev(o.price) FROM orders o LEFT JOIN customers c ON o.customer = c.id GROUP BY 1",
+    "SELECT id, row_number() OVER (PARTITION BY customer ORDER BY placed), sum(price) OVER (PARTITION BY customer ORDER BY placed) FROM orders",
+    "SELECT id, lag(price, 2) OVER (ORDER BY id), first_value(code) OVER (PARTITION BY product ORDER BY id), ntile(4) OVER (ORDER BY price) FROM orders",
+    "SELECT * FROM orders ORDER BY price DESC, code LIMIT 100",
+    "SELECT * FROM orders ORDER BY code, price, placed",
+    "SELECT DISTINCT customer, product FROM orders ORDER BY 1, 2",
+    "SELECT o.id FROM orders o WHERE EXISTS (SELECT 1 FROM customers c WHERE c.id = o.customer AND c.region = 3)",
+    "SELECT o.id FROM orders o WHERE o.price > (SELECT avg(i.price) FROM orders i WHERE i.customer = o.customer)",
+    "SELECT a.id, b.id FROM orders a JOIN orders b ON a.customer = b.customer AND a.price < b.price WHERE a.id < 100",
+    "SELECT a.name, b.name FROM customers a CROSS JOIN customers b WHERE a.region <> b.region",
+    "SELECT region, product, sum(revenue) FROM regional GROUP BY GROUPING SETS ((region, product), (region), ())",
+    "SELECT product, customer, sum(price) FROM orders GROUP BY ROLLUP (product, customer)",
+    "SELECT array_agg(price ORDER BY id), array_agg(DISTINCT product) FROM orders GROUP BY customer",
+    "SELECT corr(price, id), covar_samp(price, id), regr_slope(price, id), var_pop(price) FROM orders GROUP BY product",
+    "SELECT bit_and(id), bit_or(id), bool_and(id > 3), approx_percentile_cont(price, 0.9), string_agg(code, ',') FROM orders GROUP BY customer",
+    "SELECT id FROM orders WHERE customer IN (SELECT id FROM customers WHERE region = 2) UNION ALL SELECT id FROM customers",
+    "SELECT customer FROM orders INTERSECT SELECT id FROM customers",
+    "SELECT customer FROM orders EXCEPT SELECT id FROM customers WHERE region = 1",
+    "WITH RECURSIVE steps AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM steps WHERE n < 50) SELECT s.n, o.code FROM steps s JOIN orders o ON o.id = s.n",
+    "SELECT c.name, o.code FROM customers c FULL OUTER JOIN orders o ON c.id = o.product",
+    "SELECT date_bin(INTERVAL '1 hour', placed), count(*) FROM orders GROUP BY 1 ORDER BY 1",
+    "SELECT rank() OVER w, dense_rank() OVER w, percent_rank() OVER w, cume_dist() OVER w FROM orders WINDOW w AS (PARTITION BY customer ORDER BY price)",
+    "SELECT sum(price) OVER (ORDER BY placed RANGE BETWEEN INTERVAL '1 hour' PRECEDING AND CURRENT ROW) FROM orders",
+];
+
+/// Expressions, nested values, files and plans.
+pub(crate) const SECOND: &[&str] = &[
+    "COPY (SELECT * FROM orders) TO 'FOLDER/orders.parquet' STORED AS PARQUET",
+    "COPY (SELECT * FROM orders) TO 'FOLDER/orders.csv' STORED AS CSV",
+    "COPY (SELECT * FROM customers) TO 'FOLDER/customers.json' STORED AS JSON",
+    "COPY (SELECT * FROM orders) TO 'FOLDER/orders.arrow' STORED AS ARROW",
+    "CREATE EXTERNAL TABLE p STORED AS PARQUET LOCATION 'FOLDER/orders.parquet'",
+    "CREATE EXTERNAL TABLE c STORED AS CSV LOCATION 'FOLDER/orders.csv' OPTIONS ('has_header' 'true')",
+    "CREATE EXTERNAL TABLE j STORED AS JSON LOCATION 'FOLDER/customers.json'",
+    "EXPLAIN ANALYZE SELECT region, count(*) FROM regional WHERE product < 7 GROUP BY region",
+    "EXPLAIN VERBOSE SELECT code FROM orders WHERE price BETWEEN 3 AND 40 ORDER BY placed LIMIT 7",
+    "SELECT upper(code), lower(code), reverse(code), lpad(code, 20, '.'), substr(code, 3, 4), replace(code, 'o', '0'), md5(code) FROM orders",
+    "SELECT regexp_replace(code, 'o(.)der', '\\1x'), regexp_match(code, '(\\d+)'), regexp_like(code, '9{2}'), regexp_count(code, '1') FROM orders",
+    "SELECT split_part(code, '-', 2), strpos(code, '7'), starts_with(code, 'ord'), levenshtein(code, 'order-77'), translate(code, 'ord', 'DRO') FROM orders",
+    "SELECT date_trunc('day', placed), date_part('hour', placed), to_char(placed, '%Y/%m'), placed + INTERVAL '3 days', extract(week FROM placed) FROM orders",
+    "SELECT to_timestamp('2024-05-05T01:02:03Z'), make_date(2024, 2, customer % 28 + 1), to_date('2024-03-03'), from_unixtime(id) FROM orders",
+    "SELECT sqrt(price), ln(price + 1), power(price, 2), round(price, 1), trunc(price), sin(price), atan2(price, 2), gcd(id, 12), factorial(id % 9) FROM orders",
+    "SELECT CAST(price AS DECIMAL(12, 3)) * 3, CAST(id AS VARCHAR), TRY_CAST(code AS INT), CAST(placed AS DATE), arrow_cast(id, 'UInt8') FROM orders WHERE id < 200",
+    "SELECT make_array(id, customer, product), array_append(make_array(id), 3), array_sort(make_array(product, customer)), array_to_string(make_array(id, 2), '/') FROM orders",
+    "SELECT unnest(make_array(id, customer)), code FROM orders",
+    "SELECT array_distinct(make_array(1, id % 3, 2)), array_slice(make_array(1, 2, 3, id), 2, 3), flatten(make_array(make_array(id), make_array(2))) FROM orders",
+    "SELECT named_struct('a', id, 'b', code), map(make_array('k', 'l'), make_array(id, customer)), struct(price, placed) FROM orders",
+    "SELECT CASE WHEN price < 10 THEN 'low' WHEN price < 50 THEN code ELSE upper(code) END, coalesce(nullif(product, 3), 99) FROM orders",
+    "SELECT code FROM orders WHERE code LIKE '%7_' OR code ILIKE 'ORDER-1%' OR code ~ '^order-(22|33)' OR code SIMILAR TO '%99'",
+    "SELECT sha256(code), encode(code, 'hex'), decode(encode(code, 'base64'), 'base64'), digest(code, 'blake3') FROM orders",
+    "SELECT id FROM orders WHERE id IN (1, 5, 9, 77) OR customer NOT IN (1, 2, 3) AND product IS NOT NULL AND price IS DISTINCT FROM 3.5",
+    "SELECT greatest(price, product, 3), least(price, 7), bit_length(code), ascii(code), chr(customer + 65), repeat(code, 2), initcap(code), concat_ws('-', code, name) FROM orders o JOIN customers c ON customer = c.id",
+    "SHOW TABLES",
+    "SELECT table_name, column_name, data_type FROM information_schema.columns",
+    "SELECT to_hex(id), uuid(), random(), now(), version(), arrow_typeof(placed) FROM orders",
+    "VALUES (1, 'a', 2.5), (2, 'b', 3.5), (3, 'c', NULL)",
+    "INSERT INTO customers VALUES (1000, 'new', 7), (1001, 'newer', 8)",
+];

@@ -1,0 +1,115 @@
+//! One run of a shell line: time by the clock, time of the processors, and memory of all its processes, told apart by whether a file is behind it.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::vitals::Vitals;
+
+/// Between two looks at the memory; ten times as long after a second.
+const EVERY: Duration = Duration::from_millis(1);
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    /// Seconds by the clock.
+    pub(super) wall: f64,
+    /// Seconds of all threads and processes, in user mode and in the kernel, in steps of 10 ms.
+    pub(super) cpu: f64,
+    pub(super) memory: Memory,
+}
+
+/// The most that was resident at any of the moments looked at, all processes of the run together, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Memory {
+    pub(super) anonymous: u64,
+    /// Pages of files; those that two processes share count twice.
+    pub(super) file: u64,
+}
+
+/// How a run ended.
+pub(super) enum Ended {
+    Well(Taken),
+    /// With an error; the last line of what it said.
+    Badly(String),
+    /// It was killed at the end of the patience.
+    GivenUp,
+}
+
+/// Runs a line by bash in `command`'s folder and environment, with what it prints going to `output`.
+pub(super) fn run(command: &mut Command, output: &Path, patience: Duration) -> Result<Ended> {
+    let errors = output.with_extension("errors");
+    command.stdin(Stdio::null()).stdout(File::create(output).context("make a file")?);
+    command.stderr(File::create(&errors).context("make a file")?).process_group(0);
+    let before = children_cpu()?;
+    let start = Instant::now();
+    let mut child = command.spawn().context("run bash")?;
+    let (done, pid) = (AtomicBool::new(false), child.id());
+    let (status, wall, watched) = thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch(pid, &done, start, patience));
+        let status = child.wait();
+        let wall = start.elapsed();
+        done.store(true, Ordering::Relaxed);
+        (status, wall, watcher.join())
+    });
+    let status: ExitStatus = status.context("wait for a program")?;
+    let Watched { memory, given_up } = watched.map_err(|_| anyhow::anyhow!("the watching thread panicked"))?;
+    if given_up {
+        return Ok(Ended::GivenUp);
+    }
+    if !status.success() {
+        let text = fs::read_to_string(&errors).unwrap_or_default();
+        return Ok(Ended::Badly(format!("{status}: {}", text.lines().last().unwrap_or_default())));
+    }
+    Ok(Ended::Well(Taken { wall: wall.as_secs_f64(), cpu: children_cpu()? - before, memory }))
+}
+
+struct Watched {
+    memory: Memory,
+    given_up: bool,
+}
+
+/// Looks at the process and its descendants until it is done, and kills its group when the patience ends.
+fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration) -> Watched {
+    let mut watched = Watched { memory: Memory::default(), given_up: false };
+    while !done.load(Ordering::Relaxed) {
+        let now = family(pid).into_iter().filter_map(|member| Vitals::of(member).ok()).fold(Memory::default(), |sum, vitals| Memory {
+            anonymous: sum.anonymous + vitals.anonymous,
+            file: sum.file + vitals.resident.saturating_sub(vitals.anonymous),
+        });
+        watched.memory.anonymous = watched.memory.anonymous.max(now.anonymous);
+        watched.memory.file = watched.memory.file.max(now.file);
+        if start.elapsed() > patience && !watched.given_up {
+            watched.given_up = true;
+            // It may have ended just now; then there is nobody to kill.
+            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
+        }
+        thread::sleep(if start.elapsed() < Duration::from_secs(1) { EVERY } else { EVERY * 10 });
+    }
+    watched
+}
+
+/// A process and all that it has started, as far as they are there.
+fn family(pid: u32) -> Vec<u32> {
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(member) = family.get(next).copied() {
+        next += 1;
+        for thread in fs::read_dir(format!("/proc/{member}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    family
+}
+
+/// CPU time of all children that have ended and theirs, in seconds.
+fn children_cpu() -> Result<f64> {
+    Ok(Vitals::of(std::process::id())?.children_cpu)
+}
