@@ -2,14 +2,18 @@
 
 use crate::rule::Packed;
 use crate::space::Space;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const SLOTS: usize = 512;
 
 /// A direct-mapped cache of 8 KiB, made for one thread: used by two at once it may give a wrong rule, never more.
+///
+/// All bytes zero is an empty cache, so one may lie in memory that was just mapped.
 #[derive(Debug)]
 pub struct Cache {
     slots: [Slot; SLOTS],
+    /// Position of the code found last: callers are often in the same.
+    recent: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -21,7 +25,7 @@ struct Slot {
 impl Cache {
     /// An empty cache.
     pub const fn new() -> Self {
-        Self { slots: [const { Slot { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; SLOTS] }
+        Self { slots: [const { Slot { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; SLOTS], recent: AtomicUsize::new(0) }
     }
 
     /// The rule at an address of a space; `None` where there is no code. Async-signal-safe.
@@ -32,7 +36,7 @@ impl Cache {
         if slot.key.load(Ordering::Relaxed) == key {
             return Some(Packed::from_bits(slot.rule.load(Ordering::Relaxed)));
         }
-        slot.fill(key, space.rule(address)?)
+        slot.fill(key, space.rule_near(address, &self.recent)?)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::rule::Packed;
 use crate::table::Table;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Executable addresses and the table that knows them.
 #[derive(Clone, Debug)]
@@ -14,6 +15,13 @@ pub struct Code {
     pub bias: u64,
     /// `None` for code without tables (generated, or of a foreign format): there only frame pointers tell.
     pub table: Option<Arc<Table>>,
+}
+
+impl Code {
+    #[inline]
+    fn rule(&self, address: u64) -> Packed {
+        self.table.as_ref().map_or(Packed::UNKNOWN, |table| table.rule(address.wrapping_sub(self.bias)))
+    }
 }
 
 /// All code of an address space at one moment; never changed, so a signal handler can search it.
@@ -42,15 +50,34 @@ impl Space {
     /// The code that holds an address.
     #[inline]
     pub fn find(&self, address: u64) -> Option<&Code> {
-        let after = self.code.partition_point(|code| code.range.start <= address);
-        self.code.get(after.checked_sub(1)?).filter(|code| address < code.range.end)
+        self.code.get(self.position(address)?)
     }
 
     /// The rule at an address; `None` where there is no code. Async-signal-safe.
     #[inline]
     pub fn rule(&self, address: u64) -> Option<Packed> {
-        let code = self.find(address)?;
-        Some(code.table.as_ref().map_or(Packed::UNKNOWN, |table| table.rule(address.wrapping_sub(code.bias))))
+        self.find(address).map(|code| code.rule(address))
+    }
+
+    /// As [`Space::rule`], trying the code at position `recent` first and noting where the address was found.
+    #[inline]
+    pub(crate) fn rule_near(&self, address: u64, recent: &AtomicUsize) -> Option<Packed> {
+        let near = self.code.get(recent.load(Ordering::Relaxed)).filter(|code| code.range.contains(&address));
+        let code = match near {
+            Some(code) => code,
+            None => {
+                let position = self.position(address)?;
+                recent.store(position, Ordering::Relaxed);
+                self.code.get(position)?
+            }
+        };
+        Some(code.rule(address))
+    }
+
+    #[inline]
+    fn position(&self, address: u64) -> Option<usize> {
+        let position = self.code.partition_point(|code| code.range.start <= address).checked_sub(1)?;
+        (address < self.code.get(position)?.range.end).then_some(position)
     }
 
     /// All code, by address.

@@ -90,14 +90,20 @@ impl Table {
         self.any_wanted.load(Ordering::Acquire)
     }
 
-    /// Compiles the regions that look-ups have asked for.
-    pub fn compile_wanted(&self, source: &Source<'_>) -> Compiled {
+    /// Compiles regions that look-ups have asked for, at most so many; the rest stays wanted.
+    pub fn compile_wanted(&self, source: &Source<'_>, most: usize) -> Compiled {
         self.any_wanted.store(false, Ordering::Release);
         let mut compiler = Compiler::new(source);
         for (word, wanted) in self.wanted.iter().enumerate() {
-            let mut bits = wanted.swap(0, Ordering::Acquire);
+            let mut bits = wanted.load(Ordering::Acquire);
             while bits != 0 {
-                self.compile_region(word * 64 + bits.trailing_zeros() as usize, &mut compiler);
+                if compiler.compiled.regions >= most {
+                    self.any_wanted.store(true, Ordering::Release);
+                    return compiler.compiled;
+                }
+                let bit = bits.trailing_zeros();
+                self.compile_region(word * 64 + bit as usize, &mut compiler);
+                wanted.fetch_and(!(1 << bit), Ordering::Relaxed);
                 bits &= bits - 1;
             }
         }
