@@ -44,6 +44,7 @@ mod measure;
 mod moment;
 mod nearest;
 mod options;
+mod pdf;
 mod picture;
 mod place;
 mod pprof;

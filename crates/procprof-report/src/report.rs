@@ -9,7 +9,7 @@ use crate::code::Code;
 use crate::nearest::nearest;
 use crate::view::View;
 use crate::{
-    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pprof, raw, svg, tags, top, traces, tree,
+    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pdf, pprof, raw, svg, tags, top, traces, tree,
     weblist,
 };
 
@@ -155,6 +155,14 @@ pub const REPORTS: &[Report] = &[
         help: "The call graph, one interactive SVG file",
         adjusts: true,
         render: svg::render,
+    },
+    Report {
+        name: "pdf",
+        extension: "pdf",
+        media_type: "application/pdf",
+        help: "The call graph, one PDF page as large as it takes",
+        adjusts: true,
+        render: pdf::render,
     },
     Report {
         name: "dot",

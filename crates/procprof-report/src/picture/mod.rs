@@ -16,7 +16,7 @@ mod placed;
 mod tags;
 
 pub(crate) use color::Color;
-pub(crate) use font::Font;
+pub(crate) use font::{Font, code};
 pub(crate) use of_graph::picture;
 pub(crate) use placed::{Placed, TRIPLE_GAP, arrow, baselines};
 
