@@ -35,7 +35,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(DRAWING);
     let mut routines: Vec<Sampled<'_>> =
-        sources.code.iter().flat_map(|code| Sampled::of(code, &shown.graph, view.profile.as_ref())).filter(|one| one.is_named(options)).collect();
+        sources.code.iter().flat_map(|code| Sampled::of(code, &shown.graph, view.profile.as_ref())).collect();
     routines.sort_by(|a, b| (a.name(), a.routine.start).cmp(&(b.name(), b.routine.start)));
     if routines.is_empty() {
         return Err(nothing_found(options, sources));
@@ -55,7 +55,8 @@ pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWan
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(DRAWING);
     let matches = |node: &Node<'_>| options.symbol.as_ref().is_none_or(|symbol| symbol.is_match(&node.name));
-    let files: std::collections::BTreeSet<&str> = shown.graph.shown_nodes().filter(|node| matches(node)).map(|node| node.place.mapping).collect();
+    let files: std::collections::BTreeSet<&str> =
+        shown.graph.shown_nodes().filter(|node| matches(node)).map(|node| node.place.mapping).collect();
     let address = address(options);
     let mut wanted = Vec::new();
     for (index, mapping) in view.profile.mappings().iter().enumerate() {
@@ -122,11 +123,6 @@ impl<'a> Sampled<'a> {
 
     fn name(&self) -> &str {
         self.routine.names.first().map_or("", String::as_str)
-    }
-
-    fn is_named(&self, options: &Options) -> bool {
-        let Some(symbol) = options.symbol.as_ref().filter(|_| address(options).is_none()) else { return true };
-        self.routine.names.iter().any(|name| symbol.is_match(name))
     }
 
     fn sum(&self, part: fn(&Node<'_>) -> Weight) -> i64 {

@@ -1,0 +1,89 @@
+//! Machine code of an image, function by function.
+
+use object::{Architecture, Object};
+use procprof_profile::SymbolAddr;
+
+use crate::binutils::{NmSymbol, nm};
+use crate::image::{Segment, parse_elf};
+use crate::{Image, ImageOptions, demangle};
+
+/// What processor an image is for, of those whose code can be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// AMD and Intel, 64 bits.
+    X86_64,
+    /// AMD and Intel, 32 bits.
+    X86,
+    /// ARM, 64 bits.
+    Aarch64,
+}
+
+/// A function of the symbol table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeSymbol {
+    /// Its names as the linker knows them; functions may share their code.
+    pub system_names: Vec<String>,
+    /// Those names demangled, in the same order.
+    pub names: Vec<String>,
+    /// Its first address.
+    pub start: SymbolAddr,
+    /// The first address behind it: that of the next symbol.
+    pub end: SymbolAddr,
+}
+
+impl Image {
+    /// What it is for; `None` if that is not known here.
+    pub fn machine(&self) -> Option<Machine> {
+        match parse_elf(&self.bytes, self.path()).ok()?.architecture() {
+            Architecture::X86_64 => Some(Machine::X86_64),
+            Architecture::I386 => Some(Machine::X86),
+            Architecture::Aarch64 => Some(Machine::Aarch64),
+            _ => None,
+        }
+    }
+
+    /// The functions of its symbol table, or of its debug file's where it has none, by address.
+    pub fn code_symbols(&self) -> Vec<CodeSymbol> {
+        let own = code_symbols(self, &nm(self));
+        let Some(debug) = self.debug_file().filter(|_| !self.has_symbol_table()) else { return own };
+        let Ok(debug) = Image::open(&debug.path, &ImageOptions::default()) else { return own };
+        let others = code_symbols(self, &nm(&debug));
+        if others.is_empty() { own } else { others }
+    }
+
+    /// The bytes from `start` up to `end`, as far as they are in one segment of the file; `None` if `start` is in none.
+    pub fn code(&self, start: SymbolAddr, end: SymbolAddr) -> Option<&[u8]> {
+        let segment = self.code_segment(start)?;
+        let from = start.0 - segment.address;
+        let to = end.0.saturating_sub(segment.address).clamp(from, segment.file_bytes);
+        let from = usize::try_from(segment.offset.checked_add(from)?).ok()?;
+        let to = usize::try_from(segment.offset.checked_add(to)?).ok()?;
+        self.bytes.get(from..to)
+    }
+
+    fn code_segment(&self, address: SymbolAddr) -> Option<&Segment> {
+        let holds = |segment: &&Segment| address.0 >= segment.address && address.0 - segment.address < segment.file_bytes;
+        self.segments().iter().filter(|segment| segment.executable).find(holds)
+    }
+
+    fn has_symbol_table(&self) -> bool {
+        parse_elf(&self.bytes, self.path()).is_ok_and(|object| object.symbols().next().is_some())
+    }
+}
+
+/// Symbols of code; each reaches to the next symbol of any kind, or to the end of its segment.
+fn code_symbols(image: &Image, all: &[NmSymbol<'_>]) -> Vec<CodeSymbol> {
+    let mut found: Vec<CodeSymbol> = Vec::new();
+    let mut groups = all.chunk_by(|a, b| a.address == b.address).peekable();
+    while let Some(group) = groups.next() {
+        let start = SymbolAddr(group[0].address);
+        let end = groups.peek().map_or(SymbolAddr(u64::MAX), |next| SymbolAddr(next[0].address));
+        if image.code_segment(start).is_none() {
+            continue;
+        }
+        let system_names: Vec<String> = group.iter().map(|symbol| symbol.name.split('@').next().unwrap_or_default().to_owned()).collect();
+        let names = system_names.iter().map(|name| demangle(name)).collect();
+        found.push(CodeSymbol { system_names, names, start, end });
+    }
+    found
+}
