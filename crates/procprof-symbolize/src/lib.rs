@@ -35,6 +35,7 @@
 
 mod batch;
 pub mod binutils;
+mod code;
 mod debug_file;
 mod demangle;
 mod dwarf;
@@ -61,6 +62,7 @@ mod wanted;
 mod workers;
 mod zone;
 
+pub use code::{CodeSymbol, Machine};
 pub use demangle::demangle;
 pub use error::{Error, Result};
 pub use image::{DebugFile, FoundBy, Image};

@@ -96,6 +96,11 @@ impl Naming {
         if self.short_names { with_short_names(profile) } else { Ok(profile) }
     }
 
+    /// The files given for names, which hold machine code, too.
+    pub(super) fn binaries(&self, program: Option<&Path>) -> Vec<PathBuf> {
+        program.map(Path::to_owned).into_iter().chain(self.binaries.iter().map(|binary| binary.path.clone())).collect()
+    }
+
     fn sources(&self, program: Option<&Path>) -> Sources<'_> {
         let main = program.map(|path| Binary { path: path.to_owned(), role: BinaryRole::Main });
         let binaries: Vec<Binary> = main.into_iter().chain(self.binaries.iter().cloned()).collect();
