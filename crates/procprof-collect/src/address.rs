@@ -83,6 +83,11 @@ impl ProfileUrl {
         BaseUrl(url)
     }
 
+    /// The URL with its whole query, for the next request; [`Display`](fmt::Display) hides what may be secret.
+    pub fn plain(&self) -> String {
+        self.0.to_string()
+    }
+
     pub(crate) fn url(&self) -> Url {
         self.0.clone()
     }

@@ -9,7 +9,7 @@
 //! Dropped 12 nodes (cum <= 0.04s)
 //! ```
 
-use procprof_profile::StringId;
+use procprof_profile::{Profile, StringId};
 
 use crate::graph::Trimmed;
 use crate::measure::{label, percentage, scale};
@@ -17,6 +17,8 @@ use crate::moment;
 use crate::place::base_name;
 use crate::subject::Subject;
 use crate::text::one_line;
+use crate::view::View;
+use crate::{Options, Result};
 
 /// Bytes of a filter that are shown.
 const FILTER_BYTES: usize = 80;
@@ -35,6 +37,16 @@ pub(crate) fn legend(subject: &Subject<'_>, shown: &Trimmed<'_>, to: &str) -> Ve
     lines.extend(filters(subject));
     lines.extend(summary(subject, shown, to, true));
     lines
+}
+
+/// What the profile is of, from when, and how much: the lines above text reports, without those about one report.
+///
+/// # Errors
+/// As [`Report::render`](crate::Report::render).
+pub fn about(profile: &Profile, options: &Options) -> Result<Vec<String>> {
+    let view = View::new(profile, options)?;
+    let subject = Subject::new(&view.profile, options)?;
+    Ok(facts(&subject, &options.unit))
 }
 
 /// The lines about the profile as a whole.

@@ -11,7 +11,7 @@
 
 use std::fmt::Write;
 
-use procprof_profile::{Addr, Function, Line, Location, ProfileBuilder, format};
+use procprof_profile::{Addr, Function, Line, Location, Profile, ProfileBuilder, format};
 
 use crate::graph::{Graph, Node};
 use crate::measure::{percentage, scale};
@@ -20,26 +20,68 @@ use crate::text::one_line;
 use crate::view::View;
 use crate::{Options, Result, Sources, headline};
 
-pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    let subject = Subject::new(&view.profile, options)?;
-    let shown = subject.graph(drawing(options));
-    let to = subject.output_unit(&shown.graph, false);
+/// The rows of `top` and the lines above them, for tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Top {
+    /// Facts about the profile, filters, and what is shown of it.
+    pub lines: Vec<String>,
+    /// In the order asked for.
+    pub rows: Vec<TopRow>,
+}
 
+/// A function and what it uses, as text with units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopRow {
+    /// By itself.
+    pub flat: String,
+    /// Its part of the whole.
+    pub flat_share: String,
+    /// The parts of this row and those above.
+    pub sum_share: String,
+    /// With all it calls.
+    pub cum: String,
+    /// That part of the whole.
+    pub cum_share: String,
+    /// Its name; may be a file, line or address by granularity.
+    pub name: String,
+    /// ` (inline)`, ` (partial-inline)` or nothing.
+    pub inlining: &'static str,
+}
+
+/// Computes the table that the report `top` prints.
+///
+/// # Errors
+/// As [`Report::render`](crate::Report::render).
+pub fn top(profile: &Profile, options: &Options) -> Result<Top> {
+    rows(&View::new(profile, options)?, options)
+}
+
+pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
+    let Top { lines, rows } = rows(view, options)?;
     let mut out = String::new();
-    for line in headline::lines(&subject, &shown, to) {
+    for line in lines {
         let _ = writeln!(out, "{line}");
     }
     let _ = writeln!(out, "{:>10} {:>5}% {:>5}% {:>10} {:>5}%", "flat", "flat", "sum", "cum", "cum");
+    for TopRow { flat, flat_share, sum_share, cum, cum_share, name, inlining } in rows {
+        let _ = writeln!(out, "{flat:>10} {flat_share} {sum_share} {cum:>10} {cum_share}  {}{inlining}", one_line(&name));
+    }
+    Ok(out.into_bytes())
+}
+
+fn rows(view: &View<'_>, options: &Options) -> Result<Top> {
+    let subject = Subject::new(&view.profile, options)?;
+    let shown = subject.graph(drawing(options));
+    let to = subject.output_unit(&shown.graph, false);
     let mut sum = 0i64;
-    for node in shown.graph.shown_nodes() {
+    let row = |node: &Node| {
         let (flat, cum) = (node.flat.value(), node.cum.value());
         sum = sum.saturating_add(flat);
         let [flat_share, sum_share, cum_share] = [flat, sum, cum].map(|value| percentage(value, subject.total));
         let [flat, cum] = [flat, cum].map(|value| subject.amount(value, to));
-        let inlining = inlining(&shown.graph, node);
-        let _ = writeln!(out, "{flat:>10} {flat_share} {sum_share} {cum:>10} {cum_share}  {}{inlining}", one_line(&node.name));
-    }
-    Ok(out.into_bytes())
+        TopRow { flat, flat_share, sum_share, cum, cum_share, name: node.name.to_string(), inlining: inlining(&shown.graph, node) }
+    };
+    Ok(Top { lines: headline::lines(&subject, &shown, to), rows: shown.graph.shown_nodes().map(row).collect() })
 }
 
 pub(crate) fn render_proto(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
