@@ -15,6 +15,8 @@ struct Asset {
 
 const STYLE: Asset =
     Asset { stem: "style", extension: "css", media_type: "text/css; charset=utf-8", content: include_str!("../assets/style.css") };
+const VIEWER_STYLE: Asset =
+    Asset { stem: "viewer", extension: "css", media_type: "text/css; charset=utf-8", content: include_str!("../assets/viewer.css") };
 const SCRIPT: Asset =
     Asset { stem: "page", extension: "js", media_type: "text/javascript; charset=utf-8", content: include_str!("../assets/page.js") };
 const ICON: Asset = Asset { stem: "icon", extension: "svg", media_type: "image/svg+xml", content: include_str!("../assets/icon.svg") };
@@ -35,6 +37,11 @@ pub(super) fn style() -> String {
     format!("/assets/{}", STYLE.name())
 }
 
+/// Address of the style sheet that the viewer of files has besides.
+pub(super) fn viewer_style() -> String {
+    format!("/assets/{}", VIEWER_STYLE.name())
+}
+
 /// Address of the script.
 pub(super) fn script() -> String {
     format!("/assets/{}", SCRIPT.name())
@@ -46,7 +53,7 @@ pub(super) fn icon() -> String {
 }
 
 pub(super) async fn serve(Path(file): Path<String>) -> Answer<Response> {
-    let asset = [STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.name() == file);
+    let asset = [STYLE, VIEWER_STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.name() == file);
     let asset = asset.ok_or_else(|| Problem::not_found("no such asset"))?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type)),

@@ -58,7 +58,8 @@ pub(crate) async fn outer(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-fn harden(headers: &mut HeaderMap) {
+/// Sets the headers that keep pages to themselves, where a handler has not.
+pub(super) fn harden(headers: &mut HeaderMap) {
     let mut set = |name: header::HeaderName, value: &'static str| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     };
@@ -76,7 +77,7 @@ fn wants_page(request: &Request) -> bool {
 }
 
 /// The name a request was addressed to, without the port.
-fn host_name(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+pub(super) fn host_name(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     let authority = match uri.authority() {
         Some(authority) => authority.as_str().to_owned(),
         None => headers.get(header::HOST)?.to_str().ok()?.to_owned(),

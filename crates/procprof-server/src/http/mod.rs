@@ -17,6 +17,7 @@ mod routes;
 mod starrocks;
 #[cfg(test)]
 mod tests;
+mod viewer;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 pub use listen::bind_error;
 pub(crate) use listen::{Limits, bind, serve, tls_acceptor};
 pub(crate) use problem::{Problem, chain};
+pub use viewer::{ReadSources, Viewer, ViewerHandle};
 
 use crate::app::App;
 use guard::Gate;
