@@ -68,7 +68,11 @@ impl Fetcher {
     pub(crate) fn names(&self, remote: &Remote, url: &ProfileUrl, addresses: &[Addr]) -> Result<Vec<(Addr, String)>, CollectError> {
         let (limits, watch) = (SymbolLimits::default(), Watch::default());
         let asked = fetch_symbols_at(&self.client, &remote.target, url, addresses, &limits, &watch);
-        self.runtime.block_on(asked).map(|symbols| symbols.names.into_iter().collect())
+        let symbols = self.runtime.block_on(asked)?;
+        if symbols.asked < addresses.len() {
+            eprintln!("{url}: only {} of {} addresses were asked for within the limits", symbols.asked, addresses.len());
+        }
+        Ok(symbols.names.into_iter().collect())
     }
 }
 

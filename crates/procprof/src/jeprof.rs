@@ -1,23 +1,25 @@
 //! `procprof jeprof`, and the command by the name `jeprof`: reads and prints as jeprof does.
 
 mod grammar;
+mod load;
 mod names;
+mod raw;
+mod remote;
 mod request;
+mod shell;
 mod usage;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use procprof_report::jeprof::{self, Kind, Negative, Pcs, Reading, Settings, Stacks, Symbols, View, libraries};
+use procprof_report::jeprof::{self, Settings, Stacks, View, libraries};
 
+use self::load::Loaded;
 use self::names::Places;
 use self::request::{Output, Refusal, Request, Threads};
-
-/// Largest profile that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// The words for jeprof, if the command was called by that name or with that word first.
 pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
@@ -72,130 +74,36 @@ fn misused(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The files a report is made of.
-struct Files {
-    /// As typed; `None` if the profile brings its names along.
-    program: Option<String>,
-    profiles: Vec<String>,
-}
-
-/// Program and profiles, or what is wrong with the words.
-fn files(request: &Request) -> Result<std::result::Result<Files, &'static str>> {
-    let mut words = request.words.iter().cloned();
-    let Some(first) = words.next() else { return Ok(Err("Did not specify program")) };
-    let bytes = head(&first)?;
-    if jeprof::symbolized_header(&bytes) {
-        if request.settings.granularity == jeprof::Granularity::Lines {
-            return Ok(Err("--lines cannot be used without a binary"));
-        }
-        return Ok(Ok(Files { program: None, profiles: request.words.clone() }));
-    }
-    let profiles: Vec<String> = words.collect();
-    if profiles.is_empty() {
-        return Ok(Err("Did not specify profile file"));
-    }
-    Ok(Ok(Files { program: Some(first), profiles }))
-}
-
-/// The first bytes of a file.
-fn head(path: &str) -> Result<Vec<u8>> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    open(path)?.take(64 << 10).read_to_end(&mut bytes).with_context(|| format!("read {path}"))?;
-    Ok(bytes)
-}
-
-fn open(path: &str) -> Result<std::fs::File> {
-    let file = Path::new(path);
-    if !file.is_file() {
-        bail!("{path}: no such file; fetch profiles of a running process first, for example by `curl -o h.heap http://{path}/pprof/heap`");
-    }
-    eprintln!("Using local file {path}.");
-    std::fs::File::open(file).with_context(|| format!("open {path}"))
-}
-
-/// Everything read, before anything is named.
-struct Read {
-    first: Reading,
-    stacks: Stacks,
-    pcs: Pcs,
-}
-
-fn read_all(request: &Request, files: &Files) -> Result<Read> {
-    let mut pcs = Pcs::default();
-    let mut read = |path: &str| -> Result<Reading> {
-        let size = std::fs::metadata(path).with_context(|| path.to_owned())?.len();
-        if size > FILE_BYTES_MAX {
-            bail!("{path}: {size} bytes, at most {FILE_BYTES_MAX} are read");
-        }
-        let bytes = std::fs::read(path).with_context(|| path.to_owned())?;
-        let reading = jeprof::read(&bytes, &request.settings, &mut pcs).with_context(|| path.to_owned())?;
-        reading.messages.iter().for_each(|message| eprintln!("{message}"));
-        if reading.names.is_some() && files.program.is_some() {
-            bail!("{path}: a symbolized profile cannot be used with a program; try again without it");
-        }
-        Ok(reading)
-    };
-    let (first_path, others) = files.profiles.split_first().context("no profile was named")?;
-    for path in files.profiles.iter().rev() {
-        open(path)?;
-    }
-    let mut first = read(first_path)?;
-    let mut stacks = first.stacks.clone();
-    for path in others.iter().rev() {
-        let other = read(path)?;
-        first.kind = other.kind;
-        stacks.add_all(&other.stacks);
-        join_names(&mut first, other);
-    }
-    if let Some(path) = &request.base {
-        let base = read(path)?;
-        first.kind = base.kind;
-        let negative = if request.drop_negative { Negative::Drop } else { Negative::Keep };
-        stacks = stacks.without(&base.stacks, negative);
-        join_names(&mut first, base);
-    }
-    Ok(Read { first, stacks, pcs })
-}
-
-fn join_names(first: &mut Reading, other: Reading) {
-    match (&mut first.names, other.names) {
-        (Some(names), Some(others)) => names.add(others),
-        (none @ None, others) => *none = others,
-        (Some(_), None) => {}
-    }
-}
-
-fn report(mut request: Request) -> Result<ExitCode> {
-    let files = match files(&request)? {
-        Ok(files) => files,
+fn report(request: Request) -> Result<ExitCode> {
+    let loaded = match load::load(&request)? {
+        Ok(loaded) => loaded,
         Err(message) => return Ok(misused(message)),
     };
-    if request.output == Output::Raw {
-        bail!("--raw/http: jeprof can only dump remote profiles for --raw");
+    let code = print_loaded(&request, &loaded)?;
+    for path in &loaded.fetched {
+        let program = loaded.files.program.iter().map(|program| format!(" {program}")).collect::<String>();
+        eprintln!("The profile is in {path}; to see it again: jeprof{program} {path}");
     }
-    let read = read_all(&request, &files)?;
-    let binary = read.first.names.as_ref().and_then(|names| names.binary.clone());
-    request.settings.program = files.program.clone().or(binary).unwrap_or_else(|| "(unknown)".into());
-    let symbols = match (&read.first.names, &files.program) {
-        (Some(names), None) => {
-            let named = read.pcs.addresses().iter().map(|address| (*address, names.symbols(*address)));
-            Symbols::new(&read.pcs, named.collect())
+    Ok(code)
+}
+
+fn print_loaded(request: &Request, loaded: &Loaded) -> Result<ExitCode> {
+    let settings = Settings { program: loaded.program.clone(), ..request.settings.clone() };
+    match request.output {
+        Output::Interactive => return shell::run(request, loaded, &settings),
+        Output::Source(kind) => {
+            let pairs = vec![("symbol", request.symbol.clone().unwrap_or_default())];
+            return print_bytes(&shell::source(kind, pairs, request, loaded)?).map(|()| ExitCode::SUCCESS);
         }
-        (_, program) => {
-            let program = absolute(program.as_deref().unwrap_or_default())?;
-            let libraries = libraries::parse(&read.first.map, &program.to_string_lossy());
-            let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes };
-            Symbols::new(&read.pcs, names::of_addresses(&libraries, &places, read.pcs.addresses()))
-        }
-    };
+        _ => {}
+    }
     let Some(threads) = request.threads else {
-        return print_report(request.output, &read.stacks, &read.pcs, &symbols, read.first.kind, &request.settings);
+        return print_report(request.output, loaded, &loaded.stacks, &settings);
     };
-    for (thread, stacks) in read.first.threads.iter().flatten() {
+    for (thread, stacks) in &loaded.threads {
         if threads == Threads::All || threads == Threads::One(*thread) {
-            let settings = Settings { thread: Some(*thread), ..request.settings.clone() };
-            let code = print_report(request.output, stacks, &read.pcs, &symbols, read.first.kind, &settings)?;
+            let settings = Settings { thread: Some(*thread), ..settings.clone() };
+            let code = print_report(request.output, loaded, stacks, &settings)?;
             if code != ExitCode::SUCCESS {
                 return Ok(code);
             }
@@ -204,30 +112,37 @@ fn report(mut request: Request) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_report(output: Output, stacks: &Stacks, pcs: &Pcs, symbols: &Symbols, kind: Kind, settings: &Settings) -> Result<ExitCode> {
-    let view = View::new(stacks, pcs, symbols, kind, settings);
+fn print_report(output: Output, loaded: &Loaded, stacks: &Stacks, settings: &Settings) -> Result<ExitCode> {
+    let view = View::new(stacks, &loaded.pcs, &loaded.symbols, loaded.kind, settings);
     view.messages().iter().for_each(|message| eprintln!("{message}"));
-    match output {
-        Output::Text => print(&view.text())?,
-        Output::Collapsed => print(&view.collapsed())?,
-        Output::Callgrind => print(&view.callgrind())?,
-        Output::Dot => {
-            let Some(graph) = view.dot() else {
-                eprintln!("No nodes to print");
-                return Ok(ExitCode::FAILURE);
-            };
-            graph.message.iter().for_each(|message| eprintln!("{message}"));
-            print(&graph.dot)?;
+    match bytes_of(output, &view, loaded)? {
+        Some(bytes) => print_bytes(&bytes).map(|()| ExitCode::SUCCESS),
+        None => {
+            eprintln!("No nodes to print");
+            Ok(ExitCode::FAILURE)
         }
-        Output::Raw | Output::Symbols => bail!("--raw and --symbols are no reports"),
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// What the option prints; `None` if nothing is left of a graph.
+fn bytes_of(output: Output, view: &View<'_>, loaded: &Loaded) -> Result<Option<Vec<u8>>> {
+    Ok(match output {
+        Output::Text => Some(view.text().into_bytes()),
+        Output::Collapsed => Some(view.collapsed().into_bytes()),
+        Output::Callgrind => Some(view.callgrind().into_bytes()),
+        Output::Raw => Some(raw::document(loaded)?),
+        Output::Dot => view.dot().map(|graph| {
+            graph.message.iter().for_each(|message| eprintln!("{message}"));
+            graph.dot.into_bytes()
+        }),
+        Output::Symbols | Output::Source(_) | Output::Interactive => bail!("this option stands for no report of one profile"),
+    })
 }
 
 /// `--symbols PROGRAM`: a memory map and addresses on standard input, a short name a line.
 fn symbols(request: &Request) -> Result<ExitCode> {
     let Some(program) = request.words.first() else { return Ok(misused("Did not specify program")) };
-    let program = absolute(program)?;
+    let program = load::absolute(program)?;
     let text = std::io::read_to_string(std::io::stdin()).context("read standard input")?.replace('\r', "");
     let address = |line: &str| {
         let digits = line[line.find("0x")? + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -249,13 +164,13 @@ fn symbols(request: &Request) -> Result<ExitCode> {
     print(&lines).map(|()| ExitCode::SUCCESS)
 }
 
-fn absolute(path: &str) -> Result<PathBuf> {
-    Path::new(path).canonicalize().with_context(|| format!("open {path}"))
-}
-
 /// Writes to standard output; a reader that has enough is no error.
 fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    print_bytes(text.as_bytes())
+}
+
+fn print_bytes(bytes: &[u8]) -> Result<()> {
+    match std::io::stdout().write_all(bytes) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("write to standard output"),
     }

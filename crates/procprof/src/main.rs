@@ -3,6 +3,7 @@
 mod allocator;
 mod cli;
 mod collect;
+mod debuginfod;
 mod demo;
 mod fetch;
 mod jeprof;
@@ -10,7 +11,9 @@ mod progress;
 mod remote;
 mod report;
 mod serve;
+mod shell;
 mod store;
+mod symbols;
 mod user;
 
 use std::process::ExitCode;
@@ -41,6 +44,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Store(StoreCommand::Import(arguments)) => store::import(&arguments)?,
         Command::User(UserCommand::Add(arguments)) => user::add(&arguments)?,
+        Command::Symbols(command) => return symbols::run(command),
         Command::Pause(arguments) => remote::post(&arguments, "/api/pause")?,
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
         Command::DemoNode(arguments) => demo::run(&arguments)?,

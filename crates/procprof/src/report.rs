@@ -3,34 +3,41 @@
 //! One flag per row of the report table chooses the kind, one flag per row of the option table is an option; both tables are
 //! `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile is what it has more than those.
 
+mod code;
+mod naming;
 mod saved;
+mod shell;
 mod source;
 mod sources;
 mod spelling;
+mod web;
 
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use self::naming::Naming;
+use self::source::{Fetching, Origin};
+use self::web::Web;
+use crate::fetch::{TlsFiles, write_over};
+use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
 use procprof_profile::Profile;
-use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report};
-use procprof_symbolize::{Binary, BinaryRole};
-
-use self::source::{Fetching, Origin};
-use crate::fetch::{TlsFiles, write_over};
+use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
+use procprof_server::Viewer;
 
 pub(crate) use spelling::with_two_dashes;
 
 /// What `report` was asked for.
 #[derive(Debug)]
 pub(crate) struct ReportArgs {
-    kind: &'static str,
+    /// `None` if no kind was asked for.
+    kind: Option<&'static str>,
     options: Vec<(&'static str, String)>,
     output: Option<PathBuf>,
-    binary: Option<PathBuf>,
+    naming: Naming,
     base: Option<Base>,
     fetching: Fetching,
+    web: Option<Web>,
     profiles: Vec<PathBuf>,
 }
 
@@ -50,13 +57,11 @@ impl clap::Args for ReportArgs {
         let options = OPTIONS.iter().map(option_arg);
         command
             .arg(file_arg("output", "Write to this file; nothing is left there when it fails [default: standard output]").short('o'))
-            .arg(file_arg(
-                "binary",
-                "The binary that was profiled, for addresses without names; marked when it can't be proven to be the one",
-            ))
+            .args(Naming::args())
             .args(kinds)
             .args(base_args())
             .args(fetching_args())
+            .args(web_args())
             .group(ArgGroup::new("compared").args(["base", "diff_base"]))
             .args(options)
             .args(spelling::short_flags())
@@ -95,12 +100,15 @@ impl clap::FromArgMatches for ReportArgs {
             normalize: matches.get_flag("normalize"),
         });
         Ok(ReportArgs {
-            kind: report.map_or("top", |report| report.name),
+            kind: report.map(|report| report.name),
             options,
             output: matches.get_one("output").cloned(),
-            binary: matches.get_one("binary").cloned(),
+            naming: Naming::of(matches),
             base,
             fetching: fetching(matches),
+            web: matches
+                .get_one::<String>("http")
+                .map(|address| Web { address: address.clone(), opens_browser: !matches.get_flag("no_browser") }),
             profiles: paths("profiles"),
         })
     }
@@ -111,19 +119,67 @@ impl clap::FromArgMatches for ReportArgs {
     }
 }
 
-/// Renders the report and writes it out.
+/// Renders the report and writes it out; on a terminal, unless a kind was asked for, starts a session.
 pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
-    let report = Report::named(arguments.kind)?;
+    let report = Report::named(arguments.kind.unwrap_or("top"))?;
     let options = Options::parse(arguments.options.iter().map(|(key, value)| (*key, value.as_str())))?;
-    let (binary, files) = binary_and_profiles(arguments)?;
-    let naming = |profile, origin: Option<Origin<'_>>| symbolized(profile, binary, origin);
+    let (program, files) = program_and_profiles(arguments);
+    let naming = |profile, origin: Option<Origin<'_>>| arguments.naming.symbolized(profile, program, origin);
     let profile = source::load(files, arguments.base.as_ref(), &arguments.fetching, &naming)?;
-    let sources = sources::read(report, &profile, &options)?;
-    let bytes = report.render(&profile, &options, &sources)?;
+    if let Some(web) = &arguments.web {
+        return web.serve(viewer(arguments, profile, arguments.naming.binaries(program)));
+    }
+    let is_session = arguments.kind.is_none() && arguments.output.is_none();
+    if is_session && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        return shell::run(&profile, arguments.options.clone(), arguments.naming.binaries(program));
+    }
+    let bytes = rendered(report, &profile, &options, &arguments.naming.binaries(program))?;
     match &arguments.output {
         Some(path) => write_over(path, &bytes).with_context(|| format!("write {}", path.display())),
         None => print(&bytes).context("write to standard output"),
     }
+}
+
+/// The web view of a profile.
+fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>) -> Viewer {
+    let name = match arguments.profiles.as_slice() {
+        [] => String::new(),
+        [.., last] if arguments.profiles.len() <= 2 => last.display().to_string(),
+        [first, others @ ..] => format!("{} and {} others", first.display(), others.len()),
+    };
+    Viewer {
+        name,
+        profile,
+        options: arguments.options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
+        sources: Box::new(move |report, profile, options| sources_of(report, profile, options, &binaries)),
+    }
+}
+
+/// A report of profile files, for the other grammar.
+pub(crate) fn of_files(
+    kind: &str,
+    options: &[(&'static str, String)],
+    binary: Option<&Path>,
+    profiles: Vec<PathBuf>,
+    base: Option<PathBuf>,
+) -> Result<Vec<u8>> {
+    let report = Report::named(kind)?;
+    let options = Options::parse(options.iter().map(|(key, value)| (*key, value.as_str())))?;
+    let base = base.map(|base| Base { profiles: vec![base], is_measure: false, normalize: false });
+    let naming = |profile, origin: Option<Origin<'_>>| Naming::default().symbolized(profile, binary, origin);
+    let profile = source::load(&profiles, base.as_ref(), &Fetching::default(), &naming)?;
+    rendered(report, &profile, &options, &Naming::default().binaries(binary))
+}
+
+/// The report, with the sources and the machine code of this machine that it shows.
+fn rendered(report: &Report, profile: &Profile, options: &Options, binaries: &[PathBuf]) -> Result<Vec<u8>> {
+    Ok(report.render(profile, options, &sources_of(report, profile, options, binaries)?)?)
+}
+
+fn sources_of(report: &Report, profile: &Profile, options: &Options, binaries: &[PathBuf]) -> procprof_report::Result<Sources> {
+    let mut sources = sources::read(report, profile, options)?;
+    code::read(report, profile, options, binaries, &mut sources)?;
+    Ok(sources)
 }
 
 /// A flag for a kind; peek and list take the functions they are about.
@@ -172,6 +228,21 @@ fn fetching_args() -> [Arg; 5] {
     ]
 }
 
+fn web_args() -> [Arg; 2] {
+    let kinds = REPORTS.iter().map(|report| report.name).chain(["output"]);
+    let arg = |name: &'static str, help| Arg::new(name).long(name).help(help).help_heading("In the browser");
+    [
+        arg(
+            "http",
+            "Serve the profile as web pages at host:port; without a host to this machine alone, without a port at one that is free",
+        )
+        .value_name("ADDR")
+        .require_equals(false)
+        .conflicts_with_all(kinds),
+        arg("no_browser", "Do not open a browser").action(ArgAction::SetTrue).requires("http"),
+    ]
+}
+
 fn fetching(matches: &ArgMatches) -> Fetching {
     let number = |id: &str| matches.get_one(id).copied().unwrap_or(0);
     let file = |id: &str| matches.get_one(id).cloned();
@@ -183,14 +254,11 @@ fn fetching(matches: &ArgMatches) -> Fetching {
     }
 }
 
-/// The binary, by its flag or as the first of several files, and the profiles.
-fn binary_and_profiles(arguments: &ReportArgs) -> Result<(Option<&Path>, &[PathBuf])> {
+/// The program, if it is the first of several files, and the profiles.
+fn program_and_profiles(arguments: &ReportArgs) -> (Option<&Path>, &[PathBuf]) {
     match arguments.profiles.as_slice() {
-        [first, rest @ ..] if !rest.is_empty() && is_elf(first) => match &arguments.binary {
-            Some(binary) => bail!("two binaries: {} and {}", binary.display(), first.display()),
-            None => Ok((Some(first), rest)),
-        },
-        profiles => Ok((arguments.binary.as_deref(), profiles)),
+        [first, rest @ ..] if !rest.is_empty() && is_elf(first) => (Some(first), rest),
+        profiles => (None, profiles),
     }
 }
 
@@ -209,30 +277,4 @@ fn print(bytes: &[u8]) -> std::io::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
-}
-
-/// Names what has addresses only, from `binary`, from files of this machine whose build ids prove them, and from the process itself, if
-/// it is known; what stays unnamed then is told when all profiles are joined.
-fn symbolized(profile: Profile, binary: Option<&Path>, origin: Option<Origin<'_>>) -> Result<Profile> {
-    let binaries = binary.map(|path| Binary { path: path.to_owned(), role: BinaryRole::Main });
-    let mut sources = procprof_symbolize::Sources { binaries: binaries.into_iter().collect(), ..Default::default() };
-    let is_part = origin.is_some();
-    if let Some(origin) = origin {
-        (sources.fetch, sources.process) = (origin.names, origin.process);
-    }
-    let (profile, outcome) = procprof_symbolize::symbolize_profile(profile, &mut sources).context("symbolize")?;
-    if let Some(error) = &outcome.remote_error {
-        eprintln!("procprof: the process was asked for names: {error}");
-    }
-    if is_part {
-        return Ok(profile);
-    }
-    if outcome.is_unverified() {
-        eprintln!("procprof: unverified: nothing proves that the binary given is the one profiled");
-    }
-    for wanted in outcome.wanted() {
-        let build_id = if wanted.build_id.is_empty() { String::new() } else { format!(" with build id {}", wanted.build_id) };
-        eprintln!("procprof: names are missing from {}{build_id}; give the file by --binary", wanted.filename);
-    }
-    Ok(profile)
 }

@@ -7,4 +7,7 @@ mod exposure;
 mod harness;
 mod jeprof;
 mod nodes;
+mod processes;
+mod remote;
 mod report;
+mod symbols;

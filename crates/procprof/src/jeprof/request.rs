@@ -1,5 +1,7 @@
 //! As typed to as meant: the output, what is shown, and from which files.
 
+use std::io::IsTerminal;
+
 use procprof_report::jeprof::{Delay, Granularity, Index, Settings};
 use regex::Regex;
 
@@ -14,6 +16,9 @@ pub(super) enum Output {
     Callgrind,
     Raw,
     Symbols,
+    /// `list` or `disasm` of the functions that match [`Request::symbol`].
+    Source(&'static str),
+    Interactive,
 }
 
 /// Threads that are shown one by one.
@@ -32,11 +37,28 @@ pub(super) struct Request {
     pub(super) words: Vec<String>,
     pub(super) base: Option<String>,
     pub(super) drop_negative: bool,
+    /// Functions whose source lines or machine code are shown.
+    pub(super) symbol: Option<String>,
     pub(super) threads: Option<Threads>,
+    /// How long a process is profiled.
+    pub(super) seconds: u32,
     /// A library that was not in the memory map.
     pub(super) add_lib: Option<String>,
     /// Folders that the libraries' own are looked for below.
     pub(super) prefixes: Vec<String>,
+}
+
+impl Request {
+    /// The sample type, as `procprof report` names it; empty where the profile has one only.
+    pub(super) fn sample_index(&self) -> &'static str {
+        match (self.settings.index, self.settings.delay) {
+            (Index::InuseObjects, _) => "inuse_objects",
+            (Index::AllocSpace, _) => "alloc_space",
+            (Index::AllocObjects, _) => "alloc_objects",
+            (Index::InuseSpace, Delay::Contentions) => "contentions",
+            (Index::InuseSpace, _) => "",
+        }
+    }
 }
 
 /// Why a request can't be met.
@@ -49,7 +71,7 @@ pub(super) enum Refusal {
 }
 
 /// Outputs that other programs make of ours.
-const ELSEWHERE: &[(&str, &str)] = &[
+pub(super) const ELSEWHERE: &[(&str, &str)] = &[
     ("gv", "write --dot and open the file with a viewer of graphs"),
     ("evince", "write --dot and open the file with a viewer of graphs"),
     ("web", "use `procprof report --flamegraph` and open the file in a browser"),
@@ -57,8 +79,18 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("gif", "use --dot and `dot -Tgif`"),
     ("svg", "use --dot and `dot -Tsvg`, or `procprof report --flamegraph`"),
     ("pdf", "use --dot and `dot -Tpdf`"),
-    ("interactive", "use --text with --focus and --ignore"),
     ("test", "jeprof's own unit tests are not part of this program"),
+];
+
+/// Outputs by their options.
+pub(super) const MODES: &[(&str, Output)] = &[
+    ("text", Output::Text),
+    ("dot", Output::Dot),
+    ("collapsed", Output::Collapsed),
+    ("callgrind", Output::Callgrind),
+    ("raw", Output::Raw),
+    ("symbols", Output::Symbols),
+    ("interactive", Output::Interactive),
 ];
 
 /// Reads what was meant.
@@ -76,8 +108,10 @@ pub(super) fn meant(typed: Typed) -> Result<Request, Refusal> {
         output,
         settings,
         base: text("base"),
+        symbol: text("list").or_else(|| text("disasm")),
         drop_negative: typed.is_on("drop_negative"),
         threads,
+        seconds: number(&typed, "seconds", 30)?,
         add_lib: text("add_lib"),
         prefixes: prefixes.split(',').map(|prefix| prefix.trim_end_matches('/').to_owned()).filter(|prefix| !prefix.is_empty()).collect(),
         words: typed.words,
@@ -89,14 +123,6 @@ fn usage(message: impl Into<String>) -> Refusal {
 }
 
 fn output(typed: &Typed) -> Result<Output, Refusal> {
-    const MODES: &[(&str, Output)] = &[
-        ("text", Output::Text),
-        ("dot", Output::Dot),
-        ("collapsed", Output::Collapsed),
-        ("callgrind", Output::Callgrind),
-        ("raw", Output::Raw),
-        ("symbols", Output::Symbols),
-    ];
     let sources = ["list", "disasm"].into_iter().filter(|name| typed.value(name).is_some());
     let elsewhere: Vec<&(&str, &str)> = ELSEWHERE.iter().filter(|(name, _)| typed.is_on(name)).collect();
     let here: Vec<Output> = MODES.iter().filter(|(name, _)| typed.is_on(name)).map(|(_, output)| *output).collect();
@@ -108,9 +134,10 @@ fn output(typed: &Typed) -> Result<Output, Refusal> {
         return Err(Refusal::NotHere(format!("--{name} is not done here; {instead}")));
     }
     if let Some(name) = sources.first() {
-        return Err(Refusal::NotHere(format!("--{name} is not done here yet; use --text --lines --focus=REGEXP")));
+        return Ok(Output::Source(name));
     }
-    Ok(here.first().copied().unwrap_or(Output::Text))
+    let otherwise = if std::io::stdout().is_terminal() { Output::Interactive } else { Output::Text };
+    Ok(here.first().copied().unwrap_or(otherwise))
 }
 
 fn settings(typed: &Typed) -> Result<Settings, Refusal> {

@@ -5,16 +5,24 @@ pub(super) const USAGE: &str = "\
 Usage:
   jeprof [options] PROGRAM PROFILE...       profiles are summed
   jeprof [options] SYMBOLIZED-PROFILE...    as written by --raw: names are in the profile
+  jeprof [options] [PROGRAM] ADDRESS...     profiles of running processes, which name their addresses without a PROGRAM
   jeprof --symbols PROGRAM                  names for a memory map and addresses on standard input
+
+An ADDRESS is host:port[/prefix][/pprof/heap|growth|contention|profile], with http:// or https:// before it or not; name@N
+stands for 0.name to N-1.name. What is fetched is kept in JEPROF_TMPDIR, else in ~/jeprof.
 
 Options may stand anywhere, with one dash or two, as --option=X or --option X, and cut short.
 
 What is printed:
-  --text               One line a function [default]
+  --interactive        Commands from the keyboard [default on a terminal]
+  --text               One line a function [default elsewhere]
   --dot                Call graph in Graphviz's language
   --collapsed          One line a stack, for flame graphs
   --callgrind          Calls in callgrind's format
+  --list=REGEXP        Source lines of the functions that match, as procprof report prints them
+  --disasm=REGEXP      Their machine code, likewise
   --symbols            Names of addresses
+  --raw                A fetched profile with its names, to be read without the program
 
 What a line stands for:
   --functions          A function [default]
@@ -51,7 +59,8 @@ Stacks and call graph:
   --maxdegree=N        Most edges into or out of a node [8]
   --heapcheck          Make nodes stand out that allocate by themselves
 
-Files:
+Processes and files:
+  --seconds=N          How long a process's CPU is profiled [30]
   --add_lib=FILE       A library that is not in the memory map
   --lib_prefix=DIR,... Folders that libraries are looked for below
   --help, --version    This text, the version

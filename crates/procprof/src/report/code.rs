@@ -73,8 +73,7 @@ fn code(image: &Image, mapping: &Mapping, wanted: &CodeWanted, left: &mut usize)
         return Err("it has no symbols, by which functions are found".to_owned());
     }
     let mut code = Code { mapping: wanted.mapping, architecture, bias, routines: Vec::new(), targets: targets(&symbols) };
-    let around: BTreeSet<usize> =
-        wanted.addresses.iter().filter_map(|address| symbol_at(&symbols, address.0.wrapping_sub(bias))).collect();
+    let around: BTreeSet<usize> = wanted.addresses.iter().filter_map(|address| symbol_at(&symbols, address.0.wrapping_sub(bias))).collect();
     for symbol in around.into_iter().map(|index| &symbols[index]).filter(|symbol| is_wanted(symbol, wanted)) {
         if let Some(routine) = routine(image, symbol, wanted, left) {
             code.routines.push(routine);

@@ -170,7 +170,7 @@ fn read_all(sources: &[Source], fetching: &Fetching, naming: &Naming<'_>) -> Res
     let read = sources.iter().map(|source| match profile(source) {
         Ok(profile) => Some(profile),
         Err(error) => {
-            eprintln!("procprof: {}: {error:#}", source.name());
+            eprintln!("procprof: {error:#}");
             None
         }
     });

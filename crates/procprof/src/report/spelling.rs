@@ -6,8 +6,25 @@ use clap::{Arg, ArgAction, ArgMatches};
 use procprof_report::{OPTIONS, REPORTS};
 
 /// Flags of `report` that are neither kinds nor report options.
-pub(super) const OTHER_FLAGS: [&str; 11] =
-    ["output", "binary", "base", "diff_base", "normalize", "seconds", "timeout", "tls_ca", "tls_cert", "tls_key", "help"];
+pub(super) const OTHER_FLAGS: &[&str] = &[
+    "output",
+    "binary",
+    "base",
+    "diff_base",
+    "normalize",
+    "seconds",
+    "timeout",
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
+    "http",
+    "no_browser",
+    "debug-dir",
+    "perf-map",
+    "kallsyms",
+    "short-names",
+    "help",
+];
 
 /// Other names of kinds.
 const KIND_ALIASES: &[(&str, &str)] = &[("text", "top"), ("proto", "pprof")];
@@ -38,6 +55,40 @@ const SHORTS: &[Short] = &[
     short("total_delay", &[("sample_index", "delay")]),
     short("mean_delay", &[("sample_index", "delay"), ("mean", "true")]),
 ];
+
+/// Names of pprof's commands that start another program, and what to use in their place.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("web", "start procprof report with -http=:0, or write svg and open the file in a browser"),
+    ("gv", "write dot and open the file with a viewer of graphs"),
+    ("evince", "write pdf and open the file"),
+    ("eog", "write svg and open the file"),
+    ("kcachegrind", "write callgrind and open the file"),
+    ("ps", "write pdf or dot"),
+    ("gif", "write svg"),
+    ("png", "write svg"),
+];
+
+/// What to use in place of a command of pprof's that is not done here.
+pub(super) fn instead(command: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(name, _)| *name == command).map(|(_, instead)| *instead)
+}
+
+/// The options a short name stands for.
+pub(super) fn stands_for(name: &str) -> Option<Vec<(&'static str, String)>> {
+    let short = SHORTS.iter().find(|short| short.flag == name)?;
+    Some(short.options.iter().map(|(key, value)| (*key, (*value).to_owned())).collect())
+}
+
+/// The values of an option that have a short name, if it is an option of such values alone.
+pub(super) fn choices(key: &str) -> Vec<&'static str> {
+    if key == "sample_index" {
+        return Vec::new();
+    }
+    let own = SHORTS.iter().filter(|short| matches!(short.options, [(known, value)] if *known == key && *value == short.flag));
+    let mut choices: Vec<&str> = own.map(|short| short.flag).collect();
+    choices.sort_unstable();
+    choices
+}
 
 /// The other name of a kind, if it has one.
 pub(super) fn alias(kind: &str) -> Option<&'static str> {
@@ -79,7 +130,7 @@ pub(crate) fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> 
 fn is_known(name: &str) -> bool {
     let reports = REPORTS.iter().map(|report| report.name).chain(KIND_ALIASES.iter().map(|(alias, _)| *alias));
     let options = OPTIONS.iter().map(|row| row.key).chain(SHORTS.iter().map(|short| short.flag));
-    reports.chain(options).chain(OTHER_FLAGS).any(|known| known == name)
+    reports.chain(options).chain(OTHER_FLAGS.iter().copied()).any(|known| known == name)
 }
 
 #[cfg(test)]

@@ -1,0 +1,98 @@
+//! `report -http=ADDR`: the web view of the profile, until ^C.
+
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use procprof_server::{Viewer, ViewerHandle};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Where the view is served.
+#[derive(Clone, Debug)]
+pub(super) struct Web {
+    /// As typed: `host:port`, where either may be missing.
+    pub(super) address: String,
+    /// Whether a browser is opened.
+    pub(super) opens_browser: bool,
+}
+
+impl Web {
+    /// Serves the view until the process is told to end.
+    pub(super) fn serve(&self, viewer: Viewer) -> Result<()> {
+        let address = socket_address(&self.address)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("start the runtime")?;
+        runtime.block_on(async {
+            let handle = viewer.start(address).await?;
+            self.tell(&handle);
+            let mut terminated = signal(SignalKind::terminate()).context("listen for signals")?;
+            tokio::select! {
+                interrupted = tokio::signal::ctrl_c() => interrupted.context("listen for ^C")?,
+                _ = terminated.recv() => {}
+            }
+            handle.stop().await;
+            Ok(())
+        })
+    }
+
+    fn tell(&self, handle: &ViewerHandle) {
+        let bound = handle.address();
+        let host = if bound.ip().is_loopback() || bound.ip().is_unspecified() { "localhost".to_owned() } else { host(bound.ip()) };
+        let url = format!("http://{host}:{}", bound.port());
+        eprintln!("Serving web UI on {url}");
+        if !bound.ip().is_loopback() {
+            eprintln!("procprof: everybody who reaches {bound} can read this profile");
+        }
+        if self.opens_browser && std::io::stderr().is_terminal() {
+            open(&url);
+        }
+    }
+}
+
+fn host(ip: IpAddr) -> String {
+    if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }
+}
+
+/// Reads `host:port`; without a host it is this machine alone, without a port any that is free.
+fn socket_address(typed: &str) -> Result<SocketAddr> {
+    let (host, port) = typed.rsplit_once(':').unwrap_or((typed, ""));
+    let port: u16 = if port.is_empty() { 0 } else { port.parse().with_context(|| format!("-http={typed}: {port:?} is no port"))? };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if host.is_empty() || host == "localhost" {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    match (host, port).to_socket_addrs().with_context(|| format!("-http={typed}"))?.next() {
+        Some(address) => Ok(address),
+        None => bail!("-http={typed}: the host has no address"),
+    }
+}
+
+/// Opens the page where there is a desktop; that there is none is no failure, the address is on the screen.
+fn open(url: &str) {
+    let is_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    if is_desktop {
+        let quiet = Command::new("xdg-open").arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        // Reaped by the end of this process; without xdg-open the reader opens the page.
+        drop(quiet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_local_unless_they_say_otherwise() {
+        let address = |typed: &str| socket_address(typed).map(|address| address.to_string()).unwrap_or_default();
+        for (typed, bound) in [
+            (":", "127.0.0.1:0"),
+            (":8081", "127.0.0.1:8081"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("0.0.0.0:8081", "0.0.0.0:8081"),
+            ("[::1]:80", "[::1]:80"),
+            ("127.0.0.1:x", ""),
+        ] {
+            assert_eq!(address(typed), bound, "{typed}");
+        }
+    }
+}

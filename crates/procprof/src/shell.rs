@@ -1,0 +1,140 @@
+//! Reads the lines of an interactive session: with history and completion where a person types, as they come elsewhere.
+
+mod words;
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use anyhow::{Context, Result};
+use rustyline::config::{BellStyle, CompletionType};
+use rustyline::error::ReadlineError;
+use rustyline::history::MemHistory;
+use rustyline::{Config, Editor};
+
+pub(crate) use words::Words;
+
+/// Lines that the arrow keys bring back.
+const HISTORY_MAX: usize = 1000;
+/// Longest line, in bytes.
+const LINE_MAX: usize = 64 << 10;
+
+/// The next line of a session.
+pub(crate) struct Lines {
+    prompt: String,
+    input: Input,
+}
+
+enum Input {
+    Terminal(Box<Editor<Words, MemHistory>>),
+    Pipe,
+}
+
+impl Lines {
+    /// Reads standard input. On a terminal the prompt stands there; else it goes to standard error.
+    pub(crate) fn new(prompt: &str, words: Words) -> Result<Lines> {
+        let prompt = prompt.to_owned();
+        if !std::io::stdin().is_terminal() {
+            return Ok(Lines { prompt, input: Input::Pipe });
+        }
+        let config = Config::builder().max_history_size(HISTORY_MAX).context("set up the history")?;
+        let config = config.completion_type(CompletionType::List).bell_style(BellStyle::None).auto_add_history(true).build();
+        let history = MemHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, history).context("set up the terminal")?;
+        editor.set_helper(Some(words));
+        Ok(Lines { prompt, input: Input::Terminal(Box::new(editor)) })
+    }
+
+    /// The next line without its end; `None` at the end of input. A line that is given up by ^C is empty.
+    pub(crate) fn next(&mut self) -> Result<Option<String>> {
+        match &mut self.input {
+            Input::Terminal(editor) => match editor.readline(&self.prompt) {
+                Ok(line) => Ok(Some(line)),
+                Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
+                Err(ReadlineError::Eof) => Ok(None),
+                Err(error) => Err(error).context("read a line"),
+            },
+            Input::Pipe => {
+                eprint!("{}", self.prompt);
+                let _ = std::io::stderr().flush();
+                piped_line()
+            }
+        }
+    }
+}
+
+fn piped_line() -> Result<Option<String>> {
+    use std::io::Read;
+    let mut line = Vec::new();
+    let input = std::io::stdin().lock();
+    if input.take(LINE_MAX as u64).read_until(b'\n', &mut line).context("read a line")? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()))
+}
+
+/// Where what a command prints goes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sink {
+    /// To standard output.
+    #[default]
+    Screen,
+    /// Into a file: `>FILE`.
+    File(String),
+    /// To the standard input of a command of the shell: `| COMMAND`.
+    Command(String),
+}
+
+impl Sink {
+    /// Takes `>FILE` or `| COMMAND` off the end of a line.
+    pub(crate) fn split(line: &str) -> Result<(&str, Sink), &'static str> {
+        if let Some((before, command)) = line.split_once(" |") {
+            let command = command.trim();
+            return if command.is_empty() { Err("a command is missing after |") } else { Ok((before, Sink::Command(command.to_owned()))) };
+        }
+        if let Some(at) = line.find(" >") {
+            let file = line[at + 2..].trim();
+            return if file.is_empty() { Err("unexpected end of line after >") } else { Ok((&line[..at], Sink::File(file.to_owned()))) };
+        }
+        Ok((line, Sink::Screen))
+    }
+
+    /// Hands the bytes over.
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Sink::Screen => {
+                let mut out = std::io::stdout();
+                out.write_all(bytes).and_then(|()| out.flush()).context("write to standard output")
+            }
+            Sink::File(path) => {
+                eprintln!("Generating report in {path}");
+                crate::fetch::write_over(std::path::Path::new(path), bytes).with_context(|| format!("write {path}"))
+            }
+            Sink::Command(command) => pipe(command, bytes),
+        }
+    }
+}
+
+fn pipe(command: &str, bytes: &[u8]) -> Result<()> {
+    let mut shell = std::process::Command::new("/bin/sh");
+    let mut child = shell.args(["-c", command]).stdin(std::process::Stdio::piped()).spawn().context("start /bin/sh")?;
+    if let Some(mut input) = child.stdin.take() {
+        // A reader that has seen enough closes its end; that is no failure.
+        let _ = input.write_all(bytes);
+    }
+    child.wait().with_context(|| format!("wait for {command}"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_goes_where_the_line_says() {
+        assert_eq!(Sink::split("top 5"), Ok(("top 5", Sink::Screen)));
+        assert_eq!(Sink::split("dot main >a b.dot"), Ok(("dot main", Sink::File("a b.dot".to_owned()))));
+        assert_eq!(Sink::split("dot > x.dot"), Ok(("dot", Sink::File("x.dot".to_owned()))));
+        assert_eq!(Sink::split("top | head -3 >y"), Ok(("top", Sink::Command("head -3 >y".to_owned()))));
+        assert_eq!(Sink::split("peek a|b"), Ok(("peek a|b", Sink::Screen)));
+        assert!(Sink::split("dot >").is_err() && Sink::split("dot |").is_err());
+    }
+}
