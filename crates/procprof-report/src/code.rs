@@ -126,6 +126,3 @@ fn target(address: u64, targets: &BTreeMap<u64, String>) -> String {
         None => format!("{address:x}"),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod browser;
+mod disassembly;
 mod escaping;
 mod go_pprof;
 mod golden;

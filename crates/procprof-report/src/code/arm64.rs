@@ -41,8 +41,10 @@ fn text(decoded: &Decoded, address: u64, targets: &BTreeMap<u64, String>) -> Str
         _ => None,
     });
     let at = text.rfind("$+").or_else(|| text.rfind("$-"));
+    // Distances of `adrp` are between pages.
+    let from = if text.starts_with("adrp") { address & !0xfff } else { address };
     match (distance, at) {
-        (Some(distance), Some(at)) => format!("{}{}", &text[..at], target(address.wrapping_add_signed(distance), targets)),
+        (Some(distance), Some(at)) => format!("{}{}", &text[..at], target(from.wrapping_add_signed(distance), targets)),
         _ => text,
     }
 }
