@@ -11,6 +11,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("gcc", "gcc"),
     ("g++", "g++"),
     ("addr2line", "binutils"),
+    ("objcopy", "binutils"),
+    ("nm", "binutils"),
     ("jeprof", "libjemalloc-dev"),
     ("google-pprof", "google-perftools"),
     ("llvm-symbolizer", "llvm"),
@@ -20,7 +22,9 @@ const TOOLS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("gzip", "gzip"),
     ("xz", "xz-utils"),
+    ("zstd", "zstd"),
     ("mount", "mount"),
+    ("unshare", "util-linux"),
     ("chattr", "e2fsprogs"),
 ];
 
