@@ -14,6 +14,7 @@ mod cpu;
 mod dot;
 pub mod libraries;
 mod number;
+mod picture;
 mod read;
 mod stacks;
 mod symbols;
@@ -23,6 +24,7 @@ mod view;
 
 use regex::Regex;
 
+pub use picture::Drawn;
 pub use read::{Names, ReadError, Reading, read, symbolized_header};
 pub use stacks::{Negative, PcId, Pcs, Stacks};
 pub use symbols::{Symbol, Symbols, short_function_name};

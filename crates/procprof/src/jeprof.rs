@@ -135,8 +135,16 @@ fn bytes_of(output: Output, view: &View<'_>, loaded: &Loaded) -> Result<Option<V
             graph.message.iter().for_each(|message| eprintln!("{message}"));
             graph.dot.into_bytes()
         }),
+        Output::Svg => view.svg()?.map(drawn),
+        Output::Pdf => view.pdf()?.map(drawn),
         Output::Symbols | Output::Source(_) | Output::Interactive => bail!("this option stands for no report of one profile"),
     })
+}
+
+/// The file of a drawn graph, once it is told what it lacks.
+fn drawn(graph: jeprof::Drawn) -> Vec<u8> {
+    graph.message.iter().for_each(|message| eprintln!("{message}"));
+    graph.bytes
 }
 
 /// `--symbols PROGRAM`: a memory map and addresses on standard input, a short name a line.

@@ -19,15 +19,34 @@ pub struct Graph {
     pub message: Option<String>,
 }
 
-struct Edge {
+/// Nodes and edges that are shown, heaviest first.
+pub(super) struct Shown {
+    pub(super) nodes: Vec<Row>,
+    pub(super) edges: Vec<Edge>,
+    pub(super) limits: Limits,
+}
+
+/// A call between nodes, by their positions.
+pub(super) struct Edge {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) value: f64,
+    pub(super) weight: f64,
+    /// Width of the line.
+    pub(super) width: f64,
+    /// Whether the callee was inlined.
+    pub(super) inlined: bool,
+}
+
+struct Call {
     caller: NameId,
     callee: NameId,
     value: f64,
 }
 
 /// What is left out, and the sum that fractions are of.
-struct Limits {
-    total: f64,
+pub(super) struct Limits {
+    pub(super) total: f64,
     node: f64,
     edge: f64,
 }
@@ -35,6 +54,28 @@ struct Limits {
 impl View<'_> {
     /// The call graph; `None` if no node is heavy enough.
     pub fn dot(&self) -> Option<Graph> {
+        let shown = self.shown()?;
+        let (program, unit) = (&self.settings.program, self.unit.name());
+        let mut dot = String::new();
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(dot, "digraph \"{program}; {} {unit}\" {{\nnode [width=0.375,height=0.25];", self.unit.print(self.total));
+        let legend = self.legend(&shown.limits).join("\\l");
+        let _ = writeln!(dot, "Legend [shape=box,fontsize=24,shape=plaintext,label=\"{legend}\\l\"];");
+        for (index, node) in shown.nodes.iter().enumerate() {
+            self.write_node(&mut dot, index + 1, node, shown.limits.total);
+        }
+        for edge in &shown.edges {
+            let Edge { from, to, value, weight, width, inlined } = edge;
+            let dashed = if *inlined { ",dashed" } else { "" };
+            let (from, to, value) = (from + 1, to + 1, self.unit.print(*value));
+            let _ = writeln!(dot, "N{from} -> N{to} [label={value}, weight={weight}, style=\"setlinewidth({width:.6}){dashed}\"];");
+        }
+        dot.push_str("}\n");
+        Some(Graph { dot, message: self.dropping(&shown.limits) })
+    }
+
+    /// What a graph shows; `None` if no node is heavy enough.
+    pub(super) fn shown(&self) -> Option<Shown> {
         let (rows, total) = self.rows();
         let limits =
             Limits { total, node: (self.settings.node_fraction * total).trunc(), edge: (self.settings.edge_fraction * total).trunc() };
@@ -42,16 +83,10 @@ impl View<'_> {
         if nodes.is_empty() {
             return None;
         }
-        let mut dot = String::new();
-        self.write_heading(&mut dot, &limits);
-        let mut numbers: Vec<Option<usize>> = vec![None; self.name_count()];
-        for (index, node) in nodes.iter().enumerate() {
-            numbers[node.name.index()] = Some(index + 1);
-            self.write_node(&mut dot, index + 1, node, limits.total);
-        }
-        self.write_edges(&mut dot, &numbers, &limits);
-        dot.push_str("}\n");
-        Some(Graph { dot, message: self.dropping(&limits) })
+        let mut positions: Vec<Option<usize>> = vec![None; self.name_count()];
+        nodes.iter().enumerate().for_each(|(position, node)| positions[node.name.index()] = Some(position));
+        let edges = self.kept(&positions, &limits);
+        Some(Shown { nodes, edges, limits })
     }
 
     fn heaviest(&self, mut rows: Vec<Row>, limit: f64) -> Vec<Row> {
@@ -61,105 +96,105 @@ impl View<'_> {
         rows
     }
 
-    fn dropping(&self, limits: &Limits) -> Option<String> {
+    /// What is told about nodes and edges that are left out.
+    pub(super) fn dropping(&self, limits: &Limits) -> Option<String> {
         let (node, edge, unit) = (self.unit.print(limits.node), self.unit.print(limits.edge), self.unit.name());
         let any = limits.node > 0.0 || limits.edge > 0.0;
         any.then(|| format!("Dropping nodes with <= {node} {unit}; edges with <= {edge} abs({unit})"))
     }
 
-    fn write_heading(&self, dot: &mut String, limits: &Limits) {
-        let (program, unit) = (&self.settings.program, self.unit.name());
+    /// The lines about the whole.
+    pub(super) fn legend(&self, limits: &Limits) -> Vec<String> {
+        let unit = self.unit.name();
         let print = |value| self.unit.print(value);
-        let total = print(self.total);
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(dot, "digraph \"{program}; {total} {unit}\" {{\nnode [width=0.375,height=0.25];");
-        let _ = writeln!(
-            dot,
-            "Legend [shape=box,fontsize=24,shape=plaintext,label=\"{program}\\lTotal {unit}: {total}\\lFocusing on: {}\\l\
-             Dropped nodes with <= {} abs({unit})\\lDropped edges with <= {} {unit}\\l\"];",
-            print(limits.total),
-            print(limits.node),
-            print(limits.edge)
-        );
+        vec![
+            self.settings.program.clone(),
+            format!("Total {unit}: {}", print(self.total)),
+            format!("Focusing on: {}", print(limits.total)),
+            format!("Dropped nodes with <= {} abs({unit})", print(limits.node)),
+            format!("Dropped edges with <= {} {unit}", print(limits.edge)),
+        ]
+    }
+
+    /// The size of a node's text.
+    pub(super) fn font_size(row: &Row, total: f64) -> f64 {
+        if total > 0.0 { 8.0 + 50.0 * (row.flat / total).abs().sqrt() } else { 8.0 }
+    }
+
+    /// The lines of amounts below a node's name.
+    pub(super) fn amounts(&self, row: &Row, total: f64) -> Vec<String> {
+        let line = |value: f64| format!("{} ({})", self.unit.print(value), percent(value, total));
+        let mut lines = vec![line(row.flat)];
+        if row.flat != row.cumulative {
+            lines.push(format!("of {}", line(row.cumulative)));
+        }
+        lines
     }
 
     fn write_node(&self, dot: &mut String, number: usize, row: &Row, total: f64) {
-        let size = if total > 0.0 { 8.0 + 50.0 * (row.flat / total).abs().sqrt() } else { 8.0 };
-        let cumulative = if row.flat == row.cumulative {
-            String::new()
-        } else {
-            format!("\\rof {} ({})", self.unit.print(row.cumulative), percent(row.cumulative, total))
-        };
         let style = match row.flat {
             flat if self.settings.heap_check && flat > 0.0 => ",style=filled,fillcolor=gray",
             flat if self.settings.heap_check && flat < 0.0 => ",peripheries=3",
             _ => "",
         };
-        let name = broken(self.name(row.name));
-        let (flat, share) = (self.unit.print(row.flat), percent(row.flat, total));
-        let _ = writeln!(dot, "N{number} [label=\"{name}\\n{flat} ({share}){cumulative}\\r\",shape=box,fontsize={size:.1}{style}];");
+        let (name, size) = (name_lines(self.name(row.name)).join("\\n"), Self::font_size(row, total));
+        let amounts = self.amounts(row, total).join("\\r");
+        let _ = writeln!(dot, "N{number} [label=\"{name}\\n{amounts}\\r\",shape=box,fontsize={size:.1}{style}];");
     }
 
-    fn write_edges(&self, dot: &mut String, numbers: &[Option<usize>], limits: &Limits) {
-        let mut entering = vec![0; numbers.len()];
-        let mut leaving = vec![0; numbers.len()];
-        for edge in self.edges(numbers) {
-            let (caller, callee) = (edge.caller.index(), edge.callee.index());
-            let (Some(from), Some(to)) = (numbers[caller], numbers[callee]) else { continue };
+    fn kept(&self, positions: &[Option<usize>], limits: &Limits) -> Vec<Edge> {
+        let mut entering = vec![0; positions.len()];
+        let mut leaving = vec![0; positions.len()];
+        let mut edges = Vec::new();
+        for Call { caller, callee, value } in self.graph_calls(positions) {
+            let (caller, target) = (caller.index(), callee.index());
+            let (Some(from), Some(to)) = (positions[caller], positions[target]) else { continue };
             // The first edge into a node is kept, so that it can be reached.
-            let is_first = entering[callee] == 0;
-            let is_full = leaving[caller] >= self.settings.degree_max || entering[callee] >= self.settings.degree_max;
-            if !is_first && (edge.value.abs() <= limits.edge || is_full) {
+            let is_first = entering[target] == 0;
+            let is_full = leaving[caller] >= self.settings.degree_max || entering[target] >= self.settings.degree_max;
+            if !is_first && (value.abs() <= limits.edge || is_full) {
                 continue;
             }
             leaving[caller] += 1;
-            entering[callee] += 1;
-            let fraction = if limits.total == 0.0 { 0.0 } else { (3.0 * (edge.value / limits.total)).abs().min(1.0) };
-            let weight = edge.value.abs().powf(0.7).min(WEIGHT_MAX).trunc();
-            let dashed = if self.name(edge.callee).contains("(inline)") { ",dashed" } else { "" };
-            let _ = writeln!(
-                dot,
-                "N{from} -> N{to} [label={}, weight={weight}, style=\"setlinewidth({:.6}){dashed}\"];",
-                self.unit.print(edge.value),
-                fraction * 2.0
-            );
+            entering[target] += 1;
+            let fraction = if limits.total == 0.0 { 0.0 } else { (3.0 * (value / limits.total)).abs().min(1.0) };
+            let weight = value.abs().powf(0.7).min(WEIGHT_MAX).trunc();
+            edges.push(Edge { from, to, value, weight, width: fraction * 2.0, inlined: self.name(callee).contains("(inline)") });
         }
+        edges
     }
 
     /// Calls between nodes that are shown, by value, then by the names of caller and callee.
-    fn edges(&self, numbers: &[Option<usize>]) -> Vec<Edge> {
+    fn graph_calls(&self, positions: &[Option<usize>]) -> Vec<Call> {
         let mut values: FxHashMap<(NameId, NameId), f64> = FxHashMap::default();
         let mut entries = Vec::new();
         for (stack, value) in self.stacks.iter() {
             self.translate(stack, &mut entries);
             for pair in entries.windows(2) {
                 let (callee, caller) = (pair[0], pair[1]);
-                if numbers[caller.index()].is_some() && numbers[callee.index()].is_some() {
+                if positions[caller.index()].is_some() && positions[callee.index()].is_some() {
                     *values.entry((caller, callee)).or_default() += value;
                 }
             }
         }
-        let mut edges: Vec<Edge> = values.into_iter().map(|((caller, callee), value)| Edge { caller, callee, value }).collect();
-        edges.sort_by(|a, b| {
-            let names = |edge: &Edge| (self.name(edge.caller), self.name(edge.callee));
+        let mut calls: Vec<Call> = values.into_iter().map(|((caller, callee), value)| Call { caller, callee, value }).collect();
+        calls.sort_by(|a, b| {
+            let names = |call: &Call| (self.name(call.caller), self.name(call.callee));
             descending(a.value, b.value).then_with(|| names(a).cmp(&names(b)))
         });
-        edges
+        calls
     }
 }
 
-/// A name with line breaks for blanks and `::`.
-fn broken(name: &str) -> String {
+/// The lines of a name: broken at blanks and `::`.
+pub(super) fn name_lines(name: &str) -> Vec<String> {
     let mut text = String::with_capacity(name.len());
-    let mut in_blanks = false;
     for letter in name.chars() {
-        let is_blank = letter.is_ascii_whitespace();
-        match is_blank {
-            true if in_blanks => {}
-            true => text.push_str("\\n"),
+        match letter.is_ascii_whitespace() {
+            true if text.ends_with('\n') => {}
+            true => text.push('\n'),
             false => text.push(letter),
         }
-        in_blanks = is_blank;
     }
-    text.replace("::", "\\n")
+    text.replace("::", "\n").split('\n').map(str::to_owned).collect()
 }

@@ -109,7 +109,8 @@ fn turn(from: Point, gates: &[(f64, f64, f64)], next: usize) -> Option<(usize, f
 
 /// How far to the right the curve goes for each point down, at each knot.
 fn slopes(knots: &[Point]) -> Vec<f64> {
-    let pieces: Vec<(f64, f64)> = knots.windows(2).map(|pair| (pair[1].y - pair[0].y, (pair[1].x - pair[0].x) / (pair[1].y - pair[0].y))).collect();
+    let pieces: Vec<(f64, f64)> =
+        knots.windows(2).map(|pair| (pair[1].y - pair[0].y, (pair[1].x - pair[0].x) / (pair[1].y - pair[0].y))).collect();
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return vec![0.0; knots.len()] };
     let mut slopes = vec![if pieces.len() == 1 { first.1 } else { first.1 * SLOPE_AT_NODES }];
     for pair in pieces.windows(2) {

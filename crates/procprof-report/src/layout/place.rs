@@ -7,8 +7,6 @@ use super::simplex::Problem;
 const EFFORT: usize = 40;
 /// Weights that count: heavier edges are as straight as these.
 const WEIGHT_MAX: i64 = 100_000;
-/// Rounds of moving straight pieces into the middle of the room they have.
-const BALANCING: usize = 6;
 
 /// The distance of each vertex from the left: of the place where edges meet it.
 pub(super) fn places(layers: &Layers) -> Vec<f64> {
@@ -25,26 +23,20 @@ pub(super) fn places(layers: &Layers) -> Vec<f64> {
         }
     }
     problem.pull_together(left, right, 2);
-    let mut total = 0;
     for segment in &layers.segments {
         let is_bend = |id: u32| i64::from(!matches!(layers.vertex(id).content, Content::Node(_)));
         // What bends in the middle looks worse than what bends at a node.
         let stiffness = [1, 2, 8][(is_bend(segment.upper) + is_bend(segment.lower)) as usize];
         let weight = stiffness * segment.weight.min(WEIGHT_MAX);
-        problem.align(segment.upper, segment.lower, 2 * weight);
-        total += weight;
+        problem.align(segment.upper, segment.lower, weight);
     }
-    let _ = total;
-    let found = problem.solve(EFFORT);
-    let mut places: Vec<f64> = match found {
+    match problem.solve(EFFORT) {
         Some(found) => {
             let origin = found[left as usize];
             found[..layers.vertices.len()].iter().map(|place| (place - origin) as f64).collect()
         }
         None => leftmost(layers),
-    };
-    balance(layers, &mut places);
-    places
+    }
 }
 
 /// Everything as far to the left as it goes.
@@ -61,9 +53,4 @@ fn leftmost(layers: &Layers) -> Vec<f64> {
         }
     }
     places
-}
-
-/// Moves straight pieces, where it does not matter how far they are to the left, into the middle of the room they have.
-fn balance(layers: &Layers, places: &mut [f64]) {
-    let _ = (layers, places, BALANCING);
 }

@@ -31,7 +31,8 @@ pub(super) fn ports(graph: &Graph, layers: &Layers, places: &[f64], slots: &[u32
                 let vertex = neighbour(edge);
                 Point { x: places[vertex as usize], y: middles[layers.vertex(vertex).layer] }
             };
-            let wanted: Vec<(f64, f64)> = edges.iter().map(|edge| (side.wanted(towards(edge)), graph.edges[*edge].weight.max(1) as f64)).collect();
+            let wanted: Vec<(f64, f64)> =
+                edges.iter().map(|edge| (side.wanted(towards(edge)), graph.edges[*edge].weight.max(1) as f64)).collect();
             for (edge, place) in edges.iter().zip(side.spread(&wanted)) {
                 *(if is_below { &mut ports[*edge].0 } else { &mut ports[*edge].1 }) = place;
             }

@@ -10,11 +10,11 @@ use super::ports::ports;
 use super::{Drawing, Edge, Graph, Point, Route, Size};
 
 /// Between two layers, at least.
-const LAYER_GAP_MIN: f64 = 15.0;
+const LAYER_GAP_MIN: f64 = 13.0;
 /// And at most: where edges go far sideways, layers are farther apart.
 const LAYER_GAP_MAX: f64 = 44.0;
 /// How far sideways an edge goes for each point that is added.
-const SIDEWAYS: f64 = 26.0;
+const SIDEWAYS: f64 = 32.0;
 /// Between an edge and what it passes.
 const CLEARANCE: f64 = 4.0;
 /// How far an edge may be from its label.

@@ -56,7 +56,9 @@ pub(crate) fn pdf(picture: &Picture) -> Result<Vec<u8>> {
     }
     let mut resources = page.resources();
     let mut fonts = resources.fonts();
-    texts.references(FONTS).for_each(|(name, id)| drop(fonts.pair(Name(name.as_bytes()), id)));
+    for (name, id) in texts.references(FONTS) {
+        fonts.pair(Name(name.as_bytes()), id);
+    }
     fonts.finish();
     resources.finish();
     page.finish();
@@ -144,10 +146,10 @@ impl Painter {
     }
 
     fn edge(&mut self, picture: &Picture, placed: &Placed, index: usize) {
-        let Edge { width, color, stroke, label, .. } = &picture.edges[index];
+        let Edge { width, stroke, label, .. } = &picture.edges[index];
         let mut curve = placed.edges[index].curve.clone();
         let Some(head) = arrow(&mut curve, *width) else { return };
-        let color = color.unwrap_or(Color::BLACK);
+        let color = picture.color(index);
         self.stroke(color, *width, *stroke);
         let (x, y) = self.at(curve[0]);
         self.content.move_to(x, y);
@@ -176,7 +178,7 @@ impl Painter {
         let [red, green, blue] = rgb(color);
         let dashes: &[f32] = match stroke {
             Stroke::Solid => &[],
-            Stroke::Dotted => &[1.5, 3.5],
+            Stroke::Dotted => &[2.0, 2.5],
             Stroke::Dashed => &[6.0, 4.0],
         };
         self.content.set_stroke_rgb(red, green, blue).set_line_width(width as f32).set_dash_pattern(dashes.iter().copied(), 0.0);

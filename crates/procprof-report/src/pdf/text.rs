@@ -103,7 +103,9 @@ impl Texts {
         let mut font = pdf.type3_font(id);
         font.bbox(Rect::new(0.0, -250.0, 1200.0, 900.0)).matrix([0.001, 0.0, 0.0, 0.001, 0.0, 0.0]);
         let mut drawings = font.char_procs();
-        glyphs.iter().for_each(|(name, id, _)| drop(drawings.pair(Name(name.as_bytes()), *id)));
+        for (name, id, _) in &glyphs {
+            drawings.pair(Name(name.as_bytes()), *id);
+        }
         drawings.finish();
         let mut encoding = font.encoding_custom();
         encoding.differences().consecutive(0, glyphs.iter().map(|(name, ..)| Name(name.as_bytes())));

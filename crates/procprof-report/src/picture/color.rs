@@ -8,6 +8,7 @@ pub(crate) struct Color(pub(crate) [u8; 3]);
 
 impl Color {
     pub(crate) const BLACK: Color = Color([0; 3]);
+    pub(crate) const GREY: Color = Color([0x8a; 3]);
 
     /// Color for a share from -1 to 1, of a line.
     pub(super) fn of(share: f64) -> Color {

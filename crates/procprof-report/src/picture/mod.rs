@@ -107,6 +107,15 @@ pub(crate) struct Edge {
     pub(crate) tooltip: String,
 }
 
+impl Picture {
+    /// The color that an edge is drawn in.
+    pub(crate) fn color(&self, edge: usize) -> Color {
+        let edge = &self.edges[edge];
+        let otherwise = if self.nodes[edge.to].outline == Outline::Tag { Color::GREY } else { Color::BLACK };
+        edge.color.unwrap_or(otherwise)
+    }
+}
+
 impl Node {
     /// A box in black and white with centered lines.
     pub(crate) fn of_lines(lines: Vec<String>) -> Node {

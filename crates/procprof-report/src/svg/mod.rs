@@ -102,15 +102,15 @@ fn push_tag(out: &mut String, center: Point, size: Size, style: &str) {
 }
 
 fn push_edge(out: &mut String, picture: &Picture, placed: &Placed, index: usize) {
-    let Edge { from, to, width, color, stroke, tooltip, label, .. } = &picture.edges[index];
+    let Edge { from, to, width, stroke, tooltip, label, .. } = &picture.edges[index];
     let mut curve = placed.edges[index].curve.clone();
     let Some(head) = arrow(&mut curve, *width) else { return };
-    // Lines without a color of their own follow the page's.
-    let class = if color.is_none() { "e plain" } else { "e" };
-    let color = color.unwrap_or(Color::BLACK);
+    let color = picture.color(index);
+    // Black lines are light on a dark page.
+    let class = if color == Color::BLACK { "e plain" } else { "e" };
     let dashes = match stroke {
         Stroke::Solid => "",
-        Stroke::Dotted => " stroke-dasharray=\"1.5 4\"",
+        Stroke::Dotted => " stroke-dasharray=\"2 2.5\"",
         Stroke::Dashed => " stroke-dasharray=\"6 4\"",
     };
     let _ = write!(

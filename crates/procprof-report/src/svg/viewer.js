@@ -3,6 +3,7 @@
   'use strict';
   const SVG = 'http://www.w3.org/2000/svg';
   const XHTML = 'http://www.w3.org/1999/xhtml';
+  const BAR = 42;
   const root = document.getElementById('procprof-graph');
   const view = root.viewBox.baseVal;
   const whole = { x: 0, y: 0, width: view.width, height: view.height };
@@ -42,14 +43,16 @@
     const { width, height } = size();
     return Math.min(1, width / whole.width, height / whole.height) / 2;
   }
+  // Below the bar.
   function fit() {
     const { width, height } = size();
-    place.scale = Math.min(1.5, width / whole.width, height / whole.height);
+    const room = Math.max(1, height - BAR);
+    place.scale = Math.min(1.5, width / whole.width, room / whole.height);
     place.x = (width - whole.width * place.scale) / 2;
-    place.y = (height - whole.height * place.scale) / 2;
+    place.y = BAR + Math.max(0, (room - whole.height * place.scale) / 2);
     show();
   }
-  // A graph that would be too small to read begins at its top, at the node that most is called from.
+  // A graph that would be too small to read begins at its top.
   function begin() {
     fit();
     if (place.scale >= 0.3 || !nodes.length) return;
@@ -57,7 +60,7 @@
     const first = nodes.reduce((best, node) => (middle(node).y < middle(best).y ? node : best), nodes[0]);
     const { width } = size();
     place.x = width / 2 - middle(first).x * place.scale;
-    place.y = 20;
+    place.y = BAR;
     show();
   }
   function middle(node) {

@@ -12,6 +12,8 @@ use super::grammar::Typed;
 pub(super) enum Output {
     Text,
     Dot,
+    Svg,
+    Pdf,
     Collapsed,
     Callgrind,
     Raw,
@@ -72,13 +74,11 @@ pub(super) enum Refusal {
 
 /// Outputs that other programs make of ours.
 pub(super) const ELSEWHERE: &[(&str, &str)] = &[
-    ("gv", "write --dot and open the file with a viewer of graphs"),
-    ("evince", "write --dot and open the file with a viewer of graphs"),
-    ("web", "use `procprof report --flamegraph` and open the file in a browser"),
-    ("ps", "use --dot and `dot -Tps2`"),
-    ("gif", "use --dot and `dot -Tgif`"),
-    ("svg", "use --dot and `dot -Tsvg`, or `procprof report --flamegraph`"),
-    ("pdf", "use --dot and `dot -Tpdf`"),
+    ("gv", "write --svg or --pdf and open the file"),
+    ("evince", "write --pdf and open the file"),
+    ("web", "write --svg and open the file in a browser"),
+    ("ps", "use --pdf"),
+    ("gif", "use --svg"),
     ("test", "jeprof's own unit tests are not part of this program"),
 ];
 

@@ -17,6 +17,8 @@ What is printed:
   --interactive        Commands from the keyboard [default on a terminal]
   --text               One line a function [default elsewhere]
   --dot                Call graph in Graphviz's language
+  --svg                Call graph as an interactive picture for browsers
+  --pdf                Call graph as a picture on a page of 8 by 11 inches
   --collapsed          One line a stack, for flame graphs
   --callgrind          Calls in callgrind's format
   --list=REGEXP        Source lines of the functions that match, as procprof report prints them

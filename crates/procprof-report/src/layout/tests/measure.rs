@@ -58,7 +58,12 @@ fn crossings(graph: &Graph, lines: &[Vec<Point>]) -> usize {
             }
             for first in lines[a].windows(2) {
                 let n = lines[b].windows(2).filter(|second| cross(first, second)).count();
-                if n > 0 && std::env::var("WHERE").is_ok() { println!("   {}->{} x {}->{} at {:?}", graph.edges[a].from, graph.edges[a].to, graph.edges[b].from, graph.edges[b].to, first[0]); }
+                if n > 0 && std::env::var("WHERE").is_ok() {
+                    println!(
+                        "   {}->{} x {}->{} at {:?}",
+                        graph.edges[a].from, graph.edges[a].to, graph.edges[b].from, graph.edges[b].to, first[0]
+                    );
+                }
                 count += n;
             }
         }
