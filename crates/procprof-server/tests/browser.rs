@@ -21,7 +21,7 @@ const FLAGS: [&str; 8] = [
 ];
 
 /// A headless browser with one window; ended when dropped.
-struct Browser {
+pub(crate) struct Browser {
     driver: Child,
     /// Kept open, since the driver goes on writing to it.
     _output: BufReader<ChildStdout>,
@@ -31,7 +31,7 @@ struct Browser {
 }
 
 impl Browser {
-    async fn start() -> Browser {
+    pub(crate) async fn start() -> Browser {
         let mut driver = Command::new("chromedriver")
             .args(["--port=0", "--allowed-ips=127.0.0.1"])
             .stdout(Stdio::piped())
@@ -58,7 +58,7 @@ impl Browser {
         browser
     }
 
-    async fn call(&self, method: Method, path: &str, body: Value) -> Value {
+    pub(crate) async fn call(&self, method: Method, path: &str, body: Value) -> Value {
         let answer = self.client.request(method, format!("{}{path}", self.base)).body(body.to_string()).send().await.unwrap();
         let mut answer: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
         let value = answer["value"].take();
@@ -66,39 +66,39 @@ impl Browser {
         value
     }
 
-    async fn open(&self, url: &str) {
+    pub(crate) async fn open(&self, url: &str) {
         self.call(Method::POST, "/url", json!({ "url": url })).await;
     }
 
-    async fn resize(&self, width: u32, height: u32) {
+    pub(crate) async fn resize(&self, width: u32, height: u32) {
         self.call(Method::POST, "/window/rect", json!({ "width": width, "height": height })).await;
     }
 
-    async fn run(&self, script: &str) -> Value {
+    pub(crate) async fn run(&self, script: &str) -> Value {
         self.call(Method::POST, "/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
     /// The path of the first element that a CSS selector finds.
-    async fn find(&self, selector: &str) -> Value {
+    pub(crate) async fn find(&self, selector: &str) -> Value {
         self.call(Method::POST, "/element", json!({ "using": "css selector", "value": selector })).await
     }
 
-    async fn click(&self, selector: &str) {
+    pub(crate) async fn click(&self, selector: &str) {
         let element = self.find(selector).await;
         self.call(Method::POST, &format!("/element/{}/click", id(&element)), json!({})).await;
     }
 
-    async fn write(&self, selector: &str, text: &str) {
+    pub(crate) async fn write(&self, selector: &str, text: &str) {
         let element = self.find(selector).await;
         self.call(Method::POST, &format!("/element/{}/value", id(&element)), json!({ "text": text })).await;
     }
 
     /// What the console says since it was asked last.
-    async fn console(&self) -> Value {
+    pub(crate) async fn console(&self) -> Value {
         self.call(Method::POST, "/se/log", json!({ "type": "browser" })).await
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.call(Method::DELETE, "", json!({})).await;
     }
 }

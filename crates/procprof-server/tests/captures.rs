@@ -173,6 +173,6 @@ async fn a_child_without_memory_leaves_the_addresses_as_they_are() {
     let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
     let top = server.text(&format!("/api/profiles/{}/render/top", profile["id"].as_str().unwrap())).await;
     assert!(!top.contains("spin_for_the_test"), "{top}");
-    let told = !profile["wanted_files"].as_array().unwrap().is_empty() || profile["facts"]["symbolize-error"].is_string();
+    let told = !profile["wanted"].as_array().unwrap().is_empty() || profile["facts"]["symbolize-error"].is_string();
     assert!(told, "nobody says that names are missing: {profile}");
 }

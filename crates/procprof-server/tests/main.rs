@@ -13,3 +13,5 @@ mod nodes;
 mod pages;
 mod process;
 mod start;
+mod symbols;
+mod viewer;

@@ -28,6 +28,9 @@ pub(crate) enum Command {
     /// Look after the users file
     #[command(subcommand)]
     User(UserCommand),
+    /// Send symbols to a server, so that profiles of stripped files show names; list and remove them
+    #[command(subcommand)]
+    Symbols(crate::symbols::SymbolsCommand),
     /// Stop all scheduled captures of a server within a second
     Pause(RemoteArgs),
     /// Let a server capture on schedule again

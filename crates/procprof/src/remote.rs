@@ -4,43 +4,79 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use reqwest::{Method, RequestBuilder};
+use serde_json::Value;
 
 use crate::cli::RemoteArgs;
 
-/// How long the server may take to answer.
+/// How long the server may take to answer, unless a request says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Posts to a path of the server's API and prints its answer.
-pub(crate) fn post(arguments: &RemoteArgs, path: &str) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(post_async(arguments, path))
+/// A running server.
+pub(crate) struct Remote {
+    client: reqwest::Client,
+    base: String,
+    /// Name and password.
+    login: Option<(String, String)>,
 }
 
-async fn post_async(arguments: &RemoteArgs, path: &str) -> Result<()> {
-    let url = format!("{}{path}", arguments.server.trim_end_matches('/'));
-    ensure!(
-        url.starts_with("http://") || url.starts_with("https://"),
-        "--server {}: expected http://HOST:PORT or https://HOST:PORT",
-        arguments.server
-    );
-    let client = client(arguments.ca_file.as_deref())?;
-    let mut request = client.post(&url);
-    if let (Some(user), Some(file)) = (&arguments.user, &arguments.password_file) {
-        let password = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-        request = request.basic_auth(user, Some(password.trim_end_matches(['\r', '\n'])));
+impl Remote {
+    /// The server that was named.
+    pub(crate) fn of(arguments: &RemoteArgs) -> Result<Remote> {
+        let base = arguments.server.trim_end_matches('/').to_owned();
+        let is_url = base.starts_with("http://") || base.starts_with("https://");
+        ensure!(is_url, "--server {}: expected http://HOST:PORT or https://HOST:PORT", arguments.server);
+        let login = match (&arguments.user, &arguments.password_file) {
+            (Some(user), Some(file)) => {
+                let password = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            _ => None,
+        };
+        Ok(Remote { client: client(arguments.ca_file.as_deref())?, base, login })
     }
-    let response = request.send().await.with_context(|| format!("ask {url}"))?;
-    let status = response.status();
-    let text = response.text().await.with_context(|| format!("read the answer of {url}"))?;
-    if !status.is_success() {
-        bail!("{url}: {status}: {}", text.trim());
+
+    /// Its address, without a path.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
-    let answer: serde_json::Value =
-        serde_json::from_str(&text).ok().filter(|answer: &serde_json::Value| answer["paused"].is_boolean()).with_context(|| {
+
+    /// A request to a path of its API.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        match &self.login {
+            Some((user, password)) => request.basic_auth(user, Some(password)),
+            None => request,
+        }
+    }
+
+    /// Sends a request and gives the JSON of the answer; null if there is none.
+    ///
+    /// # Errors
+    /// It cannot be reached, refuses, or is no procprof server.
+    pub(crate) async fn ask(&self, request: RequestBuilder) -> Result<Value> {
+        let response = request.send().await.with_context(|| format!("ask {}", self.base))?;
+        let (status, url) = (response.status(), response.url().clone());
+        let text = response.text().await.with_context(|| format!("read the answer of {url}"))?;
+        let answer: Option<Value> = if text.is_empty() { Some(Value::Null) } else { serde_json::from_str(&text).ok() };
+        if !status.is_success() {
+            let why = answer.as_ref().and_then(|answer| answer["error"].as_str()).unwrap_or(text.trim());
+            bail!("{url}: {status}: {}", why.chars().take(2000).collect::<String>());
+        }
+        answer.with_context(|| {
             let first: String = text.chars().take(80).collect();
             format!("{url}: this is no procprof server; it answered {first:?}")
-        })?;
-    println!("{}", if answer["paused"] == true { "scheduled captures are paused" } else { "scheduled captures run" });
+        })
+    }
+}
+
+/// Posts to the switch of the server's schedule and tells its state.
+pub(crate) fn post(arguments: &RemoteArgs, path: &str) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let remote = Remote::of(arguments)?;
+    let answer = runtime.block_on(remote.ask(remote.request(Method::POST, path)))?;
+    let paused = answer["paused"].as_bool().with_context(|| format!("{}: this is no procprof server", remote.base()))?;
+    println!("{}", if paused { "scheduled captures are paused" } else { "scheduled captures run" });
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod collect;
 mod crash;
 mod demo;
+mod documented;
 mod exposure;
 mod harness;
 mod jeprof;
@@ -10,4 +11,5 @@ mod nodes;
 mod processes;
 mod remote;
 mod report;
+mod shell;
 mod symbols;

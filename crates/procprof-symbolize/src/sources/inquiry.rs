@@ -206,8 +206,13 @@ impl<'p> Inquiry<'p> {
         all.filter(|(_, (answer, _))| answer.source.is_none()).map(|(position, (_, address))| (position, *address)).collect()
     }
 
-    /// Takes what a source says of a location; a reason replaces the one before.
+    /// Takes what a source says of a location; a reason replaces the one before, but that a file has
+    /// no symbols is no news where better ones of it don't cover the address.
     pub(crate) fn answer(&mut self, position: usize, source: Source, resolved: Resolved) {
+        let is_covered_by_none = self.answers[position].resolved == Resolved::Unknown(Reason::NotCovered);
+        if is_covered_by_none && resolved == Resolved::Unknown(Reason::NoSymbols) {
+            return;
+        }
         let source = matches!(resolved, Resolved::Frames(_)).then_some(source);
         self.answers[position] = Answer { resolved, source };
     }

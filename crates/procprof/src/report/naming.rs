@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use procprof_profile::{Profile, StringId};
 use procprof_report::jeprof::short_function_name;
 use procprof_symbolize::{
-    Binary, BinaryRole, FetchDebugFile, ImageOptions, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits,
+    Binary, BinaryRole, FetchDebugFile, ImageOptions, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits, WantedShare,
     symbolize_profile,
 };
 
@@ -17,6 +17,8 @@ use crate::debuginfod::Debuginfod;
 
 /// Most files that are told about.
 const TOLD_MAX: usize = 8;
+/// Share of the profile from which a wanted file is told by name.
+const WORTH_TELLING: f64 = 0.01;
 /// Where debug files are looked for besides the folders given.
 const SYSTEM_DEBUG_DIR: &str = "/usr/lib/debug";
 
@@ -133,18 +135,32 @@ fn lines(outcome: &Outcome, profile: &Profile) -> Vec<String> {
         lines.push(format!("{missing} of {} addresses have no name: {}", profile.locations().len(), reasons(outcome)));
     }
     let shares = outcome.wanted_shares(profile);
-    for wanted in shares.iter().take(TOLD_MAX) {
-        let file = &wanted.file;
-        let is_it = |mapping: &&MappingOutcome| mapping.wanted().as_ref() == Some(file);
-        let tried = outcome.mappings.iter().find(is_it).map_or_else(String::new, |mapping| tried(&mapping.refused, &file.filename));
-        let build_id = if file.build_id.is_empty() { String::new() } else { format!(" with build id {}", file.build_id) };
-        let (name, share) = (&file.filename, wanted.share * 100.0);
-        lines.push(format!("names are missing from {name}{build_id}, in {share:.1} % of the profile{tried}; give the file by --binary"));
-    }
-    if shares.len() > TOLD_MAX {
-        lines.push(format!("names are missing from {} more files", shares.len() - TOLD_MAX));
+    let worth = shares.iter().take_while(|wanted| wanted.share >= WORTH_TELLING).take(TOLD_MAX).count();
+    lines.extend(shares[..worth].iter().map(|wanted| wanted_line(outcome, wanted)));
+    match shares.len() - worth {
+        0 => {}
+        1 => lines.push(format!("wanted: {}, for less", name_of(&shares[worth].file.filename))),
+        more => lines.push(format!("wanted: {more} more files, for less")),
     }
     lines
+}
+
+/// A file whose symbols are missing, and what to do about it.
+fn wanted_line(outcome: &Outcome, wanted: &WantedShare) -> String {
+    let file = &wanted.file;
+    let is_it = |mapping: &&MappingOutcome| mapping.wanted().as_ref() == Some(file);
+    let tried = outcome.mappings.iter().find(is_it).map_or_else(String::new, |mapping| tried(&mapping.refused, &file.filename));
+    let build_id = if file.build_id.is_empty() { "no build id".to_owned() } else { format!("build id {}", file.build_id) };
+    let (name, percent) = (name_of(&file.filename), wanted.share * 100.0);
+    let path = file.filename.strip_suffix(" (deleted)").unwrap_or(&file.filename);
+    format!(
+        "wanted: {name} ({build_id}): {percent:.1} % of samples{tried}; give it with --binary FILE, or send it: procprof symbols push {path}"
+    )
+}
+
+/// The last part of a path as a profile has it.
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// How many addresses have which reason, the most first.

@@ -1,0 +1,295 @@
+//! Symbols that are pushed: what is taken, what is refused, whom they name, and what pages say of those that are missing.
+
+use std::process::Command;
+
+use procprof_process::BuildId;
+use procprof_profile::format::pprof::encode_gzip;
+use procprof_profile::{Addr, FileOffset, Mapping, Nanos, ProfileBuilder};
+use procprof_server::Config;
+use procprof_server::auth::{UserRole, add_user};
+use procprof_symbolize::{Image, ImageOptions, SymbolIndex};
+use reqwest::{Body, Method, header};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{TestServer, quiet};
+
+const SOURCE: &str = "\
+__attribute__((noinline)) int cold(int x) { return x * 3 + 1; }
+__attribute__((noinline)) int hot(int x) { return cold(x) ^ 5; }
+int main(int argc, char **argv) { return hot(argc); }
+";
+
+/// A program with debug information, the same with symbols only, and profiles of it.
+struct Program {
+    folder: TempDir,
+    build_id: String,
+    hot: u64,
+    cold: u64,
+}
+
+impl Program {
+    fn new() -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("program.c"), SOURCE).unwrap();
+        run("gcc", &["-O1", "-g", "-no-pie", "-Wl,--build-id", "-o", "program", "program.c"], &folder);
+        run("objcopy", &["--strip-debug", "program", "no-lines"], &folder);
+        let symbols = run("nm", &["program"], &folder);
+        let address = |name: &str| {
+            let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).unwrap();
+            u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+        };
+        let file = std::fs::File::open(folder.path().join("program")).unwrap();
+        let build_id = BuildId::of_file(&file).unwrap().unwrap().to_string();
+        Program { hot: address("hot"), cold: address("cold"), build_id, folder }
+    }
+
+    fn index(&self, name: &str) -> Vec<u8> {
+        SymbolIndex::build(&Image::open(&self.folder.path().join(name), &ImageOptions::default()).unwrap()).unwrap()
+    }
+
+    /// A profile of it by addresses only, from a machine where it lies somewhere else; `hot` has 70 % for itself.
+    fn profile(&self, start_seconds: i64) -> Vec<u8> {
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        let (filename, build_id) = (builder.intern("/opt/nowhere/program"), builder.intern(&self.build_id));
+        let place = (Addr(0x40_0000), Addr(0x41_0000), FileOffset(0));
+        let mapping = Mapping { start: place.0, limit: place.1, file_offset: place.2, filename, build_id, ..Mapping::default() };
+        let mapping = builder.mapping(mapping);
+        let [hot, cold] = [self.hot, self.cold].map(|address| builder.address(Some(mapping), Addr(address + 1)));
+        let named = builder.frame("named_already");
+        builder.sample(&[hot, named], &[60, 600_000_000], &[]);
+        builder.sample(&[cold, hot], &[30, 300_000_000], &[]);
+        builder.sample(&[named], &[10, 100_000_000], &[]);
+        builder.time(Nanos(start_seconds * 1_000_000_000), Nanos(1_000_000_000));
+        encode_gzip(&builder.finish().unwrap()).unwrap()
+    }
+}
+
+fn run(program: &str, arguments: &[&str], folder: &TempDir) -> String {
+    let output = Command::new(program).args(arguments).current_dir(folder.path()).output();
+    let output = output.unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+async fn send(server: &TestServer, body: impl Into<Body>) -> (u16, Value) {
+    let response = server.request(Method::POST, "/api/symbols").body(body).send().await.unwrap();
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
+}
+
+/// What lies in the folder of symbols.
+fn kept(server: &TestServer) -> Vec<String> {
+    let entries = std::fs::read_dir(server.data.path().join("symbols")).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
+    let program = Program::new();
+    let server = TestServer::start(quiet()).await;
+    let pushed = server.push("cpu", program.profile(1_700_000_000)).await;
+    let id = pushed["id"].as_str().unwrap().to_owned();
+    assert_eq!(server.status(Method::POST, &format!("/api/profiles/{id}/pin")).await, 204);
+    let (profile, page) = (format!("/api/profiles/{id}"), format!("/p/{id}"));
+
+    let wanted = &pushed["wanted"][0];
+    let command = format!("procprof symbols push --server http://{} /opt/nowhere/program", server.address);
+    let told = (wanted["file"].as_str(), wanted["build_id"].as_str());
+    assert_eq!(told, (Some("/opt/nowhere/program"), Some(program.build_id.as_str())), "{pushed}");
+    assert_eq!((wanted["command"].as_str(), wanted["uploaded"].as_bool()), (Some(command.as_str()), Some(false)));
+    assert!((wanted["percent"].as_f64().unwrap() - 90.0).abs() < 0.05, "{wanted}");
+    for place in [page.as_str(), "/proc_profile?node=1", "/symbols"] {
+        let text = server.text(place).await;
+        assert!(text.contains(&command) && text.contains("90.0 %") && text.contains(&program.build_id), "{place}: {text}");
+    }
+    let download = server.get(&format!("{profile}/download")).await;
+    assert!(!download.headers()["cache-control"].to_str().unwrap().contains("max-age"), "browsers ask again for what may get names");
+    let before = server.get(&format!("{profile}/render/top")).await.text().await.unwrap();
+    assert!(!before.contains("hot"), "{before}");
+
+    let (status, answer) = send(&server, program.index("program")).await;
+    assert_eq!((status, answer["outcome"].as_str()), (201, Some("added")), "{answer}");
+    let symbols = &answer["symbols"];
+    assert_eq!((symbols["name"].as_str(), symbols["detail"].as_str()), (Some("program"), Some("lines")), "{symbols}");
+    assert_eq!((symbols["profiles_wanting"].as_u64(), symbols["profiles_using"].as_u64()), (Some(1), Some(0)), "{symbols}");
+    assert!(!server.text("/symbols").await.contains("/opt/nowhere"), "it is not wanted any more");
+
+    let top = server.text(&format!("{profile}/render/top")).await;
+    assert!(top.contains("hot") && top.contains("cold"), "{top}");
+    let named = server.json(&profile).await;
+    assert!(named["wanted"].as_array().unwrap().is_empty() && named["facts"]["unresolved-locations"].is_null(), "{named}");
+    assert_eq!(named["facts"]["symbols-uploaded"].as_str(), Some(program.build_id.as_str()));
+    assert_eq!((&named["id"], &named["file_name"], &named["end"]), (&pushed["id"], &pushed["file_name"], &pushed["end"]));
+    assert_eq!((named["pinned"].as_bool(), named["top"][0]["name"].as_str()), (Some(true), Some("hot")), "{named}");
+    let bytes = server.get(&format!("{profile}/download")).await.bytes().await.unwrap();
+    let stored = procprof_profile::format::decode(&bytes, &Default::default()).unwrap().profile;
+    assert!(stored.locations().iter().any(|location| location.address == Addr(program.hot + 1)), "addresses stay");
+    assert!(!server.text(&page).await.contains("symbols push"));
+
+    let list = server.json("/api/symbols").await;
+    let row = &list["symbols"][0];
+    assert_eq!((row["profiles_wanting"].as_u64(), row["profiles_using"].as_u64()), (Some(0), Some(1)), "{list}");
+    assert!(row["last_used"].is_string() && row["bytes"] == list["bytes"], "{list}");
+    let newer = server.push("cpu", program.profile(1_700_000_100)).await;
+    assert!(newer["top"][0]["name"] == "hot" && newer["wanted"].as_array().unwrap().is_empty(), "{newer}");
+
+    // A restart finds them again, and without the note beside the index, too.
+    let data = server.stop().await;
+    std::fs::write(data.path().join("symbols/.7.upload"), "left").unwrap();
+    let server = TestServer::in_folder(quiet(), data).await;
+    assert_eq!(server.json("/api/symbols").await["symbols"][0]["by"], row["by"]);
+    let data = server.stop().await;
+    std::fs::remove_file(data.path().join(format!("symbols/{}.json", program.build_id))).unwrap();
+    let server = TestServer::in_folder(quiet(), data).await;
+    let again = &server.json("/api/symbols").await["symbols"][0];
+    assert_eq!((&again["functions"], &again["detail"], again["by"].as_str()), (&row["functions"], &row["detail"], Some("")));
+
+    assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", program.build_id)).await, 204);
+    assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", program.build_id)).await, 404);
+    assert!(kept(&server).is_empty(), "{:?}", kept(&server));
+    assert!(server.text(&format!("{profile}/render/top")).await.contains("hot"), "names stay");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_tells_less_does_not_replace_what_tells_more() {
+    let program = Program::new();
+    let server = TestServer::start(quiet()).await;
+    let outcome = async |name: &str| {
+        let (status, answer) = send(&server, program.index(name)).await;
+        (status, answer["outcome"].as_str().unwrap().to_owned(), answer["symbols"]["detail"].as_str().unwrap().to_owned())
+    };
+    let told = |status: u16, outcome: &str, detail: &str| (status, outcome.to_owned(), detail.to_owned());
+    assert_eq!(outcome("no-lines").await, told(201, "added", "functions"));
+    assert_eq!(outcome("program").await, told(201, "replaced", "lines"));
+    assert_eq!(outcome("no-lines").await, told(200, "kept", "lines"));
+    assert_eq!(outcome("program").await, told(201, "replaced", "lines"));
+    let offer = async |detail: &str| {
+        let path = format!("/api/symbols/offer?key={}&detail={detail}&bytes=1", program.build_id);
+        server.post(&path, Value::Null).await.1["take"].as_bool()
+    };
+    assert_eq!((offer("functions").await, offer("lines").await), (Some(false), Some(true)));
+    assert_eq!(server.json("/api/symbols").await["symbols"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_uploads_are_refused_and_leave_nothing() {
+    let program = Program::new();
+    let index = program.index("program");
+    let mut config = quiet();
+    config.symbols_file_bytes_max = 1 << 20;
+    let server = TestServer::start(config).await;
+    let code = async |bytes: Vec<u8>| {
+        let (status, answer) = send(&server, bytes).await;
+        (status, answer["code"].as_str().unwrap_or("").to_owned(), answer["error"].as_str().unwrap_or("").to_owned())
+    };
+    let broken = |at: usize| {
+        let mut bytes = index.clone();
+        bytes[at] ^= 0x40;
+        bytes
+    };
+    for (what, bytes) in [
+        ("nothing", Vec::new()),
+        ("something else", b"<html>".to_vec()),
+        ("cut short", index[..index.len() - 1].to_vec()),
+        ("cut in the head", index[..30].to_vec()),
+        ("another version", broken(8)),
+        ("a wrong head", broken(30)),
+        ("a wrong part", broken(index.len() - 3)),
+    ] {
+        let (status, code, message) = code(bytes).await;
+        assert_eq!((status, code.as_str()), (422, "no_index"), "{what}: {message}");
+    }
+    let (status, code, message) = code(vec![0; (1 << 20) + 1]).await;
+    assert_eq!((status, code.as_str()), (413, "too_large"), "{message}");
+    assert!(message.contains("symbols_file_bytes_max"), "{message}");
+    let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![0_u8; 1 << 16])).take_while_bytes(3 << 20);
+    let endless = server.request(Method::POST, "/api/symbols").body(Body::wrap_stream(endless)).send().await;
+    assert!(endless.is_err() || endless.is_ok_and(|response| response.status() == 413), "without a length, too");
+    let offer = format!("/api/symbols/offer?key={}&detail=lines&bytes=99999999999999", program.build_id);
+    assert_eq!(server.post(&offer, Value::Null).await.0, 413);
+    for wrong in ["key=../x&detail=lines", "key=00ff&detail=all", "detail=lines", "key=00ff&detail=lines&bytes=-1"] {
+        assert_eq!(server.post(&format!("/api/symbols/offer?{wrong}"), Value::Null).await.0, 400, "{wrong}");
+    }
+    assert_eq!(server.status(Method::DELETE, "/api/symbols/..%2Fnodes").await, 400);
+    for (name, value) in [(header::HOST, "evil.example"), (header::ORIGIN, "http://evil.example")] {
+        let request = server.request(Method::POST, "/api/symbols").header(name, value).body(index.clone());
+        assert_eq!(request.send().await.unwrap().status(), 403, "{value}");
+    }
+    lie_about_the_length(&server, &index).await;
+    assert!(kept(&server).is_empty(), "{:?}", kept(&server));
+    assert!(server.json("/api/symbols").await["symbols"].as_array().unwrap().is_empty());
+    assert_eq!(send(&server, index).await.0, 201, "the honest one is taken");
+}
+
+/// Declares more than it sends and goes away; the server must forget it.
+async fn lie_about_the_length(server: &TestServer, index: &[u8]) {
+    use tokio::io::AsyncWriteExt;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let head = format!("POST /api/symbols HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n", server.address, index.len() + 10);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(index).await.unwrap();
+    drop(stream);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !kept(server).is_empty() {
+        assert!(std::time::Instant::now() < until, "{:?}", kept(server));
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+trait TakeWhileBytes: Sized {
+    fn take_while_bytes(self, bytes: usize) -> futures_util::stream::Take<Self>;
+}
+
+impl<S: futures_util::Stream<Item = std::io::Result<Vec<u8>>>> TakeWhileBytes for S {
+    fn take_while_bytes(self, bytes: usize) -> futures_util::stream::Take<Self> {
+        futures_util::StreamExt::take(self, bytes >> 16)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn viewers_see_symbols_and_operators_change_them() {
+    let program = Program::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    add_user(&file, "ann", UserRole::Operator, "ann's secret").unwrap();
+    add_user(&file, "vic", UserRole::Viewer, "vic's secret").unwrap();
+    let mut server = TestServer::start(Config { users_file: Some(file), ..quiet() }).await;
+    let key = program.build_id.clone();
+    server.credentials = Some(("vic".to_owned(), "vic's secret".to_owned()));
+    assert_eq!(send(&server, program.index("program")).await.0, 403);
+    assert_eq!(server.post(&format!("/api/symbols/offer?key={key}&detail=lines"), Value::Null).await.0, 403);
+    assert!(kept(&server).is_empty());
+    server.credentials = Some(("ann".to_owned(), "ann's secret".to_owned()));
+    let (status, answer) = send(&server, program.index("program")).await;
+    assert_eq!((status, answer["symbols"]["by"].as_str()), (201, Some("ann")));
+    assert!(server.text("/symbols").await.contains("Remove these symbols"));
+    server.credentials = Some(("vic".to_owned(), "vic's secret".to_owned()));
+    assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{key}")).await, 403);
+    assert_eq!(server.json("/api/symbols").await["symbols"][0]["key"].as_str(), Some(key.as_str()));
+    let page = server.text("/symbols").await;
+    assert!(page.contains(&key) && !page.contains("Remove these symbols"), "{page}");
+    server.credentials = Some(("ann".to_owned(), "ann's secret".to_owned()));
+    let origin = format!("http://{}", server.address);
+    let form = server.request(Method::POST, "/symbols/remove").header(header::ORIGIN, origin).body(format!("key={key}"));
+    assert_eq!(form.send().await.unwrap().status(), 303);
+    assert!(kept(&server).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_used_longest_ago_makes_room() {
+    let programs = [Program::new(), Program::new()];
+    let another = std::fs::read_to_string(programs[1].folder.path().join("program.c")).unwrap() + "int other(void) { return 1; }\n";
+    std::fs::write(programs[1].folder.path().join("program.c"), another).unwrap();
+    run("gcc", &["-O1", "-g", "-no-pie", "-Wl,--build-id", "-o", "program", "program.c"], &programs[1].folder);
+    let indexes = programs.each_ref().map(|program| program.index("program"));
+    let mut config = quiet();
+    config.symbols_bytes_max = indexes.iter().map(|index| index.len() as u64).max().unwrap() + 10;
+    let server = TestServer::start(config).await;
+    assert_eq!(send(&server, indexes[0].clone()).await.0, 201);
+    let (status, answer) = send(&server, indexes[1].clone()).await;
+    assert_eq!((status, answer["evicted"][0]["key"].as_str()), (201, Some(programs[0].build_id.as_str())), "{answer}");
+    assert_eq!(kept(&server).len(), 2, "one index and its note");
+}
