@@ -12,7 +12,7 @@ use object::Object;
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
-use crate::dwarf::{DebugInfo, Function, is_mangled};
+use crate::dwarf::{DebugInfo, Function, SplitFiles, is_mangled};
 use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
 use crate::names::{NameId, NameTable, Names};
@@ -85,8 +85,9 @@ pub(crate) fn with_opened<T>(image: &Image, read: impl FnOnce(Option<Opened<'_, 
     let shared_sections = shared.as_ref().and_then(|file| sections::load(file, limit).ok());
     let package_sections = package.as_ref().and_then(|file| sections::load_package(file, limit).ok());
     let endian = if main.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let split_files = SplitFiles::new(&image.split_folders, limit);
     let mut info = match &sections {
-        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), endian, workers::threads())),
+        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), &split_files, endian, workers::threads())),
         _ => None,
     };
     if let (Some(info), Some(sections)) = (&mut info, &package_sections) {

@@ -8,6 +8,7 @@ use procprof_process::{BuildId, open_regular};
 use procprof_profile::{FileOffset, SymbolAddr};
 
 use crate::debug_file::{self, Supplement};
+use crate::dwarf::SplitFolders;
 use crate::file_bytes::FileBytes;
 use crate::index::LayoutKey;
 use crate::{Error, ImageOptions, Refusal, Resolved, Result, batch};
@@ -43,6 +44,8 @@ pub struct Image {
     pub(crate) shared: Option<Supplement<PathBuf>>,
     /// The units that were split off (`.dwp`).
     pub(crate) package: Option<Supplement<PathBuf>>,
+    /// Where split off units that are not packaged may be.
+    pub(crate) split_folders: SplitFolders,
     /// The debug files that were there and not used.
     pub(crate) refused: Vec<Refusal>,
     pub(crate) decompressed_bytes_max: u64,
@@ -82,8 +85,21 @@ impl Image {
             None => debug_file::find_shared(&object, path, options),
         };
         let package = debug_file::find_package(path, options);
+        let split_folders = SplitFolders::of(path, options);
         let decompressed_bytes_max = options.decompressed_bytes_max;
-        Ok(Self { path: path.to_owned(), build_id, segments, layout_key, debug, shared, package, refused, decompressed_bytes_max, bytes })
+        Ok(Self {
+            path: path.to_owned(),
+            build_id,
+            segments,
+            layout_key,
+            debug,
+            shared,
+            package,
+            split_folders,
+            refused,
+            decompressed_bytes_max,
+            bytes,
+        })
     }
 
     /// The name it was opened by.

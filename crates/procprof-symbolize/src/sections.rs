@@ -52,6 +52,26 @@ pub(crate) fn load_package<'data>(file: &File<'data>, bytes_max: u64) -> Result<
     })
 }
 
+/// Copies the sections of a split off unit's file (`.dwo`) that looking up addresses needs; gives their
+/// size, too. Errs if that is more than `bytes_max`.
+pub(crate) fn load_dwo(file: &File<'_>, bytes_max: u64) -> Result<(DwarfSections<Vec<u8>>, u64), SectionError> {
+    let mut left = bytes_max;
+    let sections = DwarfSections::load(|id| {
+        let Some(name) = id.dwo_name().filter(|_| NEEDED.contains(&id)) else {
+            return Ok(Vec::new());
+        };
+        let compressed_left = left;
+        let data = section(file, name, &mut left)?;
+        // Those that are not compressed are copied, too.
+        left = left.min(compressed_left.saturating_sub(data.as_ref().map_or(0, |data| data.uncompressed_size)));
+        if left == 0 && bytes_max > 0 {
+            return Err(SectionError::TooLarge { section: name, claimed: bytes_max });
+        }
+        decompress(name, data).map(Cow::into_owned)
+    })?;
+    Ok((sections, bytes_max - left))
+}
+
 /// Variables' places, macros and name tables are of no use here and often the larger part.
 const NEEDED: [SectionId; 10] = [
     SectionId::DebugAbbrev,

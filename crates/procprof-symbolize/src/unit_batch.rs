@@ -112,7 +112,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         let Some(root) = info.units.root(&info.dwarf, unit) else {
             return (first..first, true);
         };
-        let split = info.split_off(root);
+        let split = info.split_off(root, unit);
         let home = match &split {
             Some(split) => Home { origin: Origin::Split(unit), dwarf: &split.dwarf, root: &split.root },
             None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },

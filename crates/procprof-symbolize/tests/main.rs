@@ -6,6 +6,7 @@
 mod debug_files;
 mod hostile;
 mod index;
+mod matrix;
 mod oracle;
 mod profiles;
 mod programs;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 use procprof_profile::SymbolAddr;
-use procprof_symbolize::{Frame, Resolved};
+use procprof_symbolize::{Frame, Image, Resolved};
 
 use crate::oracle::{Printed, Tool};
 use crate::programs::{Folder, text_addresses};
@@ -19,7 +19,12 @@ const RUST: &str = "inline.rs";
 
 /// Compares the addresses of `.text`; gives how many have frames, and how many inlined ones.
 fn check(folder: &Folder, program: &Path, addresses: &[SymbolAddr], tool: Tool) -> (usize, usize) {
-    let ours = folder.open(program).resolve(addresses);
+    check_with(&folder.open(program), program, addresses, tool)
+}
+
+/// As `check`, for an image that is open.
+pub(crate) fn check_with(image: &Image, program: &Path, addresses: &[SymbolAddr], tool: Tool) -> (usize, usize) {
+    let ours = image.resolve(addresses);
     let theirs = tool.ask(program, addresses);
     let (mut named, mut inlined) = (0, 0);
     for ((address, ours), theirs) in addresses.iter().zip(&ours).zip(&theirs) {
@@ -122,7 +127,7 @@ fn rust_with_both_manglings() {
 }
 
 /// The addresses of the functions whose linker name holds `text`.
-fn addresses_of(program: &Path, text: &str) -> Vec<SymbolAddr> {
+pub(crate) fn addresses_of(program: &Path, text: &str) -> Vec<SymbolAddr> {
     let bytes = std::fs::read(program).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
     let symbols = object.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.name().unwrap().contains(text));

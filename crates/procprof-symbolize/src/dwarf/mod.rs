@@ -9,6 +9,7 @@
 //! | `names` | what a function is called, and where it begins |
 //! | `scopes` | the namespaces and types around an entry |
 //! | `rows` | lines of a unit |
+//! | `split` | the files of units that were split off |
 //! | `line_program` | how a line program is run |
 
 mod line_program;
@@ -16,6 +17,7 @@ mod names;
 mod plan;
 mod rows;
 mod scopes;
+mod split;
 mod units;
 mod walk;
 
@@ -25,6 +27,7 @@ use gimli::{AbbreviationsCacheStrategy, DwarfPackage, DwarfSections, EndianSlice
 
 pub(crate) use names::{Function, Home, Names, Origin, is_mangled};
 pub(crate) use rows::{Files, Row, rows};
+pub(crate) use split::{SplitFiles, SplitFolders};
 pub(crate) use units::{Root, Units};
 pub(crate) use walk::{Functions, walk};
 
@@ -51,13 +54,21 @@ pub(crate) struct DebugInfo<'a> {
     pub(crate) units: Units<'a>,
     /// The units of the file that parts are shared with.
     pub(crate) shared: Option<Units<'a>>,
-    /// The parts that were split off.
+    /// The parts that were split off, packaged.
     pub(crate) package: Option<DwarfPackage<Reader<'a>>>,
+    /// The parts that were split off, each in its file.
+    split_files: &'a SplitFiles,
 }
 
 impl<'a> DebugInfo<'a> {
     /// Indexes the units, on `threads` threads.
-    pub(crate) fn new(sections: &'a Sections<'a>, shared: Option<&'a Sections<'a>>, endian: RunTimeEndian, threads: usize) -> Self {
+    pub(crate) fn new(
+        sections: &'a Sections<'a>,
+        shared: Option<&'a Sections<'a>>,
+        split_files: &'a SplitFiles,
+        endian: RunTimeEndian,
+        threads: usize,
+    ) -> Self {
         let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
         let mut dwarf: Dwarf<'a> = sections.borrow(reader);
         if let Some(shared) = shared {
@@ -66,14 +77,17 @@ impl<'a> DebugInfo<'a> {
         dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
         let units = Units::with_ranges(&dwarf, threads);
         let shared = dwarf.sup.as_deref().map(Units::without_ranges);
-        Self { dwarf, units, shared, package: None }
+        split_files.prepare(units.len());
+        Self { dwarf, units, shared, package: None, split_files }
     }
 
-    /// The unit that was split off from `root`, if there is a package with it.
-    pub(crate) fn split_off(&self, root: &Root<'a>) -> Option<SplitUnit<'a>> {
-        let dwarf = self.package.as_ref()?.find_cu(root.unit.dwo_id?, &self.dwarf).ok()??;
-        let header = dwarf.units().next().ok()??;
-        let mut split = Root::read(&dwarf, header).ok()?;
+    /// The unit that was split off from `root`, the unit with that number, if its package or file is
+    /// there.
+    pub(crate) fn split_off(&self, root: &Root<'a>, unit: usize) -> Option<SplitUnit<'a>> {
+        let id = root.unit.dwo_id?;
+        let packaged = self.package.as_ref().and_then(|package| package.find_cu(id, &self.dwarf).ok().flatten());
+        let dwarf = packaged.or_else(|| self.split_files.open(&self.dwarf, root, unit))?;
+        let mut split = split::find_unit(&dwarf, root)?;
         split.unit.copy_relocated_attributes(&root.unit);
         Some(SplitUnit { dwarf, root: split })
     }

@@ -9,7 +9,7 @@ use gimli::{AttributeValue, DebugInfoOffset, DebugLineOffset, DwLang, UnitOffset
 use rustc_hash::FxHashMap;
 
 use super::rows::sequences;
-use super::{Dwarf, Unit, UnitHeader, UnitRef};
+use super::{Dwarf, Reader, Unit, UnitHeader, UnitRef};
 use crate::workers;
 
 /// The units of one file, by offset.
@@ -204,6 +204,8 @@ pub(crate) struct Root<'a> {
     pub(crate) unit: Unit<'a>,
     pub(crate) lines: Option<DebugLineOffset>,
     pub(crate) language: Option<DwLang>,
+    /// The file that most of the unit was split off into.
+    pub(crate) dwo_name: Option<Reader<'a>>,
 }
 
 impl<'a> Root<'a> {
@@ -227,13 +229,13 @@ impl<'a> Root<'a> {
             line_program: None,
             dwo_id,
         };
-        let mut root = Self { unit, lines: None, language: None };
+        let mut root = Self { unit, lines: None, language: None, dwo_name: None };
         root.read_attributes(dwarf)?;
         Ok(root)
     }
 
     fn read_attributes(&mut self, dwarf: &Dwarf<'a>) -> gimli::Result<()> {
-        let (mut name, mut folder, mut low) = (None, None, None);
+        let (mut name, mut folder, mut low, mut dwo_name) = (None, None, None, None);
         let abbreviations = self.unit.abbreviations.clone();
         let mut entries = self.unit.header.entries_raw(&abbreviations, None)?;
         let abbreviation = entries.read_abbreviation()?.ok_or(gimli::Error::MissingUnitDie)?;
@@ -242,6 +244,7 @@ impl<'a> Root<'a> {
             match (attribute.name(), attribute.value()) {
                 (gimli::DW_AT_name, value) => name = Some(value),
                 (gimli::DW_AT_comp_dir, value) => folder = Some(value),
+                (gimli::DW_AT_dwo_name | gimli::DW_AT_GNU_dwo_name, value) => dwo_name = Some(value),
                 (gimli::DW_AT_low_pc, value) => low = Some(value),
                 (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => self.lines = Some(offset),
                 (gimli::DW_AT_language, AttributeValue::Language(language)) => self.language = Some(language),
@@ -259,6 +262,7 @@ impl<'a> Root<'a> {
         // What follows needs the bases above.
         self.unit.name = name.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
         self.unit.comp_dir = folder.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
+        self.dwo_name = dwo_name.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
         if let Some(value) = low {
             self.unit.low_pc = dwarf.attr_address(&self.unit, value)?.unwrap_or(0);
         }
