@@ -11,6 +11,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("gcc", "gcc"),
     ("g++", "g++"),
     ("addr2line", "binutils"),
+    ("dwz", "dwz"),
+    ("debuginfod", "debuginfod"),
     ("objcopy", "binutils"),
     ("nm", "binutils"),
     ("jeprof", "libjemalloc-dev"),
