@@ -65,6 +65,45 @@ fn callers_are_named(profile: &Profile) {
     assert!(good * 200 >= all * 199, "{good} of {all} samples have the whole stack");
 }
 
+/// Work in the C library, which has no frame pointers, and back from it into this program.
+fn work_in_libc(cpu: Duration) {
+    extern "C" fn compare(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
+        // SAFETY: `qsort` hands two of the numbers it was given.
+        unsafe { (*a.cast::<i32>()).cmp(&*b.cast::<i32>()) as libc::c_int }
+    }
+    let mut random = 1_u32;
+    while thread_cpu() < cpu {
+        let mut numbers = [0_i32; 500];
+        for number in &mut numbers {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *number = random as i32;
+        }
+        // SAFETY: as many numbers of that size as there are.
+        unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), size_of::<i32>(), Some(compare)) };
+        let text = format!("{numbers:?} {:.3}", f64::from(random));
+        std::hint::black_box(text.find("99999999999"));
+        let _ = std::fs::metadata("/proc/self/status");
+    }
+}
+
+fn comment(profile: &Profile, key: &str) -> u64 {
+    let start = format!("procprof:{key}=");
+    profile.comments().find_map(|comment| comment.strip_prefix(&start).and_then(|value| value.parse().ok())).unwrap_or_default()
+}
+
+#[test]
+fn stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers() {
+    isolated("cpu::stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers", || {
+        let capture = CpuCapture::start(&options(997)).unwrap();
+        let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(|| work_in_libc(Duration::from_secs(3)))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let profile = capture.finish().unwrap();
+        let (samples, cut) = (profile.total(0) as u64, comment(&profile, "samples-without-root"));
+        println!("{cut} of {samples} samples without root; {:?}", profile.comments().collect::<Vec<_>>());
+        assert!(samples > 300 && cut * 200 <= samples, "{cut} of {samples} samples without root");
+    });
+}
+
 #[test]
 fn totals_are_the_process_cpu_time_at_any_rate() {
     isolated("cpu::totals_are_the_process_cpu_time_at_any_rate", || {

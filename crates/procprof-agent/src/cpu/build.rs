@@ -41,6 +41,7 @@ pub(crate) fn profile(closed: Closed) -> Result<Profile> {
         ("tick-ns", tick),
         ("leaf-only-samples", shortfalls.unwalked),
         ("samples-in-new-code", shortfalls.in_new_code),
+        ("samples-without-root", shortfalls.without_root),
         ("threads-without-timer", shortfalls.threads_without_timer),
     ];
     meta.more.extend(more.map(|(key, value)| (key.to_owned(), value.to_string())));

@@ -7,7 +7,7 @@
 
 use super::regions::Regions;
 use super::registers::Registers;
-use super::slot::{Entry, Slot};
+use super::slot::{Entry, Slot, Visit};
 use super::walk::walk;
 use crate::clock::own_thread_cpu;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mu
     match ticket(info).map_or(Entry::Foreign, Slot::enter) {
         Entry::Inside(visit) => {
             // SAFETY: `context` is this signal's.
-            unsafe { sample(visit.ring(), Registers::interrupted(context)) }
+            unsafe { sample(&visit, Registers::interrupted(context)) }
         }
         Entry::Void => {}
         Entry::Foreign => pass_on(signal, info, context),
@@ -83,15 +83,15 @@ fn ticket(info: *mut libc::siginfo_t) -> Option<u64> {
 }
 
 /// # Safety
-/// `registers` are the calling thread's, interrupted; the slot of `ring` is marked busy, so the snapshot can't be freed.
+/// `registers` are the calling thread's, interrupted; the visit marks its slot busy, so the snapshot can't be freed.
 #[inline]
-unsafe fn sample(ring: &super::ring::Ring, registers: Registers) {
+unsafe fn sample(visit: &Visit, registers: Registers) {
     // SAFETY: null, or a published snapshot that lives while any slot is busy.
     let Some(regions) = (unsafe { REGIONS.load(Ordering::SeqCst).as_ref() }) else { return };
-    let Some(mut writer) = ring.begin() else { return };
+    let Some(mut writer) = visit.ring().begin() else { return };
     let cpu = own_thread_cpu();
     // SAFETY: by this function's contract.
-    let end = unsafe { walk(registers, regions, |address| writer.push(address)) };
+    let end = unsafe { walk(registers, regions, visit.cache(), |address| writer.push(address)) };
     writer.commit(cpu, end);
 }
 

@@ -12,6 +12,7 @@ mod registers;
 mod ring;
 mod sampler;
 mod slot;
+mod tables;
 mod timer;
 mod walk;
 mod window;

@@ -3,7 +3,10 @@
 //! The engine builds a snapshot from `/proc/self/maps` outside the handler, after it has seen a new thread and before
 //! it arms that thread's timer; so the thread's stack is in it. A handler searches it without locks.
 
+use super::tables::Tables;
+use procprof_unwind::Space;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Sorted, disjoint address ranges; neighbours are joined.
 #[derive(Debug, Default)]
@@ -32,6 +35,8 @@ pub(crate) struct Regions {
     pub(crate) stacks: Ranges,
     /// Executable and readable, for its instructions are looked at: return addresses point here.
     pub(crate) code: Ranges,
+    /// The same code with its unwind tables.
+    pub(crate) space: Arc<Space>,
 }
 
 impl Regions {
@@ -60,9 +65,11 @@ impl Regions {
     }
 
     /// The regions of this process now; empty where `/proc` can't be read, and then only leaves are recorded.
-    pub(crate) fn of_this_process() -> Self {
+    pub(crate) fn of_this_process(tables: &mut Tables) -> Self {
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-        Self::parse(&String::from_utf8_lossy(&maps), stack_limit())
+        let mut regions = Self::parse(&String::from_utf8_lossy(&maps), stack_limit());
+        regions.space = tables.space(&regions.code.0);
+        regions
     }
 }
 
@@ -115,7 +122,7 @@ not a line
 
     #[test]
     fn a_local_variable_lies_in_a_stack_and_a_function_in_code() {
-        let regions = Regions::of_this_process();
+        let regions = Regions::of_this_process(&mut Tables::default());
         let local = 0_u8;
         assert!(regions.stacks.find(&raw const local as u64).is_some());
         assert!(regions.code.find(stack_limit as *const () as u64).is_some());

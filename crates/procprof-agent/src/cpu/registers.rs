@@ -2,44 +2,62 @@
 //!
 //! Read from the `ucontext` the kernel hands to the handler, so that a stack never begins in the handler's own frame.
 
+use procprof_unwind::Frame;
 use std::ffi::c_void;
 
-/// The three registers a frame-pointer walk starts from.
+/// The registers a walk starts from; others are read from the context when a rule asks for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
-    /// The interrupted instruction.
-    pub(crate) pc: u64,
-    /// The interrupted stack pointer; nothing above it in memory is free.
-    pub(crate) sp: u64,
-    /// The frame pointer; any value in code that uses the register for data.
-    pub(crate) fp: u64,
+    /// The interrupted frame.
+    pub(crate) frame: Frame,
+    pub(crate) context: *const c_void,
 }
 
 impl Registers {
     /// Reads the interrupted registers.
     ///
     /// # Safety
-    /// `context` is the third argument of an `SA_SIGINFO` handler that is still running.
+    /// `context` is the third argument of an `SA_SIGINFO` handler that runs for as long as the value is used.
     #[cfg(target_arch = "x86_64")]
     pub(crate) unsafe fn interrupted(context: *const c_void) -> Self {
         // SAFETY: by contract this is the kernel's ucontext of the current signal.
         let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
-        Self {
-            pc: machine.gregs[libc::REG_RIP as usize] as u64,
-            sp: machine.gregs[libc::REG_RSP as usize] as u64,
-            fp: machine.gregs[libc::REG_RBP as usize] as u64,
-        }
+        let register = |number: libc::c_int| machine.gregs[number as usize] as u64;
+        let (pc, sp, fp) = (register(libc::REG_RIP), register(libc::REG_RSP), register(libc::REG_RBP));
+        Self { frame: Frame { pc, sp, fp, ..Frame::default() }, context }
     }
 
     /// Reads the interrupted registers.
     ///
     /// # Safety
-    /// `context` is the third argument of an `SA_SIGINFO` handler that is still running.
+    /// `context` is the third argument of an `SA_SIGINFO` handler that runs for as long as the value is used.
     #[cfg(target_arch = "aarch64")]
     pub(crate) unsafe fn interrupted(context: *const c_void) -> Self {
         // SAFETY: by contract this is the kernel's ucontext of the current signal.
         let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
-        Self { pc: machine.pc, sp: machine.sp, fp: machine.regs[29] }
+        let frame = Frame { pc: machine.pc, sp: machine.sp, fp: machine.regs[29], lr: machine.regs[30], is_return: false };
+        Self { frame, context }
+    }
+
+    /// Another register by its DWARF number (System V ABI AMD64, figure 3.36).
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn other(&self, number: u8) -> Option<u64> {
+        use libc::{REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+        use libc::{REG_RAX, REG_RBP, REG_RBX, REG_RCX, REG_RDI, REG_RDX, REG_RSI, REG_RSP};
+        const BY_NUMBER: [libc::c_int; 16] = [
+            REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13,
+            REG_R14, REG_R15,
+        ];
+        // SAFETY: by the contract of `interrupted`.
+        let machine = unsafe { &(*self.context.cast::<libc::ucontext_t>()).uc_mcontext };
+        BY_NUMBER.get(usize::from(number)).map(|register| machine.gregs[*register as usize] as u64)
+    }
+
+    /// Another register by its DWARF number: compilers for AArch64 use none.
+    #[cfg(target_arch = "aarch64")]
+    pub(crate) fn other(&self, _: u8) -> Option<u64> {
+        let _ = self.context;
+        None
     }
 }
 
@@ -61,9 +79,4 @@ pub(crate) fn thread_pointer() -> u64 {
     // SAFETY: reads a register that every AArch64 user thread may read.
     unsafe { std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
     pointer
-}
-
-/// A return address without the pointer-authentication bits AArch64 may put into it.
-pub(crate) fn plain(address: u64) -> u64 {
-    if cfg!(target_arch = "aarch64") { address & 0x0000_ffff_ffff_ffff } else { address }
 }

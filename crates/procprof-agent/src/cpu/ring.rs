@@ -121,7 +121,8 @@ fn end_of(number: u64) -> End {
         number if number == End::Truncated as u64 => End::Truncated,
         number if number == End::UnknownStack as u64 => End::UnknownStack,
         number if number == End::UnknownCode as u64 => End::UnknownCode,
-        _ => End::Reached,
+        number if number == End::Lost as u64 => End::Lost,
+        _ => End::Root,
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
     fn write(ring: &Ring, cpu: u64, depth: u64) -> bool {
         let Some(mut writer) = ring.begin() else { return false };
         (0..depth).for_each(|i| writer.push(cpu * 1000 + i));
-        writer.commit(cpu, End::Reached);
+        writer.commit(cpu, End::Root);
         true
     }
 
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn how_a_walk_ended_survives() {
         let ring = Ring::map().unwrap();
-        for end in [End::Reached, End::Truncated, End::UnknownStack, End::UnknownCode] {
+        for end in [End::Root, End::Truncated, End::UnknownStack, End::UnknownCode, End::Lost] {
             ring.begin().unwrap().commit(5, end);
             ring.drain(|record| assert_eq!(record.end, end));
         }

@@ -6,6 +6,7 @@
 use super::handler;
 use super::regions::Regions;
 use super::slot::Slot;
+use super::tables::Tables;
 use super::timer::Timer;
 use super::walk::End;
 use super::window::{ThreadView, Window};
@@ -36,6 +37,7 @@ pub(crate) struct Sampler {
     resting: Vec<&'static Slot>,
     retired: Vec<*mut Regions>,
     stale_regions: bool,
+    tables: Tables,
     next_key: u64,
     random: RandomState,
 }
@@ -55,6 +57,7 @@ impl Sampler {
             resting: Vec::new(),
             retired: Vec::new(),
             stale_regions: true,
+            tables: Tables::default(),
             next_key: 0,
             random: RandomState::new(),
         }
@@ -109,6 +112,7 @@ impl Sampler {
 
     fn tick_over(&mut self, alive: &HashSet<i32>) -> u64 {
         self.reclaim();
+        self.tables.compile_wanted();
         let process_cpu = clock::process_cpu();
         self.follow(alive);
         let mut ended = Vec::new();
@@ -131,9 +135,9 @@ impl Sampler {
     /// Begins to follow threads not seen before. The snapshot of memory is renewed first, so that it holds their stacks.
     fn follow(&mut self, alive: &HashSet<i32>) {
         let new: Vec<i32> = alive.iter().copied().filter(|tid| !self.threads.contains_key(tid)).collect();
-        if !new.is_empty() || self.stale_regions {
+        if !new.is_empty() || self.stale_regions || self.tables.are_stale() {
             self.stale_regions = false;
-            let former = handler::publish(Box::new(Regions::of_this_process()));
+            let former = handler::publish(Box::new(Regions::of_this_process(&mut self.tables)));
             self.retired.push(former);
         }
         for tid in new {

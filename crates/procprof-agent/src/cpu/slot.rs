@@ -5,6 +5,7 @@
 //! is dropped. A signal of somebody else's timer carries no mark of ours.
 
 use super::ring::Ring;
+use procprof_unwind::Cache;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// Threads that can be sampled at once; further threads are counted in the unsampled row.
@@ -29,6 +30,17 @@ pub(crate) struct Slot {
     busy: AtomicU32,
     /// Where the thread's samples wait.
     pub(crate) ring: Ring,
+    /// The unwind rules of addresses the thread was seen at.
+    cache: &'static Cache,
+}
+
+/// Maps an empty cache for the rest of the process's life; its pages become resident when the thread is sampled.
+fn map_cache() -> Option<&'static Cache> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh private mapping that nothing else knows.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Cache>(), protection, flags, -1, 0) };
+    // SAFETY: zeroed (an empty cache), page-aligned, long enough and never unmapped; its atomics allow shared writes.
+    (memory != libc::MAP_FAILED).then(|| unsafe { &*memory.cast::<Cache>() })
 }
 
 impl Slot {
@@ -37,11 +49,11 @@ impl Slot {
         if CREATED.load(Ordering::Relaxed) >= MAX_SLOTS {
             return None;
         }
-        let ring = Ring::map()?;
+        let (ring, cache) = (Ring::map()?, map_cache()?);
         let next = |created: usize| (created < MAX_SLOTS).then_some(created + 1);
         let index = CREATED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         let (generation, busy) = (AtomicU32::new(0), AtomicU32::new(0));
-        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, busy, ring }));
+        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, busy, ring, cache }));
         SLOTS[index].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
         Some(slot)
     }
@@ -113,6 +125,11 @@ impl Visit {
     #[inline]
     pub(crate) fn ring(&self) -> &'static Ring {
         &self.0.ring
+    }
+
+    #[inline]
+    pub(crate) fn cache(&self) -> &'static Cache {
+        self.0.cache
     }
 }
 

@@ -1,12 +1,12 @@
-//! The frame-pointer walk: from interrupted registers to the addresses of a stack.
+//! From interrupted registers to the addresses of a stack, by unwind tables and frame pointers.
 //!
-//! It reads only words between the interrupted stack pointer and the end of the stack the thread is on, follows frame
-//! pointers only while they strictly rise, and keeps a return address only if it points into executable memory. So a
-//! register that holds data, or a stack that was overwritten, ends the walk early and never faults.
+//! It reads only words between the interrupted stack pointer and the end of the stack the thread is on, goes only upwards, and keeps a return
+//! address only if it points into executable memory. So a register that holds data, or a stack that was overwritten, ends the walk early and
+//! never faults.
 
 use super::regions::Regions;
-use super::registers::{Registers, plain, thread_pointer};
-use std::ops::Range;
+use super::registers::{Registers, thread_pointer};
+use procprof_unwind::{Architecture, Cache, Frame, Lost, Rule, Stack, Walker};
 
 /// Frames kept of one stack; what lies nearer the root is dropped and the sample is flagged as truncated.
 pub(crate) const MAX_DEPTH: usize = 512;
@@ -14,14 +14,50 @@ pub(crate) const MAX_DEPTH: usize = 512;
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// No further frame was found: the thread's root, or code without frame pointers.
-    Reached,
+    /// At the thread's first frame.
+    Root,
     /// [`MAX_DEPTH`] frames were kept and there are more.
     Truncated,
     /// The stack pointer lies in no known stack; only the leaf was kept.
     UnknownStack,
     /// The interrupted instruction lies in no known code: it was mapped after the snapshot, and callers in it are not told from data.
     UnknownCode,
+    /// No further caller was found: code with neither tables nor frame pointers, or tables that are not compiled yet.
+    Lost,
+}
+
+/// The stack a walk is on: from its stack pointer up to the end of its mapping, cut at the thread's control block.
+struct LiveStack<'a> {
+    start: u64,
+    end: u64,
+    regions: &'a Regions,
+}
+
+impl<'a> LiveStack<'a> {
+    fn at(sp: u64, regions: &'a Regions) -> Option<Self> {
+        let stack = regions.stacks.find(sp)?;
+        Some(Self { start: sp, end: stack_end(sp, stack.end, thread_pointer()), regions })
+    }
+}
+
+impl Stack for LiveStack<'_> {
+    #[inline(always)]
+    fn read(&self, address: u64) -> Option<u64> {
+        let is_within = address >= self.start && address.is_multiple_of(8) && address.checked_add(8).is_some_and(|end| end <= self.end);
+        // SAFETY: from a live stack pointer up to the end of its mapping, by the contract of `walk`.
+        is_within.then(|| unsafe { (address as *const u64).read_volatile() })
+    }
+
+    /// The interrupted frame of a signal handler that is still running: its stack is as alive.
+    fn switch(&mut self, sp: u64) -> bool {
+        match Self::at(sp, self.regions) {
+            Some(stack) => {
+                *self = stack;
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 /// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`.
@@ -29,16 +65,14 @@ pub(crate) enum End {
 /// # Safety
 /// Runs on the interrupted thread while `registers` are its own, and `regions` were true when the thread was seen.
 #[inline]
-pub(crate) unsafe fn walk(registers: Registers, regions: &Regions, mut keep: impl FnMut(u64)) -> End {
-    keep(registers.pc);
-    let Some(stack) = regions.stacks.find(registers.sp) else { return End::UnknownStack };
-    let end = stack_end(registers.sp, stack.end, thread_pointer());
-    // SAFETY: from the live stack pointer up to the end of its mapping, cut at the thread's control block.
-    let load = |address: u64| unsafe { (address as *const u64).read_volatile() };
-    let here = regions.code.find(registers.pc);
-    let is_known = here.is_some();
-    match frames(registers, here.unwrap_or_default(), end, regions, load, keep) {
-        End::Reached if !is_known => End::UnknownCode,
+pub(crate) unsafe fn walk(registers: Registers, regions: &Regions, cache: &Cache, keep: impl FnMut(u64)) -> End {
+    let Some(stack) = LiveStack::at(registers.frame.sp, regions) else {
+        let mut keep = keep;
+        keep(registers.frame.pc);
+        return End::UnknownStack;
+    };
+    match frames(registers, stack, regions, cache, keep) {
+        End::Lost if regions.space.find(registers.frame.pc).is_none() => End::UnknownCode,
         end => end,
     }
 }
@@ -48,79 +82,71 @@ fn stack_end(sp: u64, mapping_end: u64, control_block: u64) -> u64 {
     if control_block > sp && control_block < mapping_end { control_block } else { mapping_end }
 }
 
-/// The walk itself, over any memory; `code` is the code range that was interrupted, empty where it is not known.
+/// The walk itself, over any memory.
 #[inline]
-fn frames(
-    registers: Registers,
-    mut code: Range<u64>,
-    end: u64,
-    regions: &Regions,
-    load: impl Fn(u64) -> u64,
-    mut keep: impl FnMut(u64),
-) -> End {
-    let mut depth = 1;
-    let (mut lowest, mut frame) = (registers.sp, registers.fp);
-    if let Some(address) = caller_of_unfinished_frame(registers, &code, end, regions, &load) {
-        keep(address);
-        depth += 1;
-    }
-    while frame >= lowest && frame.is_multiple_of(8) && frame.checked_add(16).is_some_and(|top| top <= end) {
-        let (next, address) = (load(frame), plain(load(frame + 8)));
-        if !code.contains(&address) {
-            match regions.code.find(address) {
-                Some(range) => code = range,
-                None => break,
-            }
-        }
+fn frames(registers: Registers, mut stack: impl Stack, regions: &Regions, cache: &Cache, mut keep: impl FnMut(u64)) -> End {
+    let Some(architecture) = Architecture::native() else { return End::Lost };
+    let mut depth = 0;
+    let mut keep = |address| {
         if depth == MAX_DEPTH {
-            return End::Truncated;
+            return false;
         }
         keep(address);
         depth += 1;
-        (lowest, frame) = (frame + 16, next);
+        true
+    };
+    let walker = Walker { architecture, space: &regions.space, cache };
+    let mut frame = registers.frame;
+    let rule = cache.rule(&regions.space, frame.pc).map_or(Rule::Unknown, |rule| rule.rule());
+    if matches!(rule, Rule::Unknown | Rule::Pending)
+        && let Some(caller) = caller_of_unfinished_frame(frame, regions, &stack)
+    {
+        keep(frame.pc);
+        frame = caller;
     }
-    End::Reached
+    match walker.walk(frame, |number| registers.other(number), &mut stack, keep) {
+        procprof_unwind::End::Root => End::Root,
+        procprof_unwind::End::Full => End::Truncated,
+        procprof_unwind::End::Lost(Lost::OutsideStack | Lost::NotCode | Lost::NotRising | Lost::Unsupported) => End::Lost,
+        procprof_unwind::End::Lost(Lost::Pending | Lost::NoFramePointer) => End::Lost,
+    }
 }
 
-/// The caller of a function that has not set up its frame yet, or has just given it up.
+/// The caller of a function without tables that has not set up its frame yet, or has just given it up.
 ///
-/// In that moment the frame pointer is still the caller's, and a plain walk would lose the caller. On x86-64 three
-/// instructions tell it for certain: `push rbp` about to run, `mov rbp, rsp` right after it, and `ret`.
+/// In that moment the frame pointer is still the caller's, and following it would lose the caller. On x86-64 a few instructions tell it for
+/// certain: `endbr64` and `push rbp` about to run, `mov rbp, rsp` right after it, `ret`, and the jump of a linkage stub.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn caller_of_unfinished_frame(
-    registers: Registers,
-    code: &Range<u64>,
-    end: u64,
-    regions: &Regions,
-    load: impl Fn(u64) -> u64,
-) -> Option<u64> {
+fn caller_of_unfinished_frame(frame: Frame, regions: &Regions, stack: &impl Stack) -> Option<Frame> {
     const PUSH_RBP: u8 = 0x55;
     const MOV_RBP_RSP: [[u8; 3]; 2] = [[0x48, 0x89, 0xe5], [0x48, 0x8b, 0xec]];
     const RET: u8 = 0xc3;
+    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    const JMP_RIP_RELATIVE: [u8; 2] = [0xff, 0x25];
+    let code = regions.code.find(frame.pc)?;
     // SAFETY: `address` lies in the mapped, readable code that this thread is executing.
     let byte = |address: u64| code.contains(&address).then(|| unsafe { (address as *const u8).read_volatile() });
-    let offset = match byte(registers.pc)? {
+    let offset = match byte(frame.pc)? {
         PUSH_RBP | RET => 0,
-        0x48 if byte(registers.pc - 1)? == PUSH_RBP => {
-            let instruction = [0x48, byte(registers.pc + 1)?, byte(registers.pc + 2)?];
+        0xff if [0xff, byte(frame.pc + 1)?] == JMP_RIP_RELATIVE => 0,
+        0xf3 if [0xf3, byte(frame.pc + 1)?, byte(frame.pc + 2)?, byte(frame.pc + 3)?] == ENDBR64 => 0,
+        0x48 if byte(frame.pc - 1)? == PUSH_RBP => {
+            let instruction = [0x48, byte(frame.pc + 1)?, byte(frame.pc + 2)?];
             MOV_RBP_RSP.contains(&instruction).then_some(8)?
         }
         _ => return None,
     };
-    let slot = registers.sp.checked_add(offset)?;
-    if !slot.is_multiple_of(8) || slot.checked_add(8)? > end {
-        return None;
-    }
-    let address = load(slot);
-    regions.code.find(address).map(|_| address)
+    let slot = frame.sp.checked_add(offset)?;
+    let address = stack.read(slot)?;
+    regions.code.find(address).map(|_| Frame { pc: address, sp: slot + 8, fp: frame.fp, lr: 0, is_return: true })
 }
 
 /// On AArch64 the frame record is written in one instruction at entry; the link register can't be told from stale
 /// data without unwind tables, so it is not used.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-fn caller_of_unfinished_frame(_: Registers, _: &Range<u64>, _: u64, _: &Regions, _: impl Fn(u64) -> u64) -> Option<u64> {
+fn caller_of_unfinished_frame(_: Frame, _: &Regions, _: &impl Stack) -> Option<Frame> {
     None
 }
 

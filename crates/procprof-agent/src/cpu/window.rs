@@ -60,6 +60,8 @@ pub(crate) struct Shortfalls {
     pub(crate) unwalked: u64,
     /// Samples in code that was not known yet; callers in the same code are missing.
     pub(crate) in_new_code: u64,
+    /// Samples whose walk ended before the thread's first frame.
+    pub(crate) without_root: u64,
     /// Threads the kernel gave no timer for.
     pub(crate) threads_without_timer: u64,
 }
@@ -98,6 +100,7 @@ impl Window {
         self.shortfalls.truncated += u64::from(record.end == End::Truncated);
         self.shortfalls.unwalked += u64::from(record.end == End::UnknownStack);
         self.shortfalls.in_new_code += u64::from(record.end == End::UnknownCode);
+        self.shortfalls.without_root += u64::from(record.end == End::Lost);
         let words = record.addresses.len() + STACK_WORDS;
         if let Some(weight) = share.stacks.get_mut(record.addresses) {
             weight.samples += 1;
@@ -154,7 +157,7 @@ mod tests {
     }
 
     fn record(cpu: u64, addresses: &[u64]) -> Record<'_> {
-        Record { cpu, end: End::Reached, addresses }
+        Record { cpu, end: End::Root, addresses }
     }
 
     #[test]

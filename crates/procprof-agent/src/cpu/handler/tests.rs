@@ -1,6 +1,7 @@
 //! The handler under signals far denser than any timer's, forged with a timer's code and a slot's ticket.
 
 use super::super::ring::Record;
+use super::super::tables::Tables;
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -17,7 +18,7 @@ fn prepared() -> std::sync::MutexGuard<'static, ()> {
 
 /// Publishes what is mapped now; the former snapshot is leaked, as no test waits until nobody reads it.
 fn publish_now() {
-    publish(Box::new(Regions::of_this_process()));
+    publish(Box::new(Regions::of_this_process(&mut Tables::default())));
 }
 
 /// Sends SIGPROF as the slot's timer would.

@@ -1,21 +1,29 @@
 //! The walk over made-up stacks: honest, corrupted, endless and deep ones.
 
 use super::*;
+use procprof_unwind::{Code, Space, StackCopy};
+use std::sync::Arc;
 
 const CODE: u64 = 0x40_0000;
 const STACK: u64 = 0x7000_0000;
 
 fn regions() -> Regions {
-    Regions::parse("400000-500000 r-xp 0 0:0 0 /bin/a\n70000000-70100000 rw-p 0 0:0 0 \n", 0)
+    let mut regions = Regions::parse("400000-500000 r-xp 0 0:0 0 /bin/a\n70000000-70100000 rw-p 0 0:0 0 \n", 0);
+    regions.space = Arc::new(Space::new(vec![Code { range: CODE..CODE + 0x10_0000, bias: 0, table: None }], 1));
+    regions
 }
 
-/// Walks `words` laid out from [`STACK`] upwards, the frame pointer being word `fp`.
+fn copied(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Walks `words` laid out from [`STACK`] upwards.
 fn walked(words: &[u64], fp: u64) -> (Vec<u64>, End) {
-    let registers = Registers { pc: 0x1, sp: STACK, fp };
-    let mut kept = vec![registers.pc];
-    let end = STACK + 8 * words.len() as u64;
-    let load = |address: u64| words[((address - STACK) / 8) as usize];
-    let how = frames(registers, 0..0, end, &regions(), load, |address| kept.push(address));
+    let registers = Registers { frame: Frame { pc: 0x1, sp: STACK, fp, ..Frame::default() }, context: std::ptr::null() };
+    let mut kept = Vec::new();
+    let bytes = copied(words);
+    let stack = StackCopy { start: STACK, bytes: &bytes };
+    let how = frames(registers, stack, &regions(), &Cache::new(), |address| kept.push(address));
     (kept, how)
 }
 
@@ -26,7 +34,7 @@ fn at(word: u64) -> u64 {
 #[test]
 fn follows_rising_frames_to_the_root() {
     let words = [7, at(4), CODE + 1, 9, at(6), CODE + 2, 0, 0];
-    assert_eq!(walked(&words, at(1)), (vec![1, CODE + 1, CODE + 2], End::Reached));
+    assert_eq!(walked(&words, at(1)), (vec![1, CODE + 1, CODE + 2], End::Root));
 }
 
 #[test]
@@ -45,7 +53,7 @@ fn stops_where_a_frame_pointer_lies() {
 #[test]
 fn a_deep_stack_is_cut_and_says_so() {
     let frames = MAX_DEPTH as u64 + 10;
-    let words: Vec<u64> = (0..frames).flat_map(|i| [at(2 * (i + 1)), CODE + i]).collect();
+    let words: Vec<u64> = (0..frames).flat_map(|i| [at(2 * (i + 1)), CODE + 1 + i]).collect();
     let (kept, how) = walked(&words, at(0));
     assert_eq!((kept.len(), how), (MAX_DEPTH, End::Truncated));
 }
@@ -66,14 +74,13 @@ fn the_caller_is_known_at_the_first_instructions_and_at_the_last() {
     let mut lines: Vec<&str> = maps.lines().collect();
     lines.sort_by_key(|line| u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap());
     let regions = Regions::parse(&lines.join("\n"), 0);
-    let words = [CODE + 1, CODE + 2];
+    let bytes = copied(&[CODE + 1, CODE + 2]);
     let caller = |pc: u64| {
-        let registers = Registers { pc, sp: STACK, fp: 0 };
-        let code = regions.code.find(pc).unwrap();
-        caller_of_unfinished_frame(registers, &code, at(2), &regions, |address| words[((address - STACK) / 8) as usize])
+        let frame = Frame { pc, sp: STACK, ..Frame::default() };
+        caller_of_unfinished_frame(frame, &regions, &StackCopy { start: STACK, bytes: &bytes }).map(|caller| (caller.pc, caller.sp))
     };
-    assert_eq!(caller(base), Some(CODE + 1), "push rbp");
-    assert_eq!(caller(base + 1), Some(CODE + 2), "mov rbp, rsp");
+    assert_eq!(caller(base), Some((CODE + 1, at(1))), "push rbp");
+    assert_eq!(caller(base + 1), Some((CODE + 2, at(2))), "mov rbp, rsp");
     assert_eq!(caller(base + 4), None, "inside");
-    assert_eq!(caller(base + 5), Some(CODE + 1), "ret");
+    assert_eq!(caller(base + 5), Some((CODE + 1, at(1))), "ret");
 }
