@@ -23,6 +23,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("sqlite3", "sqlite3"),
     ("curl", "curl"),
     ("dot", "graphviz"),
+    ("pdftotext", "poppler-utils"),
+    ("pdftoppm", "poppler-utils"),
     ("script", "bsdutils"),
     ("bash", "bash"),
     ("gzip", "gzip"),

@@ -7,6 +7,7 @@ mod disassembly;
 mod escaping;
 mod go_pprof;
 mod golden;
+mod graphs;
 mod laws;
 mod left_out;
 mod pprof_top;

@@ -1,7 +1,7 @@
 //! The viewer in Chromium, under the policy that servers answer with.
 
-mod driver;
-mod page_server;
+pub(crate) mod driver;
+pub(crate) mod page_server;
 
 use driver::Browser;
 use page_server::PageServer;
@@ -9,7 +9,7 @@ use procprof_profile::Profile;
 
 use crate::{escaping, samples};
 
-const POLICY: &str =
+pub(crate) const POLICY: &str =
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'self'";
 
 fn profile() -> Profile {
