@@ -16,7 +16,8 @@ const LIMIT: Param = query("limit", Integer, "Rows, at most 1000");
 const CURSOR: Param = query("cursor", Text, "`next` of the page before");
 const FROM: Param = query("from", Time, "Completed at this time or later");
 const TO: Param = query("to", Time, "Completed before this time");
-const FORMAT: Param = query("format", Text, "A report's name; `svg` is short for flamegraph");
+const FORMAT: Param = query("format", Text, "A report's name; flamegraph unless given");
+const FILE_FORMAT: Param = query("format", Text, "A report's name; `svg` is the flame graph here, as in StarRocks");
 const HTML: Body = Body::Media("text/html");
 
 /// All routes.
@@ -49,7 +50,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "viewFile",
         summary: "A profile by file name: the flame graph unless another format is asked for",
-        params: &[needed("filename", Text, "Name as listed"), NODE, FORMAT],
+        params: &[needed("filename", Text, "Name as listed"), NODE, FILE_FORMAT],
         request: Body::None,
         answer: (200, Body::Media("image/svg+xml")),
         mount: || get(starrocks::view_file),

@@ -36,7 +36,9 @@ pub(super) async fn view_file(State(app): State<Arc<App>>, RawQuery(query): RawQ
     let entry = entry.ok_or_else(|| Problem::not_found(format!("{} has no profile {name}", node.name())))?;
     let entry = refreshed(&app, entry).await;
     let pairs: Vec<(&str, &str)> = params.except(&["filename", "node", "format"]).collect();
-    view(&app, &entry, params.get("format"), &pairs, &headers).await
+    // StarRocks calls its flame graphs so; elsewhere `svg` is the call graph.
+    let format = params.get("format").map(|format| if format == "svg" { "flamegraph" } else { format });
+    view(&app, &entry, format, &pairs, &headers).await
 }
 
 /// An allow-list: what a name in the store can consist of.
@@ -56,10 +58,7 @@ pub(super) async fn view(
     if entry.format != Format::Pprof {
         return foreign(app, entry, headers).await;
     }
-    let report = match format.unwrap_or("svg") {
-        "svg" => "flamegraph",
-        other => other,
-    };
+    let report = format.unwrap_or("flamegraph");
     if report == "pprof" {
         return download(app, entry, headers).await;
     }

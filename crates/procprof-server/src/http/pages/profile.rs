@@ -24,6 +24,9 @@ use crate::http::problem::Answer;
 use crate::http::starrocks::view;
 use crate::nodes::Node;
 
+/// Graphs that the page shows in its frame: their queries and labels.
+const GRAPHS: [(&str, &str); 2] = [("html&layout=icicle", "Flame graph"), ("svg", "Call graph")];
+
 /// `GET /p/{id}?format=`
 pub(in crate::http) async fn profile(
     State(app): State<Arc<App>>,
@@ -61,7 +64,12 @@ fn body(app: &App, entry: &Entry, node: Option<&Node>, principal: &Principal, ba
                 a href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "download" }
             }
             (wanted::card(app, entry, base))
-            iframe class="graph" src=(format!("/p/{}?format={}", entry.id, if own { "html&layout=icicle" } else { "page" })) title="Flame graph" sandbox="allow-scripts" {}
+            @if own {
+                p class="filters" {
+                    @for (format, label) in GRAPHS { a href=(format!("/p/{}?format={format}", entry.id)) target="graph" { (label) } }
+                }
+            }
+            iframe class="graph" name="graph" src=(format!("/p/{}?format={}", entry.id, if own { GRAPHS[0].0 } else { "page" })) title="Graph" sandbox="allow-scripts" {}
             div class="columns" { (facts::card(entry)) }
         }
     }
