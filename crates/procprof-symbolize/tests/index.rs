@@ -52,7 +52,6 @@ fn of_cpp() {
         check_program("inline.cpp", &flags);
     }
     check_program("scopes.cpp", &["-O2", "-g"]);
-    check_program("templates.cpp", &["-O2", "-g"]);
 }
 
 #[test]

@@ -186,7 +186,8 @@ impl<'n> PartWriter<'n> {
     fn finish_part(&mut self) {
         let part = std::mem::take(self);
         self.done = part.done;
-        let mut bytes = Vec::with_capacity(part.bodies.len() + part.directory.len() + part.string_bytes.len() + part.function_table.len() + 64);
+        let mut bytes =
+            Vec::with_capacity(part.bodies.len() + part.directory.len() + part.string_bytes.len() + part.function_table.len() + 64);
         let tables = [
             (part.strings.len(), &part.string_lengths),
             (part.files.len(), &part.file_table),

@@ -7,8 +7,8 @@ use procprof_process::BuildId;
 
 use super::bytes::{Malformed, Read, Write};
 use super::encode::RawPart;
-use crate::image::Segment;
 use crate::Error;
+use crate::image::Segment;
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
