@@ -12,4 +12,5 @@ mod profiles;
 mod programs;
 mod reference;
 mod scopes;
+mod sources;
 mod stripped;

@@ -13,11 +13,11 @@ use procprof_symbolize::{Binary, BinaryRole, Error, Failure, MappingOutcome, Out
 
 use crate::programs::Folder;
 
-const FLAGS: [&str; 3] = ["-O2", "-g", "-Wl,--build-id=sha1"];
-const START: u64 = 0x5500_0000_0000;
+pub(crate) const FLAGS: [&str; 3] = ["-O2", "-g", "-Wl,--build-id=sha1"];
+pub(crate) const START: u64 = 0x5500_0000_0000;
 
 /// A profile with one sample a location, in mappings of `(start, offset, filename, build id)`.
-fn profile(mappings: &[(u64, u64, &str, &str)], locations: &[(Option<usize>, u64)]) -> Profile {
+pub(crate) fn profile(mappings: &[(u64, u64, &str, &str)], locations: &[(Option<usize>, u64)]) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
     let mut ids = Vec::new();
     for (start, offset, filename, build_id) in mappings {
@@ -39,7 +39,7 @@ fn profile(mappings: &[(u64, u64, &str, &str)], locations: &[(Option<usize>, u64
 }
 
 /// Where in the file a function's second byte is.
-fn offset_of(program: &Path, function: &str) -> u64 {
+pub(crate) fn offset_of(program: &Path, function: &str) -> u64 {
     let bytes = fs::read(program).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
     let address = object.symbol_by_name(function).unwrap().address() + 1;
@@ -49,43 +49,49 @@ fn offset_of(program: &Path, function: &str) -> u64 {
 }
 
 /// A profile with one location in `outer` of the program, as if loaded at [`START`].
-fn profile_of(program: &Path, filename: &str, build_id: &str) -> Profile {
+pub(crate) fn profile_of(program: &Path, filename: &str, build_id: &str) -> Profile {
     profile(&[(START, 0, filename, build_id)], &[(Some(0), START + offset_of(program, "outer"))])
 }
 
-fn build_id(folder: &Folder, program: &Path) -> String {
+pub(crate) fn build_id(folder: &Folder, program: &Path) -> String {
     folder.open(program).build_id().map(ToString::to_string).unwrap_or_default()
 }
 
-fn sources(folder: &Folder) -> Sources<'static> {
+pub(crate) fn sources(folder: &Folder) -> Sources<'static> {
     Sources { image: folder.options(), ..Sources::default() }
 }
 
 /// The names at a location, innermost first.
-fn names(profile: &Profile, location: usize) -> Vec<&str> {
+pub(crate) fn names(profile: &Profile, location: usize) -> Vec<&str> {
     let lines = profile.lines(LocationId(location as u32));
     lines.iter().map(|line| profile.string(profile.function(line.function).name)).collect()
 }
 
-fn only(outcome: &Outcome) -> &MappingOutcome {
+pub(crate) fn only(outcome: &Outcome) -> &MappingOutcome {
     assert_eq!(outcome.mappings.len(), 1, "{outcome:?}");
     &outcome.mappings[0]
 }
 
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     /// Starts a program that prints a line and then waits, and waits for that line.
-    fn start(program: &Path) -> Self {
+    pub(crate) fn start(program: &Path) -> Self {
+        Self::start_by(program.to_str().unwrap(), &[])
+    }
+
+    /// As `start`, for a program that another one starts in its place.
+    pub(crate) fn start_by(program: &str, arguments: &[&str]) -> Self {
         use std::io::BufRead;
         let mut command = Command::new(program);
+        command.args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         Self(child)
     }
 
-    fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         Identity::of(Pid(self.0.id())).unwrap()
     }
 }
@@ -97,12 +103,12 @@ impl Drop for Running {
     }
 }
 
-/// A profile with one location in `outer` of a running program.
-fn profile_of_running(running: &Running, program: &Path) -> Profile {
+/// A profile with one location in `outer` of a running program, whose symbols `unstripped` has.
+pub(crate) fn profile_of_running(running: &Running, program: &Path, unstripped: &Path) -> Profile {
     let process = Process::open(running.identity().pid).unwrap();
     let maps = process.maps().unwrap();
     let code = maps.iter().find(|range| range.is_file_code() && range.path == program).unwrap();
-    let distance = offset_of(program, "outer") - code.file_offset.0;
+    let distance = offset_of(unstripped, "outer") - code.file_offset.0;
     let mapping = (code.start.0, code.file_offset.0, program.to_str().unwrap(), "");
     profile(&[mapping], &[(Some(0), code.start.0 + distance)])
 }
@@ -194,7 +200,7 @@ fn a_live_process_proves_its_files_even_replaced_ones() {
     let program = folder.compile("inline.c", "program", &FLAGS);
     let id = build_id(&folder, &program);
     let running = Running::start(&program);
-    let before = profile_of_running(&running, &program);
+    let before = profile_of_running(&running, &program, &program);
     let other = folder.compile("inline.cpp", "other", &FLAGS);
     for replaced in [false, true] {
         if replaced {
@@ -214,7 +220,7 @@ fn a_restarted_process_proves_nothing() {
     let folder = Folder::new();
     let program = folder.compile("inline.c", "program", &FLAGS);
     let running = Running::start(&program);
-    let before = profile_of_running(&running, &program);
+    let before = profile_of_running(&running, &program, &program);
     let mut identity = running.identity();
     identity.start_ticks += 1;
     let mut sources = sources(&folder);

@@ -88,7 +88,9 @@ impl Search<'_, '_> {
     }
 
     fn own_path(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
-        let is_used = self.sources.paths == PathUse::IfProven && wanted.path().is_absolute();
+        // One that was named is not looked at twice.
+        let is_named = self.named.iter().any(|binary| binary.path == wanted.path() && binary.is_taken_for(wanted));
+        let is_used = self.sources.paths == PathUse::IfProven && wanted.path().is_absolute() && !is_named;
         is_used.then(|| self.open(wanted.path(), wanted, Unproven::Refused, refused)).flatten()
     }
 
