@@ -43,7 +43,14 @@ pub(crate) fn run(runs: Option<&str>) -> Result<()> {
         let ended = if output.status.success() { "well".to_owned() } else { why(&text) };
         let (slowest, memory) = (told("slowest_unit_time_sec"), told("peak_rss_mb"));
         let slowest = if slowest == "0" { "below 1 s".to_owned() } else { format!("{slowest} s") };
-        table.row([target.clone(), told("number_of_executed_units"), told("average_exec_per_sec"), slowest, format!("{memory} MiB"), ended]);
+        table.row([
+            target.clone(),
+            told("number_of_executed_units"),
+            told("average_exec_per_sec"),
+            slowest,
+            format!("{memory} MiB"),
+            ended,
+        ]);
         if !output.status.success() {
             eprintln!("{text}");
             failed.push(target);

@@ -37,7 +37,8 @@ const HEAPS: &[&str] = &["a", "b", "big"];
 
 /// Makes what is missing of all inputs, or of those that the named parts need.
 pub(super) fn ensure(root: &Path, only: &[String]) -> Result<()> {
-    let wanted = |input: &Input| only.is_empty() || PARTS.iter().any(|part| part.needs(input.folder) && only.iter().any(|name| name == part.name));
+    let wanted =
+        |input: &Input| only.is_empty() || PARTS.iter().any(|part| part.needs(input.folder) && only.iter().any(|name| name == part.name));
     for input in INPUTS.iter().filter(|input| wanted(input)) {
         one(root, input).with_context(|| format!("make the input {}", input.folder))?;
     }

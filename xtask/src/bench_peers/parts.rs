@@ -182,6 +182,12 @@ pub(super) const PARTS: &[Part] = &[
         ..PART
     },
     Part { name: "rust-addresses", what: "the addresses of the Rust program's dump", folder: "datafusion", rows: ADDRESSES, ..PART },
-    Part { name: "lto-addresses", what: "the addresses of a dump of its optimized build", folder: "datafusion-lto", rows: ADDRESSES, ..PART },
+    Part {
+        name: "lto-addresses",
+        what: "the addresses of a dump of its optimized build",
+        folder: "datafusion-lto",
+        rows: ADDRESSES,
+        ..PART
+    },
     Part { name: "cpp-addresses", what: "the addresses of the C++ program's dump", folder: "cpp", rows: ADDRESSES, ..PART },
 ];

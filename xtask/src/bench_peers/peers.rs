@@ -64,7 +64,8 @@ fn google_pprof(bin: &Path) -> Result<()> {
     if bin.join("pprof").exists() {
         return Ok(());
     }
-    finish(Command::new("go").args(["install", "github.com/google/pprof@latest"]).env("GOBIN", bin)).context("install github.com/google/pprof")
+    finish(Command::new("go").args(["install", "github.com/google/pprof@latest"]).env("GOBIN", bin))
+        .context("install github.com/google/pprof")
 }
 
 fn link(program: &Path, name: &Path) -> Result<()> {

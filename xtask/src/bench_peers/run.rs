@@ -32,7 +32,8 @@ pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -
     bench.warm_page_cache()?;
     bench.learn()?;
     let wanted = |row: &&Row| !(quick && row.who == Who::SlowPeer);
-    let mut tallies: Vec<Tally> = part.rows.iter().filter(wanted).map(|row| Tally { row, runs: Vec::new(), failure: None, lines: 0 }).collect();
+    let mut tallies: Vec<Tally> =
+        part.rows.iter().filter(wanted).map(|row| Tally { row, runs: Vec::new(), failure: None, lines: 0 }).collect();
     for _ in 0..if quick { QUICK_RUNS } else { RUNS } {
         for tally in tallies.iter_mut().filter(|tally| tally.goes_on()) {
             bench.once(tally)?;
@@ -160,8 +161,19 @@ impl Bench<'_> {
     }
 
     fn print(&self, tallies: &[Tally]) {
-        let mut table =
-            Table::new(&["command", "index", "runs", "wall", "user+sys", "anonymous", "of files", "lines", "ours is faster by", "with index", "goal"]);
+        let mut table = Table::new(&[
+            "command",
+            "index",
+            "runs",
+            "wall",
+            "user+sys",
+            "anonymous",
+            "of files",
+            "lines",
+            "ours is faster by",
+            "with index",
+            "goal",
+        ]);
         let ours = |answer: Answer, who: Who| {
             let tally = tallies.iter().find(|tally| tally.row.answer == answer && tally.row.who == who);
             tally.and_then(Tally::wall)

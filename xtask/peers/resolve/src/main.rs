@@ -16,7 +16,9 @@ fn main() -> Result<()> {
     match library.as_str() {
         "procprof" => procprof(binary.as_ref(), &addresses, &mut frames)?,
         "blazesym" => blazesym(binary.as_ref(), &addresses, &mut frames)?,
-        "wholesym" => tokio::runtime::Builder::new_current_thread().build()?.block_on(wholesym(binary.as_ref(), &addresses, &mut frames))?,
+        "wholesym" => {
+            tokio::runtime::Builder::new_current_thread().build()?.block_on(wholesym(binary.as_ref(), &addresses, &mut frames))?
+        }
         _ => bail!("no library {library:?}"),
     }
     Ok(frames.0.flush()?)
