@@ -11,10 +11,14 @@ use super::{Drawing, Edge, Graph, Point, Route, Size};
 
 /// Between two layers, at least.
 const LAYER_GAP_MIN: f64 = 13.0;
-/// And at most: where edges go far sideways, layers are farther apart.
-const LAYER_GAP_MAX: f64 = 44.0;
+/// And at most: where edges go far sideways or lie above each other, layers are farther apart.
+const LAYER_GAP_MAX: f64 = 64.0;
 /// How far sideways an edge goes for each point that is added.
-const SIDEWAYS: f64 = 32.0;
+const SIDEWAYS: f64 = 36.0;
+/// Points that are added for each edge that goes sideways above the same place.
+const TRACK: f64 = 1.5;
+/// From here on an edge goes sideways.
+const TRACK_MIN: f64 = 80.0;
 /// Between an edge and what it passes.
 const CLEARANCE: f64 = 4.0;
 /// How far an edge may be from its label.
@@ -52,21 +56,34 @@ struct Band {
 
 /// The layers one below the other, and the height of them all.
 fn bands(layers: &Layers, places: &[f64]) -> (Vec<Band>, f64) {
-    let mut sideways = vec![0.0_f64; layers.order.len()];
+    let mut spans: Vec<Vec<(f64, f64)>> = vec![Vec::new(); layers.order.len()];
     for segment in &layers.segments {
-        let distance = (places[segment.upper as usize] - places[segment.lower as usize]).abs();
-        let layer = layers.vertex(segment.upper).layer;
-        sideways[layer] = sideways[layer].max(distance);
+        let (upper, lower) = (places[segment.upper as usize], places[segment.lower as usize]);
+        spans[layers.vertex(segment.upper).layer].push((upper.min(lower), upper.max(lower)));
     }
     let mut top = 0.0;
     let mut bands = Vec::with_capacity(layers.order.len());
-    for (order, sideways) in layers.order.iter().zip(&sideways) {
+    for (order, spans) in layers.order.iter().zip(&spans) {
         let height = order.iter().map(|vertex| layers.vertex(*vertex).height).fold(0.0, f64::max);
         bands.push(Band { top, bottom: top + height });
-        top += height + (LAYER_GAP_MIN + sideways / SIDEWAYS).min(LAYER_GAP_MAX);
+        top += height + gap(spans);
     }
     let height = bands.last().map_or(0.0, |band| band.bottom);
     (bands, height)
+}
+
+/// The distance of two layers for the edges between them, which reach from one place to another.
+fn gap(spans: &[(f64, f64)]) -> f64 {
+    let farthest = spans.iter().map(|(left, right)| right - left).fold(0.0, f64::max);
+    let sideways = spans.iter().filter(|(left, right)| right - left > TRACK_MIN);
+    let mut ends: Vec<(f64, i32)> = sideways.flat_map(|(left, right)| [(*left, 1), (*right, -1)]).collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let (mut open, mut tracks) = (0, 0);
+    for (_, change) in ends {
+        open += change;
+        tracks = tracks.max(open);
+    }
+    (LAYER_GAP_MIN + farthest / SIDEWAYS + TRACK * f64::from(tracks)).min(LAYER_GAP_MAX)
 }
 
 struct Router<'a> {

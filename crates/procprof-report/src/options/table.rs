@@ -134,7 +134,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "nodecount",
         default: "",
-        help: "Most rows of top and tree and nodes of dot; 0 for all that pass nodefraction; unless given, all of top and 80 of the others",
+        help: "Most rows of top and tree and nodes of dot, svg and pdf; 0 for all that pass nodefraction; unless given, all of top and 80 of the others",
         parse: |options, value| set(&mut options.nodecount, number("nodecount", value, 0, 1_000_000).map(Some)),
     },
     OptionRow {
@@ -158,7 +158,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "call_tree",
         default: "false",
-        help: "Keep functions apart that are reached by different paths, in dot and callgrind; top and tree join them: true or false",
+        help: "Keep functions apart that are reached by different paths, in drawn graphs and callgrind; top and tree join them: true or false",
         parse: |options, value| set_one_of(&mut options.call_tree, "call_tree", value, SWITCH),
     },
     OptionRow {
@@ -176,7 +176,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "mean",
         default: "false",
-        help: "Divide by the number of samples, the first sample type; only in reports of text and dot: true or false",
+        help: "Divide by the number of samples, the first sample type; only in texts and drawn graphs: true or false",
         parse: |options, value| set_one_of(&mut options.mean, "mean", value, SWITCH),
     },
     OptionRow {
@@ -206,7 +206,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "unit",
         default: "minimum",
-        help: "Unit of values in text and dot: minimum, auto, or a unit such as ms or MB",
+        help: "Unit of values in texts and drawn graphs: minimum, auto, or a unit such as ms or MB",
         parse: |options, value| {
             options.unit = value.to_owned();
             Ok(())

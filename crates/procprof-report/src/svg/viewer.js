@@ -52,15 +52,15 @@
     place.y = BAR + Math.max(0, (room - whole.height * place.scale) / 2);
     show();
   }
-  // A graph that would be too small to read begins at its top.
+  // A graph that would be too small to read begins at the node that tells most, which is the first.
   function begin() {
     fit();
     if (place.scale >= 0.3 || !nodes.length) return;
     place.scale = 0.6;
-    const first = nodes.reduce((best, node) => (middle(node).y < middle(best).y ? node : best), nodes[0]);
-    const { width } = size();
-    place.x = width / 2 - middle(first).x * place.scale;
-    place.y = BAR;
+    const { width, height } = size();
+    const first = middle(nodes[0]);
+    place.x = width / 2 - first.x * place.scale;
+    place.y = Math.min(BAR, height / 4 - first.y * place.scale);
     show();
   }
   function middle(node) {

@@ -1,13 +1,14 @@
 //! `procprof jeprof` beside jeprof itself: real heap dumps of a C, a C++ and a Rust program.
 
+mod gperftools;
 mod peer;
-mod programs;
+pub(crate) mod programs;
 
 use std::process::Command;
 
 use crate::harness::{folder, procprof, text};
 use peer::{check, exceptions};
-use programs::{Program, c_program, cpp_program, demo_node};
+use programs::{Program, c_program, cpp_program, demo_node, rust_program};
 
 const INDEXES: [&str; 4] = ["--inuse_space", "--inuse_objects", "--alloc_space", "--alloc_objects"];
 const OUTPUTS: [&str; 3] = ["--text", "--dot", "--collapsed"];
@@ -33,12 +34,13 @@ const OPTIONS: &[&[&str]] = &[
     &["--thread=*"],
 ];
 
-/// Every index with and without a base, in every output.
+/// Every index with and without a base, in every output, of both heap dumps.
 fn check_indexes(program: &Program) {
     let [first, second] = program.heaps();
     let base = format!("--base={first}");
     for index in INDEXES {
         for output in OUTPUTS {
+            check(program, &[output, index, program.binary(), first]);
             check(program, &[output, index, program.binary(), second]);
             check(program, &[output, index, &base, program.binary(), second]);
         }
@@ -72,9 +74,16 @@ fn cpp_program_reads_as_in_jeprof() {
     check_options(&program);
 }
 
-/// jeprof takes seconds for a binary of this size, so not every option is tried.
 #[test]
 fn rust_program_reads_as_in_jeprof() {
+    let program = rust_program();
+    check_indexes(&program);
+    check_options(&program);
+}
+
+/// jeprof takes seconds for a binary of this size, so not every option is tried.
+#[test]
+fn large_rust_program_reads_as_in_jeprof() {
     let program = demo_node();
     let [first, second] = program.heaps();
     let base = format!("--base={first}");
@@ -126,18 +135,49 @@ fn misuse_is_told_as_by_jeprof() {
 #[test]
 fn what_is_not_done_here_says_what_to_use() {
     for (option, instead) in [
-        ("--gv", "--dot"),
-        ("--evince", "--dot"),
-        ("--web", "--flamegraph"),
-        ("--ps", "dot -Tps2"),
-        ("--gif", "dot -Tgif"),
-        ("--svg", "dot -Tsvg"),
-        ("--pdf", "dot -Tpdf"),
+        ("--gv", "--svg"),
+        ("--evince", "--pdf"),
+        ("--web", "--svg"),
+        ("--ps", "--pdf"),
+        ("--gif", "--svg"),
         ("--test", "not part of this program"),
     ] {
         let output = procprof().args(["jeprof", option, "program", "profile"]).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{option}");
         assert!(text(&output).contains(option) && text(&output).contains(instead), "{option}: {}", text(&output));
+    }
+}
+
+#[test]
+fn drawn_graphs_have_the_nodes_and_edges_of_dot() {
+    let program = cpp_program();
+    let [first, second] = program.heaps();
+    let (binary, base) = (program.binary(), format!("--base={first}"));
+    let run = |output: &str| {
+        let words = ["jeprof", output, "--show_bytes", "--maxdegree=20", "--nodecount=1024", "--nodefraction=.0", binary, &base, second];
+        let output = procprof().args(words).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        output.stdout
+    };
+    let [dot, svg] = ["--dot", "--svg"].map(|output| String::from_utf8(run(output)).unwrap());
+    let lines = |text: &str, start: &str, part: &str| text.lines().filter(|line| line.starts_with(start) && line.contains(part)).count();
+    let (nodes, edges) = (lines(&dot, "N", "shape=box"), lines(&dot, "N", " -> "));
+    assert!(nodes > 10 && edges > 10, "{dot}");
+    assert_eq!((lines(&svg, "<g class=\"n", ""), lines(&svg, "<g class=\"e", "")), (nodes, edges));
+    assert!(svg.contains("font-family:Times") && svg.contains("font-size=\"24\"") && svg.contains("Focusing on: "));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mem.pdf");
+    let pdf = run("--pdf");
+    std::fs::write(&path, &pdf).unwrap();
+    let sides = String::from_utf8_lossy(&pdf).split("/MediaBox [0 0 ").nth(1).unwrap().split(']').next().unwrap().to_owned();
+    let sides: Vec<f64> = sides.split(' ').map(|side| side.parse().unwrap()).collect();
+    assert!(sides[0] <= 576.1 && sides[1] <= 792.1, "the page is of 8 by 11 inches: {sides:?}");
+    let names = Command::new("pdftotext").arg("-raw").arg(&path).arg("-").output().expect("`pdftotext` must be installed for this test");
+    let names = String::from_utf8_lossy(&names.stdout).into_owned();
+    for label in dot.lines().filter(|line| line.contains("shape=box,fontsize=")).filter_map(|line| line.split("label=\"").nth(1)) {
+        let name = label.split("\\n").next().unwrap();
+        assert!(names.contains(name), "{name:?} is not in the page");
     }
 }
 
