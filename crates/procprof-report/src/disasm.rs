@@ -60,16 +60,18 @@ pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWan
     let address = address(options);
     let mut wanted = Vec::new();
     for (index, mapping) in view.profile.mappings().iter().enumerate() {
-        let holds = |address: u64| mapping.start.0 <= address && address < mapping.limit.0;
-        if !files.contains(view.profile.string(mapping.filename)) && !address.is_some_and(holds) {
-            continue;
-        }
-        let own = shown.graph.shown_nodes().map(|node| node.place.address).filter(|address| holds(*address));
-        let mut addresses: Vec<Addr> = own.map(Addr).collect();
+        let holds = |address: &u64| mapping.start.0 <= *address && *address < mapping.limit.0;
+        let mut addresses: Vec<Addr> = match address {
+            Some(address) => Some(address).into_iter().filter(holds).map(Addr).collect(),
+            None if !files.contains(view.profile.string(mapping.filename)) => Vec::new(),
+            None => shown.graph.shown_nodes().map(|node| node.place.address).filter(holds).map(Addr).collect(),
+        };
         addresses.sort_unstable();
         addresses.dedup();
         let names = if address.is_some() { None } else { options.symbol.clone() };
-        wanted.push(CodeWanted { mapping: MappingId(index as u32), addresses, names });
+        if !addresses.is_empty() {
+            wanted.push(CodeWanted { mapping: MappingId(index as u32), addresses, names });
+        }
     }
     Ok(wanted)
 }

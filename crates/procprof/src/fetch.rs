@@ -1,6 +1,7 @@
 //! Profiles and names from running processes whose addresses were typed on the command line: several at once, a bar for each.
 
 mod keep;
+mod replace;
 mod remote;
 
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use procprof_profile::Addr;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-pub(crate) use keep::{write_new, write_over};
+pub(crate) use keep::write_new;
+pub(crate) use replace::write_over;
 pub(crate) use remote::{Remote, TlsFiles};
 
 use crate::progress::Bar;

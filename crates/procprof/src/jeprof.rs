@@ -17,6 +17,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use procprof_report::jeprof::{self, Settings, Stacks, View, libraries};
 
+#[cfg(test)]
+pub(crate) use self::request::ELSEWHERE;
+#[cfg(test)]
+pub(crate) use self::usage::USAGE;
+
 use self::load::Loaded;
 use self::names::Places;
 use self::request::{Output, Refusal, Request, Threads};
@@ -165,7 +170,7 @@ fn symbols(request: &Request) -> Result<ExitCode> {
         }
     }
     let libraries = libraries::parse(&map, &program.to_string_lossy());
-    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes };
+    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes, copies: request.copies };
     let named: std::collections::BTreeMap<u64, Vec<jeprof::Symbol>> = names::of_addresses(&libraries, &places, &addresses);
     let name = |address: &u64| named.get(address).and_then(|symbols| symbols.first()).map_or("??", |symbol| &symbol.short);
     let lines: String = addresses.iter().flat_map(|address| [name(address), "\n"]).collect();

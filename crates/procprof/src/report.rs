@@ -4,7 +4,9 @@
 //! `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile is what it has more than those.
 
 mod code;
+mod compatible;
 mod naming;
+mod page;
 mod saved;
 mod shell;
 mod source;
@@ -15,6 +17,7 @@ mod web;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+use self::compatible::Compatible;
 use self::naming::Naming;
 use self::source::{Fetching, Origin};
 use self::web::Web;
@@ -35,6 +38,7 @@ pub(crate) struct ReportArgs {
     options: Vec<(&'static str, String)>,
     output: Option<PathBuf>,
     naming: Naming,
+    compatible: Compatible,
     base: Option<Base>,
     fetching: Fetching,
     web: Option<Web>,
@@ -58,6 +62,7 @@ impl clap::Args for ReportArgs {
         command
             .arg(file_arg("output", "Write to this file; nothing is left there when it fails [default: standard output]").short('o'))
             .args(Naming::args())
+            .args(Compatible::args())
             .args(kinds)
             .args(base_args())
             .args(fetching_args())
@@ -87,6 +92,7 @@ impl clap::FromArgMatches for ReportArgs {
             true => matches.contains_id(report.name),
             false => matches.get_flag(report.name),
         };
+        compatible::refuse_elsewhere(matches)?;
         let report = REPORTS.iter().find(is_given);
         let option = |key: &'static str| matches.get_one::<String>(key).map(|value| (key, value.clone()));
         let symbol = report.filter(|report| report.takes_symbol()).and_then(|report| option(report.name));
@@ -104,6 +110,7 @@ impl clap::FromArgMatches for ReportArgs {
             options,
             output: matches.get_one("output").cloned(),
             naming: Naming::of(matches),
+            compatible: Compatible::of(matches),
             base,
             fetching: fetching(matches),
             web: matches
@@ -124,7 +131,10 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let report = Report::named(arguments.kind.unwrap_or("top"))?;
     let options = Options::parse(arguments.options.iter().map(|(key, value)| (*key, value.as_str())))?;
     let (program, files) = program_and_profiles(arguments);
-    let naming = |profile, origin: Option<Origin<'_>>| arguments.naming.symbolized(profile, program, origin);
+    let naming = |profile, origin: Option<Origin<'_>>| {
+        let profile = if origin.is_none() { arguments.compatible.applied(profile)? } else { profile };
+        if arguments.compatible.names() { arguments.naming.symbolized(profile, program, origin) } else { Ok(profile) }
+    };
     let profile = source::load(files, arguments.base.as_ref(), &arguments.fetching, &naming)?;
     if let Some(web) = &arguments.web {
         return web.serve(viewer(arguments, profile, arguments.naming.binaries(program)));

@@ -34,19 +34,6 @@ pub(crate) fn write_new(folder: &Path, stem: &str, extension: &str, bytes: &[u8]
     ))
 }
 
-/// Writes beside the target and renames, so that a failure leaves what was there.
-pub(crate) fn write_over(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // The write's own error is what the user must see; a leftover that can't be removed is not.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use procprof_report::jeprof::{Delay, Granularity, Index, Settings};
 use regex::Regex;
 
 use super::grammar::Typed;
+use super::names::Copies;
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(super) struct Request {
     pub(super) add_lib: Option<String>,
     /// Folders that the libraries' own are looked for below.
     pub(super) prefixes: Vec<String>,
+    /// Which copies with debug information are used.
+    pub(super) copies: Copies,
 }
 
 impl Request {
@@ -73,7 +76,7 @@ pub(super) enum Refusal {
 }
 
 /// Outputs that other programs make of ours.
-pub(super) const ELSEWHERE: &[(&str, &str)] = &[
+pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("gv", "write --svg or --pdf and open the file"),
     ("evince", "write --pdf and open the file"),
     ("web", "write --svg and open the file in a browser"),
@@ -104,6 +107,7 @@ pub(super) fn meant(typed: Typed) -> Result<Request, Refusal> {
     };
     let text = |name| typed.value(name).map(str::to_owned);
     let prefixes = text("lib_prefix").unwrap_or_default();
+    let copies = if typed.is_on("debug-syms-by-id") { Copies::ByPathOrBuildId } else { Copies::ByPath };
     Ok(Request {
         output,
         settings,
@@ -113,6 +117,7 @@ pub(super) fn meant(typed: Typed) -> Result<Request, Refusal> {
         threads,
         seconds: number(&typed, "seconds", 30)?,
         add_lib: text("add_lib"),
+        copies,
         prefixes: prefixes.split(',').map(|prefix| prefix.trim_end_matches('/').to_owned()).filter(|prefix| !prefix.is_empty()).collect(),
         words: typed.words,
     })

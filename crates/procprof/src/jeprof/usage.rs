@@ -1,7 +1,7 @@
 //! What `--help` prints.
 
 /// The usage.
-pub(super) const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 Usage:
   jeprof [options] PROGRAM PROFILE...       profiles are summed
   jeprof [options] SYMBOLIZED-PROFILE...    as written by --raw: names are in the profile
@@ -65,5 +65,7 @@ Processes and files:
   --seconds=N          How long a process's CPU is profiled [30]
   --add_lib=FILE       A library that is not in the memory map
   --lib_prefix=DIR,... Folders that libraries are looked for below
+  --debug-syms-by-id   Also use debug files below /usr/lib/debug/.build-id
+  --tools=TOOLS        Accepted, and not needed: no other tool is run
   --help, --version    This text, the version
 ";

@@ -23,6 +23,10 @@ pub(super) const OTHER_FLAGS: &[&str] = &[
     "perf-map",
     "kallsyms",
     "short-names",
+    "buildid",
+    "add_comment",
+    "symbolize",
+    "tools",
     "help",
 ];
 
@@ -53,6 +57,7 @@ const SHORTS: &[Short] = &[
     short("alloc_objects", &[("sample_index", "alloc_objects")]),
     short("contentions", &[("sample_index", "contentions")]),
     short("total_delay", &[("sample_index", "delay")]),
+    short("all_frames", &[("keep_allocators", "true")]),
     short("mean_delay", &[("sample_index", "delay"), ("mean", "true")]),
 ];
 
@@ -67,6 +72,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("gif", "write svg"),
     ("png", "write svg"),
 ];
+
+/// The names of pprof's commands that are not done here.
+pub(super) fn elsewhere() -> impl Iterator<Item = &'static str> {
+    ELSEWHERE.iter().map(|(name, _)| *name)
+}
 
 /// What to use in place of a command of pprof's that is not done here.
 pub(super) fn instead(command: &str) -> Option<&'static str> {
@@ -130,7 +140,7 @@ pub(crate) fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> 
 fn is_known(name: &str) -> bool {
     let reports = REPORTS.iter().map(|report| report.name).chain(KIND_ALIASES.iter().map(|(alias, _)| *alias));
     let options = OPTIONS.iter().map(|row| row.key).chain(SHORTS.iter().map(|short| short.flag));
-    reports.chain(options).chain(OTHER_FLAGS.iter().copied()).any(|known| known == name)
+    reports.chain(options).chain(OTHER_FLAGS.iter().copied()).chain(elsewhere()).any(|known| known == name)
 }
 
 #[cfg(test)]

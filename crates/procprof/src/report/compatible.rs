@@ -1,0 +1,87 @@
+//! Flags of `go tool pprof` that change the profile before any report: where names come from, its build id, its comments; and those that stand
+//! for another program's output, with what to use instead.
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches};
+use procprof_profile::Profile;
+
+use super::spelling;
+
+/// What such flags ask for.
+#[derive(Debug, Default)]
+pub(super) struct Compatible {
+    build_id: Option<String>,
+    comments: Vec<String>,
+    symbolize: Symbolize,
+}
+
+/// Where names may come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Symbolize {
+    /// From all that is there.
+    #[default]
+    All,
+    /// From the profile alone.
+    Nowhere,
+}
+
+/// Values of `symbolize`. What is named once stays so; all sources of names are asked at once, so the modes between mean the same.
+const SYMBOLIZE: [&str; 9] = ["none", "no", "local", "fastlocal", "remote", "force", "demangle=full", "demangle=templates", "demangle=none"];
+
+impl Compatible {
+    /// The flags.
+    pub(super) fn args() -> Vec<Arg> {
+        let arg = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("As in pprof");
+        let mut args = vec![
+            arg("buildid", "ID", "Build id of the main binary, in place of the profile's"),
+            arg("add_comment", "TEXT", "Add a comment to the profile; may be given several times").action(ArgAction::Append),
+            arg("symbolize", "MODE", "none leaves addresses without names; the other modes of pprof are taken and change nothing: all sources of names are asked")
+                .value_parser(SYMBOLIZE),
+            arg("tools", "PATH", "Taken and not needed: no other program is run").hide(true),
+        ];
+        let kind = |name: &'static str| Arg::new(name).long(name).hide(true).action(ArgAction::SetTrue);
+        args.extend(spelling::elsewhere().map(kind));
+        args
+    }
+
+    /// What was typed.
+    pub(super) fn of(matches: &ArgMatches) -> Self {
+        let text = |id: &str| matches.get_one::<String>(id).cloned();
+        let symbolize = text("symbolize").is_some_and(|mode| mode == "none" || mode == "no");
+        Self {
+            build_id: text("buildid"),
+            comments: matches.get_many("add_comment").into_iter().flatten().cloned().collect(),
+            symbolize: if symbolize { Symbolize::Nowhere } else { Symbolize::All },
+        }
+    }
+
+    /// Whether addresses are to be named.
+    pub(super) fn names(&self) -> bool {
+        self.symbolize == Symbolize::All
+    }
+
+    /// The profile with the build id and the comments.
+    pub(super) fn applied(&self, profile: Profile) -> Result<Profile> {
+        if self.build_id.is_none() && self.comments.is_empty() {
+            return Ok(profile);
+        }
+        let mut parts = profile.into_parts();
+        if let Some(build_id) = &self.build_id {
+            let id = parts.intern(build_id).context("set the build id")?;
+            let Some(main) = parts.mappings.first_mut() else { bail!("--buildid={build_id}: the profile names no binary") };
+            main.build_id = id;
+        }
+        for comment in &self.comments {
+            let id = parts.intern(comment).context("add a comment")?;
+            parts.comments.push(id);
+        }
+        parts.finish().context("change the profile")
+    }
+}
+
+/// Refuses a kind that is another program's, by what to use instead.
+pub(super) fn refuse_elsewhere(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(name) = spelling::elsewhere().find(|name| matches.get_flag(name)) else { return Ok(()) };
+    let instead = spelling::instead(name).unwrap_or_default();
+    Err(clap::Error::raw(clap::error::ErrorKind::InvalidValue, format!("--{name} is not done here; {instead}\n")))
+}
