@@ -1,0 +1,55 @@
+//! What stands in a line: counts, numbers, stacks.
+
+use crate::jeprof::stacks::{PcId, Pcs};
+
+/// Objects and bytes, in use and allocated.
+pub(super) type Counts = [f64; 4];
+
+/// Reads `N: S [N: S]`.
+pub(super) fn counts_of(text: &[u8]) -> Option<Counts> {
+    let mut numbers = Numbers { rest: text };
+    let objects = numbers.number()?;
+    numbers.eat(b':')?;
+    let bytes = numbers.number()?;
+    numbers.eat(b'[')?;
+    let allocated_objects = numbers.number()?;
+    numbers.eat(b':')?;
+    let allocated_bytes = numbers.number()?;
+    numbers.eat(b']')?;
+    Some([objects, bytes, allocated_objects, allocated_bytes])
+}
+
+/// Numbers and marks between blanks.
+pub(super) struct Numbers<'a> {
+    pub(super) rest: &'a [u8],
+}
+
+impl Numbers<'_> {
+    fn eat(&mut self, mark: u8) -> Option<()> {
+        self.rest = self.rest.trim_ascii_start().strip_prefix(&[mark])?;
+        Some(())
+    }
+
+    pub(super) fn number(&mut self) -> Option<f64> {
+        self.rest = self.rest.trim_ascii_start();
+        let digits = self.rest.iter().take_while(|digit| digit.is_ascii_digit()).count();
+        let (number, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        let add = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+        let number = number.iter().try_fold(0, add)?;
+        (digits > 0).then_some(number as f64)
+    }
+}
+
+/// Reads the addresses of a stack, leaf first; callers are taken back by one, into their calls.
+pub(super) fn read_stack(text: &[u8], pcs: &mut Pcs, stack: &mut Vec<PcId>) {
+    stack.clear();
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    for (position, word) in words.enumerate() {
+        let digits = word.strip_prefix(b"0x").unwrap_or(word);
+        let add = |sum: u64, digit: &u8| Some(sum << 4 | u64::from((*digit as char).to_digit(16)?));
+        let Some(address) = digits.iter().try_fold(0u64, add) else { continue };
+        let address = if position == 0 { address } else { address.wrapping_sub(1) };
+        stack.push(pcs.id(address));
+    }
+}
