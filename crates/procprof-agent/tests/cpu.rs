@@ -4,6 +4,7 @@ use crate::isolated::isolated;
 use crate::work::{Symbols, close, flat, hot_other, process_cpu, split_70_30, thread_cpu, thread_of};
 use procprof_agent::{CpuCapture, CpuOptions, Error};
 use procprof_profile::Profile;
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 fn options(hz: u32) -> CpuOptions {
@@ -91,6 +92,26 @@ fn comment(profile: &Profile, key: &str) -> u64 {
     profile.comments().find_map(|comment| comment.strip_prefix(&start).and_then(|value| value.parse().ok())).unwrap_or_default()
 }
 
+/// Prints how many samples end in each outermost frame, and one stack of each.
+fn print_ends(profile: &Profile) {
+    let mut ends: HashMap<u64, (i64, Vec<String>)> = HashMap::new();
+    for index in 0..profile.sample_count() {
+        let sample = profile.sample(index);
+        let frames = sample.stack.iter().map(|id| profile.location(*id)).map(|location| {
+            let mapping = location.mapping.map(|mapping| profile.mapping(mapping));
+            let file = mapping.map_or("?", |mapping| profile.string(mapping.filename));
+            let offset = mapping.map_or(0, |mapping| mapping.start.0 - mapping.file_offset.0);
+            format!("{}+{:#x}", file.rsplit('/').next().unwrap_or(file), location.address.0 - offset)
+        });
+        let Some(last) = sample.stack.last() else { continue };
+        let end = ends.entry(profile.location(*last).address.0).or_insert_with(|| (0, frames.collect()));
+        end.0 += sample.values[0];
+    }
+    for (samples, stack) in ends.values() {
+        println!("{samples} end in {}", stack.join(" "));
+    }
+}
+
 #[test]
 fn stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers() {
     isolated("cpu::stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers", || {
@@ -99,6 +120,7 @@ fn stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers()
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let profile = capture.finish().unwrap();
         let (samples, cut) = (profile.total(0) as u64, comment(&profile, "samples-without-root"));
+        print_ends(&profile);
         println!("{cut} of {samples} samples without root; {:?}", profile.comments().collect::<Vec<_>>());
         assert!(samples > 300 && cut * 200 <= samples, "{cut} of {samples} samples without root");
     });

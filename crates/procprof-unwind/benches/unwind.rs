@@ -160,14 +160,19 @@ fn ways(loaded: &Loaded) -> Vec<Way<'_>> {
 fn walk(walker: Walker<'_>, frame: Frame, end: u64, addresses: &mut [u64; 512]) -> usize {
     let mut depth = 0;
     let mut stack = OwnStack { start: frame.sp, end };
-    let end = walker.walk(frame, |_| None, &mut stack, |address| match addresses.get_mut(depth) {
-        Some(place) => {
-            *place = address;
-            depth += 1;
-            true
-        }
-        None => false,
-    });
+    let end = walker.walk(
+        frame,
+        |_| None,
+        &mut stack,
+        |address| match addresses.get_mut(depth) {
+            Some(place) => {
+                *place = address;
+                depth += 1;
+                true
+            }
+            None => false,
+        },
+    );
     assert_eq!(end, End::Root);
     depth
 }

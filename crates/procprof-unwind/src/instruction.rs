@@ -3,13 +3,13 @@
 //! Only what a step needs is kept: the CFA, the frame pointer and the return address. The rest is decoded and dropped.
 //! Source: DWARF 5, 6.4.2 and 7.24; `DW_CFA_GNU_*` from the Linux Standard Base; `DW_CFA_AARCH64_*` from the AArch64 DWARF ABI.
 
+use crate::Architecture;
 use crate::entry::{Cie, Fde};
 use crate::expression::Expression;
 use crate::pointer;
 use crate::reader::Reader;
 use crate::rule::Packed;
 use crate::state::{Column, Definition, State};
-use crate::Architecture;
 
 /// States that may be remembered at once; compilers use one or two.
 const MAX_REMEMBERED: usize = 16;
@@ -199,11 +199,7 @@ impl<'p, 'a> Machine<'p, 'a> {
     }
 
     /// Changes half of a CFA that is a register and an offset.
-    fn redefine(
-        &mut self,
-        change: impl Fn(u64, i64, &mut Reader<'_>) -> Option<(u64, i64)>,
-        reader: &mut Reader<'_>,
-    ) -> Option<()> {
+    fn redefine(&mut self, change: impl Fn(u64, i64, &mut Reader<'_>) -> Option<(u64, i64)>, reader: &mut Reader<'_>) -> Option<()> {
         let Definition::Offset(register, offset) = self.state.cfa else { return None };
         let (register, offset) = change(register, offset, reader)?;
         self.state.cfa = Definition::Offset(register, offset);

@@ -110,7 +110,9 @@ impl RegionBuilder {
 
     /// Joins the last row with the one before if they say the same.
     fn join(&mut self) {
-        if let [.., (_, before), (_, last)] = *self.rows && before == last {
+        if let [.., (_, before), (_, last)] = *self.rows
+            && before == last
+        {
             self.rows.pop();
         }
     }

@@ -3,7 +3,7 @@
 use crate::Architecture;
 use crate::entry::Cie;
 use crate::expression::Expression;
-use crate::rule::{Cfa, Packed, Rule, Saved};
+use crate::rule::{Base, Cfa, Packed, Rule, Saved};
 
 /// Where the CFA is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,9 @@ impl State {
             Column::BelowCfa(offset) => words(offset)?,
             _ => return None,
         };
-        Some(Rule::Frame { cfa: self.cfa(architecture)?, fp, ra })
+        let cfa = self.cfa(architecture)?;
+        let ra = if architecture == Architecture::Aarch64 { unless_popped(ra, cfa) } else { ra };
+        Some(Rule::Frame { cfa, fp: unless_popped(fp, cfa), ra })
     }
 
     fn cfa(&self, architecture: Architecture) -> Option<Cfa> {
@@ -98,6 +100,15 @@ impl State {
             Definition::Expression(Expression::Plt(threshold)) => Some(Cfa::Plt(threshold)),
             Definition::Undefined | Definition::Expression(Expression::Other) => None,
         }
+    }
+}
+
+/// A register that is back from a place below the stack pointer: in epilogues compilers move the CFA, but often do not say that what they
+/// have popped is restored.
+fn unless_popped(saved: Saved, cfa: Cfa) -> Saved {
+    match (saved, cfa) {
+        (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset)) if i32::from(words) * 8 > offset => Saved::InRegister,
+        _ => saved,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Broken sections: cut, changed, or noise. Nothing panics, and work stays bounded.
 
 use crate::modules::{Module, gcc_file};
-use proptest::prelude::*;
 use procprof_unwind::{Architecture, Rule, Section, Source, Table};
+use proptest::prelude::*;
 use std::sync::LazyLock;
 
 /// A few functions of a real library with their search table.

@@ -1,8 +1,8 @@
 //! Random call frame programs, on both architectures: the rows equal gimli's.
 
 use crate::rows::compare;
-use proptest::prelude::*;
 use procprof_unwind::{Architecture, Section, Source, Table};
+use proptest::prelude::*;
 
 const CODE: u64 = 0x10_0000;
 const SECTION: u64 = 0x40_0000;

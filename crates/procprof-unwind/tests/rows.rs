@@ -128,7 +128,13 @@ fn expected(row: &Row, section: &EhFrame<Bytes<'_>>, is_signal: bool, architectu
     if !matches!(cfa, Cfa::Offset(..)) && ra != Saved::WordsBelowCfa(1) {
         return Rule::Unsupported;
     }
-    Rule::Frame { cfa, fp, ra }
+    // What is said to be saved below the stack pointer has been popped.
+    let live = |saved| match (saved, cfa) {
+        (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset)) if i64::from(offset) - 8 * i64::from(words) < 0 => Saved::InRegister,
+        _ => saved,
+    };
+    let ra = if architecture == Architecture::Aarch64 { live(ra) } else { ra };
+    Rule::Frame { cfa, fp: live(fp), ra }
 }
 
 fn operations<'a>(expression: &gimli::UnwindExpression<usize>, section: &EhFrame<Bytes<'a>>) -> Vec<Operation<Bytes<'a>>> {

@@ -70,10 +70,15 @@ impl Loaded {
     fn ours(&self, tracee: &Tracee, cache: &Cache) -> (Vec<u64>, End) {
         let mut addresses = Vec::new();
         let walker = Walker { architecture: Architecture::X86_64, space: &self.space, cache };
-        let end = walker.walk(tracee.frame(), |number| tracee.register(number), &mut Memory(tracee), |address| {
-            addresses.push(address);
-            addresses.len() < MOST_FRAMES
-        });
+        let end = walker.walk(
+            tracee.frame(),
+            |number| tracee.register(number),
+            &mut Memory(tracee),
+            |address| {
+                addresses.push(address);
+                addresses.len() < MOST_FRAMES
+            },
+        );
         (addresses, end)
     }
 

@@ -113,9 +113,7 @@ impl Tracee {
     /// A register by its DWARF number.
     pub(crate) fn register(&self, number: u8) -> Option<u64> {
         let r = &self.registers;
-        let by_number = [
-            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
-        ];
+        let by_number = [r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15];
         by_number.get(usize::from(number)).copied()
     }
 

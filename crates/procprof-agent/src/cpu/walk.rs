@@ -6,7 +6,7 @@
 
 use super::regions::Regions;
 use super::registers::{Registers, thread_pointer};
-use procprof_unwind::{Architecture, Cache, Frame, Lost, Rule, Stack, Walker};
+use procprof_unwind::{self as unwind, Architecture, Cache, Frame, Lost, Rule, Stack, Walker};
 
 /// Frames kept of one stack; what lies nearer the root is dropped and the sample is flagged as truncated.
 pub(crate) const MAX_DEPTH: usize = 512;
@@ -105,10 +105,24 @@ fn frames(registers: Registers, mut stack: impl Stack, regions: &Regions, cache:
         frame = caller;
     }
     match walker.walk(frame, |number| registers.other(number), &mut stack, keep) {
-        procprof_unwind::End::Root => End::Root,
-        procprof_unwind::End::Full => End::Truncated,
-        procprof_unwind::End::Lost(Lost::OutsideStack | Lost::NotCode | Lost::NotRising | Lost::Unsupported) => End::Lost,
-        procprof_unwind::End::Lost(Lost::Pending | Lost::NoFramePointer) => End::Lost,
+        unwind::End::Root => End::Root,
+        unwind::End::Full => End::Truncated,
+        unwind::End::Lost(lost) => {
+            if lost == Lost::Pending {
+                ask_for_all(frame.sp, &stack, regions);
+            }
+            End::Lost
+        }
+    }
+}
+
+/// Asks for the tables of all code that words of the stack point to: asking as the walk meets it would take a tick a frame.
+#[cold]
+fn ask_for_all(sp: u64, stack: &impl Stack, regions: &Regions) {
+    const WORDS: u64 = 1024;
+    for word in (0..WORDS).map_while(|word| stack.read(sp.wrapping_add(8 * word))) {
+        // Looking a rule up asks for it.
+        let _ = regions.space.rule(word);
     }
 }
 
