@@ -15,7 +15,7 @@
 //! and what this crate allocates is bounded by [`ImageOptions`]; but debug information can describe
 //! far more than it holds, so foreign files belong into a child process with a memory limit.
 //!
-//! This crate does not read perf maps or `kallsyms`, and keeps no cache.
+//! Which sources there are, and the order they are asked in, is one table: [`SOURCES`].
 //!
 //! ```
 //! use procprof_profile::FileOffset;
