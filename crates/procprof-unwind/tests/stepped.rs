@@ -172,6 +172,20 @@ fn with_frame_pointers() {
     check("stepped-frame-pointers", &["-O3", "-fno-omit-frame-pointer"]);
 }
 
+#[test]
+fn rust_as_it_is_released() {
+    let program = Program::build("stepped-rust", "rustc", &["--edition=2024", "-Copt-level=3"], &["shapes.rs"]);
+    let outcome = run(&program, &[]);
+    assert!(outcome.steps > 3000 && outcome.cut == 0 && outcome.wrong.is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn rust_with_frame_pointers() {
+    let options = ["--edition=2024", "-Copt-level=1", "-Cforce-frame-pointers=yes"];
+    let outcome = run(&Program::build("stepped-rust-frame-pointers", "rustc", &options, &["shapes.rs"]), &[]);
+    assert!(outcome.steps > 3000 && outcome.cut == 0 && outcome.wrong.is_empty(), "{outcome:?}");
+}
+
 /// A static program's stubs for functions chosen at the start (`.iplt`) have no entries: only in them stacks end early or lack a caller.
 #[test]
 fn small_and_static() {
