@@ -12,11 +12,11 @@ use super::{Drawing, Edge, Graph, Point, Route, Size};
 /// Between two layers, at least.
 const LAYER_GAP_MIN: f64 = 13.0;
 /// And at most: where edges go far sideways or lie above each other, layers are farther apart.
-const LAYER_GAP_MAX: f64 = 64.0;
+const LAYER_GAP_MAX: f64 = 52.0;
 /// How far sideways an edge goes for each point that is added.
 const SIDEWAYS: f64 = 36.0;
 /// Points that are added for each edge that goes sideways above the same place.
-const TRACK: f64 = 1.5;
+const TRACK: f64 = 0.8;
 /// From here on an edge goes sideways.
 const TRACK_MIN: f64 = 80.0;
 /// Between an edge and what it passes.

@@ -89,6 +89,8 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
 pub(super) const MODES: &[(&str, Output)] = &[
     ("text", Output::Text),
     ("dot", Output::Dot),
+    ("svg", Output::Svg),
+    ("pdf", Output::Pdf),
     ("collapsed", Output::Collapsed),
     ("callgrind", Output::Callgrind),
     ("raw", Output::Raw),
