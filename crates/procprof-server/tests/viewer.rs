@@ -36,7 +36,11 @@ async fn a_file_is_looked_at_in_the_browser() {
     assert_eq!(browser.run("return location.pathname").await, "/ui/flamegraph");
     let frame = browser.find("iframe.graph").await;
     browser.call(reqwest::Method::POST, "/frame", json!({ "id": frame })).await;
-    assert_eq!(browser.run("return document.documentElement.textContent.includes('hot_70')").await, true, "the picture is drawn in its frame");
+    assert_eq!(
+        browser.run("return document.documentElement.textContent.includes('hot_70')").await,
+        true,
+        "the picture is drawn in its frame"
+    );
     browser.call(reqwest::Method::POST, "/frame", json!({ "id": null })).await;
 
     let tab = "[...document.querySelectorAll('nav.tabs a')].find(tab => tab.textContent === 'Top').setAttribute('id', 'top')";
@@ -48,7 +52,9 @@ async fn a_file_is_looked_at_in_the_browser() {
     browser.click("th:nth-child(4) a").await;
     assert_eq!(browser.run(names).await[0], "main");
     // A name leads to its callers, whatever letters are in it.
-    browser.run("[...document.querySelectorAll('td.name a')].find(name => name.textContent.startsWith('Vec')).setAttribute('id', 'odd')").await;
+    browser
+        .run("[...document.querySelectorAll('td.name a')].find(name => name.textContent.startsWith('Vec')).setAttribute('id', 'odd')")
+        .await;
     browser.click("#odd").await;
     let text = browser.run("return document.querySelector('pre.report').textContent").await;
     assert!(text.as_str().unwrap().contains("Vec<&'a T>::push(*mut u8)") && !text.as_str().unwrap().contains("hot_70"), "{text}");
@@ -97,7 +103,9 @@ async fn only_this_machine_is_answered_and_options_are_kept() {
     assert!(status == 200 && policy.starts_with("sandbox") && media_type == "image/svg+xml", "{status} {policy} {media_type}");
     assert!(get("/ui/top", "localhost").await.2.contains("default-src 'none'"));
     assert_eq!(get("/view/pprof?download=1", "localhost").await.4, "attachment; filename=\"cpu.pb.gz\"");
-    for (path, status) in [("/view/zebra", 404), ("/nothing", 404), ("/view/top?zebra=1", 400), ("/view/top?focus=(", 400), ("/ui/zebra", 404)] {
+    for (path, status) in
+        [("/view/zebra", 404), ("/nothing", 404), ("/view/top?zebra=1", 400), ("/view/top?focus=(", 400), ("/ui/zebra", 404)]
+    {
         let answer = get(path, "localhost").await;
         assert!(answer.0 == status && answer.3.starts_with("text/html"), "{path}: {answer:?}");
     }

@@ -3,10 +3,12 @@
 mod collect;
 mod crash;
 mod demo;
+mod disasm;
 mod documented;
 mod exposure;
 mod harness;
 mod jeprof;
+mod naming;
 mod nodes;
 mod processes;
 mod remote;

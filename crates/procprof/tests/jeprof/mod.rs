@@ -23,7 +23,7 @@ const OPTIONS: &[&[&str]] = &[
     &["--focus=work"],
     &["--focus=main", "--ignore=realloc|Rare|fold"],
     &["--ignore=by_text|make"],
-    &["--retain=by_|shop|procprof"],
+    &["--retain=by_|shop|procprof|grow|index"],
     &["--exclude=^_|std::"],
     &["--nodecount=5"],
     &["--nodefraction=0.1"],
