@@ -260,7 +260,7 @@ fn fetching(matches: &ArgMatches) -> Fetching {
         seconds: number("seconds"),
         timeout: number("timeout"),
         tls: TlsFiles { ca: file("tls_ca"), cert: file("tls_cert"), key: file("tls_key") },
-        names: true,
+        names: matches.get_one::<String>("symbolize").is_none_or(|mode| !mode.ends_with("local")),
     }
 }
 

@@ -25,8 +25,9 @@ enum Symbolize {
     Nowhere,
 }
 
-/// Values of `symbolize`. What is named once stays so; all sources of names are asked at once, so the modes between mean the same.
-const SYMBOLIZE: [&str; 9] = ["none", "no", "local", "fastlocal", "remote", "force", "demangle=full", "demangle=templates", "demangle=none"];
+/// Values of `symbolize`. What is named once stays so; all sources of names are asked at once, so the modes between mean the same; only `local` leaves the process out.
+const SYMBOLIZE: [&str; 9] =
+    ["none", "no", "local", "fastlocal", "remote", "force", "demangle=full", "demangle=templates", "demangle=none"];
 
 impl Compatible {
     /// The flags.
@@ -35,7 +36,7 @@ impl Compatible {
         let mut args = vec![
             arg("buildid", "ID", "Build id of the main binary, in place of the profile's"),
             arg("add_comment", "TEXT", "Add a comment to the profile; may be given several times").action(ArgAction::Append),
-            arg("symbolize", "MODE", "none leaves addresses without names; the other modes of pprof are taken and change nothing: all sources of names are asked")
+            arg("symbolize", "MODE", "none leaves addresses without names, local asks no process for them; the other modes of pprof are taken and change nothing")
                 .value_parser(SYMBOLIZE),
             arg("tools", "PATH", "Taken and not needed: no other program is run").hide(true),
         ];
