@@ -1,5 +1,7 @@
 //! Tables and walks beside gimli, framehop and the processor itself.
 
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
 mod hostile;
 mod modules;
 mod programs;
