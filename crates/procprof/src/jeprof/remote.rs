@@ -36,7 +36,6 @@ static MACHINES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(.*)@(
 
 /// A profile of a process.
 pub(super) struct Address {
-    typed: String,
     base: String,
     host: String,
     /// As in a URL, with its query.
@@ -56,7 +55,6 @@ impl Address {
         }
         let host = authority.rsplit('@').next().unwrap_or(authority);
         Some(Address {
-            typed: word.to_owned(),
             base: format!("{}{authority}{}", if scheme.is_empty() { "http://" } else { scheme }, part(3)),
             host: host.split(':').next().unwrap_or(host).to_owned(),
             service: if service.len() < 2 { "/pprof/profile".to_owned() } else { service.to_owned() },
@@ -134,8 +132,8 @@ pub(super) fn gather(fetcher: &Fetcher, addresses: &[Address], program: &str, se
         count => eprintln!("Fetching {count} profiles, Be patient..."),
     }
     let mut fetched = Vec::new();
-    for (address, answer) in addresses.iter().zip(fetcher.get_all(&questions)) {
-        fetched.push(answer.map_err(|error| anyhow!("Failed to get profile: {}: {error}", name(&address.typed)))?);
+    for answer in fetcher.get_all(&questions) {
+        fetched.push(answer.map_err(|error| anyhow!("Failed to get profile: {error}"))?);
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("create profile directory {}", folder.display()))?;
     for (path, fetched) in paths.iter().zip(&fetched) {
@@ -143,11 +141,6 @@ pub(super) fn gather(fetcher: &Fetcher, addresses: &[Address], program: &str, se
         eprintln!("Wrote profile to {}", path.display());
     }
     Ok(paths.iter().map(|path| path.to_string_lossy().into_owned()).collect())
-}
-
-/// As typed, less credentials.
-fn name(typed: &str) -> &str {
-    typed.rsplit_once('@').map_or(typed, |(_, rest)| rest)
 }
 
 fn folder() -> Result<PathBuf> {
