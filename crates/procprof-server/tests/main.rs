@@ -12,6 +12,7 @@ mod harness;
 mod nodes;
 mod pages;
 mod process;
+mod sources;
 mod start;
 mod symbols;
 mod viewer;

@@ -103,7 +103,7 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     assert!((wanted["percent"].as_f64().unwrap() - 90.0).abs() < 0.05, "{wanted}");
     for place in [page.as_str(), "/proc_profile?node=1", "/symbols"] {
         let text = server.text(place).await;
-        assert!(text.contains(&command) && text.contains("90.0 %") && text.contains(&program.build_id), "{place}: {text}");
+        assert!(text.contains(&command) && text.contains("90.0\u{a0}%") && text.contains(&program.build_id), "{place}: {text}");
     }
     let download = server.get(&format!("{profile}/download")).await;
     assert!(!download.headers()["cache-control"].to_str().unwrap().contains("max-age"), "browsers ask again for what may get names");

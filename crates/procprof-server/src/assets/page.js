@@ -42,7 +42,7 @@ copyable(document);
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("pre.command button");
   if (!button) return;
-  await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
+  await navigator.clipboard.writeText(button.parentElement.dataset.command);
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });

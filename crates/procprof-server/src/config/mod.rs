@@ -157,6 +157,9 @@ impl Config {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
         }
+        if let Some(root) = self.source_roots.iter().find(|root| !Path::new(root).is_absolute()) {
+            return Err(Error::Config(format!("source_roots: {root:?} is no absolute path")));
+        }
         schedule::check_lengths(&self.nodes, self.capture_seconds_max)
     }
 }

@@ -8,6 +8,7 @@
 //! When it fails, the profile stays as it is and an error row says why. The child has no network: what a node's own symbol page tells is asked for
 //! by the server and filled in afterwards.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,10 +17,10 @@ use std::time::Duration;
 
 use procprof_process::{BuildId, Identity, Pid};
 use procprof_profile::format::{self, Limits};
-use procprof_profile::{Addr, Grammar, LocationId, Mapping, Meta, Profile, ProfileId};
+use procprof_profile::{Addr, Grammar, LocationId, Mapping, MappingId, Meta, Profile, ProfileId};
 use procprof_store::{Entry, ErrorKind};
 use procprof_symbolize::{
-    Binary, BinaryRole, FindIndex, LayoutKey, Outcome, PathUse, Source, Sources, SymbolIndex, WantedIndex, symbolize_profile,
+    Binary, BinaryRole, FindIndex, MappingOutcome, Outcome, PathUse, Reason, Source, Sources, SymbolIndex, WantedIndex, symbolize_profile,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -52,8 +53,8 @@ struct Task {
     pid: Option<u32>,
     start_ticks: u64,
     binary: Option<PathBuf>,
-    /// Uploaded indexes that fit the profile.
-    indexes: Vec<PathBuf>,
+    /// Folder of the uploaded indexes, by key.
+    symbols: PathBuf,
     memory: u64,
     seconds: u64,
 }
@@ -66,12 +67,12 @@ struct Said {
     unverified: bool,
     /// File, build id, and the share of the profile it would name.
     wanted: Vec<(String, String, f64)>,
-    /// Positions of the uploaded indexes that gave names.
-    used: Vec<usize>,
+    /// Keys of the uploaded indexes that gave names.
+    used: Vec<SymbolKey>,
 }
 
 impl Said {
-    fn of(profile: &Profile, outcome: &Outcome, used: Vec<usize>) -> Said {
+    fn of(profile: &Profile, outcome: &Outcome, used: Vec<SymbolKey>) -> Said {
         let wanted = outcome.wanted_shares(profile).into_iter().take(WANTED_MAX);
         Said {
             resolved: outcome.resolved_count(),
@@ -89,13 +90,14 @@ pub(crate) async fn symbolize(app: &Arc<App>, profile: Profile, meta: &mut Meta,
         return Ok(profile);
     }
     let mut profile = match in_child(app, &profile, &finding).await {
-        Ok((named, said, used)) => {
-            note(meta, &said, &used);
-            app.symbols.used(&used, now());
+        Ok((named, said)) => {
+            note(meta, &said);
+            app.symbols.used(&said.used, now());
             named
         }
         Err(why) => {
             meta.more.insert("symbolize-error".to_owned(), why.clone());
+            note(meta, &Said::of(&profile, &nothing_found(&profile), Vec::new()));
             record(app, meta.node, meta.profile_type.clone(), ErrorKind::Symbolize, &why, &[]);
             profile
         }
@@ -120,7 +122,7 @@ fn unnamed(profile: &Profile) -> impl Iterator<Item = Addr> + '_ {
 }
 
 /// The facts that tell what symbols are missing, which are not proven, and whose were used.
-fn note(meta: &mut Meta, said: &Said, used: &[SymbolKey]) {
+fn note(meta: &mut Meta, said: &Said) {
     if said.unverified {
         meta.more.insert("symbols".to_owned(), "unverified".to_owned());
     }
@@ -133,9 +135,9 @@ fn note(meta: &mut Meta, said: &Said, used: &[SymbolKey]) {
         percent: Some(share * 100.0),
     });
     Wanted::write(&wanted.collect::<Vec<_>>(), meta);
-    if !used.is_empty() {
+    if !said.used.is_empty() {
         let mut keys: Vec<&str> = meta.more.get(UPLOADS).map(|keys| keys.split(',').collect()).unwrap_or_default();
-        keys.extend(used.iter().map(SymbolKey::as_str));
+        keys.extend(said.used.iter().map(SymbolKey::as_str));
         keys.sort_unstable();
         keys.dedup();
         let keys = keys.join(",");
@@ -156,54 +158,45 @@ pub(crate) async fn name_again(app: &Arc<App>, id: ProfileId) -> Result<Entry, S
         decoded.profile.adjusted(Grammar::Pprof).map(|profile| (entry, profile)).map_err(|error| error.to_string())
     });
     let (entry, profile) = opened.await.map_err(|error| error.to_string())??;
-    let (profile, said, used) = in_child(app, &profile, &Finding::default()).await?;
+    let binary = app.registry.by_id(entry.node).and_then(|node| node.config.binary.clone());
+    let (profile, said) = in_child(app, &profile, &Finding { binary, ..Finding::default() }).await?;
     let mut meta = entry.meta.clone();
     meta.more.retain(|key, _| !["unresolved-locations", "symbolize-error"].contains(&key.as_str()));
-    note(&mut meta, &said, &used);
+    note(&mut meta, &said);
     let store = Arc::clone(&app.store);
     let replaced = tokio::task::spawn_blocking(move || super::replace_profile(&store, profile, meta, (entry.start, entry.duration)));
     let entry = replaced.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-    app.symbols.used(&used, now());
+    app.symbols.used(&said.used, now());
     tracing::info!("profile {id}: {} addresses named by what is known now", said.resolved);
     Ok(entry)
 }
 
-/// The uploaded indexes that fit what a profile has without names: their keys and files.
-fn indexes(app: &App, profile: &Profile) -> Vec<(SymbolKey, PathBuf)> {
-    let mut found: Vec<(SymbolKey, PathBuf)> = Vec::new();
-    for mapping in unnamed_mappings(profile) {
-        let text = |id| profile.string(id).to_owned();
-        let wanted = Wanted { file: text(mapping.filename), build_id: text(mapping.build_id), percent: None };
-        if let Some(record) = app.symbols.find(&wanted)
-            && !found.iter().any(|(key, _)| *key == record.key)
-        {
-            let path = app.symbols.index_path(&record.key);
-            found.push((record.key, path));
-        }
-    }
-    found
-}
-
-/// The mappings with locations that have no name.
-fn unnamed_mappings(profile: &Profile) -> Vec<&Mapping> {
-    let mut is_unnamed = vec![false; profile.mappings().len()];
+/// What symbolizing would have said if nothing had been found: for a child that failed.
+fn nothing_found(profile: &Profile) -> Outcome {
+    let of_mapping = |(index, mapping): (usize, &Mapping)| MappingOutcome {
+        mapping: Some(MappingId(index as u32)),
+        filename: profile.string(mapping.filename).to_owned(),
+        build_id: profile.string(mapping.build_id).to_owned(),
+        ..MappingOutcome::default()
+    };
+    let mut mappings: Vec<MappingOutcome> = profile.mappings().iter().enumerate().map(of_mapping).collect();
     for (index, location) in profile.locations().iter().enumerate() {
-        if let Some(id) = location.mapping.filter(|_| profile.lines(LocationId(index as u32)).is_empty()) {
-            is_unnamed[id.index()] = true;
+        let id = location.mapping.filter(|_| profile.lines(LocationId(index as u32)).is_empty());
+        if let Some(outcome) = id.map(|id| &mut mappings[id.index()]).filter(|outcome| outcome.filename.starts_with('/')) {
+            outcome.unresolved = vec![(Reason::FileMissing, 1)];
         }
     }
-    profile.mappings().iter().zip(is_unnamed).filter_map(|(mapping, unnamed)| unnamed.then_some(mapping)).collect()
+    Outcome { mappings, ..Outcome::default() }
 }
 
-async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Result<(Profile, Said, Vec<SymbolKey>), String> {
+async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Result<(Profile, Said), String> {
     let config = app.config();
-    let (keys, indexes): (Vec<SymbolKey>, Vec<PathBuf>) = indexes(app, profile).into_iter().unzip();
     let _turn = app.symbolizers.acquire().await.map_err(|error| error.to_string())?;
     let task = Task {
         pid: finding.process.map(|identity| identity.pid.0),
         start_ticks: finding.process.map_or(0, |identity| identity.start_ticks),
         binary: finding.binary.clone(),
-        indexes,
+        symbols: app.symbols.folder().to_owned(),
         memory: config.symbolize_memory_bytes_max,
         seconds: config.symbolize_seconds_max,
     };
@@ -215,9 +208,7 @@ async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Resul
         Ok(answer) => answer.map_err(|error| format!("symbolize: {error}"))?,
         Err(_) => return Err(format!("symbolize: not done after symbolize_seconds_max = {} s", config.symbolize_seconds_max)),
     };
-    let (profile, said) = tokio::task::spawn_blocking(move || unpack(&answer)).await.map_err(|error| error.to_string())??;
-    let used = said.used.iter().filter_map(|position| keys.get(*position).cloned()).collect();
-    Ok((profile, said, used))
+    tokio::task::spawn_blocking(move || unpack(&answer)).await.map_err(|error| error.to_string())?
 }
 
 /// Runs the child; it is killed if this is given up.
@@ -324,7 +315,7 @@ fn child(argument: &str) -> io::Result<()> {
     let decoded = format::decode(&encoded, &Limits::default()).map_err(io::Error::other)?;
     drop(encoded);
     let profile = decoded.profile.adjusted(Grammar::Pprof).map_err(io::Error::other)?;
-    let uploads = Uploads::of(&task.indexes);
+    let uploads = Uploads { folder: task.symbols.clone(), found: RefCell::default() };
     let (profile, outcome) = symbolize_profile(profile, &mut sources(&task, &uploads)).map_err(io::Error::other)?;
     let said = serde_json::to_vec(&Said::of(&profile, &outcome, uploads.used(&outcome)))?;
     let encoded = format::pprof::encode(&profile).map_err(io::Error::other)?;
@@ -346,47 +337,41 @@ fn sources<'a>(task: &Task, uploads: &'a Uploads) -> Sources<'a> {
     Sources { binaries: binaries.collect(), process: identity, uploaded: Some(uploaded), ..Sources::default() }
 }
 
-/// The uploaded indexes that may fit, in the order of the task.
-struct Uploads(Vec<Upload>);
-
-struct Upload {
-    path: PathBuf,
-    build_id: Option<BuildId>,
-    layout_key: LayoutKey,
-    name: String,
+/// The uploaded indexes, as the child sees them.
+struct Uploads {
+    folder: PathBuf,
+    /// Those that were handed out: the key, and what the outcome names them by.
+    found: RefCell<Vec<(SymbolKey, PathBuf, Option<BuildId>)>>,
 }
 
 impl Uploads {
-    /// Reads what each says of its file; one that is gone meanwhile fits nothing.
-    fn of(paths: &[PathBuf]) -> Uploads {
-        let upload = |path: &PathBuf| {
-            let index = SymbolIndex::open(path, u64::MAX).ok();
-            let (build_id, layout_key, name) = match &index {
-                Some(index) => (index.build_id().cloned(), index.layout_key(), index.file_name()),
-                None => (None, LayoutKey([0; 16]), ""),
-            };
-            Upload { path: path.clone(), build_id, layout_key, name: name.to_owned() }
-        };
-        Uploads(paths.iter().map(upload).collect())
-    }
-
     /// The index of a file: by its build id, else by how its code is laid out.
     fn find(&self, wanted: &WantedIndex<'_>) -> Option<SymbolIndex> {
-        let fits = |upload: &&Upload| match wanted.build_id {
-            Some(build_id) => upload.build_id.as_ref() == Some(build_id),
-            None => upload.build_id.is_none() && Some(upload.layout_key) == wanted.layout_key,
+        let path = match (wanted.build_id, wanted.layout_key) {
+            (Some(build_id), _) => self.folder.join(format!("{build_id}.index")),
+            (None, Some(layout_key)) => self.by_layout(&format!("layout-{layout_key}-"))?,
+            (None, None) => return None,
         };
-        let upload = self.0.iter().find(fits)?;
-        SymbolIndex::open(&upload.path, u64::MAX).ok()
+        let index = SymbolIndex::open(&path, u64::MAX).ok()?;
+        let name = Path::new(index.file_name()).to_owned();
+        self.found.borrow_mut().push((index.key().parse().ok()?, name, index.build_id().cloned()));
+        Some(index)
     }
 
-    /// The positions of those that gave names.
-    fn used(&self, outcome: &Outcome) -> Vec<usize> {
-        let gave_names = |upload: &Upload| {
-            let files = outcome.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
-            let mut uploads = files.filter(|used| used.source == Source::Uploaded);
-            uploads.any(|used| used.build_id == upload.build_id && used.path == Path::new(&upload.name))
-        };
-        self.0.iter().enumerate().filter(|(_, upload)| gave_names(upload)).map(|(position, _)| position).collect()
+    fn by_layout(&self, beginning: &str) -> Option<PathBuf> {
+        let names = std::fs::read_dir(&self.folder).ok()?.map_while(Result::ok).map(|entry| entry.file_name());
+        let mut fitting: Vec<_> = names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(beginning)).collect();
+        fitting.retain(|name| name.ends_with(".index"));
+        fitting.sort();
+        fitting.first().map(|name| self.folder.join(name))
+    }
+
+    /// The keys of those that gave names.
+    fn used(&self, outcome: &Outcome) -> Vec<SymbolKey> {
+        let files = || outcome.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
+        let uploads = || files().filter(|used| used.source == Source::Uploaded);
+        let found = self.found.borrow();
+        let gave_names = found.iter().filter(|(_, name, build_id)| uploads().any(|used| used.path == *name && used.build_id == *build_id));
+        gave_names.map(|(key, ..)| key.clone()).collect()
     }
 }

@@ -172,8 +172,12 @@ impl Shelf {
         same_name.next().filter(|_| same_name.next().is_none()).cloned()
     }
 
-    /// The index stored by a key.
-    pub(crate) fn index_path(&self, key: &SymbolKey) -> PathBuf {
+    /// Where the indexes are, as `KEY.index`: for the child process, which looks for what it needs.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn index_path(&self, key: &SymbolKey) -> PathBuf {
         self.folder.join(format!("{key}.index"))
     }
 
@@ -341,5 +345,23 @@ mod tests {
         assert_eq!(gone(&record("dd", 40, 9), 99), ["bb"]);
         assert_eq!(gone(&record("dd", 40, 9), 79), ["bb", "cc"]);
         assert_eq!(gone(&record("bb", 40, 9), 80), [""; 0], "its own forerunner does not count");
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_build_id_or_as_the_only_one_of_its_name_without() {
+        let layout =
+            |digit: &str, name: &str| Record { name: name.to_owned(), ..record(&format!("layout-{}-{name}", digit.repeat(32)), 1, 1) };
+        let records = [record("00ff", 1, 1), layout("1", "be.debug"), layout("2", "fe"), layout("3", "fe")];
+        let records = records.map(|record| (record.key.clone(), record)).into();
+        let shelf = Shelf { folder: PathBuf::new(), records: Mutex::new(records), uploads: AtomicU64::new(0) };
+        let find = |file: &str, build_id: &str| {
+            let wanted = Wanted { file: file.to_owned(), build_id: build_id.to_owned(), percent: None };
+            shelf.find(&wanted).map(|record| record.key.to_string()).unwrap_or_default()
+        };
+        assert_eq!(find("/x/anything", "00ff"), "00ff");
+        assert_eq!(find("/x/be (deleted)", ""), format!("layout-{}-be.debug", "1".repeat(32)));
+        for (file, build_id) in [("/x/be", "00aa"), ("/x/fe", ""), ("/x/other", ""), ("", "../x")] {
+            assert_eq!(find(file, build_id), "", "{file} {build_id}");
+        }
     }
 }

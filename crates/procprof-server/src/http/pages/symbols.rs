@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::frame::Frame;
 use super::operate::form;
-use super::wanted::{advice, command, line};
+use super::wanted::{advice, command, most};
 use super::{moment, size};
 use crate::app::App;
 use crate::auth::Principal;
@@ -30,12 +30,12 @@ pub(in crate::http) async fn symbols(State(app): State<Arc<App>>, principal: Pri
     let body = html! {
         main class="one symbols" {
             h1 { "Symbols" }
-            p class="about" { "Profiles of stripped files get their names from what is sent here by " code { "procprof symbols push" } "." }
+            p class="muted" { "Profiles of stripped files get their names from what is sent here by " code { "procprof symbols push" } "." }
             @if !missing.is_empty() {
                 section class="card wanted" {
                     h2 { "Names are missing" }
                     @for row in missing.iter().take(MISSING_MAX) {
-                        (line(&row.wanted))
+                        (most(&row.wanted))
                         p class="muted" { @if row.profiles == 1 { "wanted by 1 profile" } @else { "wanted by " (row.profiles) " profiles" } }
                         (command(&row.wanted.command(&base.0)))
                     }
@@ -74,7 +74,7 @@ fn row(record: &Record, demand: &Demand, operates: bool) -> Markup {
             td { strong { (record.name) } br; span class="muted" { (record.detail.name()) } }
             td { code { (record.key) } }
             td class="number" { (size(record.bytes)) }
-            td class="number" { (record.functions) }
+            td class="number" { (grouped(record.functions)) }
             td class="when" { (moment(record.stored)) @if !record.by.is_empty() { br; span class="muted" { "by " (record.by) } } }
             td class="when" { @if let Some(last) = record.last_used { (moment(last)) } @else { span class="muted" { "never" } } }
             td class="number" title="Profiles named by these symbols; those that get their names when they are opened" {
@@ -91,6 +91,13 @@ fn row(record: &Record, demand: &Demand, operates: bool) -> Markup {
             } }
         }
     }
+}
+
+/// A number in groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
 }
 
 /// `POST /symbols/remove`

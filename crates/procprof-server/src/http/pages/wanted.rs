@@ -53,7 +53,7 @@ pub(super) fn beside(app: &App, entries: &[Entry], base: &Base) -> Markup {
         @if !all.is_empty() {
             section class="card wanted" {
                 h2 { "Names are missing" }
-                @for wanted in all.iter().take(BESIDE) { (line(wanted)) (command(&wanted.command(&base.0))) }
+                @for wanted in all.iter().take(BESIDE) { (most(wanted)) (command(&wanted.command(&base.0))) }
                 p class="more" { a href="/symbols" { @if all.len() > BESIDE { "All " (all.len()) " files and symbols →" } @else { "Symbols →" } } }
             }
         }
@@ -71,21 +71,34 @@ pub(super) fn tag(entry: &Entry) -> Markup {
     }
 }
 
-/// A file and how much it matters.
-pub(super) fn line(wanted: &Wanted) -> Markup {
+/// A file and how much it matters to one profile.
+fn line(wanted: &Wanted) -> Markup {
+    share(wanted, " would name ")
+}
+
+/// A file and how much it matters to that of several profiles it matters most to.
+pub(super) fn most(wanted: &Wanted) -> Markup {
+    share(wanted, " would name up to ")
+}
+
+fn share(wanted: &Wanted, would_name: &str) -> Markup {
     html! {
         p {
             strong title=(wanted.file) { (if wanted.name().is_empty() { "a file without a name" } else { wanted.name() }) }
-            @if let Some(percent) = wanted.percent { " would name " strong { (format!("{percent:.1} %")) } " of samples" }
+            @if let Some(percent) = wanted.percent { (would_name)  strong { (format!("{percent:.1}\u{a0}%")) } " of samples" }
             br;
             span class="muted" { (build_id(&wanted.build_id)) }
         }
     }
 }
 
-/// A command to be copied.
+/// A command to be copied; lines are broken between its words.
 pub(super) fn command(text: &str) -> Markup {
-    html! { pre class="command" { code { (text) } } }
+    html! {
+        pre class="command" data-command=(text) {
+            code { @for (number, word) in text.split(' ').enumerate() { @if number > 0 { " " } span { (word) } } }
+        }
+    }
 }
 
 /// What may be given in the file's place.
