@@ -11,8 +11,10 @@
 mod callgrind;
 mod collapsed;
 mod cpu;
+mod disassembly;
 mod dot;
 pub mod libraries;
+mod listing;
 mod number;
 mod picture;
 mod read;
@@ -25,6 +27,7 @@ mod view;
 use regex::Regex;
 
 pub use picture::Drawn;
+pub use disassembly::{Instruction, Procedure};
 pub use read::{Names, ReadError, Reading, read, symbolized_header};
 pub use stacks::{Negative, PcId, Pcs, Stacks};
 pub use symbols::{Symbol, Symbols, short_function_name};

@@ -1,6 +1,7 @@
 //! `procprof jeprof`, and the command by the name `jeprof`: reads and prints as jeprof does.
 
 mod grammar;
+mod listing;
 mod load;
 mod names;
 mod raw;
@@ -22,6 +23,7 @@ pub(crate) use self::request::ELSEWHERE;
 #[cfg(test)]
 pub(crate) use self::usage::USAGE;
 
+use self::listing::Listed;
 use self::load::Loaded;
 use self::names::Places;
 use self::request::{Output, Refusal, Request, Threads};
@@ -96,6 +98,10 @@ fn print_loaded(request: &Request, loaded: &Loaded) -> Result<ExitCode> {
     let settings = Settings { program: loaded.program.clone(), ..request.settings.clone() };
     match request.output {
         Output::Interactive => return shell::run(request, loaded, &settings),
+        Output::Source(kind) if let Some(program) = &loaded.files.program => {
+            let listed = if kind == "disasm" { Listed::Code } else { Listed::Sources };
+            return print(&listing::text(listed, program, request, loaded, &settings)?).map(|()| ExitCode::SUCCESS);
+        }
         Output::Source(kind) => {
             let pairs = vec![("symbol", request.symbol.clone().unwrap_or_default())];
             return print_bytes(&shell::source(kind, pairs, request, loaded)?).map(|()| ExitCode::SUCCESS);

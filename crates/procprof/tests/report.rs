@@ -63,6 +63,11 @@ fn what_pprof_users_type_works() {
     ] {
         check(words, &[file("go.cpu.pb.gz")]);
     }
+    for words in
+        ["-comments -add_comment=measured", "-top -buildid=0123abcd", "-raw -add_comment=one -buildid=2", "-top -tagroot=pool -showcolumns"]
+    {
+        check(words, &[file("go.goroutine.pb.gz")]);
+    }
     check("-tags -alloc_space", &[file("go.heap.pb.gz")]);
     check("-top -inuse_objects", &[file("go.heap.pb.gz")]);
     check("-top -total_delay", &[file("go.mutex.pb.gz")]);
@@ -111,6 +116,10 @@ fn what_cannot_be_meant_is_refused() {
     let profile = [file("go.cpu.pb.gz")];
     for (words, code, said) in [
         ("-top -tree", 2, "cannot be used with"),
+        ("-png", 2, "write svg"),
+        ("-gv -focus=main", 2, "write dot"),
+        ("-symbolize=maybe", 2, "possible values"),
+        ("-disasm=zebra", 1, "no machine code was read"),
         ("-peek", 2, "required"),
         ("-top -normalize", 2, "--base"),
         ("-top -base=/nowhere/a -diff_base=/nowhere/b", 2, "cannot be used with"),

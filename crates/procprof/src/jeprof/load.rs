@@ -25,6 +25,8 @@ pub(super) struct Loaded {
     pub(super) threads: Vec<(u64, Stacks)>,
     pub(super) pcs: Pcs,
     pub(super) symbols: Symbols,
+    /// The memory map of the first profile.
+    pub(super) map: String,
     /// Program, if one was named, and profiles as files.
     pub(super) files: Files,
     /// Profiles that were fetched just now.
@@ -110,7 +112,7 @@ fn named(names: &jeprof::Names, pcs: &Pcs) -> Symbols {
 fn from_files(request: &Request, program: &str, read: &Read) -> Result<Symbols> {
     let program = absolute(program)?;
     let libraries = libraries::parse(&read.first.map, &program.to_string_lossy());
-    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes };
+    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes, copies: request.copies };
     Ok(Symbols::new(&read.pcs, names::of_addresses(&libraries, &places, read.pcs.addresses())))
 }
 
@@ -146,7 +148,7 @@ impl Read {
     fn loaded(self, program: String, symbols: Symbols, files: Files, fetched: Vec<String>) -> Loaded {
         let Read { first, stacks, pcs } = self;
         let threads = first.threads.into_iter().flatten().collect();
-        Loaded { program, kind: first.kind, stacks, threads, pcs, symbols, files, fetched }
+        Loaded { program, kind: first.kind, stacks, threads, pcs, symbols, map: first.map, files, fetched }
     }
 }
 

@@ -4,9 +4,14 @@
 //! A name it shares with the procedure is replaced by the procedure's, which ends in its address.
 //! Inlined functions are given only where the file has a symbol `_fini`.
 
+mod code;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(super) use code::procedures;
+
+use procprof_process::{BuildId, open_regular};
 use procprof_profile::SymbolAddr;
 use procprof_report::jeprof::libraries::Library;
 use procprof_report::jeprof::{Symbol, short_function_name};
@@ -41,6 +46,16 @@ fn open(path: &Path) -> Option<Image> {
     image.inspect_err(|error| eprintln!("jeprof: {error}")).ok()
 }
 
+/// Which copies with debug information, below `/usr/lib/debug`, are used in place of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Copies {
+    /// Those of the file's path.
+    #[default]
+    ByPath,
+    /// Those of its path, else those of its build id.
+    ByPathOrBuildId,
+}
+
 /// Where addresses come from, besides the memory map.
 pub(super) struct Places<'a> {
     /// The program; addresses in no library are taken for its own.
@@ -49,14 +64,13 @@ pub(super) struct Places<'a> {
     pub(super) add_lib: Option<&'a str>,
     /// Folders that the libraries' own are looked for below.
     pub(super) prefixes: &'a [String],
+    /// Which copies with debug information are used in place of files.
+    pub(super) copies: Copies,
 }
 
 /// The functions at each address, outermost first. Each file is read by a thread of its own.
 pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &[Library], places: &Places<'_>, addresses: &[u64]) -> M {
-    let mut parts: Vec<Part> = libraries.iter().map(|library| part(library, places)).collect();
-    parts.extend(places.add_lib.and_then(|path| unlisted(Path::new(path))));
-    let last = addresses.iter().copied().max().unwrap_or(0);
-    parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, origin: Origin::Unmoved });
+    let mut parts = parts(libraries, places, addresses.iter().copied().max().unwrap_or(0));
     // Libraries before the program, which is taken to be everywhere.
     parts.sort_by_key(|part| std::cmp::Reverse(part.start));
     let mut left = addresses.to_vec();
@@ -73,7 +87,7 @@ pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &
     let mut names = M::default();
     for group in wanted.chunks(THREADS_MAX) {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = group.iter().map(|(part, own)| scope.spawn(|| in_part(part, own))).collect();
+            let threads: Vec<_> = group.iter().map(|(part, own)| scope.spawn(|| in_part(part, own, places.copies))).collect();
             for thread in threads {
                 // A thread that panicked has said so; what it was to name stays unnamed.
                 names.extend(thread.join().unwrap_or_default());
@@ -81,6 +95,14 @@ pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &
         });
     }
     names
+}
+
+/// All files that were mapped, and the program, which is taken to be everywhere up to the last address.
+fn parts(libraries: &[Library], places: &Places<'_>, last: u64) -> Vec<Part> {
+    let mut parts: Vec<Part> = libraries.iter().map(|library| part(library, places)).collect();
+    parts.extend(places.add_lib.and_then(|path| unlisted(Path::new(path))));
+    parts.push(Part { path: places.program.to_owned(), start: 0, finish: last, origin: Origin::Unmoved });
+    parts
 }
 
 fn part(library: &Library, places: &Places<'_>) -> Part {
@@ -93,19 +115,23 @@ fn unlisted(path: &Path) -> Option<Part> {
     Some(Part { path: path.to_owned(), start: text.address, finish: text.address.wrapping_add(text.size), origin: Origin::Unmoved })
 }
 
-fn in_part(part: &Part, addresses: &[u64]) -> Vec<(u64, Vec<Symbol>)> {
-    let copy = debug_copy(&part.path);
+fn in_part(part: &Part, addresses: &[u64], copies: Copies) -> Vec<(u64, Vec<Symbol>)> {
+    let copy = debug_copy(&part.path, copies);
     let Some(image) = open(copy.as_deref().unwrap_or(&part.path)) else { return Vec::new() };
-    let bias = match part.origin {
+    in_image(&image, bias(part, &image, copy.is_some()), addresses)
+}
+
+/// What an address of the process has more than the same one in the file.
+fn bias(part: &Part, image: &Image, is_copy: bool) -> u64 {
+    match part.origin {
         Origin::Unmoved => 0,
         Origin::Mapped { offset } => {
             // A copy with debug information is used as it is; else code may be elsewhere than in the file.
-            let text = if copy.is_some() { None } else { binutils::text_section(&image) };
+            let text = if is_copy { None } else { binutils::text_section(image) };
             let moved = text.map_or(0, |text| text.address.wrapping_sub(text.offset));
             part.start.wrapping_sub(offset.wrapping_add(moved))
         }
-    };
-    in_image(&image, bias, addresses)
+    }
 }
 
 /// The file below one of the folders, with as much of its own path as there is; else its own path.
@@ -123,11 +149,22 @@ fn below_prefix(path: &str, prefixes: &[String]) -> PathBuf {
     }
 }
 
-/// The copy below `/usr/lib/debug`, where there is one of the file's name.
-fn debug_copy(path: &Path) -> Option<PathBuf> {
-    let path = path.to_str().filter(|path| path.starts_with('/'))?;
-    let copies = [format!("/usr/lib/debug{path}"), format!("/usr/lib/debug{path}.debug")];
-    copies.into_iter().map(PathBuf::from).find(|copy| copy.is_file())
+/// The copy below `/usr/lib/debug`, where there is one.
+fn debug_copy(path: &Path, copies: Copies) -> Option<PathBuf> {
+    const DEBUG_FOLDER: &str = "/usr/lib/debug";
+    let text = path.to_str().filter(|path| path.starts_with('/'))?;
+    let mut places = vec![format!("{DEBUG_FOLDER}{text}"), format!("{DEBUG_FOLDER}{text}.debug")];
+    if copies == Copies::ByPathOrBuildId {
+        places.extend(build_id(path).map(|(first, rest)| format!("{DEBUG_FOLDER}/.build-id/{first}/{rest}.debug")));
+    }
+    places.into_iter().map(PathBuf::from).find(|copy| copy.is_file())
+}
+
+/// A file's build id, its first byte apart.
+fn build_id(path: &Path) -> Option<(String, String)> {
+    let build_id = BuildId::of_file(&open_regular(path).ok()?).ok()??.to_string();
+    let (first, rest) = build_id.split_at_checked(2)?;
+    Some((first.to_owned(), rest.to_owned()))
 }
 
 fn in_image(image: &Image, bias: u64, addresses: &[u64]) -> Vec<(u64, Vec<Symbol>)> {

@@ -33,22 +33,31 @@ impl Program {
 
 /// A C program linked with jemalloc.
 pub(crate) fn c_program() -> Program {
-    compiled("c", "cc", "heap.c", &["-ljemalloc"], None)
+    compiled("c", "cc", "heap.c", &["-O2", "-ljemalloc"], None)
 }
 
 /// A C++ program that has jemalloc preloaded.
 pub(crate) fn cpp_program() -> Program {
-    compiled("cpp", "c++", "heap.cpp", &["-std=c++17"], Some("libjemalloc.so.2"))
+    compiled("cpp", "c++", "heap.cpp", &["-O2", "-std=c++17"], Some("libjemalloc.so.2"))
+}
+
+/// A Rust program that has jemalloc preloaded.
+pub(crate) fn rust_program() -> Program {
+    compiled("rust", "rustc", "heap.rs", &["-O", "--edition=2024"], Some("libjemalloc.so.2"))
+}
+
+/// Compiles a source of `testdata/jeprof`, with debug information.
+pub(crate) fn compile(compiler: &str, source: &str, flags: &[&str], binary: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/jeprof").join(source).canonicalize().unwrap();
+    run(Command::new(compiler).arg("-g").arg("-o").arg(binary).arg(source).args(flags));
 }
 
 fn compiled(name: &'static str, compiler: &str, source: &str, flags: &[&str], preload: Option<&str>) -> Program {
     let folder = folder();
     // jeprof knows the program in the memory map by its path without links.
     let path = |file: &str| folder.path().canonicalize().unwrap().join(file).to_str().unwrap().to_owned();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/jeprof").join(source).canonicalize().unwrap();
     let (binary, heaps) = (path("program"), [path("1.heap"), path("2.heap")]);
-    let mut compile = Command::new(compiler);
-    run(compile.args(["-g", "-O2", "-o", &binary]).arg(source).args(flags));
+    compile(compiler, source, flags, Path::new(&binary));
     let mut command = Command::new(&binary);
     command.args(&heaps).env("MALLOC_CONF", "prof:true,prof_accum:true,lg_prof_sample:10");
     if let Some(library) = preload {
@@ -58,12 +67,12 @@ fn compiled(name: &'static str, compiler: &str, source: &str, flags: &[&str], pr
     Program { name, binary, heaps, _folder: folder }
 }
 
-fn run(command: &mut Command) {
+pub(crate) fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("this test needs {}: {error}", command.get_program().display()));
     assert!(output.status.success(), "{command:?}: {}", text(&output));
 }
 
-/// The command itself, which is a Rust program with tikv-jemallocator, as the demo runs it, but with
+/// The command itself, which is a large Rust program with tikv-jemallocator, as the demo runs it, but with
 /// all allocations counted, and more of them sampled.
 pub(crate) fn demo_node() -> Program {
     let folder = folder();
@@ -82,7 +91,7 @@ pub(crate) fn demo_node() -> Program {
         assert!(dump.starts_with(b"heap_v2/"), "{url}");
         std::fs::write(heap, dump).unwrap();
     }
-    Program { name: "rust", binary: env!("CARGO_BIN_EXE_procprof").to_owned(), heaps, _folder: folder }
+    Program { name: "demo", binary: env!("CARGO_BIN_EXE_procprof").to_owned(), heaps, _folder: folder }
 }
 
 /// A process that is killed when dropped.

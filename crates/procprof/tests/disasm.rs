@@ -1,0 +1,155 @@
+//! Machine code and sources of a real program, its CPU profile by gperftools, beside `go tool pprof`.
+
+#![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::harness::{folder, procprof, text};
+use crate::jeprof::programs::{compile, run};
+
+struct Profiled {
+    _folder: tempfile::TempDir,
+    binary: PathBuf,
+    profile: PathBuf,
+}
+
+fn profiled() -> Profiled {
+    let folder = folder();
+    let place = folder.path().canonicalize().unwrap();
+    let (binary, profile) = (place.join("program"), place.join("out"));
+    compile("cc", "cpu.c", &["-O2", "-lprofiler"], &binary);
+    run(Command::new(&binary).arg(&profile).env("CPUPROFILE_FREQUENCY", "400"));
+    Profiled { _folder: folder, binary, profile }
+}
+
+fn ours(words: &[&str], on: &Profiled) -> String {
+    let output = procprof().arg("report").args(words).args([&on.binary, &on.profile]).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn pprof(words: &[&str], on: &Profiled) -> String {
+    let output = Command::new("go").args(["tool", "pprof"]).args(words).args([&on.binary, &on.profile]).output();
+    let output = output.expect("the Go toolchain's `go` must be installed for this test");
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Head lines as they are; of instructions flat, cum and address, as pprof writes Go's assembler. It leaves out the last byte of each function.
+fn columns(listing: &str) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for line in listing.lines() {
+        match line.split_once(": ").filter(|(columns, _)| columns.len() == 32) {
+            Some((columns, code)) if !code.starts_with("ret") && !code.starts_with("RET") && !code.to_lowercase().contains("nop") => {
+                rows.push(columns.to_owned());
+            }
+            Some(_) => {}
+            None => rows.push(line.to_owned()),
+        }
+    }
+    rows
+}
+
+#[test]
+fn instructions_have_the_numbers_of_pprof() {
+    let program = profiled();
+    for words in [&["-disasm=spin|divide"][..], &["-disasm=spin", "-unit=ms"], &["-disasm=main", "-sample_index=samples"]] {
+        let (own, peers) = (ours(words, &program), pprof(words, &program));
+        assert!(peers.contains("ROUTINE"), "{peers}");
+        assert_eq!(columns(&own), columns(&peers), "{words:?}\n{own}\n{peers}");
+    }
+    let intel = ours(&["-disasm=spin", "-intel_syntax"], &program);
+    assert!(intel.contains("shl    eax,0xd") || intel.contains("shl    ecx,0xd") || intel.contains(",0xd"), "{intel}");
+}
+
+#[test]
+fn an_address_stands_for_its_function() {
+    let program = profiled();
+    let rows = ours(&["-top", "-addresses"], &program);
+    let row = rows.lines().find(|row| row.contains(" spin ")).unwrap_or_else(|| panic!("{rows}"));
+    let address = row.split_whitespace().find(|word| word.len() == 16 && word.starts_with("0000")).unwrap();
+    let listing = ours(&[&format!("-disasm=0x{}", address.trim_start_matches('0'))], &program);
+    assert!(listing.contains("ROUTINE ======================== spin") && listing.matches("ROUTINE").count() == 1, "{listing}");
+}
+
+#[test]
+fn sources_unfold_to_their_machine_code() {
+    let program = profiled();
+    let page = ours(&["-weblist=spin"], &program);
+    for part in ["<h2>spin</h2>", "sum += mix(sum + round);", "<details>", "mix cpu.c:", "shl ", "</html>"] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    assert!(!page.contains("<script"), "{page}");
+}
+
+#[test]
+fn a_missing_binary_leaves_addresses_and_is_told() {
+    let program = profiled();
+    std::fs::remove_file(&program.binary).unwrap();
+    let output = procprof().args(["report", "-top"]).arg(&program.profile).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("program") && said.contains("--binary"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("[program"), "{}", text(&output));
+}
+
+#[test]
+fn a_damaged_profile_says_where() {
+    let program = profiled();
+    let whole = std::fs::read(&program.profile).unwrap();
+    let out = program.profile.with_extension("txt");
+    for (name, bytes, said) in [
+        ("cut", &whole[..41], "gperftools"),
+        ("words", &b"neither of these"[..], "words"),
+        ("heap", &b"heap_v2/524288\n  t*: 1: 2 [0: 0]\n@ 0x1 zebra\n"[..], "line 3"),
+        ("gzip", &b"\x1f\x8b\x08\x00\x00\x00\x00\x00"[..], "gzip"),
+    ] {
+        let path = program.profile.with_file_name(name);
+        std::fs::write(&path, bytes).unwrap();
+        let output = procprof().args(["report", "-top", "-o"]).arg(&out).arg(&path).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{name}: {told}");
+        assert!(told.contains(said) && told.contains(&path.display().to_string()), "{name}: {told}");
+        assert!(!out.exists(), "{name}");
+    }
+}
+
+/// Every format becomes a pprof file with the same total.
+#[test]
+fn every_format_converts_to_pprof() {
+    let folder = folder();
+    let formats = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
+    let mut converted = 0;
+    for entry in [
+        "collapsed/work.txt",
+        "contention/brpc.txt",
+        "contention/contentionz.txt",
+        "contention/mutex.txt",
+        "go-count/goroutine.txt",
+        "gperftools-cpu/work.prof",
+        "heap-text/work.heap",
+        "heap-text/growth.heap",
+        "java/cpu.prof",
+        "java/heapz.txt",
+        "jemalloc/work.heap",
+        "pprof/go-heap.pb.gz",
+        "symbolized/heap.raw",
+        "threadz/threads.txt",
+    ] {
+        let (from, to) = (formats.join(entry), folder.path().join("x.pb.gz"));
+        let output = procprof().args(["report", "-proto", "-symbolize=none", "-o"]).arg(&to).arg(&from).output().unwrap();
+        assert!(output.status.success(), "{entry}: {}", text(&output));
+        let total = |path: &PathBuf| -> String {
+            let output = procprof().args(["report", "-top", "-symbolize=none", "-keep_allocators"]).arg(path).output().unwrap();
+            let printed = String::from_utf8(output.stdout).unwrap();
+            printed.lines().find(|line| line.starts_with("Showing nodes")).unwrap_or_default().to_owned()
+        };
+        assert_eq!(total(&to), total(&from), "{entry}");
+        assert!(total(&to).contains("total"), "{entry}");
+        let peers = Command::new("go").args(["tool", "pprof", "-symbolize=none", "-raw"]).arg(&to).output().unwrap();
+        assert!(peers.status.success(), "{entry}: {}", text(&peers));
+        converted += 1;
+    }
+    assert_eq!(converted, 14);
+}
