@@ -16,7 +16,7 @@ pub(crate) const NAMES: [&str; 8] = [
 #[test]
 fn no_report_lets_a_name_out() {
     let profile = samples::stacks(&[(&NAMES, 5), (&["plain", "a;b c"], 7)]);
-    for kind in ["flamegraph", "html"] {
+    for kind in ["flamegraph", "html", "svg"] {
         let out = samples::text(&profile, kind, &[("title", NAMES[0])]);
         assert_eq!(out.matches("<script>").count(), 1, "{kind}");
         assert_eq!(out.matches("</style>").count(), out.matches("<style>").count(), "{kind}");

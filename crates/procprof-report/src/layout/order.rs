@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use super::crossings::{Counter, of_two, positions};
 use super::layers::Layers;
 
-/// Segments that all sweeps together may visit.
-const EFFORT: usize = 6_000_000;
+/// Vertices and neighbours that all sweeps together may look at; about as many as take a quarter of a second.
+const EFFORT: usize = 40_000_000;
 /// Sweeps without a better order after which a beginning is given up.
 const PATIENCE: usize = 8;
 /// Most beginnings.
@@ -18,7 +18,6 @@ const BEGINNINGS: usize = 48;
 
 /// Sets the order of all layers.
 pub(super) fn order(layers: &mut Layers) {
-    let mut sweeps = (EFFORT / (layers.segments.len() + layers.vertices.len() + 1)).clamp(12, 2_000);
     let mut best: Option<(u64, Vec<Vec<u32>>)> = None;
     let mut search = Search::new(layers);
     for beginning in 0..BEGINNINGS {
@@ -26,20 +25,17 @@ pub(super) fn order(layers: &mut Layers) {
         let mut own = search.crossings();
         search.keep_if_better(&mut best, own);
         let mut idle = 0;
-        let mut sweep = 0;
-        while own > 0 && idle < PATIENCE {
-            if sweeps == 0 {
+        for sweep in 0.. {
+            if own == 0 || idle == PATIENCE || search.effort >= EFFORT {
                 break;
             }
-            sweeps -= 1;
             search.sweep(sweep + beginning);
             let crossings = search.crossings();
             idle = if crossings < own { 0 } else { idle + 1 };
             own = own.min(crossings);
             search.keep_if_better(&mut best, crossings);
-            sweep += 1;
         }
-        if sweeps == 0 || best.as_ref().is_some_and(|(crossings, _)| *crossings == 0) {
+        if search.effort >= EFFORT || best.as_ref().is_some_and(|(crossings, _)| *crossings == 0) {
             break;
         }
     }
@@ -55,6 +51,17 @@ struct Search<'l> {
     keys: Vec<Option<f64>>,
     ends: Ends,
     seed: u64,
+    /// Vertices and neighbours looked at so far.
+    effort: usize,
+}
+
+/// A way through the graph.
+#[derive(Clone, Copy)]
+struct Walk {
+    is_down: bool,
+    /// Depth first; else breadth first.
+    is_deep: bool,
+    is_random: bool,
 }
 
 /// Sorted positions of the neighbours of one layer's vertices.
@@ -73,15 +80,29 @@ impl Ends {
     fn below(&self, slot: usize) -> &[u32] {
         &self.all[self.starts[slot].1..self.starts[slot + 1].0]
     }
+
+    /// How many neighbours a vertex has.
+    fn count(&self, slot: usize) -> usize {
+        self.starts[slot + 1].0 - self.starts[slot].0
+    }
 }
 
 impl Search<'_> {
     fn new(layers: &mut Layers) -> Search<'_> {
         let keys = vec![None; layers.vertices.len()];
-        Search { layers, positions: Vec::new(), counter: Counter::default(), keys, ends: Ends::default(), seed: 0x9e37_79b9_7f4a_7c15 }
+        Search {
+            layers,
+            positions: Vec::new(),
+            counter: Counter::default(),
+            keys,
+            ends: Ends::default(),
+            seed: 0x9e37_79b9_7f4a_7c15,
+            effort: 0,
+        }
     }
 
     fn crossings(&mut self) -> u64 {
+        self.effort += self.layers.segments.len();
         self.counter.all(self.layers, &self.positions)
     }
 
@@ -96,13 +117,10 @@ impl Search<'_> {
         let count = self.layers.vertices.len();
         let mut starts: Vec<u32> = (0..count as u32).collect();
         if number >= 4 {
-            for index in (1..count).rev() {
-                let other = self.random(index + 1);
-                starts.swap(index, other);
-            }
+            self.shuffle(&mut starts);
         }
-        let (downwards, deep) = (number.is_multiple_of(2), number % 4 < 2);
-        let visited = if deep { self.walk_deep(&starts, downwards, number >= 4) } else { self.walk_wide(&starts, downwards, number >= 4) };
+        let walk = Walk { is_down: number.is_multiple_of(2), is_deep: number % 4 < 2, is_random: number >= 4 };
+        let visited = self.walk(&starts, walk);
         for layer in &mut self.layers.order {
             layer.clear();
         }
@@ -112,53 +130,45 @@ impl Search<'_> {
         self.positions = positions(self.layers);
     }
 
-    fn next(&mut self, vertex: u32, downwards: bool, shuffled: bool) -> Vec<u32> {
-        let lists = if downwards { &self.layers.below } else { &self.layers.above };
-        let mut next = lists[vertex as usize].clone();
-        if shuffled {
-            for index in (1..next.len()).rev() {
-                let other = self.random(index + 1);
-                next.swap(index, other);
+    /// All vertices in the order of a walk from those that nothing leads to.
+    fn walk(&mut self, starts: &[u32], walk: Walk) -> Vec<u32> {
+        let mut seen = vec![false; starts.len()];
+        let mut visited = Vec::with_capacity(starts.len());
+        let mut waiting = VecDeque::new();
+        for start in starts {
+            let before = if walk.is_down { &self.layers.above } else { &self.layers.below };
+            if before[*start as usize].is_empty() {
+                waiting.push_back(*start);
             }
+            while let Some(vertex) = if walk.is_deep { waiting.pop_back() } else { waiting.pop_front() } {
+                if !std::mem::replace(&mut seen[vertex as usize], true) {
+                    visited.push(vertex);
+                    waiting.extend(self.next(vertex, walk));
+                }
+            }
+        }
+        visited
+    }
+
+    /// The neighbours of a vertex in the order in which they are pushed.
+    fn next(&mut self, vertex: u32, walk: Walk) -> Vec<u32> {
+        let lists = if walk.is_down { &self.layers.below } else { &self.layers.above };
+        let mut next = lists[vertex as usize].clone();
+        if walk.is_random {
+            self.shuffle(&mut next);
+        }
+        if walk.is_deep {
+            // What is pushed last is walked first.
+            next.reverse();
         }
         next
     }
 
-    fn is_start(&self, vertex: u32, downwards: bool) -> bool {
-        let lists = if downwards { &self.layers.above } else { &self.layers.below };
-        lists[vertex as usize].is_empty()
-    }
-
-    fn walk_deep(&mut self, starts: &[u32], downwards: bool, shuffled: bool) -> Vec<u32> {
-        let mut seen = vec![false; starts.len()];
-        let mut visited = Vec::with_capacity(starts.len());
-        for start in starts.iter().copied().filter(|start| self.is_start(*start, downwards)).collect::<Vec<_>>() {
-            let mut stack = vec![start];
-            while let Some(vertex) = stack.pop() {
-                if std::mem::replace(&mut seen[vertex as usize], true) {
-                    continue;
-                }
-                visited.push(vertex);
-                stack.extend(self.next(vertex, downwards, shuffled).into_iter().rev());
-            }
+    fn shuffle(&mut self, vertices: &mut [u32]) {
+        for index in (1..vertices.len()).rev() {
+            let other = self.random(index + 1);
+            vertices.swap(index, other);
         }
-        visited
-    }
-
-    fn walk_wide(&mut self, starts: &[u32], downwards: bool, shuffled: bool) -> Vec<u32> {
-        let mut seen = vec![false; starts.len()];
-        let mut visited = Vec::with_capacity(starts.len());
-        for start in starts.iter().copied().filter(|start| self.is_start(*start, downwards)).collect::<Vec<_>>() {
-            let mut queue = VecDeque::from([start]);
-            while let Some(vertex) = queue.pop_front() {
-                if std::mem::replace(&mut seen[vertex as usize], true) {
-                    continue;
-                }
-                visited.push(vertex);
-                queue.extend(self.next(vertex, downwards, shuffled));
-            }
-        }
-        visited
     }
 
     /// A number below `below`, the same in every run.
@@ -192,6 +202,7 @@ impl Search<'_> {
             ends.clear();
             ends.extend(neighbours[*vertex as usize].iter().map(|other| self.positions[*other as usize]));
             ends.sort_unstable();
+            self.effort += 1 + ends.len();
             self.keys[*vertex as usize] = if by_mean { mean(&ends) } else { median(&ends) };
         }
         let mut moving: Vec<u32> = order.iter().copied().filter(|vertex| self.keys[*vertex as usize].is_some()).collect();
@@ -216,6 +227,7 @@ impl Search<'_> {
     fn exchange(&mut self, layer: usize) {
         let mut order = std::mem::take(&mut self.layers.order[layer]);
         self.find_ends(&order);
+        self.effort += order.len() + self.ends.all.len();
         let mut slots: Vec<usize> = (0..order.len()).collect();
         let mut is_settled = vec![false; order.len()];
         loop {
@@ -225,6 +237,7 @@ impl Search<'_> {
                     continue;
                 }
                 let (left, right) = (slots[index - 1], slots[index]);
+                self.effort += self.ends.count(left) + self.ends.count(right);
                 let above = of_two(self.ends.above(left), self.ends.above(right));
                 let below = of_two(self.ends.below(left), self.ends.below(right));
                 if above.1 + below.1 < above.0 + below.0 {
@@ -237,7 +250,7 @@ impl Search<'_> {
                     is_better = true;
                 }
             }
-            if !is_better {
+            if !is_better || self.effort >= EFFORT {
                 break;
             }
         }

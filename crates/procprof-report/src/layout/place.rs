@@ -3,8 +3,9 @@
 use super::layers::{Content, Layers};
 use super::simplex::Problem;
 
-/// Pivots allowed for each vertex and segment.
-const EFFORT: usize = 40;
+/// Vertices and segments that may be looked at, a hundred times as many as graphs of a thousand functions take; beyond, everything goes to the
+/// left.
+const EFFORT: usize = 500_000_000;
 /// Weights that count: heavier edges are as straight as these.
 const WEIGHT_MAX: i64 = 100_000;
 

@@ -3,8 +3,8 @@
 use super::Graph;
 use super::simplex::Problem;
 
-/// Pivots allowed for each node and edge; graphs of calls take less than one.
-const EFFORT: usize = 60;
+/// Nodes and edges that may be looked at; beyond, each node goes as far up as it can.
+const EFFORT: usize = 100_000_000;
 
 /// A layer for each node, from 0; `turned` edges go up.
 pub(super) fn ranks(graph: &Graph, turned: &[bool]) -> Vec<usize> {

@@ -57,11 +57,10 @@ impl Problem {
         self.springs.push(Spring { from, to, least: 0, force: 2 * weight });
     }
 
-    /// The numbers; `None` if that would take more than so many pivots for each node and spring, or if the rules contradict each other.
+    /// The numbers; `None` if more nodes and springs would have to be looked at than `effort`, or if the rules contradict each other.
     pub(super) fn solve(&self, effort: usize) -> Option<Vec<i64>> {
         let mut tree = Tree::new(self);
-        let pivots = effort.saturating_mul(self.pulls.len() + self.springs.len());
-        for _ in 0..pivots {
+        while tree.effort < effort {
             let Some(entering) = tree.entering() else { return tree.potentials(self.pulls.len()) };
             if !tree.pivot(entering) {
                 return None;
@@ -97,6 +96,8 @@ struct Tree {
     block: usize,
     /// Nodes to visit; kept for its room.
     stack: Vec<u32>,
+    /// Nodes and springs looked at so far.
+    effort: usize,
 }
 
 impl Tree {
@@ -148,6 +149,7 @@ impl Tree {
             next: 0,
             block,
             stack,
+            effort: 0,
         }
     }
 
@@ -168,6 +170,7 @@ impl Tree {
         let mut best = None;
         let mut best_gain = 0;
         for step in 1..=count {
+            self.effort += 1;
             let spring = self.next;
             self.next = if spring + 1 == count { 0 } else { spring + 1 };
             let gain = self.gain(spring);
@@ -305,6 +308,7 @@ impl Tree {
         let shift = potential - self.potentials[top as usize];
         self.stack.push(top);
         while let Some(node) = self.stack.pop() {
+            self.effort += 1;
             let index = node as usize;
             self.potentials[index] += shift;
             self.depths[index] = self.depths[self.parents[index] as usize] + 1;

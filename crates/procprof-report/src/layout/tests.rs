@@ -167,10 +167,10 @@ fn springs_and_rules_have_the_least_sum() {
     problem.keep_apart(1, 2, 7);
     problem.align(0, 2, 3);
     problem.align(0, 1, 1);
-    let found = problem.solve(100).unwrap();
+    let found = problem.solve(1_000).unwrap();
     assert_eq!((found[1] - found[0], found[2] - found[1]), (10, 7));
     let mut impossible = simplex::Problem::new(2);
     impossible.keep_apart(0, 1, 5);
     impossible.keep_apart(1, 0, 5);
-    assert_eq!(impossible.solve(100), None);
+    assert_eq!(impossible.solve(1_000), None);
 }
