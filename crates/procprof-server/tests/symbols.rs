@@ -9,9 +9,10 @@ use procprof_server::Config;
 use procprof_server::auth::{UserRole, add_user};
 use procprof_symbolize::{Image, ImageOptions, SymbolIndex};
 use reqwest::{Body, Method, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::api::agree;
 use crate::harness::{TestServer, quiet};
 
 const SOURCE: &str = "\
@@ -110,8 +111,17 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     let before = server.get(&format!("{profile}/render/top")).await.text().await.unwrap();
     assert!(!before.contains("hot"), "{before}");
 
+    let document = server.json("/api/openapi.json").await;
+    let schemas = &document["components"]["schemas"];
+    let is_as_said = |name: &str, value: &Value| agree(schemas, &json!({ "$ref": format!("#/components/schemas/{name}") }), value, name);
+    is_as_said("SymbolList", &server.json("/api/symbols").await);
+
     let (status, answer) = send(&server, program.index("program")).await;
     assert_eq!((status, answer["outcome"].as_str()), (201, Some("added")), "{answer}");
+    is_as_said("SymbolPush", &answer);
+    is_as_said("SymbolList", &server.json("/api/symbols").await);
+    let offer = format!("/api/symbols/offer?key={}&detail=lines", program.build_id);
+    is_as_said("SymbolOffer", &server.post(&offer, Value::Null).await.1);
     let symbols = &answer["symbols"];
     assert_eq!((symbols["name"].as_str(), symbols["detail"].as_str()), (Some("program"), Some("lines")), "{symbols}");
     assert_eq!((symbols["profiles_wanting"].as_u64(), symbols["profiles_using"].as_u64()), (Some(1), Some(0)), "{symbols}");
