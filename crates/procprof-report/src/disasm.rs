@@ -38,7 +38,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
         sources.code.iter().flat_map(|code| Sampled::of(code, &shown.graph, view.profile.as_ref())).collect();
     routines.sort_by(|a, b| (a.name(), a.routine.start).cmp(&(b.name(), b.routine.start)));
     if routines.is_empty() {
-        return Err(nothing_found(options, sources));
+        return Err(nothing_found(&view.profile, options, sources));
     }
     let to = options.unit.as_str();
     let mut out = format!("Total: {}\n", subject.amount(subject.total, to));
@@ -89,13 +89,14 @@ pub(crate) fn without_inlined(options: &Options) -> Options {
     Options { noinlines: true, ..options.clone() }
 }
 
-fn nothing_found(options: &Options, sources: &Sources) -> Error {
+fn nothing_found(profile: &Profile, options: &Options, sources: &Sources) -> Error {
     let wanted = options.symbol.as_ref().map_or("", Regex::as_str);
     let reasons: Vec<String> = sources.missing.iter().map(|(path, why)| format!("{path}: {why}")).collect();
-    let why = if reasons.is_empty() {
-        "no function of the binaries with samples in it matches".to_owned()
-    } else {
-        format!("no machine code was read; {}", reasons.join("; "))
+    let is_wanted = self::wanted(profile, options).is_ok_and(|wanted| !wanted.is_empty());
+    let why = match reasons.as_slice() {
+        [] if is_wanted && sources.code.is_empty() => "no machine code was read".to_owned(),
+        [] => "no function of the binaries with samples in it matches".to_owned(),
+        reasons => format!("no machine code was read; {}", reasons.join("; ")),
     };
     Error::value("symbol", wanted, why)
 }

@@ -1,8 +1,8 @@
 //! Profiles and names from running processes whose addresses were typed on the command line: several at once, a bar for each.
 
 mod keep;
-mod replace;
 mod remote;
+mod replace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 pub(crate) use keep::write_new;
-pub(crate) use replace::write_over;
 pub(crate) use remote::{Remote, TlsFiles};
+pub(crate) use replace::write_over;
 
 use crate::progress::Bar;
 

@@ -119,7 +119,7 @@ fn what_cannot_be_meant_is_refused() {
         ("-png", 2, "write svg"),
         ("-gv -focus=main", 2, "write dot"),
         ("-symbolize=maybe", 2, "possible values"),
-        ("-disasm=zebra", 1, "no machine code was read"),
+        ("-disasm=zebra", 1, "no function of the binaries"),
         ("-peek", 2, "required"),
         ("-top -normalize", 2, "--base"),
         ("-top -base=/nowhere/a -diff_base=/nowhere/b", 2, "cannot be used with"),

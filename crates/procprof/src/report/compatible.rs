@@ -34,7 +34,7 @@ impl Compatible {
     pub(super) fn args() -> Vec<Arg> {
         let arg = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("As in pprof");
         let mut args = vec![
-            arg("buildid", "ID", "Build id of the main binary, in place of the profile's"),
+            arg("buildid", "ID", "Build id of the main binary, for a profile that does not tell it"),
             arg("add_comment", "TEXT", "Add a comment to the profile; may be given several times").action(ArgAction::Append),
             arg("symbolize", "MODE", "none leaves addresses without names, local asks no process for them; the other modes of pprof are taken and change nothing")
                 .value_parser(SYMBOLIZE),
@@ -70,7 +70,11 @@ impl Compatible {
         if let Some(build_id) = &self.build_id {
             let id = parts.intern(build_id).context("set the build id")?;
             let Some(main) = parts.mappings.first_mut() else { bail!("--buildid={build_id}: the profile names no binary") };
-            main.build_id = id;
+            // As in pprof: what the profile says of itself is right.
+            match parts.strings.get(main.build_id).filter(|own| !own.is_empty()) {
+                Some(own) => eprintln!("procprof: --buildid={build_id} is not needed: the profile says {own}"),
+                None => main.build_id = id,
+            }
         }
         for comment in &self.comments {
             let id = parts.intern(comment).context("add a comment")?;

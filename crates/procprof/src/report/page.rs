@@ -50,7 +50,8 @@ fn push_flags(page: &mut String) {
         let Some(name) = arg.get_long().filter(|name| is_own(name)) else { continue };
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let takes = arg.get_action().takes_values();
-        let value = arg.get_value_names().and_then(|names| names.first()).filter(|_| takes).map_or_else(String::new, |value| format!(" {value}"));
+        let value =
+            arg.get_value_names().and_then(|names| names.first()).filter(|_| takes).map_or_else(String::new, |value| format!(" {value}"));
         let short = arg.get_short().map_or_else(String::new, |short| format!("`-{short}`, "));
         let _ = writeln!(page, "| {short}`--{name}{value}` | {} |", cell(&help));
     }
