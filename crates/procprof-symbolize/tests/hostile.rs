@@ -5,7 +5,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection};
 use procprof_profile::{FileOffset, SymbolAddr};
-use procprof_symbolize::{Error, Image, ImageOptions};
+use procprof_symbolize::{Error, Image, ImageOptions, SplitUnits};
 
 use crate::programs::{Folder, text_addresses};
 
@@ -86,6 +86,29 @@ fn interesting_places(bytes: &[u8]) -> Vec<usize> {
     // The section headers are at the end.
     places.extend(bytes.len().saturating_sub(64 * 40)..bytes.len());
     places
+}
+
+#[test]
+fn changed_files_of_split_off_units() {
+    let folder = Folder::new();
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let program = crate::matrix::split(&folder, "gcc", "inline.c", &["-O2", "-g", version, "-gsplit-dwarf"]);
+        let addresses: Vec<SymbolAddr> = text_addresses(&program).into_iter().step_by(7).collect();
+        let [file] = crate::matrix::dwo_files(&folder).try_into().unwrap();
+        let bytes = fs::read(&file).unwrap();
+        let targets = interesting_places(&bytes);
+        let options = ImageOptions { split_units: SplitUnits::Anywhere, ..folder.options() };
+        let mut random = Random(0x0bad_cafe);
+        for round in 0..400 {
+            let mut changed = bytes.clone();
+            for _ in 0..=random.below(4) {
+                changed[targets[random.below(targets.len())]] = [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.below(6)];
+            }
+            fs::write(&file, if round % 4 == 0 { &changed[..random.below(changed.len())] } else { &changed }).unwrap();
+            assert_eq!(Image::open(&program, &options).unwrap().resolve(&addresses).len(), addresses.len());
+        }
+        fs::remove_file(&file).unwrap();
+    }
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn compressed_sections() {
 }
 
 /// Compiles with its units split off, in the folder itself, as compilers put them where they run.
-fn split(folder: &Folder, compiler: &str, language: &str, flags: &[&str]) -> PathBuf {
+pub(crate) fn split(folder: &Folder, compiler: &str, language: &str, flags: &[&str]) -> PathBuf {
     let build = folder.path("build");
     fs::create_dir_all(&build).unwrap();
     let mut command = Command::new(compiler);
@@ -79,7 +79,7 @@ fn split(folder: &Folder, compiler: &str, language: &str, flags: &[&str]) -> Pat
     build.join("program")
 }
 
-fn dwo_files(folder: &Folder) -> Vec<PathBuf> {
+pub(crate) fn dwo_files(folder: &Folder) -> Vec<PathBuf> {
     let files = fs::read_dir(folder.path("build")).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "dwo")).collect()
 }
