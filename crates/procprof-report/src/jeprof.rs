@@ -26,8 +26,8 @@ mod view;
 
 use regex::Regex;
 
-pub use picture::Drawn;
 pub use disassembly::{Instruction, Procedure};
+pub use picture::Drawn;
 pub use read::{Names, ReadError, Reading, read, symbolized_header};
 pub use stacks::{Negative, PcId, Pcs, Stacks};
 pub use symbols::{Symbol, Symbols, short_function_name};
