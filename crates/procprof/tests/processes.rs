@@ -64,7 +64,7 @@ fn go_server() -> PathBuf {
     binary
 }
 
-/// Answers requests by their path, until the test ends; what `answer` gives is written as it is.
+/// Answers requests, given as path, body and on further lines the head, until the test ends; what `answer` gives is written as it is.
 pub(crate) fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -76,7 +76,7 @@ pub(crate) fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static
                 let (head, body) = request(&mut stream);
                 let path = head.split_whitespace().nth(1).unwrap_or_default();
                 // The other side may be gone by then, as it may in life.
-                drop(stream.write_all(&answer(&format!("{path} {body}"))));
+                drop(stream.write_all(&answer(&format!("{path} {body}\n{head}"))));
             });
         }
     });

@@ -75,6 +75,27 @@ fn names_come_from_the_process_where_no_file_has_them() {
 }
 
 #[test]
+fn credentials_of_the_url_are_sent_and_not_shown() {
+    let kept = folder();
+    let address = answering(|question| match question {
+        asked if !asked.contains("authorization: Basic am9lOmh1bnRlcjI=") => {
+            b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_vec()
+        }
+        asked if asked.starts_with("/pprof/symbol ") => ok(b"0x1000 slow_lock\n0x1001 slow_lock\n"),
+        _ => ok(b"--- contention:\ncycles/second = 1000000000\nsampling period = 1\n5000000 3 @ 0x1001\n"),
+    });
+    let typed = |user: &str| format!("http://{user}{address}/pprof/contention");
+    let output = report(kept.path(), &["-top", &typed("joe:hunter2@")]);
+    assert!(output.status.success() && text(&output).contains("slow_lock"), "{}", text(&output));
+    assert!(!text(&output).contains("hunter2"), "{}", text(&output));
+    for user in ["", "joe:hunter3@"] {
+        let output = report(kept.path(), &["-top", &typed(user)]);
+        assert!(output.status.code() == Some(1) && text(&output).contains("HTTP 401"), "{}", text(&output));
+        assert!(!text(&output).contains("hunter3"), "{}", text(&output));
+    }
+}
+
+#[test]
 fn what_goes_wrong_is_said_and_leaves_nothing() {
     let address = answering(|question| match question.split(' ').next().unwrap() {
         "/html" => ok(b"<!doctype html><p>Sign in"),

@@ -99,8 +99,9 @@ impl Source {
         }
         let seconds = url.query_pairs().find(|(key, _)| key == "seconds").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
         let remote = Remote::parse(&url.as_str().replacen(url.scheme(), &scheme, 1), &fetching.tls)?;
+        let symbols = symbols_page(Url::parse(&remote.url.plain()).context("read the address of the symbol page")?);
         let question = Question { remote, seconds, limit: limit(seconds, fetching.timeout) };
-        Ok(Source::Process(Box::new(Process { typed: typed.to_owned(), question, symbols: symbols_page(url) })))
+        Ok(Source::Process(Box::new(Process { typed: typed.to_owned(), question, symbols })))
     }
 }
 
