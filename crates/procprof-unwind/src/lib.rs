@@ -34,6 +34,8 @@
 //! assert_eq!(addresses, [0x1008, 0x1001]);
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod architecture;
 mod cache;
 mod entry;

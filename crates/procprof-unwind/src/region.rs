@@ -9,7 +9,7 @@
 //! [4 each]   the rules, without repetition, low word first
 //! ```
 //!
-//! A look-up touches the block index, a few neighbouring starts, one number and one rule. Rows that say the same are joined, also over the
+//! A region in which one rule holds throughout has the rule after the first word and nothing else. A look-up touches the block index, a few neighbouring starts, one number and one rule. Rows that say the same are joined, also over the
 //! few bytes of padding between functions, so that a row takes a little over 4 bytes.
 
 use crate::rule::Packed;
@@ -42,14 +42,15 @@ impl Region {
     fn find(&self, offset: u16) -> Option<Packed> {
         let words = &*self.0;
         let rows = usize::from(*words.first()?) + 1;
+        if rows == 1 {
+            return rule_at(words, INDEX_AT);
+        }
         let block = INDEX_AT + usize::from(offset >> BLOCK_SHIFT);
         let (first, last) = (usize::from(*words.get(block)?), usize::from(*words.get(block + 1)?));
         let starts = words.get(STARTS_AT + first + 1..=STARTS_AT + last)?;
         let row = first + starts.partition_point(|start| *start <= offset);
         let number = usize::from(*words.get(STARTS_AT + rows + row)?);
-        let at = STARTS_AT + 2 * rows + RULE_WORDS * number;
-        let [a, b, c, d] = *words.get(at..)?.first_chunk()?;
-        Some(Packed::from_bits(u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(d) << 48))
+        rule_at(words, STARTS_AT + 2 * rows + RULE_WORDS * number)
     }
 
     /// Bytes it takes.
@@ -60,6 +61,16 @@ impl Region {
     pub(crate) fn rows(&self) -> usize {
         self.0.first().map_or(0, |last| usize::from(*last) + 1)
     }
+}
+
+#[inline(always)]
+fn rule_at(words: &[u16], at: usize) -> Option<Packed> {
+    let [a, b, c, d] = *words.get(at..)?.first_chunk()?;
+    Some(Packed::from_bits(u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(d) << 48))
+}
+
+fn words_of(rule: u64) -> [u16; RULE_WORDS] {
+    [rule as u16, (rule >> 16) as u16, (rule >> 32) as u16, (rule >> 48) as u16]
 }
 
 /// Gathers the rows of a region by rising address. Memory is kept from region to region.
@@ -129,11 +140,13 @@ impl RegionBuilder {
         }
         self.words.clear();
         self.words.push((self.rows.len() - 1) as u16);
-        self.write_index();
-        self.words.extend(self.rows.iter().map(|(start, _)| *start));
-        let rules = self.write_numbers();
-        for rule in rules {
-            self.words.extend([rule as u16, (rule >> 16) as u16, (rule >> 32) as u16, (rule >> 48) as u16]);
+        if let [(_, rule)] = *self.rows {
+            self.words.extend(words_of(rule));
+        } else {
+            self.write_index();
+            self.words.extend(self.rows.iter().map(|(start, _)| *start));
+            let rules = self.write_numbers();
+            self.words.extend(rules.into_iter().flat_map(words_of));
         }
         Region(self.words.as_slice().into())
     }
@@ -169,5 +182,54 @@ impl RegionBuilder {
             self.words.push(recent[place].1);
         }
         rules
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Rule;
+
+    const A: Packed = Packed::ROOT;
+    const B: Packed = Packed::SIGNAL;
+
+    /// A region of functions: start, end, rows.
+    fn region(functions: &[(u16, u32, &[(u16, Packed)])]) -> Region {
+        let mut builder = RegionBuilder::default();
+        builder.clear();
+        for (start, end, rows) in functions {
+            builder.begin(*start);
+            rows.iter().for_each(|(start, rule)| builder.row(*start, *rule));
+            builder.end(*end);
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn neighbours_that_say_the_same_are_joined_also_over_padding() {
+        let region = region(&[(16, 100, &[(16, A), (20, B), (40, A)]), (112, 300, &[(112, A), (200, B)])]);
+        let rules: Vec<Packed> = [15, 16, 19, 20, 39, 40, 105, 199, 200, 299, 300, u16::MAX].map(|offset| region.rule(offset)).into();
+        let unknown = Packed::UNKNOWN;
+        assert_eq!(rules, [unknown, A, A, B, B, A, A, A, B, B, unknown, unknown]);
+        assert_eq!(region.rows(), 6);
+    }
+
+    #[test]
+    fn a_gap_has_no_rule_and_a_later_function_cuts_an_earlier_one() {
+        let region = region(&[(0, 5000, &[(0, A), (3000, B)]), (2000, 2100, &[(2000, B)]), (9000, 1 << 16, &[(9000, A)])]);
+        let rules: Vec<Rule> = [0, 1999, 2000, 2099, 2100, 3000, 8999, 9000, u16::MAX].map(|offset| region.rule(offset).rule()).into();
+        use Rule::{Root, Signal, Unknown};
+        assert_eq!(rules, [Root, Root, Signal, Signal, Unknown, Unknown, Unknown, Root, Root]);
+    }
+
+    #[test]
+    fn a_row_a_byte_is_the_most_there_can_be_and_one_rule_is_the_least() {
+        let rows: Vec<(u16, Packed)> = (0..=u16::MAX).map(|start| (start, if start % 2 == 0 { A } else { B })).collect();
+        let full = region(&[(0, 1 << 16, &rows)]);
+        assert_eq!(full.rows(), 1 << 16);
+        assert!((0..=u16::MAX).all(|offset| full.rule(offset) == if offset % 2 == 0 { A } else { B }));
+        let (empty, whole) = (region(&[]), region(&[(0, 1 << 16, &[(0, A)])]));
+        assert_eq!((empty.rule(7), whole.rule(u16::MAX)), (Packed::UNKNOWN, A));
+        assert_eq!((empty.size(), whole.size()), (10, 10));
     }
 }

@@ -91,7 +91,7 @@ impl Tables {
                 return;
             }
             let Some(source) = loaded.source(&image, architecture) else { return };
-            let code = image.code.iter().fold(u64::MAX..0, |all, code| all.start.min(code.start)..all.end.max(code.end));
+            let Some(code) = hull(image.code.iter().cloned()) else { return };
             let table = Table::new(code.clone());
             if *compiled + source.functions() <= EAGER_FUNCTIONS {
                 *compiled += source.functions();
@@ -146,7 +146,7 @@ impl Loaded<'_> {
         let header = self.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
         let eh_frame_hdr = self.range(header);
         let beginning = self.bytes(eh_frame_hdr.start..eh_frame_hdr.end.min(eh_frame_hdr.start + BEGINNING))?.to_vec();
-        let span = self.segments().fold(u64::MAX..0, |all, (_, range)| all.start.min(range.start)..all.end.max(range.end));
+        let span = hull(self.segments().map(|(_, range)| range))?;
         let code = self.segments().filter(|(header, _)| header.p_flags & libc::PF_X != 0).map(|(_, range)| pages(range)).collect();
         let name = match self.info.dlpi_name.is_null() {
             true => Vec::new(),
@@ -174,6 +174,11 @@ impl Loaded<'_> {
         // SAFETY: inside a segment that the loader has mapped readable for as long as `dl_iterate_phdr` holds it.
         Some(unsafe { std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) })
     }
+}
+
+/// From the first address of all ranges to the last; `None` of none.
+fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Option<Range<u64>> {
+    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
 }
 
 /// A segment as it is mapped.
