@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::dwarf::{DebugInfo, Function, SplitFiles, is_mangled};
 use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
+use crate::index::{RawPart, cache};
 use crate::names::{NameId, NameTable, Names};
 use crate::records::RawFrame;
 use crate::symbols::Symbols;
@@ -39,10 +40,42 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
     addresses.iter().map(answer).collect()
 }
 
+/// Resolves from what was kept, then from the files, and keeps what these told.
 fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
-    with_opened(image, |opened| match opened {
-        None => vec![Resolved::Unknown(Reason::Damaged); wanted.len()],
-        Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, workers::threads()),
+    let Some(cache) = &image.cache else {
+        return from_files(image, wanted, Keep::Nothing).0;
+    };
+    let known = cache.open(image);
+    let mut answers = match &known {
+        Some(known) => known.resolve_sorted(wanted),
+        None => vec![Resolved::Unknown(Reason::NotCovered); wanted.len()],
+    };
+    let is_unknown = |answer: &Resolved| matches!(answer, Resolved::Unknown(_));
+    let places: Vec<usize> = (0..wanted.len()).filter(|place| is_unknown(&answers[*place])).collect();
+    if places.is_empty() {
+        return answers;
+    }
+    let left: Vec<u64> = places.iter().map(|place| wanted[*place]).collect();
+    let (found, parts) = from_files(image, &left, Keep::Functions);
+    cache.add(image, known.as_ref(), &parts);
+    for (place, answer) in places.into_iter().zip(found) {
+        answers[place] = answer;
+    }
+    answers
+}
+
+/// What is made of what was read besides answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Nothing,
+    /// Parts of an index.
+    Functions,
+}
+
+fn from_files(image: &Image, wanted: &[u64], keep: Keep) -> (Vec<Resolved>, Vec<RawPart>) {
+    with_opened(image, Some(wanted), |opened| match opened {
+        None => (vec![Resolved::Unknown(Reason::Damaged); wanted.len()], Vec::new()),
+        Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, keep, workers::threads()),
         Some(Opened { main, files, is_damaged, .. }) => {
             let mut answers = symbols_only(&Symbols::at(files, wanted), is_damaged);
             if let Some(table) = GoTable::of(main) {
@@ -52,9 +85,18 @@ fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
                     }
                 }
             }
-            answers
+            let known = wanted.iter().zip(&answers).filter_map(|(address, answer)| Some((*address, frames_of(answer)?)));
+            let parts = if keep == Keep::Functions { cache::points(known) } else { Vec::new() };
+            (answers, parts)
         }
     })
+}
+
+fn frames_of(answer: &Resolved) -> Option<&[Frame]> {
+    match answer {
+        Resolved::Frames(frames) => Some(frames),
+        Resolved::Unknown(_) => None,
+    }
 }
 
 /// An image with the headers of its files parsed.
@@ -67,8 +109,9 @@ pub(crate) struct Opened<'o, 'data, 'a> {
     pub(crate) is_damaged: bool,
 }
 
-/// Opens what an image has, and hands it over; `None` if the binary itself is broken.
-pub(crate) fn with_opened<T>(image: &Image, read: impl FnOnce(Option<Opened<'_, '_, '_>>) -> T) -> T {
+/// Opens what an image has, and hands it over; `None` if the binary itself is broken. Of the debug
+/// information all units are known, or those that cover one of `wanted`, which ascend.
+pub(crate) fn with_opened<T>(image: &Image, wanted: Option<&[u64]>, read: impl FnOnce(Option<Opened<'_, '_, '_>>) -> T) -> T {
     let Ok(main) = parse_elf(&image.bytes, image.path()) else {
         return read(None);
     };
@@ -87,7 +130,7 @@ pub(crate) fn with_opened<T>(image: &Image, read: impl FnOnce(Option<Opened<'_, 
     let endian = if main.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
     let split_files = SplitFiles::new(&image.split_folders, limit);
     let mut info = match &sections {
-        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), &split_files, endian, workers::threads())),
+        Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), &split_files, endian, wanted, workers::threads())),
         _ => None,
     };
     if let (Some(info), Some(sections)) = (&mut info, &package_sections) {
@@ -123,7 +166,13 @@ struct Place {
     answer: usize,
 }
 
-fn look_up<'data>(info: &DebugInfo<'_>, files: &[&object::File<'data>], wanted: &[u64], threads: usize) -> Vec<Resolved> {
+fn look_up<'data>(
+    info: &DebugInfo<'_>,
+    files: &[&object::File<'data>],
+    wanted: &[u64],
+    keep: Keep,
+    threads: usize,
+) -> (Vec<Resolved>, Vec<RawPart>) {
     let mut places: Vec<Option<Place>> = vec![None; wanted.len()];
     let mut damaged = vec![info.units.damaged; wanted.len()];
     let mut gathered: Vec<Gathered<'_, '_, 'data>> = Vec::new();
@@ -156,8 +205,28 @@ fn look_up<'data>(info: &DebugInfo<'_>, files: &[&object::File<'data>], wanted: 
             break;
         }
     }
-    assemble(&mut gathered, &places, &damaged, threads)
+    let (answers, names, ids) = assemble(&mut gathered, &places, &damaged, threads);
+    if keep == Keep::Nothing {
+        return (answers, Vec::new());
+    }
+    let parts = workers::run(gathered.len(), threads, Vec::new, |parts, thread| {
+        let id = |id: &Option<NameId>| id.map(|id| names.texts(id));
+        let known: Vec<_> = ids[thread].iter().map(id).collect();
+        parts.extend(cache::functions(info, &gathered[thread].units, &known));
+    });
+    let mut parts: Vec<RawPart> = parts.into_iter().flatten().collect();
+    let is_kept = |place: &Option<Place>| {
+        place.is_some_and(|place| {
+            let units = &gathered[place.thread].units;
+            cache::is_kept(info, units, &units.records.all[units.answers[place.answer].record])
+        })
+    };
+    let others = wanted.iter().zip(&answers).zip(&places).filter(|(_, place)| !is_kept(place));
+    let others = others.filter_map(|((address, answer), _)| Some((*address, frames_of(answer)?)));
+    parts.extend(cache::points(others));
+    (answers, parts)
 }
+
 
 /// The next unit for each pending address, the largest first.
 fn batches(info: &DebugInfo<'_>, wanted: &[u64], pending: &[u32], round: usize) -> Vec<UnitBatch> {
@@ -180,8 +249,14 @@ fn batches(info: &DebugInfo<'_>, wanted: &[u64], pending: &[u32], round: usize) 
     batches
 }
 
-/// Puts frames together from what all threads have found.
-fn assemble(gathered: &mut [Gathered<'_, '_, '_>], places: &[Option<Place>], damaged: &[bool], threads: usize) -> Vec<Resolved> {
+/// Puts frames together from what all threads have found. With the names in answers, and which they are
+/// by thread and number of the function.
+fn assemble(
+    gathered: &mut [Gathered<'_, '_, '_>],
+    places: &[Option<Place>],
+    damaged: &[bool],
+    threads: usize,
+) -> (Vec<Resolved>, Names, Vec<Vec<Option<NameId>>>) {
     let symbols = gathered.iter_mut().find_map(|gathered| gathered.symbols.take()).unwrap_or_default();
     let found: Vec<&UnitAnswers<'_, '_>> = gathered.iter().map(|gathered| &gathered.units).collect();
     let mut table = NameTable::default();
@@ -207,7 +282,8 @@ fn assemble(gathered: &mut [Gathered<'_, '_, '_>], places: &[Option<Place>], dam
             (true, false) => Resolved::Unknown(Reason::NotCovered),
         }
     });
-    resolved.collect()
+    let resolved = resolved.collect();
+    (resolved, names, functions)
 }
 
 /// The names of the functions in answers, by their numbers.

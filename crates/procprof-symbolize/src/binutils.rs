@@ -26,7 +26,7 @@ use crate::Image;
 use crate::image::{has_dwarf, parse_elf};
 
 pub use names::demangle;
-pub use nm::{NmSymbol, nm};
+pub use nm::{NmSymbol, nm, nm_around};
 
 /// One line pair of `addr2line -f -C -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,13 +62,28 @@ pub fn text_section(image: &Image) -> Option<TextSection> {
     Some(TextSection { address: text.address(), offset, size: text.size() })
 }
 
+/// What is asked for of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Names only; places are of no use. Lines are not read then, which takes half the time.
+    Names,
+    /// Names, files and lines.
+    #[default]
+    NamesAndPlaces,
+}
+
 /// Looks the addresses up one after the other, in their order; frames come innermost first, and
 /// there is always at least one.
 pub fn addr2line(image: &Image, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
+    addr2line_in(image, addresses, Detail::NamesAndPlaces)
+}
+
+/// As [`addr2line`], with no more than that detail: places of names alone are `??:0` or the like.
+pub fn addr2line_in(image: &Image, addresses: &[SymbolAddr], detail: Detail) -> Vec<Vec<Frame>> {
     let Ok(main) = parse_elf(&image.bytes, image.path()) else {
         return vec![vec![Frame::unknown()]; addresses.len()];
     };
     let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
     let debug = debug.filter(has_dwarf);
-    dwarf::resolve(image, debug.as_ref().unwrap_or(&main), addresses)
+    dwarf::resolve(image, debug.as_ref().unwrap_or(&main), addresses, detail)
 }

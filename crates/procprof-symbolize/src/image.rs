@@ -10,7 +10,7 @@ use procprof_profile::{FileOffset, SymbolAddr};
 use crate::debug_file::{self, Supplement};
 use crate::dwarf::SplitFolders;
 use crate::file_bytes::FileBytes;
-use crate::index::LayoutKey;
+use crate::index::{ImageCache, LayoutKey};
 use crate::{Error, ImageOptions, Refusal, Resolved, Result, batch};
 
 /// How a separate debug file was found.
@@ -49,6 +49,7 @@ pub struct Image {
     /// The debug files that were there and not used.
     pub(crate) refused: Vec<Refusal>,
     pub(crate) decompressed_bytes_max: u64,
+    pub(crate) cache: Option<ImageCache>,
 }
 
 /// A `PT_LOAD` segment: what of the file is where in the image.
@@ -87,6 +88,10 @@ impl Image {
         let package = debug_file::find_package(path, options);
         let split_folders = SplitFolders::of(path, options);
         let decompressed_bytes_max = options.decompressed_bytes_max;
+        let others = [debug.as_ref().map(|debug| &debug.bytes), shared.as_ref().map(|shared| &shared.bytes)];
+        let others = others.into_iter().chain([package.as_ref().map(|package| &package.bytes)]);
+        let sizes: Vec<u64> = [Some(&bytes)].into_iter().chain(others).map(|file| file.map_or(0, |bytes| bytes.len() as u64)).collect();
+        let cache = ImageCache::of(build_id.as_ref(), &sizes, options);
         Ok(Self {
             path: path.to_owned(),
             build_id,
@@ -98,6 +103,7 @@ impl Image {
             split_folders,
             refused,
             decompressed_bytes_max,
+            cache,
             bytes,
         })
     }

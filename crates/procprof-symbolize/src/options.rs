@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::IndexFolder;
+
 /// Where debug files are looked for, and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageOptions {
@@ -13,6 +15,8 @@ pub struct ImageOptions {
     pub debug_files: Vec<PathBuf>,
     /// Which units that were split off are read.
     pub split_units: SplitUnits,
+    /// Where what was read is kept for the next time; nowhere if `None`. See [`crate::index`].
+    pub cache: Option<IndexFolder>,
     /// Largest file that is opened, in bytes. Files are mapped, not read, so only what is used of
     /// them takes memory.
     pub file_bytes_max: u64,
@@ -33,13 +37,14 @@ pub enum SplitUnits {
 }
 
 impl Default for ImageOptions {
-    /// `/usr/lib/debug`, packaged units only, files up to 64 GiB, 4 GiB decompressed.
+    /// `/usr/lib/debug`, packaged units only, no cache, files up to 64 GiB, 4 GiB decompressed.
     fn default() -> Self {
         Self {
             debug_dirs: vec![PathBuf::from("/usr/lib/debug")],
             binary_paths: Vec::new(),
             debug_files: Vec::new(),
             split_units: SplitUnits::default(),
+            cache: None,
             file_bytes_max: 64 << 30,
             decompressed_bytes_max: 4 << 30,
         }

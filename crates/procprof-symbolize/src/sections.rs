@@ -21,12 +21,27 @@ pub(crate) enum SectionError {
     Index(#[from] gimli::Error),
 }
 
+/// What sections are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// Functions and lines.
+    All,
+    /// Functions only.
+    Functions,
+}
+
 /// Loads the sections that looking up addresses needs; the others stay empty. Compressed ones are
 /// decompressed by all processors.
 pub(crate) fn load<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
+    load_needed(file, bytes_max, Needed::All)
+}
+
+/// As [`load`], for those that a purpose needs.
+pub(crate) fn load_needed<'data>(file: &File<'data>, bytes_max: u64, needed: Needed) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
+    let is_needed = |id: &SectionId| needed == Needed::All || !matches!(id, SectionId::DebugLine | SectionId::DebugLineStr);
     let mut left = bytes_max;
     let mut raw = Vec::new();
-    for id in NEEDED {
+    for id in NEEDED.into_iter().filter(is_needed) {
         raw.push((id, section(file, id.name(), &mut left)?));
     }
     // The largest first: that one takes the longest.

@@ -59,13 +59,14 @@ impl<'data> Symbols<'data> {
     /// ascend. Symbols with broken names are left out.
     pub(crate) fn at(files: &[&File<'data>], addresses: &[u64]) -> Self {
         let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
+        let covers = |start, end| addresses.get(addresses.partition_point(|address| *address < start)).is_some_and(|address| *address < end);
         let found = Self::among(addresses, |visit| {
             for (file, sections) in files.iter().zip(&sections) {
                 let all = file.symbols().chain(file.dynamic_symbols());
-                all.filter_map(|symbol| code_symbol(&symbol, sections)).for_each(&mut *visit);
+                all.filter_map(|symbol| code_symbol(&symbol, sections, &covers)).for_each(&mut *visit);
             }
         });
-        let has_table = |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections).is_some());
+        let has_table = |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections, |_, _| false).is_some());
         Self { is_partial: !files.iter().zip(&sections).any(has_table), ..found }
     }
 
@@ -75,7 +76,7 @@ impl<'data> Symbols<'data> {
         let mut symbols = Vec::new();
         for (file, sections) in files.iter().zip(&sections) {
             let all = file.symbols().chain(file.dynamic_symbols());
-            symbols.extend(all.filter_map(|symbol| code_symbol(&symbol, sections)));
+            symbols.extend(all.filter_map(|symbol| code_symbol(&symbol, sections, |_, _| true)));
         }
         symbols.sort_by_key(|symbol| symbol.start);
         let labels = labels(&symbols);
@@ -216,7 +217,13 @@ fn executable_sections(file: &File<'_>) -> FxHashMap<SectionIndex, u64> {
     code.map(|section| (section.index(), section.address().saturating_add(section.size()))).collect()
 }
 
-fn code_symbol<'data>(symbol: &object::Symbol<'data, '_>, sections: &FxHashMap<SectionIndex, u64>) -> Option<Symbol<'data>> {
+/// The symbol, if it is one of code. Its name is read if it has no size, or if its size is one of those
+/// that `is_named`: looking for the ends of half a million names takes longer than everything else here.
+fn code_symbol<'data>(
+    symbol: &object::Symbol<'data, '_>,
+    sections: &FxHashMap<SectionIndex, u64>,
+    is_named: impl Fn(u64, u64) -> bool,
+) -> Option<Symbol<'data>> {
     let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
         return None;
     };
@@ -225,21 +232,20 @@ fn code_symbol<'data>(symbol: &object::Symbol<'data, '_>, sections: &FxHashMap<S
         return None;
     }
     let section_end = *sections.get(&symbol.section_index()?)?;
-    let name = symbol.name_bytes().ok()?;
-    // `$x`, `$d` and the like mark code and data for disassemblers.
-    if name.is_empty() || name.starts_with(b"$") {
+    let (start, sized) = (symbol.address(), symbol.size() != 0);
+    let end = if sized { start.saturating_add(symbol.size()) } else { section_end };
+    if start >= end {
         return None;
     }
-    let start = symbol.address();
-    let end = if symbol.size() == 0 { section_end } else { start.saturating_add(symbol.size()) };
-    (start < end).then_some(Symbol {
-        start,
-        end,
-        sized: symbol.size() != 0,
-        function: kind != STT_NOTYPE,
-        binding: st_info.st_bind(),
-        name,
-    })
+    let mut name = &[][..];
+    if !sized || kind == STT_NOTYPE || is_named(start, end) {
+        name = symbol.name_bytes().ok()?;
+        // `$x`, `$d` and the like mark code and data for disassemblers.
+        if name.is_empty() || name.starts_with(b"$") {
+            return None;
+        }
+    }
+    Some(Symbol { start, end, sized, function: kind != STT_NOTYPE, binding: st_info.st_bind(), name })
 }
 
 /// The spans of symbols with a size, which do not overlap any more: one pass by ascending start,

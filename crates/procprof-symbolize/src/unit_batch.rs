@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::dwarf::{self, DebugInfo, Files, Functions, Home, Names, Origin, walk};
+use crate::dwarf::{self, Call, DebugInfo, Files, Functions, Home, Names, Origin, walk};
 use crate::records::{Node, RawFrame, Record, Records, Row};
 use crate::spans::{Span, apart};
 use crate::zone::Zone;
@@ -30,6 +30,8 @@ pub(crate) struct UnitAnswer {
     pub(crate) frames: Range<usize>,
     /// Whether the last of them is the outermost function.
     pub(crate) is_whole: bool,
+    /// The number of the record they are from.
+    pub(crate) record: usize,
 }
 
 /// How far the records of a unit go.
@@ -91,16 +93,17 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             let address = wanted[*index as usize];
             let records = &self.records.all[found.clone()];
             let after = records.partition_point(|record| record.begin <= address);
-            let record = after.checked_sub(1).map(|last| &records[last]).filter(|record| address < record.end);
-            let Some(record) = record else {
+            let number = after.checked_sub(1).filter(|last| address < records[*last].end);
+            let Some(number) = number else {
                 if is_damaged {
                     self.damaged.push(*index);
                 }
                 continue;
             };
             let first = self.frames.len();
-            let is_whole = self.records.add_frames(record, address, &mut self.frames);
-            self.answers.push(UnitAnswer { index: *index, frames: first..self.frames.len(), is_whole });
+            let is_whole = self.records.add_frames(&records[number], address, &mut self.frames);
+            let record = found.start + number;
+            self.answers.push(UnitAnswer { index: *index, frames: first..self.frames.len(), is_whole, record });
         }
     }
 
@@ -117,21 +120,22 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             Some(split) => Home { origin: Origin::Split(unit), dwarf: &split.dwarf, root: &split.root },
             None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },
         };
-        let (mut functions, walked) = walk(home, &mut self.names, zone);
+        let (mut functions, walked) = walk(home.dwarf, home.root, zone);
         let pieces = pieces(&mut functions, zone, extent);
         let line_zone: Vec<(u64, u64)> = joined(&pieces);
         // Lines are never split off.
         let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone));
         let is_damaged = walked.is_err() || lines.is_err();
         let (rows, files) = lines.map_or_else(|_| (Vec::new(), None), |(rows, files)| (rows, Some(files)));
-        let mut adding = Adding { records: &mut self.records, names: &mut self.files, files, numbers: FxHashMap::default() };
+        let mut adding =
+            Adding { home, records: &mut self.records, names: &mut self.names, file_names: &mut self.files, files, numbers: FxHashMap::default() };
         adding.add(&functions, &pieces, &rows);
         (first..self.records.all.len(), is_damaged)
     }
 }
 
 /// The pieces that records are made of: each is of one function, or of none.
-fn pieces(functions: &mut Functions, zone: Zone<'_>, extent: Extent) -> Vec<Span<Option<u32>>> {
+fn pieces(functions: &mut Functions<'_>, zone: Zone<'_>, extent: Extent) -> Vec<Span<Option<u32>>> {
     let code = std::mem::take(&mut functions.code);
     let code = apart(code, |span| (span.end - span.begin, span.value));
     let mut pieces = Vec::new();
@@ -172,16 +176,18 @@ fn joined(pieces: &[Span<Option<u32>>]) -> Vec<(u64, u64)> {
 }
 
 /// Turns what was read of a unit into records.
-struct Adding<'r, 'u, 'a> {
+struct Adding<'r, 'i, 'u, 'a> {
+    home: Home<'u, 'a>,
     records: &'r mut Records,
-    names: &'r mut FileNames,
+    names: &'r mut Names<'i, 'a>,
+    file_names: &'r mut FileNames,
     files: Option<Files<'u, 'a>>,
     /// The files of the unit that have a number in `names`.
     numbers: FxHashMap<u64, Option<u32>>,
 }
 
-impl Adding<'_, '_, '_> {
-    fn add(&mut self, functions: &Functions, pieces: &[Span<Option<u32>>], rows: &[Span<dwarf::Row>]) {
+impl<'i: 'u, 'u, 'a> Adding<'_, 'i, 'u, 'a> {
+    fn add(&mut self, functions: &Functions<'a>, pieces: &[Span<Option<u32>>], rows: &[Span<dwarf::Row>]) {
         let mut next = 0;
         for piece in pieces {
             next += rows[next..].partition_point(|row| row.end <= piece.begin);
@@ -194,7 +200,7 @@ impl Adding<'_, '_, '_> {
         }
     }
 
-    fn function(&mut self, functions: &Functions, number: u32, piece: &Span<Option<u32>>, rows: &[Span<dwarf::Row>]) {
+    fn function(&mut self, functions: &Functions<'a>, number: u32, piece: &Span<Option<u32>>, rows: &[Span<dwarf::Row>]) {
         let Some(Some(tree)) = functions.trees.get(number as usize) else {
             return;
         };
@@ -209,10 +215,18 @@ impl Adding<'_, '_, '_> {
             let call_place = dwarf::Row { file: call.file.unwrap_or(u64::MAX), line: call.line, column: call.column };
             let place = self.place(call_place);
             let behind = moved(call.behind);
-            self.records.nodes.push(Node { function: call.function, call: place, ranges, behind });
+            let function = self.called(call);
+            self.records.nodes.push(Node { function, call: place, ranges, behind });
         }
         let nodes = first..self.records.nodes.len() as u32;
-        self.records.all.push(Record { begin: piece.begin, end: piece.end, function: Some(tree.function), nodes, rows });
+        let function = self.names.function(self.home, tree.entry);
+        self.records.all.push(Record { begin: piece.begin, end: piece.end, function: Some(function), nodes, rows });
+    }
+
+    /// The number of the function that was inlined.
+    fn called(&mut self, call: &Call<'a>) -> u32 {
+        let referred = call.origin.and_then(|origin| self.names.referred(self.home, origin));
+        referred.unwrap_or_else(|| self.names.function(self.home, call.entry))
     }
 
     /// Adds a record for each stretch with lines.
@@ -240,7 +254,7 @@ impl Adding<'_, '_, '_> {
     fn place(&mut self, place: dwarf::Row) -> Row {
         let file = *self.numbers.entry(place.file).or_insert_with(|| {
             let name = self.files.as_mut().filter(|_| place.file != u64::MAX)?.name(place.file)?;
-            Some(self.names.add(name))
+            Some(self.file_names.add(name))
         });
         Row { file, line: place.line, column: place.column }
     }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use procprof_process::BuildId;
 use procprof_profile::{FileOffset, SymbolAddr};
-use procprof_symbolize::{Image, Resolved, SymbolIndex};
+use procprof_symbolize::{Image, ImageOptions, IndexFolder, Resolved, SymbolIndex};
 
 use crate::programs::{Folder, text_addresses};
 
@@ -78,9 +79,87 @@ fn of_a_binary_with_its_debug_file() {
 #[test]
 fn of_a_large_program() {
     let path = std::env::current_exe().unwrap();
-    let image = Image::open(Path::new(&path), &procprof_symbolize::ImageOptions::default()).unwrap();
+    let image = Image::open(Path::new(&path), &ImageOptions::default()).unwrap();
     let addresses: Vec<SymbolAddr> = text_addresses(&path).into_iter().step_by(61).collect();
     let size = check(&image, &addresses);
     let whole = std::fs::metadata(&path).unwrap().len();
     assert!((size as u64) < whole / 4, "{size} of {whole}");
+}
+
+/// A second batch of other addresses is answered as without a cache, from what the first one left.
+#[test]
+fn of_two_batches() {
+    let folder = Folder::new();
+    let program = folder.compile("inline.cpp", "program", &["-O2", "-g", "-Wl,--build-id"]);
+    let cache = IndexFolder::new(folder.path("cache"), 1 << 20);
+    let options = ImageOptions { cache: Some(cache.clone()), ..folder.options() };
+    let cached = |addresses: &[SymbolAddr]| Image::open(&program, &options).unwrap().resolve(addresses);
+    let addresses = text_addresses(&program);
+    let bare = folder.open(&program);
+    for (first, step) in [(0, 7), (3, 5), (1, 1)] {
+        let batch: Vec<SymbolAddr> = addresses.iter().copied().skip(first).step_by(step).collect();
+        assert_eq!(cached(&batch), bare.resolve(&batch), "{first}");
+    }
+    let files: Vec<_> = std::fs::read_dir(cache.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1);
+    let kept = SymbolIndex::open(&files[0], 1 << 20).unwrap();
+    assert!(!kept.is_complete());
+    let known = kept.resolve(&addresses).iter().filter(|answer| matches!(answer, Resolved::Frames(_))).count();
+    assert_eq!(known, bare.resolve(&addresses).iter().filter(|answer| matches!(answer, Resolved::Frames(_))).count());
+    // One that is broken is as good as none.
+    std::fs::write(&files[0], b"procsyms").unwrap();
+    assert_eq!(cached(&addresses), bare.resolve(&addresses));
+}
+
+/// Every index cut short or changed is refused or gives answers.
+#[test]
+fn broken_ones_do_not_panic() {
+    let folder = Folder::new();
+    let program = folder.compile("inline.c", "program", &["-O2", "-g"]);
+    let bytes = SymbolIndex::build(&folder.open(&program)).unwrap();
+    let addresses: Vec<SymbolAddr> = text_addresses(&program).into_iter().step_by(11).collect();
+    let exercise = |bytes: Vec<u8>| {
+        let length = bytes.len();
+        match SymbolIndex::from_bytes(bytes) {
+            Ok(index) => {
+                assert_eq!(index.resolve(&addresses).len(), addresses.len());
+                index.verify().is_ok()
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty(), "{length}");
+                false
+            }
+        }
+    };
+    for length in (0..bytes.len()).step_by(7) {
+        assert!(!exercise(bytes[..length].to_vec()), "{length}");
+    }
+    for place in (0..bytes.len()).step_by(3) {
+        let mut changed = bytes.clone();
+        changed[place] ^= 0x41;
+        assert!(!exercise(changed), "{place}");
+    }
+    assert!(exercise(bytes));
+}
+
+/// Several processes may write and read; what is not used is removed first.
+#[test]
+fn a_folder_keeps_its_bound() {
+    let folder = Folder::new();
+    let cache = IndexFolder::new(folder.path("cache"), 1000);
+    let id = |number: u8| BuildId::new(&[number; 20]).unwrap();
+    let count = || std::fs::read_dir(cache.path()).unwrap().count();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..50).for_each(|_| cache.store(&id(0), &[0; 300]).unwrap()));
+        }
+    });
+    assert_eq!(count(), 1);
+    assert!(cache.find(&id(0)).is_none(), "it is no index");
+    for number in 1..=3 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        cache.store(&id(number), &[0; 300]).unwrap();
+    }
+    assert_eq!(count(), 3);
+    assert!(!cache.path().join(format!("{}.procsyms", id(0))).exists());
 }

@@ -3,103 +3,102 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use gimli::{
-    AbbreviationsCacheStrategy, AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianSlice, RunTimeEndian, Unit,
-    UnitOffset,
-};
+use gimli::{AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianSlice, IncompleteLineProgram, RunTimeEndian, UnitOffset};
 use object::Object;
 use procprof_profile::SymbolAddr;
+use rustc_hash::FxHashMap;
 
 use super::find_function::SymbolFunctions;
 use super::functions::{Function, Functions, Name};
 use super::line_table::{LineTable, file_name};
-use super::{Frame, demangle};
+use super::{Detail, Frame, demangle};
+use crate::dwarf::{self, Dwarf, Reader, Root, Unit};
 use crate::image::{Image, parse_elf};
-use crate::sections;
+use crate::sections::{self, Needed};
+use crate::workers;
+use crate::zone::Zone;
 
-pub(super) type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
-pub(super) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
 pub(super) type Result<T> = std::result::Result<T, gimli::Error>;
 
 /// Most frames of one address.
 const FRAMES_MAX: usize = 256;
 
 /// Resolves addresses in the order given; `file` has the debug information, if any.
-pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
+pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[SymbolAddr], detail: Detail) -> Vec<Vec<Frame>> {
+    let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
     let bytes_max = image.decompressed_bytes_max;
-    let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
-    let shared = shared.as_ref().and_then(|file| sections::load(file, bytes_max).ok());
+    let needed = match detail {
+        Detail::Names => Needed::Functions,
+        Detail::NamesAndPlaces => Needed::All,
+    };
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let loaded = sections::load(file, bytes_max).unwrap_or_default();
-    let mut dwarf: Dwarf<'_> = loaded.borrow(|section| EndianSlice::new(section, endian));
-    if let Some(shared) = &shared {
-        dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
-    }
-    dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     std::thread::scope(|scope| {
-        let symbols = scope.spawn(|| SymbolFunctions::of(file));
-        let units = Units::of(dwarf);
+        let symbols = scope.spawn(|| SymbolFunctions::at(file, &wanted));
+        let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
+        let shared = shared.as_ref().and_then(|file| sections::load_needed(file, bytes_max, needed).ok());
+        let loaded = sections::load_needed(file, bytes_max, needed).unwrap_or_default();
+        let mut dwarf: Dwarf<'_> = loaded.borrow(|section| EndianSlice::new(section, endian));
+        if let Some(shared) = &shared {
+            dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
+        }
+        let units = Units::of(&dwarf, &wanted, detail);
         let symbols = symbols.join().unwrap_or_default();
         addresses.iter().map(|address| units.frames(&symbols, address.0)).collect()
     })
 }
 
-/// The units of a file.
+/// The units of a file with one of the addresses asked for.
 pub(super) struct Units<'a> {
-    dwarf: Dwarf<'a>,
-    /// By offset.
-    all: Vec<UnitTables<'a>>,
-    /// Start, end and unit, by start.
-    ranges: Vec<(u64, u64, u32)>,
-    /// Units that do not say what they cover.
-    unranged: Vec<u32>,
-    /// Whether `ranges` never overlap, so that one look is enough.
-    longest: u64,
+    dwarf: &'a Dwarf<'a>,
+    index: dwarf::Units<'a>,
+    /// By the number of the unit.
+    read: FxHashMap<usize, UnitTables<'a>>,
+    detail: Detail,
 }
 
 struct UnitTables<'a> {
-    offset: usize,
-    unit: Unit<Reader<'a>>,
-    functions: OnceCell<Functions<'a>>,
+    /// Its number.
+    unit: usize,
+    functions: Functions<'a>,
+    program: OnceCell<Option<IncompleteLineProgram<Reader<'a>>>>,
     lines: OnceCell<LineTable>,
 }
 
 impl<'a> Units<'a> {
-    fn of(dwarf: Dwarf<'a>) -> Self {
-        let mut units = Self { dwarf, all: Vec::new(), ranges: Vec::new(), unranged: Vec::new(), longest: 0 };
-        let mut headers = units.dwarf.units();
-        // A damaged header ends the list: where the next begins is not known.
-        while let Ok(Some(header)) = headers.next() {
-            let Some(offset) = header.debug_info_offset() else { continue };
-            let Ok(unit) = units.dwarf.unit(header) else { continue };
-            units.add(offset.0, unit);
-        }
-        units.ranges.sort_unstable();
-        units
-    }
-
-    fn add(&mut self, offset: usize, unit: Unit<Reader<'a>>) {
-        let number = self.all.len() as u32;
-        let before = self.ranges.len();
-        if let Ok(mut ranges) = self.dwarf.unit_ranges(&unit) {
-            while let Ok(Some(range)) = ranges.next() {
-                if range.begin < range.end {
-                    self.ranges.push((range.begin, range.end, number));
-                    self.longest = self.longest.max(range.end - range.begin);
+    fn of(dwarf: &'a Dwarf<'a>, wanted: &[u64], detail: Detail) -> Self {
+        let threads = workers::threads();
+        let index = dwarf::Units::with_ranges(dwarf, Some(wanted), threads);
+        let mut zones: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
+        for address in wanted {
+            for unit in index.at(*address) {
+                let zone = zones.entry(unit).or_default();
+                if zone.last().is_none_or(|(last, _)| last != address) {
+                    zone.push((*address, address.saturating_add(1)));
                 }
             }
         }
-        if before == self.ranges.len() {
-            self.unranged.push(number);
-        }
-        self.all.push(UnitTables { offset, unit, functions: OnceCell::new(), lines: OnceCell::new() });
+        let mut zones: Vec<(usize, Vec<(u64, u64)>)> = zones.into_iter().collect();
+        zones.sort_unstable_by_key(|(unit, _)| (std::cmp::Reverse(index.bytes(*unit)), *unit));
+        let found = workers::run(zones.len(), threads, Vec::new, |found, job| {
+            let (unit, zone) = &zones[job];
+            // What was found before an entry that is broken counts.
+            let functions = index.root(dwarf, *unit).map(|root| dwarf::walk(dwarf, root, Zone::new(zone)).0);
+            found.push((*unit, functions.unwrap_or_default()));
+        });
+        let read = found.into_iter().flatten().map(|(unit, functions)| {
+            (unit, UnitTables { unit, functions: Functions::of(&functions), program: OnceCell::new(), lines: OnceCell::new() })
+        });
+        let read = read.collect();
+        Self { dwarf, index, read, detail }
     }
 
     pub(super) fn dwarf(&self) -> &Dwarf<'a> {
-        &self.dwarf
+        self.dwarf
     }
 
-    pub(super) fn language(&self, unit: &Unit<Reader<'a>>) -> Option<DwLang> {
+    pub(super) fn language(&self, unit: &Unit<'a>) -> Option<DwLang> {
         let root = unit.entry(unit.header.root_offset()).ok()?;
         match root.attr_value(gimli::DW_AT_language)? {
             AttributeValue::Language(language) => Some(language),
@@ -110,16 +109,16 @@ impl<'a> Units<'a> {
     /// Hands the entry that `reference` leads to over, with its unit; the default if it leads nowhere.
     pub(super) fn follow<T: Default>(
         &self,
-        unit: &Unit<Reader<'a>>,
+        unit: &Unit<'a>,
         dwarf: &Dwarf<'a>,
         reference: AttributeValue<Reader<'a>>,
-        read: impl FnOnce(&Unit<Reader<'a>>, &Dwarf<'a>, &DebuggingInformationEntry<Reader<'a>>) -> T,
+        read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, &DebuggingInformationEntry<Reader<'a>>) -> T,
     ) -> T {
         match reference {
             AttributeValue::UnitRef(offset) => unit.entry(offset).map(|entry| read(unit, dwarf, &entry)).unwrap_or_default(),
-            AttributeValue::DebugInfoRef(offset) if !dwarf_is_sup(&self.dwarf, dwarf) => {
-                let Some((unit, offset)) = self.unit_at(offset) else { return T::default() };
-                unit.entry(offset).map(|entry| read(unit, &self.dwarf, &entry)).unwrap_or_default()
+            AttributeValue::DebugInfoRef(offset) if !dwarf_is_sup(self.dwarf, dwarf) => {
+                let Some((root, offset)) = self.unit_at(offset) else { return T::default() };
+                root.unit.entry(offset).map(|entry| read(&root.unit, self.dwarf, &entry)).unwrap_or_default()
             }
             AttributeValue::DebugInfoRef(offset) => sup_entry(dwarf, offset, read),
             AttributeValue::DebugInfoRefSup(offset) => self.dwarf.sup().map(|sup| sup_entry(sup, offset, read)).unwrap_or_default(),
@@ -127,10 +126,9 @@ impl<'a> Units<'a> {
         }
     }
 
-    fn unit_at(&self, offset: DebugInfoOffset) -> Option<(&Unit<Reader<'a>>, UnitOffset)> {
-        let after = self.all.partition_point(|unit| unit.offset <= offset.0);
-        let unit = &self.all.get(after.checked_sub(1)?)?;
-        Some((&unit.unit, UnitOffset(offset.0 - unit.offset)))
+    fn unit_at(&self, offset: DebugInfoOffset) -> Option<(&Root<'a>, UnitOffset)> {
+        let (unit, offset) = self.index.holding(offset)?;
+        Some((self.index.root(self.dwarf, unit)?, offset))
     }
 
     fn frames(&self, symbols: &SymbolFunctions<'_>, address: u64) -> Vec<Frame> {
@@ -149,16 +147,12 @@ impl<'a> Units<'a> {
         vec![Frame::unknown()]
     }
 
-    /// The units that may hold the address: first those that say so.
+    /// The units that hold the address, by number.
     fn holding(&self, address: u64) -> impl Iterator<Item = &UnitTables<'a>> {
-        let after = self.ranges.partition_point(|(start, ..)| *start <= address);
-        let from = self.ranges.partition_point(|(start, ..)| start.saturating_add(self.longest) <= address);
-        let mut said: Vec<u32> =
-            self.ranges[from.min(after)..after].iter().filter(|(_, end, _)| address < *end).map(|(.., unit)| *unit).collect();
-        said.sort_unstable();
-        said.dedup();
-        let unranged = self.unranged.iter().copied().filter(move |unit| self.all[*unit as usize].may_hold(&self.dwarf, address));
-        said.into_iter().chain(unranged).map(|unit| &self.all[unit as usize])
+        let mut units: Vec<usize> = self.index.at(address).collect();
+        units.sort_unstable();
+        units.dedup();
+        units.into_iter().filter_map(|unit| self.read.get(&unit))
     }
 }
 
@@ -169,7 +163,7 @@ fn dwarf_is_sup(main: &Dwarf<'_>, dwarf: &Dwarf<'_>) -> bool {
 fn sup_entry<'a, T: Default>(
     sup: &Dwarf<'a>,
     offset: DebugInfoOffset,
-    read: impl FnOnce(&Unit<Reader<'a>>, &Dwarf<'a>, &DebuggingInformationEntry<Reader<'a>>) -> T,
+    read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, &DebuggingInformationEntry<Reader<'a>>) -> T,
 ) -> T {
     let mut headers = sup.units();
     while let Ok(Some(header)) = headers.next() {
@@ -181,25 +175,32 @@ fn sup_entry<'a, T: Default>(
 }
 
 impl<'a> UnitTables<'a> {
-    fn functions(&self, dwarf: &Dwarf<'a>) -> &Functions<'a> {
-        self.functions.get_or_init(|| Functions::of(dwarf, &self.unit).unwrap_or_default())
+    fn root<'u>(&self, units: &'u Units<'a>) -> Option<&'u Root<'a>> {
+        units.index.root(units.dwarf, self.unit)
     }
 
-    fn lines(&self) -> &LineTable {
-        self.lines.get_or_init(|| LineTable::of(&self.unit).unwrap_or_default())
+    /// The line program, if places are asked for.
+    fn program(&self, units: &Units<'a>) -> Option<&IncompleteLineProgram<Reader<'a>>> {
+        let read = || {
+            let Root { unit, lines, .. } = self.root(units)?;
+            let lines = lines.filter(|_| units.detail == Detail::NamesAndPlaces)?;
+            units.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name).ok()
+        };
+        self.program.get_or_init(read).as_ref()
     }
 
-    /// Whether a unit that names no ranges has lines for the address.
-    fn may_hold(&self, _dwarf: &Dwarf<'a>, address: u64) -> bool {
-        let root = self.unit.entry(self.unit.header.root_offset());
-        let is_partial = root.is_ok_and(|root| root.tag() == gimli::DW_TAG_partial_unit);
-        !is_partial && self.lines().ranges().any(|(start, end)| start <= address && address < end)
+    fn lines(&self, units: &Units<'a>) -> &LineTable {
+        self.lines.get_or_init(|| self.program(units).map(|program| LineTable::of(program).unwrap_or_default()).unwrap_or_default())
     }
 
     fn look_up<'u>(&'u self, units: &Units<'a>, address: u64) -> Option<Found<'u, 'a>> {
-        let function = self.functions(&units.dwarf).find(address);
-        let row = self.lines().find(address);
+        let function = self.functions.find(address);
+        let row = self.lines(units).find(address);
         (function.is_some() || row.is_some()).then_some(Found { function, row })
+    }
+
+    fn file_name(&self, units: &Units<'a>, file: u64) -> Option<String> {
+        file_name(units, &self.root(units)?.unit, self.program(units)?.header(), file)
     }
 }
 
@@ -211,28 +212,26 @@ struct Found<'u, 'a> {
 
 impl<'a> Found<'_, 'a> {
     fn frames(&self, units: &Units<'a>, unit: &UnitTables<'a>, symbol: Option<&super::find_function::Function<'_>>) -> Vec<Frame> {
-        let name = self.innermost_name(units, unit, symbol);
-        let file = match self.row {
-            Some(row) => file_name(units, &unit.unit, row.file),
-            None => None,
-        };
-        let file = file.or_else(|| symbol.filter(|_| !self.has_linkage(units, unit)).and_then(|symbol| symbol.file.map(str::to_owned)));
+        let Some(root) = unit.root(units) else { return vec![Frame::unknown()] };
+        let name = self.innermost_name(units, &root.unit, symbol);
+        let file = self.row.and_then(|row| unit.file_name(units, row.file));
+        let file = file.or_else(|| symbol.filter(|_| !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file.map(str::to_owned)));
         let line = self.row.map_or(0, |row| row.line);
         let discriminator = self.row.map_or(0, |row| row.discriminator);
         let mut frames = vec![frame(name.as_deref(), file, line, discriminator)];
         let mut callee = self.function.filter(|function| function.is_inlined);
         while let Some(function) = callee.filter(|_| frames.len() < FRAMES_MAX) {
-            let Some(caller) = function.caller.and_then(|caller| unit.functions(&units.dwarf).all.get(caller as usize)) else { break };
-            let name = caller.name(units, &unit.unit).text;
-            let (file, line) = function.call_site(&unit.unit);
-            frames.push(frame(name.as_deref(), file_name(units, &unit.unit, file), line, discriminator));
+            let Some(caller) = function.caller.and_then(|caller| unit.functions.all.get(caller as usize)) else { break };
+            let name = caller.name(units, &root.unit).text;
+            let (file, line) = function.call_site;
+            frames.push(frame(name.as_deref(), unit.file_name(units, file), line, discriminator));
             callee = Some(caller).filter(|caller| caller.is_inlined);
         }
         frames
     }
 
-    fn has_linkage(&self, units: &Units<'a>, unit: &UnitTables<'a>) -> bool {
-        self.function.is_some_and(|function| function.name(units, &unit.unit).is_linkage)
+    fn has_linkage(&self, units: &Units<'a>, unit: &Unit<'a>) -> bool {
+        self.function.is_some_and(|function| function.name(units, unit).is_linkage)
     }
 
     /// The function's linker name; else the symbol's, which becomes the function's where both begin
@@ -240,7 +239,7 @@ impl<'a> Found<'_, 'a> {
     fn innermost_name<'s>(
         &self,
         units: &Units<'a>,
-        unit: &UnitTables<'a>,
+        unit: &Unit<'a>,
         symbol: Option<&'s super::find_function::Function<'_>>,
     ) -> Option<Cow<'s, str>>
     where
@@ -250,7 +249,7 @@ impl<'a> Found<'_, 'a> {
         let Some(function) = self.function else {
             return symbol_name;
         };
-        let name = function.name(units, &unit.unit);
+        let name = function.name(units, unit);
         if name.is_linkage {
             return name.text;
         }
@@ -275,6 +274,6 @@ fn frame(name: Option<&str>, file: Option<String>, line: u32, discriminator: u64
 }
 
 /// The text of a string attribute of an entry of that unit.
-pub(super) fn text<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Reader<'a>>, value: AttributeValue<Reader<'a>>) -> Option<Cow<'a, str>> {
+pub(super) fn text<'a>(dwarf: &Dwarf<'a>, unit: &Unit<'a>, value: AttributeValue<Reader<'a>>) -> Option<Cow<'a, str>> {
     dwarf.attr_string(unit, value).ok().map(|text| text.to_string_lossy())
 }

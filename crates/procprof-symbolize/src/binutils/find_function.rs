@@ -33,16 +33,23 @@ enum Seen {
 }
 
 impl<'data> SymbolFunctions<'data> {
-    pub(super) fn of(object: &File<'data>) -> Self {
+    /// What is to be known of `addresses`, which ascend.
+    pub(super) fn at(object: &File<'data>, addresses: &[u64]) -> Self {
         let loaded = object.sections().filter(|section| {
             let flags = section.flags();
             matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_ALLOC.0 != 0)
         });
-        let sections =
+        let sections: Vec<(u64, u64, usize)> =
             loaded.map(|section| (section.address(), section.address().saturating_add(section.size()), section.index().0)).collect();
-        let mut symbols = functions(object.symbols());
+        let places = addresses.iter().flat_map(|address| {
+            let holding = sections.iter().filter(move |(start, end, _)| start <= address && address < end);
+            holding.map(|(_, _, section)| (*section, *address))
+        });
+        let mut places: Vec<(usize, u64)> = places.collect();
+        places.sort_unstable();
+        let mut symbols = functions(|| object.symbols(), &places);
         if object.symbols().next().is_none() {
-            symbols = functions(object.dynamic_symbols());
+            symbols = functions(|| object.dynamic_symbols(), &places);
         }
         symbols.sort_by_key(|symbol| (symbol.section, symbol.start));
         Self { sections, symbols }
@@ -100,14 +107,19 @@ impl Function<'_> {
     }
 }
 
-fn functions<'data: 'file, 'file>(symbols: impl Iterator<Item = Symbol<'data, 'file>>) -> Vec<Function<'data>> {
+/// The symbols that begin where the last one before a place (section and address, ascending) does.
+fn functions<'data: 'file, 'file, I: Iterator<Item = Symbol<'data, 'file>>>(
+    symbols: impl Fn() -> I,
+    places: &[(usize, u64)],
+) -> Vec<Function<'data>> {
+    let starts = starts(symbols(), places);
     let mut found = Vec::new();
-    let (mut file, mut seen) = (None, Seen::Nothing);
-    for symbol in symbols {
+    let (mut file, mut seen): (Option<Symbol<'data, 'file>>, _) = (None, Seen::Nothing);
+    for symbol in symbols() {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
         let kind = st_info.st_type();
         if kind == STT_FILE {
-            file = symbol.name().ok();
+            file = Some(symbol);
             if seen == Seen::Symbol {
                 seen = Seen::FileAfterSymbol;
             }
@@ -116,17 +128,42 @@ fn functions<'data: 'file, 'file>(symbols: impl Iterator<Item = Symbol<'data, 'f
         if seen == Seen::Nothing {
             seen = Seen::Symbol;
         }
-        let Some(section) = symbol.section_index().filter(|_| !matches!(kind, STT_SECTION | STT_OBJECT | STT_TLS)) else { continue };
+        let Some(section) = section_of(&symbol, kind) else { continue };
+        if starts.binary_search(&(section, symbol.address())).is_err() {
+            continue;
+        }
         let Ok(name) = symbol.name() else { continue };
         let own = st_info.st_bind() == STB_LOCAL || seen != Seen::FileAfterSymbol;
-        found.push(Function {
-            section: section.0,
-            start: symbol.address(),
-            size: symbol.size().max(1),
-            kind,
-            name,
-            file: file.filter(|_| own),
-        });
+        let file = file.as_ref().filter(|_| own).and_then(|file| file.name().ok());
+        found.push(Function { section, start: symbol.address(), size: symbol.size().max(1), kind, name, file });
     }
     found
+}
+
+/// Where the last symbol before each place begins, ascending.
+fn starts<'data: 'file, 'file>(symbols: impl Iterator<Item = Symbol<'data, 'file>>, places: &[(usize, u64)]) -> Vec<(usize, u64)> {
+    let mut last: Vec<Option<(usize, u64)>> = vec![None; places.len()];
+    for symbol in symbols {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
+        let Some(section) = section_of(&symbol, st_info.st_type()) else { continue };
+        let start = (section, symbol.address());
+        // Places behind this one take it over below.
+        if let Some(last) = last.get_mut(places.partition_point(|place| *place < start)) {
+            *last = (*last).max(Some(start));
+        }
+    }
+    let mut before = None;
+    for (place, last) in places.iter().zip(&mut last) {
+        before = before.max(*last);
+        *last = before.filter(|(section, _)| *section == place.0);
+    }
+    let mut starts: Vec<(usize, u64)> = last.into_iter().flatten().collect();
+    starts.dedup();
+    starts
+}
+
+/// The section of a symbol that may be a function.
+fn section_of(symbol: &Symbol<'_, '_>, kind: SymbolType) -> Option<usize> {
+    let section = symbol.section_index().filter(|_| !matches!(kind, STT_SECTION | STT_OBJECT | STT_TLS | STT_FILE))?;
+    Some(section.0)
 }

@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use gimli::{Attribute, AttributeValue, DebuggingInformationEntry, DwLang, RangeListsOffset, Unit, UnitOffset};
+use gimli::{AttributeValue, DebuggingInformationEntry, DwLang, UnitOffset};
 
-use super::dwarf::{Dwarf, Reader, Result, Units, text};
+use super::dwarf::{Units, text};
+use crate::dwarf::{Call, Dwarf, Reader, Unit};
+use crate::{dwarf, spans::Span};
 
 /// Longest chain of abstract origins and specifications that is followed.
 const ORIGINS_MAX: usize = 100;
 
-/// A function, or a call of one that was inlined. There are many, and few are asked for, so what
-/// more is known of it is read then.
+/// A function, or a call of one that was inlined. What more is known of it is read when it is asked for.
 pub(super) struct Function<'a> {
     /// Where in the unit it is described.
     entry: UnitOffset,
@@ -20,6 +21,8 @@ pub(super) struct Function<'a> {
     pub(super) start: u64,
     /// The function around an inlined call.
     pub(super) caller: Option<u32>,
+    /// File and line of the call, if it was inlined; 0 where not known.
+    pub(super) call_site: (u64, u32),
     /// What it was found to be called, mangled or not.
     pub(super) name: RefCell<Option<Box<Name<'a>>>>,
 }
@@ -56,57 +59,34 @@ struct Range {
 }
 
 impl<'a> Functions<'a> {
-    pub(super) fn of(dwarf: &Dwarf<'a>, unit: &Unit<Reader<'a>>) -> Result<Self> {
+    /// The functions among those found in a unit that were asked for, in the order they are described.
+    pub(super) fn of(found: &dwarf::Functions<'a>) -> Self {
         let mut functions = Self::default();
-        let mut around: Vec<(isize, u32)> = Vec::new();
-        let mut entries = unit.entries_raw(None)?;
-        while !entries.is_empty() {
-            let (depth, entry) = (entries.next_depth(), entries.next_offset());
-            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
-            around.truncate(around.partition_point(|(own, _)| *own < depth));
-            let tag = abbreviation.tag();
-            if !matches!(tag, gimli::DW_TAG_subprogram | gimli::DW_TAG_entry_point | gimli::DW_TAG_inlined_subroutine) {
-                entries.skip_attributes(abbreviation.attributes())?;
-                continue;
-            }
-            let mut extent = Extent::default();
-            for spec in abbreviation.attributes() {
-                match spec.name() {
-                    gimli::DW_AT_low_pc | gimli::DW_AT_high_pc | gimli::DW_AT_ranges => {
-                        extent.add(dwarf, unit, &entries.read_attribute(*spec)?)?;
-                    }
-                    _ => entries.skip_attributes(std::slice::from_ref(spec))?,
+        for item in items(found) {
+            let number = functions.all.len() as u32;
+            let push = |(start, end): &(u64, u64)| functions.ranges.push(Range { start: *start, end: *end, reach: 0, function: number });
+            match item {
+                Item::Function(tree) => {
+                    let Some(tree_entry) = found.trees[tree as usize].as_ref() else { continue };
+                    let own = found.code.iter().filter(|span| span.value == tree);
+                    own.map(|Span { begin, end, .. }| (*begin, *end)).collect::<Vec<_>>().iter().for_each(push);
+                    functions.push(tree_entry.entry, tree_entry.start, None, (0, 0));
+                }
+                Item::Call { call, caller } => {
+                    let Call { entry, file, line, ranges, .. } = &found.calls[call as usize];
+                    let own = &found.ranges[ranges.start as usize..ranges.end as usize];
+                    own.iter().for_each(push);
+                    let start = own.first().map_or(u64::MAX, |(begin, _)| *begin);
+                    functions.push(*entry, start, Some(caller), (file.unwrap_or(0), *line));
                 }
             }
-            let is_inlined = tag == gimli::DW_TAG_inlined_subroutine;
-            let caller = around.last().map(|(_, function)| *function).filter(|_| is_inlined);
-            let number = functions.all.len() as u32;
-            let start = functions.add_ranges(dwarf, unit, &extent, number)?;
-            functions.all.push(Function { entry, is_inlined, start, caller, name: RefCell::default() });
-            around.push((depth, number));
         }
         functions.order();
-        Ok(functions)
+        functions
     }
 
-    /// Adds what the function covers and gives the first start.
-    fn add_ranges(&mut self, dwarf: &Dwarf<'a>, unit: &Unit<Reader<'a>>, extent: &Extent, function: u32) -> Result<u64> {
-        let first = self.ranges.len();
-        let mut push = |start: u64, end: u64| {
-            if start < end {
-                self.ranges.push(Range { start, end, reach: 0, function });
-            }
-        };
-        if let Some(low) = extent.low {
-            push(low, extent.high.or(extent.size.and_then(|size| low.checked_add(size))).unwrap_or(low));
-        }
-        if let Some(offset) = extent.ranges {
-            let mut ranges = dwarf.ranges(unit, offset)?;
-            while let Some(range) = ranges.next()? {
-                push(range.begin, range.end);
-            }
-        }
-        Ok(self.ranges.get(first).map_or(u64::MAX, |range| range.start))
+    fn push(&mut self, entry: UnitOffset, start: u64, caller: Option<u32>, call_site: (u64, u32)) {
+        self.all.push(Function { entry, is_inlined: caller.is_some(), start, caller, call_site, name: RefCell::default() });
     }
 
     fn order(&mut self) {
@@ -128,33 +108,55 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// The attributes that tell what a function covers.
-#[derive(Default)]
-struct Extent {
-    low: Option<u64>,
-    high: Option<u64>,
-    size: Option<u64>,
-    ranges: Option<RangeListsOffset>,
+/// A function or a call of a unit.
+enum Item {
+    Function(u32),
+    Call {
+        call: u32,
+        /// The number of the item around.
+        caller: u32,
+    },
 }
 
-impl Extent {
-    fn add<'a>(&mut self, dwarf: &Dwarf<'a>, unit: &Unit<Reader<'a>>, attribute: &Attribute<Reader<'a>>) -> Result<()> {
-        let value = attribute.value();
-        match attribute.name() {
-            gimli::DW_AT_low_pc => self.low = dwarf.attr_address(unit, value)?,
-            gimli::DW_AT_high_pc => match dwarf.attr_address(unit, value)? {
-                Some(address) => self.high = Some(address),
-                None => self.size = attribute.udata_value(),
-            },
-            _ => self.ranges = dwarf.attr_ranges_offset(unit, value)?,
+/// Functions that were asked for and their calls, as they are described: each behind the one it is in.
+fn items(found: &dwarf::Functions<'_>) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    // The calls done, and those still open of functions around: the end of each, with its number here.
+    let mut done = 0;
+    let mut open: Vec<(u32, u32)> = Vec::new();
+    let trees = found.trees.iter().enumerate().filter_map(|(number, tree)| Some((number as u32, tree.as_ref()?.calls.clone())));
+    let mut trees = trees.peekable();
+    while let Some((number, calls)) = trees.next() {
+        add_calls(found, &mut items, &mut open, &mut done, calls.start);
+        open.push((calls.end, items.len() as u32));
+        items.push(Item::Function(number));
+        let until = trees.peek().map_or(u32::MAX, |(_, next)| next.start).min(calls.end);
+        add_calls(found, &mut items, &mut open, &mut done, until);
+    }
+    add_calls(found, &mut items, &mut open, &mut done, found.calls.len() as u32);
+    items
+}
+
+/// Adds the calls before `until`.
+fn add_calls(found: &dwarf::Functions<'_>, items: &mut Vec<Item>, open: &mut Vec<(u32, u32)>, done: &mut u32, until: u32) {
+    while *done < until {
+        while open.last().is_some_and(|(end, _)| end <= done) {
+            open.pop();
         }
-        Ok(())
+        if let Some((_, caller)) = open.last().copied() {
+            open.push((found.calls[*done as usize].behind, items.len() as u32));
+            items.push(Item::Call { call: *done, caller });
+        }
+        *done += 1;
+    }
+    while open.last().is_some_and(|(end, _)| end <= done) {
+        open.pop();
     }
 }
 
 impl<'a> Function<'a> {
     /// The name as it is known so far.
-    pub(super) fn name(&self, units: &Units<'a>, unit: &Unit<Reader<'a>>) -> Name<'a> {
+    pub(super) fn name(&self, units: &Units<'a>, unit: &Unit<'a>) -> Name<'a> {
         if let Some(name) = &*self.name.borrow() {
             return Name::clone(name);
         }
@@ -166,18 +168,6 @@ impl<'a> Function<'a> {
 
     pub(super) fn set_name(&self, name: Name<'a>) {
         *self.name.borrow_mut() = Some(Box::new(name));
-    }
-
-    /// File and line of the call, if it was inlined; 0 where not known.
-    pub(super) fn call_site(&self, unit: &Unit<Reader<'a>>) -> (u64, u32) {
-        let Ok(entry) = unit.entry(self.entry) else { return (0, 0) };
-        let file = match entry.attr_value(gimli::DW_AT_call_file) {
-            Some(AttributeValue::FileIndex(index)) => index,
-            Some(other) => other.udata_value().unwrap_or(0),
-            None => 0,
-        };
-        let line = entry.attr(gimli::DW_AT_call_line).and_then(Attribute::udata_value);
-        (file, line.and_then(|line| u32::try_from(line).ok()).unwrap_or(0))
     }
 }
 
@@ -191,7 +181,7 @@ impl<'a> NameAttributes<'a> {
         }
     }
 
-    fn resolve(&self, units: &Units<'a>, unit: &Unit<Reader<'a>>, dwarf: &Dwarf<'a>, depth: usize) -> Name<'a> {
+    fn resolve(&self, units: &Units<'a>, unit: &Unit<'a>, dwarf: &Dwarf<'a>, depth: usize) -> Name<'a> {
         let mut name = Name::default();
         if let Some(origin) = self.origin.filter(|_| depth < ORIGINS_MAX) {
             name = units.follow(unit, dwarf, origin, |unit, dwarf, entry| NameAttributes::of(entry).resolve(units, unit, dwarf, depth + 1));

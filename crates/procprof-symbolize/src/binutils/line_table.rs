@@ -1,8 +1,9 @@
 //! Lines of one unit by address.
 
-use gimli::{AttributeValue, LineInstruction, LineProgramHeader, LineRow, Unit};
+use gimli::{AttributeValue, IncompleteLineProgram, LineInstruction, LineProgramHeader, LineRow};
 
-use super::dwarf::{Reader, Result, Units, text};
+use super::dwarf::{Result, Units, text};
+use crate::dwarf::{Reader, Unit};
 
 /// What the line table says of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +30,8 @@ pub(super) struct LineTable {
 }
 
 impl LineTable {
-    pub(super) fn of(unit: &Unit<Reader<'_>>) -> Result<Self> {
-        let Some(mut program) = unit.line_program.clone() else {
-            return Ok(Self::default());
-        };
+    pub(super) fn of(program: &IncompleteLineProgram<Reader<'_>>) -> Result<Self> {
+        let mut program = program.clone();
         let header = program.header().clone();
         let mut instructions = header.instructions();
         let mut state = LineRow::new(&header);
@@ -67,11 +66,6 @@ impl LineTable {
         let after = sequence.rows.partition_point(|row| row.address <= address);
         sequence.rows.get(after.checked_sub(1)?).copied()
     }
-
-    /// The first and last address of each sequence.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.sequences.iter().map(|sequence| (sequence.start, sequence.end))
-    }
 }
 
 fn sequence(mut rows: Vec<Row>, end: u64) -> Option<Sequence> {
@@ -96,8 +90,7 @@ fn apart(mut sequences: Vec<Sequence>) -> Vec<Sequence> {
 }
 
 /// The name of a file of the line table: its folders and the unit's before it, unless it is absolute.
-pub(super) fn file_name(units: &Units<'_>, unit: &Unit<Reader<'_>>, index: u64) -> Option<String> {
-    let header = unit.line_program.as_ref()?.header();
+pub(super) fn file_name<'a>(units: &Units<'a>, unit: &Unit<'a>, header: &LineProgramHeader<Reader<'a>>, index: u64) -> Option<String> {
     let entry = header.file(index)?;
     let name = text(units.dwarf(), unit, entry.path_name())?;
     if name.starts_with('/') {

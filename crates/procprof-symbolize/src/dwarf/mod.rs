@@ -4,6 +4,7 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `units` | which units there are, and which cover an address |
+//! | `root_ranges` | the addresses of a unit, without the rest of its root entry |
 //! | `plan` | how to step over entries |
 //! | `walk` | functions and inlined calls of a unit |
 //! | `names` | what a function is called, and where it begins |
@@ -15,6 +16,7 @@
 mod line_program;
 mod names;
 mod plan;
+mod root_ranges;
 mod rows;
 mod scopes;
 mod split;
@@ -23,13 +25,13 @@ mod walk;
 
 use std::borrow::Cow;
 
-use gimli::{AbbreviationsCacheStrategy, DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
+use gimli::{DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
 
 pub(crate) use names::{Function, Home, Names, Origin, is_mangled};
 pub(crate) use rows::{Files, Row, rows};
 pub(crate) use split::{SplitFiles, SplitFolders};
 pub(crate) use units::{Root, Units};
-pub(crate) use walk::{Functions, walk};
+pub(crate) use walk::{Call, Functions, walk};
 
 pub(crate) type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(crate) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
@@ -61,12 +63,14 @@ pub(crate) struct DebugInfo<'a> {
 }
 
 impl<'a> DebugInfo<'a> {
-    /// Indexes the units, on `threads` threads.
+    /// Indexes the units, on `threads` threads: all, or those that cover one of the addresses `wanted`,
+    /// which ascend.
     pub(crate) fn new(
         sections: &'a Sections<'a>,
         shared: Option<&'a Sections<'a>>,
         split_files: &'a SplitFiles,
         endian: RunTimeEndian,
+        wanted: Option<&[u64]>,
         threads: usize,
     ) -> Self {
         let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
@@ -74,8 +78,7 @@ impl<'a> DebugInfo<'a> {
         if let Some(shared) = shared {
             dwarf.set_sup(shared.borrow(reader));
         }
-        dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-        let units = Units::with_ranges(&dwarf, threads);
+        let units = Units::with_ranges(&dwarf, wanted, threads);
         let shared = dwarf.sup.as_deref().map(Units::without_ranges);
         split_files.prepare(units.len());
         Self { dwarf, units, shared, package: None, split_files }

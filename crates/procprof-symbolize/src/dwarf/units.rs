@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use gimli::{AttributeValue, DebugInfoOffset, DebugLineOffset, DwLang, UnitOffset, UnitType};
-use rustc_hash::FxHashMap;
 
+use super::root_ranges;
 use super::rows::sequences;
 use super::{Dwarf, Reader, Unit, UnitHeader, UnitRef};
 use crate::workers;
@@ -61,20 +61,23 @@ impl<'a> Units<'a> {
         Self { entries, ranges: Vec::new(), damaged }
     }
 
-    /// The units with the addresses they cover.
-    pub(crate) fn with_ranges(dwarf: &Dwarf<'a>, threads: usize) -> Self {
+    /// The units with the addresses they cover: all, or those with one of `wanted`, which ascend.
+    pub(crate) fn with_ranges(dwarf: &Dwarf<'a>, wanted: Option<&[u64]>, threads: usize) -> Self {
         /// Units a thread takes at a time.
         const CHUNK: usize = 64;
         let mut units = Self::without_ranges(dwarf);
-        let tables = address_tables(dwarf);
+        let keep = Keep { wanted };
+        let (tables, mut ranges) = address_tables(dwarf, &units.entries, keep);
         let entries = &units.entries;
         let found = workers::run(entries.len().div_ceil(CHUNK), threads, Vec::new, |ranges, chunk| {
             let first = chunk * CHUNK;
             for (index, entry) in entries.iter().enumerate().skip(first).take(CHUNK) {
-                add_ranges(dwarf, entry, index as u32, &tables, ranges);
+                if !tables[index] {
+                    add_ranges(dwarf, entry, index as u32, keep, ranges);
+                }
             }
         });
-        let mut ranges: Vec<UnitRange> = found.into_iter().flatten().collect();
+        ranges.extend(found.into_iter().flatten());
         ranges.sort_unstable_by_key(|range| (range.end, range.unit, range.begin));
         let mut least = u64::MAX;
         for range in ranges.iter_mut().rev() {
@@ -92,13 +95,15 @@ impl<'a> Units<'a> {
         reaching.filter(move |range| range.begin <= address).map(|range| range.unit as usize)
     }
 
-    /// Whether every address of `begin..end` is covered by that unit, and by no other.
-    pub(crate) fn is_sole(&self, unit: usize, begin: u64, end: u64) -> bool {
+    /// Whether one unit covers every address of `begin..end`, and no other any, as far as ranges are known.
+    pub(crate) fn is_sole(&self, begin: u64, end: u64) -> bool {
         let first = self.ranges.partition_point(|range| range.end <= begin);
         let reaching = self.ranges[first..].iter().take_while(|range| range.begin_from_here < end);
-        let mut overlapping = reaching.filter(|range| range.begin < end).peekable();
-        let covers = overlapping.clone().any(|range| range.begin <= begin && end <= range.end);
-        overlapping.peek().is_some() && covers && overlapping.all(|range| range.unit as usize == unit)
+        let mut overlapping = reaching.filter(|range| range.begin < end);
+        let Some(one) = overlapping.clone().find(|range| range.begin <= begin && end <= range.end) else {
+            return false;
+        };
+        overlapping.all(|range| range.unit == one.unit)
     }
 
     /// Pieces of the address space with the units that cover them, in the order they are to be asked.
@@ -158,43 +163,82 @@ impl<'a> Units<'a> {
     }
 }
 
-/// The ranges of `.debug_aranges` by unit. Broken tables are left out.
-fn address_tables(dwarf: &Dwarf<'_>) -> FxHashMap<usize, Vec<gimli::Range>> {
-    let mut tables: FxHashMap<usize, Vec<gimli::Range>> = FxHashMap::default();
-    let mut headers = dwarf.debug_aranges.headers();
-    while let Ok(Some(header)) = headers.next() {
-        let mut entries = header.entries();
-        let ranges = tables.entry(header.debug_info_offset().0).or_default();
-        while let Some(entry) = entries.next().transpose() {
-            // One that overflows the address space is an error of its own, not of the table.
-            ranges.extend(entry.ok().filter(|entry| entry.length() != 0).map(|entry| entry.range()));
-        }
-    }
-    tables
+/// Which ranges are of interest.
+#[derive(Clone, Copy)]
+struct Keep<'w> {
+    wanted: Option<&'w [u64]>,
 }
 
-fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, tables: &FxHashMap<usize, Vec<gimli::Range>>, ranges: &mut Vec<UnitRange>) {
-    // Partial units are only referred to, and type units have no code.
-    if !matches!(entry.header.type_(), UnitType::Compilation | UnitType::Skeleton(_)) {
-        return;
-    }
-    if let Some(table) = tables.get(&entry.offset).filter(|table| !table.is_empty()) {
-        ranges.extend(table.iter().map(|range| UnitRange::new(*range, unit)));
-        return;
-    }
-    let Ok(root) = Root::read(dwarf, entry.header) else {
-        return;
-    };
-    let before = ranges.len();
-    let mut own = dwarf.unit_ranges(&root.unit).ok();
-    while let Some(Ok(Some(range))) = own.as_mut().map(gimli::RangeIter::next) {
-        if range.begin < range.end {
+impl Keep<'_> {
+    fn push(self, ranges: &mut Vec<UnitRange>, range: gimli::Range, unit: u32) {
+        let is_wanted = |wanted: &[u64]| {
+            let first = wanted.partition_point(|address| *address < range.begin);
+            wanted.get(first).is_some_and(|address| *address < range.end)
+        };
+        if range.begin < range.end && self.wanted.is_none_or(is_wanted) {
             ranges.push(UnitRange::new(range, unit));
         }
     }
-    if ranges.len() == before {
-        let sequences = sequences(root.unit_ref(dwarf), root.lines).unwrap_or_default();
-        ranges.extend(sequences.into_iter().map(|range| UnitRange::new(range, unit)));
+}
+
+/// The ranges of `.debug_aranges`, and for each unit whether it has any there. Broken tables are left out.
+fn address_tables(dwarf: &Dwarf<'_>, entries: &[Entry<'_>], keep: Keep<'_>) -> (Vec<bool>, Vec<UnitRange>) {
+    let mut has_table = vec![false; entries.len()];
+    let mut ranges = Vec::new();
+    let mut headers = dwarf.debug_aranges.headers();
+    while let Ok(Some(header)) = headers.next() {
+        let offset = header.debug_info_offset().0;
+        let Ok(unit) = entries.binary_search_by_key(&offset, |entry| entry.offset) else { continue };
+        // Partial units are only referred to, and type units have no code.
+        if !entries[unit].has_code() {
+            continue;
+        }
+        let mut pairs = header.entries();
+        while let Some(pair) = pairs.next().transpose() {
+            // One that overflows the address space is an error of its own, not of the table.
+            if let Some(pair) = pair.ok().filter(|pair| pair.length() != 0) {
+                has_table[unit] = true;
+                keep.push(&mut ranges, pair.range(), unit as u32);
+            }
+        }
+    }
+    (has_table, ranges)
+}
+
+impl Entry<'_> {
+    fn has_code(&self) -> bool {
+        matches!(self.header.type_(), UnitType::Compilation | UnitType::Skeleton(_))
+    }
+}
+
+fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: Keep<'_>, ranges: &mut Vec<UnitRange>) {
+    if !entry.has_code() {
+        return;
+    }
+    let before = ranges.len();
+    let mut any = false;
+    let mut add = |range: gimli::Range| {
+        any |= range.begin < range.end;
+        keep.push(ranges, range, unit);
+    };
+    let read = root_ranges::read(dwarf, &entry.header, &mut add);
+    if read.is_some() && any {
+        return;
+    }
+    ranges.truncate(before);
+    let Ok(root) = Root::read(dwarf, entry.header) else {
+        return;
+    };
+    let mut any = false;
+    let mut own = dwarf.unit_ranges(&root.unit).ok();
+    while let Some(Ok(Some(range))) = own.as_mut().map(gimli::RangeIter::next) {
+        any |= range.begin < range.end;
+        keep.push(ranges, range, unit);
+    }
+    if !any {
+        for range in sequences(root.unit_ref(dwarf), root.lines).unwrap_or_default() {
+            keep.push(ranges, range, unit);
+        }
     }
 }
 

@@ -7,7 +7,6 @@
 
 use gimli::{AttributeValue, DwLang, Section, UnitOffset};
 
-use super::names::{Home, Names};
 use super::plan::{Kind, Plans};
 use super::scopes::DEPTH_MAX;
 use super::{Broken, Dwarf, Reader, Root};
@@ -19,13 +18,13 @@ const RANGES_MAX: usize = 1 << 24;
 
 /// The functions of a unit.
 #[derive(Debug, Default)]
-pub(crate) struct Functions {
+pub(crate) struct Functions<'a> {
     /// The code of all functions; the value is which function, in the order of entries.
     pub(crate) code: Vec<Span<u32>>,
     /// What is in each function; `None` if it was not asked for.
     pub(crate) trees: Vec<Option<Tree>>,
     /// The inlined calls of each tree together, those inlined into one behind it.
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<Call<'a>>,
     /// Begin and end of code of calls.
     pub(crate) ranges: Vec<(u64, u64)>,
 }
@@ -33,17 +32,21 @@ pub(crate) struct Functions {
 /// A function that was asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
-    /// Its number in [`Names`].
-    pub(crate) function: u32,
+    /// Where it is described.
+    pub(crate) entry: UnitOffset,
+    /// Where its first range begins.
+    pub(crate) start: u64,
     /// The calls inlined into it.
     pub(crate) calls: std::ops::Range<u32>,
 }
 
 /// An inlined call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
-    /// Its number in [`Names`].
-    pub(crate) function: u32,
+#[derive(Debug, Clone)]
+pub(crate) struct Call<'a> {
+    /// Where it is described.
+    pub(crate) entry: UnitOffset,
+    /// What was called, if it is described elsewhere.
+    pub(crate) origin: Option<AttributeValue<Reader<'a>>>,
     /// The number of the file it was called in; `None` if unknown.
     pub(crate) file: Option<u64>,
     /// The line it was called at; 0 if unknown.
@@ -59,9 +62,9 @@ pub(crate) struct Call {
 /// Finds the functions of a unit, and reads those with code in the zone.
 ///
 /// `Err` comes with what was found before the entry that is broken.
-pub(crate) fn walk<'i: 'u, 'u, 'a>(home: Home<'u, 'a>, names: &mut Names<'i, 'a>, zone: Zone<'_>) -> (Functions, Result<(), Broken>) {
-    let mut walk = Walk { home, names, zone, found: Functions::default(), ranges: Vec::new(), ranges_left: RANGES_MAX };
-    let result = home.root.plans(home.dwarf).map_err(Broken::from).and_then(|plans| walk.entries(&plans));
+pub(crate) fn walk<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>, zone: Zone<'_>) -> (Functions<'a>, Result<(), Broken>) {
+    let mut walk = Walk { dwarf, root, zone, found: Functions::default(), ranges: Vec::new(), ranges_left: RANGES_MAX };
+    let result = root.plans(dwarf).map_err(Broken::from).and_then(|plans| walk.entries(&plans));
     (walk.found, result)
 }
 
@@ -77,11 +80,11 @@ impl<'a> Root<'a> {
     }
 }
 
-struct Walk<'n, 'i, 'u, 'a> {
-    home: Home<'u, 'a>,
-    names: &'n mut Names<'i, 'a>,
-    zone: Zone<'n>,
-    found: Functions,
+struct Walk<'u, 'a> {
+    dwarf: &'u Dwarf<'a>,
+    root: &'u Root<'a>,
+    zone: Zone<'u>,
+    found: Functions<'a>,
     /// Those of the entry at hand.
     ranges: Vec<(u64, u64)>,
     ranges_left: usize,
@@ -105,7 +108,7 @@ enum Opened {
     Call(u32),
 }
 
-impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
+impl<'a> Walk<'_, 'a> {
     fn entries(&mut self, plans: &Plans<'_, 'a>) -> Result<(), Broken> {
         let mut levels: Vec<Level> = Vec::new();
         let result = self.entries_in(plans, &mut levels);
@@ -117,7 +120,7 @@ impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
     }
 
     fn entries_in(&mut self, plans: &Plans<'_, 'a>, levels: &mut Vec<Level>) -> Result<(), Broken> {
-        let is_c = self.home.root.language.is_some_and(is_c);
+        let is_c = self.root.language.is_some_and(is_c);
         let mut at = plans.start();
         while at < plans.end() {
             let entry = at;
@@ -200,10 +203,12 @@ impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
         }
         let number = self.found.trees.len() as u32;
         let is_read = self.ranges.iter().any(|(begin, end)| self.zone.touches(*begin, *end));
+        let first = self.found.code.len();
         let spans = self.ranges.iter().filter(|(begin, end)| begin < end);
         self.found.code.extend(spans.map(|(begin, end)| Span { begin: *begin, end: *end, value: number }));
         let calls = self.found.calls.len() as u32;
-        let tree = is_read.then(|| Tree { function: self.names.function(self.home, entry), calls: calls..calls });
+        let start = self.found.code.get(first).map_or(u64::MAX, |span| span.begin);
+        let tree = is_read.then_some(Tree { entry, start, calls: calls..calls });
         self.found.trees.push(tree);
         let opened = if is_read { Opened::Function(number) } else { Opened::Nothing };
         Ok(Level { in_function: true, is_read, opened })
@@ -218,17 +223,15 @@ impl<'i: 'u, 'u, 'a> Walk<'_, 'i, 'u, 'a> {
         if ranges.is_empty() {
             return Ok(Opened::Nothing);
         }
-        let referred = call.origin.and_then(|origin| self.names.referred(self.home, origin));
-        let function = referred.unwrap_or_else(|| self.names.function(self.home, entry));
         let number = self.found.calls.len() as u32;
-        let (file, line, column) = (call.file, call.line, call.column);
-        self.found.calls.push(Call { function, file, line, column, ranges, behind: number + 1 });
+        let CallPlace { origin, file, line, column } = call;
+        self.found.calls.push(Call { entry, origin, file, line, column, ranges, behind: number + 1 });
         Ok(Opened::Call(number))
     }
 
     /// Reads the ranges of an entry, and where it was called.
     fn read(&mut self, entry: UnitOffset) -> Result<CallPlace<'a>, Broken> {
-        let unit = self.home.root.unit_ref(self.home.dwarf);
+        let unit = self.root.unit_ref(self.dwarf);
         let mut entries = unit.entries_raw(Some(entry))?;
         let abbreviation = entries.read_abbreviation()?.ok_or(Broken)?;
         let (mut low, mut high, mut size, mut list) = (None, None, None, None);

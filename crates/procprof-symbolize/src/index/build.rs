@@ -4,12 +4,14 @@
 //! space is asked of the first unit that covers it, what that one does not know of the next, and what
 //! none knows of the symbols.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
 use crate::batch::{self, Opened};
-use crate::dwarf::DebugInfo;
+use crate::dwarf::{DebugInfo, Function};
 use crate::records::{Record, Records};
 use crate::spans::Span;
 use crate::symbols::Symbols;
@@ -21,7 +23,7 @@ use crate::{Error, Image, Result, batch::needs_linker_name, workers};
 const JOB_BYTES: usize = 8 << 20;
 
 pub(super) fn complete(image: &Image) -> Result<Vec<u8>> {
-    let parts = batch::with_opened(image, parts_of);
+    let parts = batch::with_opened(image, None, parts_of);
     if parts.is_empty() {
         return Err(Error::NothingToIndex { path: image.path().to_owned() });
     }
@@ -40,7 +42,7 @@ pub(super) fn head(image: &Image, is_complete: bool) -> Head {
     }
 }
 
-fn compressed(parts: &[RawPart]) -> Result<Vec<StoredPart>> {
+fn compressed(parts: &[RawPart]) -> Result<Vec<StoredPart<'_>>> {
     let compressed = workers::run(parts.len(), workers::threads(), Vec::new, |done, number| {
         done.push((number, StoredPart::compressed(&parts[number])));
     });
@@ -187,10 +189,15 @@ fn joined(spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
+/// Names of the linker and for people, as they are written; by the number of the function.
+pub(super) fn function_names<'f>(functions: &'f [Function<'_>]) -> Vec<(Cow<'f, str>, Option<String>)> {
+    functions.iter().map(Function::written).collect()
+}
+
 /// Writes all that was gathered, with the linker's names where they are to be.
 fn encode(gathered: &UnitAnswers<'_, '_>, symbols: &[Span<&[u8]>]) -> Vec<RawPart> {
     let functions = &gathered.names.functions;
-    let names: Vec<_> = functions.iter().map(|function| function.written()).collect();
+    let names = function_names(functions);
     let written = |function: u32| {
         let (system_name, name) = &names[function as usize];
         let start_line = functions[function as usize].line;

@@ -49,7 +49,7 @@ impl Image {
     /// Whether it, or its debug file, names all of its code: by debug information or a table of all symbols, not only of those that are
     /// exported.
     pub fn has_symbols(&self) -> bool {
-        batch::with_opened(self, |opened| {
+        batch::with_opened(self, None, |opened| {
             opened.is_some_and(|Opened { files, info, .. }| info.is_some() || !Symbols::at(files, &[]).is_partial)
         })
     }

@@ -22,7 +22,7 @@ const PART_BYTES: usize = 2 << 20;
 
 /// A part before it is compressed.
 #[derive(Debug, Default)]
-pub(super) struct RawPart {
+pub(crate) struct RawPart {
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) bytes: Vec<u8>,
@@ -37,6 +37,9 @@ pub(super) struct PartWriter<'n> {
     files: FxHashMap<&'n str, u32>,
     file_table: Vec<u8>,
     functions: FxHashMap<FunctionNames<'n>, u32>,
+    /// What the records' numbers became.
+    function_numbers: FxHashMap<u32, u32>,
+    file_numbers: FxHashMap<u32, u32>,
     function_table: Vec<u8>,
     directory: Vec<u8>,
     count: u64,
@@ -105,12 +108,19 @@ impl<'n> PartWriter<'n> {
         self.bodies.number(written.len() as u64);
         for (position, at) in written.iter().enumerate() {
             let node = &nodes[*at];
-            let names = functions(node.function).unwrap_or(FunctionNames { system_name: "", name: None, start_line: 0 });
-            let function = self.function(names);
+            let function = match self.function_numbers.get(&node.function) {
+                Some(function) => *function,
+                None => {
+                    let names = functions(node.function).unwrap_or(FunctionNames { system_name: "", name: None, start_line: 0 });
+                    let function = self.function(names);
+                    self.function_numbers.insert(node.function, function);
+                    function
+                }
+            };
             let inside = written[position + 1..].partition_point(|other| (*other as u32) < node.behind - first);
             self.bodies.number(u64::from(function));
             self.bodies.number(inside as u64);
-            let file = node.call.file.map_or(0, |file| self.file(files(file)) + 1);
+            let file = node.call.file.map_or(0, |file| self.numbered_file(file, &files) + 1);
             for number in [file, node.call.line, node.call.column] {
                 self.bodies.number(u64::from(number));
             }
@@ -136,7 +146,7 @@ impl<'n> PartWriter<'n> {
                 self.bodies.number(gap);
             }
             if moved {
-                let file = value.file.map_or(0, |file| self.file(files(file)) + 1);
+                let file = value.file.map_or(0, |file| self.numbered_file(file, &files) + 1);
                 self.bodies.number(u64::from(file));
             }
             self.bodies.signed(i64::from(value.line) - i64::from(before.line));
@@ -152,6 +162,21 @@ impl<'n> PartWriter<'n> {
             self.string_bytes.extend_from_slice(text.as_bytes());
             next
         })
+    }
+
+    /// Forgets what the records' numbers became: those that follow are of another table.
+    pub(super) fn forget_numbers(&mut self) {
+        self.function_numbers.clear();
+        self.file_numbers.clear();
+    }
+
+    fn numbered_file(&mut self, number: u32, files: impl Fn(u32) -> &'n str) -> u32 {
+        if let Some(file) = self.file_numbers.get(&number) {
+            return *file;
+        }
+        let file = self.file(files(number));
+        self.file_numbers.insert(number, file);
+        file
     }
 
     fn file(&mut self, name: &'n str) -> u32 {

@@ -67,23 +67,28 @@ pub(super) struct Head {
 }
 
 /// A part as it is stored.
-pub(super) struct StoredPart {
+pub(super) struct StoredPart<'p> {
     entry: PartEntry,
-    stored: Vec<u8>,
+    stored: Cow<'p, [u8]>,
 }
 
-impl StoredPart {
+impl<'p> StoredPart<'p> {
+    /// Stores a part as it is.
+    pub(super) fn raw(part: &'p RawPart) -> Self {
+        Self::of(part, Codec::Raw, Cow::Borrowed(&part.bytes))
+    }
+
     /// Stores a part compressed.
-    pub(super) fn compressed(part: &RawPart) -> Result<Self> {
+    pub(super) fn compressed(part: &'p RawPart) -> Result<Self> {
         let stored = zstd::bulk::compress(&part.bytes, ZSTD_LEVEL).map_err(|error| Error::Index { what: error.to_string() })?;
         // One that is nearly all repetition is stored as it is, so that no honest part is refused.
         if part.bytes.len() as u64 / GROWTH_MAX >= stored.len() as u64 {
-            return Ok(Self::of(part, Codec::Raw, part.bytes.clone()));
+            return Ok(Self::raw(part));
         }
-        Ok(Self::of(part, Codec::Zstd, stored))
+        Ok(Self::of(part, Codec::Zstd, Cow::Owned(stored)))
     }
 
-    fn of(part: &RawPart, codec: Codec, stored: Vec<u8>) -> Self {
+    fn of(part: &RawPart, codec: Codec, stored: Cow<'p, [u8]>) -> Self {
         let checksum = crc32fast::hash(&stored);
         let (begin, end) = (part.begin, part.end);
         let entry = PartEntry { begin, end, codec, place: 0, stored_bytes: stored.len(), bytes: part.bytes.len(), checksum };
@@ -93,7 +98,7 @@ impl StoredPart {
 
 impl Head {
     /// Puts an index together.
-    pub(super) fn write(&self, parts: &[StoredPart]) -> Vec<u8> {
+    pub(super) fn write(&self, parts: &[StoredPart<'_>]) -> Vec<u8> {
         let mut head = Vec::new();
         head.number(u64::from(self.is_complete));
         head.bytes(self.build_id.as_ref().map_or(&[][..], BuildId::as_bytes));
@@ -122,6 +127,12 @@ impl Head {
             file.extend_from_slice(&part.stored);
         }
         file
+    }
+
+    /// The parts as they are stored in a file.
+    pub(super) fn stored<'p>(&self, file: &'p [u8]) -> Vec<StoredPart<'p>> {
+        let bytes = |part: &PartEntry| file.get(part.place..).and_then(|rest| rest.get(..part.stored_bytes)).unwrap_or_default();
+        self.parts.iter().map(|part| StoredPart { entry: part.clone(), stored: Cow::Borrowed(bytes(part)) }).collect()
     }
 
     /// Reads the head of an index.

@@ -27,9 +27,12 @@
 //! ```
 //!
 //! Parts may overlap; what an earlier one says counts.
+//!
+//! An index that is not complete has the functions that were asked for so far: see `cache.rs`.
 
 mod build;
 mod bytes;
+pub(crate) mod cache;
 mod contents;
 mod decode;
 mod encode;
@@ -46,6 +49,8 @@ use procprof_process::{BuildId, open_regular};
 use procprof_profile::{FileOffset, SymbolAddr};
 
 pub use self::contents::Contents;
+pub(crate) use self::cache::ImageCache;
+pub(crate) use self::encode::RawPart;
 pub use self::folder::IndexFolder;
 pub use self::head::LayoutKey;
 use self::head::{Head, PartEntry};
@@ -147,6 +152,11 @@ impl SymbolIndex {
     /// As [`Image::symbol_addr_in`].
     pub fn symbol_addr_in(&self, start: FileOffset, distance: u64) -> Option<SymbolAddr> {
         Segment::symbol_addr_in(&self.head.segments, start, distance)
+    }
+
+    /// As [`SymbolIndex::resolve`], for addresses that ascend.
+    pub(crate) fn resolve_sorted(&self, wanted: &[u64]) -> Vec<Resolved> {
+        resolve::resolve_sorted(self, wanted)
     }
 
     /// Looks up a batch of addresses; the answers are in the order of the addresses, and those of a

@@ -15,6 +15,16 @@ pub(super) fn resolve(index: &SymbolIndex, addresses: &[SymbolAddr]) -> Vec<Reso
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
+    let answers = resolve_sorted(index, &wanted);
+    let answer = |address: &SymbolAddr| match wanted.binary_search(&address.0) {
+        Ok(place) => answers[place].clone(),
+        Err(_) => Resolved::Unknown(Reason::NotCovered),
+    };
+    addresses.iter().map(answer).collect()
+}
+
+/// As [`resolve`], for addresses that ascend.
+pub(super) fn resolve_sorted(index: &SymbolIndex, wanted: &[u64]) -> Vec<Resolved> {
     let threads = workers::threads();
     let parts = &index.head.parts;
     let found = workers::run(parts.len(), threads, Vec::new, |found, number| {
@@ -30,11 +40,7 @@ pub(super) fn resolve(index: &SymbolIndex, addresses: &[SymbolAddr]) -> Vec<Reso
     found.sort_by_key(|(number, _)| *number);
     let mut answers = vec![Resolved::Unknown(reason(index)); wanted.len()];
     assemble(&found, &mut answers, threads);
-    let answer = |address: &SymbolAddr| match wanted.binary_search(&address.0) {
-        Ok(place) => answers[place].clone(),
-        Err(_) => Resolved::Unknown(Reason::NotCovered),
-    };
-    addresses.iter().map(answer).collect()
+    answers
 }
 
 fn reason(index: &SymbolIndex) -> Reason {

@@ -1,0 +1,128 @@
+//! The cache of one file: an index of the functions that were asked for so far.
+//!
+//! Whoever looks up a batch reads it first, and only what it does not know from the debug information.
+//! All of each function that was read for that is added at the end of the batch, before the answers are
+//! given, so that other addresses of the same functions are known the next time. What has no function of
+//! its own (symbols, lines of assembly) is added for the very addresses. Nothing is added for files without a build id.
+//!
+//! A cache is of one set of files: its name tells the build id and the sizes of the binary and what
+//! belongs to it, so that a debug file that was installed later is not missed.
+
+use procprof_process::BuildId;
+
+use super::build::{head, function_names};
+use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
+use super::head::{Head, StoredPart};
+use super::{IndexFolder, SymbolIndex};
+use crate::dwarf::DebugInfo;
+use crate::records::{Node, Record, Records, Row};
+use crate::spans::Span;
+use crate::unit_batch::UnitAnswers;
+use crate::{Frame, Image, ImageOptions, SplitUnits};
+
+/// Parts from which a cache is begun anew: each batch adds some, and each is looked at.
+const PARTS_MAX: usize = 256;
+
+/// Where the cache of an image is.
+#[derive(Debug)]
+pub(crate) struct ImageCache {
+    folder: IndexFolder,
+    name: String,
+}
+
+impl ImageCache {
+    /// `sizes` are those of the binary and of the files that add to it.
+    pub(crate) fn of(build_id: Option<&BuildId>, sizes: &[u64], options: &ImageOptions) -> Option<Self> {
+        let (build_id, folder) = (build_id?, options.cache.clone()?);
+        // Units in files of their own may change without notice.
+        if options.split_units == SplitUnits::Anywhere {
+            return None;
+        }
+        let mut name = format!("{build_id}");
+        for size in sizes {
+            name.push_str(&format!("-{size:x}"));
+        }
+        Some(Self { folder, name })
+    }
+
+    /// What was kept; `None` if there is nothing, or nothing that can be read.
+    pub(crate) fn open(&self, image: &Image) -> Option<SymbolIndex> {
+        self.folder.open(&self.name).filter(|index| index.build_id() == image.build_id())
+    }
+
+    /// Adds parts to what was kept. A cache that can't be written is none, so errors are not told.
+    pub(crate) fn add(&self, image: &Image, known: Option<&SymbolIndex>, parts: &[RawPart]) {
+        if parts.is_empty() {
+            return;
+        }
+        let known = known.filter(|known| known.head.parts.len() + parts.len() <= PARTS_MAX);
+        let mut stored: Vec<StoredPart<'_>> = known.map(|known| known.head.stored(&known.bytes)).unwrap_or_default();
+        stored.extend(parts.iter().map(StoredPart::raw));
+        let head: Head = head(image, false);
+        let _ = self.folder.write(&self.name, &head.write(&stored)).and_then(|()| self.folder.evict());
+    }
+}
+
+/// The functions that one thread has read, as far as their names do not depend on symbols. `names` are
+/// those for people, by the number of the function, where they are known.
+pub(crate) fn functions<'n>(info: &DebugInfo<'_>, found: &'n UnitAnswers<'_, '_>, names: &'n [Option<(&'n str, &'n str)>]) -> Vec<RawPart> {
+    let functions = &found.names.functions;
+    let written = function_names(functions);
+    let names = |function: u32| {
+        let (system_name, name) = &written[function as usize];
+        let known = names[function as usize].filter(|(_, known)| known == system_name).map(|(name, _)| name);
+        let start_line = functions[function as usize].line;
+        Some(FunctionNames { system_name, name: name.as_deref().or(known), start_line })
+    };
+    let mut order: Vec<&Record> = found.records.all.iter().filter(|record| is_kept(info, found, record)).collect();
+    order.sort_unstable_by_key(|record| record.begin);
+    let mut writer = PartWriter::default();
+    for record in order {
+        let function = record.function.and_then(names);
+        let piece = Piece { begin: record.begin, end: record.end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
+        writer.add(&found.records, &piece, names, |file| &*found.files.all[file as usize]);
+    }
+    writer.finish()
+}
+
+/// Whether [`functions`] writes a record: its names do not depend on symbols, nor its extent on other units.
+pub(crate) fn is_kept(info: &DebugInfo<'_>, found: &UnitAnswers<'_, '_>, record: &Record) -> bool {
+    let function = record.function.map(|function| &found.names.functions[function as usize]);
+    let is_named = function.is_some_and(|function| !function.name.is_empty() && !function.has_bare_name());
+    is_named && info.units.is_sole(record.begin, record.end)
+}
+
+/// The answers of single addresses, which ascend.
+pub(crate) fn points<'f>(answers: impl Iterator<Item = (u64, &'f [Frame])>) -> Vec<RawPart> {
+    let mut writer = PartWriter::default();
+    for (address, frames) in answers {
+        let Some((outermost, inlined)) = frames.split_last().filter(|_| address < u64::MAX) else { continue };
+        let names = |frame: &'f Frame| FunctionNames {
+            system_name: &frame.system_name,
+            name: Some(&frame.name),
+            start_line: frame.start_line.unwrap_or(0),
+        };
+        // Numbers of functions and files are those of the frames.
+        let row = |number: usize| {
+            let frame = &frames[number];
+            let (line, column) = (frame.line.unwrap_or(0), frame.column.unwrap_or(0));
+            Row { file: frame.file.as_ref().map(|_| number as u32), line, column }
+        };
+        let count = inlined.len();
+        let node = |depth: usize| {
+            let function = (count - 1 - depth) as u32;
+            Node { function, call: row(count - depth), ranges: 0..1, behind: count as u32 }
+        };
+        let records = Records {
+            nodes: (0..count).map(node).collect(),
+            ranges: vec![(address, address + 1)],
+            rows: vec![Span { begin: address, end: address + 1, value: row(0) }],
+            all: Vec::new(),
+        };
+        let piece = Piece { begin: address, end: address + 1, function: Some(names(outermost)), nodes: 0..count as u32, rows: 0..1 };
+        writer.forget_numbers();
+        let file = |number: u32| frames[number as usize].file.as_deref().unwrap_or_default();
+        writer.add(&records, &piece, |number| Some(names(&frames[number as usize])), file);
+    }
+    writer.finish()
+}
