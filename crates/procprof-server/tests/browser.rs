@@ -160,7 +160,7 @@ async fn no_page_is_wider_than_a_narrow_window() {
     let one = format!("/p/{}", pushed["id"].as_str().unwrap());
     let browser = Browser::start().await;
     browser.resize(480, 900).await;
-    for path in ["/proc_profile?node=1", "/proc_profile?node=far", "/proc_profile/errors?node=far", &one] {
+    for path in ["/proc_profile?node=1", "/proc_profile?node=far", "/proc_profile/errors?node=far", "/symbols", &one] {
         browser.open(&server.url(path)).await;
         let wider = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
         assert_eq!(browser.run(wider).await, json!(0), "{path}");

@@ -8,20 +8,17 @@
 //! When it fails, the profile stays as it is and an error row says why. The child has no network: what a node's own symbol page tells is asked for
 //! by the server and filled in afterwards.
 
-use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_process::{BuildId, Identity, Pid};
+use procprof_process::{Identity, Pid};
 use procprof_profile::format::{self, Limits};
 use procprof_profile::{Addr, Grammar, LocationId, Mapping, MappingId, Meta, Profile, ProfileId};
 use procprof_store::{Entry, ErrorKind};
-use procprof_symbolize::{
-    Binary, BinaryRole, FindIndex, MappingOutcome, Outcome, PathUse, Reason, Source, Sources, SymbolIndex, WantedIndex, symbolize_profile,
-};
+use procprof_symbolize::{Binary, BinaryRole, FindIndex, MappingOutcome, Outcome, PathUse, Reason, Sources, symbolize_profile};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,7 +26,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{IngestError, now, on_thread, record};
 use crate::app::App;
 use crate::remote::Remote;
-use crate::symbols::{SymbolKey, UPLOADS, Wanted};
+use crate::symbols::{SymbolKey, UPLOADS, Uploads, Wanted};
 
 /// Largest answer of the child, in bytes.
 const ANSWER_MAX: u64 = 1 << 30;
@@ -315,7 +312,7 @@ fn child(argument: &str) -> io::Result<()> {
     let decoded = format::decode(&encoded, &Limits::default()).map_err(io::Error::other)?;
     drop(encoded);
     let profile = decoded.profile.adjusted(Grammar::Pprof).map_err(io::Error::other)?;
-    let uploads = Uploads { folder: task.symbols.clone(), found: RefCell::default() };
+    let uploads = Uploads::in_folder(&task.symbols);
     let (profile, outcome) = symbolize_profile(profile, &mut sources(&task, &uploads)).map_err(io::Error::other)?;
     let said = serde_json::to_vec(&Said::of(&profile, &outcome, uploads.used(&outcome)))?;
     let encoded = format::pprof::encode(&profile).map_err(io::Error::other)?;
@@ -335,43 +332,4 @@ fn sources<'a>(task: &Task, uploads: &'a Uploads) -> Sources<'a> {
     let binaries = task.binary.iter().map(|path| Binary { path: path.clone(), role: BinaryRole::Main });
     let uploaded: Box<FindIndex<'a>> = Box::new(|wanted| uploads.find(wanted));
     Sources { binaries: binaries.collect(), process: identity, uploaded: Some(uploaded), ..Sources::default() }
-}
-
-/// The uploaded indexes, as the child sees them.
-struct Uploads {
-    folder: PathBuf,
-    /// Those that were handed out: the key, and what the outcome names them by.
-    found: RefCell<Vec<(SymbolKey, PathBuf, Option<BuildId>)>>,
-}
-
-impl Uploads {
-    /// The index of a file: by its build id, else by how its code is laid out.
-    fn find(&self, wanted: &WantedIndex<'_>) -> Option<SymbolIndex> {
-        let path = match (wanted.build_id, wanted.layout_key) {
-            (Some(build_id), _) => self.folder.join(format!("{build_id}.index")),
-            (None, Some(layout_key)) => self.by_layout(&format!("layout-{layout_key}-"))?,
-            (None, None) => return None,
-        };
-        let index = SymbolIndex::open(&path, u64::MAX).ok()?;
-        let name = Path::new(index.file_name()).to_owned();
-        self.found.borrow_mut().push((index.key().parse().ok()?, name, index.build_id().cloned()));
-        Some(index)
-    }
-
-    fn by_layout(&self, beginning: &str) -> Option<PathBuf> {
-        let names = std::fs::read_dir(&self.folder).ok()?.map_while(Result::ok).map(|entry| entry.file_name());
-        let mut fitting: Vec<_> = names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(beginning)).collect();
-        fitting.retain(|name| name.ends_with(".index"));
-        fitting.sort();
-        fitting.first().map(|name| self.folder.join(name))
-    }
-
-    /// The keys of those that gave names.
-    fn used(&self, outcome: &Outcome) -> Vec<SymbolKey> {
-        let files = || outcome.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
-        let uploads = || files().filter(|used| used.source == Source::Uploaded);
-        let found = self.found.borrow();
-        let gave_names = found.iter().filter(|(_, name, build_id)| uploads().any(|used| used.path == *name && used.build_id == *build_id));
-        gave_names.map(|(key, ..)| key.clone()).collect()
-    }
 }

@@ -13,6 +13,7 @@ mod key;
 mod record;
 mod refresh;
 mod shelf;
+mod uploads;
 mod wanted;
 
 pub(crate) use intake::{IntakeError, Intakes, Origin, receive};
@@ -20,6 +21,7 @@ pub(crate) use key::SymbolKey;
 pub(crate) use record::{Detail, Record};
 pub(crate) use refresh::{Refreshes, refreshed};
 pub(crate) use shelf::{Outcome, Shelf, ShelfError};
+pub(crate) use uploads::Uploads;
 pub(crate) use wanted::{Wanted, is_fact as is_wanted_fact};
 
 /// Key of the fact that names the uploads a profile was named by, with commas between.
