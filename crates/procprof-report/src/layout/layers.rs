@@ -106,11 +106,12 @@ impl Layers {
         let labelled = labelled.map(|layer| if layer >= last { layer - 2 } else { layer });
         let mut chain = vec![upper as u32];
         for layer in first + 1..last {
+            let half = edge.width / 2.0;
             let (content, right, height) = match labelled {
-                Some(own) if own == layer => (Content::Label(index), LABEL_GAP + edge.label.width, edge.label.height),
-                _ => (Content::Bend, 0.0, 0.0),
+                Some(own) if own == layer => (Content::Label(index), half + LABEL_GAP + edge.label.width, edge.label.height),
+                _ => (Content::Bend, half, 0.0),
             };
-            let vertex = self.push(Vertex { content, layer, left: 0.0, right, height });
+            let vertex = self.push(Vertex { content, layer, left: half, right, height });
             self.connect(chain[chain.len() - 1], vertex, edge.weight.max(1));
             chain.push(vertex);
         }

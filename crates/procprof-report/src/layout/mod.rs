@@ -67,6 +67,8 @@ pub(crate) struct Edge {
     pub(crate) weight: i64,
     /// Least number of layers from its start to its end; at least 1.
     pub(crate) length_min: i64,
+    /// Width of the line.
+    pub(crate) width: f64,
     /// Room for its label; nothing if empty.
     pub(crate) label: Size,
 }

@@ -13,7 +13,7 @@ fn size(width: f64, height: f64) -> Size {
 }
 
 fn edge(from: usize, to: usize) -> Edge {
-    Edge { from, to, weight: 1, length_min: 1, label: size(30.0, 15.0) }
+    Edge { from, to, weight: 1, length_min: 1, width: 1.0, label: size(30.0, 15.0) }
 }
 
 fn graph(nodes: usize, edges: &[(usize, usize)]) -> Graph {
@@ -31,7 +31,7 @@ fn graphs() -> impl Strategy<Value = Graph> {
                 .into_iter()
                 .map(|(from, to, weight, length_min, label)| {
                     let label = if label < 10 { Size::default() } else { size(f64::from(label), 15.0) };
-                    Edge { from, to, weight, length_min, label }
+                    Edge { from, to, weight, length_min, width: 1.0 + (weight % 6) as f64, label }
                 })
                 .collect(),
         })

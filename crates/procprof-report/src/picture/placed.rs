@@ -42,6 +42,7 @@ impl Picture {
             to: edge.to,
             weight: edge.weight,
             length_min: edge.length_min,
+            width: edge.width,
             label: *label,
         });
         let drawing = Graph { nodes: sizes.clone(), edges: edges.collect() }.drawing()?;
