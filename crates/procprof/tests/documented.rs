@@ -67,7 +67,7 @@ const ROWS: &[Row] = &[
     typed(
         "Databend: dump a heap snapshot",
         "jeprof BIN http://ADDR/debug/mem --seconds=1",
-        "top\nhelp\n",
+        "top\ntop200\nhelp\n",
         Shown(&[
             "Using local file BIN.",
             "Gathering CPU profile from http://ADDR/debug/mem/pprof/profile?seconds=1 for 1 seconds to",
@@ -88,7 +88,7 @@ const ROWS: &[Row] = &[
     ),
     row("Databend: simplified", "jeprof --pdf BIN b.prof > heap.pdf", File("heap.pdf", b"%PDF-", "%%EOF")),
     row("StarRocks: snapshot", "curl -s http://ADDR/pprof/heap >a.heap", File("a.heap", b"heap_v2/", "@ 0x")),
-    row("StarRocks: a later one", "sleep 2; curl -s http://ADDR/pprof/heap >b.heap", File("b.heap", b"heap_v2/", "@ 0x")),
+    row("StarRocks: a later one", "sleep 4; curl -s http://ADDR/pprof/heap >b.heap", File("b.heap", b"heap_v2/", "@ 0x")),
     row("StarRocks: the difference", "jeprof --dot BIN --base=a.heap b.heap >a.dot", File("a.dot", b"digraph \"", "grow_cache")),
     row("StarRocks: as PDF", "dot -Tpdf a.dot -o a.pdf", File("a.pdf", b"%PDF-", "%%EOF")),
     row("pipelines to a flame graph", "jeprof --collapsed BIN b.heap > heap.folded", File("heap.folded", b"", "grow_cache")),

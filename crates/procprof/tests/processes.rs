@@ -29,9 +29,11 @@ impl Profiled {
         Profiled { child, address: format!("127.0.0.1:{port}"), binary }
     }
 
-    /// A Rust program with our agent, as the demo runs it.
+    /// A Rust program with our agent, as the demo runs it, but with more allocations sampled, so that a few seconds make a difference.
     pub(crate) fn demo_node() -> Profiled {
-        let (child, line) = started(procprof().args(["demo-node", "--role", "BE"]));
+        let mut command = procprof();
+        command.args(["demo-node", "--role", "BE"]).env("_RJEM_MALLOC_CONF", "prof_accum:true,lg_prof_sample:14");
+        let (child, line) = started(&mut command);
         let address = line.strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")).to_owned();
         Profiled { child, address, binary: env!("CARGO_BIN_EXE_procprof").into() }
     }
