@@ -403,6 +403,23 @@ fn a_process_in_a_container_has_its_own_files() {
     assert_eq!(after.string(after.mappings()[0].build_id), stripped.id);
 }
 
+/// Old Go and hand-made profiles tell no mappings.
+#[test]
+fn addresses_without_mappings_are_those_of_a_program_linked_to_fixed_ones() {
+    let folder = Folder::new();
+    for (flags, is_fixed) in [(["-O2", "-g", "-no-pie"], true), (["-O2", "-g", "-pie"], false)] {
+        let program = folder.compile("inline.c", "program", &flags);
+        let bytes = fs::read(&program).unwrap();
+        let address = object::File::parse(&*bytes).unwrap().symbol_by_name("outer").unwrap().address() + 1;
+        let mut sources = sources(&folder);
+        sources.binaries = vec![Binary { path: program, role: BinaryRole::Any }];
+        let (after, outcome) = symbolize_profile(profile(&[], &[(None, address)]), &mut sources).unwrap();
+        assert_eq!(names(&after, 0).contains(&"outer"), is_fixed, "{outcome:?}");
+        assert_eq!(outcome.is_unverified(), is_fixed);
+        assert_eq!(outcome.unused_binaries.is_empty(), is_fixed);
+    }
+}
+
 /// A file that was replaced since, and a process that is gone: nothing is guessed.
 #[test]
 fn a_replaced_file_is_refused() {

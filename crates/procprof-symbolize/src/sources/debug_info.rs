@@ -1,9 +1,15 @@
 //! DWARF, from the mapping's file or a separate debug file.
 
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectKind};
+use procprof_profile::SymbolAddr;
+
 use super::candidate::{Search, reason_of};
-use super::inquiry::{Inquiries, Memory};
+use super::inquiry::{Inquiries, Inquiry, Memory};
 use super::{Source, Sources};
-use crate::Reason;
+use crate::image::parse_elf;
+use crate::{Image, ImageOptions, Proof, Reason, Refusal, Resolved};
 
 /// Finds the file of each mapping, and asks those with debug information. Files without are kept for
 /// the sources behind. Symbol tables of a file with debug information are read with it: they know
@@ -28,4 +34,31 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
         }
         inquiry.found = Some(found);
     }
+    if profile.mappings().is_empty() {
+        let programs: Vec<PathBuf> = named.iter().filter(|binary| binary.is_program()).map(|binary| binary.path.clone()).collect();
+        for inquiry in all.iter_mut().filter(|inquiry| inquiry.memory == Memory::NoMapping) {
+            programs.iter().for_each(|path| ask_fixed(inquiry, path, &sources.image));
+        }
+    }
+}
+
+/// Asks the program for the addresses of a profile without mappings. Only a program linked to fixed
+/// addresses has them in its file; nothing proves that it is the one.
+fn ask_fixed(inquiry: &mut Inquiry<'_>, path: &Path, options: &ImageOptions) {
+    let image = match Image::open(path, options) {
+        Ok(image) => image,
+        Err(error) => return inquiry.refused.push(Refusal { path: path.to_owned(), build_id: None, reason: error.reason() }),
+    };
+    if !parse_elf(&image.bytes, path).is_ok_and(|object| object.kind() == ObjectKind::Executable) {
+        return;
+    }
+    let source = if image.has_debug_info() { Source::DebugInfo } else { Source::SymbolTable };
+    let unknown = inquiry.unknown();
+    let places: Vec<SymbolAddr> = unknown.iter().map(|(_, address)| SymbolAddr(address.0)).collect();
+    for ((position, _), resolved) in unknown.iter().zip(image.resolve(&places)) {
+        if matches!(resolved, Resolved::Frames(_)) {
+            inquiry.answer(*position, source, resolved);
+        }
+    }
+    inquiry.use_image(source, &image, Proof::Unverified);
 }

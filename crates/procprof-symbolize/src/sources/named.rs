@@ -43,6 +43,11 @@ impl NamedBinary {
         binaries.iter().map(name).collect()
     }
 
+    /// Whether it is taken for the main program.
+    pub(crate) fn is_program(&self) -> bool {
+        self.role == BinaryRole::Main
+    }
+
     /// Whether it is taken for the file of these mappings, as long as no build id contradicts.
     pub(crate) fn is_taken_for(&self, wanted: &Wanted<'_>) -> bool {
         match self.role {

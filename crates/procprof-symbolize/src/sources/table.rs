@@ -112,4 +112,12 @@ mod tests {
         assert!(SOURCES.windows(2).all(|pair| pair[0].source < pair[1].source && pair[0].name != pair[1].name));
         assert!(SOURCES.iter().all(|row| !row.needs.is_empty() && row.source.name() == row.name));
     }
+
+    #[test]
+    fn the_page_about_names_lists_them_in_order() {
+        let page = include_str!("../../../../docs/names.md");
+        let listed = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+        let listed: Vec<&str> = listed.map(|(name, _)| name).filter(|name| !name.contains(['_', ' '])).collect();
+        assert_eq!(listed, SOURCES.iter().map(|row| row.name).collect::<Vec<_>>());
+    }
 }
