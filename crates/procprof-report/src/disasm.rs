@@ -13,7 +13,6 @@
 use std::fmt::Write;
 
 use procprof_profile::{Addr, MappingId, Profile};
-use regex::Regex;
 
 use crate::code::{Code, Instruction, Routine, Syntax};
 use crate::graph::{Graph, Node, Weight};
@@ -37,11 +36,13 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
     let mut routines: Vec<Sampled<'_>> =
         sources.code.iter().flat_map(|code| Sampled::of(code, &shown.graph, view.profile.as_ref())).collect();
     routines.sort_by(|a, b| (a.name(), a.routine.start).cmp(&(b.name(), b.routine.start)));
-    if routines.is_empty() {
-        return Err(nothing_found(&view.profile, options, sources));
-    }
     let to = options.unit.as_str();
     let mut out = format!("Total: {}\n", subject.amount(subject.total, to));
+    if routines.is_empty() {
+        let why = nothing_found(&view.profile, options, sources);
+        let Some(symbol) = &options.symbol else { return Ok(format!("{out}{}\n", one_line(&why)).into_bytes()) };
+        return Err(Error::value("symbol", symbol.as_str(), why));
+    }
     for sampled in &routines {
         push_routine(&mut out, &subject, sampled);
     }
@@ -89,16 +90,15 @@ pub(crate) fn without_inlined(options: &Options) -> Options {
     Options { noinlines: true, ..options.clone() }
 }
 
-fn nothing_found(profile: &Profile, options: &Options, sources: &Sources) -> Error {
-    let wanted = options.symbol.as_ref().map_or("", Regex::as_str);
+/// Why there is nothing to show.
+fn nothing_found(profile: &Profile, options: &Options, sources: &Sources) -> String {
     let reasons: Vec<String> = sources.missing.iter().map(|(path, why)| format!("{path}: {why}")).collect();
     let is_wanted = self::wanted(profile, options).is_ok_and(|wanted| !wanted.is_empty());
-    let why = match reasons.as_slice() {
+    match reasons.as_slice() {
         [] if is_wanted && sources.code.is_empty() => "no machine code was read".to_owned(),
         [] => "no function of the binaries with samples in it matches".to_owned(),
         reasons => format!("no machine code was read; {}", reasons.join("; ")),
-    };
-    Error::value("symbol", wanted, why)
+    }
 }
 
 /// A routine with samples in it.

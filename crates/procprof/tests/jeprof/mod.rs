@@ -31,6 +31,7 @@ const OPTIONS: &[&[&str]] = &[
     &["--maxdegree=1"],
     &["--heapcheck"],
     &["--thread=0"],
+    &["--scale=200"],
     &["--thread=*"],
 ];
 
