@@ -12,8 +12,10 @@ use procprof_report::{Options, Sources, render};
 
 use crate::samples;
 
-/// Profiles, and how they are drawn.
-fn cases() -> Vec<(&'static str, Profile, Vec<(&'static str, &'static str)>)> {
+/// A name, a profile, and the options it is drawn with.
+type Case = (&'static str, Profile, Vec<(&'static str, &'static str)>);
+
+fn cases() -> Vec<Case> {
     let all = vec![("nodecount", "1024"), ("nodefraction", "0"), ("edgefraction", "0")];
     vec![
         ("go.cpu", samples::file("go.cpu.pb.gz"), vec![]),
