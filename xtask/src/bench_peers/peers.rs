@@ -85,7 +85,7 @@ fn versions(bin: &Path, path: &OsString) -> Result<Vec<String>> {
         Ok(line.with_context(|| format!("{program} does not tell its version"))?.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let pprof = bin.join("pprof").display().to_string();
-    let module = told("go", &["version", "-m", &pprof], "mod ")?;
+    let module = told("go", &["version", "-m", &pprof], "\tmod\t")?;
     let lock = fs::read_to_string(sources().join("resolve/Cargo.lock")).context("read a lock file")?;
     Ok(vec![
         told("procprof", &["--version"], "procprof")?,

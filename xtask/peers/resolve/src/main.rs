@@ -52,7 +52,8 @@ fn procprof(binary: &Path, addresses: &[u64], out: &mut Frames) -> Result<()> {
 fn blazesym(binary: &Path, addresses: &[u64], out: &mut Frames) -> Result<()> {
     use blazesym::symbolize::source::{Elf, Source};
     use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
-    let symbolized = Symbolizer::new().symbolize(&Source::Elf(Elf::new(binary)), Input::VirtOffset(addresses))?;
+    let symbolizer = Symbolizer::new();
+    let symbolized = symbolizer.symbolize(&Source::Elf(Elf::new(binary)), Input::VirtOffset(addresses))?;
     let mut frame = |name: &str, code: Option<&CodeInfo<'_>>| {
         let path = code.map(|code| code.to_path());
         out.print(name, path.as_ref().and_then(|path| path.to_str()), code.and_then(|code| code.line))
