@@ -206,7 +206,7 @@ fn look_up<'data>(
         }
     }
     let (answers, names, ids) = assemble(&mut gathered, &places, &damaged, threads);
-    if keep == Keep::Nothing {
+    if keep == Keep::Nothing || gathered.iter().any(|gathered| gathered.units.is_split) {
         return (answers, Vec::new());
     }
     let parts = workers::run(gathered.len(), threads, Vec::new, |parts, thread| {

@@ -53,6 +53,8 @@ pub(crate) struct UnitAnswers<'i, 'a> {
     pub(crate) frames: Vec<RawFrame>,
     /// The addresses without an answer whose unit is broken.
     pub(crate) damaged: Vec<u32>,
+    /// Whether any unit was split off, into files that may change or appear.
+    pub(crate) is_split: bool,
 }
 
 /// The names of source files, each once.
@@ -81,6 +83,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             answers: Vec::new(),
             frames: Vec::new(),
             damaged: Vec::new(),
+            is_split: false,
         }
     }
 
@@ -116,6 +119,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             return (first..first, true);
         };
         let split = info.split_off(root, unit);
+        self.is_split |= root.unit.dwo_id.is_some();
         let home = match &split {
             Some(split) => Home { origin: Origin::Split(unit), dwarf: &split.dwarf, root: &split.root },
             None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },

@@ -3,7 +3,8 @@
 //! Whoever looks up a batch reads it first, and only what it does not know from the debug information.
 //! All of each function that was read for that is added at the end of the batch, before the answers are
 //! given, so that other addresses of the same functions are known the next time. What has no function of
-//! its own (symbols, lines of assembly) is added for the very addresses. Nothing is added for files without a build id.
+//! its own (symbols, lines of assembly) is added for the very addresses. Nothing is
+//! added for files without a build id, and nothing of units that were split off.
 //!
 //! A cache is of one set of files: its name tells the build id and the sizes of the binary and what
 //! belongs to it, so that a debug file that was installed later is not missed.
@@ -18,7 +19,7 @@ use crate::dwarf::DebugInfo;
 use crate::records::{Node, Record, Records, Row};
 use crate::spans::Span;
 use crate::unit_batch::UnitAnswers;
-use crate::{Frame, Image, ImageOptions, SplitUnits};
+use crate::{Frame, Image, ImageOptions};
 
 /// Parts from which a cache is begun anew: each batch adds some, and each is looked at.
 const PARTS_MAX: usize = 256;
@@ -34,10 +35,6 @@ impl ImageCache {
     /// `sizes` are those of the binary and of the files that add to it.
     pub(crate) fn of(build_id: Option<&BuildId>, sizes: &[u64], options: &ImageOptions) -> Option<Self> {
         let (build_id, folder) = (build_id?, options.cache.clone()?);
-        // Units in files of their own may change without notice.
-        if options.split_units == SplitUnits::Anywhere {
-            return None;
-        }
         let mut name = format!("{build_id}");
         for size in sizes {
             name.push_str(&format!("-{size:x}"));

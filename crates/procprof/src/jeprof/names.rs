@@ -15,7 +15,7 @@ use procprof_process::{BuildId, open_regular};
 use procprof_profile::SymbolAddr;
 use procprof_report::jeprof::libraries::Library;
 use procprof_report::jeprof::{Symbol, short_function_name};
-use procprof_symbolize::binutils::{self, Frame, NmSymbol};
+use procprof_symbolize::binutils::{self, Detail, Frame, NmSymbol};
 use procprof_symbolize::{Image, ImageOptions};
 
 /// The symbol that must be there for inlined functions to be told.
@@ -66,6 +66,8 @@ pub(super) struct Places<'a> {
     pub(super) prefixes: &'a [String],
     /// Which copies with debug information are used in place of files.
     pub(super) copies: Copies,
+    /// Whether places are asked for, too.
+    pub(super) detail: Detail,
 }
 
 /// The functions at each address, outermost first. Each file is read by a thread of its own.
@@ -87,7 +89,7 @@ pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &
     let mut names = M::default();
     for group in wanted.chunks(THREADS_MAX) {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = group.iter().map(|(part, own)| scope.spawn(|| in_part(part, own, places.copies))).collect();
+            let threads: Vec<_> = group.iter().map(|(part, own)| scope.spawn(|| in_part(part, own, places))).collect();
             for thread in threads {
                 // A thread that panicked has said so; what it was to name stays unnamed.
                 names.extend(thread.join().unwrap_or_default());
@@ -115,10 +117,10 @@ fn unlisted(path: &Path) -> Option<Part> {
     Some(Part { path: path.to_owned(), start: text.address, finish: text.address.wrapping_add(text.size), origin: Origin::Unmoved })
 }
 
-fn in_part(part: &Part, addresses: &[u64], copies: Copies) -> Vec<(u64, Vec<Symbol>)> {
-    let copy = debug_copy(&part.path, copies);
+fn in_part(part: &Part, addresses: &[u64], places: &Places<'_>) -> Vec<(u64, Vec<Symbol>)> {
+    let copy = debug_copy(&part.path, places.copies);
     let Some(image) = open(copy.as_deref().unwrap_or(&part.path)) else { return Vec::new() };
-    in_image(&image, bias(part, &image, copy.is_some()), addresses)
+    in_image(&image, bias(part, &image, copy.is_some()), addresses, places.detail)
 }
 
 /// What an address of the process has more than the same one in the file.
@@ -167,11 +169,11 @@ fn build_id(path: &Path) -> Option<(String, String)> {
     Some((first.to_owned(), rest.to_owned()))
 }
 
-fn in_image(image: &Image, bias: u64, addresses: &[u64]) -> Vec<(u64, Vec<Symbol>)> {
+fn in_image(image: &Image, bias: u64, addresses: &[u64], detail: Detail) -> Vec<(u64, Vec<Symbol>)> {
     let own: Vec<SymbolAddr> = addresses.iter().map(|address| SymbolAddr(address.wrapping_sub(bias))).collect();
     let (symbols, answers) = std::thread::scope(|scope| {
-        let symbols = scope.spawn(|| binutils::nm(image));
-        let answers = binutils::addr2line(image, &own);
+        let symbols = scope.spawn(|| binutils::nm_around(image, &own));
+        let answers = binutils::addr2line_in(image, &own, detail);
         (symbols.join().unwrap_or_default(), answers)
     });
     let procedures = Procedures::of(&symbols);

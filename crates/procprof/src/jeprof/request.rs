@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use procprof_report::jeprof::{Delay, Granularity, Index, Settings};
+use procprof_symbolize::binutils::Detail;
 use regex::Regex;
 
 use super::grammar::Typed;
@@ -54,6 +55,18 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// What of the names is needed: lines are not read where nothing shows or matches them.
+    pub(super) fn detail(&self) -> Detail {
+        let Settings { granularity, focus, ignore, retain, exclude, .. } = &self.settings;
+        let is_matched = [focus, ignore, retain, exclude].into_iter().any(Option::is_some);
+        let by_function = *granularity == Granularity::Functions && !is_matched;
+        match self.output {
+            Output::Text | Output::Dot | Output::Svg | Output::Pdf if by_function => Detail::Names,
+            Output::Symbols => Detail::Names,
+            _ => Detail::NamesAndPlaces,
+        }
+    }
+
     /// The sample type, as `procprof report` names it; empty where the profile has one only.
     pub(super) fn sample_index(&self) -> &'static str {
         match (self.settings.index, self.settings.delay) {

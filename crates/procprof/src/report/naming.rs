@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use procprof_profile::{Profile, StringId};
 use procprof_report::jeprof::short_function_name;
 use procprof_symbolize::{
-    Binary, BinaryRole, FetchDebugFile, ImageOptions, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits, WantedShare,
+    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits, WantedShare,
     symbolize_profile,
 };
 
@@ -19,6 +19,8 @@ use crate::debuginfod::Debuginfod;
 const TOLD_MAX: usize = 8;
 /// Share of the profile from which a wanted file is told by name.
 const WORTH_TELLING: f64 = 0.01;
+/// Most bytes of what is kept of binaries for the next time.
+const CACHE_BYTES_MAX: u64 = 1 << 30;
 /// Where debug files are looked for besides the folders given.
 const SYSTEM_DEBUG_DIR: &str = "/usr/lib/debug";
 
@@ -108,6 +110,7 @@ impl Naming {
         let binaries: Vec<Binary> = main.into_iter().chain(self.binaries.iter().cloned()).collect();
         let mut image = ImageOptions { binary_paths: binary_paths(), split_units: SplitUnits::Anywhere, ..ImageOptions::default() };
         image.debug_dirs = self.debug_dirs.iter().cloned().chain([PathBuf::from(SYSTEM_DEBUG_DIR)]).collect();
+        image.cache = crate::debuginfod::cache_dir().map(|folder| IndexFolder::new(folder.join("symbols"), CACHE_BYTES_MAX));
         image.debug_files = binaries.iter().map(|binary| binary.path.clone()).collect();
         let debuginfod =
             self.debuginfod.as_ref().map(|client| -> Box<FetchDebugFile<'_>> { Box::new(|build_id| client.debug_file(build_id)) });
