@@ -67,7 +67,7 @@ const ROWS: &[Row] = &[
     typed(
         "Databend: dump a heap snapshot",
         "jeprof BIN http://ADDR/debug/mem --seconds=1",
-        "top\ntop200\nhelp\n",
+        "top\ntop5000\nhelp\n",
         Shown(&[
             "Using local file BIN.",
             "Gathering CPU profile from http://ADDR/debug/mem/pprof/profile?seconds=1 for 1 seconds to",
