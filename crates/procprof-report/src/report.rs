@@ -9,8 +9,8 @@ use crate::code::Code;
 use crate::nearest::nearest;
 use crate::view::View;
 use crate::{
-    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pdf, pprof, raw, svg, tags, top, traces, tree,
-    weblist,
+    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pdf, pprof, raw, svg, tags, top, traces,
+    tree, weblist,
 };
 
 /// Texts that a report shows beside the profile, read by the caller.
