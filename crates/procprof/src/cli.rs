@@ -21,7 +21,7 @@ pub(crate) enum Command {
     /// Collect profiles of one process into a folder, once or as a daemon (a drop-in for collect_be_profile.sh)
     Collect(crate::collect::Args),
     /// Show a profile file: flame graph, table, collapsed stacks; or convert it to pprof
-    Report(crate::report::ReportArgs),
+    Report(Box<crate::report::ReportArgs>),
     /// Look after the folder of profiles
     #[command(subcommand)]
     Store(StoreCommand),

@@ -86,7 +86,8 @@ impl Address {
     /// Name of the file it is saved in: program, time, host, and the service unless that is the CPU.
     fn file_name(&self, program: &str, time: u64) -> String {
         let program = program.rsplit('/').next().unwrap_or_default();
-        let service = if self.takes_seconds() { String::new() } else { self.service.split('?').next().unwrap_or_default().replace('/', ".") };
+        let service =
+            if self.takes_seconds() { String::new() } else { self.service.split('?').next().unwrap_or_default().replace('/', ".") };
         format!("{program}.{time}.{}{service}", self.host).replace(|c: char| c == '/' || c.is_control(), "_")
     }
 
