@@ -44,7 +44,7 @@ impl FromStr for SymbolKey {
             .strip_prefix(LAYOUT)
             .and_then(|rest| rest.split_once('-'))
             .is_some_and(|(hash, name)| hash.len() == 32 && is_hexadecimal(hash) && !name.is_empty());
-        let is_build_id = text.len() >= 2 && text.len() % 2 == 0 && is_hexadecimal(text);
+        let is_build_id = text.len() >= 2 && text.len().is_multiple_of(2) && is_hexadecimal(text);
         let fits = text.len() <= KEY_BYTES_MAX && text.bytes().all(legal);
         (fits && (is_layout || is_build_id)).then(|| SymbolKey(text.to_owned())).ok_or(ParseKeyError)
     }
