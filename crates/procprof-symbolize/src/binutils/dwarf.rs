@@ -1,7 +1,7 @@
 //! Looking addresses up in the debug information.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use gimli::{AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianSlice, IncompleteLineProgram, RunTimeEndian, UnitOffset};
 use object::Object;
@@ -28,25 +28,43 @@ pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[Symbo
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let bytes_max = image.decompressed_bytes_max;
     let needed = match detail {
-        Detail::Names => Needed::Functions,
+        Detail::Names => Needed::FunctionsAt(&wanted),
         Detail::NamesAndPlaces => Needed::All,
     };
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
     std::thread::scope(|scope| {
         let symbols = scope.spawn(|| SymbolFunctions::at(file, &wanted));
-        let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
-        let shared = shared.as_ref().and_then(|file| sections::load_needed(file, bytes_max, needed).ok());
-        let loaded = sections::load_needed(file, bytes_max, needed).unwrap_or_default();
-        let mut dwarf: Dwarf<'_> = loaded.borrow(|section| EndianSlice::new(section, endian));
-        if let Some(shared) = &shared {
-            dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
-        }
-        let units = Units::of(&dwarf, &wanted, detail);
-        let symbols = symbols.join().unwrap_or_default();
-        addresses.iter().map(|address| units.frames(&symbols, address.0)).collect()
+        with_units(image, file, &wanted, detail, needed, |units| {
+            let symbols = symbols.join().unwrap_or_default();
+            let answer = |units: &Units<'_>| addresses.iter().map(|address| units.frames(&symbols, address.0)).collect();
+            let answers = answer(units);
+            if !units.is_lacking.get() {
+                return answers;
+            }
+            // A name is in a unit that was not decompressed.
+            with_units(image, file, &wanted, detail, Needed::Functions, answer)
+        })
     })
+}
+
+fn with_units<T>(
+    image: &Image,
+    file: &object::File<'_>,
+    wanted: &[u64],
+    detail: Detail,
+    needed: Needed<'_>,
+    read: impl FnOnce(&Units<'_>) -> T,
+) -> T {
+    let bytes_max = image.decompressed_bytes_max;
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
+    let shared = shared.as_ref().and_then(|file| sections::load(file, bytes_max).ok());
+    let loaded = sections::load_needed(file, bytes_max, needed).unwrap_or_default();
+    let mut dwarf: Dwarf<'_> = loaded.borrow(|section| EndianSlice::new(section, endian));
+    if let Some(shared) = &shared {
+        dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
+    }
+    read(&Units::of(&dwarf, wanted, detail))
 }
 
 /// The units of a file with one of the addresses asked for.
@@ -56,6 +74,8 @@ pub(super) struct Units<'a> {
     /// By the number of the unit.
     read: FxHashMap<usize, UnitTables<'a>>,
     detail: Detail,
+    /// Whether a reference led to where no unit is.
+    is_lacking: Cell<bool>,
 }
 
 struct UnitTables<'a> {
@@ -91,7 +111,7 @@ impl<'a> Units<'a> {
             (unit, UnitTables { unit, functions: Functions::of(&functions), program: OnceCell::new(), lines: OnceCell::new() })
         });
         let read = read.collect();
-        Self { dwarf, index, read, detail }
+        Self { dwarf, index, read, detail, is_lacking: Cell::new(false) }
     }
 
     pub(super) fn dwarf(&self) -> &Dwarf<'a> {
@@ -117,7 +137,10 @@ impl<'a> Units<'a> {
         match reference {
             AttributeValue::UnitRef(offset) => unit.entry(offset).map(|entry| read(unit, dwarf, &entry)).unwrap_or_default(),
             AttributeValue::DebugInfoRef(offset) if !dwarf_is_sup(self.dwarf, dwarf) => {
-                let Some((root, offset)) = self.unit_at(offset) else { return T::default() };
+                let Some((root, offset)) = self.unit_at(offset) else {
+                    self.is_lacking.set(true);
+                    return T::default();
+                };
                 root.unit.entry(offset).map(|entry| read(&root.unit, self.dwarf, &entry)).unwrap_or_default()
             }
             AttributeValue::DebugInfoRef(offset) => sup_entry(dwarf, offset, read),
