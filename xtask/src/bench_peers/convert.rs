@@ -122,3 +122,6 @@ fn addresses(stack: &str) -> Result<Vec<u64>> {
     let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).with_context(|| format!("address {word:?}"));
     stack.split_whitespace().map(number).collect()
 }
+
+#[cfg(test)]
+mod tests;

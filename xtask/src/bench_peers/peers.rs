@@ -76,7 +76,7 @@ fn link(program: &Path, name: &Path) -> Result<()> {
     std::os::unix::fs::symlink(program, name).context("make a link")
 }
 
-/// What each program says of itself; `jeprof --version` and the like tell it in the first lines.
+/// What each program says of itself, in one line.
 fn versions(bin: &Path, path: &OsString) -> Result<Vec<String>> {
     let told = |program: &str, arguments: &[&str], mark: &str| -> Result<String> {
         let output = Command::new(program).args(arguments).env("PATH", path).output().with_context(|| format!("run {program}"))?;
@@ -89,8 +89,8 @@ fn versions(bin: &Path, path: &OsString) -> Result<Vec<String>> {
     let lock = fs::read_to_string(sources().join("resolve/Cargo.lock")).context("read a lock file")?;
     Ok(vec![
         told("procprof", &["--version"], "procprof")?,
-        told("jeprof", &["--version"], "version")?,
-        told("google-pprof", &["--version"], "version")?,
+        told("jeprof", &["--version"], "part of")?,
+        told("google-pprof", &["--version"], "part of")?,
         told("go", &["version"], "go version")?,
         module.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "),
         told("llvm-symbolizer", &["--version"], "LLVM version")?,
