@@ -33,14 +33,14 @@ pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -
     bench.learn()?;
     let wanted = |row: &&Row| !(quick && row.who == Who::SlowPeer);
     let mut tallies: Vec<Tally> =
-        part.rows.iter().filter(wanted).map(|row| Tally { row, runs: Vec::new(), failure: None, lines: 0 }).collect();
+        part.rows.iter().filter(wanted).map(|row| Tally { row, runs: Vec::new(), failure: None, printed: Vec::new() }).collect();
     for _ in 0..if quick { QUICK_RUNS } else { RUNS } {
         for tally in tallies.iter_mut().filter(|tally| tally.goes_on()) {
             bench.once(tally)?;
         }
     }
     bench.print(&tallies);
-    Ok(())
+    tallies.iter().filter(|tally| tally.row.who == Who::Warm).try_for_each(|tally| bench.check_same(tally))
 }
 
 /// What a line has taken so far.
@@ -49,8 +49,8 @@ struct Tally<'a> {
     runs: Vec<Taken>,
     /// Why it is not run again.
     failure: Option<String>,
-    /// Lines it printed in its last run.
-    lines: usize,
+    /// What it printed in its last run.
+    printed: Vec<u8>,
 }
 
 impl Tally<'_> {
@@ -61,6 +61,10 @@ impl Tally<'_> {
     /// The median of all runs.
     fn wall(&self) -> Option<f64> {
         median(self.runs.iter().map(|run| run.wall))
+    }
+
+    fn lines(&self) -> usize {
+        self.printed.iter().filter(|byte| **byte == b'\n').count()
     }
 
     fn anonymous(&self) -> u64 {
@@ -154,9 +158,19 @@ impl Bench<'_> {
             Ended::Badly(why) => tally.failure = Some(why),
             Ended::GivenUp => tally.failure = Some(format!("given up after {} s", patience.as_secs())),
         }
-        tally.lines = fs::read(self.output()).context("read what a line printed")?.iter().filter(|byte| **byte == b'\n').count();
+        tally.printed = fs::read(self.output()).context("read what a line printed")?;
         let ours = matches!(tally.row.who, Who::Cold | Who::Warm);
-        ensure!(!ours || tally.failure.is_none() && tally.lines > 0, "{line}: {}", tally.failure.as_deref().unwrap_or("printed nothing"));
+        ensure!(!ours || tally.failure.is_none() && tally.lines() > 0, "{line}: {}", tally.failure.as_deref().unwrap_or("printed nothing"));
+        Ok(())
+    }
+
+    /// What is printed with an index is what is printed without.
+    fn check_same(&self, tally: &Tally) -> Result<()> {
+        let line = self.line(tally.row);
+        let empty = tempfile::tempdir_in(self.scratch.path()).context("make a folder")?;
+        ensure!(matches!(self.run(&line, empty.path(), PATIENCE)?, Ended::Well(_)), "{line} fails without an index");
+        let printed = fs::read(self.output()).context("read what a line printed")?;
+        ensure!(printed == tally.printed, "{line} prints something else with an index than without");
         Ok(())
     }
 
@@ -205,7 +219,7 @@ impl Bench<'_> {
             median(tally.runs.iter().map(|run| run.cpu)).map_or_else(String::new, |cpu| format!("{cpu:.2} s")),
             most(|run| run.memory.anonymous),
             most(|run| run.memory.file),
-            tally.lines.to_string(),
+            tally.lines().to_string(),
             faster(cold),
             faster(warm),
             self.goal(tally, cold),
