@@ -240,6 +240,11 @@ impl Report {
         ["peek", "list", "disasm", "weblist"].contains(&self.name)
     }
 
+    /// Whether the report shows machine code, which only a caller that reads binaries can give it.
+    pub fn takes_code(&self) -> bool {
+        ["disasm", "weblist"].contains(&self.name)
+    }
+
     /// The source files that the report shows, as the profile names them after `trim_path`: for the caller to read into [`Sources`].
     ///
     /// # Errors

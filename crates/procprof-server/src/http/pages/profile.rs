@@ -59,7 +59,7 @@ fn body(app: &App, entry: &Entry, node: Option<&Node>, principal: &Principal, ba
             @if principal.operates() { (profile_forms(entry)) }
             p class="filters" {
                 @if own {
-                    @for report in REPORTS { a href=(format!("/p/{}?format={}", entry.id, report.name)) target="_blank" title=(report.help) { (report.name) } }
+                    @for report in REPORTS.iter().filter(|report| !report.takes_code()) { a href=(format!("/p/{}?format={}", entry.id, report.name)) target="_blank" title=(report.help) { (report.name) } }
                 }
                 a href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "download" }
             }

@@ -220,7 +220,7 @@ fn frame(view: &View, current: Option<(&Report, &Pairs)>, body: Markup) -> Marku
                     span class="file" title=(name) { (name) }
                     details class="save" {
                         summary { "Download" }
-                        ul { @for report in REPORTS { li { a href=(saved(report)) download title=(report.help) { (report.name) } } } }
+                        ul { @for report in REPORTS.iter().filter(|report| !report.takes_code()) { li { a href=(saved(report)) download title=(report.help) { (report.name) } } } }
                     }
                 }
                 nav class="tabs" aria-label="Reports" {
