@@ -227,7 +227,6 @@ fn look_up<'data>(
     (answers, parts)
 }
 
-
 /// The next unit for each pending address, the largest first.
 fn batches(info: &DebugInfo<'_>, wanted: &[u64], pending: &[u32], round: usize) -> Vec<UnitBatch> {
     let mut by_unit: FxHashMap<usize, Vec<u32>> = FxHashMap::default();

@@ -40,7 +40,11 @@ pub(crate) fn load<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfSec
 }
 
 /// As [`load`], for those that a purpose needs.
-pub(crate) fn load_needed<'data>(file: &File<'data>, bytes_max: u64, needed: Needed<'_>) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
+pub(crate) fn load_needed<'data>(
+    file: &File<'data>,
+    bytes_max: u64,
+    needed: Needed<'_>,
+) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
     let is_needed = |id: &SectionId| needed == Needed::All || !matches!(id, SectionId::DebugLine | SectionId::DebugLineStr);
     let mut left = bytes_max;
     let mut raw = Vec::new();

@@ -59,14 +59,16 @@ impl<'data> Symbols<'data> {
     /// ascend. Symbols with broken names are left out.
     pub(crate) fn at(files: &[&File<'data>], addresses: &[u64]) -> Self {
         let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
-        let covers = |start, end| addresses.get(addresses.partition_point(|address| *address < start)).is_some_and(|address| *address < end);
+        let covers =
+            |start, end| addresses.get(addresses.partition_point(|address| *address < start)).is_some_and(|address| *address < end);
         let found = Self::among(addresses, |visit| {
             for (file, sections) in files.iter().zip(&sections) {
                 let all = file.symbols().chain(file.dynamic_symbols());
-                all.filter_map(|symbol| code_symbol(&symbol, sections, &covers)).for_each(&mut *visit);
+                all.filter_map(|symbol| code_symbol(&symbol, sections, covers)).for_each(&mut *visit);
             }
         });
-        let has_table = |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections, |_, _| false).is_some());
+        let has_table =
+            |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections, |_, _| false).is_some());
         Self { is_partial: !files.iter().zip(&sections).any(has_table), ..found }
     }
 

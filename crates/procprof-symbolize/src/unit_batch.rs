@@ -131,8 +131,14 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone));
         let is_damaged = walked.is_err() || lines.is_err();
         let (rows, files) = lines.map_or_else(|_| (Vec::new(), None), |(rows, files)| (rows, Some(files)));
-        let mut adding =
-            Adding { home, records: &mut self.records, names: &mut self.names, file_names: &mut self.files, files, numbers: FxHashMap::default() };
+        let mut adding = Adding {
+            home,
+            records: &mut self.records,
+            names: &mut self.names,
+            file_names: &mut self.files,
+            files,
+            numbers: FxHashMap::default(),
+        };
         adding.add(&functions, &pieces, &rows);
         (first..self.records.all.len(), is_damaged)
     }

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 
-use gimli::{AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianSlice, IncompleteLineProgram, RunTimeEndian, UnitOffset};
+use gimli::{
+    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianSlice, IncompleteLineProgram, RunTimeEndian, UnitOffset,
+};
 use object::Object;
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
@@ -238,7 +240,8 @@ impl<'a> Found<'_, 'a> {
         let Some(root) = unit.root(units) else { return vec![Frame::unknown()] };
         let name = self.innermost_name(units, &root.unit, symbol);
         let file = self.row.and_then(|row| unit.file_name(units, row.file));
-        let file = file.or_else(|| symbol.filter(|_| !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file.map(str::to_owned)));
+        let file =
+            file.or_else(|| symbol.filter(|_| !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file.map(str::to_owned)));
         let line = self.row.map_or(0, |row| row.line);
         let discriminator = self.row.map_or(0, |row| row.discriminator);
         let mut frames = vec![frame(name.as_deref(), file, line, discriminator)];

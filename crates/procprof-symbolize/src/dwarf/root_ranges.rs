@@ -3,35 +3,35 @@
 //! Of thousands of units a few are needed, but to know which, the ranges of all must be read. The
 //! usual forms are decoded here with as little as that takes; of any other the root entry is read in full.
 
-use gimli::{AttributeSpecification, DwAt, DwForm, RangeListsOffset, RunTimeEndian, Section};
+use gimli::{AttributeSpecification, DebugLineOffset, DwAt, DwForm, RangeListsOffset, RunTimeEndian, Section};
 
 use super::{Broken, Dwarf, UnitHeader};
 
-/// Hands over the ranges of a unit; `None` if its root entry has a form that is not decoded here, or
-/// no ranges.
-pub(super) fn read(dwarf: &Dwarf<'_>, header: &UnitHeader<'_>, mut each: impl FnMut(gimli::Range)) -> Option<()> {
+/// Hands over the ranges of a unit, and tells where its line program is; `None` if its root entry has a
+/// form that is not decoded here.
+pub(super) fn read(dwarf: &Dwarf<'_>, header: &UnitHeader<'_>, mut each: impl FnMut(gimli::Range)) -> Option<Lines> {
     let little = gimli::Reader::endian(dwarf.debug_info.reader()) == RunTimeEndian::Little;
     if !little || header.address_size() != 8 {
         return None;
     }
     let root = Root::read(dwarf, header).ok()?;
     match (root.list, root.low, root.size) {
-        (Some(list), low, _) if header.version() < 5 => pairs(dwarf, list, low.unwrap_or(0), each).ok(),
+        (Some(list), low, _) if header.version() < 5 => pairs(dwarf, list, low.unwrap_or(0), each).ok()?,
         (Some(list), low, _) => {
             let (list, low) = (RangeListsOffset(list), low.unwrap_or(0));
             let mut ranges = dwarf.ranges.ranges(list, header.encoding(), low, &dwarf.debug_addr, root.addresses?).ok()?;
             while let Some(range) = ranges.next().ok()? {
                 each(range);
             }
-            Some(())
         }
-        (None, Some(low), Some(size)) if size > 0 => {
-            each(gimli::Range { begin: low, end: low.checked_add(size)? });
-            Some(())
-        }
-        _ => None,
+        (None, Some(low), Some(size)) => each(gimli::Range { begin: low, end: low.checked_add(size)? }),
+        _ => {}
     }
+    Some(Lines(root.lines.map(DebugLineOffset)))
 }
+
+/// Where the line program of a unit is.
+pub(super) struct Lines(pub(super) Option<DebugLineOffset>);
 
 /// What the root entry says of code.
 #[derive(Default)]
@@ -41,6 +41,8 @@ struct Root {
     /// The place of its list of ranges.
     list: Option<usize>,
     addresses: Option<gimli::DebugAddrBase>,
+    /// The place of its line program.
+    lines: Option<usize>,
 }
 
 impl Root {
@@ -81,11 +83,13 @@ impl Root {
                 self.size = Some(number());
             }
             (gimli::DW_AT_ranges, gimli::DW_FORM_sec_offset) => self.list = usize::try_from(number()).ok(),
+            (gimli::DW_AT_stmt_list, gimli::DW_FORM_sec_offset) => self.lines = usize::try_from(number()).ok(),
             (gimli::DW_AT_addr_base, gimli::DW_FORM_sec_offset) => {
                 self.addresses = Some(gimli::DebugAddrBase(usize::try_from(number()).map_err(|_| Broken)?));
             }
             (
-                gimli::DW_AT_low_pc
+                gimli::DW_AT_stmt_list
+                | gimli::DW_AT_low_pc
                 | gimli::DW_AT_high_pc
                 | gimli::DW_AT_ranges
                 | gimli::DW_AT_addr_base
@@ -145,7 +149,9 @@ impl<'a> Bytes<'a> {
         let ends = |is_end: fn(u8) -> bool| self.0.iter().position(|byte| is_end(*byte)).map(|place| place + 1).ok_or(Broken);
         match form {
             gimli::DW_FORM_string => ends(|byte| byte == 0),
-            gimli::DW_FORM_udata | gimli::DW_FORM_sdata | gimli::DW_FORM_strx | gimli::DW_FORM_GNU_str_index => ends(|byte| byte & 0x80 == 0),
+            gimli::DW_FORM_udata | gimli::DW_FORM_sdata | gimli::DW_FORM_strx | gimli::DW_FORM_GNU_str_index => {
+                ends(|byte| byte & 0x80 == 0)
+            }
             _ => Err(Broken),
         }
     }

@@ -6,7 +6,7 @@ use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
 use rustc_hash::FxHashMap;
 
 use super::line_program::{LineProgram, LineRow};
-use super::{Broken, Reader, UnitRef};
+use super::{Broken, Dwarf, Reader, UnitRef};
 use crate::spans::{Span, apart};
 use crate::zone::Zone;
 
@@ -20,6 +20,9 @@ pub(crate) struct Row {
     /// From 1; 0 if unknown.
     pub(crate) column: u32,
 }
+
+/// A row that has no end yet: where it begins, and what of the zone does not end before.
+type OpenRow<'z> = (u64, Row, &'z [(u64, u64)]);
 
 /// Finds the rows in the zone; they ascend and do not overlap. With the names of the unit's files.
 pub(crate) fn rows<'u, 'a>(
@@ -35,8 +38,7 @@ pub(crate) fn rows<'u, 'a>(
     let mut run = LineProgram::new(program.header())?;
     files.program = Some(program);
     let mut found: Vec<Span<Row>> = Vec::new();
-    // The row before, and what of the zone does not end before it.
-    let mut open: Option<(u64, Row, &[(u64, u64)])> = None;
+    let mut open: Option<OpenRow<'_>> = None;
     // A program that breaks off is good up to there.
     while let Ok(Some(LineRow { address, place })) = run.next() {
         let mut left = None;
@@ -75,11 +77,11 @@ fn push(found: &mut Vec<Span<Row>>, row: Option<Span<Row>>) {
 }
 
 /// The ranges of the sequences of a line program.
-pub(crate) fn sequences(unit: UnitRef<'_, '_>, lines: Option<DebugLineOffset>) -> Result<Vec<gimli::Range>, Broken> {
+pub(crate) fn sequences(dwarf: &Dwarf<'_>, lines: Option<DebugLineOffset>, address_size: u8) -> Result<Vec<gimli::Range>, Broken> {
     let Some(lines) = lines else {
         return Ok(Vec::new());
     };
-    let program = unit.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name)?;
+    let program = dwarf.debug_line.program(lines, address_size, None, None)?;
     let mut program = LineProgram::new(program.header())?;
     let mut found = Vec::new();
     let mut start = None;

@@ -217,26 +217,26 @@ fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: Keep<'_>, r
     }
     let before = ranges.len();
     let mut any = false;
-    let mut add = |range: gimli::Range| {
+    let mut add = |ranges: &mut Vec<UnitRange>, range: gimli::Range| {
         any |= range.begin < range.end;
         keep.push(ranges, range, unit);
     };
-    let read = root_ranges::read(dwarf, &entry.header, &mut add);
-    if read.is_some() && any {
-        return;
-    }
-    ranges.truncate(before);
-    let Ok(root) = Root::read(dwarf, entry.header) else {
-        return;
+    let lines = match root_ranges::read(dwarf, &entry.header, |range| add(ranges, range)) {
+        Some(root_ranges::Lines(lines)) => lines,
+        None => {
+            ranges.truncate(before);
+            let Ok(root) = Root::read(dwarf, entry.header) else {
+                return;
+            };
+            let mut own = dwarf.unit_ranges(&root.unit).ok();
+            while let Some(Ok(Some(range))) = own.as_mut().map(gimli::RangeIter::next) {
+                add(ranges, range);
+            }
+            root.lines
+        }
     };
-    let mut any = false;
-    let mut own = dwarf.unit_ranges(&root.unit).ok();
-    while let Some(Ok(Some(range))) = own.as_mut().map(gimli::RangeIter::next) {
-        any |= range.begin < range.end;
-        keep.push(ranges, range, unit);
-    }
     if !any {
-        for range in sequences(root.unit_ref(dwarf), root.lines).unwrap_or_default() {
+        for range in sequences(dwarf, lines, entry.header.address_size()).unwrap_or_default() {
             keep.push(ranges, range, unit);
         }
     }

@@ -11,7 +11,7 @@
 
 use procprof_process::BuildId;
 
-use super::build::{head, function_names};
+use super::build::{function_names, head};
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
 use super::{IndexFolder, SymbolIndex};

@@ -4,8 +4,9 @@
 //! lines, names of source files, symbols. It is a small part of the debug information's size and can be
 //! sent elsewhere. [`IndexFolder`] keeps indexes by build id.
 //!
-//! An index may be from anyone: a broken one errs or leaves addresses unknown, but never panics, and
-//! never takes more memory than a stated multiple of its own size.
+//! An index may be from anyone: a broken one errs or leaves addresses unknown, but never panics. Looking
+//! up takes, for each processor, at most one part, which has at most 64 MiB and at most 256 times its stored
+//! bytes, and some ten times that for the record at hand.
 //!
 //! # Layout, version 1
 //!
@@ -39,8 +40,6 @@ mod encode;
 mod folder;
 mod head;
 mod resolve;
-#[cfg(test)]
-mod tests;
 
 use std::fs::File;
 use std::path::Path;
@@ -48,8 +47,8 @@ use std::path::Path;
 use procprof_process::{BuildId, open_regular};
 use procprof_profile::{FileOffset, SymbolAddr};
 
-pub use self::contents::Contents;
 pub(crate) use self::cache::ImageCache;
+pub use self::contents::Contents;
 pub(crate) use self::encode::RawPart;
 pub use self::folder::IndexFolder;
 pub use self::head::LayoutKey;

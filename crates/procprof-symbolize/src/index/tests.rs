@@ -1,1 +1,0 @@
-//! Laws of the index.
