@@ -1,8 +1,9 @@
 //! The agent: what it was told, and the way to its endpoints.
 
+use crate::cpu::CpuEngine;
 use crate::endpoints;
 use crate::error::{Error, Result};
-use crate::jemalloc::{Dumper, Jemalloc};
+use crate::heap::{Dumper, Jemalloc, TimedSwitch};
 use crate::request::{Request, Response};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,6 +16,8 @@ pub struct Config {
     pub jemalloc: Option<Jemalloc>,
     /// Where heap dumps pass through, private and for a moment; the system's folder for temporary files when not given.
     pub dump_folder: Option<PathBuf>,
+    /// How CPU samples are made where a request does not say; the environment's `PROCPROF_ENGINE` when not given, else [`CpuEngine::Auto`].
+    pub engine: Option<CpuEngine>,
     /// The bearer token every request must carry; without it nobody is asked who he is.
     pub token: Option<String>,
 }
@@ -29,7 +32,9 @@ pub struct Agent {
 struct Shared {
     pid: u32,
     token: Option<String>,
+    engine: CpuEngine,
     dumper: Option<Dumper>,
+    heap_switch: Arc<TimedSwitch>,
     stopped: Mutex<bool>,
     stop: Condvar,
 }
@@ -45,18 +50,19 @@ struct Shared {
 /// ```
 ///
 /// # Errors
-/// [`Error::Config`] for an empty token or a dump folder that is none.
+/// [`Error::Config`] for an empty token, an unknown `PROCPROF_ENGINE` or a dump folder that is none.
 pub fn start(config: Config) -> Result<Agent> {
     if config.token.as_ref().is_some_and(String::is_empty) {
         return Err(Error::Config { what: "token: expected at least one character".into() });
     }
+    let engine = config.engine.map_or_else(engine_of_environment, Ok)?;
     let folder = config.dump_folder.unwrap_or_else(std::env::temp_dir);
     if !folder.is_dir() {
         return Err(Error::Config { what: format!("dump_folder {}: no such folder", folder.display()) });
     }
     let dumper = config.jemalloc.map(|jemalloc| Dumper::new(jemalloc, folder));
     let (pid, stopped, stop) = (std::process::id(), Mutex::new(false), Condvar::new());
-    Ok(Agent { shared: Arc::new(Shared { pid, token: config.token, dumper, stopped, stop }) })
+    Ok(Agent { shared: Arc::new(Shared { pid, token: config.token, engine, dumper, heap_switch: Arc::default(), stopped, stop }) })
 }
 
 impl Agent {
@@ -65,11 +71,12 @@ impl Agent {
         endpoints::handle(self, request)
     }
 
-    /// Ends captures that are waiting and refuses further ones. All sampling of its endpoints has ended when their calls return.
+    /// Ends captures that are waiting and refuses further ones; what was switched for a time goes back now. All sampling of its endpoints has ended when their calls return.
     pub fn stop(&self) {
         if self.in_own_process().is_ok() {
             *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
             self.shared.stop.notify_all();
+            self.shared.heap_switch.end();
         }
     }
 
@@ -79,6 +86,11 @@ impl Agent {
     /// [`Error::NoJemalloc`], [`Error::HeapUnavailable`] (naming the variable to set), [`Error::Mallctl`], [`Error::System`] for the file.
     pub fn heap_dump(&self) -> Result<Vec<u8>> {
         self.dumper()?.dump()
+    }
+
+    /// How CPU samples are made where a request does not say.
+    pub(crate) fn engine(&self) -> CpuEngine {
+        self.shared.engine
     }
 
     /// Whether a token is needed to ask.
@@ -104,6 +116,11 @@ impl Agent {
         self.shared.dumper.as_ref().ok_or(Error::NoJemalloc)
     }
 
+    /// The heap profiler's switch for a time.
+    pub(crate) fn heap_switch(&self) -> &Arc<TimedSwitch> {
+        &self.shared.heap_switch
+    }
+
     /// Waits; true when the agent was stopped meanwhile or before.
     pub(crate) fn wait(&self, length: Duration) -> Result<bool> {
         self.in_own_process()?;
@@ -121,6 +138,13 @@ impl Agent {
     fn in_own_process(&self) -> Result<()> {
         if std::process::id() == self.shared.pid { Ok(()) } else { Err(Error::Forked { parent: self.shared.pid }) }
     }
+}
+
+fn engine_of_environment() -> Result<CpuEngine> {
+    const VARIABLE: &str = "PROCPROF_ENGINE";
+    let Some(name) = std::env::var_os(VARIABLE) else { return Ok(CpuEngine::Auto) };
+    let name = name.to_string_lossy();
+    CpuEngine::of_name(&name).ok_or_else(|| Error::Config { what: format!("{VARIABLE}={name}: expected auto, perf or tick") })
 }
 
 /// Compares without telling by its time how much was right.

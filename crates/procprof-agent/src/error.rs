@@ -1,5 +1,6 @@
 //! What can go wrong in the agent, with the facts a caller needs to act on it.
 
+use crate::cpu::CpuEngine;
 use std::time::SystemTime;
 
 /// The result of an operation of this crate.
@@ -15,15 +16,23 @@ pub enum Error {
         /// The rate that was asked for.
         hz: u32,
     },
-    /// Another rate is being sampled at; one process has one sampler.
-    #[error("CPU is being sampled at {hz} Hz by {owner} {}; ask for frequency={hz} to share it", until_text(.until))]
+    /// Another rate is being sampled at, or by another engine; one process has one sampler.
+    #[error("CPU is being sampled at {hz} Hz by {owner} {}; ask for frequency={hz} to share it{}", until_text(.until), engine_text(*.engine))]
     Busy {
         /// The rate that is running.
         hz: u32,
+        /// What makes the samples.
+        engine: CpuEngine,
         /// Who asked for it.
         owner: String,
         /// When it ends; `None` when it runs until stopped.
         until: Option<SystemTime>,
+    },
+    /// The kernel, its settings or a filter refuse perf events, and no other engine was wanted.
+    #[error("perf events: {why}; engine=auto takes what is permitted")]
+    PerfRefused {
+        /// The system's reason.
+        why: String,
     },
     /// Too many captures at once.
     #[error("{limit} CPU captures are running already")]
@@ -49,16 +58,24 @@ pub enum Error {
         source: std::io::Error,
     },
     /// jemalloc was not started with profiling.
-    #[error("{}", heap_unavailable(.variable, *.compiled_in))]
+    #[error("{}", heap_unavailable(.variable, *.compiled_in, .hint))]
     HeapUnavailable {
         /// The environment variable this process's jemalloc reads.
         variable: &'static str,
         /// Whether this jemalloc was built with profiling at all.
         compiled_in: bool,
+        /// What such variables hold now, as an addition to the sentence; may be empty.
+        hint: String,
     },
     /// No jemalloc was named in [`crate::Config`].
     #[error("heap profiles need jemalloc as this process's allocator, named in the agent's configuration")]
     NoJemalloc,
+    /// jemalloc keeps no totals of all allocations.
+    #[error("allocation totals are off in this process's jemalloc: start it with {variable}=prof:true,prof_accum:true")]
+    NoTotals {
+        /// The environment variable this process's jemalloc reads.
+        variable: &'static str,
+    },
     /// jemalloc refused a control.
     #[error("jemalloc control {name}: {source}")]
     Mallctl {
@@ -95,10 +112,13 @@ fn until_text(until: &Option<SystemTime>) -> String {
     }
 }
 
-fn heap_unavailable(variable: &str, compiled_in: bool) -> String {
+fn engine_text(engine: CpuEngine) -> String {
+    if engine == CpuEngine::Auto { String::new() } else { format!(" (engine={} or auto)", engine.name()) }
+}
+
+fn heap_unavailable(variable: &str, compiled_in: bool, hint: &str) -> String {
     if !compiled_in {
         return "heap profiling is not built into this process's jemalloc (build it with --enable-prof)".to_owned();
     }
-    let also = if variable == "MALLOC_CONF" { " (in StarRocks' start script: JEMALLOC_CONF)" } else { "" };
-    format!("heap profiling is off in this process: start it with {variable}=prof:true{also}")
+    format!("heap profiling is off in this process: start it with {variable}=prof:true{hint}")
 }

@@ -72,17 +72,26 @@ fn the_switches_switch() {
     isolated("heap::the_switches_switch", || {
         let agent = agent();
         let status = "/debug/pprof/heap/status";
-        let on = "{\"allocator\":\"jemalloc\",\"compiled_in\":true,\"available\":true,\"active\":true,\"lg_sample\":15}\n";
+        let on = "{\"allocator\":\"jemalloc\",\"compiled_in\":true,\"available\":true,\"active\":true,\"lg_sample\":15,\
+                  \"until\":null,\"variable\":\"_RJEM_MALLOC_CONF\",\"environment\":{}}\n";
         let off = on.replace("\"active\":true", "\"active\":false");
         assert_eq!(text(&agent, status), (200, on.into()));
         assert_eq!(post(&agent, "/debug/pprof/heap/disable"), (200, off.clone()));
         assert_eq!(text(&agent, status), (200, off));
         assert_eq!(post(&agent, "/debug/pprof/heap/enable"), (200, on.into()));
         let kept = keep_eight_megabytes();
-        assert_eq!(post(&agent, "/debug/pprof/heap/reset?lg_sample=17"), (200, on.replace("15", "17")));
+        assert_eq!(post(&agent, "/debug/pprof/heap/reset?lg_sample=17"), (200, on.replace(":15", ":17")));
         assert!(text(&agent, "/pprof/heap").1.starts_with("heap_v2/131072\n"));
         assert_eq!(text(&agent, "/debug/pprof/heap/enable").0, 405);
-        assert_eq!(post(&agent, "/debug/pprof/heap/enable?for=30m").0, 400);
+        assert_eq!(post(&agent, "/debug/pprof/heap/enable?for=30").0, 400);
+        let told = post(&agent, "/debug/pprof/heap/disable?for=30m").1;
+        assert!(told.contains("\"active\":false") && told.contains("\"until\":\"20"), "{told}");
+        assert!(post(&agent, "/debug/pprof/heap/disable?for=1s").1.contains("\"active\":false"));
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        assert!(text(&agent, status).1.contains("\"active\":true"), "it went back");
+        let refused = text(&agent, "/debug/pprof/allocs");
+        assert_eq!(refused.0, 501);
+        assert!(refused.1.contains("_RJEM_MALLOC_CONF=prof:true,prof_accum:true"), "{}", refused.1);
         assert_eq!(post(&agent, "/debug/pprof/heap/reset?lg_sample=41").0, 400);
         drop(kept);
     });
@@ -92,14 +101,14 @@ fn the_switches_switch() {
 fn without_profiling_the_answer_names_the_variable_to_set() {
     isolated_with("heap::without_profiling_the_answer_names_the_variable_to_set", &[("_RJEM_MALLOC_CONF", "prof:false")], || {
         let agent = agent();
-        let told = "heap profiling is off in this process: start it with _RJEM_MALLOC_CONF=prof:true\n";
+        let told = "heap profiling is off in this process: start it with _RJEM_MALLOC_CONF=prof:true (now _RJEM_MALLOC_CONF=prof:false)\n";
         assert_eq!(text(&agent, "/pprof/heap"), (501, told.into()));
         assert_eq!(post(&agent, "/debug/pprof/heap/enable"), (501, told.into()));
         assert!(text(&agent, "/debug/pprof/heap/status").1.contains("\"available\":false"));
         // SAFETY: as in `agent`; only the name of the variable differs.
         let plain = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Plain) };
         let plain = procprof_agent::start(Config { jemalloc: Some(plain), ..Config::default() }).unwrap();
-        assert!(text(&plain, "/pprof/heap").1.contains("MALLOC_CONF=prof:true (in StarRocks' start script: JEMALLOC_CONF)"));
+        assert!(text(&plain, "/pprof/heap").1.contains(" MALLOC_CONF=prof:true (_RJEM_MALLOC_CONF is set, but its jemalloc does not read that)"));
         let none = procprof_agent::start(Config::default()).unwrap();
         assert_eq!(text(&none, "/pprof/heap").0, 501);
     });

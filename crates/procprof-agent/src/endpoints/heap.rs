@@ -1,14 +1,16 @@
-//! Heap endpoints: a dump, and jemalloc's switches.
+//! Heap endpoints: a dump, and the profiler's switches.
 
 use super::profile::proto;
-use super::query::{Form, Query, bad};
+use super::query::{Form, Query};
 use super::refused;
 use crate::agent::Agent;
-use crate::jemalloc::{Dumper, HeapStatus};
+use crate::clock::utc_text;
+use crate::heap::{Dumper, HeapStatus, environment};
 use crate::modules::Modules;
 use crate::request::Response;
 use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Profile, ProfileType};
+use std::time::SystemTime;
 
 /// The largest power of two bytes between samples that `reset` takes.
 const MAX_LG_SAMPLE: u64 = 40;
@@ -21,51 +23,79 @@ pub(super) fn dump(agent: &Agent, query: &Query, default: Form) -> Result<Respon
     let text = dumper(agent)?.dump().map_err(|error| refused(&error))?;
     match form {
         Form::Legacy => Ok(Response::ok("text/plain; charset=utf-8", text).with_file_name("profile.heap")),
-        Form::Proto => {
-            let profile = decode(&text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
-            proto(with_facts(profile)?, symbolize)
-        }
+        Form::Proto => proto(profile(&text)?, symbolize),
     }
 }
 
-fn with_facts(profile: Profile) -> Result<Profile, Response> {
+/// The heap profile with what was allocated in all as the view to begin with.
+pub(super) fn allocs(agent: &Agent, query: &Query) -> Result<Response, Response> {
+    dumper(agent)?.require_totals().map_err(|error| refused(&error))?;
+    if query.form(Form::Proto)? == Form::Legacy {
+        return dump(agent, query, Form::Legacy);
+    }
+    query.number("seconds", 0..=u64::MAX, 0)?;
+    let symbolize = query.switch("symbolize", true)?;
+    let text = dumper(agent)?.dump().map_err(|error| refused(&error))?;
+    let mut parts = profile(&text)?.into_parts();
+    parts.default_sample_type = parts.strings.push("alloc_space").unwrap_or_default();
+    proto(parts.finish().map_err(|error| refused(&error.into()))?, symbolize)
+}
+
+/// The text as a profile with what is known about it.
+fn profile(text: &[u8]) -> Result<Profile, Response> {
+    let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
     let meta = crate::meta::of(ProfileType::Heap, "jemalloc", &Modules::of_this_process());
     crate::meta::add(profile, &meta).map_err(|error| refused(&error))
 }
 
-/// `{"allocator":"jemalloc","compiled_in":true,"available":true,"active":true,"lg_sample":19}`
+/// `{"allocator":"jemalloc","compiled_in":true,"available":true,"active":true,"lg_sample":19,"until":null,"variable":"MALLOC_CONF",…}`
 pub(super) fn status(agent: &Agent) -> Result<Response, Response> {
-    Ok(status_of(dumper(agent)?.jemalloc.status()))
-}
-
-fn status_of(status: HeapStatus) -> Response {
-    let HeapStatus { compiled_in, available, active, lg_sample } = status;
-    let lg_sample = lg_sample.map_or_else(|| "null".to_owned(), |number| number.to_string());
-    let body = format!(
-        "{{\"allocator\":\"jemalloc\",\"compiled_in\":{compiled_in},\"available\":{available},\"active\":{active},\"lg_sample\":{lg_sample}}}\n"
-    );
-    Response::ok("application/json", body.into_bytes())
-}
-
-/// Switches sampling and answers with the status.
-pub(super) fn switch(agent: &Agent, query: &Query, active: bool) -> Result<Response, Response> {
-    if let Some(time) = query.get("for") {
-        return Err(bad(format!("for={time}: switching for a time is not offered; switch back by hand")));
-    }
     let jemalloc = dumper(agent)?.jemalloc;
-    jemalloc.set_active(active).map_err(|error| refused(&error))?;
-    Ok(status_of(jemalloc.status()))
+    let HeapStatus { compiled_in, available, active, lg_sample } = jemalloc.status();
+    let lg_sample = lg_sample.map_or_else(|| "null".to_owned(), |number| number.to_string());
+    let since_epoch = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let until = agent.heap_switch().until().map_or_else(|| "null".to_owned(), |moment| format!("\"{}\"", utc_text(since_epoch(moment))));
+    let set: Vec<String> = environment::found().iter().map(|(name, value)| format!("\"{name}\":{}", json_text(value))).collect();
+    let body = format!(
+        "{{\"allocator\":\"jemalloc\",\"compiled_in\":{compiled_in},\"available\":{available},\"active\":{active},\"lg_sample\":{lg_sample},\
+         \"until\":{until},\"variable\":\"{}\",\"environment\":{{{}}}}}\n",
+        jemalloc.naming().variable(),
+        set.join(","),
+    );
+    Ok(Response::ok("application/json", body.into_bytes()))
+}
+
+/// A JSON string.
+fn json_text(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control < ' ' => quoted.push_str(&format!("\\u{:04x}", control as u32)),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Switches sampling, for good or `?for=30m`, and answers with the status.
+pub(super) fn switch(agent: &Agent, query: &Query, active: bool) -> Result<Response, Response> {
+    let length = query.length("for")?;
+    let jemalloc = dumper(agent)?.jemalloc;
+    let apply = Box::new(move |active| jemalloc.set_active(active));
+    agent.heap_switch().set(active, jemalloc.status().active, length, apply).map_err(|error| refused(&error))?;
+    status(agent)
 }
 
 /// Forgets samples and answers with the status.
 pub(super) fn reset(agent: &Agent, query: &Query) -> Result<Response, Response> {
-    let jemalloc = dumper(agent)?.jemalloc;
     let lg_sample = match query.get("lg_sample") {
         Some(_) => Some(query.number("lg_sample", 0..=MAX_LG_SAMPLE, 0)? as usize),
         None => None,
     };
-    jemalloc.reset(lg_sample).map_err(|error| refused(&error))?;
-    Ok(status_of(jemalloc.status()))
+    dumper(agent)?.jemalloc.reset(lg_sample).map_err(|error| refused(&error))?;
+    status(agent)
 }
 
 fn dumper(agent: &Agent) -> Result<&Dumper, Response> {

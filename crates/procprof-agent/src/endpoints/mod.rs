@@ -32,6 +32,7 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
         Kind::Index => Ok(index::page()),
         Kind::Cpu(form) => profile::cpu(agent, &query, form, request),
         Kind::Heap(form) => heap::dump(agent, &query, form),
+        Kind::Allocs => heap::allocs(agent, &query),
         Kind::HeapStatus => heap::status(agent),
         Kind::HeapEnable => heap::switch(agent, &query, true),
         Kind::HeapDisable => heap::switch(agent, &query, false),
@@ -65,7 +66,7 @@ fn refused(error: &Error) -> Response {
         Error::Frequency { .. } => 400,
         Error::Busy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
-        Error::HeapUnavailable { .. } | Error::NoJemalloc => 501,
+        Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc => 501,
         Error::Stopped | Error::Forked { .. } => 503,
         _ => 500,
     };

@@ -1,9 +1,14 @@
 //! A query string as typed to options as meant.
 
+use crate::cpu::CpuEngine;
 use crate::request::Response;
+use std::time::Duration;
 
 /// The longest capture, seconds.
 pub const MAX_SECONDS: u64 = 300;
+
+/// The longest time something is switched for before it goes back by itself.
+const MAX_SWITCH_SECONDS: u64 = 24 * 3600;
 
 /// The parameters of a query, decoded.
 #[derive(Debug)]
@@ -50,6 +55,29 @@ impl Query {
     /// `0` or `1`, or `default` when it is not given.
     pub(super) fn switch(&self, key: &str, default: bool) -> Result<bool, Response> {
         Ok(self.number(key, 0..=1, u64::from(default))? == 1)
+    }
+
+    /// A time such as `90s`, `30m` or `2h`, at most a day, where one is given.
+    pub(super) fn length(&self, key: &str) -> Result<Option<Duration>, Response> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        let seconds = || -> Option<u64> {
+            let unit = match text.as_bytes().last()? {
+                b's' => 1,
+                b'm' => 60,
+                b'h' => 3600,
+                _ => return None,
+            };
+            let number: u64 = text[..text.len() - 1].parse().ok()?;
+            number.checked_mul(unit).filter(|seconds| (1..=MAX_SWITCH_SECONDS).contains(seconds))
+        };
+        let told = || bad(format!("{key}={text}: expected a time from 1s to 24h, such as 90s, 30m or 2h"));
+        seconds().map(|seconds| Some(Duration::from_secs(seconds))).ok_or_else(told)
+    }
+
+    /// `engine=auto|perf|tick`, or `default` when it is not given.
+    pub(super) fn engine(&self, default: CpuEngine) -> Result<CpuEngine, Response> {
+        let Some(name) = self.get("engine") else { return Ok(default) };
+        CpuEngine::of_name(name).ok_or_else(|| bad(format!("engine={name}: expected auto, perf or tick")))
     }
 
     /// `format=proto|legacy`, or `default` when it is not given.
@@ -117,6 +145,18 @@ mod tests {
             assert!(told.starts_with(&broken[..1]), "{told}");
         }
         assert!(Query::parse("&&=&x").is_ok());
+    }
+
+    #[test]
+    fn times_have_a_unit_and_an_end() {
+        let length = |text: &str| Query::parse(&format!("for={text}")).unwrap().length("for");
+        for (text, seconds) in [("90s", 90), ("30m", 1800), ("24h", 86_400)] {
+            assert_eq!(length(text).unwrap(), Some(Duration::from_secs(seconds)));
+        }
+        for wrong in ["", "0s", "30", "m", "-1s", "25h", "1d", "99999999999999999999s", "\u{e9}"] {
+            assert!(refusal(length(wrong)).starts_with(&format!("for={wrong}: expected a time")));
+        }
+        assert_eq!(Query::parse("").unwrap().length("for").unwrap(), None);
     }
 
     #[test]

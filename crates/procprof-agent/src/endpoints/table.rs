@@ -23,6 +23,8 @@ pub(super) enum Kind {
     Cpu(Form),
     /// The heap at this moment, in this form unless another is asked for.
     Heap(Form),
+    /// As the heap, with all allocations shown first.
+    Allocs,
     HeapStatus,
     HeapEnable,
     HeapDisable,
@@ -37,14 +39,13 @@ const READ: &[Method] = &[Method::Get, Method::Head];
 const WRITE: &[Method] = &[Method::Post];
 const BOTH: &[Method] = &[Method::Get, Method::Head, Method::Post];
 
-const CPU: &str = "CPU time: ?seconds=1..300 (30), frequency=1..1000 (99), format=proto|legacy, symbolize=0|1";
+const CPU: &str = "CPU time: ?seconds=1..300 (30), frequency=1..1000 (99), engine=auto|perf|tick, format=proto|legacy, symbolize=0|1";
 const HEAP: &str = "heap in use, at this moment: ?format=proto|legacy";
 const CMDLINE: &str = "the command line, NUL-separated";
 const SYMBOL: &str = "names of addresses: POST 0xA+0xB";
 const NO_LOCKS: &str = "lock contention is not recorded by this agent";
 const NO_WALL: &str = "wall-clock time is not recorded by this agent";
-const NO_ALLOCS: &str = "all allocations are in the heap profile: read alloc_space or alloc_objects of it";
-const NO_GROWTH: &str = "heap growth is not recorded with jemalloc: take two heap profiles and compare them with --base";
+const NO_GROWTH: &str = "heap growth is not recorded: take two heap profiles and compare them with --base";
 
 const fn row(path: &'static str, methods: &'static [Method], help: &'static str, kind: Kind) -> Endpoint {
     Endpoint { path, methods, help, kind }
@@ -60,12 +61,12 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/debug/pprof/profile", READ, CPU, Kind::Cpu(Form::Proto)),
     row("/debug/pprof/heap", READ, HEAP, Kind::Heap(Form::Proto)),
     row("/debug/pprof/heap/status", READ, "what the heap profiler is doing", Kind::HeapStatus),
-    row("/debug/pprof/heap/enable", WRITE, "sample the heap from now on", Kind::HeapEnable),
-    row("/debug/pprof/heap/disable", WRITE, "sample the heap no longer", Kind::HeapDisable),
-    row("/debug/pprof/heap/reset", WRITE, "forget the heap's samples: ?lg_sample=0..40", Kind::HeapReset),
+    row("/debug/pprof/heap/enable", WRITE, "sample the heap from now on: ?for=30m goes back by itself", Kind::HeapEnable),
+    row("/debug/pprof/heap/disable", WRITE, "sample the heap no longer: ?for=30m goes back by itself", Kind::HeapDisable),
+    row("/debug/pprof/heap/reset", WRITE, "forget the heap's samples: ?lg_sample=0..40 sets the rate", Kind::HeapReset),
     row("/debug/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
     row("/debug/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
-    absent("/debug/pprof/allocs", NO_ALLOCS),
+    row("/debug/pprof/allocs", READ, "all allocations so far: ?format=proto|legacy", Kind::Allocs),
     absent("/debug/pprof/mutex", NO_LOCKS),
     absent("/debug/pprof/block", NO_LOCKS),
     absent("/debug/pprof/contention", NO_LOCKS),

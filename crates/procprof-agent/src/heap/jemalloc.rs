@@ -1,20 +1,12 @@
 //! jemalloc's own heap profiler, driven through its `mallctl`.
 //!
-//! The function pointer comes from the embedder, who knows which jemalloc the program allocates with: this crate links none, so a second
-//! one can't get in. jemalloc writes a dump to a file of a given name; that file is private, read once and deleted.
+//! The function pointer comes from the embedder, who knows which jemalloc the program allocates with, or from the program's exported symbols:
+//! this crate links none, so a second one can't get in.
 
+use super::environment;
 use crate::error::{Error, Result};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::fs::{self, OpenOptions};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-/// The largest dump that is read into memory, bytes.
-pub const MAX_DUMP_BYTES: u64 = 1 << 30;
 
 /// The type of jemalloc's `mallctl` and of tikv-jemalloc-sys's `_rjem_mallctl`.
 pub type MallctlFn =
@@ -27,6 +19,8 @@ pub enum JemallocNaming {
     Rust,
     /// `mallctl`: a C or C++ program's, or tikv-jemallocator with its unprefixed feature.
     Plain,
+    /// `jemallctl`: built with `--with-jemalloc-prefix=je`, as StarRocks does.
+    Je,
 }
 
 impl JemallocNaming {
@@ -35,6 +29,15 @@ impl JemallocNaming {
         match self {
             Self::Rust => "_RJEM_MALLOC_CONF",
             Self::Plain => "MALLOC_CONF",
+            Self::Je => "JEMALLOC_CONF",
+        }
+    }
+
+    fn mallctl(self) -> &'static CStr {
+        match self {
+            Self::Rust => c"_rjem_mallctl",
+            Self::Plain => c"mallctl",
+            Self::Je => c"jemallctl",
         }
     }
 }
@@ -66,6 +69,27 @@ impl Jemalloc {
     /// `mallctl` is the `mallctl` of the jemalloc that is this process's allocator, and stays loaded.
     pub const unsafe fn new(mallctl: MallctlFn, naming: JemallocNaming) -> Self {
         Self { mallctl, naming }
+    }
+
+    /// The jemalloc whose control function the program or a library of it exports: C and C++ programs do; a static Rust binary does not.
+    pub fn find() -> Option<Self> {
+        [JemallocNaming::Plain, JemallocNaming::Rust, JemallocNaming::Je].into_iter().find_map(|naming| {
+            // SAFETY: looks a NUL-terminated name up in what is loaded.
+            let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, naming.mallctl().as_ptr()) };
+            // SAFETY: a function of that name is jemalloc's own control, with this signature in all its versions.
+            let mallctl = unsafe { std::mem::transmute::<*mut c_void, Option<MallctlFn>>(symbol) };
+            mallctl.map(|mallctl| Self { mallctl, naming })
+        })
+    }
+
+    /// How this jemalloc names its symbols and its environment variable.
+    pub fn naming(&self) -> JemallocNaming {
+        self.naming
+    }
+
+    /// Whether it keeps totals of all allocations beside what is in use (`opt.prof_accum`, off unless asked for at start).
+    pub fn keeps_totals(&self) -> bool {
+        self.read(c"opt.prof_accum").unwrap_or(false)
     }
 
     /// What the profiler is doing now.
@@ -101,11 +125,12 @@ impl Jemalloc {
         }
     }
 
-    fn require_available(&self) -> Result<()> {
+    pub(super) fn require_available(&self) -> Result<()> {
         if self.status().available {
             return Ok(());
         }
-        Err(Error::HeapUnavailable { variable: self.naming.variable(), compiled_in: self.status().compiled_in })
+        let variable = self.naming.variable();
+        Err(Error::HeapUnavailable { variable, compiled_in: self.status().compiled_in, hint: environment::hint(variable) })
     }
 
     fn read<T: Copy + Default>(&self, name: &CStr) -> Option<T> {
@@ -115,7 +140,7 @@ impl Jemalloc {
         (code == 0 && length == size_of::<T>()).then_some(value)
     }
 
-    fn write<T>(&self, name: &CStr, text: &'static str, mut value: T) -> Result<()> {
+    pub(super) fn write<T>(&self, name: &CStr, text: &'static str, mut value: T) -> Result<()> {
         self.call(name, text, (&raw mut value).cast(), size_of::<T>())
     }
 
@@ -125,68 +150,5 @@ impl Jemalloc {
             0 => Ok(()),
             code => Err(Error::Mallctl { name: text, source: io::Error::from_raw_os_error(code) }),
         }
-    }
-}
-
-/// Takes dumps, one at a time.
-#[derive(Debug)]
-pub(crate) struct Dumper {
-    pub(crate) jemalloc: Jemalloc,
-    folder: PathBuf,
-    turn: Mutex<()>,
-}
-
-impl Dumper {
-    /// Dumps pass through `folder`.
-    pub(crate) fn new(jemalloc: Jemalloc, folder: PathBuf) -> Self {
-        Self { jemalloc, folder, turn: Mutex::new(()) }
-    }
-
-    /// The heap as sampled now: jemalloc's `heap_v2` text with `MAPPED_LIBRARIES`.
-    pub(crate) fn dump(&self) -> Result<Vec<u8>> {
-        self.jemalloc.require_available()?;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = PrivateFile::create(&self.folder)?;
-        let name = CString::new(file.path.as_os_str().as_bytes());
-        let name = name.map_err(|error| Error::System { what: "name the heap dump file", source: error.into() })?;
-        self.jemalloc.write(c"prof.dump", "prof.dump", name.as_ptr())?;
-        file.read()
-    }
-}
-
-/// An empty file only this user can read, deleted when dropped.
-struct PrivateFile {
-    path: PathBuf,
-}
-
-impl PrivateFile {
-    /// Makes the file before jemalloc opens it, so that it has this mode and can't be somebody's link.
-    fn create(folder: &Path) -> Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!("procprof-{}-{number}.heap", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(_) => return Ok(Self { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(Error::System { what: "create the heap dump file", source }),
-            }
-        }
-    }
-
-    fn read(&self) -> Result<Vec<u8>> {
-        let system = |source| Error::System { what: "read the heap dump", source };
-        let bytes = fs::metadata(&self.path).map_err(system)?.len();
-        if bytes > MAX_DUMP_BYTES {
-            return Err(Error::DumpTooLarge { bytes });
-        }
-        fs::read(&self.path).map_err(system)
-    }
-}
-
-impl Drop for PrivateFile {
-    fn drop(&mut self) {
-        // Nothing is left to do when somebody else has removed it.
-        let _ = fs::remove_file(&self.path);
     }
 }
