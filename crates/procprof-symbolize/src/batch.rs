@@ -12,7 +12,7 @@ use object::Object;
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
-use crate::dwarf::{DebugInfo, Function, SplitFiles, is_mangled};
+use crate::dwarf::{DebugInfo, Function, Guides, SplitFiles, is_mangled};
 use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
 use crate::index::{RawPart, cache};
@@ -43,7 +43,7 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
 /// Resolves from what was kept, then from the files, and keeps what these told.
 fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
     let Some(cache) = &image.cache else {
-        return from_files(image, wanted, Keep::Nothing).0;
+        return from_files(image, wanted, Keep::Nothing, Guides::default()).0;
     };
     let known = cache.open(image);
     let mut answers = match &known {
@@ -56,7 +56,8 @@ fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
         return answers;
     }
     let left: Vec<u64> = places.iter().map(|place| wanted[*place]).collect();
-    let (found, parts) = from_files(image, &left, Keep::Functions);
+    let guides = known.as_ref().map(cache::guides).unwrap_or_default();
+    let (found, parts) = from_files(image, &left, Keep::Functions, guides);
     cache.add(image, known.as_ref(), &parts);
     for (place, answer) in places.into_iter().zip(found) {
         answers[place] = answer;
@@ -72,8 +73,8 @@ enum Keep {
     Functions,
 }
 
-fn from_files(image: &Image, wanted: &[u64], keep: Keep) -> (Vec<Resolved>, Vec<RawPart>) {
-    with_opened(image, Some(wanted), |opened| match opened {
+fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides) -> (Vec<Resolved>, Vec<RawPart>) {
+    with_opened(image, Some(wanted), guides, |opened| match opened {
         None => (vec![Resolved::Unknown(Reason::Damaged); wanted.len()], Vec::new()),
         Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, keep, workers::threads()),
         Some(Opened { main, files, is_damaged, .. }) => {
@@ -111,7 +112,12 @@ pub(crate) struct Opened<'o, 'data, 'a> {
 
 /// Opens what an image has, and hands it over; `None` if the binary itself is broken. Of the debug
 /// information all units are known, or those that cover one of `wanted`, which ascend.
-pub(crate) fn with_opened<T>(image: &Image, wanted: Option<&[u64]>, read: impl FnOnce(Option<Opened<'_, '_, '_>>) -> T) -> T {
+pub(crate) fn with_opened<T>(
+    image: &Image,
+    wanted: Option<&[u64]>,
+    guides: Guides,
+    read: impl FnOnce(Option<Opened<'_, '_, '_>>) -> T,
+) -> T {
     let Ok(main) = parse_elf(&image.bytes, image.path()) else {
         return read(None);
     };
@@ -135,6 +141,9 @@ pub(crate) fn with_opened<T>(image: &Image, wanted: Option<&[u64]>, read: impl F
     };
     if let (Some(info), Some(sections)) = (&mut info, &package_sections) {
         info.package = sections.borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian)).ok();
+    }
+    if let Some(info) = &mut info {
+        info.guides = guides;
     }
     let is_damaged = matches!(sections, Some(Err(_)));
     read(Some(Opened { main: &main, files: &files, info: info.as_ref(), is_damaged }))
@@ -224,6 +233,7 @@ fn look_up<'data>(
     let others = wanted.iter().zip(&answers).zip(&places).filter(|(_, place)| !is_kept(place));
     let others = others.filter_map(|((address, answer), _)| Some((*address, frames_of(answer)?)));
     parts.extend(cache::points(others));
+    parts.extend(cache::guide_part(gathered.iter().flat_map(|gathered| &gathered.units.guides)));
     (answers, parts)
 }
 

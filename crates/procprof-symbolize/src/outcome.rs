@@ -51,6 +51,10 @@ pub struct MappingOutcome {
     pub used: Vec<UsedFile>,
     /// The files that were looked at and not used, in that order.
     pub refused: Vec<Refusal>,
+    /// The key ([`crate::SymbolIndex::key`]) of the uploaded index that was used.
+    pub index_key: Option<String>,
+    /// The keys of the uploaded indexes that fit, if those are several: then none was used.
+    pub fitting_keys: Vec<String>,
 }
 
 /// A file that symbols are from.
@@ -73,7 +77,7 @@ pub struct UsedFile {
 pub enum Proof {
     /// It is: equal build ids, or the very file a live process has mapped.
     Verified,
-    /// The operator named it, and nothing contradicts.
+    /// The operator named or sent it, name (and for what was sent, layout) fit, and nothing contradicts.
     Unverified,
 }
 

@@ -56,6 +56,8 @@ pub enum Reason {
     /// The file there can't be proven to be the one profiled: the profile or the file has no build
     /// id.
     Unproven,
+    /// Several files fit as well, and nothing proves which one was profiled.
+    Ambiguous,
     /// The file is larger than the limit.
     TooLarge,
     /// The file is no ELF file.
@@ -88,6 +90,7 @@ impl Reason {
             Self::BuildIdMismatch => "build id mismatch",
             Self::ChecksumMismatch => "checksum mismatch",
             Self::Unproven => "file not proven to be the one profiled",
+            Self::Ambiguous => "one of several that fit",
             Self::TooLarge => "file too large",
             Self::NotElf => "not an ELF file",
             Self::Damaged => "broken file",
@@ -107,6 +110,7 @@ impl Reason {
                 | Self::BuildIdMismatch
                 | Self::ChecksumMismatch
                 | Self::Unproven
+                | Self::Ambiguous
                 | Self::TooLarge
                 | Self::NotElf
                 | Self::Damaged

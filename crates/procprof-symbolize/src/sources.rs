@@ -3,6 +3,7 @@
 mod candidate;
 mod debug_info;
 mod debuginfod;
+mod fit;
 mod inquiry;
 mod kallsyms;
 mod live;
@@ -25,6 +26,7 @@ use procprof_profile::Addr;
 use crate::{ImageOptions, SymbolIndex};
 
 pub(crate) use inquiry::{Answer, Inquiries};
+pub use fit::binary_name;
 pub use table::{SOURCES, Source, SourceRow};
 pub use uploaded::WantedIndex;
 
@@ -32,9 +34,10 @@ pub use uploaded::WantedIndex;
 /// page does not know may be left out. See [`crate::remote`] for what is sent and answered.
 pub type Fetch<'a> = dyn FnMut(&[Addr]) -> io::Result<Vec<(Addr, String)>> + 'a;
 
-/// Finds the symbol index of a file among those the caller keeps. It is proven by its build id, or
-/// else its layout key, before it is used.
-pub type FindIndex<'a> = dyn Fn(&WantedIndex<'_>) -> Option<SymbolIndex> + 'a;
+/// Finds the symbol indexes of a file among those the caller keeps. They are proven by build id, or
+/// else layout key, before one is used. If neither is known, all that [`WantedIndex::may_be`] are to be
+/// given: one is used if it is the only one, as [`crate::Proof::Unverified`].
+pub type FindIndex<'a> = dyn Fn(&WantedIndex<'_>) -> Vec<SymbolIndex> + 'a;
 
 /// Fetches the debug file of a build from a debuginfod server and gives its path on this machine;
 /// `None` if no server has it. The file is proven by its build id before it is used.

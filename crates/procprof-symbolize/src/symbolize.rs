@@ -55,6 +55,8 @@ fn outcome(inquiries: Inquiries<'_>) -> Outcome {
         for index in if indexes.is_empty() { &nowhere[..] } else { &indexes } {
             mappings[*index].used.extend(inquiry.used.iter().cloned());
             mappings[*index].refused.extend(inquiry.refused.iter().cloned());
+            mappings[*index].index_key.clone_from(&inquiry.index_key);
+            mappings[*index].fitting_keys.clone_from(&inquiry.fitting_keys);
         }
     }
     Outcome { mappings, unused_binaries: unused, process_error: inquiries.process_error, failures: inquiries.failures }

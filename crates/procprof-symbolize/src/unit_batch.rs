@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::dwarf::{self, Call, DebugInfo, Files, Functions, Home, Names, Origin, walk};
+use crate::dwarf::{self, Call, DebugInfo, Files, Functions, Guide, Home, Names, Origin, walk, walk_guided};
 use crate::records::{Node, RawFrame, Record, Records, Row};
 use crate::spans::{Span, apart};
 use crate::zone::Zone;
@@ -55,6 +55,8 @@ pub(crate) struct UnitAnswers<'i, 'a> {
     pub(crate) damaged: Vec<u32>,
     /// Whether any unit was split off, into files that may change or appear.
     pub(crate) is_split: bool,
+    /// Guides to units that had none, with the units' offsets.
+    pub(crate) guides: Vec<(usize, Guide)>,
 }
 
 /// The names of source files, each once.
@@ -84,6 +86,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             frames: Vec::new(),
             damaged: Vec::new(),
             is_split: false,
+            guides: Vec::new(),
         }
     }
 
@@ -124,13 +127,24 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             Some(split) => Home { origin: Origin::Split(unit), dwarf: &split.dwarf, root: &split.root },
             None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },
         };
-        let (mut functions, walked) = walk(home.dwarf, home.root, zone);
+        let offset = root.unit.header.offset().0;
+        let guide = info.guides.get(&offset).filter(|_| split.is_none());
+        let (mut functions, walked) = match guide {
+            Some(guide) => walk_guided(home.dwarf, home.root, zone, guide),
+            None => walk(home.dwarf, home.root, zone),
+        };
+        let described = described(&functions);
         let pieces = pieces(&mut functions, zone, extent);
         let line_zone: Vec<(u64, u64)> = joined(&pieces);
         // Lines are never split off.
-        let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone));
+        let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone), guide);
         let is_damaged = walked.is_err() || lines.is_err();
-        let (rows, files) = lines.map_or_else(|_| (Vec::new(), None), |(rows, files)| (rows, Some(files)));
+        let (rows, files, sequences) =
+            lines.map_or_else(|_| (Vec::new(), None, Vec::new()), |lines| (lines.rows, Some(lines.files), lines.sequences));
+        // Without sequences nothing would be known of lines.
+        if guide.is_none() && split.is_none() && !is_damaged && extent == Extent::Functions && !sequences.is_empty() {
+            self.guides.push((offset, Guide { functions: described, sequences }));
+        }
         let mut adding = Adding {
             home,
             records: &mut self.records,
@@ -142,6 +156,12 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         adding.add(&functions, &pieces, &rows);
         (first..self.records.all.len(), is_damaged)
     }
+}
+
+/// Where the functions are described.
+fn described(functions: &Functions<'_>) -> Vec<Span<usize>> {
+    let entry = |span: &Span<u32>| Span { begin: span.begin, end: span.end, value: functions.entries[span.value as usize] };
+    functions.code.iter().map(entry).collect()
 }
 
 /// The pieces that records are made of: each is of one function, or of none.

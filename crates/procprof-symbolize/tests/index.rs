@@ -86,23 +86,31 @@ fn of_a_large_program() {
     assert!((size as u64) < whole / 4, "{size} of {whole}");
 }
 
-/// A second batch of other addresses is answered as without a cache, from what the first one left.
+/// Batches of other addresses are answered as without a cache, from what the ones before left.
 #[test]
-fn of_two_batches() {
+fn of_several_batches() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        check_batches("inline.c", &["-O2", "-g", version, "-Wl,--build-id"]);
+        check_batches("inline.cpp", &["-O2", "-g", version, "-Wl,--build-id"]);
+    }
+    check_batches("inline.rs", &["--edition=2024", "-Copt-level=0", "-Cdebuginfo=2", "-Clink-arg=-Wl,--build-id"]);
+}
+
+fn check_batches(source: &str, flags: &[&str]) {
     let folder = Folder::new();
-    let program = folder.compile("inline.cpp", "program", &["-O2", "-g", "-Wl,--build-id"]);
-    let cache = IndexFolder::new(folder.path("cache"), 1 << 20);
+    let program = folder.compile(source, "program", flags);
+    let cache = IndexFolder::new(folder.path("cache"), 16 << 20);
     let options = ImageOptions { cache: Some(cache.clone()), ..folder.options() };
     let cached = |addresses: &[SymbolAddr]| Image::open(&program, &options).unwrap().resolve(addresses);
     let addresses = text_addresses(&program);
     let bare = folder.open(&program);
-    for (first, step) in [(0, 7), (3, 5), (1, 1)] {
+    for (first, step) in [(0, 997), (500, 499), (100, 97), (3, 5), (1, 1)] {
         let batch: Vec<SymbolAddr> = addresses.iter().copied().skip(first).step_by(step).collect();
         assert_eq!(cached(&batch), bare.resolve(&batch), "{first}");
     }
     let files: Vec<_> = std::fs::read_dir(cache.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
-    let kept = SymbolIndex::open(&files[0], 1 << 20).unwrap();
+    let kept = SymbolIndex::open(&files[0], 16 << 20).unwrap();
     assert!(!kept.is_complete());
     let known = kept.resolve(&addresses).iter().filter(|answer| matches!(answer, Resolved::Frames(_))).count();
     assert_eq!(known, bare.resolve(&addresses).iter().filter(|answer| matches!(answer, Resolved::Frames(_))).count());

@@ -72,6 +72,17 @@ impl<'a> LineProgram<'a> {
         })
     }
 
+    /// Where what was not run yet begins.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on where a sequence begins.
+    pub(super) fn go_to(&mut self, place: usize) {
+        self.at = place;
+        self.reset();
+    }
+
     /// The next row; `None` at the end.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<LineRow>, Broken> {

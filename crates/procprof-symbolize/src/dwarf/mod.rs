@@ -8,11 +8,13 @@
 //! | `plan` | how to step over entries |
 //! | `walk` | functions and inlined calls of a unit |
 //! | `names` | what a function is called, and where it begins |
+//! | `guide` | where in a unit functions and lines are described |
 //! | `scopes` | the namespaces and types around an entry |
 //! | `rows` | lines of a unit |
 //! | `split` | the files of units that were split off |
 //! | `line_program` | how a line program is run |
 
+mod guide;
 mod line_program;
 mod names;
 mod plan;
@@ -27,11 +29,12 @@ use std::borrow::Cow;
 
 use gimli::{DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
 
+pub(crate) use guide::Guide;
 pub(crate) use names::{Function, Home, Names, Origin, is_mangled};
 pub(crate) use rows::{Files, Row, rows};
 pub(crate) use split::{SplitFiles, SplitFolders};
 pub(crate) use units::{Root, Units};
-pub(crate) use walk::{Call, Functions, walk};
+pub(crate) use walk::{Call, Functions, walk, walk_guided};
 
 pub(crate) type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(crate) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
@@ -60,7 +63,12 @@ pub(crate) struct DebugInfo<'a> {
     pub(crate) package: Option<DwarfPackage<Reader<'a>>>,
     /// The parts that were split off, each in its file.
     split_files: &'a SplitFiles,
+    /// What is known of units by their offset.
+    pub(crate) guides: Guides,
 }
+
+/// Guides by the offset of their unit.
+pub(crate) type Guides = rustc_hash::FxHashMap<usize, Guide>;
 
 impl<'a> DebugInfo<'a> {
     /// Indexes the units, on `threads` threads: all, or those that cover one of the addresses `wanted`,
@@ -81,7 +89,7 @@ impl<'a> DebugInfo<'a> {
         let units = Units::with_ranges(&dwarf, wanted, threads);
         let shared = dwarf.sup.as_deref().map(Units::without_ranges);
         split_files.prepare(units.len());
-        Self { dwarf, units, shared, package: None, split_files }
+        Self { dwarf, units, shared, package: None, split_files, guides: Guides::default() }
     }
 
     /// The unit that was split off from `root`, the unit with that number, if its package or file is

@@ -6,7 +6,7 @@ use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
 use rustc_hash::FxHashMap;
 
 use super::line_program::{LineProgram, LineRow};
-use super::{Broken, Dwarf, Reader, UnitRef};
+use super::{Broken, Dwarf, Guide, Reader, UnitRef};
 use crate::spans::{Span, apart};
 use crate::zone::Zone;
 
@@ -24,38 +24,51 @@ pub(crate) struct Row {
 /// A row that has no end yet: where it begins, and what of the zone does not end before.
 type OpenRow<'z> = (u64, Row, &'z [(u64, u64)]);
 
-/// Finds the rows in the zone; they ascend and do not overlap. With the names of the unit's files.
+/// The rows of a unit, with what else its line program tells.
+pub(crate) struct Lines<'u, 'a> {
+    /// Ascending, not overlapping.
+    pub(crate) rows: Vec<Span<Row>>,
+    pub(crate) files: Files<'u, 'a>,
+    /// The sequences, and where they begin in the program; none if a guide was followed, or if the
+    /// program breaks off.
+    pub(crate) sequences: Vec<Span<usize>>,
+}
+
+/// Finds the rows in the zone; a guide tells which sequences have any.
 pub(crate) fn rows<'u, 'a>(
     unit: UnitRef<'u, 'a>,
     lines: Option<DebugLineOffset>,
     zone: Zone<'_>,
-) -> Result<(Vec<Span<Row>>, Files<'u, 'a>), Broken> {
+    guide: Option<&Guide>,
+) -> Result<Lines<'u, 'a>, Broken> {
     let mut files = Files { unit, program: None, names: FxHashMap::default() };
     let Some(lines) = lines else {
-        return Ok((Vec::new(), files));
+        return Ok(Lines { rows: Vec::new(), files, sequences: Vec::new() });
     };
     let program = unit.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name)?;
     let mut run = LineProgram::new(program.header())?;
     files.program = Some(program);
     let mut found: Vec<Span<Row>> = Vec::new();
-    let mut open: Option<OpenRow<'_>> = None;
+    let mut sequences = Vec::new();
     // A program that breaks off is good up to there.
-    while let Ok(Some(LineRow { address, place })) = run.next() {
-        let mut left = None;
-        if let Some((begin, row, mut spans)) = open.filter(|(begin, ..)| *begin <= address) {
-            while let Some((zone_begin, zone_end)) = spans.first() {
-                if *zone_begin >= address {
-                    break;
-                }
-                push(&mut found, Span { begin, end: address, value: row }.clipped(*zone_begin, *zone_end));
-                if *zone_end > address {
-                    break;
-                }
-                spans = &spans[1..];
+    match guide {
+        Some(guide) => {
+            for place in guide.sequences_in(zone) {
+                run.go_to(place);
+                let _ = sequence(&mut run, zone, &mut found);
             }
-            left = Some(spans);
         }
-        open = place.map(|place| (address, place, left.unwrap_or_else(|| zone.from(address))));
+        None => loop {
+            let place = run.place();
+            match sequence(&mut run, zone, &mut found) {
+                Ok(Some((begin, end))) => sequences.push(Span { begin, end, value: place }),
+                Ok(None) => break,
+                Err(Broken) => {
+                    sequences.clear();
+                    break;
+                }
+            }
+        },
     }
     let ordered = |found: Vec<Span<Row>>| {
         let numbered = found.iter().enumerate();
@@ -64,7 +77,38 @@ pub(crate) fn rows<'u, 'a>(
         apart.into_iter().map(|span| Span { begin: span.begin, end: span.end, value: found[span.value].value }).collect()
     };
     let is_ordered = found.is_sorted_by(|a, b| a.end <= b.begin);
-    Ok((if is_ordered { found } else { ordered(found) }, files))
+    let rows = if is_ordered { found } else { ordered(found) };
+    Ok(Lines { rows, files, sequences })
+}
+
+/// Runs one sequence; gives its first and last address, `None` at the end of the program.
+fn sequence(run: &mut LineProgram<'_>, zone: Zone<'_>, found: &mut Vec<Span<Row>>) -> Result<Option<(u64, u64)>, Broken> {
+    let mut first = None;
+    let mut open: Option<OpenRow<'_>> = None;
+    while let Some(LineRow { address, place }) = run.next()? {
+        first.get_or_insert(address);
+        let mut left = None;
+        if let Some((begin, row, mut spans)) = open.filter(|(begin, ..)| *begin <= address) {
+            while let Some((zone_begin, zone_end)) = spans.first() {
+                if *zone_begin >= address {
+                    break;
+                }
+                push(found, Span { begin, end: address, value: row }.clipped(*zone_begin, *zone_end));
+                if *zone_end > address {
+                    break;
+                }
+                spans = &spans[1..];
+            }
+            left = Some(spans);
+        }
+        let Some(place) = place else {
+            let first = first.unwrap_or(address);
+            return Ok(Some((first, address.max(first))));
+        };
+        open = Some((address, place, left.unwrap_or_else(|| zone.from(address))));
+    }
+    // One that does not end has no extent that could be told.
+    if first.is_some() { Err(Broken) } else { Ok(None) }
 }
 
 /// Adds a row, to the one before if they are one.

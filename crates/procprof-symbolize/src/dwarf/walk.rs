@@ -9,7 +9,7 @@ use gimli::{AttributeValue, DwLang, Section, UnitOffset};
 
 use super::plan::{Kind, Plans};
 use super::scopes::DEPTH_MAX;
-use super::{Broken, Dwarf, Reader, Root};
+use super::{Broken, Dwarf, Guide, Reader, Root};
 use crate::spans::Span;
 use crate::zone::Zone;
 
@@ -23,6 +23,8 @@ pub(crate) struct Functions<'a> {
     pub(crate) code: Vec<Span<u32>>,
     /// What is in each function; `None` if it was not asked for.
     pub(crate) trees: Vec<Option<Tree>>,
+    /// Where each function is described.
+    pub(crate) entries: Vec<usize>,
     /// The inlined calls of each tree together, those inlined into one behind it.
     pub(crate) calls: Vec<Call<'a>>,
     /// Begin and end of code of calls.
@@ -68,6 +70,14 @@ pub(crate) fn walk<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>, zone: Zone<'_>) -> (F
     (walk.found, result)
 }
 
+/// As [`walk`], but only the entries of functions with code in the zone are read: the guide tells
+/// where they are.
+pub(crate) fn walk_guided<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>, zone: Zone<'_>, guide: &Guide) -> (Functions<'a>, Result<(), Broken>) {
+    let mut walk = Walk { dwarf, root, zone, found: Functions::default(), ranges: Vec::new(), ranges_left: RANGES_MAX };
+    let result = root.plans(dwarf).map_err(Broken::from).and_then(|plans| walk.entries_of(&plans, guide));
+    (walk.found, result)
+}
+
 impl<'a> Root<'a> {
     /// The plans to step over the unit's entries.
     pub(super) fn plans<'u>(&'u self, dwarf: &Dwarf<'a>) -> gimli::Result<Plans<'u, 'a>> {
@@ -110,8 +120,33 @@ enum Opened {
 
 impl<'a> Walk<'_, 'a> {
     fn entries(&mut self, plans: &Plans<'_, 'a>) -> Result<(), Broken> {
+        self.entries_from(plans, plans.start()).map(|_| ())
+    }
+
+    fn entries_of(&mut self, plans: &Plans<'_, 'a>, guide: &Guide) -> Result<(), Broken> {
+        // Functions in a function that is read are read with it.
+        let mut read_until = 0;
+        for ranges in guide.functions.chunk_by(|a, b| a.value == b.value) {
+            let Some(entry) = ranges.first().map(|range| range.value).filter(|entry| *entry >= read_until) else {
+                continue;
+            };
+            if ranges.iter().any(|range| self.zone.touches(range.begin, range.end)) {
+                read_until = self.entries_from(plans, entry)?;
+                continue;
+            }
+            // It may be around or inside of one that is read.
+            let number = self.found.trees.len() as u32;
+            self.found.code.extend(ranges.iter().map(|range| Span { begin: range.begin, end: range.end, value: number }));
+            self.found.trees.push(None);
+            self.found.entries.push(entry);
+        }
+        Ok(())
+    }
+
+    /// Reads an entry and all in it; gives the offset behind.
+    fn entries_from(&mut self, plans: &Plans<'_, 'a>, entry: usize) -> Result<usize, Broken> {
         let mut levels: Vec<Level> = Vec::new();
-        let result = self.entries_in(plans, &mut levels);
+        let result = self.entries_in(plans, entry, &mut levels);
         // What a broken entry left open.
         while let Some(level) = levels.pop() {
             self.close(level);
@@ -119,9 +154,9 @@ impl<'a> Walk<'_, 'a> {
         result
     }
 
-    fn entries_in(&mut self, plans: &Plans<'_, 'a>, levels: &mut Vec<Level>) -> Result<(), Broken> {
+    fn entries_in(&mut self, plans: &Plans<'_, 'a>, first: usize, levels: &mut Vec<Level>) -> Result<usize, Broken> {
         let is_c = self.root.language.is_some_and(is_c);
-        let mut at = plans.start();
+        let mut at = first;
         while at < plans.end() {
             let entry = at;
             let (plan, behind) = plans.plan(at)?;
@@ -129,10 +164,10 @@ impl<'a> Walk<'_, 'a> {
                 if let Some(level) = levels.pop() {
                     self.close(level);
                 }
+                at = behind;
                 if levels.is_empty() {
                     break;
                 }
-                at = behind;
                 continue;
             };
             let outer = levels.last().copied().unwrap_or_default();
@@ -173,7 +208,7 @@ impl<'a> Walk<'_, 'a> {
                 }
             }
         }
-        Ok(())
+        Ok(at)
     }
 
     /// Notes where the calls in an entry end.
@@ -210,6 +245,7 @@ impl<'a> Walk<'_, 'a> {
         let start = self.found.code.get(first).map_or(u64::MAX, |span| span.begin);
         let tree = is_read.then_some(Tree { entry, start, calls: calls..calls });
         self.found.trees.push(tree);
+        self.found.entries.push(entry.0);
         let opened = if is_read { Opened::Function(number) } else { Opened::Nothing };
         Ok(Level { in_function: true, is_read, opened })
     }

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
 use crate::batch::{self, Opened};
-use crate::dwarf::{DebugInfo, Function};
+use crate::dwarf::{DebugInfo, Function, Guides};
 use crate::records::{Record, Records};
 use crate::spans::Span;
 use crate::symbols::Symbols;
@@ -23,7 +23,7 @@ use crate::{Error, Image, Result, batch::needs_linker_name, workers};
 const JOB_BYTES: usize = 8 << 20;
 
 pub(super) fn complete(image: &Image) -> Result<Vec<u8>> {
-    let parts = batch::with_opened(image, None, parts_of);
+    let parts = batch::with_opened(image, None, Guides::default(), parts_of);
     if parts.is_empty() {
         return Err(Error::NothingToIndex { path: image.path().to_owned() });
     }

@@ -6,6 +6,9 @@
 //! its own (symbols, lines of assembly) is added for the very addresses. Nothing is
 //! added for files without a build id, and nothing of units that were split off.
 //!
+//! Of each unit that was read a guide is added, too: where in the debug information its functions and lines
+//! are, so that another function of the unit can be read without the unit.
+//!
 //! A cache is of one set of files: its name tells the build id and the sizes of the binary and what
 //! belongs to it, so that a debug file that was installed later is not missed.
 
@@ -15,7 +18,8 @@ use super::build::{function_names, head};
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
 use super::{IndexFolder, SymbolIndex};
-use crate::dwarf::DebugInfo;
+use crate::dwarf::{DebugInfo, Guide, Guides};
+use crate::leb::{Read, Write};
 use crate::records::{Node, Record, Records, Row};
 use crate::spans::Span;
 use crate::unit_batch::UnitAnswers;
@@ -80,6 +84,29 @@ pub(crate) fn functions<'n>(info: &DebugInfo<'_>, found: &'n UnitAnswers<'_, '_>
         writer.add(&found.records, &piece, names, |file| &*found.files.all[file as usize]);
     }
     writer.finish()
+}
+
+/// The guides of units, as a part; nothing if there are none. See [`super`] for the layout.
+pub(crate) fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<RawPart> {
+    let mut bytes = Vec::new();
+    for (unit, guide) in guides {
+        bytes.number(*unit as u64);
+        guide.write(&mut bytes);
+    }
+    (!bytes.is_empty()).then_some(RawPart { begin: 0, end: 0, bytes })
+}
+
+/// The guides that were kept. A broken part has those before the break.
+pub(crate) fn guides(index: &SymbolIndex) -> Guides {
+    let mut guides = Guides::default();
+    for part in index.head.parts.iter().filter(|part| part.begin == part.end) {
+        let Ok(bytes) = part.decompressed(&index.bytes) else { continue };
+        let mut read = Read(&bytes);
+        while let (Ok(unit), Ok(guide)) = (read.number(), Guide::read(&mut read)) {
+            guides.insert(unit as usize, guide);
+        }
+    }
+    guides
 }
 
 /// Whether [`functions`] writes a record: its names do not depend on symbols, nor its extent on other units.

@@ -3,6 +3,8 @@
 use super::decode::Part;
 use super::head;
 use crate::batch::{self, Opened};
+use crate::dwarf::Guides;
+use crate::image::Segment;
 use crate::symbols::Symbols;
 use crate::{Image, Result, SymbolIndex};
 
@@ -19,6 +21,10 @@ pub struct Contents {
 }
 
 impl SymbolIndex {
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.head.segments
+    }
+
     /// Reads all parts and says what is in them. Errs if any is broken, so that such an index can be refused when it arrives.
     pub fn contents(&self) -> Result<Contents> {
         let mut contents = Contents::default();
@@ -49,7 +55,7 @@ impl Image {
     /// Whether it, or its debug file, names all of its code: by debug information or a table of all symbols, not only of those that are
     /// exported.
     pub fn has_symbols(&self) -> bool {
-        batch::with_opened(self, None, |opened| {
+        batch::with_opened(self, Some(&[]), Guides::default(), |opened| {
             opened.is_some_and(|Opened { files, info, .. }| info.is_some() || !Symbols::at(files, &[]).is_partial)
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bytes::{Malformed, Read};
+use crate::leb::{Malformed, Read};
 use crate::records::{Node, RawFrame, Record, Records, Row};
 use crate::spans::Span;
 

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::bytes::Write;
+use crate::leb::Write;
 use crate::records::{Records, Row};
 use crate::spans::Span;
 

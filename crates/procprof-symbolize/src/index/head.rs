@@ -5,10 +5,10 @@ use std::fmt;
 
 use procprof_process::BuildId;
 
-use super::bytes::{Malformed, Read, Write};
 use super::encode::RawPart;
 use crate::Error;
 use crate::image::Segment;
+use crate::leb::{Malformed, Read, Write};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 

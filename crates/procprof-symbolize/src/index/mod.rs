@@ -29,10 +29,11 @@
 //!
 //! Parts may overlap; what an earlier one says counts.
 //!
-//! An index that is not complete has the functions that were asked for so far: see `cache.rs`.
+//! An index that is not complete has the functions that were asked for so far: see `cache.rs`. Its parts
+//! that cover no address are guides to the debug information: for each unit its offset, then functions
+//! and sequences of lines (each: count, then: offset further, ± gap before, bytes covered).
 
 mod build;
-mod bytes;
 pub(crate) mod cache;
 mod contents;
 mod decode;

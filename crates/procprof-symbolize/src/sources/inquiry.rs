@@ -36,6 +36,10 @@ pub(crate) struct Inquiry<'p> {
     pub(crate) found: Option<Found>,
     pub(crate) used: Vec<UsedFile>,
     pub(crate) refused: Vec<Refusal>,
+    /// The uploaded index that was used.
+    pub(crate) index_key: Option<String>,
+    /// The uploaded indexes that fit, if those are several.
+    pub(crate) fitting_keys: Vec<String>,
 }
 
 /// What a profile says of the file behind one or more of its mappings.
@@ -187,6 +191,8 @@ impl<'p> Inquiry<'p> {
             found: None,
             used: Vec::new(),
             refused: Vec::new(),
+            index_key: None,
+            fitting_keys: Vec::new(),
         }
     }
 
@@ -194,6 +200,14 @@ impl<'p> Inquiry<'p> {
         self.locations.push(id);
         self.addresses.push(address);
         self.answers.push(Answer { resolved: Resolved::Unknown(self.memory.reason()), source: None });
+    }
+
+    /// The mappings that its locations are in, each once.
+    pub(crate) fn mappings_in_use(&self, profile: &'p Profile) -> Vec<&'p Mapping> {
+        let mut ids: Vec<MappingId> = self.locations.iter().filter_map(|id| profile.location(*id).mapping).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into_iter().map(|id| profile.mapping(id)).collect()
     }
 
     fn has_unknown(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Symbol indexes that someone sent here (`procprof symbols push`), which the caller keeps.
 
 use procprof_process::BuildId;
+use procprof_profile::Mapping;
 
+use super::fit::{Fit, binary_name};
 use super::inquiry::{Inquiries, Inquiry, Memory};
 use super::{FindIndex, Source, Sources};
 use crate::outcome::{Proof, Refusal, UsedFile};
@@ -16,6 +18,34 @@ pub struct WantedIndex<'a> {
     pub build_id: Option<&'a BuildId>,
     /// What else tells it from other files; known if the file is here, only its symbols are not.
     pub layout_key: Option<LayoutKey>,
+    /// Where it was mapped.
+    mappings: &'a [&'a Mapping],
+}
+
+/// An index to be used.
+struct Chosen {
+    index: SymbolIndex,
+    proof: Proof,
+    /// How the mappings lie in it, if that is all that speaks for it.
+    fit: Option<Fit>,
+}
+
+impl WantedIndex<'_> {
+    /// Whether an index has the file's name, and code where the profile's mappings have it. This proves nothing.
+    pub fn may_be(&self, index: &SymbolIndex) -> bool {
+        self.is_named(index.file_name()) && self.fit(index).is_some()
+    }
+
+    /// Whether a file of that name is it or its debug file.
+    pub fn is_named(&self, file_name: &str) -> bool {
+        let path = self.filename.strip_suffix(" (deleted)").unwrap_or(self.filename);
+        let name = path.rsplit('/').next().unwrap_or_default();
+        !name.is_empty() && (file_name == name || binary_name(file_name) == name)
+    }
+
+    fn fit(&self, index: &SymbolIndex) -> Option<Fit> {
+        Fit::of(index.segments(), self.mappings)
+    }
 }
 
 /// Asks for the indexes of files no file here has debug information for.
@@ -28,25 +58,22 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
         if inquiry.found.as_ref().is_some_and(|found| found.image.has_debug_info()) {
             continue;
         }
-        let Some((index, proof)) = find_proven(find.as_ref(), inquiry) else {
+        let mappings = inquiry.mappings_in_use(profile);
+        let Some(Chosen { index, proof, fit }) = choose(find.as_ref(), inquiry, &mappings) else {
             continue;
         };
         // The binary knows better than its debug file where its bytes were mapped.
         let binary = inquiry.found.take();
-        match &binary {
-            Some(found) => inquiry.ask(
-                profile,
-                Source::Uploaded,
-                |offset, distance| found.image.symbol_addr_in(offset, distance),
-                |places| index.resolve(places),
-            ),
-            None => inquiry.ask(
-                profile,
-                Source::Uploaded,
-                |offset, distance| index.symbol_addr_in(offset, distance),
-                |places| index.resolve(places),
-            ),
-        }
+        inquiry.ask(
+            profile,
+            Source::Uploaded,
+            |offset, distance| match (&binary, &fit) {
+                (Some(found), _) => found.image.symbol_addr_in(offset, distance),
+                (None, Some(fit)) => fit.symbol_addr(offset, distance),
+                (None, None) => index.symbol_addr_in(offset, distance),
+            },
+            |places| index.resolve(places),
+        );
         inquiry.found = binary;
         let used = UsedFile {
             source: Source::Uploaded,
@@ -56,24 +83,48 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
             proof,
         };
         inquiry.used.push(used);
+        inquiry.index_key = Some(index.key());
     }
 }
 
-/// The index of the file, if it is proven to be; another one is told.
-fn find_proven(find: &FindIndex<'_>, inquiry: &mut Inquiry<'_>) -> Option<(SymbolIndex, Proof)> {
+/// The index of the file, if it is proven to be or the only one that fits; others are told.
+fn choose(find: &FindIndex<'_>, inquiry: &mut Inquiry<'_>, mappings: &[&Mapping]) -> Option<Chosen> {
     let (build_id, proof) = inquiry.build_id().unzip();
     let layout_key = inquiry.found.as_ref().map(|found| found.image.layout_key());
-    let wanted = WantedIndex { filename: inquiry.wanted.filename, build_id: build_id.as_ref(), layout_key };
-    let index = find(&wanted)?;
-    let reason = match (&build_id, index.build_id()) {
-        (Some(wanted), Some(own)) if wanted == own => return Some((index, proof?)),
-        (Some(_), Some(_)) => Reason::BuildIdMismatch,
-        (None, None) if layout_key == Some(index.layout_key()) => {
-            let proof = inquiry.found.as_ref().map(|found| found.proof);
-            return Some((index, proof?));
-        }
-        _ => Reason::Unproven,
-    };
-    inquiry.refused.push(Refusal { path: index.file_name().into(), build_id: index.build_id().cloned(), reason });
+    let wanted = WantedIndex { filename: inquiry.wanted.filename, build_id: build_id.as_ref(), layout_key, mappings };
+    let indexes = find(&wanted);
+    if wanted.build_id.is_none() && wanted.layout_key.is_none() {
+        return only_fitting(indexes, &wanted, inquiry);
+    }
+    for index in indexes {
+        let reason = match (&build_id, index.build_id()) {
+            (Some(wanted), Some(own)) if wanted == own => return Some(Chosen { index, proof: proof?, fit: None }),
+            (Some(_), Some(_)) => Reason::BuildIdMismatch,
+            (None, None) if layout_key == Some(index.layout_key()) => {
+                let proof = inquiry.found.as_ref().map(|found| found.proof)?;
+                return Some(Chosen { index, proof, fit: None });
+            }
+            _ => Reason::Unproven,
+        };
+        inquiry.refused.push(refusal(&index, reason));
+    }
     None
+}
+
+/// The index that may be the file, if no other one may be.
+fn only_fitting(indexes: Vec<SymbolIndex>, wanted: &WantedIndex<'_>, inquiry: &mut Inquiry<'_>) -> Option<Chosen> {
+    let (mut fitting, others): (Vec<SymbolIndex>, Vec<SymbolIndex>) = indexes.into_iter().partition(|index| wanted.may_be(index));
+    inquiry.refused.extend(others.iter().map(|index| refusal(index, Reason::Unproven)));
+    if fitting.len() > 1 {
+        inquiry.refused.extend(fitting.iter().map(|index| refusal(index, Reason::Ambiguous)));
+        inquiry.fitting_keys = fitting.iter().map(SymbolIndex::key).collect();
+        return None;
+    }
+    let index = fitting.pop()?;
+    let fit = wanted.fit(&index);
+    Some(Chosen { index, proof: Proof::Unverified, fit })
+}
+
+fn refusal(index: &SymbolIndex, reason: Reason) -> Refusal {
+    Refusal { path: index.file_name().into(), build_id: index.build_id().cloned(), reason }
 }

@@ -1,11 +1,11 @@
-//! Numbers and texts in the bytes of an index: LEB128, small ones in one byte.
+//! Numbers and texts in the bytes of an index: LEB128, small numbers in one byte.
 
 /// The bytes are not those of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// Appends to bytes.
-pub(super) trait Write {
+pub(crate) trait Write {
     fn number(&mut self, number: u64);
     fn signed(&mut self, number: i64);
     fn bytes(&mut self, bytes: &[u8]);
@@ -36,11 +36,11 @@ impl Write for Vec<u8> {
 
 /// Reads from bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read<'a>(pub(super) &'a [u8]);
+pub(crate) struct Read<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Read<'a> {
     #[inline]
-    pub(super) fn number(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
         let (mut number, mut shift) = (0, 0);
         loop {
             let (byte, rest) = self.0.split_first().ok_or(Malformed)?;
@@ -57,34 +57,34 @@ impl<'a> Read<'a> {
     }
 
     #[inline]
-    pub(super) fn small(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn small(&mut self) -> Result<u32, Malformed> {
         u32::try_from(self.number()?).map_err(|_| Malformed)
     }
 
     #[inline]
-    pub(super) fn signed(&mut self) -> Result<i64, Malformed> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Malformed> {
         let number = self.number()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
     /// A count of things of at least one byte each.
-    pub(super) fn count(&mut self) -> Result<usize, Malformed> {
+    pub(crate) fn count(&mut self) -> Result<usize, Malformed> {
         let count = usize::try_from(self.number()?).map_err(|_| Malformed)?;
         if count > self.0.len() { Err(Malformed) } else { Ok(count) }
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.count()?;
         self.take(length)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.take(N)?.try_into().map_err(|_| Malformed)
     }
 }
