@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 fn options(hz: u32) -> CpuOptions {
-    CpuOptions { hz, owner: "the test".into(), until: None }
+    CpuOptions { hz, owner: "the test".into(), ..CpuOptions::default() }
 }
 
 fn cpu_of(profile: &Profile) -> f64 {
@@ -317,4 +317,46 @@ fn an_illegal_rate_is_refused_by_its_number() {
         assert_eq!(refused.to_string(), format!("frequency {hz}: expected 1 to 1000 samples a second"));
         assert!(matches!(refused, Error::Frequency { .. }));
     }
+}
+
+/// The labels of a sample as `key=value`.
+fn labels_of(profile: &Profile, sample: usize) -> Vec<String> {
+    let text = |label: &procprof_profile::Label| match label.value {
+        procprof_profile::LabelValue::Text(text) => format!("{}={}", profile.string(label.key), profile.string(text)),
+        procprof_profile::LabelValue::Number(number, _) => format!("{}={number}", profile.string(label.key)),
+    };
+    profile.sample(sample).labels.iter().map(text).collect()
+}
+
+/// CPU nanoseconds of samples that have a label.
+fn cpu_with(profile: &Profile, label: &str) -> f64 {
+    let with = (0..profile.sample_count()).filter(|index| labels_of(profile, *index).iter().any(|own| own == label));
+    with.map(|index| profile.sample(index).values[1] as f64).sum()
+}
+
+#[test]
+fn labels_split_the_cpu_time_of_a_thread_as_it_was_split() {
+    isolated("cpu::labels_split_the_cpu_time_of_a_thread_as_it_was_split", || {
+        let capture = CpuCapture::start(&options(1000)).unwrap();
+        let worker = std::thread::Builder::new().name("queries".into());
+        let work = || {
+            let _service = procprof_agent::label("service", "search");
+            while thread_cpu() < Duration::from_secs(4) {
+                let begun = thread_cpu();
+                let query = procprof_agent::label("query_id", "0198f2c4-7a01");
+                split_70_30(begun + Duration::from_millis(35));
+                drop(query);
+                let _shard = procprof_agent::label("shard", 7_u64);
+                split_70_30(begun + Duration::from_millis(50));
+            }
+        };
+        worker.spawn(work).unwrap().join().unwrap();
+        let profile = capture.finish().unwrap();
+        let (query, shard) = (cpu_with(&profile, "query_id=0198f2c4-7a01"), cpu_with(&profile, "shard=7"));
+        let (service, thread) = (cpu_with(&profile, "service=search"), cpu_with(&profile, "thread=queries"));
+        let share = 100.0 * query / (query + shard);
+        println!("{share:.1} % of {service} ns, {thread} ns of the thread; {:?}", profile.comments().collect::<Vec<_>>());
+        assert!((66.0..74.0).contains(&share), "{share:.1} % of the labelled time");
+        assert!(service > 0.9 * thread && close(query + shard, service, 1.0), "{query} + {shard} of {service} of {thread}");
+    });
 }

@@ -1,6 +1,8 @@
 //! A closed window to a profile.
 
 use super::engine::Closed;
+use super::label::{self, Decoded};
+use super::ring::split;
 use super::window::Share;
 use crate::clock::nanos;
 use crate::error::Result;
@@ -16,7 +18,7 @@ const ENDED_THREADS: &str = "(ended threads)";
 
 /// Builds the profile: samples by thread and stack, addresses as captured, and what was not seen as rows of its own.
 pub(crate) fn profile(closed: Closed) -> Result<Profile> {
-    let Closed { window, process_cpu, hz, period, tick } = closed;
+    let Closed { window, process_cpu, hz, engine, perf, period, tick } = closed;
     let (started, duration, shortfalls) = (window.started, window.began.elapsed(), window.shortfalls);
     let (shares, of_unread_threads) = window.close(process_cpu);
     let modules = Modules::of_this_process();
@@ -28,9 +30,10 @@ pub(crate) fn profile(closed: Closed) -> Result<Profile> {
     for share in &shares {
         add_share(&mut builder, &modules, &mappings, share);
     }
+    let threads_by_perf = shares.iter().filter(|share| by_perf(share)).count() as u64;
     let unsampled = add_unsampled(&mut builder, &shares, of_unread_threads);
 
-    let mut meta = crate::meta::of(ProfileType::Cpu, "agent-tick", &modules);
+    let mut meta = crate::meta::of(ProfileType::Cpu, &format!("agent-{}", engine.name()), &modules);
     meta.end = Some(nanos(SystemTime::now()));
     meta.lost = Some(shortfalls.lost);
     meta.truncated = Some(shortfalls.truncated);
@@ -43,8 +46,11 @@ pub(crate) fn profile(closed: Closed) -> Result<Profile> {
         ("samples-in-new-code", shortfalls.in_new_code),
         ("samples-without-root", shortfalls.without_root),
         ("threads-without-timer", shortfalls.threads_without_timer),
+        ("threads-by-perf", threads_by_perf),
+        ("labels-refused", label::refused()),
     ];
     meta.more.extend(more.map(|(key, value)| (key.to_owned(), value.to_string())));
+    meta.more.insert("perf".into(), perf);
     add_comments(&mut builder, &meta);
     builder.parts_mut().addresses = Addresses::RawCpu;
     Ok(builder.finish()?)
@@ -57,11 +63,22 @@ fn add_comments(builder: &mut ProfileBuilder, meta: &Meta) {
 }
 
 fn add_share(builder: &mut ProfileBuilder, modules: &Modules, mappings: &[MappingId], share: &Share) {
-    let labels = [builder.text_label("thread", &share.name), builder.number_label("tid", i64::from(share.tid), "")];
+    let engine = if by_perf(share) { "perf" } else { "tick" };
+    let of_thread = [
+        builder.text_label("thread", &share.name),
+        builder.number_label("tid", i64::from(share.tid), ""),
+        builder.text_label("engine", engine),
+    ];
     let mut stacks: Vec<_> = share.stacks.iter().collect();
     stacks.sort_by(|a, b| b.1.nanos.cmp(&a.1.nanos).then_with(|| a.0.cmp(b.0)));
     let mut stack: Vec<LocationId> = Vec::new();
-    for (addresses, weight) in stacks {
+    for (words, weight) in stacks {
+        let (label_words, addresses) = split(words);
+        let mut labels = of_thread.to_vec();
+        labels.extend(label::decode(label_words).iter().map(|(key, value)| match value {
+            Decoded::Text(text) => builder.text_label(key, text),
+            Decoded::Number(number) => builder.number_label(key, *number, ""),
+        }));
         stack.clear();
         for (depth, address) in addresses.iter().enumerate() {
             // A call may be a function's last instruction: the byte before the return address decides the mapping.
@@ -85,6 +102,11 @@ fn add_unsampled(builder: &mut ProfileBuilder, shares: &[Share], of_unread_threa
         builder.sample(&[frame], &[0, signed(*nanos)], &[label]);
     }
     by_name.values().sum()
+}
+
+/// Whether perf events made most of a thread's samples.
+fn by_perf(share: &Share) -> bool {
+    2 * share.by_perf > share.samples
 }
 
 fn signed(value: u64) -> i64 {

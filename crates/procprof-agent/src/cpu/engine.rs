@@ -4,9 +4,12 @@
 //! fork, the child (which inherits neither timers nor the engine's thread, but maybe a held lock) makes its own on first use.
 //! One thread, `procprof-cpu`, exists while captures run.
 
+use super::CpuOptions;
 use super::handler;
+use super::perf;
 use super::sampler::Sampler;
 use super::slot::Slot;
+use super::source::CpuEngine;
 use super::window::Window;
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -57,6 +60,9 @@ pub(crate) struct Closed {
     /// The process's CPU clock at the end, nanoseconds.
     pub(crate) process_cpu: u64,
     pub(crate) hz: u32,
+    pub(crate) engine: CpuEngine,
+    /// What the kernel permits of perf events.
+    pub(crate) perf: String,
     pub(crate) period: u64,
     pub(crate) tick: u64,
 }
@@ -86,22 +92,26 @@ impl Engine {
     }
 
     /// Opens a window; starts the sampler if none runs.
-    pub(crate) fn open(&'static self, hz: u32, owner: &str, until: Option<SystemTime>) -> Result<u64> {
+    pub(crate) fn open(&'static self, options: &CpuOptions) -> Result<u64> {
+        let CpuOptions { hz, engine, ref owner, until } = *options;
         let mut state = self.lock()?;
         if state.holders.len() >= MAX_CAPTURES {
             return Err(Error::TooManyCaptures { limit: MAX_CAPTURES });
         }
         if let Some(sampler) = &state.sampler
-            && sampler.hz != hz
+            && (sampler.hz != hz || !matches!(engine, CpuEngine::Auto) && sampler.engine != engine)
         {
-            return Err(busy(sampler.hz, &state.holders));
+            return Err(busy(sampler, &state.holders));
         }
         if state.sampler.is_none() {
-            self.start(&mut state, hz)?;
+            if engine == CpuEngine::Perf {
+                perf::probe()?;
+            }
+            self.start(&mut state, hz, engine)?;
         }
         state.last_window += 1;
         let window = state.last_window;
-        state.holders.push(Holder { window, owner: owner.to_owned(), until });
+        state.holders.push(Holder { window, owner: owner.clone(), until });
         let opened = state.sampler.as_mut().map_or(Ok(()), |sampler| sampler.open(window));
         if let Err(source) = opened {
             drop(state);
@@ -149,7 +159,7 @@ impl Engine {
         }
     }
 
-    fn start(&'static self, state: &mut State, hz: u32) -> Result<()> {
+    fn start(&'static self, state: &mut State, hz: u32, engine: CpuEngine) -> Result<()> {
         handler::install()?;
         state.generation += 1;
         let generation = state.generation;
@@ -162,7 +172,7 @@ impl Engine {
         if std::mem::take(&mut state.inherits) {
             state.free = inherited_slots();
         }
-        state.sampler = Some(Sampler::new(hz, std::mem::take(&mut state.free)));
+        state.sampler = Some(Sampler::new(hz, engine, std::mem::take(&mut state.free)));
         Ok(())
     }
 
@@ -190,19 +200,21 @@ impl Engine {
     }
 }
 
-fn busy(hz: u32, holders: &[Holder]) -> Error {
+fn busy(sampler: &Sampler, holders: &[Holder]) -> Error {
     let last = holders.iter().max_by_key(|holder| (holder.until.is_none(), holder.until));
     let owner = last.map_or_else(String::new, |holder| holder.owner.clone());
-    Error::Busy { hz, owner, until: last.and_then(|holder| holder.until) }
+    Error::Busy { hz: sampler.hz, engine: sampler.engine, owner, until: last.and_then(|holder| holder.until) }
 }
 
 fn closed(sampler: &Sampler, ended: Option<(Window, u64)>) -> Result<Closed> {
     let (window, process_cpu) = ended.ok_or(Error::Stopped)?;
-    Ok(Closed { window, process_cpu, hz: sampler.hz, period: sampler.period(), tick: sampler.tick })
+    let (hz, engine, perf) = (sampler.hz, sampler.engine, sampler.perf_status());
+    Ok(Closed { window, process_cpu, hz, engine, perf, period: sampler.period(), tick: sampler.tick })
 }
 
 /// In a forked process, before its first sampler: the parent's slots, free again, since no handler of the parent runs here.
 fn inherited_slots() -> Vec<&'static Slot> {
+    perf::forget_parent();
     Slot::all().inspect(|slot| slot.forget_parent()).collect()
 }
 

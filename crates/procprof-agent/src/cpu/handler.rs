@@ -1,12 +1,16 @@
 //! The SIGPROF handler: the only code that runs on an interrupted thread.
 //!
-//! What it does, in full: keeps `errno`, finds its ring by the timer's ticket, reads the thread's CPU clock (one system call),
+//! What it does, in full: keeps `errno`, finds its ring by the timer's ticket, reads the thread's CPU clock (one system call;
+//! a perf counter's signal needs a second one for the thread's id),
 //! walks the stack, writes addresses into memory that was mapped before. It never allocates, locks, logs, re-arms a timer or
 //! touches thread-local storage other than `errno`. Its frame is small (no buffer on the stack), so it runs on an alternate
 //! stack where the thread has one (`SA_ONSTACK`: goroutines and other small stacks need it), and system calls are restarted.
 
+use super::label;
+use super::perf;
 use super::regions::Regions;
 use super::registers::Registers;
+use super::ring::Origin;
 use super::slot::{Entry, Slot, Visit};
 use super::walk::walk;
 use crate::clock::own_thread_cpu;
@@ -62,10 +66,13 @@ extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mu
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let kept = unsafe { *errno };
-    match ticket(info).map_or(Entry::Foreign, Slot::enter) {
+    let (ticket, origin) = ticket(info);
+    match Slot::enter(ticket) {
+        // A late signal names a descriptor that may be another thread's by now.
+        Entry::Inside(visit) if origin == Origin::Perf && visit.tid() != own_tid() => {}
         Entry::Inside(visit) => {
             // SAFETY: `context` is this signal's.
-            unsafe { sample(&visit, Registers::interrupted(context)) }
+            unsafe { sample(&visit, Registers::interrupted(context), origin) }
         }
         Entry::Void => {}
         Entry::Foreign => pass_on(signal, info, context),
@@ -74,25 +81,47 @@ extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mu
     unsafe { *errno = kept };
 }
 
-/// The value a POSIX timer's signal carries; `None` for a signal of another origin.
+/// The ticket a signal carries, and what sent it; 0, which is no ticket, for a signal of another origin.
 #[inline]
-fn ticket(info: *mut libc::siginfo_t) -> Option<u64> {
+fn ticket(info: *mut libc::siginfo_t) -> (u64, Origin) {
     const SI_TIMER: c_int = -2;
-    // SAFETY: the kernel hands a valid `siginfo_t` to an `SA_SIGINFO` handler; timers fill the value in.
-    unsafe { ((*info).si_code == SI_TIMER).then(|| (*info).si_value().sival_ptr as u64) }
+    const POLL_IN: c_int = 1;
+    // SAFETY: the kernel hands a valid `siginfo_t` to an `SA_SIGINFO` handler; timers fill the value in, counters the descriptor.
+    unsafe {
+        match (*info).si_code {
+            SI_TIMER => ((*info).si_value().sival_ptr as u64, Origin::Tick),
+            POLL_IN => (perf::ticket_of((*info.cast::<PollInfo>()).descriptor), Origin::Perf),
+            _ => (0, Origin::Tick),
+        }
+    }
+}
+
+/// `siginfo_t` of a signal about a file descriptor.
+#[repr(C)]
+struct PollInfo {
+    header: [c_int; 4],
+    band: libc::c_long,
+    descriptor: c_int,
+}
+
+#[inline]
+fn own_tid() -> i32 {
+    // SAFETY: takes no argument and can't fail; libc's own function is missing before glibc 2.30.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
 /// # Safety
 /// `registers` are the calling thread's, interrupted; the visit marks its slot busy, so the snapshot can't be freed.
 #[inline]
-unsafe fn sample(visit: &Visit, registers: Registers) {
+unsafe fn sample(visit: &Visit, registers: Registers, origin: Origin) {
     // SAFETY: null, or a published snapshot that lives while any slot is busy.
     let Some(regions) = (unsafe { REGIONS.load(Ordering::SeqCst).as_ref() }) else { return };
     let Some(mut writer) = visit.ring().begin() else { return };
     let cpu = own_thread_cpu();
+    label::of_this_thread(|word| writer.label(word));
     // SAFETY: by this function's contract.
     let end = unsafe { walk(registers, regions, visit.cache(), |address| writer.push(address)) };
-    writer.commit(cpu, end);
+    writer.commit(cpu, end, origin);
 }
 
 /// Hands a signal that is not ours to the handler that was there before; without one it is dropped.

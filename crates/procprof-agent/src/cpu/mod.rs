@@ -7,15 +7,21 @@
 mod build;
 mod engine;
 mod handler;
-mod regions;
+mod label;
+mod perf;
+pub(crate) mod regions;
 mod registers;
 mod ring;
 mod sampler;
 mod slot;
-mod tables;
+mod source;
+pub(crate) mod tables;
 mod timer;
 mod walk;
 mod window;
+
+pub use label::{Label, LabelValue, label};
+pub use source::CpuEngine;
 
 use crate::error::{Error, Result};
 use engine::Engine;
@@ -33,6 +39,8 @@ pub const DEFAULT_HZ: u32 = 99;
 pub struct CpuOptions {
     /// Samples per second of CPU time and thread, 1 to [`MAX_HZ`].
     pub hz: u32,
+    /// What makes the samples. [`CpuEngine::Auto`] also joins whatever runs.
+    pub engine: CpuEngine,
     /// Who asks, told to others who are refused.
     pub owner: String,
     /// When the capture is expected to end, told likewise; `None` for a continuous one.
@@ -41,7 +49,7 @@ pub struct CpuOptions {
 
 impl Default for CpuOptions {
     fn default() -> Self {
-        Self { hz: DEFAULT_HZ, owner: "this program".into(), until: None }
+        Self { hz: DEFAULT_HZ, engine: CpuEngine::Auto, owner: "this program".into(), until: None }
     }
 }
 
@@ -67,14 +75,15 @@ impl CpuCapture {
     /// Starts to sample all threads, or joins the sampling that runs at the same rate.
     ///
     /// # Errors
-    /// [`Error::Frequency`] for an illegal rate, [`Error::Busy`] while another rate is sampled, [`Error::TooManyCaptures`],
+    /// [`Error::Frequency`] for an illegal rate, [`Error::Busy`] while another rate or by another engine is sampled, [`Error::PerfRefused`],
+    /// [`Error::TooManyCaptures`],
     /// [`Error::System`] when the handler or the thread can't be set up.
     pub fn start(options: &CpuOptions) -> Result<Self> {
         if !(1..=MAX_HZ).contains(&options.hz) {
             return Err(Error::Frequency { hz: options.hz });
         }
         let engine = Engine::of_this_process();
-        let window = engine.open(options.hz, &options.owner, options.until)?;
+        let window = engine.open(options)?;
         Ok(Self { engine, window })
     }
 

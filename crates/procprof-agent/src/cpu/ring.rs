@@ -1,9 +1,10 @@
 //! A ring of samples between one thread's signal handler (writer) and the engine (reader).
 //!
 //! Memory is mapped before the thread's timer is armed and never given back, so a late signal finds it whole. A record
-//! is a header word (number of addresses, how the walk ended), the thread's CPU clock in nanoseconds, then the
-//! addresses. Only the writer moves `written`, only the reader `read`; both count words and never wrap.
+//! is a header word (number of addresses and of label words, how the walk ended, what made the sample), the thread's CPU clock in
+//! nanoseconds, the labels' words, then the addresses. Only the writer moves `written`, only the reader `read`; both count words and never wrap.
 
+use super::label::LABEL_WORDS;
 use super::walk::{End, MAX_DEPTH};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +12,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const RING_WORDS: usize = 8192;
 
 const HEADER_WORDS: u64 = 2;
-const END_SHIFT: u32 = 32;
+const DEPTH_MASK: u64 = 0xffff;
+const LABELS_SHIFT: u32 = 16;
+const LABELS_MASK: u64 = 0xff;
+const END_SHIFT: u32 = 24;
+const END_MASK: u64 = 0xff;
+const ORIGIN_SHIFT: u32 = 32;
+
+/// What made a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A timer on the thread's CPU clock, which expires on the kernel's tick.
+    Tick,
+    /// A counter of the kernel's perf events.
+    Perf,
+}
 
 /// One thread's samples in waiting.
 #[derive(Debug)]
@@ -29,8 +44,23 @@ pub(crate) struct Record<'a> {
     pub(crate) cpu: u64,
     /// How the walk ended.
     pub(crate) end: End,
+    pub(crate) origin: Origin,
+    /// Labels and addresses, as [`split`] takes them apart.
+    pub(crate) words: &'a [u64],
+}
+
+impl Record<'_> {
     /// The leaf's address, then return addresses towards the root.
-    pub(crate) addresses: &'a [u64],
+    #[cfg(test)]
+    pub(crate) fn addresses(&self) -> &[u64] {
+        split(self.words).1
+    }
+}
+
+/// A record's words as the words of its labels and the addresses of its stack.
+pub(crate) fn split(words: &[u64]) -> (&[u64], &[u64]) {
+    let Some((count, rest)) = words.split_first() else { return (&[], &[]) };
+    rest.split_at_checked(*count as usize).unwrap_or((&[], rest))
 }
 
 impl Ring {
@@ -48,33 +78,35 @@ impl Ring {
         Some(Self { words, written: AtomicU64::new(0), read: AtomicU64::new(0), lost: AtomicU64::new(0) })
     }
 
-    /// Room for one sample of any depth, or `None` after counting the sample as lost.
+    /// Room for one sample of any depth with any labels, or `None` after counting the sample as lost.
     ///
     /// Called only by the handler on the thread that owns the ring.
     #[inline]
     pub(crate) fn begin(&self) -> Option<Writer<'_>> {
         let start = self.written.load(Ordering::Relaxed);
         let used = start - self.read.load(Ordering::Acquire);
-        if used + HEADER_WORDS + MAX_DEPTH as u64 > RING_WORDS as u64 {
+        if used + HEADER_WORDS + (LABEL_WORDS + MAX_DEPTH) as u64 > RING_WORDS as u64 {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(Writer { ring: self, start, depth: 0 })
+        Some(Writer { ring: self, start, labels: 0, depth: 0 })
     }
 
     /// Hands all waiting samples to `each`, oldest first.
     pub(crate) fn drain(&self, mut each: impl FnMut(Record<'_>)) {
         let written = self.written.load(Ordering::Acquire);
         let mut at = self.read.load(Ordering::Relaxed);
-        let mut addresses = Vec::with_capacity(MAX_DEPTH);
+        let mut words = Vec::with_capacity(1 + LABEL_WORDS + MAX_DEPTH);
         while at < written {
             let header = self.word(at).load(Ordering::Relaxed);
-            let depth = header & u64::from(u32::MAX);
-            addresses.clear();
-            addresses.extend((0..depth).map(|i| self.word(at + HEADER_WORDS + i).load(Ordering::Relaxed)));
+            let (depth, labels) = (header & DEPTH_MASK, header >> LABELS_SHIFT & LABELS_MASK);
+            words.clear();
+            words.push(labels);
+            words.extend((0..labels + depth).map(|i| self.word(at + HEADER_WORDS + i).load(Ordering::Relaxed)));
             let cpu = self.word(at + 1).load(Ordering::Relaxed);
-            each(Record { cpu, end: end_of(header >> END_SHIFT), addresses: &addresses });
-            at += HEADER_WORDS + depth;
+            let origin = if header >> ORIGIN_SHIFT == Origin::Perf as u64 { Origin::Perf } else { Origin::Tick };
+            each(Record { cpu, end: end_of(header >> END_SHIFT & END_MASK), origin, words: &words });
+            at += HEADER_WORDS + labels + depth;
         }
         self.read.store(at, Ordering::Release);
     }
@@ -94,25 +126,36 @@ impl Ring {
 pub(crate) struct Writer<'a> {
     ring: &'a Ring,
     start: u64,
+    labels: u64,
     depth: u64,
 }
 
 impl Writer<'_> {
+    /// Appends a word of labels, all before the first address; beyond [`LABEL_WORDS`] it is dropped.
+    #[inline]
+    pub(crate) fn label(&mut self, word: u64) {
+        if self.labels < LABEL_WORDS as u64 {
+            self.ring.word(self.start + HEADER_WORDS + self.labels).store(word, Ordering::Relaxed);
+            self.labels += 1;
+        }
+    }
+
     /// Appends an address; beyond [`MAX_DEPTH`] it is dropped.
     #[inline]
     pub(crate) fn push(&mut self, address: u64) {
         if self.depth < MAX_DEPTH as u64 {
-            self.ring.word(self.start + HEADER_WORDS + self.depth).store(address, Ordering::Relaxed);
+            self.ring.word(self.start + HEADER_WORDS + self.labels + self.depth).store(address, Ordering::Relaxed);
             self.depth += 1;
         }
     }
 
     /// Makes the sample visible to the reader.
     #[inline]
-    pub(crate) fn commit(self, cpu: u64, end: End) {
-        self.ring.word(self.start).store(self.depth | (end as u64) << END_SHIFT, Ordering::Relaxed);
+    pub(crate) fn commit(self, cpu: u64, end: End, origin: Origin) {
+        let header = self.depth | self.labels << LABELS_SHIFT | (end as u64) << END_SHIFT | (origin as u64) << ORIGIN_SHIFT;
+        self.ring.word(self.start).store(header, Ordering::Relaxed);
         self.ring.word(self.start + 1).store(cpu, Ordering::Relaxed);
-        self.ring.written.store(self.start + HEADER_WORDS + self.depth, Ordering::Release);
+        self.ring.written.store(self.start + HEADER_WORDS + self.labels + self.depth, Ordering::Release);
     }
 }
 
@@ -132,8 +175,9 @@ mod tests {
 
     fn write(ring: &Ring, cpu: u64, depth: u64) -> bool {
         let Some(mut writer) = ring.begin() else { return false };
+        (0..cpu % 3).for_each(|i| writer.label(i));
         (0..depth).for_each(|i| writer.push(cpu * 1000 + i));
-        writer.commit(cpu, End::Root);
+        writer.commit(cpu, End::Root, Origin::Tick);
         true
     }
 
@@ -147,8 +191,9 @@ mod tests {
             }
             ring.drain(|record| {
                 assert_eq!(record.cpu, lap);
-                assert_eq!(record.addresses.len() as u64, 40 + lap % 30);
-                assert_eq!(record.addresses[3], lap * 1000 + 3);
+                assert_eq!(split(record.words).0.len() as u64, lap % 3);
+                assert_eq!(record.addresses().len() as u64, 40 + lap % 30);
+                assert_eq!(record.addresses()[3], lap * 1000 + 3);
                 next += 1;
             });
         }
@@ -169,11 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn how_a_walk_ended_survives() {
+    fn how_a_walk_ended_and_what_made_the_sample_survive() {
         let ring = Ring::map().unwrap();
         for end in [End::Root, End::Truncated, End::UnknownStack, End::UnknownCode, End::Lost] {
-            ring.begin().unwrap().commit(5, end);
-            ring.drain(|record| assert_eq!(record.end, end));
+            for origin in [Origin::Tick, Origin::Perf] {
+                ring.begin().unwrap().commit(5, end, origin);
+                ring.drain(|record| assert_eq!((record.end, record.origin), (end, origin)));
+            }
         }
     }
 }

@@ -4,10 +4,11 @@
 //! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
 
 use super::handler;
+use super::perf::{self, Scope};
 use super::regions::Regions;
 use super::slot::Slot;
+use super::source::{Arming, CpuEngine, Source};
 use super::tables::Tables;
-use super::timer::Timer;
 use super::walk::End;
 use super::window::{ThreadView, Window};
 use crate::clock;
@@ -16,19 +17,24 @@ use std::fs::DirEntry;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A followed thread.
 #[derive(Debug)]
 struct Thread {
     view: ThreadView,
     /// `None` where the kernel or the table had no room; then its time is unsampled.
-    sampled: Option<(&'static Slot, Timer)>,
+    sampled: Option<(&'static Slot, Source)>,
 }
 
 /// The one sampler of this process while captures run.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     pub(crate) hz: u32,
+    pub(crate) engine: CpuEngine,
+    /// What the kernel permits of perf events, and why not all.
+    counters: Option<Scope>,
+    refusal: Option<String>,
     /// The kernel's timer tick, nanoseconds: timers expire on it, whatever rate was asked for.
     pub(crate) tick: u64,
     pub(crate) windows: BTreeMap<u64, Window>,
@@ -47,9 +53,12 @@ unsafe impl Send for Sampler {}
 
 impl Sampler {
     /// A sampler without windows; follows no thread before the first tick.
-    pub(crate) fn new(hz: u32, free: Vec<&'static Slot>) -> Self {
+    pub(crate) fn new(hz: u32, engine: CpuEngine, free: Vec<&'static Slot>) -> Self {
         Self {
             hz,
+            engine,
+            counters: (engine != CpuEngine::Tick).then_some(Scope::All),
+            refusal: None,
             tick: clock::tick(),
             windows: BTreeMap::new(),
             threads: HashMap::new(),
@@ -116,13 +125,19 @@ impl Sampler {
         let process_cpu = clock::process_cpu();
         self.follow(alive);
         let mut ended = Vec::new();
+        let now = Instant::now();
         for (tid, thread) in &mut self.threads {
             // A clock that runs backwards is another thread's, born with the id of one that ended.
             let same = |cpu: &u64| alive.contains(tid) && *cpu >= thread.view.cpu;
             let reading = clock::read(clock::thread_clock(*tid)).filter(same);
             drain(thread, &mut self.windows, &mut self.stale_regions);
             match reading {
-                Some(cpu) => thread.view.cpu = thread.view.cpu.max(cpu),
+                Some(cpu) => {
+                    thread.view.cpu = thread.view.cpu.max(cpu);
+                    if let (CpuEngine::Auto, Some((_, source))) = (self.engine, &mut thread.sampled) {
+                        source.decide(thread.view.cpu, self.tick, now);
+                    }
+                }
                 None => ended.push(*tid),
             }
         }
@@ -145,21 +160,57 @@ impl Sampler {
             let view =
                 ThreadView { key: self.next_key, tid, name: thread_name(tid).unwrap_or_else(|| format!("thread {tid}").into()), cpu };
             self.next_key += 1;
-            let sampled = self.arm(tid);
+            let sampled = self.arm(tid, cpu);
             self.threads.insert(tid, Thread { view, sampled });
         }
     }
 
-    /// Arms a thread's timer, the first time after a random part of the period so that threads do not run in step.
-    fn arm(&mut self, tid: i32) -> Option<(&'static Slot, Timer)> {
+    /// Arms a thread, the first time after a random part of the period, which itself varies by a tenth, so that threads do not run in step with
+    /// each other or with what the program does periodically.
+    fn arm(&mut self, tid: i32, cpu: u64) -> Option<(&'static Slot, Source)> {
         let slot = self.free.pop().or_else(Slot::create)?;
-        let first = 1 + self.random.hash_one((tid, self.next_key)) % self.period();
-        match Timer::arm(tid, slot.ticket(), first, self.period()) {
-            Ok(timer) => Some((slot, timer)),
+        let random = self.random.hash_one((tid, self.next_key));
+        let period = self.period() / 10 * 9 + random % (self.period() / 5).max(1);
+        let first = 1 + (random >> 32) % period;
+        let arming = Arming { tid, ticket: slot.assign(tid), first, period, counters: self.counters };
+        match self.source(arming, cpu) {
+            Ok(source) => Some((slot, source)),
             Err(_) => {
+                slot.revoke();
                 self.free.push(slot);
                 None
             }
+        }
+    }
+
+    /// Arms with what the kernel permits: a refusal is remembered for all threads, after asking for less.
+    fn source(&mut self, mut arming: Arming, cpu: u64) -> io::Result<Source> {
+        loop {
+            arming.counters = self.counters;
+            let (source, missing) = Source::arm(self.engine, arming, cpu)?;
+            match missing {
+                None => return Ok(source),
+                Some(error) => {
+                    let refused = perf::is_refusal(&error);
+                    self.refusal.get_or_insert_with(|| perf::refusal(&error));
+                    if !refused {
+                        return Ok(source);
+                    }
+                    self.counters = if self.counters == Some(Scope::All) { Some(Scope::User) } else { None };
+                }
+            }
+        }
+    }
+
+    /// What perf events were permitted, for people.
+    pub(crate) fn perf_status(&self) -> String {
+        let why = || self.refusal.clone().unwrap_or_default();
+        match (self.engine, self.counters) {
+            (CpuEngine::Tick, _) => "not asked for".into(),
+            (_, Some(Scope::All)) if self.refusal.is_none() => "permitted".into(),
+            (_, Some(Scope::All)) => format!("not for all threads: {}", why()),
+            (_, Some(Scope::User)) => format!("without time in the kernel: {}", why()),
+            (_, None) => format!("refused: {}", why()),
         }
     }
 
@@ -168,8 +219,8 @@ impl Sampler {
         for window in self.windows.values_mut() {
             window.settle(&thread.view);
         }
-        if let Some((slot, timer)) = thread.sampled {
-            drop(timer);
+        if let Some((slot, source)) = thread.sampled {
+            drop(source);
             slot.revoke();
             self.resting.push(slot);
         }
@@ -204,13 +255,14 @@ impl Sampler {
 
 /// Moves a thread's waiting samples into all windows.
 fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions: &mut bool) {
-    let Some((slot, _)) = &thread.sampled else { return };
+    let Some((slot, source)) = &mut thread.sampled else { return };
     let mut renamed = false;
     slot.ring.drain(|record| {
         if !std::mem::replace(&mut renamed, true) {
             // Names are often given after birth; a thread that has ended meanwhile keeps the name it had.
             thread.view.name = thread_name(thread.view.tid).unwrap_or_else(|| thread.view.name.clone());
         }
+        source.seen(record.origin);
         thread.view.cpu = thread.view.cpu.max(record.cpu);
         *stale_regions |= matches!(record.end, End::UnknownStack | End::UnknownCode);
         for window in windows.values_mut() {

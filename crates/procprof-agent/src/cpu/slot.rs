@@ -6,7 +6,7 @@
 
 use super::ring::Ring;
 use procprof_unwind::Cache;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// Threads that can be sampled at once; further threads are counted in the unsampled row.
 pub(crate) const MAX_SLOTS: usize = 1 << 16;
@@ -26,6 +26,8 @@ static CREATED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Slot {
     index: u64,
     generation: AtomicU32,
+    /// The thread it was given to last.
+    tid: AtomicI32,
     /// Handlers in the slot: a late signal of the thread that had it before may look in while the present one's is at work.
     busy: AtomicU32,
     /// Where the thread's samples wait.
@@ -52,8 +54,8 @@ impl Slot {
         let (ring, cache) = (Ring::map()?, map_cache()?);
         let next = |created: usize| (created < MAX_SLOTS).then_some(created + 1);
         let index = CREATED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        let (generation, busy) = (AtomicU32::new(0), AtomicU32::new(0));
-        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, busy, ring, cache }));
+        let (generation, tid, busy) = (AtomicU32::new(0), AtomicI32::new(0), AtomicU32::new(0));
+        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, tid, busy, ring, cache }));
         SLOTS[index].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
         Some(slot)
     }
@@ -70,6 +72,12 @@ impl Slot {
     pub(crate) fn ticket(&self) -> u64 {
         let generation = u64::from(self.generation.load(Ordering::SeqCst)) << GENERATION_SHIFT;
         MARK | generation & GENERATION_MASK | self.index
+    }
+
+    /// Gives the slot to a thread; returns the ticket for its signals.
+    pub(crate) fn assign(&self, tid: i32) -> u64 {
+        self.tid.store(tid, Ordering::SeqCst);
+        self.ticket()
     }
 
     /// Makes all tickets handed out so far void.
@@ -122,6 +130,12 @@ pub(crate) enum Entry {
 pub(crate) struct Visit(&'static Slot);
 
 impl Visit {
+    /// The thread whose slot it is.
+    #[inline]
+    pub(crate) fn tid(&self) -> i32 {
+        self.0.tid.load(Ordering::SeqCst)
+    }
+
     #[inline]
     pub(crate) fn ring(&self) -> &'static Ring {
         &self.0.ring

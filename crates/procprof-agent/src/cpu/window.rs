@@ -4,7 +4,7 @@
 //! sample in this window, at most two periods; the rest, and what a thread used after its last sample, is kept as unsampled time
 //! of that thread. So all weights add up to the CPU time of the process.
 
-use super::ring::Record;
+use super::ring::{Origin, Record};
 use super::walk::End;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +42,11 @@ pub(crate) struct Weight {
 pub(crate) struct Share {
     pub(crate) tid: i32,
     pub(crate) name: Arc<str>,
+    /// By labels and addresses, as a record has them.
     pub(crate) stacks: HashMap<Box<[u64]>, Weight>,
+    /// Samples, and those of them that perf events made.
+    pub(crate) samples: u64,
+    pub(crate) by_perf: u64,
     /// CPU time no sample stands for, nanoseconds.
     pub(crate) unsampled: u64,
     began: u64,
@@ -95,19 +99,21 @@ impl Window {
         let Some(used) = record.cpu.checked_sub(share.accounted).filter(|used| *used > 0) else { return };
         share.accounted = record.cpu;
         share.name.clone_from(&thread.name);
+        share.samples += 1;
+        share.by_perf += u64::from(record.origin == Origin::Perf);
         let nanos = used.min(self.cap);
         share.unsampled += used - nanos;
         self.shortfalls.truncated += u64::from(record.end == End::Truncated);
         self.shortfalls.unwalked += u64::from(record.end == End::UnknownStack);
         self.shortfalls.in_new_code += u64::from(record.end == End::UnknownCode);
         self.shortfalls.without_root += u64::from(record.end == End::Lost);
-        let words = record.addresses.len() + STACK_WORDS;
-        if let Some(weight) = share.stacks.get_mut(record.addresses) {
+        let words = record.words.len() + STACK_WORDS;
+        if let Some(weight) = share.stacks.get_mut(record.words) {
             weight.samples += 1;
             weight.nanos += nanos;
         } else if self.words + words <= MAX_WORDS {
             self.words += words;
-            share.stacks.insert(record.addresses.into(), Weight { samples: 1, nanos });
+            share.stacks.insert(record.words.into(), Weight { samples: 1, nanos });
         } else {
             self.shortfalls.lost += 1;
             share.unsampled += nanos;
@@ -136,7 +142,7 @@ impl Window {
 impl Share {
     fn since(thread: &ThreadView, cpu: u64) -> Self {
         let (tid, name) = (thread.tid, thread.name.clone());
-        Self { tid, name, stacks: HashMap::new(), unsampled: 0, began: cpu, accounted: cpu }
+        Self { tid, name, stacks: HashMap::new(), samples: 0, by_perf: 0, unsampled: 0, began: cpu, accounted: cpu }
     }
 }
 
@@ -156,47 +162,47 @@ mod tests {
         ThreadView { key, tid: key as i32, name: "worker".into(), cpu }
     }
 
-    fn record(cpu: u64, addresses: &[u64]) -> Record<'_> {
-        Record { cpu, end: End::Root, addresses }
+    fn record(cpu: u64, words: &[u64]) -> Record<'_> {
+        Record { cpu, end: End::Root, origin: Origin::Tick, words }
     }
 
     #[test]
     fn weights_and_unsampled_time_add_up_to_the_process() {
         let old = thread(1, 1000);
         let mut window = Window::open([&old].into_iter(), 5000, 20);
-        window.sample(&old, &record(990, &[7]));
-        window.sample(&old, &record(1010, &[7]));
-        window.sample(&old, &record(1100, &[8]));
+        window.sample(&old, &record(990, &[0, 7]));
+        window.sample(&old, &record(1010, &[0, 7]));
+        window.sample(&old, &record(1100, &[0, 8]));
         let born = thread(2, 30);
-        window.sample(&born, &record(15, &[9]));
+        window.sample(&born, &record(15, &[0, 9]));
         window.settle(&thread(1, 1105));
         window.settle(&born);
         let (shares, unread) = window.close(5000 + 105 + 30 + 12);
         assert_eq!(unread, 12);
-        assert_eq!(shares[0].stacks[[7].as_slice()], Weight { samples: 1, nanos: 10 }, "a sample from before is not ours");
-        assert_eq!(shares[0].stacks[[8].as_slice()], Weight { samples: 1, nanos: 20 }, "capped");
+        assert_eq!(shares[0].stacks[[0, 7].as_slice()], Weight { samples: 1, nanos: 10 }, "a sample from before is not ours");
+        assert_eq!(shares[0].stacks[[0, 8].as_slice()], Weight { samples: 1, nanos: 20 }, "capped");
         assert_eq!(shares[0].unsampled, 70 + 5);
-        assert_eq!((shares[1].stacks[[9].as_slice()].nanos, shares[1].unsampled), (15, 15));
+        assert_eq!((shares[1].stacks[[0, 9].as_slice()].nanos, shares[1].unsampled), (15, 15));
     }
 
     #[test]
     fn a_window_has_a_limit_and_counts_what_it_refuses() {
         let busy = thread(1, 0);
         let mut window = Window::open([&busy].into_iter(), 0, 10);
-        window.words = MAX_WORDS - 1 - STACK_WORDS;
-        window.sample(&busy, &record(10, &[1]));
-        window.sample(&busy, &record(20, &[2]));
-        window.sample(&busy, &record(30, &[1]));
+        window.words = MAX_WORDS - 2 - STACK_WORDS;
+        window.sample(&busy, &record(10, &[0, 1]));
+        window.sample(&busy, &record(20, &[0, 2]));
+        window.sample(&busy, &record(30, &[0, 1]));
         assert_eq!(window.shortfalls.lost, 1);
         let (shares, _) = window.close(30);
-        assert_eq!((shares[0].stacks[[1].as_slice()].nanos, shares[0].unsampled), (20, 10));
+        assert_eq!((shares[0].stacks[[0, 1].as_slice()].nanos, shares[0].unsampled), (20, 10));
     }
 
     #[test]
     fn threads_beyond_the_limit_are_counted_and_stay_in_the_total() {
         let mut window = Window::open(std::iter::empty(), 0, 100);
         for key in 0..MAX_THREADS as u64 + 3 {
-            window.sample(&thread(key, 10), &record(10, &[1]));
+            window.sample(&thread(key, 10), &record(10, &[0, 1]));
             window.settle(&thread(key, 10));
         }
         assert_eq!(window.shortfalls.lost, 3);

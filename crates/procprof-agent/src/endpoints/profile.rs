@@ -3,7 +3,7 @@
 use super::query::{Form, MAX_SECONDS, Query};
 use super::refused;
 use crate::agent::Agent;
-use crate::cpu::{CpuCapture, CpuOptions, DEFAULT_HZ, MAX_HZ};
+use crate::cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, MAX_HZ};
 use crate::error::{Error, Result};
 use crate::request::{Method, Request, Response};
 use crate::{legacy, symbols};
@@ -16,11 +16,12 @@ const DEFAULT_SECONDS: u64 = 30;
 pub(super) fn cpu(agent: &Agent, query: &Query, default: Form, request: &Request<'_>) -> std::result::Result<Response, Response> {
     let seconds = query.number("seconds", 1..=MAX_SECONDS, DEFAULT_SECONDS)?;
     let hz = query.number("frequency", 1..=u64::from(MAX_HZ), u64::from(DEFAULT_HZ))? as u32;
+    let engine = query.engine(agent.engine())?;
     let (form, symbolize) = (query.form(default)?, query.switch("symbolize", true)?);
     if request.method == Method::Head {
         return Ok(Response::ok("application/octet-stream", Vec::new()));
     }
-    let profile = capture(agent, seconds, hz, request.client).map_err(|error| refused(&error))?;
+    let profile = capture(agent, seconds, hz, engine, request.client).map_err(|error| refused(&error))?;
     match form {
         Form::Proto => proto(profile, symbolize),
         Form::Legacy => {
@@ -30,9 +31,9 @@ pub(super) fn cpu(agent: &Agent, query: &Query, default: Form, request: &Request
     }
 }
 
-fn capture(agent: &Agent, seconds: u64, hz: u32, client: &str) -> Result<Profile> {
+fn capture(agent: &Agent, seconds: u64, hz: u32, engine: CpuEngine, client: &str) -> Result<Profile> {
     let length = Duration::from_secs(seconds);
-    let options = CpuOptions { hz, owner: client.to_owned(), until: SystemTime::now().checked_add(length) };
+    let options = CpuOptions { hz, engine, owner: client.to_owned(), until: SystemTime::now().checked_add(length) };
     let capture = CpuCapture::start(&options)?;
     if agent.wait(length)? {
         return Err(Error::Stopped);

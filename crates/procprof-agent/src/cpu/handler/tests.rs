@@ -86,9 +86,9 @@ fn a_signal_storm_over_allocating_threads_breaks_nothing_and_keeps_errno() {
     while Instant::now() < end {
         for (tid, ticket, slot) in tickets.iter() {
             sent += u64::from(send(*tid, *ticket));
-            slot.ring.drain(|Record { addresses, .. }| {
+            slot.ring.drain(|record: Record<'_>| {
                 taken += 1;
-                deepest = deepest.max(addresses.len());
+                deepest = deepest.max(record.addresses().len());
             });
             lost += slot.ring.take_lost();
         }
@@ -217,7 +217,7 @@ fn median_of_signals(slot: &'static Slot, frames: &mut usize) -> u64 {
             let began = Instant::now();
             (0..BATCH).for_each(|_| assert!(send(tid, ticket)));
             let took = began.elapsed().as_nanos() as u64 / u64::from(BATCH);
-            slot.ring.drain(|record| *frames = record.addresses.len());
+            slot.ring.drain(|record| *frames = record.addresses().len());
             took
         })
         .collect();

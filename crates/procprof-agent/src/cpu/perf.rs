@@ -1,0 +1,187 @@
+//! A counter of one thread's CPU time by the kernel's perf events, which sends SIGPROF to that thread at each overflow.
+//!
+//! It runs on a timer of high resolution while the thread runs, so that it sees bursts between two kernel ticks and keeps rates beyond them; each
+//! sample is dearer. The kernel's signal names only the file descriptor: [`ticket_of`] leads from it to the thread's slot.
+
+use crate::error::{Error, Result};
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Descriptors beyond this are not used.
+const MAX_DESCRIPTORS: usize = 1 << 16;
+
+/// Counters open at once, as far as a quarter of the process's descriptors (`ulimit -n`) allows.
+const MAX_COUNTERS: usize = 8192;
+
+static TICKETS: [AtomicU64; MAX_DESCRIPTORS] = [const { AtomicU64::new(0) }; MAX_DESCRIPTORS];
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// `struct perf_event_attr` as of its first version (64 bytes), which all kernels take.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+const SOFTWARE: u32 = 1;
+const TASK_CLOCK: u64 = 1;
+const DISABLED: u64 = 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const CLOSE_ON_EXEC: libc::c_ulong = 8;
+const ENABLE: libc::c_ulong = 0x2400;
+const SET_SIGNAL: libc::c_int = 10;
+const GET_SIGNAL: libc::c_int = 11;
+const SET_OWNER: libc::c_int = 15;
+const GET_OWNER: libc::c_int = 16;
+
+/// `struct f_owner_ex`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Owner {
+    kind: libc::c_int,
+    id: libc::pid_t,
+}
+
+const OWNER_IS_THREAD: libc::c_int = 0;
+
+/// What a counter sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All CPU time of the thread.
+    All,
+    /// Not what it spends in the kernel: all that `perf_event_paranoid` 2 permits.
+    User,
+}
+
+/// An enabled counter; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    descriptor: libc::c_int,
+    tid: libc::pid_t,
+}
+
+impl Counter {
+    /// Opens a counter of thread `tid` of this process that signals every `period` nanoseconds of its CPU time, and ties it to a ticket.
+    ///
+    /// # Errors
+    /// `EACCES`, `EPERM` or `ENOSYS` where the kernel, its settings or a filter refuse; `ESRCH` when the thread has ended; `EMFILE` at the limit.
+    pub(crate) fn open(tid: i32, ticket: u64, period: u64, scope: Scope) -> io::Result<Self> {
+        if OPEN.load(Ordering::Relaxed) >= limit() {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        let kernel = if scope == Scope::User { EXCLUDE_KERNEL } else { 0 };
+        let attributes = Attributes {
+            kind: SOFTWARE,
+            size: size_of::<Attributes>() as u32,
+            config: TASK_CLOCK,
+            sample_period: period,
+            flags: DISABLED | EXCLUDE_HYPERVISOR | kernel,
+            wakeup_events: 1,
+            ..Attributes::default()
+        };
+        // SAFETY: the kernel reads as many bytes of `attributes` as its `size` says.
+        let opened = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, -1, -1, CLOSE_ON_EXEC) };
+        let descriptor = checked(opened)?;
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        let counter = Self { descriptor, tid };
+        let place = TICKETS.get(descriptor as usize).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+        place.store(ticket, Ordering::SeqCst);
+        counter.enable()?;
+        Ok(counter)
+    }
+
+    /// Directs the signals to the thread, then lets it count.
+    fn enable(&self) -> io::Result<()> {
+        let owner = Owner { kind: OWNER_IS_THREAD, id: self.tid };
+        // SAFETY: the descriptor is ours; the kernel only reads `owner`.
+        unsafe {
+            checked(libc::fcntl(self.descriptor, SET_SIGNAL, libc::SIGPROF).into())?;
+            checked(libc::fcntl(self.descriptor, SET_OWNER, &raw const owner).into())?;
+            checked(libc::fcntl(self.descriptor, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK).into())?;
+            checked(libc::ioctl(self.descriptor, ENABLE as _, 0).into())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the descriptor is still this counter: a program that closes all its descriptors may have opened another file there.
+    fn is_ours(&self) -> bool {
+        let mut owner = Owner::default();
+        // SAFETY: asking does no harm to whatever file it is; `owner` is a valid place to write to.
+        unsafe {
+            libc::fcntl(self.descriptor, GET_SIGNAL) == libc::SIGPROF
+                && libc::fcntl(self.descriptor, GET_OWNER, &raw mut owner) == 0
+                && owner == Owner { kind: OWNER_IS_THREAD, id: self.tid }
+        }
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        // One that was never enabled has no owner; nobody else knows its descriptor then, since this follows at once.
+        let was_enabled = TICKETS.get(self.descriptor as usize).is_some_and(|place| place.swap(0, Ordering::SeqCst) != 0);
+        if !was_enabled || self.is_ours() {
+            // SAFETY: the descriptor is this counter's.
+            unsafe { libc::close(self.descriptor) };
+        }
+    }
+}
+
+/// Whether the calling thread may be counted at all.
+///
+/// # Errors
+/// [`Error::PerfRefused`].
+pub(crate) fn probe() -> Result<()> {
+    // Longer than any thread runs: it never signals.
+    const NEVER: u64 = 1 << 62;
+    let open = |scope| Counter::open(0, 1, NEVER, scope).map(drop);
+    let opened = open(Scope::All).or_else(|_| open(Scope::User));
+    opened.map_err(|error| Error::PerfRefused { why: refusal(&error) })
+}
+
+/// The ticket a signal with this descriptor stands for; 0 for a foreign one. Async-signal-safe.
+#[inline]
+pub(crate) fn ticket_of(descriptor: libc::c_int) -> u64 {
+    usize::try_from(descriptor).ok().and_then(|index| TICKETS.get(index)).map_or(0, |place| place.load(Ordering::SeqCst))
+}
+
+/// In a forked process: the parent's counters, which count on there, are forgotten here. Their descriptors stay until the child executes a program.
+pub(crate) fn forget_parent() {
+    TICKETS.iter().filter(|place| place.load(Ordering::Relaxed) != 0).for_each(|place| place.store(0, Ordering::SeqCst));
+    OPEN.store(0, Ordering::Relaxed);
+}
+
+/// Whether an error stands for all threads: the kernel, its settings or a filter do not permit it.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    !matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR))
+}
+
+/// A refusal as a profile tells it, with the setting that usually is its reason.
+pub(crate) fn refusal(error: &io::Error) -> String {
+    let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    match setting.trim() {
+        "" => format!("perf_event_open: {error}"),
+        level => format!("perf_event_open: {error} (kernel.perf_event_paranoid={level})"),
+    }
+}
+
+fn limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place to write to.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0;
+    if known { (limit.rlim_cur / 4).min(MAX_COUNTERS as u64) as usize } else { 0 }
+}
+
+fn checked(result: libc::c_long) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
+}

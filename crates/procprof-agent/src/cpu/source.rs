@@ -1,0 +1,208 @@
+//! What makes a thread's samples: a timer on the kernel's tick, a perf counter, or both for a trial.
+//!
+//! The tick is the cheapest, but does not see what a thread does between two ticks. So with [`CpuEngine::Auto`] a thread begins with both; once it has
+//! used some periods of CPU time, the timer alone goes on if it saw most of them, else the counter alone. What was chosen is not for ever: a
+//! timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more rarely.
+
+use super::perf::{Counter, Scope};
+use super::ring::Origin;
+use super::timer::Timer;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How CPU samples are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CpuEngine {
+    /// For each thread by itself: the tick where it sees the thread's work, perf events where it does not and the kernel permits them.
+    #[default]
+    Auto,
+    /// Perf events of the kernel: exact also for short bursts and for rates above the kernel's tick; dearer, and refused in some containers.
+    Perf,
+    /// Timers on the kernel's tick: the cheapest.
+    Tick,
+}
+
+impl CpuEngine {
+    /// Its name: `auto`, `perf`, `tick`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Perf => "perf",
+            Self::Tick => "tick",
+        }
+    }
+
+    /// The engine of that name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Auto, Self::Perf, Self::Tick].into_iter().find(|engine| engine.name() == name)
+    }
+}
+
+/// Periods of CPU time after which a trial is decided.
+const TRIAL_PERIODS: u64 = 10;
+
+/// Periods of CPU time that a timer may miss out of twice as many as a trial takes.
+const DOUBT_PERIODS: u64 = 4;
+
+/// How long a counter is kept before the timer is tried again: at first, and at most.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(300);
+
+/// How to arm a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arming {
+    pub(crate) tid: i32,
+    pub(crate) ticket: u64,
+    /// CPU time until the first sample and between two, nanoseconds.
+    pub(crate) first: u64,
+    pub(crate) period: u64,
+    /// Which counters the kernel permits; `None` where it refuses all.
+    pub(crate) counters: Option<Scope>,
+}
+
+impl Arming {
+    fn timer(&self) -> io::Result<Timer> {
+        Timer::arm(self.tid, self.ticket, self.first, self.period)
+    }
+
+    fn counter(&self) -> Option<io::Result<Counter>> {
+        self.counters.map(|scope| Counter::open(self.tid, self.ticket, self.period, scope))
+    }
+}
+
+/// What makes one thread's samples now.
+#[derive(Debug)]
+pub(crate) struct Source {
+    arming: Arming,
+    timer: Option<Timer>,
+    counter: Option<Counter>,
+    evidence: Evidence,
+    patience: Duration,
+    next_trial: Instant,
+}
+
+/// What was seen since the last decision.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    /// The thread's CPU clock when it began, nanoseconds.
+    since: u64,
+    ticks: u64,
+    overflows: u64,
+}
+
+impl Source {
+    /// Arms a thread whose CPU clock stands at `cpu`. With the source, why the counter is missing where one was wanted.
+    ///
+    /// # Errors
+    /// As of [`Timer::arm`], where neither can be had.
+    pub(crate) fn arm(engine: CpuEngine, arming: Arming, cpu: u64) -> io::Result<(Self, Option<io::Error>)> {
+        let wanted = if engine == CpuEngine::Tick { None } else { arming.counter() };
+        let (counter, missing) = match wanted {
+            Some(Ok(counter)) => (Some(counter), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        let timer = match (engine, &counter) {
+            (CpuEngine::Perf, Some(_)) => None,
+            (_, Some(_)) => arming.timer().ok(),
+            (_, None) => Some(arming.timer()?),
+        };
+        let evidence = Evidence { since: cpu, ..Evidence::default() };
+        let (patience, next_trial) = (FIRST_PATIENCE, Instant::now());
+        Ok((Self { arming, timer, counter, evidence, patience, next_trial }, missing))
+    }
+
+    /// Notes a sample.
+    pub(crate) fn seen(&mut self, origin: Origin) {
+        match origin {
+            Origin::Tick => self.evidence.ticks += 1,
+            Origin::Perf => self.evidence.overflows += 1,
+        }
+    }
+
+    /// Decides by what was seen up to the thread's CPU clock `cpu`, where there is a choice; timers expire on ticks of `tick` nanoseconds.
+    pub(crate) fn decide(&mut self, cpu: u64, tick: u64, now: Instant) {
+        let Evidence { since, ticks, overflows } = self.evidence;
+        let expected = cpu.saturating_sub(since) / self.arming.period.max(tick);
+        match (self.timer.is_some(), self.counter.is_some()) {
+            (true, true) if expected >= TRIAL_PERIODS => {
+                // Where the host takes the processor away, both miss alike.
+                if 10 * ticks >= 7 * expected || 10 * ticks >= 8 * overflows {
+                    self.counter = None;
+                } else {
+                    self.timer = None;
+                    self.next_trial = now + self.patience;
+                    self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
+                }
+            }
+            (true, false) if expected > ticks + DOUBT_PERIODS => self.counter = self.arming.counter().and_then(Result::ok),
+            (true, false) if expected >= 2 * TRIAL_PERIODS => {}
+            (false, true) if now >= self.next_trial => self.timer = self.arming.timer().ok(),
+            _ => return,
+        }
+        self.evidence = Evidence { since: cpu, ..Evidence::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: u64 = 10_000_000;
+    const TICK: u64 = 4_000_000;
+
+    /// A source of this thread, which never signals in the time of a test, and its clock.
+    fn source() -> (Source, Instant) {
+        // SAFETY: takes no argument and can't fail.
+        let tid = unsafe { libc::gettid() };
+        let arming = Arming { tid, ticket: 0, first: 1 << 60, period: 1 << 60, counters: Some(Scope::All) };
+        let (mut source, missing) = Source::arm(CpuEngine::Auto, arming, 0).unwrap();
+        assert!(missing.is_none(), "{missing:?}");
+        source.arming.period = PERIOD;
+        (source, Instant::now())
+    }
+
+    fn has(source: &Source) -> (bool, bool) {
+        (source.timer.is_some(), source.counter.is_some())
+    }
+
+    /// Lets the thread use `periods`, of which the timer and the counter saw some.
+    fn run(source: &mut Source, periods: u64, ticks: u64, overflows: u64, now: Instant) {
+        (0..ticks).for_each(|_| source.seen(Origin::Tick));
+        (0..overflows).for_each(|_| source.seen(Origin::Perf));
+        let cpu = source.evidence.since + periods * PERIOD;
+        source.decide(cpu, TICK, now);
+    }
+
+    #[test]
+    fn a_thread_the_ticks_see_keeps_its_timer_until_they_miss_it() {
+        let (mut source, now) = source();
+        run(&mut source, 9, 8, 9, now);
+        assert_eq!(has(&source), (true, true), "undecided");
+        run(&mut source, 10, 0, 1, now);
+        assert_eq!(has(&source), (true, false), "saw as much as the counter");
+        for _ in 0..10 {
+            run(&mut source, 20, 17, 0, now);
+        }
+        assert_eq!(has(&source), (true, false));
+        run(&mut source, 5, 0, 0, now);
+        assert_eq!(has(&source), (true, true), "missed by the ticks");
+        run(&mut source, 12, 3, 11, now);
+        assert_eq!(has(&source), (false, true));
+    }
+
+    #[test]
+    fn a_thread_the_ticks_miss_keeps_its_counter_and_is_tried_again_ever_more_rarely() {
+        let (mut source, mut now) = source();
+        for patience in [10, 20, 40, 80, 160, 300, 300] {
+            run(&mut source, 12, 3, 12, now);
+            assert_eq!(has(&source), (false, true));
+            now += Duration::from_secs(patience - 1);
+            run(&mut source, 30, 0, 30, now);
+            assert_eq!(has(&source), (false, true), "{patience} s have not passed");
+            now += Duration::from_secs(1);
+            run(&mut source, 30, 0, 30, now);
+            assert_eq!(has(&source), (true, true), "a trial after {patience} s");
+        }
+    }
+}

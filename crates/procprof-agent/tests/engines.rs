@@ -1,0 +1,163 @@
+//! CPU engines: bursts between two kernel ticks, and a kernel that refuses perf events.
+
+use crate::isolated::{isolated, isolated_with};
+use crate::work::{close, flat, process_cpu, split_70_30, thread_cpu, thread_of};
+use procprof_agent::{Config, CpuCapture, CpuEngine, CpuOptions, Request, start};
+use procprof_profile::Profile;
+use std::time::Duration;
+
+fn options(engine: CpuEngine) -> CpuOptions {
+    CpuOptions { engine, owner: "the test".into(), ..CpuOptions::default() }
+}
+
+fn comment(profile: &Profile, key: &str) -> String {
+    let start = format!("procprof:{key}=");
+    profile.comments().find_map(|comment| comment.strip_prefix(&start)).unwrap_or_default().to_owned()
+}
+
+/// A millisecond of work every `every` milliseconds until `cpu` is used.
+fn bursts(every: u64, cpu: Duration) {
+    while thread_cpu() < cpu {
+        split_70_30(thread_cpu() + Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(every - 1));
+    }
+}
+
+/// Nanoseconds of a thread, and those of them that no sample stands for.
+fn time_of(profile: &Profile, thread: &str) -> (f64, f64) {
+    let (mut all, mut unsampled) = (0.0, 0.0);
+    for index in (0..profile.sample_count()).filter(|index| thread_of(profile, *index) == thread) {
+        let sample = profile.sample(index);
+        all += sample.values[1] as f64;
+        unsampled += if sample.values[0] == 0 { sample.values[1] as f64 } else { 0.0 };
+    }
+    (all, unsampled)
+}
+
+fn engine_of(profile: &Profile, thread: &str) -> String {
+    let mut of_thread = (0..profile.sample_count()).filter(|index| thread_of(profile, *index) == thread);
+    let labels = of_thread.next().map(|index| profile.sample(index).labels).unwrap_or_default();
+    let engine = labels.iter().find(|label| profile.string(label.key) == "engine");
+    engine.map_or_else(String::new, |label| match label.value {
+        procprof_profile::LabelValue::Text(text) => profile.string(text).to_owned(),
+        procprof_profile::LabelValue::Number(..) => panic!("an engine's name is a text"),
+    })
+}
+
+fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
+    std::thread::Builder::new().name(name.into()).spawn(work).unwrap()
+}
+
+#[test]
+fn bursts_between_two_ticks_are_seen_beside_a_busy_thread() {
+    isolated("engines::bursts_between_two_ticks_are_seen_beside_a_busy_thread", || {
+        let capture = CpuCapture::start(&options(CpuEngine::Auto)).unwrap();
+        let began = process_cpu();
+        let threads = [
+            named("busy", || split_70_30(Duration::from_secs(3))),
+            named("every4", || bursts(4, Duration::from_millis(700))),
+            named("every10", || bursts(10, Duration::from_millis(400))),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let profile = capture.finish().unwrap();
+        let used = (process_cpu() - began).as_nanos() as f64;
+        for thread in ["busy", "every4", "every10"] {
+            let (all, unsampled) = time_of(&profile, thread);
+            println!("{thread}: {all} ns, {:.1} % unsampled, {}", 100.0 * unsampled / all, engine_of(&profile, thread));
+        }
+        println!("{} of {used}; {:?}", profile.total(1), profile.comments().collect::<Vec<_>>());
+        assert!(close(profile.total(1) as f64, used, 1.0), "{} of {used}", profile.total(1));
+        assert_eq!(comment(&profile, "perf"), "permitted");
+        for thread in ["busy", "every4", "every10"] {
+            let (all, unsampled) = time_of(&profile, thread);
+            assert!(unsampled < 0.05 * all, "{thread}: {unsampled} of {all} unsampled");
+        }
+    });
+}
+
+#[test]
+fn perf_events_keep_a_rate_above_the_kernels_tick() {
+    isolated("engines::perf_events_keep_a_rate_above_the_kernels_tick", || {
+        let capture = CpuCapture::start(&CpuOptions { hz: 1000, ..options(CpuEngine::Perf) }).unwrap();
+        named("busy", || split_70_30(Duration::from_secs(2))).join().unwrap();
+        let profile = capture.finish().unwrap();
+        let flat = flat(&profile);
+        let share = 100.0 * flat["hot_70"] as f64 / (flat["hot_70"] + flat["hot_30"]) as f64;
+        println!("{} samples, share {share:.1} %; {:?}", profile.total(0), profile.comments().collect::<Vec<_>>());
+        assert_eq!(engine_of(&profile, "busy"), "perf");
+        assert!(profile.total(0) > 1500, "{} samples of 2 s at 1000 Hz", profile.total(0));
+        assert!((66.0..74.0).contains(&share), "{share:.1} %");
+    });
+}
+
+/// Makes `perf_event_open` fail in all threads of this process, as the filters of containers do.
+fn refuse_perf_events() {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    const FAIL: u32 = 0x0005_0000;
+    const SET_FILTER: libc::c_ulong = 1;
+    const ALL_THREADS: libc::c_ulong = 1;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut steps = [
+        step(LOAD_NUMBER, 0, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 1, libc::SYS_perf_event_open as u32),
+        step(RETURN, 0, 0, FAIL | libc::EPERM as u32),
+        step(RETURN, 0, 0, ALLOW),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the kernel copies the program.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::syscall(libc::SYS_seccomp, SET_FILTER, ALL_THREADS, &raw const program), 0);
+    }
+}
+
+#[test]
+fn where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so() {
+    isolated("engines::where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so", || {
+        refuse_perf_events();
+        let refused = CpuCapture::start(&options(CpuEngine::Perf)).unwrap_err().to_string();
+        assert!(refused.starts_with("perf events: perf_event_open: Operation not permitted"), "{refused}");
+        let capture = CpuCapture::start(&options(CpuEngine::Auto)).unwrap();
+        let began = process_cpu();
+        named("busy", || split_70_30(Duration::from_secs(1))).join().unwrap();
+        let other = CpuCapture::start(&options(CpuEngine::Tick)).unwrap_err().to_string();
+        assert!(other.contains("ask for frequency=99 to share it"), "{other}");
+        let profile = capture.finish().unwrap();
+        let used = (process_cpu() - began).as_nanos() as f64;
+        let status = comment(&profile, "perf");
+        println!("{status}; {} of {used}", profile.total(1));
+        assert!(status.starts_with("refused: perf_event_open: Operation not permitted"), "{status}");
+        assert_eq!((engine_of(&profile, "busy").as_str(), comment(&profile, "threads-by-perf").as_str()), ("tick", "0"));
+        assert!(close(profile.total(1) as f64, used, 1.0) && profile.total(0) > 50, "{} samples", profile.total(0));
+    });
+}
+
+#[test]
+fn without_room_for_descriptors_the_tick_goes_on() {
+    isolated("engines::without_room_for_descriptors_the_tick_goes_on", || {
+        let few = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
+        // SAFETY: the kernel only reads `few`.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
+        let capture = CpuCapture::start(&options(CpuEngine::Auto)).unwrap();
+        let threads: Vec<_> = (0..8).map(|_| named("busy", || split_70_30(Duration::from_millis(200)))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let profile = capture.finish().unwrap();
+        println!("{:?}", profile.comments().collect::<Vec<_>>());
+        assert!(comment(&profile, "perf").starts_with("not for all threads: perf_event_open: Too many open files"));
+        assert_eq!(comment(&profile, "threads-without-timer"), "0");
+    });
+}
+
+#[test]
+fn the_environment_and_the_query_choose_the_engine() {
+    isolated_with("engines::the_environment_and_the_query_choose_the_engine", &[("PROCPROF_ENGINE", "quartz")], || {
+        let refused = start(Config::default()).unwrap_err().to_string();
+        assert_eq!(refused, "configuration: PROCPROF_ENGINE=quartz: expected auto, perf or tick");
+        let agent = start(Config { engine: Some(CpuEngine::Tick), ..Config::default() }).unwrap();
+        let response = agent.handle(&Request::get("/debug/pprof/profile?seconds=1&engine=quartz"));
+        assert_eq!((response.status, response.body.as_slice()), (400, &b"engine=quartz: expected auto, perf or tick\n"[..]));
+    });
+}
