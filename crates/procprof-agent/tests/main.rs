@@ -4,6 +4,7 @@
 
 mod cpu;
 mod endpoints;
+mod engines;
 mod heap;
 mod isolated;
 mod listener;
