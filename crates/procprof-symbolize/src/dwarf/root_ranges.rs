@@ -51,9 +51,15 @@ impl Root {
         let entries = dwarf.debug_info.reader().slice().get(start..).and_then(|rest| rest.get(..header.length_including_self()));
         let mut entry = Bytes(entries.and_then(|unit| unit.get(header.header_size()..)).ok_or(Broken)?);
         let mut abbreviation = Bytes(dwarf.debug_abbrev.reader().slice().get(header.debug_abbrev_offset().0..).ok_or(Broken)?);
-        // Compilers begin with the abbreviation of the root.
-        if entry.leb()? != abbreviation.leb()? {
-            return Err(Broken);
+        let code = entry.leb()?;
+        // Mostly the first; where units share their abbreviations it is behind those of others.
+        loop {
+            match abbreviation.leb()? {
+                // The end of the table.
+                0 => return Err(Broken),
+                own if own == code => break,
+                _ => abbreviation.skip_declaration()?,
+            }
         }
         abbreviation.leb()?;
         abbreviation.take(1)?;
@@ -125,6 +131,21 @@ impl<'a> Bytes<'a> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Broken)?;
         self.0 = rest;
         Ok(taken)
+    }
+
+    /// Steps over an abbreviation, less its code.
+    fn skip_declaration(&mut self) -> Result<(), Broken> {
+        self.leb()?;
+        self.take(1)?;
+        loop {
+            match (self.leb()?, self.leb()?) {
+                (0, 0) => return Ok(()),
+                (_, form) if form == u64::from(gimli::DW_FORM_implicit_const.0) => {
+                    self.leb()?;
+                }
+                _ => {}
+            }
+        }
     }
 
     fn leb(&mut self) -> Result<u64, Broken> {
