@@ -75,6 +75,8 @@ pub use index::{Contents, IndexFolder, LayoutKey, SymbolIndex};
 pub use options::{ImageOptions, SplitUnits};
 pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
 pub use reason::{Frame, Reason, Resolved};
-pub use sources::{Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, Source, SourceRow, Sources, WantedIndex, binary_name};
+pub use sources::{
+    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, Source, SourceRow, Sources, WantedIndex, binary_name,
+};
 pub use symbolize::symbolize_profile;
 pub use wanted::WantedShare;

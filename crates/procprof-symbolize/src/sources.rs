@@ -25,8 +25,8 @@ use procprof_profile::Addr;
 
 use crate::{ImageOptions, SymbolIndex};
 
-pub(crate) use inquiry::{Answer, Inquiries};
 pub use fit::binary_name;
+pub(crate) use inquiry::{Answer, Inquiries};
 pub use table::{SOURCES, Source, SourceRow};
 pub use uploaded::WantedIndex;
 

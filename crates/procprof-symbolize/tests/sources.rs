@@ -312,12 +312,12 @@ fn uploaded_symbols_name_what_was_stripped() {
         sources.uploaded = Some(Box::new(|wanted| {
             assert_eq!(wanted.build_id.map(ToString::to_string).as_ref(), Some(&stripped.id));
             assert_eq!(wanted.layout_key.is_some(), is_there);
-            SymbolIndex::from_bytes(own.clone()).ok()
+            SymbolIndex::from_bytes(own.clone()).into_iter().collect()
         }));
         let (found, outcome) = stripped.symbolize(&mut sources);
         assert_eq!(found, expected, "{outcome:?}");
         assert_eq!(only(&outcome).resolved, [(Source::Uploaded, 1)]);
-        sources.uploaded = Some(Box::new(|_| SymbolIndex::from_bytes(other.clone()).ok()));
+        sources.uploaded = Some(Box::new(|_| SymbolIndex::from_bytes(other.clone()).into_iter().collect()));
         let (found, outcome) = stripped.symbolize(&mut sources);
         assert!(found.is_empty());
         assert_eq!(only(&outcome).refused.last().unwrap().reason, Reason::BuildIdMismatch);
@@ -364,7 +364,7 @@ fn sources_are_asked_in_order() {
         all.fetch = Some(Box::new(page));
         match step {
             1 => all.debuginfod = Some(Box::new(|_| Ok(Some(debug.clone())))),
-            2 => all.uploaded = Some(Box::new(|_| SymbolIndex::from_bytes(index.clone()).ok())),
+            2 => all.uploaded = Some(Box::new(|_| SymbolIndex::from_bytes(index.clone()).into_iter().collect())),
             3 => all.image.debug_files = vec![debug.clone()],
             _ => {}
         }

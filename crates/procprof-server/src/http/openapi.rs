@@ -144,7 +144,7 @@ fn schemas() -> Value {
             ("means", "text"), ("wanted", "[WantedFile]"), ("facts", "object"), ("view", "text"),
         ]),
         "WantedFile": object(&[
-            ("file", "text"), ("build_id", "text"), ("percent", "number?"), ("uploaded", "boolean"), ("command", "text"),
+            ("file", "text"), ("build_id", "text"), ("percent", "number?"), ("uploaded", "boolean"), ("fitting", "[text]"), ("command", "text"),
         ]),
         "Symbols": object(&[
             ("key", "text"), ("name", "text"), ("bytes", "integer"), ("functions", "integer"), ("detail", "text"), ("stored", "time"),
@@ -154,7 +154,7 @@ fn schemas() -> Value {
             ("symbols", "[Symbols]"), ("bytes", "integer"), ("bytes_max", "integer"), ("file_bytes_max", "integer"),
             ("profiles_counted", "integer"), ("all_profiles_counted", "boolean"), ("wanted", "[MissingSymbols]"),
         ]),
-        "MissingSymbols": object(&[("file", "text"), ("build_id", "text"), ("percent", "number?"), ("profiles", "integer")]),
+        "MissingSymbols": object(&[("file", "text"), ("build_id", "text"), ("percent", "number?"), ("profiles", "integer"), ("same_name", "boolean")]),
         "SymbolOffer": object(&[("take", "boolean"), ("stored", "Symbols?")]),
         "SymbolPush": object(&[("outcome", "text"), ("symbols", "Symbols"), ("evicted", "[EvictedSymbols]")]),
         "EvictedSymbols": object(&[("key", "text"), ("name", "text"), ("bytes", "integer")]),

@@ -18,7 +18,9 @@ use procprof_process::{Identity, Pid};
 use procprof_profile::format::{self, Limits};
 use procprof_profile::{Addr, Grammar, LocationId, Mapping, MappingId, Meta, Profile, ProfileId};
 use procprof_store::{Entry, ErrorKind};
-use procprof_symbolize::{Binary, BinaryRole, FindIndex, MappingOutcome, Outcome, PathUse, Reason, Sources, symbolize_profile};
+use procprof_symbolize::{
+    Binary, BinaryRole, FindIndex, MappingOutcome, Outcome, PathUse, Reason, Sources, WantedFile, WantedShare, symbolize_profile,
+};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,8 +64,8 @@ struct Said {
     resolved: usize,
     unresolved: usize,
     unverified: bool,
-    /// File, build id, and the share of the profile it would name.
-    wanted: Vec<(String, String, f64)>,
+    /// File, build id, and the share of the profile it would name; the uploads that fit it, if those are several.
+    wanted: Vec<(String, String, f64, Vec<SymbolKey>)>,
     /// Keys of the uploaded indexes that gave names.
     used: Vec<SymbolKey>,
 }
@@ -71,11 +73,18 @@ struct Said {
 impl Said {
     fn of(profile: &Profile, outcome: &Outcome, used: Vec<SymbolKey>) -> Said {
         let wanted = outcome.wanted_shares(profile).into_iter().take(WANTED_MAX);
+        let fitting = |file: &WantedFile| {
+            let of_file = outcome.mappings.iter().filter(|mapping| mapping.wanted().as_ref() == Some(file));
+            let keys = of_file.map(|mapping| &mapping.fitting_keys).find(|keys| !keys.is_empty());
+            keys.into_iter().flatten().filter_map(|key| key.parse().ok()).collect()
+        };
         Said {
             resolved: outcome.resolved_count(),
             unresolved: outcome.unresolved_count(),
             unverified: outcome.is_unverified(),
-            wanted: wanted.map(|wanted| (wanted.file.filename, wanted.file.build_id, wanted.share)).collect(),
+            wanted: wanted
+                .map(|WantedShare { file, share }| (file.filename.clone(), file.build_id.clone(), share, fitting(&file)))
+                .collect(),
             used,
         }
     }
@@ -126,10 +135,11 @@ fn note(meta: &mut Meta, said: &Said) {
     if said.unresolved > 0 {
         meta.more.insert("unresolved-locations".to_owned(), said.unresolved.to_string());
     }
-    let wanted = said.wanted.iter().map(|(file, build_id, share)| Wanted {
+    let wanted = said.wanted.iter().map(|(file, build_id, share, fitting)| Wanted {
         file: file.clone(),
         build_id: build_id.clone(),
         percent: Some(share * 100.0),
+        fitting: fitting.clone(),
     });
     Wanted::write(&wanted.collect::<Vec<_>>(), meta);
     if !said.used.is_empty() {
@@ -314,7 +324,7 @@ fn child(argument: &str) -> io::Result<()> {
     let profile = decoded.profile.adjusted(Grammar::Pprof).map_err(io::Error::other)?;
     let uploads = Uploads::in_folder(&task.symbols);
     let (profile, outcome) = symbolize_profile(profile, &mut sources(&task, &uploads)).map_err(io::Error::other)?;
-    let said = serde_json::to_vec(&Said::of(&profile, &outcome, uploads.used(&outcome)))?;
+    let said = serde_json::to_vec(&Said::of(&profile, &outcome, Uploads::used(&outcome)))?;
     let encoded = format::pprof::encode(&profile).map_err(io::Error::other)?;
     let mut out = io::stdout().lock();
     out.write_all(&(said.len() as u64).to_le_bytes())?;

@@ -23,11 +23,6 @@ pub(crate) struct SymbolKey(String);
 pub(crate) struct ParseKeyError;
 
 impl SymbolKey {
-    /// Whether it is that of a file without a build id.
-    pub(crate) fn is_layout(&self) -> bool {
-        self.0.starts_with(LAYOUT)
-    }
-
     /// The key as text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0

@@ -5,6 +5,7 @@
 //! profile is done once at a time, whoever asks for it; who asks waits at most [`PATIENCE`] and else sees it as it was.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ type Naming = Shared<BoxFuture<'static, Option<Arc<Entry>>>>;
 #[derive(Default)]
 pub(crate) struct Refreshes {
     under_way: Mutex<HashMap<ProfileId, Naming>>,
-    /// The moment the newest of the symbols tried was stored, by profile.
-    tried: Mutex<BTreeMap<ProfileId, i64>>,
+    /// A digest of the symbols that were tried, by profile.
+    tried: Mutex<BTreeMap<ProfileId, u64>>,
 }
 
 /// The profile with the names that uploaded symbols give it, if it lacked some and they are there now; else as it is.
@@ -46,12 +47,15 @@ fn begin(app: &Arc<App>, entry: &Entry) -> Option<Naming> {
     if entry.format != Format::Pprof || !app.config().symbolize {
         return None;
     }
-    let newest = Wanted::of(&entry.meta).iter().filter_map(|wanted| app.symbols.find(wanted)).map(|Record { stored, .. }| stored).max()?;
+    let symbols: Vec<Record> = Wanted::of(&entry.meta).iter().flat_map(|wanted| app.symbols.find(wanted)).collect();
+    if symbols.is_empty() {
+        return None;
+    }
     let mut under_way = app.refreshes.under_way.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(running) = under_way.get(&entry.id) {
         return Some(running.clone());
     }
-    if under_way.len() >= WAITING_MAX || !app.refreshes.is_untried(entry.id, newest) {
+    if under_way.len() >= WAITING_MAX || !app.refreshes.is_untried(entry.id, &symbols) {
         return None;
     }
     let (own, id) = (Arc::clone(app), entry.id);
@@ -77,16 +81,19 @@ fn begin(app: &Arc<App>, entry: &Entry) -> Option<Naming> {
 
 impl Refreshes {
     /// Whether these symbols were not tried on that profile; from now on they were.
-    fn is_untried(&self, id: ProfileId, newest: i64) -> bool {
+    fn is_untried(&self, id: ProfileId, symbols: &[Record]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        symbols.iter().for_each(|Record { key, stored, .. }| (key, stored).hash(&mut hasher));
+        let symbols = hasher.finish();
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        if tried.get(&id).is_some_and(|last| *last >= newest) {
+        if tried.get(&id) == Some(&symbols) {
             return false;
         }
         if tried.len() >= TRIED_MAX {
             // Ids begin with their time: the oldest profile is the least likely to be opened again.
             tried.pop_first();
         }
-        tried.insert(id, newest);
+        tried.insert(id, symbols);
         true
     }
 }

@@ -162,14 +162,14 @@ impl Shelf {
         self.records().get(key).cloned()
     }
 
-    /// What would name a file: the index of its build id; where the profile tells none, the only one of a file of that name without a build id.
-    pub(crate) fn find(&self, wanted: &Wanted) -> Option<Record> {
+    /// What would name a file: the index of its build id. Where the profile tells none, those of its name: whether they fit is seen when it is named.
+    pub(crate) fn find(&self, wanted: &Wanted) -> Vec<Record> {
         let records = self.records();
-        if !wanted.build_id.is_empty() {
-            return records.get(&wanted.build_id.parse().ok()?).cloned();
+        if wanted.build_id.is_empty() {
+            return records.values().filter(|record| wanted.is_named(&record.name)).cloned().collect();
         }
-        let mut same_name = records.values().filter(|record| record.key.is_layout() && binary_name(&record.name) == wanted.name());
-        same_name.next().filter(|_| same_name.next().is_none()).cloned()
+        let key: Option<SymbolKey> = wanted.build_id.parse().ok();
+        key.and_then(|key| records.get(&key)).cloned().into_iter().collect()
     }
 
     /// Where the indexes are, as `KEY.index`: for the child process, which looks for what it needs.
@@ -276,11 +276,6 @@ impl Shelf {
     }
 }
 
-/// The name of the binary that a file of that name is or is the debug file of.
-fn binary_name(name: &str) -> &str {
-    name.strip_suffix(".debug").or_else(|| name.strip_suffix(".debuginfo")).unwrap_or(name)
-}
-
 /// Those used longest ago that make room for `new`; one of the same key gives way anyhow.
 fn victims(records: &BTreeMap<SymbolKey, Record>, new: &Record, bytes_max: u64) -> Vec<Record> {
     let mut others: Vec<&Record> = records.values().filter(|record| record.key != new.key).collect();
@@ -348,20 +343,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_by_its_build_id_or_as_the_only_one_of_its_name_without() {
+    fn a_file_is_found_by_its_build_id_or_where_that_is_unknown_by_its_name() {
         let layout =
             |digit: &str, name: &str| Record { name: name.to_owned(), ..record(&format!("layout-{}-{name}", digit.repeat(32)), 1, 1) };
-        let records = [record("00ff", 1, 1), layout("1", "be.debug"), layout("2", "fe"), layout("3", "fe")];
+        let named = Record { name: "be.debuginfo".to_owned(), ..record("00fe", 1, 1) };
+        let records = [record("00ff", 1, 1), named, layout("1", "be.debug"), layout("2", "fe"), layout("3", "fe")];
         let records = records.map(|record| (record.key.clone(), record)).into();
         let shelf = Shelf { folder: PathBuf::new(), records: Mutex::new(records), uploads: AtomicU64::new(0) };
         let find = |file: &str, build_id: &str| {
-            let wanted = Wanted { file: file.to_owned(), build_id: build_id.to_owned(), percent: None };
-            shelf.find(&wanted).map(|record| record.key.to_string()).unwrap_or_default()
+            let wanted = Wanted { file: file.to_owned(), build_id: build_id.to_owned(), percent: None, fitting: Vec::new() };
+            shelf.find(&wanted).iter().map(|record| record.key.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(find("/x/anything", "00ff"), "00ff");
-        assert_eq!(find("/x/be (deleted)", ""), format!("layout-{}-be.debug", "1".repeat(32)));
-        for (file, build_id) in [("/x/be", "00aa"), ("/x/fe", ""), ("/x/other", ""), ("", "../x")] {
-            assert_eq!(find(file, build_id), "", "{file} {build_id}");
+        assert_eq!(find("/x/anything", "00ff"), ["00ff"]);
+        assert_eq!(find("/x/be (deleted)", ""), ["00fe".to_owned(), format!("layout-{}-be.debug", "1".repeat(32))]);
+        assert_eq!(find("/x/fe", "").len(), 2);
+        for (file, build_id) in [("/x/be", "00aa"), ("/x/other", ""), ("", ""), ("", "../x")] {
+            assert_eq!(find(file, build_id), [""; 0], "{file} {build_id}");
         }
     }
 }

@@ -3,11 +3,15 @@
 //! ```text
 //! procprof:wanted-file.0=/opt/be/lib/starrocks_be (build id 00ff12ab, 62.3 % of samples)
 //! procprof:wanted-file.1=/opt/be/lib/libx.so (unknown build id, 0.4 % of samples)
+//! procprof:wanted-file.2=/opt/be/lib/liby.so (unknown build id, 0.2 % of samples, fits 00ff12ab 00ff12ac)
 //! ```
 
 use std::fmt;
 
 use procprof_profile::Meta;
+use procprof_symbolize::binary_name;
+
+use super::SymbolKey;
 
 /// Most files named in a profile's facts.
 const FILES_MAX: usize = 16;
@@ -15,6 +19,10 @@ const FILES_MAX: usize = 16;
 const PREFIX: &str = "wanted-file.";
 /// Share of a profile, in percent, from which a file is worth being asked for.
 const WORTH_PERCENT: f64 = 1.0;
+/// Most of the symbols that fit a file that are named.
+const FITTING_MAX: usize = 16;
+/// What stands before them.
+const FITS: &str = ", fits ";
 
 /// A file whose symbols a profile lacks.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +33,8 @@ pub(crate) struct Wanted {
     pub(crate) build_id: String,
     /// How much of the profile it would name, in percent; `None` in profiles stored by older versions.
     pub(crate) percent: Option<f64>,
+    /// The uploaded symbols that fit it, if those are several and nothing proves which are its own: none are used.
+    pub(crate) fitting: Vec<SymbolKey>,
 }
 
 impl Wanted {
@@ -48,15 +58,18 @@ impl Wanted {
     }
 
     fn parse(text: &str) -> Wanted {
-        let as_it_is = || Wanted { file: text.to_owned(), build_id: String::new(), percent: None };
+        let as_it_is = || Wanted { file: text.to_owned(), build_id: String::new(), percent: None, fitting: Vec::new() };
         let Some((file, told)) = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) else { return as_it_is() };
+        let (told, fitting) = told.split_once(FITS).unwrap_or((told, ""));
         let (id, share) = told.split_once(", ").unwrap_or((told, ""));
         let build_id = match (id, id.strip_prefix("build id ")) {
             (_, Some(build_id)) => build_id.to_owned(),
             ("unknown build id", None) => String::new(),
             _ => return as_it_is(),
         };
-        Wanted { file: file.to_owned(), build_id, percent: share.strip_suffix(" % of samples").and_then(|share| share.parse().ok()) }
+        let percent = share.strip_suffix(" % of samples").and_then(|share| share.parse().ok());
+        let fitting = fitting.split(' ').filter_map(|key| key.parse().ok()).collect();
+        Wanted { file: file.to_owned(), build_id, percent, fitting }
     }
 
     /// Whether it would name enough to be asked for.
@@ -67,6 +80,11 @@ impl Wanted {
     /// The last part of its path.
     pub(crate) fn name(&self) -> &str {
         self.path().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Whether a file of that name is it or its debug file.
+    pub(crate) fn is_named(&self, file_name: &str) -> bool {
+        !self.name().is_empty() && (file_name == self.name() || binary_name(file_name) == self.name())
     }
 
     /// Its path, without what the kernel adds to files that are deleted.
@@ -93,9 +111,13 @@ impl fmt::Display for Wanted {
             build_id => write!(f, "build id {build_id}")?,
         }
         match self.percent {
-            Some(percent) => write!(f, ", {percent:.1} % of samples)"),
-            None => f.write_str(")"),
+            Some(percent) => write!(f, ", {percent:.1} % of samples")?,
+            None => {}
         }
+        for (number, key) in self.fitting.iter().take(FITTING_MAX).enumerate() {
+            write!(f, "{}{key}", if number == 0 { FITS } else { " " })?;
+        }
+        f.write_str(")")
     }
 }
 
@@ -116,8 +138,15 @@ mod tests {
 
     #[test]
     fn facts_are_read_as_they_are_written() {
-        let wanted = |file: &str, build_id: &str, percent| Wanted { file: file.to_owned(), build_id: build_id.to_owned(), percent };
-        let files = [wanted("/opt/a (1)/be", "00ff", Some(62.3)), wanted("/x (deleted)", "", Some(0.0)), wanted("", "ab", None)];
+        let wanted = |file: &str, build_id: &str, percent| Wanted {
+            file: file.to_owned(),
+            build_id: build_id.to_owned(),
+            percent,
+            fitting: Vec::new(),
+        };
+        let fitting = ["00ff", "00fe"].map(|key| key.parse().unwrap()).to_vec();
+        let several = Wanted { fitting, ..wanted("/y", "", Some(1.5)) };
+        let files = [wanted("/opt/a (1)/be", "00ff", Some(62.3)), wanted("/x (deleted)", "", Some(0.0)), wanted("", "ab", None), several];
         let mut meta = Meta::default();
         meta.more.insert("wanted-file.9".to_owned(), "old (build id 1)".to_owned());
         Wanted::write(&files, &mut meta);
@@ -130,7 +159,9 @@ mod tests {
 
     #[test]
     fn commands_can_be_copied_into_a_shell() {
-        let command = |file: &str| Wanted { file: file.to_owned(), build_id: String::new(), percent: None }.command("http://h:1");
+        let command = |file: &str| {
+            Wanted { file: file.to_owned(), build_id: String::new(), percent: None, fitting: Vec::new() }.command("http://h:1")
+        };
         assert_eq!(command("/opt/be (deleted)"), "procprof symbols push --server http://h:1 /opt/be");
         assert_eq!(command("/a b/it's;rm"), "procprof symbols push --server http://h:1 '/a b/it'\\''s;rm'");
         assert_eq!(command("-x"), "procprof symbols push --server http://h:1 ./-x");

@@ -49,7 +49,12 @@ pub const SOURCES: &[SourceRow] = &[
         needs: "the mapping's file, or a debug file of the same build, with DWARF",
         ask: debug_info::ask,
     },
-    SourceRow { source: Source::Uploaded, name: "uploaded", needs: "a symbol index that was pushed: of the same build, or the only one that fits", ask: uploaded::ask },
+    SourceRow {
+        source: Source::Uploaded,
+        name: "uploaded",
+        needs: "a symbol index that was pushed: of the same build, or the only one that fits",
+        ask: uploaded::ask,
+    },
     SourceRow {
         source: Source::Debuginfod,
         name: "debuginfod",

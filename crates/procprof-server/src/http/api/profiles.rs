@@ -155,7 +155,8 @@ fn wanted_object(app: &App, wanted: &Wanted, base: &Base) -> Value {
         "file": wanted.file,
         "build_id": wanted.build_id,
         "percent": wanted.percent,
-        "uploaded": app.symbols.find(wanted).is_some(),
+        "uploaded": !wanted.build_id.is_empty() && !app.symbols.find(wanted).is_empty(),
+        "fitting": wanted.fitting,
         "command": wanted.command(&base.0),
     })
 }

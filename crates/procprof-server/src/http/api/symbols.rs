@@ -134,16 +134,18 @@ pub(in crate::http) struct Demand {
     is_whole: bool,
 }
 
-/// A file that stored profiles want and that nobody has sent.
+/// A file that stored profiles want and that nobody is known to have sent.
 pub(in crate::http) struct Missing {
     pub(in crate::http) wanted: Wanted,
     pub(in crate::http) profiles: usize,
+    /// Whether symbols of a file of its name are there, which fit other profiles, or none, or more than they.
+    pub(in crate::http) same_name: bool,
 }
 
 impl Missing {
     fn object(self) -> Value {
-        let Wanted { file, build_id, percent } = self.wanted;
-        json!({ "file": file, "build_id": build_id, "percent": percent, "profiles": self.profiles })
+        let Wanted { file, build_id, percent, .. } = self.wanted;
+        json!({ "file": file, "build_id": build_id, "percent": percent, "profiles": self.profiles, "same_name": self.same_name })
     }
 }
 
@@ -192,10 +194,15 @@ impl Demand {
     /// What is wanted and not stored, most wanted first.
     pub(in crate::http) fn missing(&self, shelf: &Shelf) -> Vec<Missing> {
         let rows = self.wanting.iter().map(|((file, build_id), (profiles, percent))| Missing {
-            wanted: Wanted { file: file.clone(), build_id: build_id.clone(), percent: Some(*percent) },
+            wanted: Wanted { file: file.clone(), build_id: build_id.clone(), percent: Some(*percent), fitting: Vec::new() },
             profiles: *profiles,
+            same_name: false,
         });
-        let mut rows: Vec<Missing> = rows.filter(|row| shelf.find(&row.wanted).is_none() && row.wanted.is_worth()).collect();
+        let in_view_of_shelf = |row: Missing| {
+            let is_there = !shelf.find(&row.wanted).is_empty();
+            (row.wanted.build_id.is_empty() || !is_there).then_some(Missing { same_name: is_there, ..row })
+        };
+        let mut rows: Vec<Missing> = rows.filter(|row| row.wanted.is_worth()).filter_map(in_view_of_shelf).collect();
         rows.sort_by(|a, b| {
             let percent = |row: &Missing| row.wanted.percent.unwrap_or(0.0);
             percent(b).total_cmp(&percent(a)).then_with(|| a.wanted.file.cmp(&b.wanted.file))

@@ -37,6 +37,9 @@ pub(in crate::http) async fn symbols(State(app): State<Arc<App>>, principal: Pri
                     @for row in missing.iter().take(MISSING_MAX) {
                         (most(&row.wanted))
                         p class="muted" { @if row.profiles == 1 { "wanted by 1 profile" } @else { "wanted by " (row.profiles) " profiles" } }
+                        @if row.same_name {
+                            p class="muted" { "Symbols of a file of this name were sent; a profile that they fit gets names when it is opened." }
+                        }
                         (command(&row.wanted.command(&base.0)))
                     }
                     @if missing.len() > MISSING_MAX { p class="muted" { "and " (missing.len() - MISSING_MAX) " more" } }

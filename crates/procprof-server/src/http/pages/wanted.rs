@@ -15,15 +15,13 @@ const ID_SHOWN: usize = 16;
 /// What a profile lacks; nothing when it lacks nothing.
 pub(super) fn card(app: &App, entry: &Entry, base: &Base) -> Markup {
     let (worth, little): (Vec<Wanted>, Vec<Wanted>) = Wanted::of(&entry.meta).into_iter().partition(Wanted::is_worth);
-    let unhelpful = |wanted: &Wanted| app.symbols.find(wanted).is_some();
     html! {
         @if !worth.is_empty() {
             section class="card wanted" {
                 h2 { "Names are missing" }
                 @for wanted in &worth {
                     (line(wanted))
-                    @if unhelpful(wanted) { p class="bad" { "Symbols of it were sent, but do not name this profile; the errors of its node say more." } }
-                    @else { (command(&wanted.command(&base.0))) }
+                    (remedy(app, wanted, base))
                 }
                 (advice())
                 @if !little.is_empty() {
@@ -37,6 +35,24 @@ pub(super) fn card(app: &App, entry: &Entry, base: &Base) -> Markup {
     }
 }
 
+/// What is to be done about a file: send its symbols, or say why those that were sent do not help.
+fn remedy(app: &App, wanted: &Wanted, base: &Base) -> Markup {
+    let is_sent = !app.symbols.find(wanted).is_empty();
+    html! {
+        @if is_sent && !wanted.build_id.is_empty() {
+            p class="bad" { "Symbols of it were sent, but do not name this profile; the errors of its node say more." }
+        } @else if is_sent && !wanted.fitting.is_empty() {
+            p class="bad" {
+                "Several uploaded files fit it, and the profile has no build id that tells which is right. Keep one and remove the others: "
+                @for (number, key) in wanted.fitting.iter().enumerate() { @if number > 0 { ", " } code { (key) } }
+            }
+        } @else {
+            @if is_sent { p class="bad" { "Symbols of a file of this name were sent, but do not fit: their code has another length or place in the file." } }
+            (command(&wanted.command(&base.0)))
+        }
+    }
+}
+
 /// What the profiles of a list lack together and nobody has sent; nothing when they lack nothing.
 pub(super) fn beside(app: &App, entries: &[Entry], base: &Base) -> Markup {
     let mut all: Vec<Wanted> = Vec::new();
@@ -44,7 +60,7 @@ pub(super) fn beside(app: &App, entries: &[Entry], base: &Base) -> Markup {
         match all.iter_mut().find(|known| known.file == wanted.file && known.build_id == wanted.build_id) {
             Some(known) if known.percent < wanted.percent => known.percent = wanted.percent,
             Some(_) => {}
-            None if app.symbols.find(&wanted).is_none() => all.push(wanted),
+            None if app.symbols.find(&wanted).is_empty() => all.push(wanted),
             None => {}
         }
     }
