@@ -303,3 +303,125 @@ async fn what_was_used_longest_ago_makes_room() {
     assert_eq!((status, answer["evicted"][0]["key"].as_str()), (201, Some(programs[0].build_id.as_str())), "{answer}");
     assert_eq!(kept(&server).len(), 2, "one index and its note");
 }
+
+/// A program without a build id in its profiles: as a StarRocks BE on another host is seen, by its memory map only.
+struct Distant {
+    folder: TempDir,
+    hot: u64,
+    cold: u64,
+}
+
+impl Distant {
+    /// The sources with something in front, and how it is linked.
+    fn new(in_front: &str, flags: &[&str]) -> Distant {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("distant.c"), format!("{in_front}\n{SOURCE}")).unwrap();
+        let compile = [&["-O1", "-g", "-Wl,-z,separate-code", "-o", "distant_be", "distant.c"], flags].concat();
+        run("gcc", &compile, &folder);
+        run("objcopy", &["--only-keep-debug", "distant_be", "distant_be.debuginfo"], &folder);
+        let symbols = run("nm", &["distant_be"], &folder);
+        Distant { hot: symbol(&symbols, "hot"), cold: symbol(&symbols, "cold"), folder }
+    }
+
+    fn index(&self, name: &str) -> Vec<u8> {
+        SymbolIndex::build(&Image::open(&self.folder.path().join(name), &ImageOptions::default()).unwrap()).unwrap()
+    }
+
+    /// What jemalloc writes: return addresses, and the map of a process in which code has that many pages and lies `base` behind the file's addresses.
+    fn heap(&self, base: u64, pages: u64) -> Vec<u8> {
+        let [hot, cold] = [self.hot, self.cold].map(|address| base + address + 2);
+        let code = base + (self.hot & !0xfff);
+        let lines = [
+            "heap_v2/524288".to_owned(),
+            "  t*: 3: 3145728 [0: 0]".to_owned(),
+            format!("@ {cold:#x} {hot:#x}"),
+            "  t*: 1: 1048576 [0: 0]".to_owned(),
+            format!("@ {hot:#x}"),
+            "  t*: 2: 2097152 [0: 0]".to_owned(),
+            String::new(),
+            "MAPPED_LIBRARIES:".to_owned(),
+            format!("{:x}-{code:x} r--p 00000000 fd:01 1234 /opt/nowhere/lib/distant_be", code - 0x1000),
+            format!("{code:x}-{:x} r-xp 00001000 fd:01 1234 /opt/nowhere/lib/distant_be", code + pages * 0x1000),
+            format!("{:x}-{:x} r--p 00002000 fd:01 1234 /opt/nowhere/lib/distant_be", code + pages * 0x1000, code + (pages + 1) * 0x1000),
+        ];
+        (lines.join("\n") + "\n").into_bytes()
+    }
+}
+
+fn symbol(symbols: &str, name: &str) -> u64 {
+    let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).unwrap();
+    u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+}
+
+/// Where position independent code is loaded.
+const BASE: u64 = 0x5581_2f3a_0000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_without_build_ids_is_named_by_the_only_debug_file_that_fits() {
+    for (flags, base) in [(&["-pie", "-Wl,--build-id=none"], BASE), (&["-no-pie", "-Wl,--build-id"], 0)] {
+        let distant = Distant::new("", flags);
+        let server = TestServer::start(quiet()).await;
+        let pushed = server.push("heap", distant.heap(base, 1)).await;
+        let id = pushed["id"].as_str().unwrap().to_owned();
+        assert_eq!(pushed["wanted"][0]["file"].as_str(), Some("/opt/nowhere/lib/distant_be"), "{pushed}");
+        assert!(server.text(&format!("/p/{id}")).await.contains("symbols push"));
+
+        let (status, answer) = send(&server, distant.index("distant_be.debuginfo")).await;
+        assert_eq!(status, 201, "{answer}");
+        let page = server.text(&format!("/p/{id}")).await;
+        assert!(!page.contains("symbols push") && page.contains("unverified"), "{page}");
+        let named = server.json(&format!("/api/profiles/{id}")).await;
+        let names: Vec<&str> = named["top"].as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
+        assert_eq!(names, ["hot", "cold"], "{named}");
+        assert_eq!((&named["facts"]["symbols"], &named["facts"]["symbols-uploaded"]), (&json!("unverified"), &answer["symbols"]["key"]));
+
+        let next = server.push("heap", distant.heap(base, 1)).await;
+        assert_eq!((&next["facts"]["symbols"], next["wanted"].as_array().unwrap().len()), (&json!("unverified"), 0), "{next}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_several_symbols_fit_none_is_guessed() {
+    // Another build of as much code: an instruction has another constant.
+    let distant = Distant::new("", &["-pie", "-Wl,--build-id"]);
+    let other = Distant::new("int more(int x) { return x * 7; }", &["-pie", "-Wl,--build-id"]);
+    let server = TestServer::start(quiet()).await;
+    let mut keys = Vec::new();
+    for program in [&distant, &other] {
+        let (status, answer) = send(&server, program.index("distant_be.debuginfo")).await;
+        assert_eq!(status, 201, "{answer}");
+        keys.push(answer["symbols"]["key"].as_str().unwrap().to_owned());
+    }
+    let pushed = server.push("heap", distant.heap(BASE, 1)).await;
+    let id = pushed["id"].as_str().unwrap().to_owned();
+    let fitting = |profile: &Value| -> Vec<String> {
+        let keys = profile["wanted"][0]["fitting"].as_array().unwrap();
+        keys.iter().map(|key| key.as_str().unwrap().to_owned()).collect()
+    };
+    let mut sorted = keys.clone();
+    sorted.sort();
+    assert_eq!(fitting(&pushed), sorted, "{pushed}");
+    assert!(pushed["facts"]["symbols"].is_null(), "{pushed}");
+    let document = server.json("/api/openapi.json").await;
+    agree(&document["components"]["schemas"], &json!({ "$ref": "#/components/schemas/Profile" }), &pushed, "Profile");
+    let page = server.text(&format!("/p/{id}")).await;
+    assert!(keys.iter().all(|key| page.contains(key)) && page.contains("Several uploaded files fit it"), "{page}");
+    assert!(!server.text(&format!("/api/profiles/{id}/render/top")).await.contains("hot"));
+
+    assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", keys[1])).await, 204);
+    assert!(server.text(&format!("/api/profiles/{id}/render/top")).await.contains("hot"), "the one that is left is used");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn symbols_of_the_same_name_and_other_code_are_not_used() {
+    let distant = Distant::new("", &["-pie", "-Wl,--build-id=none"]);
+    let server = TestServer::start(quiet()).await;
+    assert_eq!(send(&server, distant.index("distant_be.debuginfo")).await.0, 201);
+    assert_eq!(send(&server, distant.index("distant_be")).await.0, 201);
+    let pushed = server.push("heap", distant.heap(BASE, 2)).await;
+    let wanted = &pushed["wanted"][0];
+    assert_eq!((wanted["fitting"].as_array().unwrap().len(), wanted["uploaded"].as_bool()), (0, Some(false)), "{pushed}");
+    let page = server.text(&format!("/p/{}", pushed["id"].as_str().unwrap())).await;
+    assert!(page.contains("do not fit") && page.contains("symbols push") && !page.contains("unverified"), "{page}");
+    assert!(server.json("/api/symbols").await["wanted"][0]["same_name"].as_bool().unwrap());
+}

@@ -21,7 +21,7 @@ pub(super) fn card(app: &App, entry: &Entry, base: &Base) -> Markup {
                 h2 { "Names are missing" }
                 @for wanted in &worth {
                     (line(wanted))
-                    (remedy(app, wanted, base))
+                    (remedy(app, entry, wanted, base))
                 }
                 (advice())
                 @if !little.is_empty() {
@@ -36,10 +36,11 @@ pub(super) fn card(app: &App, entry: &Entry, base: &Base) -> Markup {
 }
 
 /// What is to be done about a file: send its symbols, or say why those that were sent do not help.
-fn remedy(app: &App, wanted: &Wanted, base: &Base) -> Markup {
+fn remedy(app: &App, entry: &Entry, wanted: &Wanted, base: &Base) -> Markup {
+    let has_failed = entry.meta.more.contains_key("symbolize-error");
     let is_sent = !app.symbols.find(wanted).is_empty();
     html! {
-        @if is_sent && !wanted.build_id.is_empty() {
+        @if is_sent && (has_failed || !wanted.build_id.is_empty()) {
             p class="bad" { "Symbols of it were sent, but do not name this profile; the errors of its node say more." }
         } @else if is_sent && !wanted.fitting.is_empty() {
             p class="bad" {
