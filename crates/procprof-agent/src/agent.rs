@@ -3,7 +3,7 @@
 use crate::cpu::CpuEngine;
 use crate::endpoints;
 use crate::error::{Error, Result};
-use crate::heap::{Dumper, Jemalloc, TimedSwitch};
+use crate::heap::{Dumper, Heap, Jemalloc, TimedSwitch};
 use crate::request::{Request, Response};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How to run the agent.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The jemalloc this process allocates with; without it there are no heap profiles.
+    /// The jemalloc this process allocates with; without it, heap profiles are those of the crate's own sampler (feature `heap`) or there are none.
     pub jemalloc: Option<Jemalloc>,
     /// Where heap dumps pass through, private and for a moment; the system's folder for temporary files when not given.
     pub dump_folder: Option<PathBuf>,
@@ -61,6 +61,10 @@ pub fn start(config: Config) -> Result<Agent> {
         return Err(Error::Config { what: format!("dump_folder {}: no such folder", folder.display()) });
     }
     let dumper = config.jemalloc.map(|jemalloc| Dumper::new(jemalloc, folder));
+    #[cfg(feature = "heap")]
+    if matches!(Heap::of_this_process(dumper.as_ref()), Ok(Heap::Sampler)) {
+        crate::heap::HeapSampler::enable();
+    }
     let (pid, stopped, stop) = (std::process::id(), Mutex::new(false), Condvar::new());
     Ok(Agent { shared: Arc::new(Shared { pid, token: config.token, engine, dumper, heap_switch: Arc::default(), stopped, stop }) })
 }
@@ -80,12 +84,12 @@ impl Agent {
         }
     }
 
-    /// The heap as jemalloc sampled it, at this moment: its `heap_v2` text.
+    /// The heap as sampled at this moment, by jemalloc or the agent's own sampler: `heap_v2` text.
     ///
     /// # Errors
     /// [`Error::NoJemalloc`], [`Error::HeapUnavailable`] (naming the variable to set), [`Error::Mallctl`], [`Error::System`] for the file.
     pub fn heap_dump(&self) -> Result<Vec<u8>> {
-        self.dumper()?.dump()
+        self.heap()?.text()
     }
 
     /// How CPU samples are made where a request does not say.
@@ -111,9 +115,10 @@ impl Agent {
         Err(refusal)
     }
 
-    pub(crate) fn dumper(&self) -> Result<&Dumper> {
+    /// The heap profiler of this process.
+    pub(crate) fn heap(&self) -> Result<Heap<'_>> {
         self.in_own_process()?;
-        self.shared.dumper.as_ref().ok_or(Error::NoJemalloc)
+        Heap::of_this_process(self.shared.dumper.as_ref())
     }
 
     /// The heap profiler's switch for a time.

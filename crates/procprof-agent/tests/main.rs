@@ -8,11 +8,14 @@ mod engines;
 mod heap;
 mod isolated;
 mod listener;
+mod sampled;
 mod tools;
+mod wall;
 mod work;
 
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: procprof_agent::SampledAlloc<tikv_jemallocator::Jemalloc> =
+    procprof_agent::SampledAlloc::over(tikv_jemallocator::Jemalloc);
 
 /// What jemalloc reads at start, before the environment: profiling possible, a sample every 32 KiB.
 #[unsafe(export_name = "_rjem_malloc_conf")]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Runs a tool that must be there; its standard output.
-fn run(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let folder = folder();
     let mut command = Command::new(program);
     command.args(arguments).env("PPROF_TMPDIR", &folder).env("JEPROF_TMPDIR", &folder);
@@ -22,13 +22,13 @@ fn run(program: &str, arguments: &[&str]) -> String {
     text.into_owned()
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("procprof-tools-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-fn own_binary() -> String {
+pub(crate) fn own_binary() -> String {
     std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 

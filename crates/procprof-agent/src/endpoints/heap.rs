@@ -5,7 +5,7 @@ use super::query::{Form, Query};
 use super::refused;
 use crate::agent::Agent;
 use crate::clock::utc_text;
-use crate::heap::{Dumper, HeapStatus, environment};
+use crate::heap::{Heap, HeapStatus, environment};
 use crate::modules::Modules;
 use crate::request::Response;
 use procprof_profile::format::{Limits, decode};
@@ -15,51 +15,57 @@ use std::time::SystemTime;
 /// The largest power of two bytes between samples that `reset` takes.
 const MAX_LG_SAMPLE: u64 = 40;
 
-/// jemalloc's own text, or the same as pprof.
+/// jemalloc's text form, or the same as pprof.
 pub(super) fn dump(agent: &Agent, query: &Query, default: Form) -> Result<Response, Response> {
     // Clients send the seconds of a CPU profile along; a heap is always that of this moment.
     query.number("seconds", 0..=u64::MAX, 0)?;
     let (form, symbolize) = (query.form(default)?, query.switch("symbolize", true)?);
-    let text = dumper(agent)?.dump().map_err(|error| refused(&error))?;
+    let heap = heap(agent)?;
+    let text = heap.text().map_err(|error| refused(&error))?;
     match form {
         Form::Legacy => Ok(Response::ok("text/plain; charset=utf-8", text).with_file_name("profile.heap")),
-        Form::Proto => proto(profile(&text)?, symbolize),
+        Form::Proto => proto(profile(heap, &text)?, symbolize),
     }
 }
 
 /// The heap profile with what was allocated in all as the view to begin with.
 pub(super) fn allocs(agent: &Agent, query: &Query) -> Result<Response, Response> {
-    dumper(agent)?.require_totals().map_err(|error| refused(&error))?;
+    let heap = heap(agent)?;
+    heap.require_totals().map_err(|error| refused(&error))?;
     if query.form(Form::Proto)? == Form::Legacy {
         return dump(agent, query, Form::Legacy);
     }
     query.number("seconds", 0..=u64::MAX, 0)?;
     let symbolize = query.switch("symbolize", true)?;
-    let text = dumper(agent)?.dump().map_err(|error| refused(&error))?;
-    let mut parts = profile(&text)?.into_parts();
-    parts.default_sample_type = parts.strings.push("alloc_space").unwrap_or_default();
+    let text = heap.text().map_err(|error| refused(&error))?;
+    let profile = profile(heap, &text)?;
+    let shown = profile.sample_type_index("alloc_space").map(|index| profile.sample_types()[index].kind);
+    let mut parts = profile.into_parts();
+    parts.default_sample_type = shown.unwrap_or_default();
     proto(parts.finish().map_err(|error| refused(&error.into()))?, symbolize)
 }
 
 /// The text as a profile with what is known about it.
-fn profile(text: &[u8]) -> Result<Profile, Response> {
+fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
     let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
-    let meta = crate::meta::of(ProfileType::Heap, "jemalloc", &Modules::of_this_process());
+    let mut meta = crate::meta::of(ProfileType::Heap, "", &Modules::of_this_process());
+    heap.tell(&mut meta);
     crate::meta::add(profile, &meta).map_err(|error| refused(&error))
 }
 
 /// `{"allocator":"jemalloc","compiled_in":true,"available":true,"active":true,"lg_sample":19,"until":null,"variable":"MALLOC_CONF",…}`
 pub(super) fn status(agent: &Agent) -> Result<Response, Response> {
-    let jemalloc = dumper(agent)?.jemalloc;
-    let HeapStatus { compiled_in, available, active, lg_sample } = jemalloc.status();
+    let heap = heap(agent)?;
+    let HeapStatus { compiled_in, available, active, lg_sample } = heap.status();
+    let variable = heap.variable().map_or_else(|| "null".to_owned(), json_text);
     let lg_sample = lg_sample.map_or_else(|| "null".to_owned(), |number| number.to_string());
     let since_epoch = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let until = agent.heap_switch().until().map_or_else(|| "null".to_owned(), |moment| format!("\"{}\"", utc_text(since_epoch(moment))));
     let set: Vec<String> = environment::found().iter().map(|(name, value)| format!("\"{name}\":{}", json_text(value))).collect();
     let body = format!(
-        "{{\"allocator\":\"jemalloc\",\"compiled_in\":{compiled_in},\"available\":{available},\"active\":{active},\"lg_sample\":{lg_sample},\
-         \"until\":{until},\"variable\":\"{}\",\"environment\":{{{}}}}}\n",
-        jemalloc.naming().variable(),
+        "{{\"allocator\":\"{}\",\"compiled_in\":{compiled_in},\"available\":{available},\"active\":{active},\"lg_sample\":{lg_sample},\
+         \"until\":{until},\"variable\":{variable},\"environment\":{{{}}}}}\n",
+        heap.allocator(),
         set.join(","),
     );
     Ok(Response::ok("application/json", body.into_bytes()))
@@ -82,9 +88,8 @@ fn json_text(text: &str) -> String {
 /// Switches sampling, for good or `?for=30m`, and answers with the status.
 pub(super) fn switch(agent: &Agent, query: &Query, active: bool) -> Result<Response, Response> {
     let length = query.length("for")?;
-    let jemalloc = dumper(agent)?.jemalloc;
-    let apply = Box::new(move |active| jemalloc.set_active(active));
-    agent.heap_switch().set(active, jemalloc.status().active, length, apply).map_err(|error| refused(&error))?;
+    let heap = heap(agent)?;
+    agent.heap_switch().set(active, heap.status().active, length, heap.switch()).map_err(|error| refused(&error))?;
     status(agent)
 }
 
@@ -94,10 +99,10 @@ pub(super) fn reset(agent: &Agent, query: &Query) -> Result<Response, Response> 
         Some(_) => Some(query.number("lg_sample", 0..=MAX_LG_SAMPLE, 0)? as usize),
         None => None,
     };
-    dumper(agent)?.jemalloc.reset(lg_sample).map_err(|error| refused(&error))?;
+    heap(agent)?.reset(lg_sample).map_err(|error| refused(&error))?;
     status(agent)
 }
 
-fn dumper(agent: &Agent) -> Result<&Dumper, Response> {
-    agent.dumper().map_err(|error| refused(&error))
+fn heap(agent: &Agent) -> Result<Heap<'_>, Response> {
+    agent.heap().map_err(|error| refused(&error))
 }

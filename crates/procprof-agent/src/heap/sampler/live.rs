@@ -1,0 +1,130 @@
+//! Sampled allocations that are in use, by address.
+//!
+//! Freeing asks first a table of small counters, one for each group of addresses: nearly always zero, and then it was not sampled. Neighbouring
+//! addresses have neighbouring counters, so what a program works on stays in its cache.
+
+use super::sites::Site;
+use super::spin::Spin;
+use super::thread::Busy;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Counters: 256 KiB, of which those pages become resident whose addresses are sampled.
+const COUNTERS: usize = 1 << 18;
+
+/// Addresses of one cache line share a counter.
+const LINE_SHIFT: u32 = 6;
+
+const SHARDS: usize = 64;
+
+/// Samples kept in each shard: with all of them 16 million, about 600 MB; of further ones only the allocation is counted.
+const MAX_IN_SHARD: usize = 1 << 18;
+
+/// Sampled addresses by group; a counter at its highest value stays there.
+static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
+
+static LIVE: [Spin<ByAddress<Sampled>>; SHARDS] = [const { Spin::new(HashMap::with_hasher(BuildHasherDefault::new())) }; SHARDS];
+
+/// A map whose keys are spread by a multiplication.
+pub(super) type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
+
+/// A sampled allocation.
+pub(super) struct Sampled {
+    pub(super) site: Arc<Site>,
+    /// Bytes asked for.
+    pub(super) size: u64,
+}
+
+/// Multiplies a number and folds the product.
+#[derive(Default)]
+pub(super) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product = u128::from(self.0.rotate_left(5) ^ number) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+/// The counter of an address. Large allocations differ only in upper bits, which are folded down.
+#[inline(always)]
+fn counter(pointer: usize) -> &'static AtomicU8 {
+    &COUNTS[(pointer >> LINE_SHIFT ^ pointer >> 17) % COUNTERS]
+}
+
+fn shard(pointer: usize) -> &'static Spin<ByAddress<Sampled>> {
+    &LIVE[(pointer >> 4 ^ pointer >> 12) % SHARDS]
+}
+
+/// Whether an address may be that of a sampled allocation.
+#[inline(always)]
+pub(super) fn may_hold(pointer: usize) -> bool {
+    counter(pointer).load(Ordering::Relaxed) != 0
+}
+
+/// Adds an allocation. One that is known at this address was freed unseen and is no longer live.
+pub(super) fn insert(pointer: usize, sampled: Sampled) {
+    let (site, size) = (sampled.site.clone(), sampled.size);
+    let mut live = shard(pointer).lock();
+    if live.len() >= MAX_IN_SHARD {
+        return;
+    }
+    site.came(size);
+    match live.insert(pointer as u64, sampled) {
+        Some(former) => former.site.went(former.size),
+        None => count(pointer, |counts| counts.checked_add(1)),
+    }
+}
+
+/// Takes an allocation out that is about to be freed, if it was sampled.
+#[cold]
+pub(super) fn take(pointer: usize) -> Option<Sampled> {
+    if Busy::is_entered() {
+        return None;
+    }
+    let _busy = Busy::enter();
+    let taken = shard(pointer).lock().remove(&(pointer as u64))?;
+    taken.site.went(taken.size);
+    count(pointer, |counts| (counts < u8::MAX).then(|| counts - 1));
+    Some(taken)
+}
+
+/// Puts an allocation back that was not freed after all.
+#[cold]
+pub(super) fn put_back(pointer: usize, sampled: Sampled) {
+    let _busy = Busy::enter();
+    insert(pointer, sampled);
+}
+
+/// Forgets all.
+pub(super) fn clear() {
+    for shard in &LIVE {
+        let former = std::mem::take(&mut *shard.lock());
+        for pointer in former.keys() {
+            count(*pointer as usize, |counts| (counts < u8::MAX).then(|| counts - 1));
+        }
+    }
+}
+
+fn count(pointer: usize, change: impl Fn(u8) -> Option<u8>) {
+    // A counter that can't be changed stays at its highest value.
+    let _ = counter(pointer).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+}
+
+pub(super) fn hold() {
+    LIVE.iter().for_each(Spin::acquire);
+}
+
+pub(super) fn free() {
+    LIVE.iter().for_each(Spin::release);
+}

@@ -1,0 +1,120 @@
+//! Who knows the heap: jemalloc where its profiler runs, else our own sampler where it is the allocator.
+
+use super::dump::Dumper;
+use super::jemalloc::HeapStatus;
+#[cfg(feature = "heap")]
+use super::sampler::HeapSampler;
+use crate::error::{Error, Result};
+use procprof_profile::Meta;
+
+/// A heap profiler of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Heap<'a> {
+    /// jemalloc's own.
+    Jemalloc(&'a Dumper),
+    /// The wrapper around the program's allocator.
+    #[cfg(feature = "heap")]
+    Sampler,
+}
+
+impl<'a> Heap<'a> {
+    /// The one to ask, given what is known of jemalloc.
+    pub(crate) fn of_this_process(dumper: Option<&'a Dumper>) -> Result<Self> {
+        #[cfg(feature = "heap")]
+        if HeapSampler::is_installed() && !dumper.is_some_and(|dumper| dumper.jemalloc.status().available) {
+            return Ok(Self::Sampler);
+        }
+        dumper.map(Self::Jemalloc).ok_or(Error::NoJemalloc)
+    }
+
+    /// Its name in answers.
+    pub(crate) fn allocator(self) -> &'static str {
+        match self {
+            Self::Jemalloc(_) => "jemalloc",
+            #[cfg(feature = "heap")]
+            Self::Sampler => "procprof-agent",
+        }
+    }
+
+    /// The variable that configures it at start, if one does.
+    pub(crate) fn variable(self) -> Option<&'static str> {
+        match self {
+            Self::Jemalloc(dumper) => Some(dumper.jemalloc.naming().variable()),
+            #[cfg(feature = "heap")]
+            Self::Sampler => None,
+        }
+    }
+
+    /// The heap now, as `heap_v2` text.
+    pub(crate) fn text(self) -> Result<Vec<u8>> {
+        match self {
+            Self::Jemalloc(dumper) => dumper.dump(),
+            #[cfg(feature = "heap")]
+            Self::Sampler => HeapSampler::text(),
+        }
+    }
+
+    /// Adds what is known about the samples.
+    pub(crate) fn tell(self, meta: &mut Meta) {
+        match self {
+            Self::Jemalloc(_) => meta.engine = "jemalloc".into(),
+            #[cfg(feature = "heap")]
+            Self::Sampler => {
+                meta.engine = "agent-heap".into();
+                meta.more.insert("samples-without-root".into(), HeapSampler::cut().to_string());
+            }
+        }
+    }
+
+    /// What it is doing.
+    pub(crate) fn status(self) -> HeapStatus {
+        match self {
+            Self::Jemalloc(dumper) => dumper.jemalloc.status(),
+            #[cfg(feature = "heap")]
+            Self::Sampler => {
+                let lg_sample = Some(HeapSampler::sample_bytes().ilog2() as usize);
+                HeapStatus { compiled_in: true, available: true, active: HeapSampler::is_active(), lg_sample }
+            }
+        }
+    }
+
+    /// A function that switches it, for any thread and later.
+    pub(crate) fn switch(self) -> Box<dyn Fn(bool) -> Result<()> + Send> {
+        match self {
+            Self::Jemalloc(dumper) => {
+                let jemalloc = dumper.jemalloc;
+                Box::new(move |active| jemalloc.set_active(active))
+            }
+            #[cfg(feature = "heap")]
+            Self::Sampler => Box::new(|active| {
+                if active {
+                    HeapSampler::enable()
+                } else {
+                    HeapSampler::disable()
+                };
+                Ok(())
+            }),
+        }
+    }
+
+    /// Forgets all samples; sets the base-2 logarithm of the rate where one is given.
+    pub(crate) fn reset(self, lg_sample: Option<usize>) -> Result<()> {
+        match self {
+            Self::Jemalloc(dumper) => dumper.jemalloc.reset(lg_sample),
+            #[cfg(feature = "heap")]
+            Self::Sampler => {
+                HeapSampler::reset(lg_sample.map(|lg_sample| 1 << lg_sample.min(62)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses where no totals of all allocations are kept.
+    pub(crate) fn require_totals(self) -> Result<()> {
+        match self {
+            Self::Jemalloc(dumper) => dumper.require_totals(),
+            #[cfg(feature = "heap")]
+            Self::Sampler => Ok(()),
+        }
+    }
+}
