@@ -28,6 +28,14 @@ pub enum Error {
         /// When it ends; `None` when it runs until stopped.
         until: Option<SystemTime>,
     },
+    /// Wall time is being captured already.
+    #[error("wall time is being captured by {owner} {}", until_text(&Some(*.until)))]
+    WallBusy {
+        /// Who asked for it.
+        owner: String,
+        /// When it ends.
+        until: SystemTime,
+    },
     /// The kernel, its settings or a filter refuse perf events, and no other engine was wanted.
     #[error("perf events: {why}; engine=auto takes what is permitted")]
     PerfRefused {

@@ -61,6 +61,32 @@ pub(crate) fn publish(regions: Box<Regions>) -> *mut Regions {
     REGIONS.swap(Box::into_raw(regions), Ordering::SeqCst)
 }
 
+/// The snapshot that handlers search now; only to be compared.
+pub(crate) fn published() -> *mut Regions {
+    REGIONS.load(Ordering::SeqCst)
+}
+
+/// `siginfo_t` of a signal that carries a value.
+#[repr(C)]
+struct Queued {
+    signal: c_int,
+    errno: c_int,
+    code: c_int,
+    padding: c_int,
+    sender: [c_int; 2],
+    value: u64,
+    rest: [u64; 12],
+}
+
+/// Sends SIGPROF with a ticket to a thread of this process; false when it has ended.
+pub(crate) fn send(tid: i32, ticket: u64) -> bool {
+    let info = Queued { signal: libc::SIGPROF, errno: 0, code: SI_QUEUE, padding: 0, sender: [0; 2], value: ticket, rest: [0; 12] };
+    // SAFETY: `info` is as long as the kernel's siginfo (128 bytes), which it only reads.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, libc::SIGPROF, &raw const info) == 0 }
+}
+
+const SI_QUEUE: c_int = -1;
+
 extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the calling thread's own errno.
     let errno = unsafe { libc::__errno_location() };
@@ -89,7 +115,7 @@ fn ticket(info: *mut libc::siginfo_t) -> (u64, Origin) {
     // SAFETY: the kernel hands a valid `siginfo_t` to an `SA_SIGINFO` handler; timers fill the value in, counters the descriptor.
     unsafe {
         match (*info).si_code {
-            SI_TIMER => ((*info).si_value().sival_ptr as u64, Origin::Tick),
+            SI_TIMER | SI_QUEUE => ((*info).si_value().sival_ptr as u64, Origin::Tick),
             POLL_IN => (perf::ticket_of((*info.cast::<PollInfo>()).descriptor), Origin::Perf),
             _ => (0, Origin::Tick),
         }

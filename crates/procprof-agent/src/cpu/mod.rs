@@ -1,8 +1,9 @@
 //! CPU capture: who spends the CPU time of this process.
 //!
-//! A timer per thread on the thread's own CPU clock sends SIGPROF; the [`handler`] writes raw addresses into the thread's [`ring`]; the
-//! [`sampler`] drains the rings ten times a second into the open [`window`]s, of which each capture has one. Captures of the same rate share
-//! the samples, so a profile taken on request and a continuous one do not disturb each other.
+//! A timer per thread on the thread's own CPU clock, or a perf counter where ticks miss it (`source`), sends SIGPROF; the [`handler`] writes raw addresses
+//! and the thread's labels into the thread's [`ring`]; the [`sampler`] drains the rings ten times a second into the open [`window`]s, of which each capture
+//! has one. Captures of the same rate share the samples, so a profile taken on request and a continuous one do not disturb each other.
+//! [`wall`] uses the same handler for wall-clock time.
 
 mod build;
 mod engine;
@@ -14,10 +15,12 @@ mod registers;
 mod ring;
 mod sampler;
 mod slot;
+mod snapshots;
 mod source;
 pub(crate) mod tables;
 mod timer;
 mod walk;
+mod wall;
 mod window;
 
 pub use label::{Label, LabelValue, label};
@@ -26,7 +29,9 @@ pub use source::CpuEngine;
 use crate::error::{Error, Result};
 use engine::Engine;
 use procprof_profile::Profile;
+use std::time::Duration;
 use std::time::SystemTime;
+pub(crate) use wall::{DEFAULT_WALL_HZ, MAX_WALL_HZ};
 
 /// The highest sampling rate, samples per second of CPU time and thread. The kernel's tick (usually 4 ms) bounds what it delivers; weights stay true.
 pub const MAX_HZ: u32 = 1000;
@@ -108,4 +113,9 @@ impl Drop for CpuCapture {
     fn drop(&mut self) {
         self.engine.release(self.window);
     }
+}
+
+/// Watches where all threads but the calling one are for `length`; `wait` sleeps, and answers true when the capture is to be given up.
+pub(crate) fn wall_profile(hz: u32, length: Duration, owner: &str, wait: impl FnMut(Duration) -> Result<bool>) -> Result<Profile> {
+    build::wall(wall::capture(hz, length, owner, wait)?)
 }

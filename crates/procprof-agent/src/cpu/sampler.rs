@@ -3,13 +3,10 @@
 //! Everything happens in [`Sampler::tick`], which the engine calls ten times a second and once more before a window is opened or
 //! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
 
-use super::handler;
 use super::perf::{self, Scope};
-use super::regions::Regions;
 use super::slot::Slot;
+use super::snapshots::Snapshots;
 use super::source::{Arming, CpuEngine, Source};
-use super::tables::Tables;
-use super::walk::End;
 use super::window::{ThreadView, Window};
 use crate::clock;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -41,15 +38,10 @@ pub(crate) struct Sampler {
     threads: HashMap<i32, Thread>,
     free: Vec<&'static Slot>,
     resting: Vec<&'static Slot>,
-    retired: Vec<*mut Regions>,
-    stale_regions: bool,
-    tables: Tables,
+    snapshots: Snapshots,
     next_key: u64,
     random: RandomState,
 }
-
-// SAFETY: `retired` holds snapshots that only this value frees; nothing in it is bound to a thread.
-unsafe impl Send for Sampler {}
 
 impl Sampler {
     /// A sampler without windows; follows no thread before the first tick.
@@ -64,9 +56,7 @@ impl Sampler {
             threads: HashMap::new(),
             free,
             resting: Vec::new(),
-            retired: Vec::new(),
-            stale_regions: true,
-            tables: Tables::default(),
+            snapshots: Snapshots::default(),
             next_key: 0,
             random: RandomState::new(),
         }
@@ -121,7 +111,6 @@ impl Sampler {
 
     fn tick_over(&mut self, alive: &HashSet<i32>) -> u64 {
         self.reclaim();
-        self.tables.compile_wanted();
         let process_cpu = clock::process_cpu();
         self.follow(alive);
         let mut ended = Vec::new();
@@ -130,7 +119,7 @@ impl Sampler {
             // A clock that runs backwards is another thread's, born with the id of one that ended.
             let same = |cpu: &u64| alive.contains(tid) && *cpu >= thread.view.cpu;
             let reading = clock::read(clock::thread_clock(*tid)).filter(same);
-            drain(thread, &mut self.windows, &mut self.stale_regions);
+            drain(thread, &mut self.windows, &mut self.snapshots);
             match reading {
                 Some(cpu) => {
                     thread.view.cpu = thread.view.cpu.max(cpu);
@@ -150,11 +139,8 @@ impl Sampler {
     /// Begins to follow threads not seen before. The snapshot of memory is renewed first, so that it holds their stacks.
     fn follow(&mut self, alive: &HashSet<i32>) {
         let new: Vec<i32> = alive.iter().copied().filter(|tid| !self.threads.contains_key(tid)).collect();
-        if !new.is_empty() || self.stale_regions || self.tables.are_stale() {
-            self.stale_regions = false;
-            let former = handler::publish(Box::new(Regions::of_this_process(&mut self.tables)));
-            self.retired.push(former);
-        }
+        self.snapshots.keep_own();
+        self.snapshots.keep(!new.is_empty());
         for tid in new {
             let Some(cpu) = clock::read(clock::thread_clock(tid)) else { continue };
             let view =
@@ -231,16 +217,10 @@ impl Sampler {
         let (resting, idle): (Vec<_>, Vec<_>) = std::mem::take(&mut self.resting).into_iter().partition(|slot| slot.is_busy());
         self.resting = resting;
         for slot in idle {
-            slot.ring.drain(|_| ());
-            slot.ring.take_lost();
+            slot.empty();
             self.free.push(slot);
         }
-        if !self.retired.is_empty() && !Slot::all().any(Slot::is_busy) {
-            for regions in self.retired.drain(..).filter(|regions| !regions.is_null()) {
-                // SAFETY: made by `Box::into_raw` and replaced before this check; every handler that entered since reads the new one.
-                drop(unsafe { Box::from_raw(regions) });
-            }
-        }
+        self.snapshots.reclaim();
     }
 
     /// Removes all timers. Slots with a late handler in them and the snapshots it may read are given up, not freed.
@@ -254,7 +234,7 @@ impl Sampler {
 }
 
 /// Moves a thread's waiting samples into all windows.
-fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions: &mut bool) {
+fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, snapshots: &mut Snapshots) {
     let Some((slot, source)) = &mut thread.sampled else { return };
     let mut renamed = false;
     slot.ring.drain(|record| {
@@ -264,7 +244,7 @@ fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions
         }
         source.seen(record.origin);
         thread.view.cpu = thread.view.cpu.max(record.cpu);
-        *stale_regions |= matches!(record.end, End::UnknownStack | End::UnknownCode);
+        snapshots.note(record.end);
         for window in windows.values_mut() {
             window.sample(&thread.view, &record);
         }
@@ -276,7 +256,7 @@ fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, stale_regions
 }
 
 /// The ids of this process's threads now.
-fn thread_ids() -> io::Result<HashSet<i32>> {
+pub(super) fn thread_ids() -> io::Result<HashSet<i32>> {
     let number = |entry: DirEntry| -> Option<i32> { entry.file_name().to_str()?.parse().ok() };
     let mut ids = HashSet::new();
     for entry in std::fs::read_dir("/proc/self/task")? {
@@ -286,7 +266,7 @@ fn thread_ids() -> io::Result<HashSet<i32>> {
 }
 
 /// A thread's name; `None` when it has ended.
-fn thread_name(tid: i32) -> Option<Arc<str>> {
+pub(super) fn thread_name(tid: i32) -> Option<Arc<str>> {
     let name = std::fs::read(format!("/proc/self/task/{tid}/comm")).ok()?;
     Some(String::from_utf8_lossy(name.trim_ascii_end()).into())
 }

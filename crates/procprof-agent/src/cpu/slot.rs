@@ -94,6 +94,11 @@ impl Slot {
     pub(crate) fn forget_parent(&self) {
         self.revoke();
         self.busy.store(0, Ordering::SeqCst);
+        self.empty();
+    }
+
+    /// Forgets samples that wait.
+    pub(crate) fn empty(&self) {
         self.ring.drain(|_| ());
         self.ring.take_lost();
     }

@@ -31,6 +31,7 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
     match endpoint.kind {
         Kind::Index => Ok(index::page()),
         Kind::Cpu(form) => profile::cpu(agent, &query, form, request),
+        Kind::Wall(form) => profile::wall(agent, &query, form, request),
         Kind::Heap(form) => heap::dump(agent, &query, form),
         Kind::Allocs => heap::allocs(agent, &query),
         Kind::HeapStatus => heap::status(agent),
@@ -64,7 +65,7 @@ fn cmdline() -> Result<Response, Response> {
 fn refused(error: &Error) -> Response {
     let status = match error {
         Error::Frequency { .. } => 400,
-        Error::Busy { .. } => 409,
+        Error::Busy { .. } | Error::WallBusy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
         Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc => 501,
         Error::Stopped | Error::Forked { .. } => 503,

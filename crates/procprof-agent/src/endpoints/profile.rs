@@ -1,9 +1,9 @@
-//! The CPU endpoint, and profiles as bytes.
+//! The CPU and wall-clock endpoints, and profiles as bytes.
 
 use super::query::{Form, MAX_SECONDS, Query};
 use super::refused;
 use crate::agent::Agent;
-use crate::cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, MAX_HZ};
+use crate::cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, DEFAULT_WALL_HZ, MAX_HZ, MAX_WALL_HZ, wall_profile};
 use crate::error::{Error, Result};
 use crate::request::{Method, Request, Response};
 use crate::{legacy, symbols};
@@ -22,6 +22,22 @@ pub(super) fn cpu(agent: &Agent, query: &Query, default: Form, request: &Request
         return Ok(Response::ok("application/octet-stream", Vec::new()));
     }
     let profile = capture(agent, seconds, hz, engine, request.client).map_err(|error| refused(&error))?;
+    in_form(profile, form, symbolize)
+}
+
+/// Watches where threads are for the seconds asked for, and answers in the form asked for.
+pub(super) fn wall(agent: &Agent, query: &Query, default: Form, request: &Request<'_>) -> std::result::Result<Response, Response> {
+    let seconds = query.number("seconds", 1..=MAX_SECONDS, DEFAULT_SECONDS)?;
+    let hz = query.number("frequency", 1..=u64::from(MAX_WALL_HZ), u64::from(DEFAULT_WALL_HZ))? as u32;
+    let (form, symbolize) = (query.form(default)?, query.switch("symbolize", true)?);
+    if request.method == Method::Head {
+        return Ok(Response::ok("application/octet-stream", Vec::new()));
+    }
+    let profile = wall_profile(hz, Duration::from_secs(seconds), request.client, |length| agent.wait(length));
+    in_form(profile.map_err(|error| refused(&error))?, form, symbolize)
+}
+
+fn in_form(profile: Profile, form: Form, symbolize: bool) -> std::result::Result<Response, Response> {
     match form {
         Form::Proto => proto(profile, symbolize),
         Form::Legacy => {

@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Index,
     /// CPU for some seconds, in this form unless another is asked for.
     Cpu(Form),
+    /// Wall time for some seconds, likewise.
+    Wall(Form),
     /// The heap at this moment, in this form unless another is asked for.
     Heap(Form),
     /// As the heap, with all allocations shown first.
@@ -44,7 +46,8 @@ const HEAP: &str = "heap in use, at this moment: ?format=proto|legacy";
 const CMDLINE: &str = "the command line, NUL-separated";
 const SYMBOL: &str = "names of addresses: POST 0xA+0xB";
 const NO_LOCKS: &str = "lock contention is not recorded by this agent";
-const NO_WALL: &str = "wall-clock time is not recorded by this agent";
+const WALL: &str =
+    "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
 const NO_GROWTH: &str = "heap growth is not recorded: take two heap profiles and compare them with --base";
 
 const fn row(path: &'static str, methods: &'static [Method], help: &'static str, kind: Kind) -> Endpoint {
@@ -70,7 +73,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     absent("/debug/pprof/mutex", NO_LOCKS),
     absent("/debug/pprof/block", NO_LOCKS),
     absent("/debug/pprof/contention", NO_LOCKS),
-    absent("/debug/pprof/wall", NO_WALL),
+    row("/debug/pprof/wall", READ, WALL, Kind::Wall(Form::Proto)),
     row("/debug/mem", READ, HEAP, Kind::Heap(Form::Legacy)),
     row("/debug/mem/pprof/profile", READ, HEAP, Kind::Heap(Form::Legacy)),
     row("/debug/mem/pprof/heap", READ, HEAP, Kind::Heap(Form::Legacy)),
@@ -82,7 +85,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
     absent("/pprof/growth", NO_GROWTH),
     absent("/pprof/contention", NO_LOCKS),
-    absent("/pprof/wall", NO_WALL),
+    row("/pprof/wall", READ, WALL, Kind::Wall(Form::Legacy)),
 ];
 
 /// The row of a path; `/debug/pprof` stands for `/debug/pprof/`.

@@ -1,4 +1,4 @@
-//! The handler under signals far denser than any timer's, forged with a timer's code and a slot's ticket.
+//! The handler under signals far denser than any timer's, sent with a slot's ticket.
 
 use super::super::ring::Record;
 use super::super::tables::Tables;
@@ -19,29 +19,6 @@ fn prepared() -> std::sync::MutexGuard<'static, ()> {
 /// Publishes what is mapped now; the former snapshot is leaked, as no test waits until nobody reads it.
 fn publish_now() {
     publish(Box::new(Regions::of_this_process(&mut Tables::default())));
-}
-
-/// Sends SIGPROF as the slot's timer would.
-fn send(tid: i32, ticket: u64) -> bool {
-    #[repr(C)]
-    struct TimerInfo {
-        signal: c_int,
-        errno: c_int,
-        code: c_int,
-        padding: c_int,
-        timer: c_int,
-        overrun: c_int,
-        value: u64,
-        rest: [u64; 12],
-    }
-    let info = TimerInfo { signal: libc::SIGPROF, errno: 0, code: -2, padding: 0, timer: 0, overrun: 0, value: ticket, rest: [0; 12] };
-    // SAFETY: `info` is as long as the kernel's siginfo (128 bytes); the thread is one of this process.
-    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, libc::SIGPROF, &raw const info) == 0 }
-}
-
-fn own_tid() -> i32 {
-    // SAFETY: takes no argument and can't fail.
-    unsafe { libc::gettid() }
 }
 
 /// Work that allocates, recurses and makes system calls, so that signals hit all of them; returns its depth.

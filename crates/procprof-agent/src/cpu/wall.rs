@@ -1,0 +1,270 @@
+//! Wall-clock capture: where each thread is, on the CPU or waiting.
+//!
+//! Threads are visited in turn. One whose CPU clock has moved since its last sample gets a signal, and its handler writes the stack; one whose clock
+//! stands still has not moved either, so the time goes to the stack it was last seen with and it is left asleep. So an idle thread is
+//! woken once, not at each visit, and system calls that a signal interrupts for good (`poll`, `epoll_wait`, …) are rarely met.
+
+use super::handler::{install, send};
+use super::ring::{Origin, Record};
+use super::sampler::{thread_ids, thread_name};
+use super::slot::Slot;
+use super::snapshots::Snapshots;
+use super::walk::End;
+use super::window::{ThreadView, Window};
+use crate::clock;
+use crate::error::{Error, Result};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The highest rate, visits per second and thread.
+pub(crate) const MAX_WALL_HZ: u32 = 100;
+
+/// The rate when none is asked for.
+pub(crate) const DEFAULT_WALL_HZ: u32 = 19;
+
+/// Signals sent per second, over all threads; with more busy threads each is visited more rarely, and its samples weigh more.
+const SIGNALS_PER_SECOND: usize = 2000;
+
+/// CPU time that the handler and going back to sleep may take; a clock that moved by more shows work.
+const OWN_COST: u64 = 100_000;
+
+/// A sample weighs at most this; of a thread that does not take signals, the time is unsampled.
+const LONGEST_WEIGHT: u64 = 1_000_000_000;
+
+const LOOK_FOR_THREADS: Duration = Duration::from_millis(100);
+
+/// Who is capturing, in which process and until when.
+static RUNNING: Mutex<Option<(u32, String, SystemTime)>> = Mutex::new(None);
+
+/// Slots of captures that have ended, and the process they belong to.
+static POOL: Mutex<(u32, Vec<&'static Slot>)> = Mutex::new((0, Vec::new()));
+
+/// What a capture found.
+#[derive(Debug)]
+pub(crate) struct Walls {
+    pub(crate) window: Window,
+    pub(crate) hz: u32,
+    pub(crate) signals: u64,
+}
+
+/// The one capture of this process; ended when dropped.
+struct Turn;
+
+impl Turn {
+    fn take(owner: &str, until: SystemTime) -> Result<Self> {
+        let pid = std::process::id();
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*running {
+            Some((of, owner, until)) if *of == pid => Err(Error::WallBusy { owner: owner.clone(), until: *until }),
+            _ => {
+                *running = Some((pid, owner.to_owned(), until));
+                Ok(Self)
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// A thread under watch.
+#[derive(Debug)]
+struct Watched {
+    /// Its `cpu` is the wall time since `since`, nanoseconds.
+    view: ThreadView,
+    since: Instant,
+    slot: &'static Slot,
+    ticket: u64,
+    last: Option<(Vec<u64>, End)>,
+    /// Its wall time when it was last sent a signal: a stack stands for the time before it, as the next one does for what follows.
+    asked: u64,
+    /// Whether it has not taken that signal yet: it may have moved, and waits for a processor.
+    owes: bool,
+    /// Its CPU clock when the last sample was taken, then when it had gone on from there.
+    seen: u64,
+    rests: bool,
+}
+
+/// Watches all threads but the calling one for `length`; `wait` sleeps, and answers true when the capture is to be given up.
+///
+/// # Errors
+/// [`Error::WallBusy`], [`Error::Stopped`], [`Error::System`] without `/proc` or when the handler can't be installed.
+pub(crate) fn capture(hz: u32, length: Duration, owner: &str, mut wait: impl FnMut(Duration) -> Result<bool>) -> Result<Walls> {
+    let _turn = Turn::take(owner, SystemTime::now() + length)?;
+    install()?;
+    let mut watch = Watch::new(hz);
+    watch.look_for_threads().map_err(|source| Error::System { what: "list the threads of this process", source })?;
+    let began = Instant::now();
+    let mut looked = began;
+    while began.elapsed() < length {
+        watch.visit();
+        let rest = length.saturating_sub(began.elapsed()).min(Duration::from_secs(1) / hz);
+        if wait(rest)? {
+            return Err(Error::Stopped);
+        }
+        if looked.elapsed() >= LOOK_FOR_THREADS {
+            looked = Instant::now();
+            // Where `/proc` can't be read for a moment, the threads known are visited on.
+            let _ = watch.look_for_threads();
+        }
+    }
+    watch.visit();
+    Ok(watch.end())
+}
+
+/// A running capture.
+struct Watch {
+    hz: u32,
+    window: Window,
+    threads: BTreeMap<i32, Watched>,
+    snapshots: Snapshots,
+    free: Vec<&'static Slot>,
+    next_key: u64,
+    /// The thread that the next round begins with, and signals sent so far.
+    next: i32,
+    signals: u64,
+}
+
+impl Watch {
+    fn new(hz: u32) -> Self {
+        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let pooled = std::mem::take(&mut pool.1);
+        let (free, busy): (Vec<_>, Vec<_>) = pooled.into_iter().partition(|slot| !slot.is_busy());
+        // In a forked process the parent's slots go to the CPU sampler, not here.
+        let own = pool.0 == std::process::id();
+        *pool = (std::process::id(), if own { busy } else { Vec::new() });
+        let free = if own { free } else { Vec::new() };
+        let window = Window::open(std::iter::empty(), 0, LONGEST_WEIGHT);
+        Self { hz, window, threads: BTreeMap::new(), snapshots: Snapshots::default(), free, next_key: 0, next: 0, signals: 0 }
+    }
+
+    /// Begins to watch threads not seen before, and lets those go that have ended.
+    fn look_for_threads(&mut self) -> std::io::Result<()> {
+        let alive: HashSet<i32> = thread_ids()?;
+        self.snapshots.keep(alive.iter().any(|tid| !self.threads.contains_key(tid)));
+        let ended: Vec<i32> = self.threads.keys().copied().filter(|tid| !alive.contains(tid)).collect();
+        for tid in ended {
+            self.let_go(tid);
+        }
+        // SAFETY: takes no argument and can't fail; libc's own function is missing before glibc 2.30.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) as i32 };
+        for tid in alive.into_iter().filter(|tid| *tid != own) {
+            if self.threads.contains_key(&tid) {
+                continue;
+            }
+            let (Some(slot), Some(name)) = (self.free.pop().or_else(Slot::create), thread_name(tid)) else { continue };
+            slot.empty();
+            let view = ThreadView { key: self.next_key, tid, name, cpu: 0 };
+            self.next_key += 1;
+            let watched = Watched {
+                view,
+                since: Instant::now(),
+                slot,
+                ticket: slot.assign(tid),
+                last: None,
+                asked: 0,
+                owes: false,
+                seen: 0,
+                rests: false,
+            };
+            self.threads.insert(tid, watched);
+        }
+        Ok(())
+    }
+
+    /// One round: reads what handlers wrote, and asks the threads that have moved, as many as the budget allows.
+    fn visit(&mut self) {
+        let mut budget = (SIGNALS_PER_SECOND / self.hz as usize).max(1);
+        let in_turn: Vec<i32> = self.threads.range(self.next..).chain(self.threads.range(..self.next)).map(|(tid, _)| *tid).collect();
+        for tid in in_turn {
+            let Some(thread) = self.threads.get_mut(&tid) else { continue };
+            let Some(cpu) = clock::read(clock::thread_clock(tid)) else { continue };
+            thread.collect(&mut self.window, &mut self.snapshots);
+            if thread.has_not_moved(cpu) {
+                thread.account_last(&mut self.window, nanos_since(thread.since));
+            } else if budget > 0 {
+                budget -= 1;
+                self.next = tid + 1;
+                (thread.asked, thread.owes) = (nanos_since(thread.since), true);
+                self.signals += u64::from(send(tid, thread.ticket));
+            }
+        }
+    }
+
+    fn let_go(&mut self, tid: i32) {
+        let Some(mut thread) = self.threads.remove(&tid) else { return };
+        thread.collect(&mut self.window, &mut self.snapshots);
+        thread.view.cpu = nanos_since(thread.since);
+        self.window.settle(&thread.view);
+        thread.slot.revoke();
+        if thread.slot.is_busy() {
+            // A handler of a thread that has ended is nowhere; this one is a late visitor's, and the slot is given up.
+            return;
+        }
+        self.free.push(thread.slot);
+    }
+
+    fn end(mut self) -> Walls {
+        for tid in self.threads.keys().copied().collect::<Vec<_>>() {
+            self.let_go(tid);
+        }
+        let window = std::mem::replace(&mut self.window, Window::open(std::iter::empty(), 0, 0));
+        Walls { window, hz: self.hz, signals: self.signals }
+    }
+}
+
+impl Drop for Watch {
+    /// Makes all tickets void, so that late signals find nothing, and keeps the slots for the next capture.
+    fn drop(&mut self) {
+        self.threads.values().for_each(|thread| thread.slot.revoke());
+        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.1.append(&mut self.free);
+        pool.1.extend(self.threads.values().map(|thread| thread.slot));
+    }
+}
+
+impl Watched {
+    /// Accounts what the handler wrote since the last visit.
+    fn collect(&mut self, window: &mut Window, snapshots: &mut Snapshots) {
+        let mut newest = None;
+        self.slot.ring.drain(|record| newest = Some((record.words.to_vec(), record.end, record.cpu)));
+        window.shortfalls.lost += self.slot.ring.take_lost();
+        let Some((words, end, cpu)) = newest else { return };
+        snapshots.note(end);
+        if let Some(name) = thread_name(self.view.tid) {
+            self.view.name = name;
+        }
+        self.last = Some((words, end));
+        (self.seen, self.rests, self.owes) = (cpu, false, false);
+        self.account_last(window, self.asked);
+    }
+
+    /// Gives the time since the last account to the stack seen last, up to wall time `now` of the thread.
+    fn account_last(&mut self, window: &mut Window, now: u64) {
+        self.view.cpu = now;
+        if let Some((words, end)) = &self.last {
+            window.sample(&self.view, &Record { cpu: self.view.cpu, end: *end, origin: Origin::Tick, words });
+        }
+    }
+
+    /// Whether the thread is where it was last seen, by its CPU clock; the first look after a sample allows for the handler itself.
+    fn has_not_moved(&mut self, cpu: u64) -> bool {
+        if self.owes || self.last.is_none() {
+            return false;
+        }
+        let allowed = if self.rests { 0 } else { OWN_COST };
+        let still = cpu.saturating_sub(self.seen) <= allowed;
+        if still {
+            (self.seen, self.rests) = (cpu, true);
+        }
+        still
+    }
+}
+
+fn nanos_since(moment: Instant) -> u64 {
+    u64::try_from(moment.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
