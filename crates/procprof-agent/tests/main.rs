@@ -11,6 +11,7 @@ mod listener;
 mod sampled;
 mod tools;
 mod wall;
+mod wall;
 mod work;
 
 #[global_allocator]

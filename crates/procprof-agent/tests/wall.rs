@@ -1,0 +1,104 @@
+//! Wall-clock capture: waiting threads are seen, and hardly disturbed.
+
+use crate::isolated::isolated;
+use crate::work::{Symbols, hot_other, thread_of};
+use procprof_agent::{Config, Request, start};
+use procprof_profile::Profile;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Wall nanoseconds of a thread, and those of them with a frame whose name holds `part`.
+fn wall_of(profile: &Profile, thread: &str, part: &str) -> (f64, f64) {
+    let symbols = Symbols::of_this_binary();
+    let (mut all, mut with) = (0.0, 0.0);
+    for index in (0..profile.sample_count()).filter(|index| thread_of(profile, *index) == thread) {
+        let sample = profile.sample(index);
+        let is_in = symbols.stack(profile, index).iter().any(|name| name.contains(part));
+        all += sample.values[1] as f64;
+        with += if is_in { sample.values[1] as f64 } else { 0.0 };
+    }
+    (all, with)
+}
+
+fn signals(profile: &Profile) -> u64 {
+    let signals = profile.comments().find_map(|comment| comment.strip_prefix("procprof:signals="));
+    signals.unwrap().parse().unwrap()
+}
+
+/// Waits in `poll`, which no handler lets go on, until `stop`; counts what was cut short.
+fn poll_until(stop: &AtomicBool, interrupted: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        // SAFETY: no descriptors.
+        let result = unsafe { libc::poll(std::ptr::null_mut(), 0, 10_000) };
+        interrupted.fetch_add(u64::from(result < 0), Ordering::Relaxed);
+    }
+}
+
+#[inline(never)]
+fn wait_a_while() {
+    std::thread::sleep(Duration::from_millis(70));
+}
+
+#[test]
+fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
+    isolated("wall::all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep", || {
+        let (stop, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let named = |name: &str, work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(work).unwrap();
+        let (of_poller, count) = (stop.clone(), interrupted.clone());
+        let _poller = named("poller", Box::new(move || poll_until(&of_poller, &count)));
+        let of_mixed = stop.clone();
+        let (waited, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
+        let of_waits = waited.clone();
+        let mixed = named(
+            "mixed",
+            Box::new(move || {
+                let _label = procprof_agent::label("query_id", 7_u64);
+                while !of_mixed.load(Ordering::Relaxed) {
+                    hot_other(20_000);
+                    let before = Instant::now();
+                    wait_a_while();
+                    of_waits.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                }
+            }),
+        );
+        let agent = start(Config::default()).unwrap();
+        let response = agent.handle(&Request::get("/debug/pprof/wall?seconds=4&frequency=50&symbolize=0"));
+        let (waited, lived) = (waited.load(Ordering::Relaxed) as f64, began.elapsed().as_nanos() as f64);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
+        let profile = procprof_profile::format::decode(&response.body, &Default::default()).unwrap().profile;
+        assert_eq!(profile.sample_type(1), ("wall", "nanoseconds"));
+        let (poll, in_poll) = wall_of(&profile, "poller", "poll_until");
+        let (all, in_wait) = wall_of(&profile, "mixed", "wait_a_while");
+        let (expected, share) = (100.0 * waited / lived, 100.0 * in_wait / all);
+        println!(
+            "poller {poll} ns, {in_poll} in poll, {} interrupted; mixed {all} ns, waits {share:.1} % of {expected:.1} %",
+            interrupted.load(Ordering::Relaxed)
+        );
+        println!("{:?}", profile.comments().collect::<Vec<_>>());
+        assert!((3.8e9..4.6e9).contains(&poll) && (3.8e9..4.6e9).contains(&all), "{poll} and {all} of 4 s");
+        assert!(in_poll > 0.9 * poll, "{in_poll} of {poll}");
+        assert!((share - expected).abs() < 10.0, "{share:.1} % of {expected:.1} %");
+        assert!(interrupted.load(Ordering::Relaxed) <= 10, "woken at most when something moved");
+        assert!(signals(&profile) < 400);
+        mixed.join().unwrap();
+    });
+}
+
+#[test]
+fn one_capture_at_a_time_and_the_other_is_told_whose_it_is() {
+    isolated("wall::one_capture_at_a_time_and_the_other_is_told_whose_it_is", || {
+        let agent = start(Config::default()).unwrap();
+        let first = agent.clone();
+        let first = std::thread::spawn(move || first.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/wall?seconds=2") }));
+        std::thread::sleep(Duration::from_millis(700));
+        let refused = agent.handle(&Request::get("/debug/pprof/wall?seconds=1"));
+        let told = String::from_utf8_lossy(&refused.body).into_owned();
+        assert_eq!(refused.status, 409);
+        assert!(told.starts_with("wall time is being captured by 10.0.0.7 until 20"), "{told}");
+        assert_eq!(first.join().unwrap().status, 200);
+        let refused = agent.handle(&Request::get("/debug/pprof/wall?frequency=101"));
+        assert_eq!(String::from_utf8_lossy(&refused.body), "frequency=101: expected a whole number from 1 to 100\n");
+    });
+}
