@@ -110,9 +110,8 @@ impl fmt::Display for Wanted {
             "" => f.write_str("unknown build id")?,
             build_id => write!(f, "build id {build_id}")?,
         }
-        match self.percent {
-            Some(percent) => write!(f, ", {percent:.1} % of samples")?,
-            None => {}
+        if let Some(percent) = self.percent {
+            write!(f, ", {percent:.1} % of samples")?;
         }
         for (number, key) in self.fitting.iter().take(FITTING_MAX).enumerate() {
             write!(f, "{}{key}", if number == 0 { FITS } else { " " })?;
