@@ -100,19 +100,18 @@ fn the_switches_switch() {
 #[test]
 fn without_profiling_the_answer_names_the_variable_to_set() {
     isolated_with("heap::without_profiling_the_answer_names_the_variable_to_set", &[("_RJEM_MALLOC_CONF", "prof:false")], || {
-        let agent = agent();
-        let told = "heap profiling is off in this process: start it with _RJEM_MALLOC_CONF=prof:true (now _RJEM_MALLOC_CONF=prof:false)\n";
-        assert_eq!(text(&agent, "/pprof/heap"), (501, told.into()));
-        assert_eq!(post(&agent, "/debug/pprof/heap/enable"), (501, told.into()));
-        assert!(text(&agent, "/debug/pprof/heap/status").1.contains("\"available\":false"));
-        // SAFETY: as in `agent`; only the name of the variable differs.
-        let plain = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Plain) };
-        let plain = procprof_agent::start(Config { jemalloc: Some(plain), ..Config::default() }).unwrap();
-        assert!(
-            text(&plain, "/pprof/heap")
-                .1
-                .contains(" MALLOC_CONF=prof:true (_RJEM_MALLOC_CONF is set, but its jemalloc does not read that)")
-        );
+        // SAFETY: the jemalloc that is this binary's global allocator.
+        let known_as = |naming| unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, naming) };
+        let told = |naming| known_as(naming).set_active(true).unwrap_err().to_string();
+        let start = "heap profiling is off in this process: start it with";
+        let rust = format!("{start} _RJEM_MALLOC_CONF=prof:true (now _RJEM_MALLOC_CONF=prof:false)");
+        assert_eq!(told(JemallocNaming::Rust), rust);
+        let in_vain = "(_RJEM_MALLOC_CONF is set, but its jemalloc does not read that)";
+        assert_eq!(told(JemallocNaming::Plain), format!("{start} MALLOC_CONF=prof:true {in_vain}"));
+        assert_eq!(told(JemallocNaming::Je), format!("{start} JEMALLOC_CONF=prof:true {in_vain}"));
+        assert!(!known_as(JemallocNaming::Rust).status().available);
+        // The sampler around the allocator has the heap instead.
+        assert!(text(&agent(), "/debug/pprof/heap/status").1.starts_with("{\"allocator\":\"procprof-agent\""));
     });
 }
 
