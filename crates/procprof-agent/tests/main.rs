@@ -11,7 +11,6 @@ mod listener;
 mod sampled;
 mod tools;
 mod wall;
-mod wall;
 mod work;
 
 #[global_allocator]
