@@ -61,6 +61,7 @@ impl<'a> Heap<'a> {
             #[cfg(feature = "heap")]
             Self::Sampler => {
                 meta.engine = "agent-heap".into();
+                meta.lost = Some(HeapSampler::lost());
                 meta.more.insert("samples-without-root".into(), HeapSampler::cut().to_string());
             }
         }

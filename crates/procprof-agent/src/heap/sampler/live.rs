@@ -9,7 +9,7 @@ use super::thread::Busy;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Counters: 256 KiB, of which those pages become resident whose addresses are sampled.
 const COUNTERS: usize = 1 << 18;
@@ -19,11 +19,14 @@ const LINE_SHIFT: u32 = 6;
 
 const SHARDS: usize = 64;
 
-/// Samples kept in each shard: with all of them 16 million, about 600 MB; of further ones only the allocation is counted.
+/// Samples kept in each shard: with all of them 16 million, about 600 MB; of further ones only the allocation is counted, and that they are missing.
 const MAX_IN_SHARD: usize = 1 << 18;
 
 /// Sampled addresses by group; a counter at its highest value stays there.
 static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
+
+/// Samples that found their shard full.
+static LOST: AtomicU64 = AtomicU64::new(0);
 
 static LIVE: [Spin<ByAddress<Sampled>>; SHARDS] = [const { Spin::new(HashMap::with_hasher(BuildHasherDefault::new())) }; SHARDS];
 
@@ -77,6 +80,7 @@ pub(super) fn insert(pointer: usize, sampled: Sampled) {
     let (site, size) = (sampled.site.clone(), sampled.size);
     let mut live = shard(pointer).lock();
     if live.len() >= MAX_IN_SHARD {
+        LOST.fetch_add(1, Ordering::Relaxed);
         return;
     }
     site.came(size);
@@ -106,8 +110,14 @@ pub(super) fn put_back(pointer: usize, sampled: Sampled) {
     insert(pointer, sampled);
 }
 
+/// Samples whose use is not followed, since the last reset.
+pub(super) fn lost() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
 /// Forgets all.
 pub(super) fn clear() {
+    LOST.store(0, Ordering::Relaxed);
     for shard in &LIVE {
         let former = std::mem::take(&mut *shard.lock());
         for pointer in former.keys() {

@@ -91,6 +91,11 @@ impl HeapSampler {
         text::encode(&sites::all(), thread::rate())
     }
 
+    /// Samples that are missing in what is in use, since the last reset.
+    pub(crate) fn lost() -> u64 {
+        live::lost()
+    }
+
     /// Samples whose stack was not seen up to the thread's first frame, since the last reset.
     pub(crate) fn cut() -> u64 {
         CUT.load(Ordering::Relaxed)
