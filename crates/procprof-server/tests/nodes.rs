@@ -210,7 +210,12 @@ async fn symbols_come_from_where_they_may_and_missing_files_are_named() {
         (profile, top)
     };
     let (blind, top) = capture("blind").await;
-    assert!(blind["wanted"][0]["file"].as_str().unwrap().ends_with("brpc_replay") && blind["wanted"][0]["build_id"] == "" && !top.contains("hot_70"), "{blind}");
+    assert!(
+        blind["wanted"][0]["file"].as_str().unwrap().ends_with("brpc_replay")
+            && blind["wanted"][0]["build_id"] == ""
+            && !top.contains("hot_70"),
+        "{blind}"
+    );
     let (asked, top) = capture("asked").await;
     assert!(top.contains("hot_70") && asked["facts"]["symbols-from"] == "the node's symbol page", "{top}\n{asked}");
     let (given, top) = capture("given").await;
