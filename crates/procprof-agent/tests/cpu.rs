@@ -360,3 +360,34 @@ fn labels_split_the_cpu_time_of_a_thread_as_it_was_split() {
         assert!(service > 0.9 * thread && close(query + shard, service, 1.0), "{query} + {shard} of {service} of {thread}");
     });
 }
+
+/// Gives this thread an alternate stack with room for the kernel's frame and `more` bytes, just above memory that can't be touched.
+fn tiny_alternate_stack(more: usize) {
+    const AT_MINSIGSTKSZ: u64 = 51;
+    // SAFETY: fresh mappings; the stack stays for the rest of the process, `libc` only reads what it is given.
+    unsafe {
+        let size = (libc::getauxval(AT_MINSIGSTKSZ) as usize).max(libc::MINSIGSTKSZ) + more;
+        let bytes = size.next_multiple_of(4096) + 4096;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let memory = libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        assert!(memory != libc::MAP_FAILED && libc::mprotect(memory, 4096, libc::PROT_NONE) == 0);
+        let stack = libc::stack_t { ss_sp: memory.byte_add(4096), ss_flags: 0, ss_size: size };
+        assert_eq!(libc::sigaltstack(&raw const stack, std::ptr::null_mut()), 0);
+    }
+}
+
+#[test]
+fn a_thread_with_a_tiny_alternate_stack_is_sampled() {
+    isolated("cpu::a_thread_with_a_tiny_alternate_stack_is_sampled", || {
+        let capture = CpuCapture::start(&options(1000)).unwrap();
+        let worker = std::thread::spawn(|| {
+            tiny_alternate_stack(1536);
+            work_in_libc(Duration::from_millis(500));
+            split_70_30(Duration::from_secs(1));
+        });
+        worker.join().unwrap();
+        let flat = flat(&capture.finish().unwrap());
+        let found = flat.get("hot_70").copied().unwrap_or_default();
+        assert!(found > 100_000_000, "{flat:?}");
+    });
+}

@@ -193,8 +193,10 @@ mod tests {
     const A: Packed = Packed::ROOT;
     const B: Packed = Packed::SIGNAL;
 
-    /// A region of functions: start, end, rows.
-    fn region(functions: &[(u16, u32, &[(u16, Packed)])]) -> Region {
+    /// Start, end, rows.
+    type Function<'a> = (u16, u32, &'a [(u16, Packed)]);
+
+    fn region(functions: &[Function<'_>]) -> Region {
         let mut builder = RegionBuilder::default();
         builder.clear();
         for (start, end, rows) in functions {

@@ -176,7 +176,13 @@ fn symbols(request: &Request) -> Result<ExitCode> {
         }
     }
     let libraries = libraries::parse(&map, &program.to_string_lossy());
-    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes, copies: request.copies, detail: request.detail() };
+    let places = Places {
+        program: &program,
+        add_lib: request.add_lib.as_deref(),
+        prefixes: &request.prefixes,
+        copies: request.copies,
+        detail: request.detail(),
+    };
     let named: std::collections::BTreeMap<u64, Vec<jeprof::Symbol>> = names::of_addresses(&libraries, &places, &addresses);
     let name = |address: &u64| named.get(address).and_then(|symbols| symbols.first()).map_or("??", |symbol| &symbol.short);
     let lines: String = addresses.iter().flat_map(|address| [name(address), "\n"]).collect();

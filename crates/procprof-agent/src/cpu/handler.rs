@@ -3,8 +3,9 @@
 //! What it does, in full: keeps `errno`, finds its ring by the timer's ticket, reads the thread's CPU clock (one system call;
 //! a perf counter's signal needs a second one for the thread's id),
 //! walks the stack, writes addresses into memory that was mapped before. It never allocates, locks, logs, re-arms a timer or
-//! touches thread-local storage other than `errno`. Its frame is small (no buffer on the stack), so it runs on an alternate
-//! stack where the thread has one (`SA_ONSTACK`: goroutines and other small stacks need it), and system calls are restarted.
+//! touches thread-local storage other than `errno`. It begins on an alternate stack where the thread has one (`SA_ONSTACK`:
+//! goroutines and other small stacks need it) and does its work on the slot's [`OwnStack`], since an alternate stack may hold
+//! little more than the kernel's frame (Rust's own: 8 KiB in all). System calls are restarted.
 
 use super::label;
 use super::perf;
@@ -97,8 +98,10 @@ extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mu
         // A late signal names a descriptor that may be another thread's by now.
         Entry::Inside(visit) if origin == Origin::Perf && visit.tid() != own_tid() => {}
         Entry::Inside(visit) => {
-            // SAFETY: `context` is this signal's.
-            unsafe { sample(&visit, Registers::interrupted(context), origin) }
+            let mut interruption = Interruption { visit, context, origin };
+            // SAFETY: the ticket is the calling thread's, signals of this kind wait until the handler has returned, and so nobody
+            // else is on the slot's stack; `take` gets what it expects, which outlives the call.
+            unsafe { interruption.visit.stack().call(take, (&raw mut interruption).cast()) }
         }
         Entry::Void => {}
         Entry::Foreign => pass_on(signal, info, context),
@@ -134,6 +137,20 @@ struct PollInfo {
 fn own_tid() -> i32 {
     // SAFETY: takes no argument and can't fail; libc's own function is missing before glibc 2.30.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// What is done on the slot's own stack needs.
+struct Interruption {
+    visit: Visit,
+    context: *mut c_void,
+    origin: Origin,
+}
+
+extern "C" fn take(interruption: *mut c_void) {
+    // SAFETY: `on_sigprof` hands over its own, and waits.
+    let interruption = unsafe { &*interruption.cast::<Interruption>() };
+    // SAFETY: `context` is this signal's.
+    unsafe { sample(&interruption.visit, Registers::interrupted(interruption.context), interruption.origin) }
 }
 
 /// # Safety

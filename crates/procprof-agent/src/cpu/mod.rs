@@ -9,6 +9,7 @@ mod build;
 mod engine;
 mod handler;
 mod label;
+mod own_stack;
 mod perf;
 pub(crate) mod regions;
 mod registers;

@@ -4,6 +4,7 @@
 //! given to another thread once no handler is in it; a late signal of a timer that was removed carries an old generation and
 //! is dropped. A signal of somebody else's timer carries no mark of ours.
 
+use super::own_stack::OwnStack;
 use super::ring::Ring;
 use procprof_unwind::Cache;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -34,6 +35,8 @@ pub(crate) struct Slot {
     pub(crate) ring: Ring,
     /// The unwind rules of addresses the thread was seen at.
     cache: &'static Cache,
+    /// Where the handler does its work.
+    stack: OwnStack,
 }
 
 /// Maps an empty cache for the rest of the process's life; its pages become resident when the thread is sampled.
@@ -51,11 +54,11 @@ impl Slot {
         if CREATED.load(Ordering::Relaxed) >= MAX_SLOTS {
             return None;
         }
-        let (ring, cache) = (Ring::map()?, map_cache()?);
+        let (ring, cache, stack) = (Ring::map()?, map_cache()?, OwnStack::map()?);
         let next = |created: usize| (created < MAX_SLOTS).then_some(created + 1);
         let index = CREATED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         let (generation, tid, busy) = (AtomicU32::new(0), AtomicI32::new(0), AtomicU32::new(0));
-        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, tid, busy, ring, cache }));
+        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, tid, busy, ring, cache, stack }));
         SLOTS[index].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
         Some(slot)
     }
@@ -149,6 +152,11 @@ impl Visit {
     #[inline]
     pub(crate) fn cache(&self) -> &'static Cache {
         self.0.cache
+    }
+
+    #[inline]
+    pub(crate) fn stack(&self) -> &'static OwnStack {
+        &self.0.stack
     }
 }
 

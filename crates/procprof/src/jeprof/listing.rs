@@ -27,7 +27,13 @@ pub(super) fn text(listed: Listed, program: &str, request: &Request, loaded: &Lo
     let pattern = Regex::new(pattern).with_context(|| pattern.to_owned())?;
     let program = absolute(program)?;
     let libraries = libraries::parse(&loaded.map, &program.to_string_lossy());
-    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes, copies: request.copies, detail: Detail::NamesAndPlaces };
+    let places = Places {
+        program: &program,
+        add_lib: request.add_lib.as_deref(),
+        prefixes: &request.prefixes,
+        copies: request.copies,
+        detail: Detail::NamesAndPlaces,
+    };
     let view = View::new(&loaded.stacks, &loaded.pcs, &loaded.symbols, loaded.kind, settings);
     view.messages().iter().for_each(|message| eprintln!("{message}"));
     let procedures = procedures(&libraries, &places, &view, &pattern);

@@ -112,7 +112,13 @@ fn named(names: &jeprof::Names, pcs: &Pcs) -> Symbols {
 fn from_files(request: &Request, program: &str, read: &Read) -> Result<Symbols> {
     let program = absolute(program)?;
     let libraries = libraries::parse(&read.first.map, &program.to_string_lossy());
-    let places = Places { program: &program, add_lib: request.add_lib.as_deref(), prefixes: &request.prefixes, copies: request.copies, detail: request.detail() };
+    let places = Places {
+        program: &program,
+        add_lib: request.add_lib.as_deref(),
+        prefixes: &request.prefixes,
+        copies: request.copies,
+        detail: request.detail(),
+    };
     Ok(Symbols::new(&read.pcs, names::of_addresses(&libraries, &places, read.pcs.addresses())))
 }
 

@@ -8,8 +8,8 @@ use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use procprof_profile::{Profile, StringId};
 use procprof_report::jeprof::short_function_name;
 use procprof_symbolize::{
-    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits, WantedShare,
-    symbolize_profile,
+    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits,
+    WantedShare, symbolize_profile,
 };
 
 use super::source::Origin;

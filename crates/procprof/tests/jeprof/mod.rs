@@ -176,7 +176,11 @@ fn drawn_graphs_have_the_nodes_and_edges_of_dot() {
     assert!(sides[0] <= 576.1 && sides[1] <= 792.1, "the page is of 8 by 11 inches: {sides:?}");
     let names = Command::new("pdftotext").arg("-raw").arg(&path).arg("-").output().expect("`pdftotext` must be installed for this test");
     let names = String::from_utf8_lossy(&names.stdout).into_owned();
-    for label in dot.lines().filter(|line| line.starts_with('N') && line.contains("shape=box,fontsize=")).filter_map(|line| line.split("label=\"").nth(1)) {
+    for label in dot
+        .lines()
+        .filter(|line| line.starts_with('N') && line.contains("shape=box,fontsize="))
+        .filter_map(|line| line.split("label=\"").nth(1))
+    {
         let name = label.split("\\n").next().unwrap();
         assert!(names.contains(name), "{name:?} is not in the page");
     }
