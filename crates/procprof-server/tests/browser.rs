@@ -129,6 +129,13 @@ async fn the_flame_graph_works_inside_its_sandboxed_frame() {
     let frame = browser.find("iframe.graph").await;
     browser.call(Method::POST, "/frame", json!({ "id": frame })).await;
     let width = async |name: &str| browser.run(&BOXES.replace("NAME", name)).await.as_f64().unwrap();
+    // The frame lays itself out after the page has loaded.
+    for _ in 0..100 {
+        if width("all").await > 1000.0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     let (all, hot_30) = (width("all").await, width("hot_30").await);
     assert!(all > 1000.0 && (hot_30 / all - 0.3).abs() < 0.01, "{all} {hot_30}");
     browser.run("[...document.querySelectorAll('g.b')].find(box => box.querySelector('title').textContent.startsWith('hot_30')).setAttribute('id', 'cold')").await;
