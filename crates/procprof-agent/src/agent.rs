@@ -3,6 +3,8 @@
 use crate::cpu::CpuEngine;
 use crate::endpoints;
 use crate::error::{Error, Result};
+#[cfg(feature = "heap")]
+use crate::heap::HeapSampler;
 use crate::heap::{Dumper, Heap, Jemalloc, TimedSwitch};
 use crate::request::{Request, Response};
 use std::path::PathBuf;
@@ -22,8 +24,12 @@ pub struct Config {
     pub token: Option<String>,
 }
 
-/// The running agent. Clones are the same agent; it does nothing until it is asked.
+/// How often a waiting capture asks whether its client is still there.
+const LOOK_AT_CLIENT: Duration = Duration::from_millis(250);
+
+/// The running agent. Clones are the same agent; it does nothing until it is asked, and ends with [`Agent::stop`] or its last clone.
 #[derive(Clone, Debug)]
+#[must_use = "an agent ends when it is dropped"]
 pub struct Agent {
     shared: Arc<Shared>,
 }
@@ -35,6 +41,8 @@ struct Shared {
     engine: CpuEngine,
     dumper: Option<Dumper>,
     heap_switch: Arc<TimedSwitch>,
+    /// Whether `start` switched the heap sampler on, and the end has to switch it off.
+    has_sampler: bool,
     stopped: Mutex<bool>,
     stop: Condvar,
 }
@@ -61,12 +69,52 @@ pub fn start(config: Config) -> Result<Agent> {
         return Err(Error::Config { what: format!("dump_folder {}: no such folder", folder.display()) });
     }
     let dumper = config.jemalloc.map(|jemalloc| Dumper::new(jemalloc, folder));
-    #[cfg(feature = "heap")]
-    if matches!(Heap::of_this_process(dumper.as_ref()), Ok(Heap::Sampler)) {
-        crate::heap::HeapSampler::enable();
+    let has_sampler = begin_heap(dumper.as_ref());
+    let (pid, token, heap_switch, stopped, stop) = (std::process::id(), config.token, Arc::default(), Mutex::new(false), Condvar::new());
+    Ok(Agent { shared: Arc::new(Shared { pid, token, engine, dumper, heap_switch, has_sampler, stopped, stop }) })
+}
+
+/// Switches the heap sampler on where it is the one to ask and does not run already.
+#[cfg(feature = "heap")]
+fn begin_heap(dumper: Option<&Dumper>) -> bool {
+    let wanted = matches!(Heap::of_this_process(dumper), Ok(Heap::Sampler)) && !HeapSampler::is_active();
+    if wanted {
+        HeapSampler::enable();
     }
-    let (pid, stopped, stop) = (std::process::id(), Mutex::new(false), Condvar::new());
-    Ok(Agent { shared: Arc::new(Shared { pid, token: config.token, engine, dumper, heap_switch: Arc::default(), stopped, stop }) })
+    wanted
+}
+
+#[cfg(feature = "heap")]
+fn end_heap() {
+    HeapSampler::disable();
+}
+
+#[cfg(not(feature = "heap"))]
+fn begin_heap(_: Option<&Dumper>) -> bool {
+    false
+}
+
+#[cfg(not(feature = "heap"))]
+fn end_heap() {}
+
+impl Shared {
+    fn end(&self) {
+        if std::process::id() != self.pid {
+            return;
+        }
+        let was_stopped = std::mem::replace(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner), true);
+        self.stop.notify_all();
+        self.heap_switch.end();
+        if self.has_sampler && !was_stopped {
+            end_heap();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 impl Agent {
@@ -75,13 +123,10 @@ impl Agent {
         endpoints::handle(self, request)
     }
 
-    /// Ends captures that are waiting and refuses further ones; what was switched for a time goes back now. All sampling of its endpoints has ended when their calls return.
+    /// Ends what the agent started, as dropping its last clone does: captures that are waiting end and further ones are refused, what was switched for
+    /// a time goes back now, and the heap sampler stops if [`start`] began it. All sampling of its endpoints has ended when their calls return.
     pub fn stop(&self) {
-        if self.in_own_process().is_ok() {
-            *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-            self.shared.stop.notify_all();
-            self.shared.heap_switch.end();
-        }
+        self.shared.end();
     }
 
     /// The heap as sampled at this moment, by jemalloc or the agent's own sampler: `heap_v2` text.
@@ -126,18 +171,27 @@ impl Agent {
         &self.shared.heap_switch
     }
 
-    /// Waits; true when the agent was stopped meanwhile or before.
-    pub(crate) fn wait(&self, length: Duration) -> Result<bool> {
+    /// Waits; errs when the agent is stopped or the client leaves meanwhile.
+    pub(crate) fn wait(&self, length: Duration, client_waits: Option<&dyn Fn() -> bool>) -> Result<()> {
         self.in_own_process()?;
         let end = Instant::now() + length;
-        let mut stopped = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            if *stopped || left.is_zero() {
-                return Ok(*stopped);
+            if self.stopped_within(client_waits.map_or(left, |_| left.min(LOOK_AT_CLIENT))) {
+                return Err(Error::Stopped);
             }
-            stopped = self.shared.stop.wait_timeout(stopped, left).unwrap_or_else(PoisonError::into_inner).0;
+            if client_waits.is_some_and(|waits| !waits()) {
+                return Err(Error::ClientLeft);
+            }
+            if Instant::now() >= end {
+                return Ok(());
+            }
         }
+    }
+
+    fn stopped_within(&self, length: Duration) -> bool {
+        let stopped = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.shared.stop.wait_timeout_while(stopped, length, |stopped| !*stopped).unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn in_own_process(&self) -> Result<()> {

@@ -57,6 +57,15 @@ pub enum Error {
     /// The agent was stopped while the operation ran.
     #[error("the agent was stopped")]
     Stopped,
+    /// The client closed its connection while the operation ran, so nobody is told.
+    #[error("the client has left")]
+    ClientLeft,
+    /// This operating system has not what the operation needs.
+    #[error("{what}: this build of procprof-agent captures on Linux only")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// A call of the operating system failed.
     #[error("{what}: {source}")]
     System {

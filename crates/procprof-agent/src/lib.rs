@@ -19,6 +19,9 @@ mod listener;
 mod meta;
 mod modules;
 mod request;
+#[cfg(feature = "axum")]
+mod router;
+mod site;
 mod symbols;
 
 pub use agent::{Agent, Config, start};
@@ -26,7 +29,9 @@ pub use cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, Label, LabelValue, 
 pub use endpoints::{ENDPOINTS, Endpoint, MAX_SECONDS};
 pub use error::{Error, Result};
 #[cfg(feature = "heap")]
-pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
+pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc, hook as heap_hook};
 pub use heap::{HeapStatus, Jemalloc, JemallocNaming, MAX_DUMP_BYTES, MallctlFn};
 pub use listener::{ExtraHandler, Listener, MAX_CONNECTIONS};
 pub use request::{Method, Request, Response};
+#[cfg(feature = "axum")]
+pub use router::{open_router, router};

@@ -36,7 +36,7 @@ impl Method {
 }
 
 /// What was asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The method.
     pub method: Method,
@@ -50,13 +50,30 @@ pub struct Request<'a> {
     pub authorization: Option<&'a str>,
     /// Who asks, for others who have to wait: an address or a user's name.
     pub client: &'a str,
+    /// Tells whether the client still waits for the answer, where that can be known: asked a few times a second while a capture runs, which ends
+    /// when it says no.
+    pub waits: Option<&'a dyn Fn() -> bool>,
+}
+
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the token.
+        let Self { method, path, query, client, .. } = self;
+        formatter
+            .debug_struct("Request")
+            .field("method", method)
+            .field("path", path)
+            .field("query", query)
+            .field("client", client)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Request<'a> {
     /// A `GET` of `path`, which may carry a query.
     pub fn get(path: &'a str) -> Self {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        Self { method: Method::Get, path, query, body: &[], authorization: None, client: "a caller" }
+        Self { method: Method::Get, path, query, body: &[], authorization: None, client: "a caller", waits: None }
     }
 
     /// A `POST` of `body` to `path`, which may carry a query.

@@ -1,5 +1,6 @@
 //! The listener over real sockets.
 
+use crate::isolated::isolated;
 use procprof_agent::{Agent, Config, Listener, MAX_CONNECTIONS, Response, start};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +13,14 @@ pub(crate) fn listen(agent: Agent) -> Listener {
 }
 
 fn exchange(address: SocketAddr, request: &str) -> String {
+    String::from_utf8(exchange_bytes(address, request)).unwrap()
+}
+
+fn exchange_bytes(address: SocketAddr, request: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
     answer
 }
 
@@ -93,4 +98,21 @@ fn too_many_connections_are_told_and_idle_ones_do_not_hold_the_stop() {
     assert!(began.elapsed() < Duration::from_secs(4), "it waited for one that asks nothing: {:?}", began.elapsed());
     assert!(TcpStream::connect(address).is_err());
     drop(idle);
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_capture() {
+    isolated("listener::a_client_that_leaves_ends_its_capture", || {
+        let listener = listen(start(Config::default()).unwrap());
+        let mut first = TcpStream::connect(listener.address()).unwrap();
+        first.write_all(b"GET /debug/pprof/wall?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        let ask = || exchange_bytes(listener.address(), "GET /pprof/wall?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(ask().starts_with(b"HTTP/1.1 409 "));
+        drop(first);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !ask().starts_with(b"HTTP/1.1 200 ") {
+            assert!(Instant::now() < end, "it goes on for a client that has left");
+        }
+    });
 }

@@ -8,6 +8,7 @@ mod engines;
 mod heap;
 mod isolated;
 mod listener;
+mod router;
 mod sampled;
 mod tools;
 mod wall;

@@ -8,6 +8,7 @@ mod symbol;
 mod table;
 
 pub use query::MAX_SECONDS;
+pub(crate) use symbol::MAX_BODY;
 pub use table::{ENDPOINTS, Endpoint};
 
 use crate::agent::Agent;
@@ -29,7 +30,7 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
     }
     let query = Query::parse(request.query)?;
     match endpoint.kind {
-        Kind::Index => Ok(index::page()),
+        Kind::Index => Ok(index::page(request.path)),
         Kind::Cpu(form) => profile::cpu(agent, &query, form, request),
         Kind::Wall(form) => profile::wall(agent, &query, form, request),
         Kind::Heap(form) => heap::dump(agent, &query, form),
@@ -68,7 +69,8 @@ fn refused(error: &Error) -> Response {
         Error::Busy { .. } | Error::WallBusy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
         Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc => 501,
-        Error::Stopped | Error::Forked { .. } => 503,
+        Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,
+        Error::Unsupported { .. } => 501,
         _ => 500,
     };
     Response::text(status, error.to_string())

@@ -4,7 +4,7 @@ use super::query::{Form, MAX_SECONDS, Query};
 use super::refused;
 use crate::agent::Agent;
 use crate::cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, DEFAULT_WALL_HZ, MAX_HZ, MAX_WALL_HZ, wall_profile};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::request::{Method, Request, Response};
 use crate::{legacy, symbols};
 use procprof_profile::{Grammar, Profile};
@@ -21,7 +21,7 @@ pub(super) fn cpu(agent: &Agent, query: &Query, default: Form, request: &Request
     if request.method == Method::Head {
         return Ok(Response::ok("application/octet-stream", Vec::new()));
     }
-    let profile = capture(agent, seconds, hz, engine, request.client).map_err(|error| refused(&error))?;
+    let profile = capture(agent, seconds, hz, engine, request).map_err(|error| refused(&error))?;
     in_form(profile, form, symbolize)
 }
 
@@ -33,7 +33,8 @@ pub(super) fn wall(agent: &Agent, query: &Query, default: Form, request: &Reques
     if request.method == Method::Head {
         return Ok(Response::ok("application/octet-stream", Vec::new()));
     }
-    let profile = wall_profile(hz, Duration::from_secs(seconds), request.client, |length| agent.wait(length));
+    let profile =
+        wall_profile(hz, Duration::from_secs(seconds), request.client, |length| agent.wait(length, request.waits).map(|()| false));
     in_form(profile.map_err(|error| refused(&error))?, form, symbolize)
 }
 
@@ -47,13 +48,11 @@ fn in_form(profile: Profile, form: Form, symbolize: bool) -> std::result::Result
     }
 }
 
-fn capture(agent: &Agent, seconds: u64, hz: u32, engine: CpuEngine, client: &str) -> Result<Profile> {
+fn capture(agent: &Agent, seconds: u64, hz: u32, engine: CpuEngine, request: &Request<'_>) -> Result<Profile> {
     let length = Duration::from_secs(seconds);
-    let options = CpuOptions { hz, engine, owner: client.to_owned(), until: SystemTime::now().checked_add(length) };
+    let options = CpuOptions { hz, engine, owner: request.client.to_owned(), until: SystemTime::now().checked_add(length) };
     let capture = CpuCapture::start(&options)?;
-    if agent.wait(length)? {
-        return Err(Error::Stopped);
-    }
+    agent.wait(length, request.waits)?;
     capture.finish()
 }
 

@@ -12,7 +12,7 @@ use crate::request::{Method, Request, Response};
 use crate::symbols;
 
 /// The longest list of addresses, bytes.
-pub(super) const MAX_BODY: usize = 8 << 20;
+pub(crate) const MAX_BODY: usize = 8 << 20;
 
 /// The most addresses in it: as many as fit when each is spelled with 16 digits, as jeprof does.
 const MAX_ADDRESSES: usize = MAX_BODY / 19;

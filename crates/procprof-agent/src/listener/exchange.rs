@@ -2,13 +2,13 @@
 
 use super::head::{self, Head, MAX_HEAD};
 use super::{Answering, Service};
+use crate::endpoints::MAX_BODY;
 use crate::request::{Method, Request, Response};
+use crate::site::Site;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The largest body, bytes: a symbol page's list of addresses.
-const MAX_BODY: usize = 8 << 20;
 /// How long a client may take to send its request.
 const READ_TIME: Duration = Duration::from_secs(10);
 /// How long a client may not take what is written.
@@ -36,7 +36,7 @@ fn exchange(stream: &mut TcpStream, client: &str, service: &Service) -> io::Resu
     let response = match received {
         Ok((head, body)) => {
             method = head.method();
-            answer(&head, &body, client, service)
+            answer(&head, &body, stream, client, service)
         }
         Err(refusal) => refusal,
     };
@@ -45,17 +45,39 @@ fn exchange(stream: &mut TcpStream, client: &str, service: &Service) -> io::Resu
     Ok(())
 }
 
-fn answer(head: &Head, body: &[u8], client: &str, service: &Service) -> Response {
-    if let Err(refusal) = head.check_site(service.loopback) {
+fn answer(head: &Head, body: &[u8], stream: &TcpStream, client: &str, service: &Service) -> Response {
+    let site = Site { host: head.host.as_deref(), origin: head.origin.as_deref() };
+    if let Err(refusal) = site.check(service.loopback) {
         return refusal;
     }
-    let request =
-        Request { method: head.method(), path: &head.path, query: &head.query, body, authorization: head.authorization.as_deref(), client };
+    let waits = || !has_left(stream);
+    let request = Request {
+        method: head.method(),
+        path: &head.path,
+        query: &head.query,
+        body,
+        authorization: head.authorization.as_deref(),
+        client,
+        waits: Some(&waits),
+    };
     if let Err(refusal) = service.agent.admit(request.authorization) {
         return refusal;
     }
     let extra = service.extra.as_ref().and_then(|extra| extra(&request));
     extra.unwrap_or_else(|| service.agent.handle(&request))
+}
+
+/// Whether the client has closed its side. One that only ended its sending is not told apart, and does not do so before it has the answer.
+fn has_left(stream: &TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return false;
+    }
+    let left = match stream.peek(&mut [0]) {
+        Ok(length) => length == 0,
+        Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+    };
+    // What can't be set back would make the answer fail half written: then the client counts as gone.
+    left || stream.set_nonblocking(false).is_err()
 }
 
 /// Reads a whole request, or what to answer to a broken one.

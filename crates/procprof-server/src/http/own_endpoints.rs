@@ -35,6 +35,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, principal: Principal, re
             body: &body,
             authorization: None,
             client: &principal.name,
+            waits: None,
         })
     });
     let answered = answered.await.map_err(|_| Problem::internal("the agent failed; the log has the place"))?;
