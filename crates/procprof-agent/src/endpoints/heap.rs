@@ -50,7 +50,7 @@ fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
     let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
     let mut meta = crate::meta::of(ProfileType::Heap, "", &Modules::of_this_process());
     heap.tell(&mut meta);
-    crate::meta::add(profile, &meta).map_err(|error| refused(&error))
+    heap.name_unknown(profile).and_then(|profile| crate::meta::add(profile, &meta)).map_err(|error| refused(&error))
 }
 
 /// `{"allocator":"jemalloc","compiled_in":true,"available":true,"active":true,"lg_sample":19,"until":null,"variable":"MALLOC_CONF",…}`

@@ -12,6 +12,6 @@ pub(crate) use dump::Dumper;
 pub use dump::MAX_DUMP_BYTES;
 pub use jemalloc::{HeapStatus, Jemalloc, JemallocNaming, MallctlFn};
 #[cfg(feature = "heap")]
-pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
+pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc, hook};
 pub(crate) use source::Heap;
 pub(crate) use timed::TimedSwitch;

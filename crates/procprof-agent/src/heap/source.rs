@@ -3,9 +3,11 @@
 use super::dump::Dumper;
 use super::jemalloc::HeapStatus;
 #[cfg(feature = "heap")]
-use super::sampler::HeapSampler;
+use super::sampler::{Found, HeapSampler};
 use crate::error::{Error, Result};
-use procprof_profile::Meta;
+use procprof_profile::{Meta, Profile};
+#[cfg(feature = "heap")]
+use procprof_profile::{Addr, Function, FunctionId, Line, Location};
 
 /// A heap profiler of this process.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +64,21 @@ impl<'a> Heap<'a> {
             Self::Sampler => {
                 meta.engine = "agent-heap".into();
                 meta.lost = Some(HeapSampler::lost());
-                meta.more.insert("samples-without-root".into(), HeapSampler::cut().to_string());
+                meta.truncated = Some(HeapSampler::samples(Found::Truncated));
+                let more = [("samples-without-root", Found::Part), ("samples-without-stack", Found::Nothing)];
+                meta.more.extend(more.map(|(key, found)| (key.to_owned(), HeapSampler::samples(found).to_string())));
+            }
+        }
+    }
+
+    /// Gives the frame that stands for stacks of which nothing is known its name, in the place of an address.
+    pub(crate) fn name_unknown(self, profile: Profile) -> Result<Profile> {
+        match self {
+            Self::Jemalloc(_) => Ok(profile),
+            #[cfg(feature = "heap")]
+            Self::Sampler => {
+                let (address, name) = HeapSampler::unknown_frame();
+                name_frame(profile, Addr(address), name)
             }
         }
     }
@@ -117,5 +133,38 @@ impl<'a> Heap<'a> {
             #[cfg(feature = "heap")]
             Self::Sampler => Ok(()),
         }
+    }
+}
+
+/// Names the frame at an address, if there is one, and takes the address away.
+#[cfg(feature = "heap")]
+fn name_frame(profile: Profile, address: Addr, name: &str) -> Result<Profile> {
+    let Some(index) = profile.locations().iter().position(|location| location.address == address) else { return Ok(profile) };
+    let mut parts = profile.into_parts();
+    let name = parts.intern(name)?;
+    let function = FunctionId(parts.functions.len() as u32);
+    parts.functions.push(Function { name, system_name: name, ..Function::default() });
+    parts.push_location(Location::default(), &[Line { function, ..Line::default() }])?;
+    parts.locations.swap_remove(index);
+    Ok(parts.finish()?)
+}
+
+#[cfg(all(test, feature = "heap"))]
+mod tests {
+    use super::*;
+    use procprof_profile::ProfileBuilder;
+
+    #[test]
+    fn only_the_frame_at_that_address_is_named() {
+        let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes")]);
+        let places = [1, 2, 3].map(|address| builder.address(None, Addr(address)));
+        places.iter().for_each(|place| builder.sample(&[*place], &[1], &[]));
+        let profile = name_frame(builder.finish().unwrap(), Addr(2), "[unknown]").unwrap();
+        let names: Vec<Vec<&str>> = profile
+            .samples()
+            .map(|sample| profile.lines(sample.stack[0]).iter().map(|line| profile.string(profile.function(line.function).name)).collect())
+            .collect();
+        assert_eq!(names, [vec![], vec!["[unknown]"], vec![]]);
+        assert_eq!(profile.samples().map(|sample| profile.location(sample.stack[0]).address.0).collect::<Vec<_>>(), [1, 0, 3]);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::sites::Site;
 use super::spin::Spin;
-use super::thread::Busy;
+use super::thread::ThreadState;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -34,6 +34,7 @@ static LIVE: [Spin<ByAddress<Sampled>>; SHARDS] = [const { Spin::new(HashMap::wi
 pub(super) type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
 
 /// A sampled allocation.
+#[derive(Debug)]
 pub(super) struct Sampled {
     pub(super) site: Arc<Site>,
     /// Bytes asked for.
@@ -91,23 +92,15 @@ pub(super) fn insert(pointer: usize, sampled: Sampled) {
 }
 
 /// Takes an allocation out that is about to be freed, if it was sampled.
-#[cold]
-pub(super) fn take(pointer: usize) -> Option<Sampled> {
-    if Busy::is_entered() {
+pub(super) fn take(thread: &ThreadState, pointer: usize) -> Option<Sampled> {
+    if thread.is_busy() {
         return None;
     }
-    let _busy = Busy::enter();
+    let _busy = thread.enter();
     let taken = shard(pointer).lock().remove(&(pointer as u64))?;
     taken.site.went(taken.size);
     count(pointer, |counts| (counts < u8::MAX).then(|| counts - 1));
     Some(taken)
-}
-
-/// Puts an allocation back that was not freed after all.
-#[cold]
-pub(super) fn put_back(pointer: usize, sampled: Sampled) {
-    let _busy = Busy::enter();
-    insert(pointer, sampled);
 }
 
 /// Samples whose use is not followed, since the last reset.

@@ -4,8 +4,9 @@
 //! with probability 1 - exp(-size / rate), whatever came before. Readers divide by that probability. Sizes that differ much are counted
 //! apart even where their stacks are the same, because a mean of them would be estimated wrongly.
 //!
+//! - [`hook`]: what an allocator calls;
 //! - [`thread`]: the distance to the next point, all that an allocation that isn't sampled touches;
-//! - [`stack`]: from an allocation to its callers;
+//! - [`stack`]: from an allocation to its callers, by the [`words`] of the stack;
 //! - [`sites`]: stacks and their counts;
 //! - [`live`]: sampled allocations in use, and the test that tells most others at the cost of a load.
 //!
@@ -14,14 +15,17 @@
 
 mod alloc;
 mod fork;
+pub mod hook;
 mod live;
 mod sites;
 mod spin;
 mod stack;
 mod text;
 mod thread;
+mod words;
 
 pub use alloc::SampledAlloc;
+pub(crate) use stack::Found;
 
 use crate::error::Result;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,8 +38,8 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// Samples whose callers were found only in part.
-static CUT: AtomicU64 = AtomicU64::new(0);
+/// Samples since the last reset by what was found of their stacks.
+static FOUND: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// The process's heap sampler: what [`SampledAlloc`] records, and its switches.
 ///
@@ -62,7 +66,7 @@ impl HeapSampler {
 
     /// Samples from now on; a thread notices after at most 64 KiB.
     pub fn enable() {
-        let _busy = thread::Busy::enter();
+        let _busy = thread::current().enter();
         fork::follow();
         stack::renew();
         ACTIVE.store(true, Ordering::Relaxed);
@@ -76,11 +80,11 @@ impl HeapSampler {
     /// Forgets all samples; `sample_bytes` sets the mean bytes between samples from now on (1: everything), else it stays. A thread notices after
     /// at most 64 KiB.
     pub fn reset(sample_bytes: Option<u64>) {
-        let _busy = thread::Busy::enter();
+        let _busy = thread::current().enter();
         thread::set_rate(sample_bytes.unwrap_or_else(thread::rate).max(1));
         live::clear();
         sites::clear();
-        CUT.store(0, Ordering::Relaxed);
+        FOUND.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
     /// The heap at this moment as jemalloc writes it: `heap_v2` text with the mapped libraries. Counts are as sampled; readers estimate.
@@ -96,24 +100,29 @@ impl HeapSampler {
         live::lost()
     }
 
-    /// Samples whose stack was not seen up to the thread's first frame, since the last reset.
-    pub(crate) fn cut() -> u64 {
-        CUT.load(Ordering::Relaxed)
+    /// Samples since the last reset of whose stack this was found.
+    pub(crate) fn samples(found: Found) -> u64 {
+        FOUND[found as usize].load(Ordering::Relaxed)
+    }
+
+    /// The address that is the only frame of such samples in [`HeapSampler::text`], and the frame's name.
+    pub(crate) fn unknown_frame() -> (u64, &'static str) {
+        (stack::unknown(), stack::UNKNOWN_STACK)
     }
 }
 
-/// A sampled allocation.
-fn record(frame: procprof_unwind::Frame, pointer: usize, size: u64) {
+/// A sampled allocation. Each is counted, with an [`stack::unknown`] stack where there is no other.
+fn record(thread: &thread::ThreadState, frame: procprof_unwind::Frame, pointer: usize, size: u64) {
     if !ACTIVE.load(Ordering::Relaxed) {
         return;
     }
-    let _busy = thread::Busy::enter();
-    stack::capture(frame, |addresses, is_whole| {
-        CUT.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
-        if let Some(site) = sites::of(addresses, size) {
-            site.allocated(size);
-            live::insert(pointer, live::Sampled { site, size });
-        }
+    let _busy = thread.enter();
+    stack::capture(thread, frame, |addresses, found| {
+        let site = sites::of(addresses, size);
+        let is_kept = site.stack.len() == addresses.len();
+        FOUND[if is_kept { found } else { Found::Truncated } as usize].fetch_add(1, Ordering::Relaxed);
+        site.allocated(size);
+        live::insert(pointer, live::Sampled { site, size });
     });
 }
 

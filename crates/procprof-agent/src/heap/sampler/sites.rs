@@ -2,7 +2,7 @@
 
 use super::live::{ByAddress, Spread};
 use super::spin::Spin;
-use super::thread::Busy;
+use super::thread;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -26,6 +26,7 @@ struct Sites {
 static SITES: Spin<Sites> = Spin::new(Sites::new());
 
 /// A stack and a class of sizes. Counts are of samples.
+#[derive(Debug)]
 pub(super) struct Site {
     /// Return addresses, leaf first.
     pub(super) stack: Box<[u64]>,
@@ -35,7 +36,7 @@ pub(super) struct Site {
 }
 
 /// Objects and their bytes.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Counts {
     objects: AtomicU64,
     bytes: AtomicU64,
@@ -99,14 +100,14 @@ impl Sites {
     }
 }
 
-/// The site of a stack and a size; `None` of no stack.
-pub(super) fn of(stack: &[u64], size: u64) -> Option<Arc<Site>> {
-    (!stack.is_empty()).then(|| SITES.lock().of(stack, size))
+/// The site of a stack and a size.
+pub(super) fn of(stack: &[u64], size: u64) -> Arc<Site> {
+    SITES.lock().of(stack, size)
 }
 
 /// All sites that have samples.
 pub(super) fn all() -> Vec<Arc<Site>> {
-    let _busy = Busy::enter();
+    let _busy = thread::current().enter();
     SITES.lock().by_hash.values().cloned().collect()
 }
 

@@ -1,16 +1,20 @@
 //! The callers of an allocation, by unwind tables and frame pointers.
 //!
-//! A walk starts in the sampler's own frame and reads words of the thread's own stack only. Tables are renewed by the sampled thread when the
+//! A walk starts in the sampler's own frame and reads [`words`](super::words) of the stack it is on. Tables are renewed by the sampled thread when the
 //! walk meets code they do not know; another thread that does so at the same time is not waited for.
 
 use super::spin::Spin;
-use super::thread::Busy;
+use super::thread::ThreadState;
+use super::words::{Page, Words};
 use crate::cpu::regions::Regions;
 use crate::cpu::tables::Tables;
 use procprof_unwind::{Architecture, Cache, End, Frame, Lost, Space, Stack, Walker};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Frames left out: that of `note` and of who calls it.
+const OWN_FRAMES: u32 = 2;
 
 /// Frames kept of one stack.
 const MAX_DEPTH: usize = 512;
@@ -35,14 +39,15 @@ struct Walk {
     is_taken: AtomicBool,
     cache: Cache,
     addresses: UnsafeCell<[u64; MAX_DEPTH]>,
+    page: UnsafeCell<Page>,
 }
 
-// SAFETY: `addresses` is reached only by the thread that has set `is_taken`.
+// SAFETY: `addresses` and `page` are reached only by the thread that has set `is_taken`.
 unsafe impl Sync for Walk {}
 
 impl Walk {
     const fn new() -> Self {
-        Self { is_taken: AtomicBool::new(false), cache: Cache::new(), addresses: UnsafeCell::new([0; MAX_DEPTH]) }
+        Self { is_taken: AtomicBool::new(false), cache: Cache::new(), addresses: UnsafeCell::new([0; MAX_DEPTH]), page: UnsafeCell::new([const { Cell::new(0) }; 512]) }
     }
 
     fn take() -> &'static Self {
@@ -80,42 +85,54 @@ pub(super) fn here() -> Frame {
     Frame { pc, sp, fp, lr: 0, is_return: false }
 }
 
-/// This thread's stack from a live frame upwards.
-struct OwnStack {
-    start: u64,
-    end: u64,
+/// What stands in the place of a stack of which nothing is known: its address is a sample's only frame.
+#[cold]
+#[inline(never)]
+extern "C" fn unknown_stack() {
+    // Its own code, so that no other function is folded into it.
+    std::hint::black_box(UNKNOWN_STACK);
 }
 
-impl Stack for OwnStack {
-    #[inline(always)]
-    fn read(&self, address: u64) -> Option<u64> {
-        let is_within = address >= self.start && address.is_multiple_of(8) && address.checked_add(8).is_some_and(|end| end <= self.end);
-        // SAFETY: between the stack pointer of a frame that is alive and the end of the stack it is on.
-        is_within.then(|| unsafe { (address as *const u64).read_volatile() })
-    }
+/// The name of that frame where a profile's frames have names.
+pub(super) const UNKNOWN_STACK: &str = "[unknown stack]";
 
-    fn switch(&mut self, sp: u64) -> bool {
-        (self.start..self.end).contains(&sp)
-    }
+/// The return address that stands for a stack of which nothing is known.
+pub(super) fn unknown() -> u64 {
+    // Readers take a byte off return addresses.
+    unknown_stack as extern "C" fn() as usize as u64 + 1
 }
 
-/// Hands the return addresses above `frame`, leaf first, and whether they reach the thread's first frame.
+/// What was found of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// All of it.
+    Whole,
+    /// As much as is kept.
+    Truncated,
+    /// Not up to the thread's first frame.
+    Part,
+    /// Nothing: [`unknown`] stands for it.
+    Nothing,
+}
+
+/// Hands the return addresses above the caller of `frame`, leaf first, and what they are of the stack; there is at least one.
 ///
-/// `frame` is one of a function that has not returned. The caller is busy.
-pub(super) fn capture(frame: Frame, record: impl FnOnce(&[u64], bool)) {
+/// `frame` is one of a function that has not returned. The thread is busy.
+pub(super) fn capture(thread: &ThreadState, frame: Frame, record: impl FnOnce(&[u64], Found)) {
     static SAMPLES: AtomicU64 = AtomicU64::new(0);
     if SAMPLES.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
         renew_if_stale();
     }
     let walk = Walk::take();
     // SAFETY: taken above, given back below.
-    let addresses = unsafe { &mut *walk.addresses.get() };
+    let (addresses, page) = unsafe { (&mut *walk.addresses.get(), &*walk.page.get()) };
+    let mut words = Words::from(frame.sp, thread, page);
     let (mut depth, mut end) = (0, End::Full);
     for _ in 0..ATTEMPTS {
-        (depth, end) = callers(frame, &walk.cache, addresses);
+        (depth, end) = callers(frame, &mut words, &walk.cache, addresses);
         let is_worth_more = match end {
             End::Lost(Lost::Pending) => {
-                ask_for_all(frame.sp);
+                ask_for_all(frame.sp, &words);
                 renew()
             }
             End::Lost(Lost::NotCode) => renew_if_stale(),
@@ -125,25 +142,28 @@ pub(super) fn capture(frame: Frame, record: impl FnOnce(&[u64], bool)) {
             break;
         }
     }
-    record(&addresses[..depth], end == End::Root);
+    match (depth, end) {
+        (0, _) => record(&[unknown()], Found::Nothing),
+        (_, End::Root) => record(&addresses[..depth], Found::Whole),
+        (_, End::Full) => record(&addresses[..depth], Found::Truncated),
+        (_, End::Lost(_)) => record(&addresses[..depth], Found::Part),
+    }
     walk.is_taken.store(false, Ordering::Release);
 }
 
 /// One walk; how many addresses it found, and how it ended.
-fn callers(frame: Frame, cache: &Cache, addresses: &mut [u64; MAX_DEPTH]) -> (usize, End) {
-    let (space, Some(architecture)) = (SPACE.lock().clone(), Architecture::native()) else {
-        return (0, End::Full);
-    };
-    let Some(space) = space else { return (0, End::Full) };
-    let mut stack = OwnStack { start: frame.sp, end: stack_end(frame.sp) };
-    let (mut depth, mut is_own) = (0, true);
+fn callers(frame: Frame, words: &mut Words<'_>, cache: &Cache, addresses: &mut [u64; MAX_DEPTH]) -> (usize, End) {
+    let (space, architecture) = (SPACE.lock().clone(), Architecture::native());
+    let (Some(space), Some(architecture)) = (space, architecture) else { return (0, End::Full) };
+    let (mut seen, mut depth) = (0, 0);
     let walker = Walker { architecture, space: &space, cache };
     let end = walker.walk(
         frame,
         |_| None,
-        &mut stack,
+        words,
         |address| {
-            if std::mem::replace(&mut is_own, false) {
+            seen += 1;
+            if seen <= OWN_FRAMES {
                 return true;
             }
             let slot = addresses.get_mut(depth);
@@ -159,11 +179,10 @@ fn callers(frame: Frame, cache: &Cache, addresses: &mut [u64; MAX_DEPTH]) -> (us
 
 /// Asks for the tables of all code that words of the stack point to.
 #[cold]
-fn ask_for_all(sp: u64) {
+fn ask_for_all(sp: u64, words: &Words<'_>) {
     const WORDS: u64 = 1024;
     let Some(space) = SPACE.lock().clone() else { return };
-    let stack = OwnStack { start: sp, end: stack_end(sp) };
-    for word in (0..WORDS).map_while(|word| stack.read(sp.wrapping_add(8 * word))) {
+    for word in (0..WORDS).map_while(|word| words.read(sp.wrapping_add(8 * word))) {
         // Looking a rule up asks for it.
         let _ = space.rule(word);
     }
@@ -183,34 +202,6 @@ pub(super) fn renew() -> bool {
 fn renew_if_stale() -> bool {
     let is_stale = TABLES.try_lock().is_some_and(|tables| tables.as_ref().is_none_or(Tables::are_stale));
     is_stale && renew()
-}
-
-/// The end of the thread's stack; of another stack (a coroutine's) nothing is known, and it is not read.
-fn stack_end(sp: u64) -> u64 {
-    thread_local! {
-        static STACK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-    }
-    if STACK.get() == (0, 0) {
-        STACK.set(own_stack().unwrap_or((1, 1)));
-    }
-    let (start, end) = STACK.get();
-    if (start..end).contains(&sp) { end } else { sp }
-}
-
-fn own_stack() -> Option<(u64, u64)> {
-    debug_assert!(Busy::is_entered(), "the C library may allocate");
-    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    let (mut start, mut length) = (std::ptr::null_mut(), 0_usize);
-    // SAFETY: fills `attributes` for the calling thread, reads them, and gives them back.
-    let known = unsafe {
-        let known = libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) == 0;
-        if known {
-            libc::pthread_attr_getstack(attributes.as_ptr(), &mut start, &mut length);
-            libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        }
-        known
-    };
-    known.then_some((start as u64, start as u64 + length as u64))
 }
 
 pub(super) fn hold() {

@@ -1,4 +1,3 @@
-use super::thread::Busy;
 use super::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -63,7 +62,7 @@ fn a_busy_thread_is_not_looked_at_and_forgotten_samples_do_no_harm() {
         let layout = Layout::from_size_align(100, 8).unwrap();
         // SAFETY: freed as allocated.
         unsafe {
-            let busy = Busy::enter();
+            let busy = thread::current().enter();
             let unseen = allocator.alloc(layout);
             drop(busy);
             assert_eq!(totals(), [0; 4]);

@@ -3,9 +3,9 @@
 //! The distance to the next sampling point is drawn from the exponential distribution, which forgets: it may be drawn anew at any moment without
 //! bias. A thread counts down to a stop at most 64 KiB away, looks there whether the rate has changed, and goes on.
 
-use super::{DEFAULT_SAMPLE_BYTES, INSTALLED, record};
+use super::{DEFAULT_SAMPLE_BYTES, INSTALLED};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes after which a thread looks whether the rate has changed.
 const LEAP: u64 = 64 << 10;
@@ -21,21 +21,32 @@ static GENERATION: AtomicU32 = AtomicU32::new(1);
 /// Makes threads draw differently.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// What a thread keeps. Constant at first and without a destructor, so that reaching it is one instruction in a program.
-struct Thread {
+/// The [`StateOfThread`] of whoever keeps threads' states; null for this module's own.
+static OF_THREAD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Gives the calling thread's state; called outside of the fast path only.
+pub type StateOfThread = extern "C" fn() -> *const ThreadState;
+
+/// What the sampler keeps of a thread.
+///
+/// A new thread's is all zero bytes, and nothing need be done when the thread ends: it may lie in `.tbss`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ThreadState {
     /// Bytes to the next stop; negative behind it.
     left: Cell<i64>,
     /// Bytes from the next stop to the next sampling point.
     beyond: Cell<u64>,
+    random: Cell<u64>,
+    /// Where the thread's stack begins and ends; zeros until it is asked for.
+    pub(super) stack: Cell<(u64, u64)>,
     generation: Cell<u32>,
     is_busy: Cell<bool>,
-    random: Cell<u64>,
 }
 
 thread_local! {
-    static THREAD: Thread = const {
-        Thread { left: Cell::new(0), beyond: Cell::new(0), generation: Cell::new(0), is_busy: Cell::new(false), random: Cell::new(0) }
-    };
+    // Constant at first and without a destructor, so that reaching it is one instruction in a program.
+    static OWN: ThreadState = const { ThreadState::new() };
 }
 
 pub(super) fn rate() -> u64 {
@@ -47,34 +58,59 @@ pub(super) fn set_rate(bytes: u64) {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts an allocation, and samples it if its turn has come.
+pub(super) fn keep_states_by(of_thread: StateOfThread) {
+    OF_THREAD.store(of_thread as *mut (), Ordering::Release);
+}
+
+/// This module's own state of the calling thread.
 #[inline(always)]
-pub(super) fn note(pointer: *mut u8, size: usize) {
-    let is_stop = THREAD.with(|thread| {
-        let left = thread.left.get().wrapping_sub(size as i64);
-        thread.left.set(left);
+pub(super) fn own<'a>() -> &'a ThreadState {
+    // SAFETY: without a destructor it is there as long as the thread, which the reference can't leave: a `Cell` is not `Sync`.
+    OWN.with(|state| unsafe { &*std::ptr::from_ref(state) })
+}
+
+/// The calling thread's state, whoever keeps it.
+pub(super) fn current<'a>() -> &'a ThreadState {
+    let of_thread = OF_THREAD.load(Ordering::Acquire);
+    if of_thread.is_null() {
+        return own();
+    }
+    // SAFETY: stored from a function of this type.
+    let of_thread = unsafe { std::mem::transmute::<*mut (), StateOfThread>(of_thread) };
+    // SAFETY: by the promise made to `keep_thread_states`; and as in `own`.
+    unsafe { &*of_thread() }
+}
+
+impl ThreadState {
+    /// A new thread's.
+    pub const fn new() -> Self {
+        Self {
+            left: Cell::new(0),
+            beyond: Cell::new(0),
+            random: Cell::new(0),
+            stack: Cell::new((0, 0)),
+            generation: Cell::new(0),
+            is_busy: Cell::new(false),
+        }
+    }
+
+    /// Counts `size` bytes; true when the thread has to stop.
+    #[inline(always)]
+    pub(super) fn count_down(&self, size: usize) -> bool {
+        let (left, _) = self.left.get().overflowing_sub(size as i64);
+        self.left.set(left);
         left < 0
-    });
-    if is_stop {
-        stop(pointer, size as u64);
     }
-}
 
-#[cold]
-#[inline(never)]
-fn stop(pointer: *mut u8, size: u64) {
-    if THREAD.with(|thread| thread.go_on(size)) && !pointer.is_null() {
-        record(super::stack::here(), pointer as usize, size);
-    }
-}
-
-impl Thread {
     /// Sets the next stop; true if a sampling point lies in the allocation of `size` bytes that led here.
-    fn go_on(&self, size: u64) -> bool {
+    pub(super) fn go_on(&self, size: u64) -> bool {
+        let Some(past_stop) = self.left.get().checked_neg().filter(|past| *past > 0) else {
+            // The allocator has allocated by itself meanwhile, and that has stopped here already.
+            return false;
+        };
         let generation = GENERATION.load(Ordering::Relaxed);
-        let past_stop = self.left.get().unsigned_abs();
         let distance = if self.generation.replace(generation) == generation {
-            self.beyond.get().checked_sub(past_stop)
+            self.beyond.get().checked_sub(past_stop.unsigned_abs())
         } else {
             INSTALLED.store(true, Ordering::Relaxed);
             self.draw().checked_sub(size)
@@ -113,31 +149,35 @@ impl Thread {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy.get()
+    }
+
+    /// While the guard lives, what this thread allocates and frees is the sampler's own and not looked at.
+    pub(super) fn enter(&self) -> Busy<'_> {
+        Busy { state: self, left: (!self.is_busy.replace(true)).then(|| self.left.replace(NEVER)) }
+    }
 }
 
-/// While it lives, what this thread allocates and frees is the sampler's own and not looked at.
-pub(super) struct Busy {
+impl Default for ThreadState {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// While it lives, the thread is busy.
+pub(super) struct Busy<'a> {
+    state: &'a ThreadState,
     /// Where the countdown stood; `None` if the thread was busy before.
     left: Option<i64>,
 }
 
-impl Busy {
-    pub(super) fn enter() -> Self {
-        THREAD.with(|thread| Self { left: (!thread.is_busy.replace(true)).then(|| thread.left.replace(NEVER)) })
-    }
-
-    pub(super) fn is_entered() -> bool {
-        THREAD.with(|thread| thread.is_busy.get())
-    }
-}
-
-impl Drop for Busy {
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
         if let Some(left) = self.left {
-            THREAD.with(|thread| {
-                thread.left.set(left);
-                thread.is_busy.set(false);
-            });
+            self.state.left.set(left);
+            self.state.is_busy.set(false);
         }
     }
 }
