@@ -5,9 +5,9 @@ use super::jemalloc::HeapStatus;
 #[cfg(feature = "heap")]
 use super::sampler::{Found, HeapSampler};
 use crate::error::{Error, Result};
-use procprof_profile::{Meta, Profile};
 #[cfg(feature = "heap")]
 use procprof_profile::{Addr, Function, FunctionId, Line, Location};
+use procprof_profile::{Meta, Profile};
 
 /// A heap profiler of this process.
 #[derive(Clone, Copy, Debug)]

@@ -47,7 +47,12 @@ unsafe impl Sync for Walk {}
 
 impl Walk {
     const fn new() -> Self {
-        Self { is_taken: AtomicBool::new(false), cache: Cache::new(), addresses: UnsafeCell::new([0; MAX_DEPTH]), page: UnsafeCell::new([const { Cell::new(0) }; 512]) }
+        Self {
+            is_taken: AtomicBool::new(false),
+            cache: Cache::new(),
+            addresses: UnsafeCell::new([0; MAX_DEPTH]),
+            page: UnsafeCell::new([const { Cell::new(0) }; 512]),
+        }
     }
 
     fn take() -> &'static Self {

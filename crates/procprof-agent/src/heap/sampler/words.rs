@@ -110,7 +110,8 @@ mod tests {
         let bytes = (PAGES + 1) * PAGE_BYTES as usize;
         // SAFETY: a fresh mapping, whose last page can't be read.
         let memory = unsafe {
-            let memory = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            let memory =
+                libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
             assert_eq!(libc::mprotect(memory.byte_add(PAGES * PAGE_BYTES as usize), PAGE_BYTES as usize, libc::PROT_NONE), 0);
             memory as u64
         };
