@@ -117,14 +117,14 @@ pub enum Error {
     #[error("build the profile: {0}")]
     Profile(#[from] procprof_profile::Error),
     /// The symbols found do not fit into a profile.
-    #[cfg(feature = "symbolize")]
+    #[cfg(all(feature = "symbolize", target_os = "linux"))]
     #[error("symbolize: {0}")]
     Symbolize(#[from] procprof_symbolize::Error),
 }
 
 fn until_text(until: &Option<SystemTime>) -> String {
     match until.map(|end| end.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()) {
-        Some(end) => format!("until {}", crate::clock::utc_text(end)),
+        Some(end) => format!("until {}", crate::moment::utc_text(end)),
         None => "continuously".to_owned(),
     }
 }

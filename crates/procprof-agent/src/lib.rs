@@ -9,7 +9,9 @@
 //! system calls read the thread's CPU clock and, for a perf event's signal, the thread's id.
 
 mod agent;
+#[cfg(target_os = "linux")]
 mod clock;
+#[cfg_attr(not(target_os = "linux"), path = "absent/mod.rs")]
 mod cpu;
 mod endpoints;
 mod error;
@@ -18,10 +20,13 @@ mod legacy;
 mod listener;
 mod meta;
 mod modules;
+mod moment;
 mod request;
 #[cfg(feature = "axum")]
 mod router;
 mod site;
+#[cfg(all(feature = "heap", target_os = "linux"))]
+mod spin;
 mod symbols;
 
 pub use agent::{Agent, Config, start};
@@ -29,7 +34,9 @@ pub use cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, Label, LabelValue, 
 pub use endpoints::{ENDPOINTS, Endpoint, MAX_SECONDS};
 pub use error::{Error, Result};
 #[cfg(feature = "heap")]
-pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc, hook as heap_hook};
+pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
+#[cfg(all(feature = "heap", target_os = "linux"))]
+pub use heap::hook as heap_hook;
 pub use heap::{HeapStatus, Jemalloc, JemallocNaming, MAX_DUMP_BYTES, MallctlFn};
 pub use listener::{ExtraHandler, Listener, MAX_CONNECTIONS};
 pub use request::{Method, Request, Response};

@@ -4,7 +4,9 @@
 //! was replaced or deleted since.
 
 use procprof_profile::maps::{self, MapsEntry};
+#[cfg(target_os = "linux")]
 use procprof_profile::{Addr, FileOffset, Mapping, MappingId, ProfileBuilder};
+#[cfg(target_os = "linux")]
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
@@ -44,10 +46,17 @@ impl Modules {
     }
 
     /// Position of the mapping that holds an address.
+    #[cfg(target_os = "linux")]
     pub(crate) fn find(&self, address: u64) -> Option<usize> {
         let after = self.modules.partition_point(|module| module.range.start <= address);
         let index = after.checked_sub(1)?;
         self.modules[index].range.contains(&address).then_some(index)
+    }
+
+    /// The mapping at a position.
+    #[cfg(feature = "contention")]
+    pub(crate) fn get(&self, position: usize) -> &Module {
+        &self.modules[position]
     }
 
     /// The program's own build id; empty when it has none.
@@ -56,6 +65,7 @@ impl Modules {
     }
 
     /// Adds all mappings to a profile, the program's first as pprof expects it; returns their ids by position here.
+    #[cfg(target_os = "linux")]
     pub(crate) fn add_to(&self, builder: &mut ProfileBuilder) -> Vec<MappingId> {
         let mut ids = vec![MappingId(0); self.modules.len()];
         let others = (0..self.modules.len()).filter(|index| Some(*index) != self.main);
@@ -82,7 +92,14 @@ fn module_of(entry: MapsEntry) -> Option<Module> {
     (entry.executable == Some(true)).then_some(Module { range, file_offset, path, build_id })
 }
 
+/// None: there is no way to ask that this build knows.
+#[cfg(not(target_os = "linux"))]
+fn loaded_build_ids() -> Vec<(u64, String)> {
+    Vec::new()
+}
+
 /// An address in the code of each loaded image, and the image's build id.
+#[cfg(target_os = "linux")]
 fn loaded_build_ids() -> Vec<(u64, String)> {
     let mut found: Vec<(u64, String)> = Vec::new();
     // SAFETY: the callback gets back the pointer to `found`, which outlives the call.
@@ -90,6 +107,7 @@ fn loaded_build_ids() -> Vec<(u64, String)> {
     found
 }
 
+#[cfg(target_os = "linux")]
 unsafe extern "C" fn each_image(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
     // SAFETY: `dl_iterate_phdr` hands a valid image; `found` is the vector given to it, used by nobody else meanwhile.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<(u64, String)>>()) };
@@ -116,6 +134,7 @@ unsafe extern "C" fn each_image(info: *mut libc::dl_phdr_info, _size: usize, fou
 }
 
 /// The description of the note `GNU`, type 3, in a note segment (name and description padded to 4 bytes).
+#[cfg(target_os = "linux")]
 fn build_id_in(mut notes: &[u8]) -> Option<String> {
     const BUILD_ID: u32 = 3;
     let word = |bytes: &[u8], at: usize| bytes.get(at..at + 4).map(|bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));

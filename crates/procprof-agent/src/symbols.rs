@@ -6,24 +6,24 @@ use crate::error::Result;
 use procprof_profile::Profile;
 
 /// Whether this build can name addresses.
-pub(crate) const AVAILABLE: bool = cfg!(feature = "symbolize");
+pub(crate) const AVAILABLE: bool = cfg!(all(feature = "symbolize", target_os = "linux"));
 
 /// A profile whose addresses are call sites, with functions, lines and inlined frames as far as they can be found.
-#[cfg(not(feature = "symbolize"))]
+#[cfg(not(all(feature = "symbolize", target_os = "linux")))]
 pub(crate) fn name_all(profile: Profile) -> Result<Profile> {
     Ok(profile)
 }
 
 /// For each address the functions there, callers before those inlined into them; empty where unknown.
-#[cfg(not(feature = "symbolize"))]
+#[cfg(not(all(feature = "symbolize", target_os = "linux")))]
 pub(crate) fn names(addresses: &[u64]) -> Result<Vec<Vec<String>>> {
     Ok(vec![Vec::new(); addresses.len()])
 }
 
-#[cfg(feature = "symbolize")]
+#[cfg(all(feature = "symbolize", target_os = "linux"))]
 pub(crate) use of_own_files::{name_all, names};
 
-#[cfg(feature = "symbolize")]
+#[cfg(all(feature = "symbolize", target_os = "linux"))]
 mod of_own_files {
     use super::{Profile, Result};
     use crate::modules::Modules;

@@ -9,7 +9,7 @@ use super::handler;
 use super::perf;
 use super::sampler::Sampler;
 use super::slot::Slot;
-use super::source::CpuEngine;
+use super::options::CpuEngine;
 use super::window::Window;
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicPtr, Ordering};

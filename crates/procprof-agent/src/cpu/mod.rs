@@ -9,11 +9,14 @@ mod build;
 mod engine;
 mod handler;
 mod label;
+mod options;
 mod own_stack;
 mod perf;
 pub(crate) mod regions;
 mod registers;
 mod ring;
+#[cfg(test)]
+mod safety;
 mod sampler;
 mod slot;
 mod snapshots;
@@ -25,39 +28,13 @@ mod wall;
 mod window;
 
 pub use label::{Label, LabelValue, label};
-pub use source::CpuEngine;
+pub use options::{CpuEngine, CpuOptions, DEFAULT_HZ, MAX_HZ};
 
 use crate::error::{Error, Result};
 use engine::Engine;
 use procprof_profile::Profile;
 use std::time::Duration;
-use std::time::SystemTime;
 pub(crate) use wall::{DEFAULT_WALL_HZ, MAX_WALL_HZ};
-
-/// The highest sampling rate, samples per second of CPU time and thread. The kernel's tick (usually 4 ms) bounds what it delivers; weights stay true.
-pub const MAX_HZ: u32 = 1000;
-
-/// The rate when none is asked for: off the beat of what happens every 10 ms.
-pub const DEFAULT_HZ: u32 = 99;
-
-/// How to sample, and for whom.
-#[derive(Clone, Debug)]
-pub struct CpuOptions {
-    /// Samples per second of CPU time and thread, 1 to [`MAX_HZ`].
-    pub hz: u32,
-    /// What makes the samples. [`CpuEngine::Auto`] also joins whatever runs.
-    pub engine: CpuEngine,
-    /// Who asks, told to others who are refused.
-    pub owner: String,
-    /// When the capture is expected to end, told likewise; `None` for a continuous one.
-    pub until: Option<SystemTime>,
-}
-
-impl Default for CpuOptions {
-    fn default() -> Self {
-        Self { hz: DEFAULT_HZ, engine: CpuEngine::Auto, owner: "this program".into(), until: None }
-    }
-}
 
 /// A running capture of this process's CPU time; dropping it ends it.
 ///

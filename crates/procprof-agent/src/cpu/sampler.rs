@@ -3,10 +3,11 @@
 //! Everything happens in [`Sampler::tick`], which the engine calls ten times a second and once more before a window is opened or
 //! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
 
+use super::options::CpuEngine;
 use super::perf::{self, Scope};
 use super::slot::Slot;
 use super::snapshots::Snapshots;
-use super::source::{Arming, CpuEngine, Source};
+use super::source::{Arming, Source};
 use super::window::{ThreadView, Window};
 use crate::clock;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -4,39 +4,12 @@
 //! used some periods of CPU time, the timer alone goes on if it saw most of them, else the counter alone. What was chosen is not for ever: a
 //! timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more rarely.
 
+use super::options::CpuEngine;
 use super::perf::{Counter, Scope};
 use super::ring::Origin;
 use super::timer::Timer;
 use std::io;
 use std::time::{Duration, Instant};
-
-/// How CPU samples are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CpuEngine {
-    /// For each thread by itself: the tick where it sees the thread's work, perf events where it does not and the kernel permits them.
-    #[default]
-    Auto,
-    /// Perf events of the kernel: exact also for short bursts and for rates above the kernel's tick; dearer, and refused in some containers.
-    Perf,
-    /// Timers on the kernel's tick: the cheapest.
-    Tick,
-}
-
-impl CpuEngine {
-    /// Its name: `auto`, `perf`, `tick`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Perf => "perf",
-            Self::Tick => "tick",
-        }
-    }
-
-    /// The engine of that name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Auto, Self::Perf, Self::Tick].into_iter().find(|engine| engine.name() == name)
-    }
-}
 
 /// Periods of CPU time after which a trial is decided.
 const TRIAL_PERIODS: u64 = 10;

@@ -4,7 +4,7 @@ use super::profile::proto;
 use super::query::{Form, Query};
 use super::refused;
 use crate::agent::Agent;
-use crate::clock::utc_text;
+use crate::moment::utc_text;
 use crate::heap::{Heap, HeapStatus, environment};
 use crate::modules::Modules;
 use crate::request::Response;

@@ -4,6 +4,7 @@ mod dump;
 pub(crate) mod environment;
 mod jemalloc;
 #[cfg(feature = "heap")]
+#[cfg_attr(not(target_os = "linux"), path = "../absent/sampler.rs")]
 mod sampler;
 mod source;
 mod timed;
@@ -12,6 +13,8 @@ pub(crate) use dump::Dumper;
 pub use dump::MAX_DUMP_BYTES;
 pub use jemalloc::{HeapStatus, Jemalloc, JemallocNaming, MallctlFn};
 #[cfg(feature = "heap")]
-pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc, hook};
+pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
+#[cfg(all(feature = "heap", target_os = "linux"))]
+pub use sampler::hook;
 pub(crate) use source::Heap;
 pub(crate) use timed::TimedSwitch;
