@@ -28,6 +28,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("dot", "graphviz"),
     ("pdftotext", "poppler-utils"),
     ("pdftoppm", "poppler-utils"),
+    ("strace", "strace"),
     ("script", "bsdutils"),
     ("bash", "bash"),
     ("gzip", "gzip"),

@@ -1,6 +1,7 @@
 //! Runs one test alone in a child process of this test binary.
 
-use std::process::Command;
+use std::ffi::OsStr;
+use std::process::{Command, Output};
 
 const INSIDE: &str = "PROCPROF_TEST_INSIDE";
 
@@ -11,18 +12,32 @@ pub(crate) fn isolated(name: &str, body: impl FnOnce()) {
 
 /// As [`isolated`], with further environment variables for the child.
 pub(crate) fn isolated_with(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var_os(INSIDE).is_some() {
-        return body();
-    }
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new(program)
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(INSIDE, "1")
-        .envs(environment.iter().copied())
-        .output()
-        .unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    isolated_under(&[], name, environment, body);
+}
+
+/// As [`isolated_with`], the child being started by a program with arguments.
+pub(crate) fn isolated_under(program: &[&OsStr], name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
+    let Some((output, text)) = output_of(program, name, environment, body) else { return };
     assert!(output.status.success(), "{name} in its own process: {}\n{text}", output.status);
     assert!(text.contains("1 passed"), "{name}: no such test\n{text}");
     print!("{text}");
+}
+
+/// As [`isolated_under`], but what the child says and how it ended is the caller's to judge; `None` inside the child.
+pub(crate) fn output_of(program: &[&OsStr], name: &str, environment: &[(&str, &str)], body: impl FnOnce()) -> Option<(Output, String)> {
+    if std::env::var_os(INSIDE).is_some() {
+        body();
+        return None;
+    }
+    let own = std::env::current_exe().unwrap();
+    let words: Vec<&OsStr> = program.iter().copied().chain([own.as_os_str()]).collect();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .envs(environment.iter().copied())
+        .output();
+    let output = output.unwrap_or_else(|error| panic!("{} is needed: {error}", words[0].display()));
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    Some((output, text))
 }

@@ -33,6 +33,8 @@ impl Ranges {
 pub(crate) struct Regions {
     /// Readable and writable: stacks are here.
     pub(crate) stacks: Ranges,
+    /// The main thread's stack.
+    pub(crate) main_stack: Range<u64>,
     /// Executable and readable, for its instructions are looked at: return addresses point here.
     pub(crate) code: Ranges,
     /// The same code with its unwind tables.
@@ -51,6 +53,7 @@ impl Regions {
             let Some((mut range, permissions)) = range_of(line) else { continue };
             if line.ends_with("[stack]") {
                 range.start = below.max(range.end.saturating_sub(stack_limit)).min(range.start);
+                regions.main_stack = range.clone();
             }
             below = range.end;
             let permissions = permissions.as_bytes();
@@ -118,6 +121,7 @@ not a line
         assert_eq!((regions.code.find(0x8000), regions.stacks.find(0x8000)), (Some(0x8000..0x9000), Some(0x8000..0x9000)));
         assert_eq!(regions.code.find(0x9000), None, "instructions that can't be read are not looked at");
         assert_eq!(regions.stacks.find(0x7ffd_0000), Some(0x7ffd_0000..0x7fff_0000));
+        assert_eq!(regions.main_stack, 0x7ffd_0000..0x7fff_0000);
     }
 
     #[test]

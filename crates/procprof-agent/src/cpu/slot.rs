@@ -27,7 +27,7 @@ static CREATED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Slot {
     index: u64,
     generation: AtomicU32,
-    /// The thread it was given to last.
+    /// The thread that has it; 0 when none has.
     tid: AtomicI32,
     /// Handlers in the slot: a late signal of the thread that had it before may look in while the present one's is at work.
     busy: AtomicU32,
@@ -85,7 +85,15 @@ impl Slot {
 
     /// Makes all tickets handed out so far void.
     pub(crate) fn revoke(&self) {
+        // Before the tickets: who reads a valid one, then the thread, has a pair that belongs together.
+        self.tid.store(0, Ordering::SeqCst);
         self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The thread that has the slot, if one has.
+    #[cfg(test)]
+    pub(crate) fn tid(&self) -> Option<i32> {
+        Some(self.tid.load(Ordering::SeqCst)).filter(|tid| *tid != 0)
     }
 
     /// Whether a handler is running in the slot.

@@ -2,11 +2,13 @@
 //!
 //! It reads only words between the interrupted stack pointer and the end of the stack the thread is on, goes only upwards, and keeps a return
 //! address only if it points into executable memory. So a register that holds data, or a stack that was overwritten, ends the walk early and
-//! never faults.
+//! never faults. A thread's own stack is there for as long as the thread is; of any other stack (coroutines, alternate stacks) what lies above the
+//! stack pointer may have been unmapped since the snapshot, and the kernel is asked once a page.
 
 use super::regions::Regions;
 use super::registers::{Registers, thread_pointer};
 use procprof_unwind::{self as unwind, Architecture, Cache, Frame, Lost, Rule, Stack, Walker};
+use std::cell::Cell;
 
 /// Frames kept of one stack; what lies nearer the root is dropped and the sample is flagged as truncated.
 pub(crate) const MAX_DEPTH: usize = 512;
@@ -30,22 +32,57 @@ pub(crate) enum End {
 struct LiveStack<'a> {
     start: u64,
     end: u64,
+    /// Up to here it can be read, for certain.
+    trusted: Cell<u64>,
     regions: &'a Regions,
 }
+
+/// Pages are of this size or a multiple of it.
+const PAGE: u64 = 4096;
 
 impl<'a> LiveStack<'a> {
     fn at(sp: u64, regions: &'a Regions) -> Option<Self> {
         let stack = regions.stacks.find(sp)?;
-        Some(Self { start: sp, end: stack_end(sp, stack.end, thread_pointer()), regions })
+        let end = stack_end(sp, stack.end, thread_pointer());
+        let is_own = end < stack.end || regions.main_stack.contains(&sp);
+        let trusted = if is_own { end } else { sp / PAGE * PAGE };
+        Some(Self { start: sp, end, trusted: Cell::new(trusted), regions })
+    }
+
+    /// Whether a word beyond what is trusted can be read.
+    #[cold]
+    fn is_readable(&self, address: u64) -> bool {
+        if address + 8 > self.end || !can_be_read(address) {
+            return false;
+        }
+        if address / PAGE * PAGE == self.trusted.get() {
+            self.trusted.set(self.trusted.get() + PAGE);
+        }
+        true
+    }
+}
+
+/// Asks the kernel whether a word can be read: it looks at a set of signals before it refuses what is to be done with it.
+fn can_be_read(address: u64) -> bool {
+    const NOTHING_KNOWN: libc::c_long = -1;
+    const SET_BYTES: libc::c_long = 8;
+    let no_set = std::ptr::null_mut::<u64>();
+    // SAFETY: the kernel checks the address; without a known operation it changes nothing.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING_KNOWN, address as *const u64, no_set, SET_BYTES);
+        *libc::__errno_location() != libc::EFAULT
     }
 }
 
 impl Stack for LiveStack<'_> {
     #[inline(always)]
     fn read(&self, address: u64) -> Option<u64> {
-        let is_within = address >= self.start && address.is_multiple_of(8) && address.checked_add(8).is_some_and(|end| end <= self.end);
+        let end = address.checked_add(8)?;
+        if address < self.start || !address.is_multiple_of(8) || (end > self.trusted.get() && !self.is_readable(address)) {
+            return None;
+        }
         // SAFETY: from a live stack pointer up to the end of its mapping, by the contract of `walk`.
-        is_within.then(|| unsafe { (address as *const u64).read_volatile() })
+        Some(unsafe { (address as *const u64).read_volatile() })
     }
 
     /// The interrupted frame of a signal handler that is still running: its stack is as alive.

@@ -1,0 +1,128 @@
+//! The handler under a guard that ends the process when a function is entered inside it that a handler must not use, and under `strace`,
+//! which sees what the guard can't: system calls made without the C library.
+
+use super::isolated::{isolated_under, output_of};
+use super::storm::Storm;
+use super::{capture, fact, unrest};
+use crate::cpu::CpuEngine;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What a handler may ask the kernel: the thread's CPU clock, and for a counter's signal who it is.
+const PERMITTED: [&str; 2] = ["clock_gettime(CLOCK_THREAD_CPUTIME_ID", "gettid("];
+
+/// The guard, compiled into a folder of its own; removed when dropped.
+struct Guard(PathBuf);
+
+impl Guard {
+    fn build(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("procprof-guard-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/agent/guard.c");
+        let output =
+            Command::new("gcc").args(["-O1", "-fno-builtin", "-shared", "-fPIC", "-o"]).arg(folder.join("guard.so")).arg(source).arg("-ldl").output();
+        let output = output.expect("gcc is needed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self(folder)
+    }
+
+    fn library(&self) -> String {
+        self.0.join("guard.so").display().to_string()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Samples of all kinds: by ticks, counters and a storm, with labels, in deep stacks and in new code.
+fn samples(length: Duration) {
+    for engine in [CpuEngine::Tick, CpuEngine::Perf] {
+        let capture = capture(1000, engine);
+        let _label = crate::label("query_id", "0198f2c4-7a01");
+        let storm = Storm::start();
+        unrest::run(length / 2);
+        storm.end();
+        let profile = capture.finish().unwrap();
+        println!("{}: {} samples, {} lost", engine.name(), profile.total(0), fact(&profile, "lost"));
+        assert!(profile.total(0) > 100, "{} samples", profile.total(0));
+    }
+}
+
+const GUARDED: &str = "cpu::safety::guarded::the_handler_enters_nothing_that_is_not_its_business";
+
+#[test]
+fn the_handler_enters_nothing_that_is_not_its_business() {
+    let guard = Guard::build("guarded");
+    let preload = guard.library();
+    isolated_under(&[], GUARDED, &[("LD_PRELOAD", &preload)], || samples(Duration::from_secs(3)));
+}
+
+#[test]
+fn the_guard_sees_what_a_handler_enters() {
+    let guard = Guard::build("breaches");
+    let preload = guard.library();
+    for breach in ["malloc", "pthread_mutex_lock", "dl_iterate_phdr", "write", "syscall", "errno"] {
+        let environment = [("LD_PRELOAD", preload.as_str()), ("GUARD_BREACH", breach)];
+        let (output, text) = output_of(&[], GUARDED, &environment, || unreachable!("the child is of the other test")).unwrap();
+        assert_eq!(output.status.code(), Some(99), "{breach}: {}\n{text}", output.status);
+        assert!(text.contains(&format!("entered inside the handler: {breach}")), "{breach}:\n{text}");
+    }
+}
+
+const TRACED: &str = "cpu::safety::guarded::the_handler_asks_the_kernel_for_the_clock_and_no_more";
+
+/// Runs the traced test; returns what handlers asked the kernel, beside what they may, and how many handlers there were.
+fn trace(guard: &Guard, environment: &[(&str, &str)]) -> Option<(BTreeSet<String>, usize)> {
+    let file = guard.0.join("trace");
+    let strace = ["strace", "-f", "-o"].map(OsStr::new);
+    let program = [&strace[..], &[file.as_os_str()]].concat();
+    let body = || {
+        let capture = capture(1000, CpuEngine::Auto);
+        let thread = std::thread::spawn(|| {
+            let _label = crate::label("query_id", 7_u64);
+            let end = std::time::Instant::now() + Duration::from_secs(2);
+            while std::time::Instant::now() < end {
+                std::hint::black_box(vec![7; 1000]);
+            }
+        });
+        thread.join().unwrap();
+        assert!(capture.finish().unwrap().total(0) > 20);
+    };
+    let (output, text) = output_of(&program, TRACED, environment, body)?;
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    Some(calls_in_handlers(&std::fs::read_to_string(file).unwrap()))
+}
+
+/// From lines as `1234 --- SIGPROF {…} ---`, `1234 clock_gettime(…) = 0`, `1234 rt_sigreturn({…}) = 0`.
+fn calls_in_handlers(text: &str) -> (BTreeSet<String>, usize) {
+    let (mut inside, mut unexpected, mut handlers) = (BTreeMap::new(), BTreeSet::new(), 0);
+    for (thread, line) in text.lines().filter_map(|line| line.split_once(' ')) {
+        let line = line.trim_start();
+        if line.starts_with("--- SIGPROF ") {
+            handlers += 1;
+            inside.insert(thread, ());
+        } else if line.starts_with("rt_sigreturn(") || line.starts_with("+++ ") {
+            inside.remove(thread);
+        } else if inside.contains_key(thread) && !line.starts_with("<... ") && !PERMITTED.iter().any(|call| line.starts_with(call)) {
+            unexpected.insert(line.to_owned());
+        }
+    }
+    (unexpected, handlers)
+}
+
+#[test]
+fn the_handler_asks_the_kernel_for_the_clock_and_no_more() {
+    let guard = Guard::build("traced");
+    let Some((unexpected, handlers)) = trace(&guard, &[]) else { return };
+    println!("{handlers} handlers");
+    assert!(handlers > 20 && unexpected.is_empty(), "{handlers} handlers; {unexpected:?}");
+    let preload = guard.library();
+    let Some((breach, _)) = trace(&guard, &[("LD_PRELOAD", &preload), ("GUARD_BREACH", "direct")]) else { return };
+    assert!(breach.iter().all(|line| line.starts_with("getppid(")) && !breach.is_empty(), "the trace would not show a call: {breach:?}");
+}

@@ -1,0 +1,98 @@
+//! Ten thousand signals a second to every sampled thread, over a program that is in the midst of everything at once.
+
+use super::isolated::isolated;
+use super::{capture, fact, storm_length, unrest};
+use crate::cpu::CpuEngine;
+use crate::cpu::handler::send;
+use crate::cpu::slot::Slot;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Signals per second and thread.
+const HZ: f64 = 10_000.0;
+
+/// A thread that sends signals; stops when told.
+pub(super) struct Storm {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Storm {
+    /// Sends to all threads that are sampled, from now on.
+    pub(super) fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = std::thread::Builder::new().name("storm".into()).spawn(move || rage(&told)).unwrap();
+        Self { stop, thread }
+    }
+
+    /// Ends it; returns how many signals were sent.
+    pub(super) fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+fn rage(stop: &AtomicBool) -> u64 {
+    // SAFETY: takes no argument and can't fail.
+    let own = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
+    let (began, mut rounds, mut sent) = (Instant::now(), 0_u64, 0);
+    while !stop.load(Ordering::Relaxed) {
+        let due = (began.elapsed().as_secs_f64() * HZ) as u64;
+        // What was missed while others had the processor is caught up with, as far as it makes sense.
+        for _ in rounds..due.min(rounds + 20) {
+            sent += Slot::all().filter(|slot| signal(slot, own)).count() as u64;
+        }
+        rounds = due;
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    sent
+}
+
+/// Sends a signal to the thread that has the slot now.
+fn signal(slot: &Slot, own: i32) -> bool {
+    // In this order: a ticket that was read before the slot changed hands is void by then.
+    let ticket = slot.ticket();
+    slot.tid().is_some_and(|tid| tid != own && send(tid, ticket))
+}
+
+#[test]
+fn a_storm_over_all_kinds_of_unrest_breaks_nothing() {
+    isolated("cpu::safety::storm::a_storm_over_all_kinds_of_unrest_breaks_nothing", || {
+        let capture = capture(1000, CpuEngine::Auto);
+        let length = storm_length();
+        let storm = Storm::start();
+        let rounds = unrest::run(length);
+        let sent = storm.end();
+        let profile = capture.finish().unwrap();
+        let lost = fact(&profile, "lost");
+        println!("{sent} signals, {} samples, {lost} lost; {rounds:?}", profile.total(0));
+        assert!(profile.total(0) as u64 + lost > 1000 && sent > 10_000, "{sent} signals, {} samples, {lost} lost", profile.total(0));
+        for (what, rounds) in rounds {
+            assert!(rounds > 0, "{what} never came round");
+        }
+    });
+}
+
+#[test]
+fn captures_come_and_go_in_a_storm() {
+    isolated("cpu::safety::storm::captures_come_and_go_in_a_storm", || {
+        let length = storm_length();
+        let storm = Storm::start();
+        let end = Instant::now() + length;
+        let unrest = std::thread::spawn(move || unrest::run(length));
+        let mut captures = 0;
+        while Instant::now() < end {
+            let engine = [CpuEngine::Auto, CpuEngine::Tick, CpuEngine::Perf][captures % 3];
+            let capture = capture(997, engine);
+            std::thread::sleep(Duration::from_millis(20 * (captures as u64 % 8)));
+            capture.finish().unwrap();
+            captures += 1;
+        }
+        unrest.join().unwrap();
+        println!("{captures} captures, {} signals", storm.end());
+        assert!(captures > 3, "{captures} captures");
+    });
+}
