@@ -6,12 +6,14 @@
 
 mod exchange;
 mod head;
+mod socket;
 
 use crate::agent::Agent;
 use crate::error::{Error, Result};
 use crate::request::{Request, Response};
+use socket::{Place, Socket};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -42,6 +44,8 @@ struct Shared {
     /// Requests that have arrived and are not answered yet.
     answering: AtomicUsize,
     turn: Mutex<()>,
+    /// The socket's place, for a forked child.
+    place: Mutex<Option<Place>>,
     answered: Condvar,
 }
 
@@ -65,14 +69,23 @@ impl Listener {
             return Err(Error::Config { what: format!("bind {address}: an address beyond loopback needs a token") });
         }
         let system = |source| Error::System { what: "bind the listener", source };
-        let listener = TcpListener::bind(address).map_err(system)?;
-        let address = listener.local_addr().map_err(system)?;
+        let socket = Socket::bind(address).map_err(system)?;
+        let address = socket.address().map_err(system)?;
         let shared = Arc::new(Shared::default());
         let service = Service { agent: agent.clone(), extra, loopback, shared: shared.clone() };
         let named = std::thread::Builder::new().name("procprof-http".into());
-        let thread = named.spawn(move || accept(&listener, &service));
+        let thread = named.spawn(move || accept(socket, address, &service));
         let thread = thread.map_err(|source| Error::System { what: "start the listener's thread", source })?;
         Ok(Self { address, agent, shared, thread: Some(thread) })
+    }
+
+    /// Closes the socket in a forked child, which has it but not the threads that serve it; else the port would be taken as long as the child lives.
+    /// To be called in the child only, by a handler of `pthread_atfork`; it does nothing else.
+    pub fn close_in_child(&self) {
+        // The thread of the parent that held the lock, if any, was just binding anew.
+        if let Ok(place) = self.shared.place.try_lock() {
+            place.inspect(Place::close);
+        }
     }
 
     /// Where it listens.
@@ -114,16 +127,24 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn accept(listener: &TcpListener, service: &Service) {
+/// Serves until stopped. Where the program has closed the socket, as daemons close all descriptors, it is bound anew.
+fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
+    const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let accepted = listener.accept();
+        *service.shared.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket.place());
+        let accepted = socket.accept();
         if service.shared.stopping.load(Ordering::SeqCst) {
             return;
         }
         match accepted {
             Ok((stream, client)) => serve(stream, client, service),
+            Err(error) if socket::is_lost(&error) => match Socket::bind(address) {
+                Ok(fresh) => socket = fresh,
+                // The port is another's for now.
+                Err(_) => std::thread::sleep(20 * PAUSE),
+            },
             // Out of descriptors, or a client that left: the next one may fare better.
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => std::thread::sleep(Duration::from_millis(50)),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => std::thread::sleep(PAUSE),
             Err(_) => {}
         }
     }
