@@ -18,7 +18,7 @@ mod fork;
 pub mod hook;
 mod live;
 mod sites;
-mod spin;
+use crate::spin;
 mod stack;
 mod text;
 mod thread;

@@ -1,4 +1,4 @@
-//! A lock that a forked child can free: held for moments, by busy threads only.
+//! A lock that a forked child can free: held for moments, by threads that are busy with the profiler's own work.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A value behind the lock.
-pub(super) struct Spin<T> {
+pub(crate) struct Spin<T> {
     is_locked: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -15,21 +15,21 @@ pub(super) struct Spin<T> {
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 impl<T> Spin<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Self { is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    pub(super) fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.acquire();
         Guard { lock: self }
     }
 
-    pub(super) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         (!self.is_locked.swap(true, Ordering::Acquire)).then(|| Guard { lock: self })
     }
 
     /// Takes the lock without a guard; only `fork` does.
-    pub(super) fn acquire(&self) {
+    pub(crate) fn acquire(&self) {
         const SPINS: u32 = 64;
         const YIELDS: u32 = 1024;
         let mut attempts = 0_u32;
@@ -45,13 +45,13 @@ impl<T> Spin<T> {
     }
 
     /// Frees the lock that [`Spin::acquire`] took.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.is_locked.store(false, Ordering::Release);
     }
 }
 
 /// The lock, held.
-pub(super) struct Guard<'a, T> {
+pub(crate) struct Guard<'a, T> {
     lock: &'a Spin<T>,
 }
 
