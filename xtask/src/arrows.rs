@@ -16,6 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("procprof-unwind", &[]),
     ("procprof-collect", &["procprof-profile", "procprof-process"]),
     ("procprof-agent", &["procprof-profile", "procprof-process", "procprof-symbolize", "procprof-unwind"]),
+    // Nothing may depend on it: it exports `malloc`.
+    ("procprof-preload", &["procprof-agent"]),
     (
         "procprof-server",
         &[

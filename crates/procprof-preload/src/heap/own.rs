@@ -1,0 +1,60 @@
+//! The agent's own allocations, past the sampler.
+
+use super::{arena, next};
+use std::alloc::{GlobalAlloc, Layout};
+
+/// The allocator behind this library, called directly.
+pub(crate) struct Unseen;
+
+/// What `malloc` aligns to.
+const ALIGNMENT: usize = 16;
+
+// SAFETY: every block comes from the one allocator behind this library and goes back there.
+unsafe impl GlobalAlloc for Unseen {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: any size may be asked for; the alignment is a power of two.
+        unsafe {
+            if layout.align() <= ALIGNMENT {
+                next::malloc(layout.size()).cast()
+            } else {
+                next::memalign(layout.align(), layout.size()).cast()
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above; a new block has room for its layout.
+        unsafe {
+            if layout.align() <= ALIGNMENT {
+                return next::calloc(1, layout.size()).cast();
+            }
+            let pointer = self.alloc(layout);
+            if !pointer.is_null() {
+                pointer.write_bytes(0, layout.size());
+            }
+            pointer
+        }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, _layout: Layout) {
+        if !arena::holds(pointer.cast()) {
+            // SAFETY: the caller's promise for this call is that for the one behind.
+            unsafe { next::free(pointer.cast()) }
+        }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise is that of the calls made; the new block has room for what is copied.
+        unsafe {
+            if layout.align() <= ALIGNMENT && !arena::holds(pointer.cast()) {
+                return next::realloc(pointer.cast(), new_size).cast();
+            }
+            let moved = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+            if !moved.is_null() {
+                moved.copy_from_nonoverlapping(pointer, layout.size().min(new_size));
+                self.dealloc(pointer, layout);
+            }
+            moved
+        }
+    }
+}

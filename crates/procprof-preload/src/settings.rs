@@ -1,0 +1,121 @@
+//! The environment variables, one row each: parser, documentation and the page `docs/preload.md` come from here.
+//!
+//! A bad value is told in one line and leaves its default in place: a typing error must not keep the program from running.
+
+use crate::tell::tell;
+use procprof_agent::CpuEngine;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What the environment asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Where to listen; nothing is started without it.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Names of the programs that are meant; empty for all.
+    only: Vec<String>,
+    /// How CPU samples are made where a request does not say.
+    pub(crate) engine: CpuEngine,
+    /// The bearer token every request must carry.
+    pub(crate) token: Option<String>,
+    /// Where jemalloc's dumps pass through.
+    pub(crate) dump_folder: Option<PathBuf>,
+    /// Whether the heap is sampled from the start.
+    pub(crate) heap: bool,
+    /// Mean bytes between heap samples.
+    pub(crate) heap_sample_bytes: u64,
+}
+
+/// A variable.
+struct Setting {
+    variable: &'static str,
+    expected: &'static str,
+    /// Takes the value; `None` where it is none of the expected ones.
+    set: fn(&mut Settings, &str) -> Option<()>,
+}
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        variable: "PROCPROF_LISTEN",
+        expected: "ADDRESS:PORT such as 127.0.0.1:6060 (port 0 takes a free one and tells it)",
+        set: |settings, value| Some(settings.listen = Some(value.parse().ok()?)),
+    },
+    Setting {
+        variable: "PROCPROF_ONLY",
+        expected: "names of programs, separated by commas",
+        set: |settings, value| Some(settings.only = value.split(',').map(|name| name.trim().to_owned()).collect()),
+    },
+    Setting {
+        variable: "PROCPROF_ENGINE",
+        expected: "auto, perf or tick",
+        set: |settings, value| Some(settings.engine = CpuEngine::of_name(value)?),
+    },
+    Setting {
+        variable: "PROCPROF_TOKEN",
+        expected: "at least one character",
+        set: |settings, value| (!value.is_empty()).then(|| settings.token = Some(value.to_owned())),
+    },
+    Setting {
+        variable: "PROCPROF_DUMP_FOLDER",
+        expected: "a folder",
+        set: |settings, value| std::path::Path::new(value).is_dir().then(|| settings.dump_folder = Some(value.into())),
+    },
+    Setting { variable: "PROCPROF_HEAP", expected: "on or off", set: |settings, value| Some(settings.heap = switch(value)?) },
+    Setting {
+        variable: "PROCPROF_HEAP_SAMPLE_BYTES",
+        expected: "a number of bytes from 1",
+        set: |settings, value| Some(settings.heap_sample_bytes = value.parse().ok().filter(|bytes| *bytes > 0)?),
+    },
+];
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            only: Vec::new(),
+            engine: CpuEngine::Auto,
+            token: None,
+            dump_folder: None,
+            heap: true,
+            heap_sample_bytes: procprof_agent::DEFAULT_SAMPLE_BYTES,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the environment and tells each bad value, where this program is meant at all.
+    pub(crate) fn of_environment() -> Self {
+        let mut settings = Self::default();
+        let mut told = Vec::new();
+        for setting in SETTINGS {
+            let Some(value) = std::env::var_os(setting.variable) else { continue };
+            let value = value.to_string_lossy();
+            if (setting.set)(&mut settings, &value).is_none() {
+                // A token is nobody else's to read.
+                let shown = if setting.variable == "PROCPROF_TOKEN" { "" } else { &value };
+                told.push(format!("{}={shown}: expected {}", setting.variable, setting.expected));
+            }
+        }
+        if settings.is_for_this_program() {
+            told.iter().for_each(|line| tell(line));
+        }
+        settings
+    }
+
+    /// Whether this program is among those that are meant: by the name of its file, or by the name it was called.
+    pub(crate) fn is_for_this_program(&self) -> bool {
+        let file = std::env::current_exe().ok();
+        let called = std::env::args_os().next().map(PathBuf::from);
+        let names: Vec<_> =
+            [file, called].into_iter().flatten().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+        self.only.is_empty() || self.only.iter().any(|only| names.contains(only))
+    }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" | "1" | "yes" | "true" => Some(true),
+        "off" | "0" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! The agent of this process: begun before `main` where the environment says so, by a call of the program's, or in the place of a process that is gone.
+
+use crate::settings::Settings;
+use crate::tell::tell;
+use crate::{heap, heir};
+use procprof_agent::{Agent, Config, HeapSampler, Jemalloc, Listener};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The environment variable by which descendants know who listens.
+const HOLDER: &str = "PROCPROF_LISTENER";
+
+/// What runs in a process.
+pub(crate) struct Running {
+    pub(crate) agent: Agent,
+    pub(crate) listener: Option<Listener>,
+    /// What the agent wants to see of who asks.
+    pub(crate) token: Option<String>,
+}
+
+/// One process's, made on first use and after a fork.
+struct Process {
+    pid: u32,
+    running: Mutex<Option<Running>>,
+}
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What runs in this process. A forked child finds nothing: the parent's threads are not there, and what it held is left alone.
+pub(crate) fn running() -> MutexGuard<'static, Option<Running>> {
+    let (pid, current) = (std::process::id(), PROCESS.load(Ordering::Acquire));
+    // SAFETY: null, or leaked below and never freed.
+    if let Some(process) = unsafe { current.as_ref() }
+        && process.pid == pid
+    {
+        return process.running.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+    let fresh = Box::into_raw(Box::new(Process { pid, running: Mutex::new(None) }));
+    if PROCESS.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: made above and seen by nobody else.
+        drop(unsafe { Box::from_raw(fresh) });
+    }
+    running()
+}
+
+/// Called by the loader before `main`, in a process that has one thread.
+pub(crate) extern "C" fn at_load() {
+    heap::at_load();
+    if std::env::var_os("PROCPROF_LISTEN").is_none() {
+        return;
+    }
+    let settings = Settings::of_environment();
+    if settings.listen.is_none() || !settings.is_for_this_program() {
+        return;
+    }
+    let own = std::process::id() as i32;
+    let holder = std::env::var(HOLDER).ok().and_then(|text| text.parse().ok()).filter(|holder| *holder != own && heir::lives(*holder));
+    if let Some(holder) = holder {
+        return heir::wait_for(holder);
+    }
+    if begin_by(&settings).is_ok() {
+        // SAFETY: the process has no other thread of the program's yet that could read its environment.
+        unsafe { std::env::set_var(HOLDER, own.to_string()) };
+    }
+}
+
+/// Begins in a process whose ancestor has listened until now.
+pub(crate) fn in_the_place_of(_holder: i32) {
+    let settings = Settings::of_environment();
+    // A failure has been told.
+    let _ = begin_by(&settings);
+}
+
+fn begin_by(settings: &Settings) -> Result<(), ()> {
+    let begun = begin(settings, settings.listen);
+    match &begun {
+        Ok(Some(address)) if settings.listen.is_some_and(|asked| asked.port() == 0) => {
+            tell(&format!("process {} listens on http://{address}/debug/pprof/", std::process::id()));
+        }
+        Ok(_) => {}
+        Err(why) => tell(&format!("process {} runs without a profiler: {why}", std::process::id())),
+    }
+    begun.map(|_| ()).map_err(|_| ())
+}
+
+/// Starts the agent and, at an address, its listener; where it listens.
+pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<Option<SocketAddr>, String> {
+    let mut running = running();
+    if running.is_some() {
+        return Err("it is running already".to_owned());
+    }
+    follow_forks();
+    let config = Config {
+        jemalloc: Jemalloc::find(),
+        dump_folder: settings.dump_folder.clone(),
+        engine: Some(settings.engine),
+        token: settings.token.clone(),
+    };
+    let agent = procprof_agent::start(config).map_err(|error| error.to_string())?;
+    let bound = listen.map(|address| {
+        let listener = without_signals(|| Listener::bind(address, agent.clone(), None));
+        listener.map_err(|error| format!("{address}: {error}"))
+    });
+    let listener = bound.transpose()?;
+    set_heap(settings);
+    heir::forget();
+    let address = listener.as_ref().map(Listener::address);
+    *running = Some(Running { agent, listener, token: settings.token.clone() });
+    Ok(address)
+}
+
+/// The sampler as the environment wants it, where it is this process's.
+fn set_heap(settings: &Settings) {
+    if settings.heap_sample_bytes != HeapSampler::sample_bytes() {
+        HeapSampler::reset(Some(settings.heap_sample_bytes));
+    }
+    if !settings.heap || !heap::is_in_use() {
+        HeapSampler::disable();
+    }
+}
+
+/// Ends what runs, if it does.
+pub(crate) fn end() {
+    let former = running().take();
+    if let Some(Running { agent, listener, .. }) = former {
+        match listener {
+            Some(listener) => listener.stop(),
+            None => agent.stop(),
+        }
+        HeapSampler::disable();
+    }
+}
+
+fn follow_forks() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: a function of this library, which is never unloaded.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+}
+
+/// In a forked child: the parent's listener is closed here, so that its port is free once the parent is gone.
+unsafe extern "C" fn in_child() {
+    // SAFETY: null, or leaked in `running` and never freed.
+    let Some(parent) = (unsafe { PROCESS.load(Ordering::Acquire).as_ref() }) else { return };
+    if parent.pid == std::process::id() {
+        return;
+    }
+    // Held by another thread of the parent at most while it starts or stops.
+    if let Ok(running) = parent.running.try_lock()
+        && let Some(listener) = running.as_ref().and_then(|running| running.listener.as_ref())
+    {
+        listener.close_in_child();
+        heir::wait_for(parent.pid as i32);
+    }
+}
+
+/// Runs `start` with all signals but SIGPROF blocked, so that the threads it starts take none that are meant for the program.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: all-zero is a valid `sigset_t` to be filled.
+    let (mut block, mut former): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: both sets are valid; the calling thread's mask is put back below.
+    unsafe {
+        libc::sigfillset(&mut block);
+        libc::sigdelset(&mut block, libc::SIGPROF);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &block, &mut former);
+    }
+    let result = start();
+    // SAFETY: `former` was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &former, std::ptr::null_mut()) };
+    result
+}
