@@ -1,8 +1,13 @@
 //! Wall-clock capture: where each thread is, on the CPU or waiting.
 //!
-//! Threads are visited in turn. One whose CPU clock has moved since its last sample gets a signal, and its handler writes the stack; one whose clock
-//! stands still has not moved either, so the time goes to the stack it was last seen with and it is left asleep. So an idle thread is
-//! woken once, not at each visit, and system calls that a signal interrupts for good (`poll`, `epoll_wait`, …) are rarely met.
+//! Threads are visited in turn. One whose CPU clock has moved since its last sample gets a signal, and its handler writes the stack; one that waits
+//! and whose clock stands still has not moved either, so the time goes to the stack it was last seen with and it is left asleep. So an idle
+//! thread is woken once, not at each visit, and system calls that a signal interrupts for good (`poll`, `epoll_wait`, …) are rarely met.
+//!
+//! Visits alone would tell a wrong share of waiting: on a busy machine the visiting thread runs when others do not. So how much of a thread's
+//! time was computing and how much waiting is taken from its [`clocks`], and only *where* it computed and waited from the stacks.
+
+mod clocks;
 
 use super::handler::{install, send};
 use super::ring::{Origin, Record};
@@ -13,6 +18,7 @@ use super::walk::End;
 use super::window::{ThreadView, Window};
 use crate::clock;
 use crate::error::{Error, Result};
+use clocks::{Clocks, Place};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -74,19 +80,28 @@ impl Drop for Turn {
 /// A thread under watch.
 #[derive(Debug)]
 struct Watched {
-    /// Its `cpu` is the wall time since `since`, nanoseconds.
+    /// Its `cpu` is the wall time that stacks stand for, nanoseconds.
     view: ThreadView,
     since: Instant,
     slot: &'static Slot,
     ticket: u64,
-    last: Option<(Vec<u64>, End)>,
-    /// Its wall time when it was last sent a signal: a stack stands for the time before it, as the next one does for what follows.
-    asked: u64,
-    /// Whether it has not taken that signal yet: it may have moved, and waits for a processor.
-    owes: bool,
-    /// Its CPU clock when the last sample was taken, then when it had gone on from there.
-    seen: u64,
+    /// Its clocks up to which its time is divided.
+    divided: Clocks,
+    computing: Part,
+    waiting: Part,
+    /// Where it was when it was last sent a signal, if it has not taken that yet: it may have moved, and waits for a processor.
+    asked: Option<Place>,
+    /// Where it was when the last sample was taken, and its CPU clock then, later when it had gone on from there.
+    seen: Option<(Place, u64)>,
     rests: bool,
+}
+
+/// A thread's computing or its waiting.
+#[derive(Debug, Default)]
+struct Part {
+    /// Time that the next stack will stand for, nanoseconds.
+    owed: u64,
+    last: Option<(Vec<u64>, End)>,
 }
 
 /// Watches all threads but the calling one for `length`; `wait` sleeps, and answers true when the capture is to be given up.
@@ -160,15 +175,22 @@ impl Watch {
             slot.empty();
             let view = ThreadView { key: self.next_key, tid, name, cpu: 0 };
             self.next_key += 1;
+            let since = Instant::now();
+            let cpu = clock::read(clock::thread_clock(tid)).unwrap_or_default();
+            let Some((divided, _)) = Clocks::read(tid, 0, cpu) else {
+                self.free.push(slot);
+                continue;
+            };
             let watched = Watched {
                 view,
-                since: Instant::now(),
+                since,
                 slot,
                 ticket: slot.assign(tid),
-                last: None,
-                asked: 0,
-                owes: false,
-                seen: 0,
+                divided,
+                computing: Part::default(),
+                waiting: Part::default(),
+                asked: None,
+                seen: None,
                 rests: false,
             };
             self.threads.insert(tid, watched);
@@ -184,12 +206,14 @@ impl Watch {
             let Some(thread) = self.threads.get_mut(&tid) else { continue };
             let Some(cpu) = clock::read(clock::thread_clock(tid)) else { continue };
             thread.collect(&mut self.window, &mut self.snapshots);
-            if thread.has_not_moved(cpu) {
-                thread.account_last(&mut self.window, nanos_since(thread.since));
+            if thread.waits_on(cpu) {
+                thread.wait_on(&mut self.window, cpu);
             } else if budget > 0 {
                 budget -= 1;
                 self.next = tid + 1;
-                (thread.asked, thread.owes) = (nanos_since(thread.since), true);
+                let Some(place) = thread.divide(cpu) else { continue };
+                // A signal that is not taken yet says where the thread was when it was sent.
+                thread.asked.get_or_insert(place);
                 self.signals += u64::from(send(tid, thread.ticket));
             }
         }
@@ -198,6 +222,12 @@ impl Watch {
     fn let_go(&mut self, tid: i32) {
         let Some(mut thread) = self.threads.remove(&tid) else { return };
         thread.collect(&mut self.window, &mut self.snapshots);
+        if let Some(cpu) = clock::read(clock::thread_clock(tid)) {
+            thread.divide(cpu);
+        }
+        for place in [Place::Computing, Place::Waiting] {
+            thread.account(&mut self.window, place);
+        }
         thread.view.cpu = nanos_since(thread.since);
         self.window.settle(&thread.view);
         thread.slot.revoke();
@@ -233,35 +263,59 @@ impl Watched {
         let mut newest = None;
         self.slot.ring.drain(|record| newest = Some((record.words.to_vec(), record.end, record.cpu)));
         window.shortfalls.lost += self.slot.ring.take_lost();
-        let Some((words, end, cpu)) = newest else { return };
+        let (Some((words, end, cpu)), Some(place)) = (newest, self.asked.take()) else { return };
         snapshots.note(end);
         if let Some(name) = thread_name(self.view.tid) {
             self.view.name = name;
         }
-        self.last = Some((words, end));
-        (self.seen, self.rests, self.owes) = (cpu, false, false);
-        self.account_last(window, self.asked);
+        (self.seen, self.rests) = (Some((place, cpu)), false);
+        self.part(place).last = Some((words, end));
+        self.account(window, place);
     }
 
-    /// Gives the time since the last account to the stack seen last, up to wall time `now` of the thread.
-    fn account_last(&mut self, window: &mut Window, now: u64) {
-        self.view.cpu = now;
-        if let Some((words, end)) = &self.last {
-            window.sample(&self.view, &Record { cpu: self.view.cpu, end: *end, origin: Origin::Tick, words });
+    fn part(&mut self, place: Place) -> &mut Part {
+        match place {
+            Place::Computing => &mut self.computing,
+            Place::Waiting => &mut self.waiting,
         }
     }
 
-    /// Whether the thread is where it was last seen, by its CPU clock; the first look after a sample allows for the handler itself.
-    fn has_not_moved(&mut self, cpu: u64) -> bool {
-        if self.owes || self.last.is_none() {
-            return false;
-        }
+    /// Divides the time since it was last divided; where the thread is now, or `None` if it has ended.
+    fn divide(&mut self, cpu: u64) -> Option<Place> {
+        let (now, place) = Clocks::read(self.view.tid, nanos_since(self.since), cpu)?;
+        let (computing, waiting) = now.since(&self.divided);
+        self.computing.owed += computing;
+        self.waiting.owed += waiting;
+        self.divided = now;
+        Some(place)
+    }
+
+    /// Gives the time owed to the last stack of that kind, if there is one.
+    fn account(&mut self, window: &mut Window, place: Place) {
+        let upto = self.view.cpu + self.part(place).owed;
+        let Some((words, end)) = self.part(place).last.take() else { return };
+        self.view.cpu = upto;
+        window.sample(&self.view, &Record { cpu: upto, end, origin: Origin::Tick, words: &words });
+        *self.part(place) = Part { owed: 0, last: Some((words, end)) };
+    }
+
+    /// Whether the thread waits where it was last seen, by its CPU clock; the first look after a sample allows for the handler itself.
+    fn waits_on(&mut self, cpu: u64) -> bool {
+        let Some((Place::Waiting, seen)) = self.seen.filter(|_| self.asked.is_none()) else { return false };
         let allowed = if self.rests { 0 } else { OWN_COST };
-        let still = cpu.saturating_sub(self.seen) <= allowed;
-        if still {
-            (self.seen, self.rests) = (cpu, true);
+        let is_still = cpu.saturating_sub(seen) <= allowed;
+        if is_still {
+            (self.seen, self.rests) = (Some((Place::Waiting, cpu)), true);
         }
-        still
+        is_still
+    }
+
+    /// Gives the time until now to the stack the thread waits with.
+    fn wait_on(&mut self, window: &mut Window, cpu: u64) {
+        let wall = nanos_since(self.since);
+        self.waiting.owed += wall.saturating_sub(self.divided.wall);
+        (self.divided.wall, self.divided.cpu) = (wall, cpu);
+        self.account(window, Place::Waiting);
     }
 }
 
