@@ -1,0 +1,333 @@
+//! The thread that sums samples up, and what it has to know.
+//!
+//! Ten times a second it takes the samples from the buffer, tells locks' waits from others, sets the budgets, and looks whether libraries have come or
+//! gone: then their calls are led through the hooks, too, and unwind tables and classes are those of the code that is there now.
+
+use super::buffer::{self, End, Kind, Sample};
+use super::classes::{self, Class, MAX_CHAIN};
+use super::got::{Hook, Patched};
+use super::waiters::{self, Unowed};
+use super::{BUSY, budget, fork, futex, hook, names, pthread, stack};
+use crate::cpu::regions::Regions;
+use crate::cpu::tables::Tables;
+use crate::error::{Error, Result};
+use crate::spin::Spin;
+use procprof_unwind::Space;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+/// Stacks kept of each view; of further ones only the leaf is, so that sums stay right.
+const MAX_STACKS: usize = 1 << 16;
+
+/// Function names that are remembered.
+const MAX_VERDICTS: usize = 1 << 14;
+
+/// Samples of holders that wait until it is known what the others waited for.
+const MAX_UNDECIDED: usize = 1 << 12;
+
+/// Waits in a function without a name after which it is taken for no lock's.
+const NAMELESS_WAITS: u32 = 3;
+
+/// Stacks with the waits and nanoseconds their samples stand for.
+pub(super) type Stacks = HashMap<Box<[u64]>, [f64; 2]>;
+
+/// What was recorded, since the start or within some time.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums {
+    pub(super) since: SystemTime,
+    pub(super) at: SystemTime,
+    pub(super) waits: Stacks,
+    pub(super) holds: Stacks,
+    pub(super) counts: Counts,
+}
+
+/// What is told beside the stacks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) samples: u64,
+    /// Samples that found no room.
+    pub(super) lost: u64,
+    pub(super) truncated: u64,
+    pub(super) without_root: u64,
+    /// Waits that are no lock's.
+    pub(super) others: u64,
+    /// Waits of which it is not known, and their nanoseconds.
+    pub(super) undecided: u64,
+    pub(super) undecided_nanos: u64,
+    /// Locks that were let go while it was not known what is waited for.
+    pub(super) undecided_holds: u64,
+    pub(super) unowed: Unowed,
+}
+
+/// What the collector keeps.
+struct Collected {
+    /// `None` until the first start.
+    sums: Option<Sums>,
+    spare: Vec<u64>,
+    /// What the names of functions say, by return address; `None` where there are no names.
+    verdicts: Option<HashMap<u64, Option<Class>>>,
+    nameless: u32,
+    undecided_holds: Vec<(u64, [f64; 2], Box<[u64]>)>,
+}
+
+static COLLECTED: Spin<Collected> =
+    Spin::new(Collected { sums: None, spare: Vec::new(), verdicts: None, nameless: 0, undecided_holds: Vec::new() });
+
+/// Calls that are led through the hooks.
+static PATCHED: Spin<Patched> = Spin::new(Patched::new());
+
+/// The recording, from its start until it is dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Begins.
+    pub(super) fn start() -> Result<Self> {
+        fork::follow();
+        buffer::reserve();
+        COLLECTED.lock().sums.get_or_insert_with(Sums::none);
+        let mut libraries = Libraries::default();
+        libraries.follow();
+        if PATCHED.lock().count() == 0 {
+            return Err(Error::NoLockHooks);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        // From here on dropping it takes the hooks away again.
+        let mut running = Self { stop: stop.clone(), thread: None };
+        hook::switch(true);
+        let thread = std::thread::Builder::new().name("procprof-locks".into()).spawn(move || run(&stop, libraries));
+        running.thread = Some(thread.map_err(|source| Error::System { what: "start the thread that records waits", source })?);
+        Ok(running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        hook::switch(false);
+        PATCHED.lock().undo(&hooks());
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It does not panic; if it did there would be nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn hooks() -> Vec<Hook> {
+    let mut hooks = Vec::from(pthread::hooks());
+    hooks.push(futex::hook());
+    hooks
+}
+
+/// The code of this process.
+#[derive(Debug, Default)]
+struct Libraries {
+    tables: Tables,
+    space: Option<Arc<Space>>,
+}
+
+impl Libraries {
+    /// Follows what has been loaded and unloaded since the last call.
+    fn follow(&mut self) {
+        self.tables.compile_wanted();
+        if self.space.is_some() && !self.tables.are_stale() {
+            return;
+        }
+        PATCHED.lock().extend(&hooks());
+        // Decide what was recorded by the code that was there.
+        COLLECTED.lock().drain();
+        classes::clear();
+        COLLECTED.lock().verdicts = None;
+        let space = Regions::of_this_process(&mut self.tables).space;
+        stack::publish(&space);
+        self.space = Some(space);
+    }
+}
+
+fn run(stop: &AtomicBool, mut libraries: Libraries) {
+    BUSY.set(true);
+    while !stop.load(Ordering::SeqCst) {
+        std::thread::park_timeout(Duration::from_millis(budget::TICK_MILLIS));
+        budget::WAITS.tick();
+        budget::HOLDS.tick();
+        libraries.follow();
+        COLLECTED.lock().drain();
+    }
+}
+
+/// All sums up to now; empty before the first start.
+pub(super) fn sums() -> Sums {
+    let _busy = hook::Busy::enter();
+    let mut collected = COLLECTED.lock();
+    collected.drain();
+    let mut sums = collected.sums.clone().unwrap_or_else(Sums::none);
+    drop(collected);
+    sums.at = SystemTime::now();
+    sums.counts.lost = buffer::lost();
+    sums.counts.others = classes::others();
+    sums.counts.unowed = waiters::unowed();
+    sums
+}
+
+impl Sums {
+    fn none() -> Self {
+        let now = SystemTime::now();
+        Self { since: now, at: now, waits: Stacks::new(), holds: Stacks::new(), counts: Counts::default() }
+    }
+
+    /// What came since an earlier state of the same sums.
+    pub(super) fn since(mut self, before: &Self) -> Self {
+        self.since = before.at;
+        for (stacks, before) in [(&mut self.waits, &before.waits), (&mut self.holds, &before.holds)] {
+            for (stack, former) in before {
+                if let Some(now) = stacks.get_mut(stack) {
+                    (now[0], now[1]) = (now[0] - former[0], now[1] - former[1]);
+                }
+            }
+            stacks.retain(|_, values| values[0] >= 0.5 || values[1] >= 0.5);
+        }
+        self.counts = self.counts.since(&before.counts);
+        self
+    }
+}
+
+impl Counts {
+    fn since(self, before: &Self) -> Self {
+        let unowed = Unowed {
+            wake_up: self.unowed.wake_up - before.unowed.wake_up,
+            unknown_holder: self.unowed.unknown_holder - before.unowed.unknown_holder,
+            unfollowed: self.unowed.unfollowed - before.unowed.unfollowed,
+        };
+        Self {
+            samples: self.samples - before.samples,
+            lost: self.lost - before.lost,
+            truncated: self.truncated - before.truncated,
+            without_root: self.without_root - before.without_root,
+            others: self.others - before.others,
+            undecided: self.undecided - before.undecided,
+            undecided_nanos: self.undecided_nanos - before.undecided_nanos,
+            undecided_holds: self.undecided_holds - before.undecided_holds,
+            unowed,
+        }
+    }
+}
+
+impl Collected {
+    /// Takes the samples that wait. The calling thread is busy.
+    fn drain(&mut self) {
+        let Some(mut sums) = self.sums.take() else { return };
+        let mut spare = std::mem::take(&mut self.spare);
+        let undecided = std::mem::take(&mut self.undecided_holds);
+        buffer::drain(&mut spare, |sample| self.take(&sample, &mut sums));
+        for (key, values, stack) in undecided {
+            // Now the waits of that time are known; what is not known by them never is.
+            match classes::of(key) {
+                Class::Lock => add(&mut sums.holds, &stack, values),
+                Class::Other => (),
+                _ => sums.counts.undecided_holds += 1,
+            }
+        }
+        (self.spare, self.sums) = (spare, Some(sums));
+    }
+
+    fn take(&mut self, sample: &Sample<'_>, sums: &mut Sums) {
+        let probability = budget::probability(sample.nanos, sample.rate);
+        let values = [sample.count as f64 / probability, sample.nanos as f64 / probability];
+        match (sample.kind, self.class(sample)) {
+            (_, Class::Other) => return,
+            (Kind::Hold, Class::Lock) => add(&mut sums.holds, sample.addresses, values),
+            (Kind::Hold, _) if self.undecided_holds.len() < MAX_UNDECIDED => {
+                self.undecided_holds.push((sample.key, values, sample.addresses.into()));
+            }
+            (Kind::Hold, _) => sums.counts.undecided_holds += 1,
+            (_, Class::Lock) => add(&mut sums.waits, sample.addresses, values),
+            _ => {
+                sums.counts.undecided += values[0].round() as u64;
+                sums.counts.undecided_nanos += values[1].round() as u64;
+                return;
+            }
+        }
+        sums.counts.samples += 1;
+        sums.counts.truncated += u64::from(sample.end == End::Truncated);
+        sums.counts.without_root += u64::from(sample.end == End::Lost);
+    }
+
+    /// What was waited for; [`Class::New`] if that can't be told.
+    fn class(&mut self, sample: &Sample<'_>) -> Class {
+        if sample.key == 0 {
+            return Class::Lock;
+        }
+        match classes::of(sample.key) {
+            known @ (Class::Lock | Class::Other) => known,
+            _ if sample.kind == Kind::Hold => Class::New,
+            _ => self.class_by_names(sample),
+        }
+    }
+
+    /// Asks the names of the functions that led to the wait, from the system call on, and keeps what they say.
+    fn class_by_names(&mut self, sample: &Sample<'_>) -> Class {
+        let chain = &sample.addresses[..sample.addresses.len().min(MAX_CHAIN)];
+        self.look_up(chain);
+        let mut key = 0;
+        for address in chain {
+            key = classes::extend(key, *address);
+            let verdict = self.verdicts.as_ref().and_then(|verdicts| verdicts.get(address)).copied().flatten();
+            let class = verdict.unwrap_or_else(|| self.class_by_behaviour(sample.kind));
+            classes::learn(key, class);
+            if class != Class::Deeper {
+                return class;
+            }
+        }
+        Class::New
+    }
+
+    /// What can be said of a wait in a function that has no name.
+    fn class_by_behaviour(&mut self, kind: Kind) -> Class {
+        if kind == Kind::MutexWait {
+            return Class::Lock;
+        }
+        self.nameless += 1;
+        if self.nameless.is_multiple_of(NAMELESS_WAITS) { Class::Other } else { Class::New }
+    }
+
+    /// Finds out what the names at these return addresses say, of those that nobody has asked for.
+    fn look_up(&mut self, chain: &[u64]) {
+        let verdicts = self.verdicts.get_or_insert_default();
+        if verdicts.len() > MAX_VERDICTS {
+            verdicts.clear();
+        }
+        let unknown: Vec<u64> = chain.iter().copied().filter(|address| !verdicts.contains_key(address)).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        // The call may be the last instruction of its function.
+        let calls: Vec<u64> = unknown.iter().map(|address| address - 1).collect();
+        let found = names::of(&calls).into_iter().map(|name| name.map(|name| classes::of_name(&name)));
+        verdicts.extend(unknown.into_iter().zip(found));
+    }
+}
+
+/// Adds to a stack; to its leaf where no more stacks are kept.
+fn add(stacks: &mut Stacks, stack: &[u64], values: [f64; 2]) {
+    let is_room = stacks.len() < MAX_STACKS;
+    let kept = if is_room || stacks.contains_key(stack) { stack } else { &stack[..stack.len().min(1)] };
+    let sums = stacks.entry(kept.into()).or_default();
+    (sums[0], sums[1]) = (sums[0] + values[0], sums[1] + values[1]);
+}
+
+pub(super) fn hold() {
+    COLLECTED.acquire();
+    PATCHED.acquire();
+}
+
+pub(super) fn free() {
+    PATCHED.release();
+    COLLECTED.release();
+}

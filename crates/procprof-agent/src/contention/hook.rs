@@ -1,0 +1,211 @@
+//! What is called where a thread is about to wait for a lock, and where one lets a lock go that others wait for.
+//!
+//! The crate's own hooks do so, and an interposed `pthread_mutex_lock` can. How a wait was found makes no difference here: only its address, its
+//! beginning and end, and the caller count.
+//!
+//! ```
+//! use procprof_agent::contention_hook::{Caller, Outcome, begin, has_waiters, release};
+//! # fn try_lock(_: usize) -> bool { true }
+//! # fn wait_and_lock(_: usize) {}
+//! # fn unlock_now(_: usize) {}
+//!
+//! #[inline(never)]
+//! extern "C" fn lock(address: usize) {
+//!     if try_lock(address) {
+//!         return;
+//!     }
+//!     let wait = begin(address, Caller::here());
+//!     wait_and_lock(address);
+//!     if let Some(wait) = wait {
+//!         wait.end(Outcome::Waited);
+//!     }
+//! }
+//!
+//! #[inline(never)]
+//! extern "C" fn unlock(address: usize) {
+//!     if has_waiters(address) {
+//!         release(address, Caller::here(), 1);
+//!     }
+//!     unlock_now(address);
+//! }
+//! # lock(8);
+//! # unlock(8);
+//! ```
+//!
+//! Nothing here allocates, waits for a lock of the program, or changes `errno`; what it calls of the C library is `clock_gettime` and `syscall`. A
+//! thread that is in here already (its signal handler, or a hooked function that this code itself calls) is let through unseen.
+
+use super::buffer::{self, Kind};
+use super::classes::{self, Class};
+use super::{BUSY, budget, stack, waiters};
+use crate::here::here;
+use procprof_unwind::Frame;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether waits are recorded.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// The function that waits or lets go; its own frame is left out of stacks, which begin with who called it.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller(pub(super) Frame);
+
+impl Caller {
+    /// The function this is written in, which must not be inlined and must not return before the wait has ended.
+    #[inline(always)]
+    pub fn here() -> Self {
+        Self(here())
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The thread waited, in vain or not.
+    Waited,
+    /// It waited until a signal came, and will wait on: its time counts, and not as a further wait.
+    Interrupted,
+    /// It did not wait after all.
+    NotAtAll,
+}
+
+/// A wait that has begun. Dropping it says that it did not come to be.
+#[derive(Debug)]
+#[must_use = "a wait has to be ended"]
+pub struct Wait {
+    address: usize,
+    caller: Caller,
+    /// What is known of its class by; 0 for a wait that is a lock's for certain.
+    key: u64,
+    start: u64,
+    is_followed: bool,
+}
+
+/// Whether waits are recorded at the moment: a load.
+#[inline(always)]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+pub(super) fn switch(on: bool) {
+    ON.store(on, Ordering::SeqCst);
+}
+
+/// A thread begins to wait for the lock at an address; `None` where nothing is recorded.
+#[cold]
+#[inline(never)]
+pub fn begin(address: usize, caller: Caller) -> Option<Wait> {
+    let _busy = Busy::enter_if_on()?;
+    Some(Wait::start(address, caller, 0))
+}
+
+/// As [`begin`], for a wait that may not be a lock's: `None` if it is known not to be one.
+#[cold]
+#[inline(never)]
+pub(super) fn begin_unless_idle(address: usize, caller: Caller) -> Option<Wait> {
+    let _busy = Busy::enter_if_on()?;
+    let (key, class) = keeping_errno(|| stack::classify(caller.0));
+    if class == Class::Other {
+        classes::count_other();
+        return None;
+    }
+    Some(Wait::start(address, caller, key))
+}
+
+impl Wait {
+    fn start(address: usize, caller: Caller, key: u64) -> Self {
+        let start = now();
+        let is_followed = waiters::begin(address, key, start);
+        Self { address, caller, key, start, is_followed }
+    }
+
+    /// The wait is over. To be called in the function whose [`Caller`] began it.
+    #[cold]
+    #[inline(never)]
+    pub fn end(self, outcome: Outcome) {
+        self.end_as(outcome, false);
+    }
+
+    /// `is_mutex` tells that only a mutex of the standard library behaves as this wait did.
+    pub(super) fn end_as(self, outcome: Outcome, is_mutex: bool) {
+        self.record(outcome, is_mutex);
+        std::mem::forget(self);
+    }
+
+    fn record(&self, outcome: Outcome, is_mutex: bool) {
+        let Some(_busy) = Busy::enter() else { return };
+        let end = now();
+        if self.is_followed {
+            waiters::end(self.address, end);
+        }
+        if outcome == Outcome::NotAtAll || !is_on() {
+            return;
+        }
+        let nanos = end.saturating_sub(self.start);
+        let Some(rate) = budget::WAITS.draw(nanos) else { return };
+        let kind = if is_mutex { Kind::MutexWait } else { Kind::Wait };
+        let count = u64::from(outcome == Outcome::Waited);
+        keeping_errno(|| stack::capture(self.caller.0, |found| buffer::push(kind, [count, nanos, rate, self.key], found)));
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.record(Outcome::NotAtAll, false);
+    }
+}
+
+/// Whether somebody may be waiting at the address: nearly always false where nobody is. A load.
+#[inline(always)]
+pub fn has_waiters(address: usize) -> bool {
+    waiters::may_have(address)
+}
+
+/// A thread is about to let the lock at an address go, and up to `woken` of those who wait for it.
+#[cold]
+#[inline(never)]
+pub fn release(address: usize, caller: Caller, woken: u32) {
+    let Some(_busy) = Busy::enter_if_on() else { return };
+    let Some(owed) = waiters::release(address, woken, now()) else { return };
+    let Some(rate) = budget::HOLDS.draw(owed.nanos) else { return };
+    let values = [owed.waits, owed.nanos, rate, owed.key];
+    keeping_errno(|| stack::capture(caller.0, |found| buffer::push(Kind::Hold, values, found)));
+}
+
+/// While it lives, this thread's own waits are not looked at.
+pub(super) struct Busy(());
+
+impl Busy {
+    pub(super) fn enter() -> Option<Self> {
+        (!BUSY.replace(true)).then_some(Self(()))
+    }
+
+    fn enter_if_on() -> Option<Self> {
+        if is_on() { Self::enter() } else { None }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.set(false);
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+pub(super) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to `time`; the clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Runs `work` and gives the thread its `errno` back.
+fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library's place for this thread.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above; only this thread writes there.
+    let before = unsafe { *place };
+    let result = work();
+    // SAFETY: as above.
+    unsafe { *place = before };
+    result
+}
