@@ -1,4 +1,4 @@
-//! The server: nodes, schedule, ingest, retention, HTTP API and web pages.
+//! The server: nodes, schedule, ingest, retention, HTTP API and web pages, SQL.
 //!
 //! [`Server::start`] takes a merged [`Config`] and gives a [`ServerHandle`]. It runs in the caller's tokio runtime and owns a data folder. Everything
 //! a profile goes through on its way in is one function, whoever sent it; everything HTTP answers is one row of a route table, from which the OpenAPI document
@@ -18,6 +18,7 @@
 //!     data: "data".into(),
 //!     http: "127.0.0.1:0".parse()?,
 //!     http_explicit: true,
+//!     mysql: None,
 //!     insecure: false,
 //!     extra_nodes: Vec::new(),
 //!     agent: procprof_agent::start(procprof_agent::Config::default())?,
@@ -39,12 +40,14 @@ mod http;
 mod imports;
 mod ingest;
 mod metrics;
+mod mysql;
 mod nodes;
 mod remote;
 mod render;
 mod retention;
 mod server;
 mod sources;
+mod sql;
 mod symbols;
 mod usage;
 
@@ -54,4 +57,4 @@ pub use http::{ReadSources, Viewer, ViewerHandle, bind_error, openapi_document};
 pub use imports::import_folder;
 pub use ingest::symbolize_child_main;
 pub use nodes::{ExtraNode, Kind, NodeIds, PidSource, Planned, Role};
-pub use server::{ChildProgram, Server, ServerHandle, ServerOptions};
+pub use server::{ChildProgram, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};

@@ -14,20 +14,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::auth::{Door, Users};
+use crate::auth::{Door, SqlAccounts, Users};
 use crate::captures;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::http;
 use crate::imports;
 use crate::metrics::Metrics;
+use crate::mysql;
 use crate::nodes::{ExtraNode, OWN_ID, Registry};
 use crate::render::Renders;
 use crate::retention;
+use crate::sql::SqlService;
 use crate::symbols::Shelf;
 
 /// Children that read binaries, at a time.
 const SYMBOLIZERS: usize = 2;
+
+/// Longest packet from a SQL client, in bytes.
+const SQL_PACKET_MAX: usize = 16 << 20;
+/// Time a SQL client has to log in.
+const SQL_LOGIN: Duration = Duration::from_secs(10);
+/// Time a SQL client has to take a piece of an answer or to send the rest of a packet.
+const SQL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time open requests have of the stop's deadline.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -51,6 +60,8 @@ pub struct ServerOptions {
     pub http: SocketAddr,
     /// Whether somebody asked for that address; if not, the next free port is taken when it is in use.
     pub http_explicit: bool,
+    /// Where SQL clients connect; `None` for nowhere.
+    pub mysql: Option<SqlAddress>,
     /// Whether other machines may reach the server without users and TLS.
     pub insecure: bool,
     /// Nodes beside the configured ones.
@@ -61,12 +72,33 @@ pub struct ServerOptions {
     pub symbolize_child: ChildProgram,
 }
 
+/// Where SQL clients connect, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub struct SqlAddress {
+    /// Address of the SQL server.
+    pub address: SocketAddr,
+    /// Whether somebody asked for that address; if not, the next free port is taken when it is in use.
+    pub explicit: bool,
+    /// Who is let in.
+    pub login: SqlLogin,
+}
+
+/// Whom the SQL server lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlLogin {
+    /// The users of the users file; without one, `root` with a password that is made and kept in the data folder.
+    Users,
+    /// Everyone, as operator; on loopback only.
+    Everyone,
+}
+
 /// Starts servers.
 pub struct Server;
 
 /// A running server. Dropping it does not stop it; [`ServerHandle::stop`] does.
 pub struct ServerHandle {
     app: Arc<App>,
+    mysql: Option<SocketAddr>,
     scheme: &'static str,
 }
 
@@ -76,12 +108,15 @@ impl Server {
     /// # Errors
     /// Keys that do not go together, an address that others can reach without users and TLS, one that is taken, a data folder in use, a file that cannot be read.
     pub async fn start(options: ServerOptions) -> Result<ServerHandle> {
-        let ServerOptions { config, data, http: address, http_explicit, insecure, extra_nodes, agent, symbolize_child } = options;
+        let ServerOptions { config, data, http: address, http_explicit, mysql, insecure, extra_nodes, agent, symbolize_child } = options;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
         config.check()?;
         check_exposure(&config, address, insecure)?;
+        if let Some(sql) = &mysql {
+            check_sql_exposure(&config, sql, insecure)?;
+        }
         let users = read_users(&config)?;
         if users.is_none() {
             tracing::info!("no users_file: everyone who can reach {address} is operator");
@@ -92,6 +127,10 @@ impl Server {
         };
         let listener = http::bind(address, http_explicit, "--http").await?;
         let bound = listener.local_addr().map_err(|cause| Error::Bind { address: address.to_string(), cause })?;
+        let sql_listener = match &mysql {
+            Some(sql) => Some(http::bind(sql.address, sql.explicit, "--mysql").await?),
+            None => None,
+        };
         let store = open_store(&data, &config).await?;
         let shelf = Shelf::open(&data).map_err(|error| Error::Setup { what: "symbols", why: error.to_string() })?;
         let registry = Registry::open(&data, &config, extra_nodes, &bound.to_string())?;
@@ -133,8 +172,12 @@ impl Server {
             app.tasks.spawn(imports::take_over(Arc::clone(&app), folder, node));
         }
         let scheme = if tls.is_some() { "https" } else { "http" };
+        let sql_bound = match (sql_listener, mysql) {
+            (Some(listener), Some(sql)) => Some(spawn_sql(&app, listener, sql.login, tls.clone())?),
+            _ => None,
+        };
         spawn_parts(&app, listener, tls);
-        Ok(ServerHandle { app, scheme })
+        Ok(ServerHandle { app, mysql: sql_bound, scheme })
     }
 }
 
@@ -157,7 +200,37 @@ fn spawn_parts(app: &Arc<App>, listener: tokio::net::TcpListener, tls: Option<to
     app.tasks.spawn(retention::run(Arc::clone(app), app.stop.clone()));
 }
 
+/// Serves SQL; the address that is bound.
+fn spawn_sql(
+    app: &Arc<App>,
+    listener: tokio::net::TcpListener,
+    login: SqlLogin,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+) -> Result<SocketAddr> {
+    let bound = listener.local_addr().map_err(|cause| Error::Bind { address: "the SQL address".to_owned(), cause })?;
+    let accounts = match login {
+        SqlLogin::Users => SqlAccounts::users(app)?,
+        SqlLogin::Everyone => SqlAccounts::open(app),
+    };
+    let config = app.config();
+    let limits = mysql::Limits {
+        connections: usize::try_from(config.mysql_connections_max).unwrap_or(256),
+        packet: SQL_PACKET_MAX,
+        login: SQL_LOGIN,
+        idle: Duration::from_secs(config.mysql_idle_seconds_max),
+        patience: SQL_PATIENCE,
+    };
+    let service = Arc::new(SqlService::new(app));
+    app.tasks.spawn(mysql::serve(listener, service, Arc::new(accounts), tls, limits, app.stop.clone()));
+    Ok(bound)
+}
+
 impl ServerHandle {
+    /// The address where SQL clients connect, if they may.
+    pub fn mysql(&self) -> Option<SocketAddr> {
+        self.mysql
+    }
+
     /// The address that is bound.
     pub fn addr(&self) -> SocketAddr {
         self.app.bound
@@ -225,6 +298,14 @@ fn check_exposure(config: &Config, address: SocketAddr, insecure: bool) -> Resul
         true => Ok(()),
         false => Err(Error::Exposed { address: address.to_string(), missing: missing.join(", ") }),
     }
+}
+
+/// Refuses a SQL address that other machines can reach unless users and TLS are configured, and always to let everyone in there.
+fn check_sql_exposure(config: &Config, sql: &SqlAddress, insecure: bool) -> Result<()> {
+    if sql.login == SqlLogin::Everyone && !sql.address.ip().is_loopback() {
+        return Err(Error::Config(format!("--mysql-no-auth: {} can be reached from other machines", sql.address)));
+    }
+    check_exposure(config, sql.address, insecure)
 }
 
 fn read_users(config: &Config) -> Result<Option<Users>> {

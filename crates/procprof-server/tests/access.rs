@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use procprof_server::Server;
-use procprof_server::auth::{UserRole, add_user};
+use procprof_server::auth::{Methods, UserRole, add_user};
 use reqwest::Method;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,8 +14,8 @@ use crate::harness::{TestServer, cpu_profile, options, quiet};
 async fn with_users() -> (TestServer, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
-    add_user(&file, "ann", UserRole::Operator, "ann's secret").unwrap();
-    add_user(&file, "vic", UserRole::Viewer, "vic's secret").unwrap();
+    add_user(&file, "ann", UserRole::Operator, "ann's secret", Methods::Modern).unwrap();
+    add_user(&file, "vic", UserRole::Viewer, "vic's secret", Methods::Modern).unwrap();
     let mut config = quiet();
     config.users_file = Some(file);
     (TestServer::start(config).await, folder)

@@ -56,6 +56,7 @@ pub(crate) fn options(config: Config, data: PathBuf) -> ServerOptions {
         data,
         http: "127.0.0.1:0".parse().unwrap(),
         http_explicit: true,
+        mysql: None,
         insecure: false,
         extra_nodes: Vec::new(),
         agent: agent(),

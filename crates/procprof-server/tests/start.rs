@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use procprof_server::auth::{UserRole, add_user};
+use procprof_server::auth::{Methods, UserRole, add_user};
 use procprof_server::{Config, Server};
 
 use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
@@ -28,7 +28,7 @@ async fn an_address_others_can_reach_needs_users_and_tls() {
     );
     let users = tempfile::tempdir().unwrap();
     let file = users.path().join("users");
-    add_user(&file, "ann", UserRole::Operator, "secret").unwrap();
+    add_user(&file, "ann", UserRole::Operator, "secret", Methods::Modern).unwrap();
     let mut config = quiet();
     config.users_file = Some(file);
     assert!(refusal(config, "0.0.0.0:0", true).await.contains("give tls_cert and tls_key, or --insecure"));

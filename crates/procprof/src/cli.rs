@@ -64,6 +64,12 @@ pub(crate) struct ServeArgs {
     /// Address of the web pages and the API [default: 127.0.0.1:8030; with --demo the next free port]
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
+    /// Address for SQL clients (MySQL protocol) [default: 127.0.0.1:9030; with --demo or --http the next free port]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) mysql: Option<SocketAddr>,
+    /// Let every SQL client in as operator, without a password; on loopback only
+    #[arg(long)]
+    pub(crate) mysql_no_auth: bool,
     /// Folder of the profiles [default: the configuration's, procprof-data; with --demo alone procprof-demo-data]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: Option<PathBuf>,
@@ -113,6 +119,9 @@ pub(crate) struct UserAddArgs {
     /// What the user may do
     #[arg(long, value_parser = ["viewer", "operator"], default_value = "viewer")]
     pub(crate) role: String,
+    /// Also keep what MySQL clients need that know mysql_native_password only; it is quicker to guess at than the rest
+    #[arg(long)]
+    pub(crate) mysql_native: bool,
     /// The user's name
     pub(crate) name: String,
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use procprof_agent::{Agent, Request};
 use procprof_profile::ProfileType;
-use procprof_server::{ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions};
+use procprof_server::{ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::allocator;
 use crate::cli::ServeArgs;
 use crate::demo::{self, DemoProcess};
 
@@ -35,6 +36,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+    if let Err(error) = allocator::start_background_threads() {
+        tracing::warn!("memory is given back late: no threads of the allocator, error {error}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().context("start the runtime")?;
     runtime.block_on(serve(arguments))
 }
@@ -43,9 +47,11 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
     let config = configuration(arguments)?;
     let demo = if arguments.demo { Some(Demo::start()?) } else { None };
     let agent = own_agent()?;
+    let config_has_users = config.users_file.is_some();
     let handle = Server::start(ServerOptions {
         http: address(arguments, &config)?,
         http_explicit: arguments.http.is_some() || !arguments.demo,
+        mysql: sql_address(arguments, &config)?,
         data: data_folder(arguments, &config),
         insecure: arguments.insecure,
         extra_nodes: demo.as_ref().map(Demo::nodes).unwrap_or_default(),
@@ -58,6 +64,10 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
     })
     .await?;
     tracing::info!("open {}", page(&handle));
+    if let Some(address) = handle.mysql() {
+        let user = if arguments.mysql_no_auth || config_has_users { "NAME" } else { "root" };
+        tracing::info!("SQL at {address}: mysql -h {} -P {} -u {user}", address.ip(), address.port());
+    }
     wait_for_end(&handle, arguments).await?;
     handle.stop(STOP).await;
     tracing::info!("stopped");
@@ -115,6 +125,21 @@ fn address(arguments: &ServeArgs, config: &Config) -> Result<SocketAddr> {
             config.http.parse().with_context(|| format!("http = {:?}: expected an address and a port, as in 127.0.0.1:8030", config.http))
         }
     }
+}
+
+/// Where SQL clients connect. Who has moved only the HTTP port, as the demo does, gets the next free one.
+fn sql_address(arguments: &ServeArgs, config: &Config) -> Result<Option<SqlAddress>> {
+    let login = if arguments.mysql_no_auth { SqlLogin::Everyone } else { SqlLogin::Users };
+    let (address, explicit) = match arguments.mysql {
+        Some(address) => (address, true),
+        None if config.mysql.is_empty() => return Ok(None),
+        None => {
+            let address = config.mysql.parse();
+            let address = address.with_context(|| format!("mysql = {:?}: expected an address and a port, as in 127.0.0.1:9030", config.mysql))?;
+            (address, arguments.http.is_none() && !arguments.demo)
+        }
+    };
+    Ok(Some(SqlAddress { address, explicit, login }))
 }
 
 fn data_folder(arguments: &ServeArgs, config: &Config) -> PathBuf {

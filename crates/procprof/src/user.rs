@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use anyhow::{Context, Result, bail};
-use procprof_server::auth::{UserRole, add_user};
+use procprof_server::auth::{Methods, UserRole, add_user};
 
 use crate::cli::UserAddArgs;
 
@@ -13,7 +13,8 @@ const PASSWORD_BYTES_MAX: u64 = 1024;
 /// Adds or replaces a user; a running server reads the file again on SIGHUP.
 pub(crate) fn add(arguments: &UserAddArgs) -> Result<()> {
     let role: UserRole = arguments.role.parse().map_err(anyhow::Error::msg)?;
-    add_user(&arguments.file, &arguments.name, role, &password()?)?;
+    let methods = if arguments.mysql_native { Methods::WithMysqlNative } else { Methods::Modern };
+    add_user(&arguments.file, &arguments.name, role, &password()?, methods)?;
     println!("{role} {} is in {}; a running server reads it on SIGHUP", arguments.name, arguments.file.display());
     Ok(())
 }

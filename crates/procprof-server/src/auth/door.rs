@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use super::{Principal, Users, verify_password};
+use super::{Principal, User, Users, verify_password};
 
 const FAILURES_MAX: u32 = 10;
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -47,6 +47,8 @@ pub struct Door {
     users: RwLock<Option<Arc<Users>>>,
     key: [u8; 32],
     known: Mutex<HashSet<[u8; 32]>>,
+    /// SHA256(SHA256(password)) by name, of those who logged in by SQL: the short way of `caching_sha2_password`.
+    quick: Mutex<HashMap<String, [u8; 32]>>,
     failures: Mutex<HashMap<IpAddr, (Instant, u32)>>,
     checks: Semaphore,
     /// A hash no password has, checked for unknown names so that they take as long as known ones.
@@ -64,6 +66,7 @@ impl Door {
             users: RwLock::new(users.map(Arc::new)),
             key,
             known: Mutex::default(),
+            quick: Mutex::default(),
             failures: Mutex::default(),
             checks: Semaphore::new(CHECKS_MAX),
             decoy: decoy()?,
@@ -74,6 +77,40 @@ impl Door {
     pub fn replace(&self, users: Option<Users>) {
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users.map(Arc::new);
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.quick.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The user with this name, if there are users at all.
+    pub(super) fn user(&self, name: &str) -> Option<User> {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(name).cloned()
+    }
+
+    /// What is remembered of a user's password for the short way.
+    pub(super) fn quick(&self, name: &str) -> Option<[u8; 32]> {
+        self.quick.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
+    /// Remembers a password that was right; forgotten with the users.
+    pub(super) fn remember_quick(&self, name: &str, verifier: [u8; 32]) {
+        let mut quick = self.quick.lock().unwrap_or_else(PoisonError::into_inner);
+        if quick.len() >= REMEMBERED_MAX {
+            quick.clear();
+        }
+        quick.insert(name.to_owned(), verifier);
+    }
+
+    /// Lets somebody in whose answer was checked elsewhere.
+    ///
+    /// # Errors
+    /// The answer was wrong, or guesses from there wait.
+    pub(super) fn enter_checked(&self, principal: Option<Principal>, from: IpAddr) -> Result<Principal, Refusal> {
+        if self.blocked(from) {
+            return Err(Refusal::TooMany);
+        }
+        principal.ok_or_else(|| {
+            self.failed(from);
+            Refusal::Wrong
+        })
     }
 
     /// Lets somebody in, or says why not.

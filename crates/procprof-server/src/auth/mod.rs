@@ -1,9 +1,10 @@
 //! Who asks: users, roles, and what their credentials are checked against.
 //!
-//! One [`Principal`] for every door: HTTP now, SQL by the same users.
+//! One [`Principal`] for every door: HTTP and SQL know the same users.
 
 mod door;
 mod hash;
+mod sql;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -13,7 +14,8 @@ use std::str::FromStr;
 
 pub use door::{Credentials, Door, Refusal};
 pub use hash::{hash_password, verify_password};
-pub use users::{User, Users, add_user};
+pub(crate) use sql::SqlAccounts;
+pub use users::{Methods, User, Users, add_user};
 
 /// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 
-use super::{Credentials, Door, Principal, Refusal, UserRole, Users, add_user, verify_password};
+use super::{Credentials, Door, Methods, Principal, Refusal, UserRole, Users, add_user, verify_password};
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -15,18 +15,18 @@ fn credentials(name: &str, password: &str) -> Option<Credentials> {
 fn users_are_added_replaced_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
-    add_user(&file, "ann", UserRole::Viewer, "one").unwrap();
-    add_user(&file, "bob", UserRole::Viewer, "two").unwrap();
-    add_user(&file, "ann", UserRole::Operator, "three").unwrap();
+    add_user(&file, "ann", UserRole::Viewer, "one", Methods::Modern).unwrap();
+    add_user(&file, "bob", UserRole::Viewer, "two", Methods::Modern).unwrap();
+    add_user(&file, "ann", UserRole::Operator, "three", Methods::Modern).unwrap();
     let users = Users::read(&file).unwrap();
     assert_eq!(users.iter().count(), 2);
     let ann = users.get("ann").unwrap();
     assert!(ann.role == UserRole::Operator && verify_password("three", &ann.hash) && !verify_password("one", &ann.hash));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     for (name, password) in [("", "x"), ("a:b", "x"), ("a.b", "x"), ("a b", "x"), ("ann", "")] {
-        assert!(add_user(&file, name, UserRole::Viewer, password).is_err(), "{name:?}");
+        assert!(add_user(&file, name, UserRole::Viewer, password, Methods::Modern).is_err(), "{name:?}");
     }
-    let empty = add_user(&file, "ann", UserRole::Viewer, "").unwrap_err().to_string();
+    let empty = add_user(&file, "ann", UserRole::Viewer, "", Methods::Modern).unwrap_err().to_string();
     assert_eq!(empty, "user \"ann\": the password is empty");
     for wrong in ["ann", "ann:operator", "ann:root:$argon2id$x", "ann:viewer:plain", "a:viewer:x\n"] {
         std::fs::write(&file, wrong).unwrap();
@@ -39,7 +39,7 @@ fn users_are_added_replaced_and_read_back() {
 async fn the_door_lets_in_by_name_and_password() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
-    add_user(&file, "vic", UserRole::Viewer, "right").unwrap();
+    add_user(&file, "vic", UserRole::Viewer, "right", Methods::Modern).unwrap();
     let door = Door::new(Some(Users::read(&file).unwrap())).unwrap();
     let vic = Principal { name: "vic".into(), role: UserRole::Viewer };
     assert_eq!(door.enter(credentials("vic", "right"), HERE).await, Ok(vic.clone()));

@@ -3,7 +3,11 @@
 //! ```text
 //! # procprof users
 //! ann:operator:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$...
+//! old:viewer:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$...:*6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9
 //! ```
+//!
+//! The last field is only there for users that log in with MySQL's `mysql_native_password`: SHA1(SHA1(password)), as MySQL itself writes it. It is
+//! quick to guess at, unlike argon2, so it is kept on request only. `caching_sha2_password` needs nothing beside the argon2 hash.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,6 +17,7 @@ use std::path::Path;
 use super::UserRole;
 use super::hash::{hash_password, readable};
 use crate::error::{Error, Result};
+use crate::mysql::native_verifier;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +28,17 @@ pub struct User {
     pub role: UserRole,
     /// The argon2 hash of the password.
     pub hash: String,
+    /// SHA1(SHA1(password)), for `mysql_native_password`.
+    pub native: Option<[u8; 20]>,
+}
+
+/// The ways a user may log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Methods {
+    /// HTTP, and MySQL's `caching_sha2_password`.
+    Modern,
+    /// Also MySQL's `mysql_native_password`, whose verifier is quick to guess at.
+    WithMysqlNative,
 }
 
 /// The users of a file.
@@ -69,7 +85,7 @@ fn legal_name(name: &str) -> bool {
 }
 
 fn parse(line: &str) -> std::result::Result<User, String> {
-    let mut parts = line.trim().splitn(3, ':');
+    let mut parts = line.trim().splitn(4, ':');
     let (Some(name), Some(role), Some(hash)) = (parts.next(), parts.next(), parts.next()) else {
         return Err("expected name:role:hash".to_owned());
     };
@@ -79,14 +95,27 @@ fn parse(line: &str) -> std::result::Result<User, String> {
     if !readable(hash) {
         return Err("the hash is no argon2 hash".to_owned());
     }
-    Ok(User { name: name.to_owned(), role: role.parse()?, hash: hash.to_owned() })
+    let native = parts
+        .next()
+        .map(|text| native(text).ok_or("the last field is no mysql_native_password verifier: * and 40 hexadecimal digits"))
+        .transpose()?;
+    Ok(User { name: name.to_owned(), role: role.parse()?, hash: hash.to_owned(), native })
+}
+
+fn native(text: &str) -> Option<[u8; 20]> {
+    let digits = text.strip_prefix('*').filter(|digits| digits.len() == 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let mut verifier = [0; 20];
+    for (byte, pair) in verifier.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(verifier)
 }
 
 /// Adds a user to a file, or gives a known one a new role and password; the file is made with mode 600.
 ///
 /// # Errors
 /// The name or password cannot be used, or the file cannot be read or written.
-pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str) -> Result<()> {
+pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str, methods: Methods) -> Result<()> {
     let wrong = |why: &str| Error::User { name: name.chars().take(64).collect(), why: why.to_owned() };
     if !legal_name(name) {
         return Err(wrong("a name has 1 to 64 letters, digits, _ and -"));
@@ -103,7 +132,11 @@ pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str) -> Resu
     };
     let own = format!("{name}:");
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(&own)).collect();
-    let line = format!("{own}{role}:{hash}");
+    let native = match methods {
+        Methods::Modern => String::new(),
+        Methods::WithMysqlNative => native_verifier(password).iter().fold(":*".to_owned(), |text, byte| format!("{text}{byte:02X}")),
+    };
+    let line = format!("{own}{role}:{hash}{native}");
     lines.push(&line);
     write_private(path, &(lines.join("\n") + "\n")).map_err(failed)
 }

@@ -68,6 +68,27 @@ use Slot::{Bool, Bytes, Count, Idle, Ignored, OptionalPath, Path, Text, Texts};
 /// Every top-level key, in the order of the reference page.
 pub const KEYS: &[Key] = &[
     fixed(row("http", Text(|c| &mut c.http), "127.0.0.1:8030", "", "Address of the HTTP server, `host:port`.")),
+    fixed(row(
+        "mysql",
+        Text(|c| &mut c.mysql),
+        "127.0.0.1:9030",
+        "",
+        "Address of the SQL server (MySQL protocol), `host:port`; empty for none.",
+    )),
+    fixed(row(
+        "mysql_connections_max",
+        Count(|c| &mut c.mysql_connections_max, 1, 65_536),
+        "256",
+        "connections",
+        "SQL connections open at a time; one more is refused.",
+    )),
+    fixed(row(
+        "mysql_idle_seconds_max",
+        Count(|c| &mut c.mysql_idle_seconds_max, 1, 31_536_000),
+        "28800",
+        "seconds",
+        "Time without a statement after which a SQL connection is closed.",
+    )),
     fixed(row("data", Path(|c| &mut c.data), "procprof-data", "", "Folder of profiles, journal and catalog; one server at a time.")),
     fixed(row(
         "tls_cert",

@@ -28,6 +28,9 @@ use value::Document;
 #[allow(missing_docs, reason = "the rows of KEYS document the fields under the same names")]
 pub struct Config {
     pub http: String,
+    pub mysql: String,
+    pub mysql_connections_max: u64,
+    pub mysql_idle_seconds_max: u64,
     pub data: PathBuf,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,

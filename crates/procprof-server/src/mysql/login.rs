@@ -1,0 +1,236 @@
+//! Who comes in: greeting, TLS, and the exchange of the authentication method.
+//!
+//! `caching_sha2_password` is offered first. Its short way works for who has logged in since the server started; else the password itself is asked
+//! for, over TLS, or on a plain loopback connection hidden by an RSA key. `mysql_native_password` works for users that keep a verifier for it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use argon2::password_hash::rand_core::{OsRng, RngCore};
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsAcceptor;
+
+use super::failure::{Failure, FailureKind};
+use super::greeting::{First, Hello, Method, put_greeting, text};
+use super::packet::put_nul_string;
+use super::scramble::{NONCE, RsaKey, native_fits, sha2_fits};
+use super::service::Accounts;
+use super::wire::{Broken, Wire};
+use crate::auth::{Principal, Refusal};
+
+/// Why nobody has come in.
+pub(super) enum Turned {
+    /// The connection broke.
+    Broken(Broken),
+    /// The client is told why.
+    Away(Failure),
+}
+
+impl From<Broken> for Turned {
+    fn from(broken: Broken) -> Turned {
+        Turned::Broken(broken)
+    }
+}
+
+impl From<Failure> for Turned {
+    fn from(failure: Failure) -> Turned {
+        Turned::Away(failure)
+    }
+}
+
+/// What logins need.
+pub(super) struct Desk<A> {
+    pub(super) accounts: Arc<A>,
+    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) key: OnceCell<RsaKey>,
+}
+
+/// A connection on its way in.
+pub(super) struct Arrival {
+    pub(super) wire: Wire,
+    pub(super) peer: SocketAddr,
+    pub(super) encrypted: bool,
+}
+
+/// Who has arrived.
+pub(super) struct Arrived {
+    pub(super) hello: Hello,
+    pub(super) principal: Principal,
+}
+
+/// A nonce without NUL and `$`, as clients expect.
+fn nonce() -> Result<[u8; NONCE], Failure> {
+    let mut nonce = [0; NONCE];
+    OsRng.try_fill_bytes(&mut nonce).map_err(|error| Failure::new(FailureKind::Other, format!("no random numbers: {error}")))?;
+    Ok(nonce.map(|byte| match byte & 0x7f {
+        0 | b'$' => b'x',
+        byte => byte,
+    }))
+}
+
+impl<A: Accounts> Desk<A> {
+    /// Greets, and finds out who the client is; the OK is left to the caller.
+    pub(super) async fn greet(&self, arrival: &mut Arrival, connection: u32) -> Result<Arrived, Turned> {
+        let nonce = nonce()?;
+        let open = self.accounts.open("").is_some();
+        let method = if open { Method::Native } else { Method::CachingSha2 };
+        arrival.wire.put(|out| put_greeting(out, connection, &nonce, method, self.tls.is_some()));
+        arrival.wire.send().await?;
+        let hello = match First::decode(&arrival.wire.read().await?)? {
+            First::Hello(hello) => hello,
+            First::Tls => {
+                self.encrypt(arrival).await?;
+                match First::decode(&arrival.wire.read().await?)? {
+                    First::Hello(hello) => hello,
+                    First::Tls => return Err(Failure::new(FailureKind::Malformed, "TLS inside TLS").into()),
+                }
+            }
+        };
+        let proof = Proof { method: hello.method, answer: hello.answer.clone(), nonce };
+        let principal = self.admit(arrival, &hello.user, proof).await?;
+        Ok(Arrived { hello, principal })
+    }
+
+    async fn encrypt(&self, arrival: &mut Arrival) -> Result<(), Turned> {
+        let Some(tls) = &self.tls else { return Err(Failure::new(FailureKind::Malformed, "TLS is not set up here").into()) };
+        let closed: Box<dyn super::wire::Stream> = Box::new(tokio::io::empty());
+        let stream = tls.accept(arrival.wire.exchange(closed)).await.map_err(|_| Broken::Gone)?;
+        arrival.wire.exchange(Box::new(stream));
+        arrival.encrypted = true;
+        Ok(())
+    }
+
+    /// Asks for the method anew with a fresh nonce, then lets in: another user on the same connection.
+    pub(super) async fn readmit(&self, arrival: &mut Arrival, user: &str) -> Result<Principal, Turned> {
+        let method =
+            if self.accounts.native(user).is_some() || self.accounts.open(user).is_some() { Method::Native } else { Method::CachingSha2 };
+        let proof = self.switch(arrival, method).await?;
+        self.admit(arrival, user, proof).await
+    }
+
+    async fn switch(&self, arrival: &mut Arrival, method: Method) -> Result<Proof, Turned> {
+        let nonce = nonce()?;
+        arrival.wire.put(|out| {
+            out.push(0xfe);
+            put_nul_string(out, method.name().as_bytes());
+            put_nul_string(out, &nonce);
+        });
+        arrival.wire.send().await?;
+        Ok(Proof { method: Some(method), answer: arrival.wire.read().await?, nonce })
+    }
+
+    async fn admit(&self, arrival: &mut Arrival, user: &str, proof: Proof) -> Result<Principal, Turned> {
+        match self.accounts.open(user) {
+            Some(principal) => {
+                self.wave_through(arrival, proof).await?;
+                Ok(principal)
+            }
+            None => self.check(arrival, user, proof).await,
+        }
+    }
+
+    /// Whatever was answered is right; the method's own end must still come.
+    async fn wave_through(&self, arrival: &mut Arrival, proof: Proof) -> Result<(), Turned> {
+        let proof = match proof.method {
+            Some(_) => proof,
+            None => self.switch(arrival, Method::Native).await?,
+        };
+        if proof.method == Some(Method::CachingSha2) && !proof.answer.is_empty() {
+            put_more(&mut arrival.wire, &[FAST]);
+        }
+        Ok(())
+    }
+
+    async fn check(&self, arrival: &mut Arrival, user: &str, proof: Proof) -> Result<Principal, Turned> {
+        let native = self.accounts.native(user);
+        let proof = match (proof.method, native) {
+            (Some(Method::CachingSha2), _) | (Some(Method::Native), Some(_)) => proof,
+            _ => self.switch(arrival, Method::CachingSha2).await?,
+        };
+        let given = !proof.answer.is_empty();
+        let entered = match (proof.method, native) {
+            (Some(Method::Native), Some(verifier)) => {
+                self.accounts.checked(user, native_fits(&proof.answer, &proof.nonce, &verifier), arrival.peer)
+            }
+            _ if !given => self.accounts.checked(user, false, arrival.peer),
+            _ => self.caching_sha2(arrival, user, &proof).await?,
+        };
+        entered.map_err(|refusal| denied(user, arrival.peer, given, refusal).into())
+    }
+
+    async fn caching_sha2(&self, arrival: &mut Arrival, user: &str, proof: &Proof) -> Result<Result<Principal, Refusal>, Turned> {
+        if let Some(verifier) = self.accounts.remembered(user)
+            && sha2_fits(&proof.answer, &proof.nonce, &verifier)
+        {
+            put_more(&mut arrival.wire, &[FAST]);
+            return Ok(self.accounts.checked(user, true, arrival.peer));
+        }
+        put_more(&mut arrival.wire, &[FULL]);
+        arrival.wire.send().await?;
+        let password = self.password(arrival, &proof.nonce).await?;
+        Ok(match password {
+            Some(password) => self.accounts.full(user.to_owned(), password, arrival.peer).await,
+            None => self.accounts.checked(user, false, arrival.peer),
+        })
+    }
+
+    /// The password itself; `None` if what came cannot be read.
+    async fn password(&self, arrival: &mut Arrival, nonce: &[u8; NONCE]) -> Result<Option<String>, Turned> {
+        let payload = arrival.wire.read().await?;
+        if arrival.encrypted {
+            return Ok(payload.strip_suffix(&[0]).and_then(|password| text(password, "password").ok()));
+        }
+        if !arrival.peer.ip().is_loopback() {
+            let text = "this connection is not encrypted: log in over TLS (--ssl-mode=REQUIRED, or your client's word for it)";
+            return Err(Failure::new(FailureKind::NeedsTls, text).into());
+        }
+        let key = self.key.get_or_try_init(generate).await.map_err(|why| Failure::new(FailureKind::Other, why))?;
+        let hidden = match payload.as_slice() {
+            [ASK_KEY] => {
+                put_more(&mut arrival.wire, key.pem());
+                arrival.wire.send().await?;
+                arrival.wire.read().await?
+            }
+            _ => payload,
+        };
+        Ok(key.open(&hidden, nonce))
+    }
+}
+
+/// A client's answer to a nonce.
+struct Proof {
+    method: Option<Method>,
+    answer: Vec<u8>,
+    nonce: [u8; NONCE],
+}
+
+const FAST: u8 = 3;
+const FULL: u8 = 4;
+const ASK_KEY: u8 = 2;
+
+fn put_more(wire: &mut Wire, data: &[u8]) {
+    wire.put(|out| {
+        out.push(1);
+        out.extend_from_slice(data);
+    });
+}
+
+async fn generate() -> Result<RsaKey, String> {
+    tokio::task::spawn_blocking(RsaKey::generate).await.map_err(|error| error.to_string())?
+}
+
+fn denied(user: &str, peer: SocketAddr, given: bool, refusal: Refusal) -> Failure {
+    let user: String = user.chars().take(64).collect();
+    let reason = match refusal {
+        Refusal::TooMany => "; too many wrong passwords from this address, wait a minute",
+        Refusal::Missing | Refusal::Wrong => "",
+    };
+    let given = if given { "YES" } else { "NO" };
+    Failure::new(FailureKind::Login, format!("Access denied for user '{user}'@'{}' (using password: {given}){reason}", peer.ip()))
+}
+
+/// A connection that has just been accepted.
+pub(super) fn arrival(stream: TcpStream, peer: SocketAddr, payload_max: usize, patience: std::time::Duration) -> Arrival {
+    Arrival { wire: Wire::new(Box::new(stream), payload_max, patience), peer, encrypted: false }
+}
