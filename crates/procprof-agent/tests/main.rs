@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod contention;
 mod cpu;
 mod endpoints;
 mod engines;
+mod forks;
 mod heap;
 mod isolated;
 mod listener;
 mod router;
+mod runtimes;
 mod sampled;
 mod tools;
 mod wall;

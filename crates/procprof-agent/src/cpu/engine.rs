@@ -214,7 +214,8 @@ fn closed(sampler: &Sampler, ended: Option<(Window, u64)>) -> Result<Closed> {
 
 /// In a forked process, before its first sampler: the parent's slots, free again, since no handler of the parent runs here.
 fn inherited_slots() -> Vec<&'static Slot> {
-    perf::forget_parent();
+    // Where the fork was made without the C library, nobody has done it yet.
+    perf::close_copies();
     Slot::all().inspect(|slot| slot.forget_parent()).collect()
 }
 

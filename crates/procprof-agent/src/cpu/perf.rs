@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use std::io;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Descriptors beyond this are not used.
@@ -15,6 +16,8 @@ const MAX_COUNTERS: usize = 8192;
 
 static TICKETS: [AtomicU64; MAX_DESCRIPTORS] = [const { AtomicU64::new(0) }; MAX_DESCRIPTORS];
 static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// No descriptor from here on has ever had a ticket.
+static DESCRIPTORS_END: AtomicUsize = AtomicUsize::new(0);
 
 /// `struct perf_event_attr` as of its first version (64 bytes), which all kernels take.
 #[repr(C)]
@@ -39,6 +42,7 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 const ENABLE: libc::c_ulong = 0x2400;
+const DISABLE: libc::c_ulong = 0x2401;
 const SET_SIGNAL: libc::c_int = 10;
 const GET_SIGNAL: libc::c_int = 11;
 const SET_OWNER: libc::c_int = 15;
@@ -53,6 +57,13 @@ struct Owner {
 }
 
 const OWNER_IS_THREAD: libc::c_int = 0;
+
+impl Owner {
+    /// Whether it is that thread, or one that has ended, of which the kernel tells no id.
+    fn is_thread(self, tid: libc::pid_t) -> bool {
+        self.kind == OWNER_IS_THREAD && (self.id == tid || self.id == 0)
+    }
+}
 
 /// What a counter sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +87,7 @@ impl Counter {
     /// # Errors
     /// `EACCES`, `EPERM` or `ENOSYS` where the kernel, its settings or a filter refuse; `ESRCH` when the thread has ended; `EMFILE` at the limit.
     pub(crate) fn open(tid: i32, ticket: u64, period: u64, scope: Scope) -> io::Result<Self> {
+        close_in_children();
         if OPEN.load(Ordering::Relaxed) >= limit() {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
@@ -95,6 +107,7 @@ impl Counter {
         OPEN.fetch_add(1, Ordering::Relaxed);
         let counter = Self { descriptor, tid };
         let place = TICKETS.get(descriptor as usize).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+        DESCRIPTORS_END.fetch_max(descriptor as usize + 1, Ordering::SeqCst);
         place.store(ticket, Ordering::SeqCst);
         counter.enable()?;
         Ok(counter)
@@ -112,17 +125,6 @@ impl Counter {
         }
         Ok(())
     }
-
-    /// Whether the descriptor is still this counter: a program that closes all its descriptors may have opened another file there.
-    fn is_ours(&self) -> bool {
-        let mut owner = Owner::default();
-        // SAFETY: asking does no harm to whatever file it is; `owner` is a valid place to write to.
-        unsafe {
-            libc::fcntl(self.descriptor, GET_SIGNAL) == libc::SIGPROF
-                && libc::fcntl(self.descriptor, GET_OWNER, &raw mut owner) == 0
-                && owner == Owner { kind: OWNER_IS_THREAD, id: self.tid }
-        }
-    }
 }
 
 impl Drop for Counter {
@@ -130,11 +132,47 @@ impl Drop for Counter {
         OPEN.fetch_sub(1, Ordering::Relaxed);
         // One that was never enabled has no owner; nobody else knows its descriptor then, since this follows at once.
         let was_enabled = TICKETS.get(self.descriptor as usize).is_some_and(|place| place.swap(0, Ordering::SeqCst) != 0);
-        if !was_enabled || self.is_ours() {
+        if !was_enabled || owner(self.descriptor).is_some_and(|owner| owner.is_thread(self.tid)) {
+            // A forked process may hold it for a while; nobody is to be signalled meanwhile.
             // SAFETY: the descriptor is this counter's.
-            unsafe { libc::close(self.descriptor) };
+            unsafe {
+                libc::ioctl(self.descriptor, DISABLE as _, 0);
+                libc::close(self.descriptor);
+            }
         }
     }
+}
+
+/// Who gets SIGPROF from a descriptor; `None` where that is nobody. A program that closes all its descriptors may have opened another file there.
+fn owner(descriptor: libc::c_int) -> Option<Owner> {
+    let mut owner = Owner::default();
+    // SAFETY: asking does no harm to whatever file it is; `owner` is a valid place to write to.
+    let known = unsafe {
+        libc::fcntl(descriptor, GET_SIGNAL) == libc::SIGPROF && libc::fcntl(descriptor, GET_OWNER, &raw mut owner) == 0
+    };
+    known.then_some(owner)
+}
+
+/// Lets every forked process begin without this one's counters: its descriptors are copies that would keep them alive.
+fn close_in_children() {
+    static ONCE: Once = Once::new();
+    // SAFETY: `close_copies` does only what a child of a process with many threads may do.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(close_copies));
+    });
+}
+
+/// In a forked process: closes and forgets the parent's counters, which count on there. Does nothing the second time.
+pub(crate) extern "C" fn close_copies() {
+    let end = DESCRIPTORS_END.load(Ordering::SeqCst).min(MAX_DESCRIPTORS);
+    for (descriptor, _) in TICKETS[..end].iter().enumerate().filter(|(_, place)| place.swap(0, Ordering::SeqCst) != 0) {
+        let descriptor = descriptor as libc::c_int;
+        if owner(descriptor).is_some_and(|owner| owner.kind == OWNER_IS_THREAD) {
+            // SAFETY: it had a ticket and sends SIGPROF to a thread: a copy of a counter.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+    OPEN.store(0, Ordering::Relaxed);
 }
 
 /// Whether the calling thread may be counted at all.
@@ -153,12 +191,6 @@ pub(crate) fn probe() -> Result<()> {
 #[inline]
 pub(crate) fn ticket_of(descriptor: libc::c_int) -> u64 {
     usize::try_from(descriptor).ok().and_then(|index| TICKETS.get(index)).map_or(0, |place| place.load(Ordering::SeqCst))
-}
-
-/// In a forked process: the parent's counters, which count on there, are forgotten here. Their descriptors stay until the child executes a program.
-pub(crate) fn forget_parent() {
-    TICKETS.iter().filter(|place| place.load(Ordering::Relaxed) != 0).for_each(|place| place.store(0, Ordering::SeqCst));
-    OPEN.store(0, Ordering::Relaxed);
 }
 
 /// Whether an error stands for all threads: the kernel, its settings or a filter do not permit it.

@@ -69,6 +69,8 @@ fn a_signal_storm_over_allocating_threads_breaks_nothing_and_keeps_errno() {
             });
             lost += slot.ring.take_lost();
         }
+        // What is sent to a thread that does not run until the next one is the same signal.
+        std::thread::sleep(Duration::from_micros(20));
     }
     stop.store(true, Ordering::Relaxed);
     let spoiled: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();

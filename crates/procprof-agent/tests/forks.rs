@@ -1,0 +1,138 @@
+//! A process that forks while it is sampled: the child is not sampled and holds nothing of the capture, whichever engine makes the samples; the
+//! parent's goes on; the child may begin its own.
+
+use crate::isolated::isolated;
+use crate::work::{close, flat, process_cpu, split_70_30, thread_cpu};
+use procprof_agent::{CpuCapture, CpuEngine, CpuOptions, Error};
+use std::time::Duration;
+
+fn options(engine: CpuEngine) -> CpuOptions {
+    CpuOptions { engine, owner: "the test".into(), ..CpuOptions::default() }
+}
+
+/// Descriptors of perf events that this process holds.
+fn counters() -> usize {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    entries.filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|file| file.ends_with("anon_inode:[perf_event]"))).count()
+}
+
+/// Forks; the parent waits for the child, which ends with `body`'s verdict.
+fn forked(body: impl FnOnce()) {
+    // SAFETY: the child uses only what its allocator and the standard library keep usable after a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        // SAFETY: ends the child without running the parent's destructors.
+        unsafe { libc::_exit(i32::from(verdict.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's verdict");
+}
+
+fn fork_under(engine: CpuEngine) {
+    let mut capture = CpuCapture::start(&options(engine)).unwrap();
+    let began = process_cpu();
+    let burner = std::thread::spawn(|| split_70_30(Duration::from_millis(800)));
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(counters() > 0, engine != CpuEngine::Tick, "{engine:?}");
+    for _ in 0..3 {
+        forked(|| {
+            assert_eq!(counters(), 0, "descriptors of the parent's");
+            assert_eq!(std::fs::read_to_string("/proc/self/timers").unwrap_or_default(), "", "timers");
+            assert!(matches!(capture.cut(), Err(Error::Forked { .. })));
+            for own in [CpuEngine::Perf, CpuEngine::Tick, CpuEngine::Auto] {
+                let own = CpuCapture::start(&CpuOptions { hz: 997, ..options(own) }).unwrap();
+                split_70_30(thread_cpu() + Duration::from_millis(200));
+                let seen = flat(&own.finish().unwrap()).get("hot_70").copied().unwrap_or_default();
+                assert!(seen > 60_000_000, "{seen} ns of 140 ms");
+                assert_eq!(counters(), 0, "descriptors left");
+            }
+            // A child of the child, which has what it takes from both.
+            forked(|| assert_eq!(counters(), 0));
+        });
+    }
+    burner.join().unwrap();
+    std::thread::sleep(Duration::from_millis(250));
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+    assert!(counters() <= threads, "{} descriptors for {threads} threads", counters());
+    let profile = capture.finish().unwrap();
+    let used = (process_cpu() - began).as_nanos() as f64;
+    println!("{engine:?}: {} of {used}", profile.total(1));
+    assert!(close(profile.total(1) as f64, used, 1.0), "{} of {used}", profile.total(1));
+    assert!(flat(&profile)["hot_70"] > 300_000_000, "{:?}", flat(&profile));
+    assert_eq!(counters(), 0);
+}
+
+#[test]
+fn a_child_holds_no_timers_and_may_begin_its_own_capture() {
+    isolated("forks::a_child_holds_no_timers_and_may_begin_its_own_capture", || fork_under(CpuEngine::Tick));
+}
+
+#[test]
+fn a_child_holds_no_counters_and_may_begin_its_own_capture() {
+    isolated("forks::a_child_holds_no_counters_and_may_begin_its_own_capture", || fork_under(CpuEngine::Perf));
+}
+
+#[test]
+fn a_child_under_either_engine_by_choice_holds_neither() {
+    isolated("forks::a_child_under_either_engine_by_choice_holds_neither", || fork_under(CpuEngine::Auto));
+}
+
+/// The C library does not see such a fork; what the child inherited goes when it begins its own capture.
+#[test]
+fn a_child_made_without_the_c_library_lets_go_when_it_begins() {
+    isolated("forks::a_child_made_without_the_c_library_lets_go_when_it_begins", || {
+        let _capture = CpuCapture::start(&options(CpuEngine::Perf)).unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        // SAFETY: a plain fork by its number; the child uses little and ends at once.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            let inherited = counters();
+            let began = CpuCapture::start(&options(CpuEngine::Tick)).is_ok();
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(if inherited > 0 && began && counters() == 0 { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(i64::from(unsafe { libc::waitpid(child as i32, &raw mut status, 0) }), child);
+        assert_eq!(status, 0, "the child's verdict");
+    });
+}
+
+/// Copies of descriptors in a child that was made without the C library would keep the counters, and their signals, alive.
+#[test]
+fn no_signal_comes_after_the_end_while_a_child_holds_copies() {
+    isolated("forks::no_signal_comes_after_the_end_while_a_child_holds_copies", || {
+        let capture = CpuCapture::start(&CpuOptions { hz: 1000, ..options(CpuEngine::Perf) }).unwrap();
+        split_70_30(thread_cpu() + Duration::from_millis(200));
+        // SAFETY: as above.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            // SAFETY: waits for the signal that ends the child.
+            unsafe { libc::pause() };
+        }
+        drop(capture);
+        let caught = signals_caught();
+        split_70_30(thread_cpu() + Duration::from_millis(300));
+        let later = signals_caught();
+        // SAFETY: ends the child made above and waits for it.
+        unsafe {
+            libc::kill(child as i32, libc::SIGKILL);
+            libc::waitpid(child as i32, std::ptr::null_mut(), 0);
+        }
+        assert!(later - caught < 20, "{} interruptions in 300 ms of work", later - caught);
+    });
+}
+
+/// From the first call on, how often SIGPROF came.
+fn signals_caught() -> u64 {
+    extern "C" fn count(_: libc::c_int) {
+        COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    // SAFETY: `count` only counts.
+    unsafe { libc::signal(libc::SIGPROF, count as extern "C" fn(libc::c_int) as usize) };
+    COUNT.load(std::sync::atomic::Ordering::Relaxed)
+}
