@@ -2,9 +2,16 @@
 
 #![no_main]
 
+use std::cell::RefCell;
+
 use libfuzzer_sys::fuzz_target;
+use procprof_fuzz::{Bound, Meter};
 use procprof_profile::{FileOffset, SymbolAddr};
 use procprof_symbolize::SymbolIndex;
+
+thread_local! {
+    static METER: RefCell<Meter> = const { RefCell::new(Meter::new(Bound { multiple: 2560, free: 1 << 20 })) };
+}
 
 fuzz_target!(|bytes: &[u8]| {
     exercise(bytes.to_vec());
@@ -12,6 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn exercise(bytes: Vec<u8>) {
+    METER.with_borrow_mut(|meter| meter.hold(bytes.len(), || look_up(bytes)));
+}
+
+fn look_up(bytes: Vec<u8>) {
     let Ok(index) = SymbolIndex::from_bytes(bytes) else {
         return;
     };

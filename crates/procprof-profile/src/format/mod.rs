@@ -39,6 +39,11 @@ pub enum Detect {
     NeedMore,
 }
 
+/// Most memory that a decoder takes at any moment, its answer included, in times its unpacked input; [`MEMORY_FREE`] comes on top.
+pub const MEMORY_MULTIPLE: usize = 64;
+/// What decoders may take however small the input is, in bytes.
+pub const MEMORY_FREE: usize = 16 << 10;
+
 /// Bounds for decoding one profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -1,0 +1,53 @@
+//! Profiles of many tiny parts that all differ: the most memory that few bytes can ask for.
+
+/// How many parts.
+const COUNT: u64 = 500;
+
+/// One in this format.
+///
+/// # Panics
+/// When there is none.
+pub(super) fn of(format: &str) -> Vec<u8> {
+    match format {
+        "collapsed" => text("", |index| format!("{index:x};y 1\n")),
+        "jemalloc" => text("heap_v2/1\n  t*: 1: 1 [0: 0]\n", |index| format!("@ {index:x}\nt*:1:1[0:0]\n")),
+        "heap-text" => text("heap profile: 1: 1 [1: 1] @ heapprofile\n", |index| format!("1: {index} [1: {index}] @ {index:#x}\n")),
+        "contention" => text("--- contention:\ncycles/second=1\n", |index| format!("1 1 @ {index:#x}\n")),
+        "symbolized" => {
+            let symbols = text("--- symbol\nbinary=a\n", |index| format!("{index:#x} {index:x}\n"));
+            let heap = text("---\n--- heap\nheap profile: 1: 1 [1: 1] @ heapprofile\n", |index| format!("1: 1 [1: 1] @ {:#x}\n", index + 1));
+            [symbols, heap].concat()
+        }
+        "go-count" => text("goroutine profile: total 1\n", |index| format!("1 @ {index:#x}\n")),
+        "threadz" => text("--- threadz 1 ---\n\n", |index| format!("--- Thread {index:x} stack: ---\n  PC: {index:#x}\n")),
+        "java" => {
+            let samples = text("--- heapz 1 ---\nformat = java\nresolution = bytes\n", |index| format!("1 1 @ {index:#x}\n"));
+            [samples, text("\n", |index| format!(" {index:#x} {index:x}\n"))].concat()
+        }
+        "gperftools-cpu" => {
+            let header = [0, 3, 0, 100, 0].into_iter();
+            let samples = (0..COUNT).flat_map(|index| [1, 1, index + 1]);
+            header.chain(samples).chain([0, 1, 0]).flat_map(u64::to_le_bytes).collect()
+        }
+        "pprof" => pprof(),
+        other => panic!("no dense profile of {other}"),
+    }
+}
+
+fn text(head: &str, part: impl Fn(u64) -> String) -> Vec<u8> {
+    let parts: String = (1..=COUNT).map(part).collect();
+    [head, &parts].concat().into_bytes()
+}
+
+/// Functions, locations, samples of two bytes or a few more each.
+fn pprof() -> Vec<u8> {
+    let mut bytes = vec![0x0a, 0, 0x32, 0];
+    for index in 1..=COUNT {
+        let id = [0x80 | (index & 0x7f) as u8, (index >> 7) as u8];
+        let function = [&[0x2a, 3, 0x08][..], &id].concat();
+        let location = [&[0x22, 3, 0x08][..], &id].concat();
+        let sample = [&[0x12, 5, 0x08][..], &id, &[0x10, 1]].concat();
+        bytes.extend([function, location, sample].concat());
+    }
+    bytes
+}

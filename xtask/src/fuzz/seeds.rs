@@ -1,0 +1,59 @@
+//! Inputs that the fuzzer starts from.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use procprof_profile::format::{self, FORMATS, Limits, pprof};
+
+use super::{dense, elf};
+
+/// The records of a symbol index: `main` in `file`, 64 bytes of code with a call inlined into it; the layout is told in
+/// `procprof_symbolize::index`.
+const RECORDS: &[u8] = b"\x02\x02\x04\x04\x01\x01\x01\x02\x06\x00\x00\x01\x01\x00\x02\x01\x03\x00\x40\x13\x08mainfile\
+\x00\x01\x01\x00\x01\x03\x04\x01\x10\x08\x02\x41\x01\x02\x01\x42\x04\x02\x01";
+
+/// Writes the inputs for a decoder into a folder.
+pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Result<()> {
+    match (target, part) {
+        ("decode_profile", part) => profiles(root, part, folder),
+        ("symbol_file", part) => elf::write(root, part, folder),
+        ("symbol_index", _) => fs::write(folder.join("records"), RECORDS).context("write an input"),
+        ("symbol_answer", _) => text(folder, &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"]),
+        ("symbol_text", "perf_map") => {
+            text(folder, &["7f2a1c000000 1a0 LazyCompile:*fib /app/main.js:3\n7f2a1c000200 20 a b\n", "0x7f2a1c000000 0x100000 _ZN1a1bE\n"])
+        }
+        ("symbol_text", _) => {
+            text(folder, &["ffffffff81000000 T _text\nffffffff81000100 t nf_hook\t[nf_tables]\n", "0 T a\n", "ffffffff81000040 W __x\n"])
+        }
+        _ => Ok(()),
+    }
+}
+
+fn text(folder: &Path, texts: &[&str]) -> Result<()> {
+    for (index, text) in texts.iter().enumerate() {
+        fs::write(folder.join(format!("text{index}")), text).context("write an input")?;
+    }
+    Ok(())
+}
+
+/// Recorded profiles and made ones, of one format or of all; unpacked where the format's decoder is run by itself.
+fn profiles(root: &Path, part: &str, folder: &Path) -> Result<()> {
+    let own = part.strip_suffix("-threads").unwrap_or(part);
+    for format in FORMATS.iter().filter(|format| own.is_empty() || own == format.name) {
+        let recorded = root.join("testdata/formats").join(format.name);
+        for entry in fs::read_dir(&recorded).with_context(|| format!("list {}", recorded.display()))? {
+            let path = entry.context("list a folder")?.path();
+            let name = path.file_name().unwrap_or_default().to_owned();
+            let bytes = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+            if path.extension().is_some_and(|extension| ["expect", "go"].iter().any(|other| extension == *other)) {
+                continue;
+            }
+            let is_packed = bytes.starts_with(&[0x1f, 0x8b]) && !own.is_empty();
+            let bytes = if is_packed { pprof::encode(&format::decode(&bytes, &Limits::default())?.profile)? } else { bytes };
+            fs::write(folder.join(name), bytes).context("write an input")?;
+        }
+        fs::write(folder.join(format!("dense-{}", format.name)), dense::of(format.name)).context("write an input")?;
+    }
+    Ok(())
+}
