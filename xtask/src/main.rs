@@ -29,7 +29,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench [PART..]  how fast the product is and what it needs, beside its peers: decode, store, rest, fleet, pages
   bench-peers [--quick] [--inputs] [--only PART]..
                   reports of large programs beside jeprof, pprof and others; builds its inputs first, which takes an hour
-  fuzz [RUNS]     that many executions (100,000) of each fuzz target, within limits of time and memory
+  fuzz [RUNS [NAME]]
+                  that many executions (100,000) of each decoder, or those with NAME in theirs, within limits of time and memory
   soak [SECONDS]  real nodes collected for that long (600) while some break, then the server killed at random moments";
 
 fn main() -> ExitCode {
@@ -50,8 +51,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((command, [folder])) if command == "corpus" => corpus::run(folder.as_ref()),
         Some((command, parts)) if command == "bench" => bench::run(parts),
         Some((command, more)) if command == "bench-peers" => bench_peers::run(more),
-        Some((command, [])) if command == "fuzz" => fuzz::run(None),
-        Some((command, [runs])) if command == "fuzz" => fuzz::run(Some(runs.as_str())),
+        Some((command, [])) if command == "fuzz" => fuzz::run(None, None),
+        Some((command, [runs])) if command == "fuzz" => fuzz::run(Some(runs.as_str()), None),
+        Some((command, [runs, name])) if command == "fuzz" => fuzz::run(Some(runs.as_str()), Some(name.as_str())),
         Some((command, [])) if command == "soak" => soak::run(None),
         Some((command, [seconds])) if command == "soak" => soak::run(Some(seconds.as_str())),
         _ => bail!("{USAGE}"),
