@@ -19,8 +19,8 @@
 use super::text::begins;
 use super::words::{WordSlice, Words};
 use super::{Detect, Format, Limits, legacy_frames};
-use crate::format::raw_stacks::RawStacks;
-use crate::{Addr, Addresses, Error, LocationId, Place, Profile, Result, maps};
+use crate::format::raw_stacks::{RawStacks, raw_address};
+use crate::{Addresses, Error, Place, Profile, Result, maps};
 
 /// Name of the format.
 pub const NAME: &str = "gperftools-cpu";
@@ -173,7 +173,7 @@ pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
         let count = u64::try_from(sample.values[counts]).map_err(|_| refusal("a negative count"))?;
         put(&mut out, &[count, sample.stack.len() as u64]);
         for (index, id) in sample.stack.iter().enumerate() {
-            put(&mut out, &[raw_address(profile, *id, index > 0)?.0]);
+            put(&mut out, &[raw_address(profile, *id, index > 0).ok_or_else(|| refusal("a frame without an address"))?.0]);
         }
     }
     put(&mut out, &[0, 1, 0]);
@@ -194,19 +194,6 @@ fn put(out: &mut Vec<u8>, words: &[u64]) {
 fn count_type(profile: &Profile) -> Option<usize> {
     let is_count = |index: &usize| profile.sample_type(*index).1 == "count";
     profile.sample_type_index("samples").filter(is_count).or_else(|| (0..profile.sample_types().len()).find(is_count))
-}
-
-/// The address as a sampler would have captured it: callers as return addresses.
-fn raw_address(profile: &Profile, id: LocationId, is_caller: bool) -> Result<Addr> {
-    let location = profile.location(id);
-    if location.address == Addr(0) {
-        return Err(refusal("a frame without an address"));
-    }
-    let past = match profile.addresses() {
-        Addresses::CallSite => u64::from(is_caller || location.is_return),
-        Addresses::RawCpu | Addresses::RawReturn => 0,
-    };
-    Ok(Addr(location.address.0.wrapping_add(past)))
 }
 
 #[cfg(test)]

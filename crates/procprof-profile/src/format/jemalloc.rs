@@ -22,16 +22,16 @@
 
 use rustc_hash::FxHashMap;
 
-use super::raw_stacks::RawStacks;
+use super::raw_stacks::{RawStacks, raw_address};
 use super::text::{Cursor, Line, Lines, OddLines, begins, is_map_heading};
 use super::{Detect, Format, Limits, legacy_frames};
-use crate::{Addresses, Error, Label, Place, Profile, ProfileType, Result, Sampling};
+use crate::{Addresses, Error, Label, Place, Profile, ProfileType, Result, Sampling, maps};
 
 /// Name of the format.
 pub const NAME: &str = "jemalloc";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format = Format { name: NAME, help: "heap dump of jemalloc, heap_v2 text", detect, decode, encode: None };
+pub(super) const FORMAT: Format = Format { name: NAME, help: "heap dump of jemalloc, heap_v2 text", detect, decode, encode: Some(encode) };
 
 /// Whether the bytes are a jemalloc heap dump.
 pub fn detect(bytes: &[u8]) -> Detect {
@@ -59,6 +59,36 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 /// As [`decode`].
 pub fn decode_threads(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     Dump::new(limits, Wanted::Threads).read(bytes, warnings)
+}
+
+/// Encodes a sampled heap profile with its counts as measured, its stacks' raw addresses and its mappings.
+///
+/// Inlined frames, names, labels, times and build ids have no place in the format and are left out; thread lines, too.
+///
+/// # Errors
+/// [`Error::Incompatible`] when the values are not the four of a heap profile sampled as jemalloc samples, or a frame has no address.
+pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
+    let refusal = |why: &str| Error::Incompatible(format!("{NAME} cannot hold this profile: {why}"));
+    let Sampling::Poisson(rate) = profile.sampling() else { return Err(refusal("it is not sampled by bytes")) };
+    let columns = ["inuse_objects", "inuse_space", "alloc_objects", "alloc_space"].map(|name| profile.sample_type_index(name));
+    let [Some(objects), Some(bytes), Some(all_objects), Some(all_bytes)] = columns else { return Err(refusal("it is no heap profile")) };
+    let counts =
+        |values: &[i64]| format!("  t*: {}: {} [{}: {}]\n", values[objects], values[bytes], values[all_objects], values[all_bytes]);
+    let mut totals = vec![0_i64; profile.sample_types().len()];
+    let mut stacks = String::new();
+    for sample in profile.samples() {
+        let measured = if sample.raw_values.is_empty() { sample.values } else { sample.raw_values };
+        totals.iter_mut().zip(measured).for_each(|(total, value)| *total = total.saturating_add(*value));
+        stacks.push('@');
+        for (index, id) in sample.stack.iter().enumerate() {
+            let address = raw_address(profile, *id, index > 0).ok_or_else(|| refusal("a frame without an address"))?;
+            stacks += &format!(" {:#x}", address.0);
+        }
+        stacks.push('\n');
+        stacks += &counts(measured);
+    }
+    let text = format!("heap_v2/{rate}\n{}{stacks}\nMAPPED_LIBRARIES:\n{}", counts(&totals), maps::render(profile));
+    Ok(text.into_bytes())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

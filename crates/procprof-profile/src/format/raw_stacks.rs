@@ -102,3 +102,13 @@ impl RawStacks {
         self.builder.finish()
     }
 }
+
+/// The address as a sampler would have captured it, callers as return addresses; `None` for a frame without one.
+pub(super) fn raw_address(profile: &Profile, id: LocationId, is_caller: bool) -> Option<Addr> {
+    let location = profile.location(id);
+    let past = match profile.addresses() {
+        Addresses::CallSite => u64::from(is_caller || location.is_return),
+        Addresses::RawCpu | Addresses::RawReturn => 0,
+    };
+    (location.address != Addr(0)).then(|| Addr(location.address.0.wrapping_add(past)))
+}

@@ -1,6 +1,7 @@
 use std::process::Command;
 
 use super::*;
+use crate::Addr;
 use crate::format::fixtures::{bytes, check_hostile, check_with_go, decoded, error, path};
 use crate::format::go_raw::Raw;
 use crate::{Grammar, ProfileBuilder};

@@ -82,3 +82,34 @@ fn errors_name_the_line() {
     let error = decode(b"heap_v2/5\n@ 0x1 0x2 0x3\n t*: 1: 1\n", &limits, &mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "jemalloc: frames of a stack passes the limit of 2");
 }
+
+#[test]
+fn what_was_stored_as_pprof_is_written_as_it_was_measured() {
+    for name in ["jemalloc/work.heap", "jemalloc/work-accum.heap"] {
+        let original = bytes(name);
+        let stored = crate::format::pprof::encode(&decoded(&original).profile.adjusted(Grammar::Pprof).unwrap()).unwrap();
+        let again = encode(&decoded(&stored).profile).unwrap();
+        let rows = |text: &[u8]| -> Vec<String> {
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            let dump = text.split("\nMAPPED_LIBRARIES").next().unwrap();
+            dump.lines()
+                .skip(2)
+                .filter(|line| !line.contains(" t0:") && !line.contains(" t1:"))
+                .map(|line| line.trim().to_owned())
+                .collect()
+        };
+        // Thread lines of the totals come before the first stack.
+        let stacks = |rows: Vec<String>| rows.into_iter().skip_while(|row| !row.starts_with('@')).collect::<Vec<_>>();
+        assert_eq!(stacks(rows(&again)), stacks(rows(&original)), "{name}");
+        let text = |input: &[u8]| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("heap");
+            std::fs::write(&file, input).unwrap();
+            let output = Command::new("jeprof").args(["--text", "--show_bytes", "--addresses", "/bin/true"]).arg(file).output();
+            String::from_utf8(output.expect("`jeprof` must be installed for this test").stdout).unwrap()
+        };
+        assert_eq!(text(&again), text(&original), "{name}");
+    }
+    let wrong = encode(&decoded(b"a;b 1\n").profile).unwrap_err().to_string();
+    assert!(wrong.contains("jemalloc cannot hold this profile"), "{wrong}");
+}
