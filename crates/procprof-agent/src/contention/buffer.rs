@@ -1,7 +1,7 @@
 //! Samples on their way from the threads that took them to the [`collector`](super::collector): words in memory that was reserved before.
 //!
 //! ```text
-//! kind | end of the walk << 8 | depth << 16, count, nanoseconds, rate, key, addresses leaf first …
+//! kind | end of the walk << 8 | depth << 16, waits, nanoseconds, how many such it stands for, key, addresses leaf first …
 //! ```
 
 use super::stack::Found;
@@ -47,7 +47,8 @@ pub(super) struct Sample<'a> {
     pub(super) end: End,
     pub(super) count: u64,
     pub(super) nanos: u64,
-    pub(super) rate: u64,
+    /// How many such it stands for.
+    pub(super) weight: f64,
     pub(super) key: u64,
     pub(super) addresses: &'a [u64],
 }
@@ -59,15 +60,15 @@ pub(super) fn reserve() {
     drop(former);
 }
 
-/// Appends a sample with its count, nanoseconds, rate and key.
-pub(super) fn push(kind: Kind, values: [u64; 4], found: Found<'_>) {
+/// Appends a sample of some waits and nanoseconds that stands for `weight` such.
+pub(super) fn push(kind: Kind, [count, nanos]: [u64; 2], weight: f64, key: u64, found: Found<'_>) {
     let mut words = BUFFER.lock();
     if words.len() + HEAD + found.addresses.len() > words.capacity() {
         LOST.fetch_add(1, Ordering::Relaxed);
         return;
     }
     words.push(kind as u64 | (found.end as u64) << 8 | (found.addresses.len() as u64) << 16);
-    words.extend_from_slice(&values);
+    words.extend_from_slice(&[count, nanos, weight.to_bits(), key]);
     words.extend_from_slice(found.addresses);
 }
 
@@ -78,11 +79,11 @@ pub(super) fn drain(spare: &mut Vec<u64>, mut each: impl FnMut(Sample<'_>)) {
     std::mem::swap(&mut *BUFFER.lock(), spare);
     let words = &*spare;
     let mut rest = &words[..];
-    while let [head, count, nanos, rate, key, tail @ ..] = rest {
+    while let [head, count, nanos, weight, key, tail @ ..] = rest {
         let kind = [Kind::Wait, Kind::MutexWait, Kind::Hold][(*head & 3).min(2) as usize];
         let end = [End::Root, End::Truncated, End::Lost][(*head >> 8 & 3).min(2) as usize];
         let Some((addresses, behind)) = tail.split_at_checked((*head >> 16) as usize) else { return };
-        each(Sample { kind, end, count: *count, nanos: *nanos, rate: *rate, key: *key, addresses });
+        each(Sample { kind, end, count: *count, nanos: *nanos, weight: f64::from_bits(*weight), key: *key, addresses });
         rest = behind;
     }
 }
@@ -108,16 +109,16 @@ mod tests {
     fn what_is_pushed_comes_out_and_what_finds_no_room_is_counted() {
         reserve();
         let found = |addresses| Found { addresses, end: End::Truncated };
-        push(Kind::Wait, [1, 2, 3, 4], found(&[10, 20]));
-        push(Kind::Hold, [5, 6, 7, 8], found(&[]));
+        push(Kind::Wait, [1, 2], 3.0, 4, found(&[10, 20]));
+        push(Kind::Hold, [5, 6], 0.5, 8, found(&[]));
         let mut seen = Vec::new();
         drain(&mut Vec::new(), |sample| {
             assert_eq!(sample.end, End::Truncated);
-            seen.push((sample.kind, [sample.count, sample.nanos, sample.rate, sample.key], sample.addresses.to_vec()));
+            seen.push((sample.kind, [sample.count, sample.nanos, sample.key], sample.weight, sample.addresses.to_vec()));
         });
-        assert_eq!(seen, [(Kind::Wait, [1, 2, 3, 4], vec![10, 20]), (Kind::Hold, [5, 6, 7, 8], vec![])]);
+        assert_eq!(seen, [(Kind::Wait, [1, 2, 4], 3.0, vec![10, 20]), (Kind::Hold, [5, 6, 8], 0.5, vec![])]);
         let before = lost();
-        (0..=CAPACITY / 500).for_each(|_| push(Kind::MutexWait, [0; 4], found(&[0; 500])));
+        (0..=CAPACITY / 500).for_each(|_| push(Kind::MutexWait, [0; 2], 1.0, 0, found(&[0; 500])));
         assert!(lost() > before);
         drain(&mut Vec::new(), |sample| assert_eq!(sample.addresses.len(), 500));
     }

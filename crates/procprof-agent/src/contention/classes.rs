@@ -2,7 +2,7 @@
 //!
 //! A futex wait looks the same whether a mutex, a condition variable or a parked thread makes it. What differs is the code: the standard library
 //! waits for a mutex in `lock_contended`, for a read-write lock in `read_contended` and `write_contended`, for a `Once` in `Once::call`; parking_lot in
-//! `lock_slow` and the like. So the names of the functions up to the first one that is not the wait's own plumbing decide, and the decision is kept
+//! functions of `RawMutex` and `RawRwLock`. So the names of the functions up to the first one that is not the wait's own plumbing decide, and the decision is kept
 //! by the return addresses that led to it: a hook has to look only at those. Looking names up is the collector's work; until it has, a wait is
 //! recorded and decided afterwards.
 //!
@@ -106,17 +106,14 @@ const LOCKS: &[&str] = &[
     "6RwLock14read_contended",
     "6RwLock15write_contended",
     "4Once4call",
+    "8RawMutex",
+    "9RawRwLock",
     "9lock_slow",
-    "16lock_shared_slow",
-    "19lock_exclusive_slow",
-    "20lock_upgradable_slow",
-    "12upgrade_slow",
-    "16wait_for_readers",
     "14call_once_slow",
 ];
 
 /// Functions between those and the system call, which all kinds of waits share.
-const PLUMBING: &[&str] = &["futex_wait", "13thread_parker", "16parking_lot_core", "8LocalKey", "4core3ops8function"];
+const PLUMBING: &[&str] = &["futex_wait", "parking_lot_core", "8LocalKey", "4core3ops8function"];
 
 /// What a function's mangled name says of the wait in it.
 pub(super) fn of_name(mangled: &str) -> Class {
@@ -143,6 +140,7 @@ mod tests {
             ("_ZN11parking_lot9raw_mutex8RawMutex9lock_slow17hee1951428881e219E", Class::Lock),
             ("_ZN11parking_lot10raw_rwlock9RawRwLock16wait_for_readers17h5a422fb5b328cdd3E", Class::Lock),
             ("_ZN16parking_lot_core11parking_lot4park17h5a422fb5b328cdd3E", Class::Deeper),
+            ("_ZN115_$LT$parking_lot_core..thread_parker..imp..ThreadParker$u20$as$u20$parking_lot_core..thread_parker..ThreadParkerT$GT$4park17h0E", Class::Deeper),
             ("_ZN11parking_lot7condvar7Condvar19wait_until_internal17h5a422fb5b328cdd3E", Class::Other),
             ("_RNvMNtNtNtNtCsjrHSEGnQ3l9_3std3sys4sync7condvar5futexNtB2_7Condvar4wait", Class::Other),
             ("_RNvNtCsjrHSEGnQ3l9_3std6thread4park", Class::Other),

@@ -238,8 +238,7 @@ impl Collected {
     }
 
     fn take(&mut self, sample: &Sample<'_>, sums: &mut Sums) {
-        let probability = budget::probability(sample.nanos, sample.rate);
-        let values = [sample.count as f64 / probability, sample.nanos as f64 / probability];
+        let values = [sample.count, sample.nanos].map(|value| value as f64 * sample.weight);
         match (sample.kind, self.class(sample)) {
             (_, Class::Other) => return,
             (Kind::Hold, Class::Lock) => add(&mut sums.holds, sample.addresses, values),

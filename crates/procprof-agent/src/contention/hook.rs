@@ -141,10 +141,10 @@ impl Wait {
             return;
         }
         let nanos = end.saturating_sub(self.start);
-        let Some(rate) = budget::WAITS.draw(nanos) else { return };
+        let Some(weight) = budget::WAITS.draw(nanos) else { return };
         let kind = if is_mutex { Kind::MutexWait } else { Kind::Wait };
         let count = u64::from(outcome == Outcome::Waited);
-        keeping_errno(|| stack::capture(self.caller.0, |found| buffer::push(kind, [count, nanos, rate, self.key], found)));
+        keeping_errno(|| stack::capture(self.caller.0, |found| buffer::push(kind, [count, nanos], weight, self.key, found)));
     }
 }
 
@@ -166,9 +166,8 @@ pub fn has_waiters(address: usize) -> bool {
 pub fn release(address: usize, caller: Caller, woken: u32) {
     let Some(_busy) = Busy::enter_if_on() else { return };
     let Some(owed) = waiters::release(address, woken, now()) else { return };
-    let Some(rate) = budget::HOLDS.draw(owed.nanos) else { return };
-    let values = [owed.waits, owed.nanos, rate, owed.key];
-    keeping_errno(|| stack::capture(caller.0, |found| buffer::push(Kind::Hold, values, found)));
+    let Some(weight) = budget::HOLDS.draw(owed.nanos) else { return };
+    keeping_errno(|| stack::capture(caller.0, |found| buffer::push(Kind::Hold, [owed.waits, owed.nanos], weight, owed.key, found)));
 }
 
 /// While it lives, this thread's own waits are not looked at.

@@ -28,7 +28,7 @@ pub const HEAP: LegacyFrames = LegacyFrames {
 };
 
 /// Of lock contention profiles: the functions that lock, unlock and take the sample.
-pub const CONTENTION: LegacyFrames = LegacyFrames { drop: &[LOCKS, BRPC], keep: &[] };
+pub const CONTENTION: LegacyFrames = LegacyFrames { drop: &[LOCKS, BRPC, RUST_LOCKS], keep: &[] };
 
 /// Of all others, CPU profiles before all: the profiler's signal handler.
 pub const PROFILER: LegacyFrames = LegacyFrames { drop: &[HANDLERS], keep: &[] };
@@ -163,6 +163,18 @@ const BRPC: &[&str] = &[
     "(bthread::)?submit_contention",
     "(bthread::|bthread_|pthread_)+mutex_(un|timed)?lock(_impl|_contended|_internal)?",
     "bthread::(internal::)?(Fast)?(Pthread)?Mutex::(un)?lock(_contended)?",
+];
+
+/// Not `Once`, which calls the program back.
+const RUST_LOCKS: &[&str] = &[
+    "std::sys::(pal::unix::|sync::)?futex::futex_(wait|wake|wake_all)",
+    "<?std::sys::sync::(mutex|rwlock)::futex::(Mutex|RwLock)>?::[a-z_]+",
+    "<?std::sync::(poison::)?(mutex::Mutex|rwlock::RwLock)<.*>>?::(lock|read|write)",
+    "<?lock_api::(mutex::Mutex|rwlock::RwLock)<.*>>?::(lock|read|write|upgradable_read)",
+    "<?parking_lot::raw_(mutex::RawMutex|rwlock::RawRwLock)( as lock_api::.*)?>?::[a-z_]+(::\\{\\{closure\\}\\})?",
+    "<?parking_lot_core::.*",
+    "<(std::sync::(poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*> as core::ops::drop::Drop>::drop",
+    "core::ptr::drop_(in_place|glue)(::)?<(std::sync::(poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*>>",
 ];
 
 const HANDLERS: &[&str] = &[

@@ -131,6 +131,35 @@ fn locks_and_handlers() {
 }
 
 #[test]
+fn rust_locks() {
+    let cut = [
+        "std::sys::pal::unix::futex::futex_wait",
+        "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
+        "std::sys::sync::rwlock::futex::RwLock::write_contended",
+        "std::sync::poison::mutex::Mutex<T>::lock",
+        "<std::sync::poison::rwlock::RwLock<app::Ledger<u64>>>::read",
+        "<std::sync::poison::mutex::MutexGuard<T> as core::ops::drop::Drop>::drop",
+        "core::ptr::drop_in_place<std::sync::poison::rwlock::RwLockWriteGuard<u64>>",
+        "core::ptr::drop_glue::<std::sync::poison::mutex::MutexGuard<u64>>",
+        "lock_api::mutex::Mutex<R,T>::lock",
+        "parking_lot::raw_mutex::RawMutex::lock_slow",
+        "parking_lot::raw_mutex::RawMutex::lock_slow::{{closure}}",
+        "<parking_lot::raw_rwlock::RawRwLock as lock_api::rwlock::RawRwLock>::lock_exclusive",
+        "<parking_lot_core::thread_parker::imp::ThreadParker as parking_lot_core::thread_parker::ThreadParkerT>::park",
+        "parking_lot_core::parking_lot::park",
+    ];
+    let kept = [
+        "std::sync::poison::once::Once::call_once",
+        "<std::sys::sync::once::futex::Once>::call",
+        "<std::sync::poison::condvar::Condvar>::wait",
+        "app::Mutex<T>::lock",
+        "core::ptr::drop_in_place<app::Session>",
+        "lock_api::mutex::MutexGuard<R,T>::unlocked",
+    ];
+    check(CONTENTION, &cut, &kept);
+}
+
+#[test]
 fn the_expressions_are_short_enough_to_be_read_back() {
     assert!(HEAP.drop_frames().len() < 8 << 10, "{}", HEAP.drop_frames().len());
     assert_eq!((CONTENTION.keep_frames(), PROFILER.keep_frames()), (String::new(), String::new()));
