@@ -4,13 +4,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{arrows, tools};
+use crate::{arrows, ports, tools};
 
 /// Runs every check in turn; stops at the first that fails.
 pub(crate) fn run() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     arrows::check().context("compare the crates with the table of arrows")?;
     cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])?;
+    ports::check()?;
     documentation()?;
     cargo(&["build", "--manifest-path", "fuzz/Cargo.toml", "--locked"])?;
     tools::ensure_cargo_subcommand("cargo-deny")?;

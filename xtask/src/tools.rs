@@ -37,11 +37,17 @@ const TOOLS: &[(&str, &str)] = &[
     ("mount", "mount"),
     ("unshare", "util-linux"),
     ("chattr", "e2fsprogs"),
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("qemu-aarch64", "qemu-user"),
 ];
 
 /// Libraries the tests link C and C++ programs with, by a file of theirs.
-const LIBRARIES: &[(&str, &str)] =
-    &[("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"), ("/usr/include/jemalloc/jemalloc.h", "libjemalloc-dev")];
+const LIBRARIES: &[(&str, &str)] = &[
+    ("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"),
+    ("/usr/include/jemalloc/jemalloc.h", "libjemalloc-dev"),
+    ("/usr/aarch64-linux-gnu/lib/libc.so", "libc6-dev-arm64-cross"),
+    ("/usr/aarch64-linux-gnu/lib/libstdc++.so.6", "libstdc++6-arm64-cross"),
+];
 
 /// Installs what is missing by `apt-get` when we may, else names it all.
 pub(crate) fn ensure() -> Result<()> {

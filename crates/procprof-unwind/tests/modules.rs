@@ -10,6 +10,8 @@ pub(crate) struct Module {
     pub(crate) eh_frame: (u64, Vec<u8>),
     pub(crate) eh_frame_hdr: (u64, Vec<u8>),
     pub(crate) text: (u64, Vec<u8>),
+    /// Whose code it is: not always this machine's.
+    pub(crate) architecture: Architecture,
     /// First and last loaded address.
     pub(crate) span: std::ops::Range<u64>,
 }
@@ -27,8 +29,12 @@ impl Module {
         };
         let start = file.segments().map(|segment| segment.address()).min().unwrap();
         let end = file.segments().map(|segment| segment.address() + segment.size()).max().unwrap();
+        let architecture = match file.architecture() {
+            object::Architecture::Aarch64 => Architecture::Aarch64,
+            _ => Architecture::X86_64,
+        };
         let (eh_frame, eh_frame_hdr, text) = (section(".eh_frame"), section(".eh_frame_hdr"), section(".text"));
-        Self { eh_frame, eh_frame_hdr, text, span: start..end }
+        Self { eh_frame, eh_frame_hdr, text, architecture, span: start..end }
     }
 
     pub(crate) fn source(&self, architecture: Architecture) -> Source<'_> {

@@ -45,7 +45,7 @@ impl Drop for Timer {
 }
 
 fn timespec(nanos: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (nanos / 1_000_000_000) as libc::time_t, tv_nsec: (nanos % 1_000_000_000) as libc::c_long }
+    libc::timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
 }
 
 fn check(code: libc::c_long) -> io::Result<()> {
