@@ -113,6 +113,12 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// Nothing that is loaded calls the C library in a way that could be followed.
+    #[error("waits for locks can't be seen: nothing in this program imports syscall or pthread_mutex_lock from the C library (is it statically linked?)")]
+    NoLockHooks,
+    /// Waits for locks are not being recorded.
+    #[error("waits for locks are not recorded: ask for ?seconds=N, or switch it on by POST /debug/pprof/contention/enable")]
+    ContentionOff,
     /// A profile could not be built or encoded.
     #[error("build the profile: {0}")]
     Profile(#[from] procprof_profile::Error),

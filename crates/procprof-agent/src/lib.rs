@@ -11,11 +11,15 @@
 mod agent;
 #[cfg(target_os = "linux")]
 mod clock;
+#[cfg(all(feature = "contention", target_os = "linux"))]
+mod contention;
 #[cfg_attr(not(target_os = "linux"), path = "absent/mod.rs")]
 mod cpu;
 mod endpoints;
 mod error;
 mod heap;
+#[cfg(all(feature = "contention", target_os = "linux"))]
+mod here;
 mod legacy;
 mod listener;
 mod meta;
@@ -25,11 +29,15 @@ mod request;
 #[cfg(feature = "axum")]
 mod router;
 mod site;
-#[cfg(all(feature = "heap", target_os = "linux"))]
+#[cfg(all(any(feature = "contention", feature = "heap"), target_os = "linux"))]
 mod spin;
 mod symbols;
 
 pub use agent::{Agent, Config, start};
+#[cfg(all(feature = "contention", target_os = "linux"))]
+pub use contention::Contention;
+#[cfg(all(feature = "contention", target_os = "linux"))]
+pub use contention::hook as contention_hook;
 pub use cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, Label, LabelValue, MAX_HZ, label};
 pub use endpoints::{ENDPOINTS, Endpoint, MAX_SECONDS};
 pub use error::{Error, Result};

@@ -24,6 +24,7 @@ impl<T> Spin<T> {
         Guard { lock: self }
     }
 
+    #[cfg(feature = "heap")]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         (!self.is_locked.swap(true, Ordering::Acquire)).then(|| Guard { lock: self })
     }

@@ -2,6 +2,8 @@
 
 mod heap;
 mod index;
+#[cfg_attr(not(all(feature = "contention", target_os = "linux")), path = "no_locks.rs")]
+mod locks;
 mod profile;
 mod query;
 mod symbol;
@@ -39,6 +41,11 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
         Kind::HeapEnable => heap::switch(agent, &query, true),
         Kind::HeapDisable => heap::switch(agent, &query, false),
         Kind::HeapReset => heap::reset(agent, &query),
+        Kind::Waits(form) => locks::waits(agent, &query, form, request),
+        Kind::Holders => locks::holders(agent, &query, request),
+        Kind::LocksStatus => locks::status(),
+        Kind::LocksEnable => locks::switch(true),
+        Kind::LocksDisable => locks::switch(false),
         Kind::Cmdline => cmdline(),
         Kind::Symbol => symbol::answer(request),
         Kind::Absent(why) => Err(Response::text(404, why)),
@@ -70,7 +77,7 @@ fn refused(error: &Error) -> Response {
         Error::TooManyCaptures { .. } => 429,
         Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc => 501,
         Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,
-        Error::Unsupported { .. } => 501,
+        Error::NoLockHooks | Error::ContentionOff | Error::Unsupported { .. } => 501,
         _ => 500,
     };
     Response::text(status, error.to_string())

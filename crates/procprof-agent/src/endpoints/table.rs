@@ -31,6 +31,13 @@ pub(super) enum Kind {
     HeapEnable,
     HeapDisable,
     HeapReset,
+    /// Waits for locks since the start or for some seconds, charged to who waited, in this form unless another is asked for.
+    Waits(Form),
+    /// The same, charged to who held the locks.
+    Holders,
+    LocksStatus,
+    LocksEnable,
+    LocksDisable,
     Cmdline,
     Symbol,
     /// Nothing to answer with, and why.
@@ -45,7 +52,8 @@ const CPU: &str = "CPU time: ?seconds=1..300 (30), frequency=1..1000 (99), engin
 const HEAP: &str = "heap in use, at this moment: ?format=proto|legacy";
 const CMDLINE: &str = "the command line, NUL-separated";
 const SYMBOL: &str = "names of addresses: POST 0xA+0xB";
-const NO_LOCKS: &str = "lock contention is not recorded by this agent";
+const WAITS: &str = "waits for locks, by who waited, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
+const HOLDERS: &str = "waits for locks, by who held them, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
 const WALL: &str =
     "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
 const NO_GROWTH: &str = "heap growth is not recorded: take two heap profiles and compare them with --base";
@@ -70,9 +78,12 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/debug/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
     row("/debug/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
     row("/debug/pprof/allocs", READ, "all allocations so far: ?format=proto|legacy", Kind::Allocs),
-    absent("/debug/pprof/mutex", NO_LOCKS),
-    absent("/debug/pprof/block", NO_LOCKS),
-    absent("/debug/pprof/contention", NO_LOCKS),
+    row("/debug/pprof/mutex", READ, HOLDERS, Kind::Holders),
+    row("/debug/pprof/block", READ, WAITS, Kind::Waits(Form::Proto)),
+    row("/debug/pprof/contention", READ, WAITS, Kind::Waits(Form::Proto)),
+    row("/debug/pprof/contention/status", READ, "whether waits for locks are recorded", Kind::LocksStatus),
+    row("/debug/pprof/contention/enable", WRITE, "record waits for locks from now on", Kind::LocksEnable),
+    row("/debug/pprof/contention/disable", WRITE, "record waits for locks no longer", Kind::LocksDisable),
     row("/debug/pprof/wall", READ, WALL, Kind::Wall(Form::Proto)),
     row("/debug/mem", READ, HEAP, Kind::Heap(Form::Legacy)),
     row("/debug/mem/pprof/profile", READ, HEAP, Kind::Heap(Form::Legacy)),
@@ -84,7 +95,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
     row("/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
     absent("/pprof/growth", NO_GROWTH),
-    absent("/pprof/contention", NO_LOCKS),
+    row("/pprof/contention", READ, WAITS, Kind::Waits(Form::Legacy)),
     row("/pprof/wall", READ, WALL, Kind::Wall(Form::Legacy)),
 ];
 

@@ -1,0 +1,460 @@
+//! Lock contention against exact bookkeeping, over all kinds of locks and of waits that are none.
+
+use crate::isolated::isolated;
+use crate::tools::{folder, own_binary, run};
+use procprof_agent::{Agent, Contention, Listener, Request};
+use procprof_profile::format::{Limits, decode};
+use procprof_profile::{LocationId, Profile};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex, Once, RwLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HELD: Duration = Duration::from_millis(40);
+
+fn agent() -> Agent {
+    procprof_agent::start(procprof_agent::Config::default()).unwrap()
+}
+
+fn get(agent: &Agent, path: &str) -> Profile {
+    let response = agent.handle(&Request::get(path));
+    assert_eq!(response.status, 200, "{path}: {}", String::from_utf8_lossy(&response.body));
+    decode(&response.body, &Limits::default()).unwrap().profile
+}
+
+fn names<'a>(profile: &'a Profile, stack: &[LocationId]) -> Vec<&'a str> {
+    let lines = stack.iter().flat_map(|place| profile.lines(*place));
+    lines.map(|line| profile.string(profile.function(line.function).name)).collect()
+}
+
+/// Contentions and delay of stacks with that function in them.
+fn of_function(profile: &Profile, function: &str) -> [i64; 2] {
+    let has = |stack: &[LocationId]| names(profile, stack).iter().any(|name| name.contains(function));
+    let samples = profile.samples().filter(|sample| has(sample.stack));
+    samples.fold([0, 0], |sum, sample| [sum[0] + sample.values[0], sum[1] + sample.values[1]])
+}
+
+fn tell(profile: &Profile) {
+    for sample in profile.samples() {
+        println!("{:?} {:?}", sample.values, names(profile, sample.stack));
+    }
+    profile.comments().for_each(|comment| println!("# {comment}"));
+}
+
+/// Lets another thread wait for what this one holds, which it lets go after a while.
+fn wait_for(wait: impl FnOnce() + Send + 'static, let_go: impl FnOnce()) {
+    let barrier = Arc::new(Barrier::new(2));
+    let seen = barrier.clone();
+    let waiter = thread::spawn(move || {
+        seen.wait();
+        wait();
+    });
+    barrier.wait();
+    thread::sleep(HELD);
+    let_go();
+    waiter.join().unwrap();
+}
+
+/// A function per kind of wait, by whose name it is found.
+macro_rules! waits {
+    ($($name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
+        $(#[inline(never)]
+        fn $name($($argument: $type),*) {
+            $body
+            // Not a tail call: the frame has to stay.
+            std::hint::black_box(());
+        })*
+    };
+}
+
+waits! {
+    waits_for_std_mutex(lock: &Mutex<u64>) { *lock.lock().unwrap() += 1; }
+    waits_to_read_std(lock: &RwLock<u64>) { std::hint::black_box(*lock.read().unwrap()); }
+    waits_to_write_std(lock: &RwLock<u64>) { *lock.write().unwrap() += 1; }
+    waits_for_once(once: &Once) { once.call_once(|| ()); }
+    waits_for_parking_lot_mutex(lock: &parking_lot::Mutex<u64>) { *lock.lock() += 1; }
+    waits_to_read_parking_lot(lock: &parking_lot::RwLock<u64>) { std::hint::black_box(*lock.read()); }
+    waits_to_write_parking_lot(lock: &parking_lot::RwLock<u64>) { *lock.write() += 1; }
+    idles_on_std_condvar(pair: &(Mutex<bool>, Condvar)) { drop(pair.1.wait_while(pair.0.lock().unwrap(), |is_done| !*is_done).unwrap()); }
+    idles_on_std_condvar_for_a_while(pair: &(Mutex<bool>, Condvar)) { drop(pair.1.wait_timeout(pair.0.lock().unwrap(), HELD).unwrap()); }
+    idles_on_parking_lot_condvar(pair: &(parking_lot::Mutex<bool>, parking_lot::Condvar)) { pair.1.wait(&mut pair.0.lock()); }
+    idles_parked() { thread::park(); }
+    idles_parked_for_a_while() { thread::park_timeout(HELD); }
+    idles_on_channel(receiver: &mpsc::Receiver<u64>) { receiver.recv().unwrap(); }
+    idles_on_barrier(barrier: &Barrier) { barrier.wait(); }
+}
+
+/// Every kind of lock is waited for once.
+fn contend() {
+    let lock = Arc::new(Mutex::new(0));
+    let (seen, guard) = (lock.clone(), lock.lock().unwrap());
+    wait_for(move || waits_for_std_mutex(&seen), || drop(guard));
+    let lock = Arc::new(RwLock::new(0));
+    let (seen, guard) = (lock.clone(), lock.write().unwrap());
+    wait_for(move || waits_to_read_std(&seen), || drop(guard));
+    let (seen, guard) = (lock.clone(), lock.read().unwrap());
+    wait_for(move || waits_to_write_std(&seen), || drop(guard));
+    let once = Arc::new(Once::new());
+    let seen = once.clone();
+    let other = Arc::new(Mutex::new(None));
+    once.call_once(|| {
+        *other.lock().unwrap() = Some(thread::spawn(move || waits_for_once(&seen)));
+        thread::sleep(HELD);
+    });
+    other.lock().unwrap().take().unwrap().join().unwrap();
+    let lock = Arc::new(parking_lot::Mutex::new(0));
+    let (seen, guard) = (lock.clone(), lock.lock());
+    wait_for(move || waits_for_parking_lot_mutex(&seen), || drop(guard));
+    let lock = Arc::new(parking_lot::RwLock::new(0));
+    let (seen, guard) = (lock.clone(), lock.write());
+    wait_for(move || waits_to_read_parking_lot(&seen), || drop(guard));
+    let (seen, guard) = (lock.clone(), lock.read());
+    wait_for(move || waits_to_write_parking_lot(&seen), || drop(guard));
+}
+
+const LOCKS: [&str; 7] = [
+    "waits_for_std_mutex",
+    "waits_to_read_std",
+    "waits_to_write_std",
+    "waits_for_once",
+    "waits_for_parking_lot_mutex",
+    "waits_to_read_parking_lot",
+    "waits_to_write_parking_lot",
+];
+
+/// Every kind of wait that is no contention happens once; also a standard condition variable whose word is 2, as a mutex's that is waited for.
+fn idle() {
+    for notified_before in [0, 2] {
+        let pair = Arc::new((Mutex::new(false), Condvar::new()));
+        (0..notified_before).for_each(|_| pair.1.notify_one());
+        let seen = pair.clone();
+        wait_for(move || idles_on_std_condvar(&seen), || {
+            *pair.0.lock().unwrap() = true;
+            pair.1.notify_one();
+        });
+        idles_on_std_condvar_for_a_while(&(Mutex::new(false), Condvar::new()));
+    }
+    let pair = Arc::new((parking_lot::Mutex::new(false), parking_lot::Condvar::new()));
+    let seen = pair.clone();
+    wait_for(move || idles_on_parking_lot_condvar(&seen), || assert!(pair.1.notify_one()));
+    let parked = thread::spawn(idles_parked);
+    thread::sleep(HELD);
+    parked.thread().unpark();
+    parked.join().unwrap();
+    idles_parked_for_a_while();
+    let (sender, receiver) = mpsc::channel();
+    wait_for(move || idles_on_channel(&receiver), || sender.send(1).unwrap());
+    let barrier = Arc::new(Barrier::new(2));
+    let seen = barrier.clone();
+    wait_for(move || idles_on_barrier(&seen), || drop(barrier.wait()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..3 {
+            tokio::time::sleep(HELD / 3).await;
+            tokio::spawn(async { tokio::task::yield_now().await }).await.unwrap();
+        }
+    });
+}
+
+fn check_kinds(profile: &Profile) {
+    for function in LOCKS {
+        let [count, delay] = of_function(profile, function);
+        assert!((1..=3).contains(&count), "{function}: {count} contentions");
+        // Some locks give their processor to others before they wait, and on a busy machine that may take long.
+        let held = HELD.as_nanos() as i64;
+        assert!(delay > held / 20 && delay < 20 * held, "{function}: {delay} ns");
+    }
+    assert_eq!(of_function(profile, "idles_"), [0, 0]);
+}
+
+#[test]
+fn locks_of_all_kinds_are_seen_and_other_waits_are_not() {
+    isolated("contention::locks_of_all_kinds_are_seen_and_other_waits_are_not", || {
+        Contention::enable().unwrap();
+        let agent = agent();
+        contend();
+        idle();
+        let profile = get(&agent, "/debug/pprof/contention");
+        tell(&profile);
+        check_kinds(&profile);
+        // Once the functions are known, nothing of other waits is recorded any more.
+        idle();
+        contend();
+        let profile = get(&agent, "/debug/pprof/block");
+        assert_eq!(of_function(&profile, "idles_"), [0, 0]);
+        assert!(LOCKS.iter().all(|function| of_function(&profile, function)[0] >= 2));
+        let others = profile.comments().find_map(|comment| comment.strip_prefix("procprof:waits-for-no-lock=")).unwrap();
+        assert!(others.parse::<u64>().unwrap() > 5, "{others}");
+    });
+}
+
+/// Waits as the waiting threads themselves measure them.
+#[derive(Default)]
+struct Exact {
+    waits: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Exact {
+    /// Takes the lock, and accounts for it if it has to be waited for.
+    fn lock<'a>(&self, lock: &'a Mutex<u64>) -> std::sync::MutexGuard<'a, u64> {
+        lock.try_lock().unwrap_or_else(|_| {
+            let start = Instant::now();
+            let guard = lock.lock().unwrap();
+            self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            guard
+        })
+    }
+}
+
+#[inline(never)]
+fn holds_for_long(exact: &Exact, lock: &Mutex<u64>) {
+    let mut guard = exact.lock(lock);
+    *guard += 1;
+    thread::sleep(Duration::from_millis(6));
+}
+
+#[inline(never)]
+fn holds_for_short(exact: &Exact, lock: &Mutex<u64>) {
+    let mut guard = exact.lock(lock);
+    *guard += 1;
+    thread::sleep(Duration::from_millis(1));
+}
+
+fn repeat_in_threads(count: usize, length: Duration, body: impl Fn(usize) + Sync) {
+    thread::scope(|scope| {
+        for index in 0..count {
+            let body = &body;
+            scope.spawn(move || {
+                let end = Instant::now() + length;
+                while Instant::now() < end {
+                    body(index);
+                }
+            });
+        }
+    });
+}
+
+fn ratio(part: i64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+#[test]
+fn totals_are_those_of_exact_accounting_and_holders_are_named() {
+    isolated("contention::totals_are_those_of_exact_accounting_and_holders_are_named", || {
+        Contention::enable().unwrap();
+        let agent = agent();
+        let (exact, lock) = (Exact::default(), Mutex::new(0));
+        repeat_in_threads(4, Duration::from_secs(2), |index| {
+            if index % 2 == 0 { holds_for_long(&exact, &lock) } else { holds_for_short(&exact, &lock) }
+            thread::sleep(Duration::from_millis(1));
+        });
+        let waits = get(&agent, "/debug/pprof/contention");
+        tell(&waits);
+        let (total, nanos) = (waits.total(1), exact.nanos.load(Ordering::Relaxed));
+        println!("waits: exact {nanos} ns, recorded {total} ns");
+        assert!((ratio(total, nanos) - 1.0).abs() < 0.02, "{total} of {nanos}");
+        let holders = get(&agent, "/debug/pprof/mutex");
+        tell(&holders);
+        let (long, short) = (of_function(&holders, "holds_for_long")[1], of_function(&holders, "holds_for_short")[1]);
+        assert!(long > 3 * short && short > 0, "{long} and {short}");
+        assert!((ratio(holders.total(1), nanos) - 1.0).abs() < 0.02, "{} of {nanos}", holders.total(1));
+        assert!(long + short > nanos as i64 * 7 / 10, "{long} and {short} of {nanos}");
+    });
+}
+
+#[inline(never)]
+fn holds_for_a_moment(exact: &Exact, lock: &Mutex<u64>, length: Duration) {
+    let mut guard = exact.lock(lock);
+    *guard += 1;
+    thread::sleep(length);
+}
+
+/// So many waits that most of them are not sampled.
+#[test]
+fn totals_of_many_short_waits_are_right_within_the_budget() {
+    isolated("contention::totals_of_many_short_waits_are_right_within_the_budget", || {
+        Contention::enable().unwrap();
+        let agent = agent();
+        let (exact, lock) = (Exact::default(), Mutex::new(0));
+        repeat_in_threads(8, Duration::from_secs(5), |index| {
+            holds_for_a_moment(&exact, &lock, Duration::from_micros(if index == 0 { 400 } else { 10 }));
+        });
+        let profile = get(&agent, "/debug/pprof/contention");
+        tell(&profile);
+        let (nanos, waits) = (exact.nanos.load(Ordering::Relaxed), exact.waits.load(Ordering::Relaxed));
+        println!("exact {waits} waits, {nanos} ns; recorded {} waits, {} ns", profile.total(0), profile.total(1));
+        let samples = profile.comments().find_map(|comment| comment.strip_prefix("procprof:samples=")).unwrap();
+        assert!((samples.parse::<u64>().unwrap()) < 2 * 5 * 2000, "{samples} samples");
+        assert!(profile.total(0) as u64 > waits / 2);
+        assert!((ratio(profile.total(1), nanos) - 1.0).abs() < 0.02, "{} of {nanos}", profile.total(1));
+    });
+}
+
+fn texts(agent: &Agent, path: &str) -> (String, Profile) {
+    let body = agent.handle(&Request::get(path)).body;
+    let profile = decode(&body, &Limits::default()).unwrap().profile;
+    (String::from_utf8(body).unwrap(), profile)
+}
+
+#[test]
+fn text_and_pprof_say_the_same_and_tools_read_them() {
+    isolated("contention::text_and_pprof_say_the_same_and_tools_read_them", || {
+        Contention::enable().unwrap();
+        let agent = agent();
+        contend();
+        // The names of the locks' functions are cut by pprof, and without names there is nothing to cut.
+        for (text_path, path) in [
+            ("/pprof/contention", "/debug/pprof/contention?symbolize=0"),
+            ("/debug/pprof/mutex?format=legacy", "/debug/pprof/mutex?symbolize=0"),
+        ] {
+            let (text, of_text) = texts(&agent, text_path);
+            let of_proto = get(&agent, path);
+            assert!(text.starts_with("--- ") && text.contains("\ncycles/second=1000000000\n"), "{}", &text[..60]);
+            let of_rows = |profile: &Profile| -> Vec<(Vec<u64>, Vec<i64>)> {
+                let addresses = |stack: &[LocationId]| stack.iter().map(|place| profile.location(*place).address.0).collect::<Vec<u64>>();
+                let mut rows: Vec<_> = profile.samples().map(|sample| (addresses(sample.stack), sample.values.to_vec())).collect();
+                rows.retain(|(addresses, _)| addresses.iter().all(|address| *address != 0));
+                rows.sort();
+                rows
+            };
+            let of_text = of_text.adjusted(procprof_profile::Grammar::Pprof).unwrap();
+            assert_eq!(of_rows(&of_text), of_rows(&of_proto));
+        }
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), agent.clone(), None).unwrap();
+        let address = listener.address();
+        for path in ["debug/pprof/contention", "debug/pprof/block", "debug/pprof/mutex"] {
+            let url = format!("http://{address}/{path}");
+            run("go", &["tool", "pprof", "-raw", &url]);
+            let table = run("go", &["tool", "pprof", "-top", &url]);
+            assert!(table.contains("Type: delay"), "{table}");
+            let is_holder = path.ends_with("mutex");
+            let function = if is_holder { "main::contention::contend" } else { "main::contention::waits_to_write_parking_lot" };
+            assert!(table.contains(function), "{path}: {table}");
+            assert!(!["futex_wait", "lock_contended", "RawRwLock", "Guard<"].iter().any(|part| table.contains(part)), "{path}: {table}");
+        }
+        let url = format!("http://{address}/pprof/contention");
+        let table = run("jeprof", &["--text", "--cum", &own_binary(), &url]);
+        assert!(table.contains("waits_for_std_mutex"), "{table}");
+        std::fs::remove_dir_all(folder()).unwrap();
+    });
+}
+
+#[test]
+fn the_recording_is_switched_at_run_time_and_for_the_seconds_asked_for() {
+    isolated("contention::the_recording_is_switched_at_run_time_and_for_the_seconds_asked_for", || {
+        let agent = agent();
+        let status = |path: &str| agent.handle(&Request::get(path)).status;
+        contend();
+        assert_eq!((status("/debug/pprof/contention"), status("/debug/pprof/mutex")), (501, 501));
+        let other = agent.clone();
+        let asking = thread::spawn(move || get(&other, "/debug/pprof/contention?seconds=3"));
+        while !Contention::is_active() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        contend();
+        let profile = asking.join().unwrap();
+        check_kinds(&profile);
+        assert!((2_900_000_000..9_000_000_000).contains(&profile.duration().0), "{:?}", profile.duration());
+        assert!(!Contention::is_active());
+        assert_eq!(status("/debug/pprof/contention"), 501);
+        for round in 1..=3 {
+            let answer = agent.handle(&Request::post("/debug/pprof/contention/enable", &[]));
+            assert_eq!((answer.status, &*answer.body), (200, &b"{\"active\":true}\n"[..]));
+            contend();
+            let seen = of_function(&get(&agent, "/debug/pprof/contention"), "waits_for_std_mutex")[0];
+            assert!(seen > round && seen < 4 * (round + 1), "{seen} in round {round}");
+            assert_eq!(agent.handle(&Request::post("/debug/pprof/contention/disable", &[])).body, b"{\"active\":false}\n");
+            contend();
+        }
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+        assert!(threads <= 4, "{threads} threads");
+    });
+}
+
+/// Children are forked while threads wait and let go; each of them waits for locks, and can record them when told to.
+#[test]
+fn a_forked_child_records_nothing_until_it_is_told_to() {
+    isolated("contention::a_forked_child_records_nothing_until_it_is_told_to", || {
+        Contention::enable().unwrap();
+        let (exact, lock, stop) = (Exact::default(), Mutex::new(0), std::sync::atomic::AtomicBool::new(false));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        holds_for_a_moment(&exact, &lock, Duration::from_micros(10));
+                    }
+                });
+            }
+            for _ in 0..5 {
+                thread::sleep(Duration::from_millis(10));
+                // SAFETY: the child waits for locks of its own, and leaves by `_exit`.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    let was_active = Contention::is_active();
+                    let seen = Contention::enable().is_ok() && {
+                        contend();
+                        Contention::waits().is_ok_and(|profile| profile.total(0) >= LOCKS.len() as i64)
+                    };
+                    // SAFETY: ends the child without what the parent would do at its end.
+                    unsafe { libc::_exit(if !was_active && seen { 7 } else { 1 }) };
+                }
+                let mut status = 0;
+                // SAFETY: waits for the child made above.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+const LIBRARY: &str = r"
+#include <pthread.h>
+#include <time.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+void c_holds(long ms) { pthread_mutex_lock(&lock); nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, 0); pthread_mutex_unlock(&lock); }
+void c_waits(void) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); }
+";
+
+#[test]
+fn a_library_that_is_loaded_later_is_followed_and_left_as_it_was() {
+    isolated("contention::a_library_that_is_loaded_later_is_followed_and_left_as_it_was", || {
+        let agent = agent();
+        Contention::enable().unwrap();
+        let folder = folder();
+        let (source, library) = (folder.join("locks.c"), folder.join("liblocks.so"));
+        std::fs::write(&source, LIBRARY).unwrap();
+        run("gcc", &["-shared", "-fPIC", "-O1", "-Wl,-z,relro,-z,now", "-o", library.to_str().unwrap(), source.to_str().unwrap()]);
+        let name = std::ffi::CString::new(library.to_str().unwrap()).unwrap();
+        // SAFETY: loads the library made above, which has no constructors, and looks its functions up.
+        let (holds, waits) = unsafe {
+            let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
+            assert!(!library.is_null());
+            let function = |name: &std::ffi::CStr| libc::dlsym(library, name.as_ptr());
+            (
+                std::mem::transmute::<*mut libc::c_void, extern "C" fn(libc::c_long)>(function(c"c_holds")),
+                std::mem::transmute::<*mut libc::c_void, extern "C" fn()>(function(c"c_waits")),
+            )
+        };
+        let contend = || {
+            let holder = thread::spawn(move || holds(2 * HELD.as_millis() as libc::c_long));
+            thread::sleep(HELD);
+            waits();
+            holder.join().unwrap();
+        };
+        thread::sleep(Duration::from_millis(500));
+        contend();
+        let (profile, holders) = (get(&agent, "/debug/pprof/contention"), get(&agent, "/debug/pprof/mutex"));
+        tell(&profile);
+        assert_eq!(of_function(&profile, "c_waits")[0], 1);
+        assert!(of_function(&profile, "c_waits")[1] > HELD.as_nanos() as i64 / 8);
+        assert_eq!(of_function(&holders, "c_holds")[0], 1);
+        Contention::disable();
+        contend();
+        Contention::enable().unwrap();
+        assert_eq!(of_function(&get(&agent, "/debug/pprof/contention"), "c_waits")[0], 1);
+        std::fs::remove_dir_all(folder).unwrap();
+    });
+}
