@@ -1,4 +1,5 @@
-//! `pdf`: the call graph as a PDF file of one page, as large as the graph or as the page that it is to fit on.
+//! `pdf`: the call graph as a PDF file of one page, as large as the graph or as the page that it is to fit on; but never so small that texts
+//! can't be read however far a viewer zooms in.
 //!
 //! Texts are texts: they can be searched and copied. Their font is one of the standard ones that every viewer has; `text.rs` says what
 //! becomes of characters that it lacks.
@@ -20,6 +21,10 @@ use text::Texts;
 
 /// The longest side of a page that all viewers take (PDF 32000-1, annex C); larger ones have a larger unit.
 const SIDE_MAX: f64 = 14_400.0;
+
+/// The least size of a drawing that is made to fit on a page. Viewers in browsers enlarge five times at most; what is 8 points high
+/// can then still be read on a screen, and those who print fit large pages to their paper anyway.
+const SCALE_MIN: f64 = 0.4;
 
 const CATALOG: Ref = Ref::new(1);
 const PAGES: Ref = Ref::new(2);
@@ -88,7 +93,7 @@ struct Sheet {
 
 impl Sheet {
     fn new(size: Size, page: Option<Size>) -> Sheet {
-        let fit = page.map_or(1.0, |page| (page.width / size.width).min(page.height / size.height).min(1.0));
+        let fit = page.map_or(1.0, |page| (page.width / size.width).min(page.height / size.height).clamp(SCALE_MIN, 1.0));
         let unit = (size.width.max(size.height) * fit / SIDE_MAX).ceil().max(1.0);
         let scale = fit / unit;
         Sheet { width: (size.width * scale) as f32, height: (size.height * scale) as f32, scale: scale as f32, unit: unit as f32 }
@@ -208,4 +213,23 @@ impl Painter {
 
 fn rgb(color: Color) -> [f32; 3] {
     color.0.map(|part| (f32::from(part) * 1000.0 / 255.0).round() / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawing_fits_on_its_page_unless_it_could_not_be_read_there() {
+        let page = Some(Size { width: 576.0, height: 792.0 });
+        let sheet = |width, height, page| {
+            let Sheet { width, height, scale, unit } = Sheet::new(Size { width, height }, page);
+            [width, height, scale, unit].map(|number| (number * 1000.0).round() / 1000.0)
+        };
+        assert_eq!(sheet(288.0, 396.0, page), [288.0, 396.0, 1.0, 1.0]);
+        assert_eq!(sheet(1152.0, 100.0, page), [576.0, 50.0, 0.5, 1.0]);
+        assert_eq!(sheet(7000.0, 12_000.0, page), [2800.0, 4800.0, 0.4, 1.0]);
+        assert_eq!(sheet(36_000.0, 72_000.0, page), [7200.0, 14_400.0, 0.2, 2.0]);
+        assert_eq!(sheet(7000.0, 12_000.0, None), [7000.0, 12_000.0, 1.0, 1.0]);
+    }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Picture {
     pub(crate) edges: Vec<Edge>,
     /// Size of texts at edges.
     pub(crate) edge_font_size: f64,
-    /// The page that a printed picture is to fit on, in points; as large as it takes without.
+    /// The page that a printed picture is to fit on while it can be read there, in points; as large as it takes without.
     pub(crate) page: Option<Size>,
 }
 
