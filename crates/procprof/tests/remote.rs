@@ -142,6 +142,34 @@ fn part_of_several_is_better_than_nothing() {
 }
 
 #[test]
+fn what_was_fetched_is_kept_though_it_cannot_be_joined() {
+    let go = Profiled::go();
+    let url = |page: &str| format!("http://{}/debug/pprof/{page}", go.address);
+    let (heap, goroutine) = (url("heap"), url("goroutine"));
+    let kept_files = |words: &[&str]| {
+        let kept = folder();
+        let output = report(kept.path(), words);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let names = names(kept.path());
+        assert!(names.iter().all(|name| said.contains(&format!("Saved profile in {}", kept.path().join(name).display()))), "{said}");
+        names
+    };
+    let names = kept_files(&["-top", &heap, &goroutine]);
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.iter().any(|name| name.contains("goroutine")) && names.iter().any(|name| name.contains("inuse_space")), "{names:?}");
+    assert_eq!(kept_files(&["-top", "-base", &goroutine, &heap]).len(), 2);
+
+    // jeprof's grammar keeps those that came, too.
+    let (node, kept) = (Profiled::demo_node(), folder());
+    let heap = format!("http://{}/pprof/heap", node.address);
+    let output = jeprof(kept.path(), &["--text", env!("CARGO_BIN_EXE_procprof"), "127.0.0.1:1/pprof/heap", &heap]);
+    let said = text(&output);
+    assert!(output.status.code() == Some(1) && said.contains("Failed to get profile"), "{said}");
+    assert!(self::names(kept.path()).len() == 1 && said.contains("Wrote profile to "), "{said}");
+}
+
+#[test]
 fn jeprof_addresses_are_asked_as_jeprof_asks_them() {
     let (node, kept) = (Profiled::demo_node(), folder());
     std::thread::sleep(Duration::from_secs(3));

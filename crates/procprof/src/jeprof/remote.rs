@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use procprof_collect::ProfileUrl;
 use procprof_profile::Addr;
 use procprof_report::jeprof::Names;
@@ -113,7 +113,7 @@ pub(super) fn expanded(words: &[String]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Fetches profiles at once and saves them; all of them, or none. The files are in the order of the addresses.
+/// Fetches profiles at once and saves those that come. The files are in the order of the addresses; errs if one did not come.
 pub(super) fn gather(fetcher: &Fetcher, addresses: &[Address], program: &str, seconds: u32) -> Result<Vec<String>> {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let folder = folder()?;
@@ -132,14 +132,20 @@ pub(super) fn gather(fetcher: &Fetcher, addresses: &[Address], program: &str, se
         0 | 1 => {}
         count => eprintln!("Fetching {count} profiles, Be patient..."),
     }
-    let mut fetched = Vec::new();
-    for answer in fetcher.get_all(&questions) {
-        fetched.push(answer.map_err(|error| anyhow!("Failed to get profile: {error}"))?);
-    }
+    let answers = fetcher.get_all(&questions);
     std::fs::create_dir_all(&folder).with_context(|| format!("create profile directory {}", folder.display()))?;
-    for (path, fetched) in paths.iter().zip(&fetched) {
-        write_over(path, &fetched.bytes).with_context(|| format!("write {}", path.display()))?;
-        eprintln!("Wrote profile to {}", path.display());
+    let mut failed = None;
+    for (path, answer) in paths.iter().zip(answers) {
+        match answer {
+            Ok(fetched) => {
+                write_over(path, &fetched.bytes).with_context(|| format!("write {}", path.display()))?;
+                eprintln!("Wrote profile to {}", path.display());
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    if let Some(error) = failed {
+        bail!("Failed to get profile: {error}");
     }
     Ok(paths.iter().map(|path| path.to_string_lossy().into_owned()).collect())
 }

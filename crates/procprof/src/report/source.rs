@@ -4,6 +4,7 @@
 //! `http`. `--seconds` goes into the URL. The wait is `--timeout`, else one and a half times the seconds of the URL, else a minute; and five
 //! seconds on top. Processes are asked at once, and what those that fail would have added is told and missing.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,23 +51,37 @@ pub(super) struct Origin<'a> {
     pub(super) process: Option<procprof_process::Identity>,
 }
 
-/// Reads and sums the profiles, subtracts the base, and names addresses; what was fetched is kept in a file.
+/// Reads and sums the profiles, subtracts the base, and names addresses; what was fetched is kept in a file, each by itself if they can't be joined.
 pub(super) fn load(files: &[PathBuf], base: Option<&Base>, fetching: &Fetching, naming: &Naming<'_>) -> Result<Profile> {
     let before = base.map_or(&[][..], |base| &base.profiles);
     let sources = files.iter().chain(before).map(|word| Source::of(word, fetching)).collect::<Result<Vec<_>>>()?;
     let is_remote = sources.iter().any(|source| matches!(source, Source::Process(_)));
     let mut profiles = read_all(&sources, fetching, naming)?;
-    let before = profiles.split_off(files.len());
-    let profile = sum("source", profiles)?;
-    let profile = match base {
-        None => profile,
-        Some(base) => difference(profile, &sum("base", before)?, base)?,
-    };
-    let profile = naming(profile, None)?;
+    let joined = joined(&mut profiles, files.len(), base).inspect_err(|_| {
+        let fetched = sources.iter().zip(&profiles).filter(|(source, _)| matches!(source, Source::Process(_)));
+        fetched.filter_map(|(_, profile)| profile.as_ref()).for_each(saved::save);
+    });
+    let profile = naming(joined?, None)?;
     if is_remote {
         saved::save(&profile);
     }
     Ok(profile)
+}
+
+/// The sum of the first `count` profiles less that of the others. When it errs, the profiles are all still there.
+fn joined(profiles: &mut [Option<Profile>], count: usize, base: Option<&Base>) -> Result<Profile> {
+    let (measured, before) = profiles.split_at_mut(count);
+    let Some(base) = base else {
+        announce_missing("source", measured)?;
+        return match measured {
+            [only] => only.take().context("no profile"),
+            several => Ok(merged(several)?.into_owned()),
+        };
+    };
+    announce_missing("source", measured)?;
+    announce_missing("base", before)?;
+    let before = merged(before)?;
+    difference(merged(measured)?, &before, base)
 }
 
 /// One profile to read.
@@ -215,24 +230,33 @@ fn named(fetched: Fetched, process: &Process, fetcher: &Fetcher, fetching: &Fetc
     naming(profile, Some(Origin { names, process: local }))
 }
 
-/// Adds up what there is of `what` profiles, and says how many are missing.
-fn sum(what: &str, profiles: Vec<Option<Profile>>) -> Result<Profile> {
-    let wanted = profiles.len();
-    let mut profiles: Vec<Profile> = profiles.into_iter().flatten().collect();
-    if profiles.is_empty() {
+/// Says how many of `what` profiles are missing; an error if all are.
+fn announce_missing(what: &str, profiles: &[Option<Profile>]) -> Result<()> {
+    let there = profiles.iter().flatten().count();
+    if there == 0 {
         bail!("failed to fetch any {what} profiles");
     }
-    if profiles.len() < wanted {
-        eprintln!("procprof: fetched {} {what} profiles out of {wanted}", profiles.len());
+    if there < profiles.len() {
+        eprintln!("procprof: fetched {there} {what} profiles out of {}", profiles.len());
     }
-    match (profiles.pop(), profiles.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (last, _) => merge::merge(&profiles.iter().chain(&last).collect::<Vec<_>>()).context("sum the profiles"),
+    Ok(())
+}
+
+/// The sum of those that are there.
+fn merged(profiles: &[Option<Profile>]) -> Result<Cow<'_, Profile>> {
+    let there: Vec<&Profile> = profiles.iter().flatten().collect();
+    match there.as_slice() {
+        [only] => Ok(Cow::Borrowed(only)),
+        several => merge::merge(several).map(Cow::Owned).context("sum the profiles"),
     }
 }
 
-fn difference(profile: Profile, before: &Profile, base: &Base) -> Result<Profile> {
-    let profile = if base.normalize { diff::normalize(before, profile).context("scale to the base")? } else { profile };
+fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Result<Profile> {
+    let profile = if base.normalize {
+        Cow::Owned(diff::normalize(before, profile.into_owned()).context("scale to the base")?)
+    } else {
+        profile
+    };
     let difference = if base.is_measure { diff::diff_base } else { diff::diff };
     difference(before, &profile).context("subtract the base")
 }
@@ -240,11 +264,16 @@ fn difference(profile: Profile, before: &Profile, base: &Base) -> Result<Profile
 /// Reads and decodes a profile file; `-` is standard input.
 fn read_file(source: &Source) -> Result<Profile> {
     let Source::File(path) = source else { bail!("{} is no file", source.name()) };
-    let open = || -> std::io::Result<Box<dyn Read>> {
-        if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
-    };
     let mut bytes = Vec::new();
-    let input = open().with_context(|| format!("open {}", path.display()))?;
+    let input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let file = std::fs::File::open(path).with_context(|| format!("open {}", path.display()))?;
+        // Grown step by step, it would be copied several times.
+        let expected = file.metadata().map_or(0, |metadata| metadata.len());
+        bytes.reserve_exact(expected.min(FILE_BYTES_MAX) as usize + 1);
+        Box::new(file)
+    };
     input.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         bail!("{}: more than {FILE_BYTES_MAX} bytes, which is the most that is read", path.display());
