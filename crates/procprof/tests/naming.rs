@@ -195,6 +195,16 @@ fn has(port: u16, build_id: &str) -> bool {
 }
 
 #[test]
+fn what_was_read_is_kept_unless_that_is_not_wanted() {
+    let program = Program::new();
+    let debug_file = format!("--binary={}", program.path("symbols/busy.debug").display());
+    let (without, _) = program.report(&[&debug_file, "--no-cache"], &[]);
+    assert!(without.contains("shapes::area(int)\n") && !program.path("cache").exists(), "{without}");
+    let (with, _) = program.report(&[&debug_file], &[]);
+    assert_eq!((with, program.path("cache/symbols").exists()), (without, true));
+}
+
+#[test]
 fn debug_files_are_fetched_from_a_real_debuginfod_and_kept() {
     let program = Program::new();
     let server = Debuginfod::start(&program);

@@ -33,11 +33,13 @@ pub(super) struct Naming {
     kallsyms: Option<PathBuf>,
     short_names: bool,
     debuginfod: Option<Debuginfod>,
+    /// Where what was read of binaries is kept.
+    cache: Option<IndexFolder>,
 }
 
 impl Naming {
     /// The flags.
-    pub(super) fn args() -> [Arg; 5] {
+    pub(super) fn args() -> [Arg; 6] {
         let arg =
             |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("Names of addresses");
         let path = |name, value, help| arg(name, value, help).value_parser(value_parser!(PathBuf));
@@ -62,6 +64,11 @@ impl Naming {
                 .help("Names without return types, parameters and template arguments, as jeprof shortens them")
                 .action(ArgAction::SetTrue)
                 .help_heading("Names of addresses"),
+            Arg::new("no-cache")
+                .long("no-cache")
+                .help("Read binaries as if for the first time, and keep nothing of them in PROCPROF_CACHE_DIR, else ~/.cache/procprof")
+                .action(ArgAction::SetTrue)
+                .help_heading("Names of addresses"),
         ]
     }
 
@@ -76,7 +83,13 @@ impl Naming {
             kallsyms: matches.get_one("kallsyms").cloned(),
             short_names: matches.get_flag("short-names"),
             debuginfod: Debuginfod::from_environment(),
+            cache: if matches.get_flag("no-cache") { None } else { cache() },
         }
+    }
+
+    /// Nothing typed, and nothing said.
+    pub(super) fn plain() -> Self {
+        Self { cache: cache(), ..Self::default() }
     }
 
     /// Names what has addresses only; `program` is taken for the main program. What stays unnamed is told once all profiles are joined, which have no one origin.
@@ -110,12 +123,17 @@ impl Naming {
         let binaries: Vec<Binary> = main.into_iter().chain(self.binaries.iter().cloned()).collect();
         let mut image = ImageOptions { binary_paths: binary_paths(), split_units: SplitUnits::Anywhere, ..ImageOptions::default() };
         image.debug_dirs = self.debug_dirs.iter().cloned().chain([PathBuf::from(SYSTEM_DEBUG_DIR)]).collect();
-        image.cache = crate::debuginfod::cache_dir().map(|folder| IndexFolder::new(folder.join("symbols"), CACHE_BYTES_MAX));
+        image.cache.clone_from(&self.cache);
         image.debug_files = binaries.iter().map(|binary| binary.path.clone()).collect();
         let debuginfod =
             self.debuginfod.as_ref().map(|client| -> Box<FetchDebugFile<'_>> { Box::new(|build_id| client.debug_file(build_id)) });
         Sources { binaries, perf_maps: self.perf_maps.clone(), kallsyms: self.kallsyms.clone(), debuginfod, image, ..Sources::default() }
     }
+}
+
+/// The folder of what was read of binaries.
+fn cache() -> Option<IndexFolder> {
+    crate::debuginfod::cache_dir().map(|folder| IndexFolder::new(folder.join("symbols"), CACHE_BYTES_MAX))
 }
 
 /// The folders of `PPROF_BINARY_PATH`, else pprof's own.
