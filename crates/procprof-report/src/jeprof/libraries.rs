@@ -28,7 +28,8 @@ pub fn parse(map: &str, program: &str) -> Vec<Library> {
         if let Some(value) = line.trim_start().strip_prefix("build=") {
             build = value.to_owned();
         }
-        if let Some(mut library) = mapped(line, program).or_else(|| cooked(line)) {
+        let taken = mapped(line).filter(|library| is_library(&library.path) || library.path == program);
+        if let Some(mut library) = taken.or_else(|| cooked(line)) {
             library.path = library.path.replace("$build", &build);
             libraries.push(library);
         }
@@ -36,8 +37,15 @@ pub fn parse(map: &str, program: &str) -> Vec<Library> {
     libraries
 }
 
+/// The executable parts whose file was removed or replaced while it was mapped. jeprof passes over their lines, so that their addresses are
+/// taken for the program's.
+pub fn deleted(map: &str) -> Vec<Library> {
+    let entries = map.lines().filter_map(|line| mapped(line.trim_end().strip_suffix(" (deleted)")?));
+    entries.filter(|library| library.path.starts_with('/')).collect()
+}
+
 /// `START-FINISH PERM OFFSET MAJOR:MINOR INODE PATH`.
-fn mapped(line: &str, program: &str) -> Option<Library> {
+fn mapped(line: &str) -> Option<Library> {
     let (start, rest) = split_hex(line)?;
     let (finish, rest) = split_hex(rest.strip_prefix('-')?)?;
     let rest = rest.strip_prefix(|blank: char| blank.is_ascii_whitespace())?;
@@ -51,7 +59,7 @@ fn mapped(line: &str, program: &str) -> Option<Library> {
     let inode = words.next()?;
     let path = words.next()?.replace('\\', "/");
     let is_entry = device.contains(':') && inode.bytes().all(|digit| digit.is_ascii_digit()) && words.next().is_none();
-    (is_entry && (is_library(&path) || path == program)).then_some(Library { path, start, finish, offset })
+    is_entry.then_some(Library { path, start, finish, offset })
 }
 
 /// `START-FINISH: PATH`.
@@ -131,6 +139,14 @@ mod tests {
         let found = parse(map, "/bin/prog");
         let paths: Vec<(&str, u64)> = found.iter().map(|library| (library.path.as_str(), library.offset)).collect();
         assert_eq!(paths, [("/bin/prog", 0x1000), ("/lib/libc.so.6", 0x2000), ("/lib/libx.so.1.2", 0)]);
+    }
+
+    #[test]
+    fn files_that_are_gone_are_told_apart() {
+        let map = "55d0-55d1 r-xp 00001000 fd:01 12 /bin/prog (deleted)\n55d1-55d2 rw-p 00001000 fd:01 12 /bin/prog (deleted)\n\
+                   7f00-7f10 r-xp 00002000 fd:01 13 /lib/libc.so.6\n7f20-7f30 rwxp 0 00:05 13 /memfd:x (deleted)\n";
+        let paths: Vec<(String, u64)> = deleted(map).into_iter().map(|library| (library.path, library.start)).collect();
+        assert_eq!(paths, [("/bin/prog".to_owned(), 0x55d0), ("/memfd:x".to_owned(), 0x7f20)]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Everything read, added up and named, before anything is printed.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -112,6 +113,7 @@ fn named(names: &jeprof::Names, pcs: &Pcs) -> Symbols {
 fn from_files(request: &Request, program: &str, read: &Read) -> Result<Symbols> {
     let program = absolute(program)?;
     let libraries = libraries::parse(&read.first.map, &program.to_string_lossy());
+    gone(&read.first.map, read.pcs.addresses()).iter().for_each(|line| eprintln!("jeprof: {line}"));
     let places = Places {
         program: &program,
         add_lib: request.add_lib.as_deref(),
@@ -120,6 +122,23 @@ fn from_files(request: &Request, program: &str, read: &Read) -> Result<Symbols> 
         detail: request.detail(),
     };
     Ok(Symbols::new(&read.pcs, names::of_addresses(&libraries, &places, read.pcs.addresses())))
+}
+
+/// What is to be said of addresses in files that were removed or replaced while they were mapped.
+fn gone(map: &str, addresses: &[u64]) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for library in libraries::deleted(map) {
+        let inside = addresses.iter().filter(|address| (library.start..=library.finish).contains(*address)).count();
+        *counts.entry(library.path).or_default() += inside;
+    }
+    let told = counts.into_iter().filter(|(_, count)| *count > 0);
+    let line = |(path, count): (String, usize)| {
+        format!(
+            "{count} addresses have no name: {path} was removed or replaced while it ran, and the profile does not say what is \
+             that file now; `procprof report FILE PROFILE` takes the one that ran, wherever it is"
+        )
+    };
+    told.map(line).collect()
 }
 
 /// The path of a program, without links.

@@ -115,6 +115,20 @@ fn a_link_named_jeprof_is_a_drop_in() {
 }
 
 #[test]
+fn addresses_of_a_program_that_was_replaced_are_told() {
+    let (program, folder) = (c_program(), folder());
+    let [_, second] = program.heaps();
+    let heap = std::fs::read_to_string(second).unwrap();
+    let gone = folder.path().join("gone.heap");
+    std::fs::write(&gone, heap.replace(&format!("{}\n", program.binary()), &format!("{} (deleted)\n", program.binary()))).unwrap();
+    let output = procprof().args(["jeprof", "--text", program.binary()]).arg(&gone).output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success() && said.contains(&format!("{} was removed or replaced while it ran", program.binary())), "{said}");
+    let whole = procprof().args(["jeprof", "--text", program.binary(), second]).output().unwrap();
+    assert!(!text(&whole).contains("was removed"), "{}", text(&whole));
+}
+
+#[test]
 fn misuse_is_told_as_by_jeprof() {
     let program = c_program();
     let (binary, [_, second]) = (program.binary(), program.heaps());
