@@ -3,11 +3,12 @@
 mod words;
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustyline::config::{BellStyle, CompletionType};
 use rustyline::error::ReadlineError;
-use rustyline::history::MemHistory;
+use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
 pub(crate) use words::Words;
@@ -24,30 +25,36 @@ pub(crate) struct Lines {
 }
 
 enum Input {
-    Terminal(Box<Editor<Words, MemHistory>>),
+    Terminal { editor: Box<Editor<Words, FileHistory>>, history: Option<PathBuf> },
     Pipe,
 }
 
 impl Lines {
-    /// Reads standard input. On a terminal the prompt stands there; else it goes to standard error.
-    pub(crate) fn new(prompt: &str, words: Words) -> Result<Lines> {
-        let prompt = prompt.to_owned();
+    /// Reads standard input. On a terminal the prompt stands there, and the lines are kept as `history-NAME` with what else is kept between
+    /// runs; else the prompt goes to standard error.
+    pub(crate) fn new(name: &str, words: Words) -> Result<Lines> {
+        let prompt = format!("({name}) ");
         if !std::io::stdin().is_terminal() {
             return Ok(Lines { prompt, input: Input::Pipe });
         }
         let config = Config::builder().max_history_size(HISTORY_MAX).context("set up the history")?;
         let config = config.completion_type(CompletionType::List).bell_style(BellStyle::None).auto_add_history(true).build();
-        let history = MemHistory::with_config(&config);
+        let history = FileHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).context("set up the terminal")?;
         editor.set_helper(Some(words));
-        Ok(Lines { prompt, input: Input::Terminal(Box::new(editor)) })
+        let history = history_file(name).filter(|path| is_usable(editor.load_history(path), path));
+        Ok(Lines { prompt, input: Input::Terminal { editor: Box::new(editor), history } })
     }
 
     /// The next line without its end; `None` at the end of input. A line that is given up by ^C is empty.
     pub(crate) fn next(&mut self) -> Result<Option<String>> {
         match &mut self.input {
-            Input::Terminal(editor) => match editor.readline(&self.prompt) {
-                Ok(line) => Ok(Some(line)),
+            Input::Terminal { editor, history } => match editor.readline(&self.prompt) {
+                Ok(line) => {
+                    // At once, as a session may end in any way. What can't be kept is told once.
+                    *history = history.take().filter(|path| is_usable(editor.append_history(path), path));
+                    Ok(Some(line))
+                }
                 Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
                 Err(ReadlineError::Eof) => Ok(None),
                 Err(error) => Err(error).context("read a line"),
@@ -58,6 +65,25 @@ impl Lines {
                 piped_line()
             }
         }
+    }
+}
+
+/// Where lines are kept from one session to the next; `None` if there is no place for that.
+fn history_file(name: &str) -> Option<PathBuf> {
+    let folder = crate::debuginfod::cache_dir()?;
+    std::fs::create_dir_all(&folder).ok()?;
+    Some(folder.join(format!("history-{name}")))
+}
+
+/// Whether the history could be read or written; a file that is not there yet is made later.
+fn is_usable(done: rustyline::Result<()>, path: &Path) -> bool {
+    match done {
+        Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) => {
+            eprintln!("procprof: {}: {error}: this session's lines are not kept", path.display());
+            false
+        }
+        Ok(()) => true,
     }
 }
 

@@ -24,7 +24,7 @@ fn with_input(command: &mut Command, input: &str) -> Output {
 /// What stands on a terminal after these keys.
 fn in_terminal(folder: &Path, term: &str, command: &str, keys: &str) -> String {
     let mut script = Command::new("script");
-    script.args(["-qec", command, "/dev/null"]).env("TERM", term).env("TZ", "UTC").current_dir(folder);
+    script.args(["-qec", command, "/dev/null"]).env("TERM", term).env("TZ", "UTC").env("PROCPROF_CACHE_DIR", folder).current_dir(folder);
     let output = with_input(&mut script, keys);
     text(&output).replace('\r', "")
 }
@@ -127,6 +127,36 @@ fn a_session_writes_files_and_survives_mistakes() {
     }
 }
 
+#[test]
+fn lines_are_remembered_by_the_next_session() {
+    let (folder, profile) = (folder(), file("go.cpu.pb.gz"));
+    let command = format!("{} report {}", env!("CARGO_BIN_EXE_procprof"), profile.display());
+    let mut terminal = Terminal::start(folder.path(), &command);
+    terminal.type_until("", "(pprof) ");
+    terminal.type_until("top 2 json\r", "Showing nodes accounting for");
+    terminal.type_until("", "(pprof) ");
+    terminal.end();
+    let mut terminal = Terminal::start(folder.path(), &command);
+    terminal.type_until("", "(pprof) ");
+    terminal.type_until("\u{1b}[A", "top 2 json");
+    terminal.type_until("\r", "Showing nodes accounting for");
+    terminal.end();
+    let kept = std::fs::read_to_string(folder.path().join("history-pprof")).unwrap();
+    assert_eq!(kept.lines().filter(|line| *line == "top 2 json").count(), 1, "{kept}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(folder.path().join("history-pprof")).unwrap().permissions());
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+
+    // Where nothing can be kept, that is told once and the session goes on.
+    std::fs::remove_file(folder.path().join("history-pprof")).unwrap();
+    std::fs::create_dir(folder.path().join("history-pprof")).unwrap();
+    let mut terminal = Terminal::start(folder.path(), &command);
+    terminal.type_until("", "this session's lines are not kept");
+    terminal.type_until("", "(pprof) ");
+    terminal.type_until("top 2 json\r", "Showing nodes accounting for");
+    terminal.type_until("", "(pprof) ");
+    assert!(!terminal.end().contains("unrecognized"));
+}
+
 /// A terminal whose keys wait for what it shows.
 struct Terminal {
     child: std::process::Child,
@@ -137,7 +167,7 @@ struct Terminal {
 impl Terminal {
     fn start(folder: &Path, command: &str) -> Terminal {
         let mut script = Command::new("script");
-        script.args(["-qec", command, "/dev/null"]).env("TERM", "xterm").current_dir(folder);
+        script.args(["-qec", command, "/dev/null"]).env("TERM", "xterm").env("PROCPROF_CACHE_DIR", folder).current_dir(folder);
         let mut child =
             script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this test needs script (bsdutils)");
         let (sender, shown) = std::sync::mpsc::channel();

@@ -38,7 +38,7 @@ prints goes into a file with `>FILE` at the end of the line, to another program 
 pub(super) fn run(request: &Request, loaded: &Loaded, settings: &Settings) -> Result<ExitCode> {
     eprintln!("Welcome to jeprof!  For help, type 'help'.");
     let session = Session { request, loaded, settings };
-    let mut lines = Lines::new("(jeprof) ", session.words())?;
+    let mut lines = Lines::new("jeprof", session.words())?;
     while let Some(line) = lines.next()? {
         match session.answer(&line) {
             Ok(true) => {}

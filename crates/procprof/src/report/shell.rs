@@ -31,7 +31,7 @@ type Pairs = Vec<(&'static str, String)>;
 pub(super) fn run(profile: &Profile, options: Pairs, binaries: Vec<PathBuf>) -> Result<()> {
     let mut session = Session { profile, options, binaries };
     session.set("compact_labels", "true");
-    let mut lines = Lines::new("(pprof) ", session.words())?;
+    let mut lines = Lines::new("pprof", session.words())?;
     session.greet()?;
     while let Some(typed) = lines.next()? {
         match session.answer(&typed) {
