@@ -2,19 +2,20 @@
 
 mod seen;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use procprof_profile::format::{self, Decoded, Limits};
-use procprof_profile::{Grammar, Meta, Nanos};
+use procprof_profile::{Grammar, Meta, Nanos, ProfileId};
 use procprof_store::{ErrorKind, ImportItem, ImportOptions, ImportReport, Store};
 
 use crate::app::App;
 use crate::config::Config;
 use crate::error::Result;
-use crate::ingest::{complete, now, record, store_profile};
+use crate::ingest::{complete, note_unnamed, now, record, store_profile};
 use crate::nodes::{NodeIds, Registry, Role};
+use crate::symbols::Wanted;
 
 /// Name of the node that profiles from the log folder belong to.
 const LOGS_NODE: &str = "imported";
@@ -27,6 +28,22 @@ pub fn import_folder(data: &Path, store: &Store, folder: &Path, node_name: &str,
     let node = NodeIds::open(data)?.id(node_name, Role::Service, None)?;
     let options = ImportOptions { node, zone: ImportOptions::zone(zone)?, now: now(), skip: BTreeSet::new() };
     Ok(store.import(folder, &options, &mut |item| take(store, item, node_name))?)
+}
+
+/// The files that would name what profiles have addresses only for, each with how many profiles want it; the most wanted first.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn wanted_files(store: &Store, ids: impl IntoIterator<Item = ProfileId>) -> Result<Vec<(String, usize)>> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for id in ids {
+        for wanted in Wanted::of(&store.get(id)?.meta) {
+            *counts.entry(wanted.file).or_default() += 1;
+        }
+    }
+    let mut files: Vec<(String, usize)> = counts.into_iter().collect();
+    files.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Ok(files)
 }
 
 /// What taking over the log folder did: the report, and how many files an earlier start had seen.
@@ -60,6 +77,7 @@ fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::R
     meta.more.insert("imported-from".to_owned(), item.file_name.to_owned());
     let decoded = Decoded { profile, ..decoded };
     complete(&mut meta, &decoded);
+    note_unnamed(&decoded.profile, &mut meta);
     store_profile(store, decoded.profile, meta, (item.start, Nanos(0))).map(drop).map_err(|error| error.to_string())
 }
 

@@ -54,7 +54,7 @@ mod usage;
 pub use config::{ConfFile, Config, config_reference};
 pub use error::{Error, Result};
 pub use http::{ReadSources, Viewer, ViewerHandle, bind_error, openapi_document};
-pub use imports::import_folder;
+pub use imports::{import_folder, wanted_files};
 pub use ingest::symbolize_child_main;
 pub use nodes::{ExtraNode, Kind, NodeIds, PidSource, Planned, Role};
 pub use server::{ChildProgram, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};

@@ -1,10 +1,13 @@
 //! `procprof store import`.
 
 use anyhow::{Context, Result};
-use procprof_server::{Config, import_folder};
+use procprof_server::{Config, import_folder, wanted_files};
 use procprof_store::{Store, StoreOptions};
 
 use crate::cli::ImportArgs;
+
+/// Most files that are told as wanted.
+const WANTED_MAX: usize = 8;
 
 /// Imports a folder and says what became of every file.
 pub(crate) fn import(arguments: &ImportArgs) -> Result<()> {
@@ -16,5 +19,12 @@ pub(crate) fn import(arguments: &ImportArgs) -> Result<()> {
         eprintln!("refused {name}: {reason}");
     }
     println!("{} added, {} already there, {} refused", report.added.len(), report.already_there.len(), report.refused.len());
+    let wanted = wanted_files(&store, report.added.iter().map(|(_, id)| *id))?;
+    for (file, count) in wanted.iter().take(WANTED_MAX) {
+        eprintln!("wanted: {file}, by {count} of them, for names; once the server runs: procprof symbols push {file}");
+    }
+    if wanted.len() > WANTED_MAX {
+        eprintln!("wanted: {} more files; `procprof symbols list` names them", wanted.len() - WANTED_MAX);
+    }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use procprof_process::BuildId;
 use procprof_profile::format::{self, Limits};
-use procprof_profile::{LocationId, Profile};
+use procprof_profile::{Addr, LocationId, Mapping, Profile, ProfileBuilder};
 use serde_json::Value;
 
 use crate::harness::{Server, folder, procprof, text};
@@ -197,4 +197,26 @@ fn what_is_pushed_is_listed_and_removed_and_may_be_compressed() {
     assert!(server.json("/api/symbols")["symbols"].as_array().is_some_and(Vec::is_empty));
     let nobody = command(&["symbols", "push", "--server", "http://127.0.0.1:1", &path("all/small")]);
     assert!(!nobody.status.success() && text(&nobody).contains("ask http://127.0.0.1:1"), "{}", text(&nobody));
+}
+
+#[test]
+fn what_an_import_lacks_names_of_is_told_at_once_and_by_the_server() {
+    let (folder, be) = (folder(), "/opt/be/lib/starrocks_be");
+    let (from, data) = (folder.path().join("proc_profile"), folder.path().join("data"));
+    std::fs::create_dir(&from).expect("a folder");
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let filename = builder.intern(be);
+    let mapping = builder.mapping(Mapping { start: Addr(0x40_0000), limit: Addr(0x80_0000), filename, ..Mapping::default() });
+    let location = builder.address(Some(mapping), Addr(0x40_1000));
+    builder.sample(&[location], &[1, 10_000_000], &[]);
+    let profile = format::pprof::encode_gzip(&builder.finish().expect("a profile")).expect("it can be encoded");
+    std::fs::write(from.join("cpu-profile-20251120-120000-pprof.gz"), profile).expect("a file");
+    let mut import = procprof();
+    let output = import.args(["store", "import", "--data"]).arg(&data).arg(&from).output().expect("procprof starts");
+    let said = text(&output);
+    assert!(output.status.success() && said.contains("1 added, 0 already there, 0 refused"), "{said}");
+    assert!(said.contains(&format!("wanted: {be}, by 1 of them")), "{said}");
+    let server = Server::start(&data, &[]);
+    let wanted = &server.json("/api/symbols")["wanted"][0];
+    assert_eq!((wanted["file"].as_str(), wanted["percent"].as_f64()), (Some(be), Some(100.0)), "{wanted}");
 }

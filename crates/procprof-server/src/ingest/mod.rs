@@ -26,7 +26,7 @@ pub(crate) use facts::guess_type;
 pub(crate) use facts::{SHOWN, complete, now};
 pub(crate) use strip::{COLUMNS, ROWS};
 pub use symbols::symbolize_child_main;
-pub(crate) use symbols::{Finding, name_again};
+pub(crate) use symbols::{Finding, name_again, note_unnamed};
 
 use crate::app::App;
 

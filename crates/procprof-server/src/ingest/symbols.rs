@@ -116,6 +116,13 @@ pub(crate) async fn symbolize(app: &Arc<App>, profile: Profile, meta: &mut Meta,
     Ok(profile)
 }
 
+/// Notes in the facts which files would name a profile, as if nothing had been found; for one that is stored without looking.
+pub(crate) fn note_unnamed(profile: &Profile, meta: &mut Meta) {
+    if has_unnamed(profile) {
+        note(meta, &Said::of(profile, &nothing_found(profile), Vec::new()));
+    }
+}
+
 /// Whether any location has an address without a name.
 fn has_unnamed(profile: &Profile) -> bool {
     unnamed(profile).next().is_some()
