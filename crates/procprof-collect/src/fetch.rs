@@ -62,9 +62,21 @@ pub async fn fetch(client: &Client, target: &Target, url: &ProfileUrl, seconds: 
 /// # Errors
 /// [`CollectError`].
 pub async fn fetch_text(client: &Client, target: &Target, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
+    text(client, target, Method::GET, url, bytes, limit).await
+}
+
+/// Posts nothing to `url`, as switches want it, and gets a text of at most `bytes`, within `limit`.
+///
+/// # Errors
+/// [`CollectError`].
+pub async fn post_text(client: &Client, target: &Target, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
+    text(client, target, Method::POST, url, bytes, limit).await
+}
+
+async fn text(client: &Client, target: &Target, method: Method, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
     let shown = url.to_string();
     let get = async {
-        let response = send(client, target, Method::GET, url).await?;
+        let response = send(client, target, method, url).await?;
         body::read(response, &shown, bytes, &Watch::default()).await
     };
     let got = tokio::time::timeout(limit, get).await.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?;

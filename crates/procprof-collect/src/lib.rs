@@ -43,7 +43,7 @@ pub use backoff::{Backoff, Transition};
 pub use client::Client;
 pub use collect::{Collected, collect};
 pub use error::{CollectError, Result};
-pub use fetch::{Fetched, fetch, fetch_text, resolve};
+pub use fetch::{Fetched, fetch, fetch_text, post_text, resolve};
 pub use flights::{Abandoned, Entry, Flight, Flights, Follower, Leader};
 pub use instance::Instance;
 pub use kind::{Kind, ParseKindError};

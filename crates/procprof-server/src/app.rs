@@ -42,6 +42,7 @@ pub(crate) struct App {
     pub(crate) refreshes: Refreshes,
     pub(crate) agent: Agent,
     pub(crate) symbolize_child: ChildProgram,
+    pub(crate) jeprof_child: ChildProgram,
     /// Children at a time.
     pub(crate) symbolizers: Semaphore,
     /// Whether scheduled captures are paused.

@@ -23,6 +23,7 @@
 //!     extra_nodes: Vec::new(),
 //!     agent: procprof_agent::start(procprof_agent::Config::default())?,
 //!     symbolize_child: ChildProgram { program: std::env::current_exe()?, arguments: vec!["symbolize-child".to_owned()] },
+//!     jeprof_child: ChildProgram { program: std::env::current_exe()?, arguments: vec!["jeprof-child".to_owned()] },
 //! })
 //! .await?;
 //! println!("http://{}", handle.addr());
@@ -58,3 +59,4 @@ pub use imports::{import_folder, wanted_files};
 pub use ingest::symbolize_child_main;
 pub use nodes::{ExtraNode, Kind, NodeIds, PidSource, Planned, Role};
 pub use server::{ChildProgram, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};
+pub use sql::JeprofTask;

@@ -70,6 +70,8 @@ pub struct ServerOptions {
     pub agent: Agent,
     /// This binary as the child that reads binaries: it must call [`crate::symbolize_child_main`] with its last argument.
     pub symbolize_child: ChildProgram,
+    /// This binary as the child that draws heap dumps in jeprof's grammar: its last argument is a [`crate::JeprofTask`] as JSON.
+    pub jeprof_child: ChildProgram,
 }
 
 /// Where SQL clients connect, and as whom.
@@ -108,7 +110,18 @@ impl Server {
     /// # Errors
     /// Keys that do not go together, an address that others can reach without users and TLS, one that is taken, a data folder in use, a file that cannot be read.
     pub async fn start(options: ServerOptions) -> Result<ServerHandle> {
-        let ServerOptions { config, data, http: address, http_explicit, mysql, insecure, extra_nodes, agent, symbolize_child } = options;
+        let ServerOptions {
+            config,
+            data,
+            http: address,
+            http_explicit,
+            mysql,
+            insecure,
+            extra_nodes,
+            agent,
+            symbolize_child,
+            jeprof_child,
+        } = options;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -153,6 +166,7 @@ impl Server {
             refreshes: Default::default(),
             agent,
             symbolize_child,
+            jeprof_child,
             symbolizers: Semaphore::new(SYMBOLIZERS),
             paused: watch::Sender::new(paused),
             pause_file,

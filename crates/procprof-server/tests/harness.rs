@@ -57,6 +57,7 @@ pub(crate) fn options(config: Config, data: PathBuf) -> ServerOptions {
         http: "127.0.0.1:0".parse().unwrap(),
         http_explicit: true,
         mysql: None,
+        jeprof_child: ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() },
         insecure: false,
         extra_nodes: Vec::new(),
         agent: agent(),

@@ -38,6 +38,12 @@ pub(crate) enum Command {
     /// A busy process to look at; started by `serve --demo`
     #[command(hide = true)]
     DemoNode(DemoNodeArgs),
+    /// Draws heap dumps from standard input in jeprof's grammar; started by the server with a memory limit
+    #[command(hide = true)]
+    JeprofChild {
+        /// What to do, as the server writes it
+        task: String,
+    },
     /// Symbolizes one profile from standard input; started by the server with a memory limit
     #[command(hide = true)]
     SymbolizeChild {

@@ -1,5 +1,6 @@
 //! `procprof jeprof`, and the command by the name `jeprof`: reads and prints as jeprof does.
 
+pub(crate) mod child;
 mod grammar;
 mod listing;
 mod load;

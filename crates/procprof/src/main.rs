@@ -48,6 +48,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Pause(arguments) => remote::post(&arguments, "/api/pause")?,
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
         Command::DemoNode(arguments) => demo::run(&arguments)?,
+        Command::JeprofChild { task } => return jeprof::child::run(&task),
         Command::SymbolizeChild { task } => return Ok(exit_code(procprof_server::symbolize_child_main(&task))),
     }
     Ok(ExitCode::SUCCESS)

@@ -56,10 +56,8 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
         insecure: arguments.insecure,
         extra_nodes: demo.as_ref().map(Demo::nodes).unwrap_or_default(),
         agent,
-        symbolize_child: ChildProgram {
-            program: std::env::current_exe().context("find this executable")?,
-            arguments: vec!["symbolize-child".to_owned()],
-        },
+        symbolize_child: child("symbolize-child")?,
+        jeprof_child: child("jeprof-child")?,
         config,
     })
     .await?;
@@ -72,6 +70,12 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
     handle.stop(STOP).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// This binary again, for a task of its own.
+fn child(word: &str) -> Result<ChildProgram> {
+    let program = std::env::current_exe().context("find this executable")?;
+    Ok(ChildProgram { program, arguments: vec![word.to_owned()] })
 }
 
 /// Reloads on SIGHUP; returns on SIGTERM and SIGINT.
@@ -178,9 +182,12 @@ impl Demo {
     fn nodes(&self) -> Vec<ExtraNode> {
         let cpu = Planned { profile_type: ProfileType::Cpu, on: true, seconds: 5, every: 10 };
         let heap = Planned { profile_type: ProfileType::Heap, on: true, seconds: 0, every: 10 };
+        let contention = Planned { profile_type: ProfileType::Contention, on: true, seconds: 5, every: 20 };
+        let mutex = Planned { profile_type: ProfileType::Mutex, ..contention.clone() };
+        let schedule = vec![cpu, heap, contention, mutex];
         vec![
-            node(None, "demo-fe", Role::Fe, &self.fe, vec![cpu.clone(), heap.clone()]),
-            node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, vec![cpu, heap]),
+            node(None, "demo-fe", Role::Fe, &self.fe, schedule.clone()),
+            node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, schedule),
         ]
     }
 }

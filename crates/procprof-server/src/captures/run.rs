@@ -54,7 +54,8 @@ impl Captures {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn client(&self) -> Arc<Client> {
+    /// The connections to nodes.
+    pub(crate) fn client(&self) -> Arc<Client> {
         Arc::clone(&self.client.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -7,11 +7,17 @@
 //! | `session` | one client: its database, warnings, and the audit line of each statement |
 //! | `running` | connections and their statements, for `SHOW PROCESSLIST` and `KILL` |
 //! | `variables` | `@@…` and `SHOW VARIABLES` |
+//! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
+//! | `heap`, `drawing` | what scripts do with the heap of a node, and its dumps as graphs |
 //! | `collect` | `COLLECT` |
 //! | `show` | the `SHOW` statements |
 
+mod admin;
 mod collect;
+mod drawing;
+mod heap;
 mod running;
+mod script;
 mod session;
 mod show;
 mod statement;
@@ -20,6 +26,7 @@ mod tests;
 mod token;
 mod variables;
 
+pub use drawing::JeprofTask;
 pub(crate) use session::SqlService;
 
 /// The one database there is.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::running::{Client, Clients};
 use super::statement::{Show, Statement, parse};
-use super::{DATABASE, collect, show, variables};
+use super::{DATABASE, admin, collect, show, variables};
 use crate::app::App;
 use crate::mysql::{Answer, Caller, Column, Failure, FailureKind, Prepared, Service, Session, Value};
 
@@ -60,7 +60,10 @@ impl SqlSession {
             Statement::Use(name) => self.use_database(&name).map(|()| Answer::done()),
             Statement::Set(_) | Statement::Nothing => Ok(Answer::done()),
             Statement::Kill { connection, scope } => self.clients.kill(&self.client.caller, connection, scope).map(|()| Answer::done()),
-            Statement::AdminExecute { .. } => self.operates("ADMIN EXECUTE").and_then(|()| Err(unfinished("ADMIN EXECUTE"))),
+            Statement::AdminExecute { target, script } => {
+                self.operates("ADMIN EXECUTE")?;
+                admin::answer(&self.app, &self.client.caller.principal.name, &target, &script).await
+            }
             Statement::Collect { what, nodes, seconds } => {
                 self.operates("COLLECT")?;
                 collect::answer(&self.app, &self.client.caller.principal.name, &what, &nodes, seconds).await

@@ -1,0 +1,116 @@
+//! `ADMIN EXECUTE`: which nodes a script runs on, and the rows its text becomes.
+//!
+//! One node: a column `result`, a row for each line, split as Java's `split("\n")` does. Several: `node_id`, `status`, `result`, a row a node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::heap::NodeHeap;
+use super::script::{self, Call};
+use super::statement::Target;
+use crate::app::App;
+use crate::mysql::{Answer, Column, ColumnType, Failure, FailureKind, Value};
+use crate::nodes::{Node, Role};
+
+/// Time a script may take, all nodes together; StarRocks has the same.
+const TIME: Duration = Duration::from_secs(600);
+
+/// Runs a script.
+///
+/// # Errors
+/// A script that cannot be parsed, a node nobody knows, and, with one node, whatever kept it from answering.
+pub(super) async fn answer(app: &Arc<App>, by: &str, target: &Target, script: &str) -> Result<Answer, Failure> {
+    let calls = script::parse(script)?;
+    let nodes = nodes(app, target)?;
+    if let [(id, node)] = nodes.as_slice() {
+        let node = node.clone().ok_or_else(|| Failure::new(FailureKind::WrongArguments, format!("node not found: {id}")))?;
+        let text = timely(run(app, by, node, &calls)).await?;
+        let rows = java_lines(&text).into_iter().map(|line| vec![line.into()]).collect();
+        return Ok(Answer::rows(vec![Column::text("result")], rows));
+    }
+    let results = nodes.into_iter().map(|(id, node)| {
+        let calls = &calls;
+        async move {
+            let text = match node {
+                Some(node) => timely(run(app, by, node, calls)).await.map_err(|failure| failure.text),
+                None => Err("node not found".to_owned()),
+            };
+            let (status, text) = text.map_or_else(|why| ("ERROR", why), |text| ("OK", text));
+            vec![Value::Integer(i64::try_from(id).unwrap_or(i64::MAX)), status.into(), text.into()]
+        }
+    });
+    let columns = vec![Column::new("node_id", ColumnType::Integer), Column::text("status"), Column::text("result")];
+    Ok(Answer::rows(columns, join_all(results).await))
+}
+
+async fn timely(run: impl Future<Output = Result<String, Failure>>) -> Result<String, Failure> {
+    let late = |_| Failure::new(FailureKind::TimedOut, format!("timeout after {}s", TIME.as_secs()));
+    tokio::time::timeout(TIME, run).await.map_err(late)?
+}
+
+/// The nodes by id; without one where an id is unknown.
+fn nodes(app: &App, target: &Target) -> Result<Vec<(u64, Option<Arc<Node>>)>, Failure> {
+    let of_role = |role: Role| -> Vec<(u64, Option<Arc<Node>>)> {
+        let all = app.registry.all().into_iter().filter(|node| node.role() == role && !node.past);
+        all.map(|node| (node.id, Some(node))).collect()
+    };
+    let mut nodes = match target {
+        Target::Ids(ids) => ids.iter().map(|id| (*id, app.registry.by_id(*id).filter(|node| !node.past))).collect(),
+        Target::AllBackends => of_role(Role::Be),
+        Target::AllComputeNodes => of_role(Role::Cn),
+        Target::Frontend => of_role(Role::Fe).into_iter().take(1).collect(),
+    };
+    nodes.sort_by_key(|(id, _)| *id);
+    nodes.dedup_by_key(|(id, _)| *id);
+    match nodes.is_empty() {
+        true => Err(Failure::new(
+            FailureKind::WrongArguments,
+            "there is no such node; SHOW BACKENDS, SHOW COMPUTE NODES and SHOW FRONTENDS list them",
+        )),
+        false => Ok(nodes),
+    }
+}
+
+/// Everything the script prints on one node.
+async fn run(app: &Arc<App>, by: &str, node: Arc<Node>, calls: &[Call]) -> Result<String, Failure> {
+    let heap = NodeHeap::new(app, node, by);
+    let mut printed = String::new();
+    for call in calls {
+        printed += &heap.call(call).await?;
+        printed.push('\n');
+    }
+    Ok(printed)
+}
+
+/// Lines as Java's `split("\n")` gives them: none for line ends alone, empty ones at the end dropped, one empty line for an empty text.
+fn java_lines(text: &str) -> Vec<&str> {
+    if text.is_empty() {
+        return vec![""];
+    }
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    while lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::java_lines;
+
+    #[test]
+    fn lines_are_those_of_java() {
+        for (text, lines) in [
+            ("", vec![""]),
+            ("\n", vec![]),
+            ("\n\n", vec![]),
+            ("a\n", vec!["a"]),
+            ("a\n\nb\n\n", vec!["a", "", "b"]),
+            ("\na", vec!["", "a"]),
+        ] {
+            assert_eq!(java_lines(text), lines, "{text:?}");
+        }
+    }
+}

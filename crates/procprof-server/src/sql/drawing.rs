@@ -1,0 +1,158 @@
+//! Heap dumps drawn in jeprof's shapes, by the command's own grammar of that name: in a child, since it reads foreign binaries.
+//!
+//! The child gets the task as its last argument and the dumps on standard input, each with its length before it (8 bytes, little endian); the words
+//! name them `{0}`, `{1}`. It limits its own memory and CPU time before it reads anything.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use procprof_process::{Pid, Process};
+use procprof_profile::format::{self, Limits, jemalloc};
+use procprof_profile::{Addresses, LocationId, Profile};
+use procprof_store::Entry;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::app::App;
+use crate::mysql::{Failure, FailureKind};
+
+/// Largest drawing, in bytes.
+const DRAWING_MAX: u64 = 256 << 20;
+/// Bytes of what the child says besides.
+const COMPLAINT_MAX: u64 = 16 << 10;
+
+/// What the child is asked to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct JeprofTask {
+    /// Most memory, in bytes of address space.
+    pub memory: u64,
+    /// Most CPU time, in seconds.
+    pub seconds: u64,
+    /// jeprof's words; `{0}` and `{1}` stand for the dumps.
+    pub words: Vec<String>,
+}
+
+/// The program a dump is of.
+pub(super) enum Program {
+    /// A file.
+    File(PathBuf),
+    /// On another machine, or ended: the dump brings the names that were found when it was stored.
+    Elsewhere,
+}
+
+impl Program {
+    /// The program of a process on this machine: by its path where that leads to the same file, else through the process.
+    pub(super) fn of(pid: u32) -> Program {
+        let link = PathBuf::from(format!("/proc/{pid}/exe"));
+        let path = Process::open(Pid(pid)).and_then(|process| process.executable()).map(|executable| executable.path);
+        match path {
+            Ok(path) if is_same_file(&path, &link) => Program::File(path),
+            _ if link.exists() => Program::File(link),
+            _ => Program::Elsewhere,
+        }
+    }
+}
+
+fn is_same_file(path: &std::path::Path, link: &std::path::Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let number = |path: &std::path::Path| std::fs::metadata(path).map(|state| (state.dev(), state.ino())).ok();
+    number(path).is_some_and(|number_of_path| Some(number_of_path) == number(link))
+}
+
+fn other(text: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Other, text)
+}
+
+/// A dump, or what it has more than a base, as jeprof's option prints it.
+pub(super) async fn jeprof(app: &Arc<App>, option: &str, program: Program, base: Option<&Entry>, entry: &Entry) -> Result<String, Failure> {
+    let mut words = vec![option.to_owned()];
+    let brings_names = matches!(program, Program::Elsewhere);
+    let mut dumps = Vec::new();
+    for (name, entry) in [base.map(|base| ("{1}", base)), Some(("{0}", entry))].into_iter().flatten().rev() {
+        let (store, id) = (Arc::clone(&app.store), entry.id);
+        let dump = tokio::task::spawn_blocking(move || {
+            store.open_bytes(id).map_err(|error| error.to_string()).and_then(|b| dump(&b, brings_names))
+        });
+        dumps.push(dump.await.map_err(|error| other(error.to_string()))?.map_err(|why| other(format!("dump {}: {why}", entry.id)))?);
+        if name == "{1}" {
+            words.push("--base={1}".to_owned());
+        }
+    }
+    if let Program::File(program) = program {
+        words.push(program.to_string_lossy().into_owned());
+    }
+    words.push("{0}".to_owned());
+    let config = app.config();
+    let _turn = app.symbolizers.acquire().await.map_err(|error| other(error.to_string()))?;
+    let task = JeprofTask { memory: config.symbolize_memory_bytes_max, seconds: config.symbolize_seconds_max, words };
+    let limit = Duration::from_secs(config.symbolize_seconds_max);
+    let drawn = tokio::time::timeout(limit, run(app, &task, &dumps)).await;
+    let drawn = drawn
+        .map_err(|_| Failure::new(FailureKind::TimedOut, format!("not drawn within symbolize_seconds_max = {} s", limit.as_secs())))?;
+    drawn.map_err(|error| other(format!("draw: {error}")))
+}
+
+/// A stored profile as jemalloc's text, with the names it was stored with before it if they are wanted.
+fn dump(stored: &[u8], with_names: bool) -> Result<Vec<u8>, String> {
+    let profile = format::decode(stored, &Limits::default()).map_err(|error| error.to_string())?.profile;
+    let text = jemalloc::encode(&profile).map_err(|error| error.to_string())?;
+    Ok(if with_names { [names(&profile).as_bytes(), &text].concat() } else { text })
+}
+
+/// The head of what jeprof calls a symbolized profile: a line for each address, its functions outermost first.
+fn names(profile: &Profile) -> String {
+    let program = profile.mappings().first().map_or("", |mapping| profile.string(mapping.filename));
+    let mut text = format!("--- symbol\nbinary={program}\n");
+    for (index, location) in profile.locations().iter().enumerate() {
+        let lines = profile.lines(LocationId(index as u32));
+        let functions: Vec<&str> = lines.iter().rev().map(|line| profile.string(profile.function(line.function).name)).collect();
+        // jeprof looks names up at the call, one byte before the address it returns to.
+        let before = if profile.addresses() == Addresses::CallSite { 0 } else { 1 };
+        if !functions.is_empty() {
+            text += &format!("0x{:016x} {}\n", location.address.0.wrapping_sub(before), functions.join("--").replace('\n', " "));
+        }
+    }
+    text + "---\n--- heap\n"
+}
+
+/// Runs the child; it is killed if this is given up.
+async fn run(app: &App, task: &JeprofTask, dumps: &[Vec<u8>]) -> io::Result<String> {
+    let child = &app.jeprof_child;
+    let mut child = tokio::process::Command::new(&child.program)
+        .args(&child.arguments)
+        .arg(serde_json::to_string(task)?)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else { return Err(io::ErrorKind::BrokenPipe.into()) };
+    let write = async move {
+        // A child that ended early is told by its status, not by the broken pipe.
+        for dump in dumps {
+            let _ = stdin.write_all(&(dump.len() as u64).to_le_bytes()).await;
+            let _ = stdin.write_all(dump).await;
+        }
+        drop(stdin);
+    };
+    let (mut drawing, mut complaint) = (Vec::new(), Vec::new());
+    let (mut stdout, mut stderr) = (stdout.take(DRAWING_MAX), stderr.take(COMPLAINT_MAX));
+    let ((), read, _) = tokio::join!(write, stdout.read_to_end(&mut drawing), stderr.read_to_end(&mut complaint));
+    read?;
+    let status = child.wait().await?;
+    let complaint = String::from_utf8_lossy(&complaint);
+    let said = complaint.lines().filter(|line| !line.starts_with("Using local file")).find(|line| !line.is_empty());
+    match (status.success(), said) {
+        (true, _) => String::from_utf8(drawing).map_err(io::Error::other),
+        (false, Some("No nodes to print")) => Ok(
+            "No nodes to print: too little was allocated since the heap profiler was switched on; let the process work for a while, then dump again"
+                .to_owned(),
+        ),
+        (false, said) => Err(io::Error::other(format!("the child ended with {status}: {}", said.unwrap_or("no message")))),
+    }
+}

@@ -1,0 +1,259 @@
+//! The heap of one node: its profiler's switch, dumps, and their drawings.
+//!
+//! | node | switch | dump |
+//! |---|---|---|
+//! | our agent, the server itself | `/debug/pprof/heap/{enable,disable,status}` | its heap profile |
+//! | StarRocks BE | brpc's flag `je_prof_active`, where it has one | `/pprof/heap` |
+//! | others | none | their heap profile |
+//!
+//! What a process cannot do is a sentence in the result, as the seeds' own answers are; what keeps a node from answering is a [`Failure`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use procprof_agent::Request as AgentRequest;
+use procprof_collect::{Client, CollectError, ProfileUrl, Target, Watch, fetch_text, post_text};
+use procprof_process::Identity;
+use procprof_profile::{ProfileId, ProfileType};
+use procprof_report::Report;
+use procprof_store::Entry;
+use tokio_util::sync::CancellationToken;
+
+use super::drawing::{self, Program};
+use super::script::{Call, Drawing};
+use crate::app::App;
+use crate::captures::{Wish, capture};
+use crate::mysql::{Failure, FailureKind};
+use crate::nodes::{Kind, Node, OWN_ID};
+use crate::remote::{process, target};
+use crate::render::render;
+
+/// What a method that gives nothing prints: the object it was called on.
+const INSTANCE: &str = "instance of HeapProf";
+/// Before a dump's profile id, so that its name looks like the files StarRocks names.
+const SNAPSHOT: &str = "heap_profile.";
+/// Largest answer of a switch, in bytes.
+const ANSWER_MAX: u64 = 64 << 10;
+/// Time for an answer of a switch.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// A node, as a script sees it.
+pub(super) struct NodeHeap<'a> {
+    app: &'a Arc<App>,
+    node: Arc<Node>,
+    by: &'a str,
+}
+
+/// What the agent tells of its heap profiler.
+#[derive(serde::Deserialize)]
+struct Status {
+    active: bool,
+}
+
+fn other(text: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Other, text)
+}
+
+/// Ends a capture that nobody waits for any more.
+struct GivenUp(CancellationToken);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl<'a> NodeHeap<'a> {
+    pub(super) fn new(app: &'a Arc<App>, node: Arc<Node>, by: &'a str) -> NodeHeap<'a> {
+        NodeHeap { app, node, by }
+    }
+
+    /// What a call prints.
+    pub(super) async fn call(&self, call: &Call) -> Result<String, Failure> {
+        match call {
+            Call::Enable(active) => self.switch(*active).await,
+            Call::HasEnable => self.has_enable().await,
+            Call::Snapshot => Ok(self.snapshot().await?.map_or_else(|why| why, |entry| format!("{SNAPSHOT}{}", entry.id))),
+            Call::Dump(drawing) => match self.snapshot().await? {
+                Ok(entry) => self.draw(*drawing, None, &entry).await,
+                Err(why) => Ok(why),
+            },
+            Call::ToDot(name) => {
+                let entry = self.dump(name).await?;
+                self.draw(Drawing::Dot, None, &entry).await
+            }
+            Call::DiffDot(base, name) => {
+                let (base, entry) = (self.dump(base).await?, self.dump(name).await?);
+                self.draw(Drawing::Dot, Some(&base), &entry).await
+            }
+        }
+    }
+
+    async fn switch(&self, active: bool) -> Result<String, Failure> {
+        let word = if active { "enable" } else { "disable" };
+        match self.node.kind() {
+            Kind::Own | Kind::Procprof => {
+                Ok(self.agent(&format!("/debug/pprof/heap/{word}")).await?.map_or_else(|why| why, |_| INSTANCE.to_owned()))
+            }
+            Kind::StarrocksBe => {
+                self.brpc_flag(&format!("?setvalue={active}")).await.map(|told| told.map_or_else(|why| why, |_| INSTANCE.to_owned()))
+            }
+            kind => Ok(format!("the heap profiler of a node of kind {kind} cannot be switched from here")),
+        }
+    }
+
+    async fn has_enable(&self) -> Result<String, Failure> {
+        match self.node.kind() {
+            Kind::Own | Kind::Procprof => {
+                let told = match self.agent("/debug/pprof/heap/status").await? {
+                    Ok(told) => told,
+                    Err(why) => return Ok(why),
+                };
+                let status: Status = serde_json::from_str(&told).map_err(|error| other(format!("{}: {error}", self.node.name())))?;
+                Ok(status.active.to_string())
+            }
+            Kind::StarrocksBe => Ok(self.brpc_flag("").await?.map_or_else(|why| why, |told| flag_is_on(&told).to_string())),
+            kind => Ok(format!("whether the heap profiler of a node of kind {kind} is on cannot be asked")),
+        }
+    }
+
+    /// Asks the agent; `Err` inside is a sentence it refuses with.
+    async fn agent(&self, path: &str) -> Result<Result<String, String>, Failure> {
+        let changes = !path.ends_with("/status");
+        if self.node.kind() == Kind::Own {
+            let request = if changes { AgentRequest::post(path, &[]) } else { AgentRequest::get(path) };
+            let answer = self.app.agent.handle(&request);
+            let text = String::from_utf8_lossy(&answer.body).trim().to_owned();
+            return Ok(if answer.status == 200 { Ok(text) } else { Err(text) });
+        }
+        let (client, target) = self.remote().await?;
+        let url = self.url(&target.http.to_string(), path)?;
+        let answer = match changes {
+            true => post_text(&client, &target, &url, ANSWER_MAX, ANSWER_TIME).await,
+            false => fetch_text(&client, &target, &url, ANSWER_MAX, ANSWER_TIME).await,
+        };
+        refusal_or(answer)
+    }
+
+    /// brpc's flag `je_prof_active`, as its page says it.
+    async fn brpc_flag(&self, question: &str) -> Result<Result<String, String>, Failure> {
+        let (client, target) = self.remote().await?;
+        let Some(brpc) = &target.brpc else { return Ok(Err(self.no_switch())) };
+        let url = self.url(&brpc.to_string(), &format!("/flags/je_prof_active{question}"))?;
+        let answer = fetch_text(&client, &target, &url, ANSWER_MAX, ANSWER_TIME).await;
+        Ok(refusal_or(answer)?.map_err(|_| self.no_switch()))
+    }
+
+    fn no_switch(&self) -> String {
+        format!(
+            "{} has no brpc flag je_prof_active, so its heap profiler cannot be switched from here: configure the cluster's FE, or start it with \
+             JEMALLOC_CONF=prof:true,prof_active:true",
+            self.node.name()
+        )
+    }
+
+    async fn remote(&self) -> Result<(Arc<Client>, Target), Failure> {
+        let target = target(&self.node, &self.app.config()).await.map_err(|error| other(error.to_string()))?;
+        Ok((self.app.captures.client(), target))
+    }
+
+    fn url(&self, base: &str, path: &str) -> Result<ProfileUrl, Failure> {
+        let url = format!("{}{path}", base.trim_end_matches('/'));
+        url.parse().map_err(|error| other(format!("{}: {error}", self.node.name())))
+    }
+
+    /// Takes a dump and stores it; `Err` inside is a sentence that says why there is none and what to do.
+    async fn snapshot(&self) -> Result<Result<Arc<Entry>, String>, Failure> {
+        let stop = GivenUp(self.app.stop.child_token());
+        let wish = Wish {
+            profile_type: ProfileType::Heap,
+            seconds: Some(0),
+            by: self.by.to_owned(),
+            trigger: "manual",
+            watch: Watch { cancel: stop.0.clone(), progress: None },
+            wait: Some(Arc::default()),
+            due: None,
+        };
+        match capture(self.app, &self.node, wish).await {
+            Ok(entry) => Ok(Ok(entry)),
+            // Nobody's fault, and nothing that a second try would mend.
+            Err(failure) if failure.kind.is_none() => Ok(Err(failure.reason.clone())),
+            Err(failure) => Err(other(failure.reason.clone())),
+        }
+    }
+
+    /// A dump of this node by the name that `snapshot()` gave.
+    async fn dump(&self, name: &str) -> Result<Arc<Entry>, Failure> {
+        let unknown = || {
+            let name: String = name.chars().take(80).collect();
+            Failure::new(
+                FailureKind::WrongArguments,
+                format!("'{name}' is no dump of node {}; snapshot() gives names of dumps", self.node.id),
+            )
+        };
+        let id: ProfileId = name.strip_prefix(SNAPSHOT).and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
+        let store = Arc::clone(&self.app.store);
+        let entry = tokio::task::spawn_blocking(move || store.get(id)).await.map_err(|error| other(error.to_string()))?;
+        entry.ok().filter(|entry| entry.node == self.node.id && entry.profile_type == ProfileType::Heap).map(Arc::new).ok_or_else(unknown)
+    }
+
+    async fn draw(&self, drawing: Drawing, base: Option<&Entry>, entry: &Entry) -> Result<String, Failure> {
+        let option = match drawing {
+            Drawing::Flamegraph => return self.flamegraph(entry).await,
+            Drawing::Dot => "--dot",
+            Drawing::Svg => "--svg",
+            Drawing::Collapsed => "--collapsed",
+            Drawing::Text => "--text",
+        };
+        drawing::jeprof(self.app, option, self.program(), base, entry).await
+    }
+
+    async fn flamegraph(&self, entry: &Entry) -> Result<String, Failure> {
+        let report = Report::named("flamegraph").map_err(|error| other(error.to_string()))?;
+        let made = render(self.app, entry, report, &[]).await.map_err(|problem| other(problem.message))?;
+        String::from_utf8(made.to_vec()).map_err(|error| other(error.to_string()))
+    }
+
+    /// The program behind the node, where it is on this machine.
+    fn program(&self) -> Program {
+        if self.node.id == OWN_ID {
+            return Program::of(std::process::id());
+        }
+        match (process(&self.node, listener(&self.node.address)), &self.node.config.binary) {
+            (Some(identity), _) => Program::of(identity.pid.0),
+            (None, Some(binary)) => Program::File(binary.clone()),
+            (None, None) => Program::Elsewhere,
+        }
+    }
+}
+
+/// Who listens at an address of this machine.
+fn listener(address: &str) -> Option<Identity> {
+    let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let address: SocketAddr = address.split('/').next()?.replace("localhost", "127.0.0.1").parse().ok()?;
+    let listeners = address.ip().is_loopback().then(|| procprof_process::listeners_on(address.port()))?.ok()?;
+    let owner = listeners.iter().filter(|listener| listener.accepts(address.ip())).find_map(|listener| listener.owners.first())?;
+    Identity::of(owner.pid).ok()
+}
+
+/// What was answered; an answer that refuses is a sentence, silence a failure.
+fn refusal_or(answer: Result<String, CollectError>) -> Result<Result<String, String>, Failure> {
+    match answer {
+        Ok(text) => Ok(Ok(text.trim().to_owned())),
+        Err(CollectError::Refused { message, .. } | CollectError::Server { message, .. } | CollectError::NotFound { message, .. })
+            if !message.is_empty() =>
+        {
+            Ok(Err(message))
+        }
+        Err(error) => Err(other(error.to_string())),
+    }
+}
+
+/// Whether brpc's page of one flag says that it is on: the line begins with the name, then the value.
+fn flag_is_on(page: &str) -> bool {
+    page.split(|character: char| !character.is_alphanumeric() && character != '_')
+        .skip_while(|word| *word != "je_prof_active")
+        .nth(1)
+        .is_some_and(|word| word == "true")
+}
