@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::dwarf::{DebugInfo, Function, Guides, SplitFiles, is_mangled};
 use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
-use crate::index::{RawPart, cache};
+use crate::index::{Kept, KeptFunctions, cache};
 use crate::names::{NameId, NameTable, Names};
 use crate::records::RawFrame;
 use crate::symbols::Symbols;
@@ -57,8 +57,8 @@ fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
     }
     let left: Vec<u64> = places.iter().map(|place| wanted[*place]).collect();
     let guides = known.as_ref().map(cache::guides).unwrap_or_default();
-    let (found, parts) = from_files(image, &left, Keep::Functions, guides);
-    cache.add(image, known.as_ref(), &parts);
+    let (found, kept) = from_files(image, &left, Keep::Functions, guides);
+    cache.add(image, known, kept);
     for (place, answer) in places.into_iter().zip(found) {
         answers[place] = answer;
     }
@@ -69,13 +69,13 @@ fn resolve_sorted(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Nothing,
-    /// Parts of an index.
+    /// What goes into an index.
     Functions,
 }
 
-fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides) -> (Vec<Resolved>, Vec<RawPart>) {
+fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides) -> (Vec<Resolved>, Kept) {
     with_opened(image, Some(wanted), guides, |opened| match opened {
-        None => (vec![Resolved::Unknown(Reason::Damaged); wanted.len()], Vec::new()),
+        None => (vec![Resolved::Unknown(Reason::Damaged); wanted.len()], Kept::default()),
         Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, keep, workers::threads()),
         Some(Opened { main, files, is_damaged, .. }) => {
             let mut answers = symbols_only(&Symbols::at(files, wanted), is_damaged);
@@ -87,8 +87,8 @@ fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides) -> (Vec
                 }
             }
             let known = wanted.iter().zip(&answers).filter_map(|(address, answer)| Some((*address, frames_of(answer)?)));
-            let parts = if keep == Keep::Functions { cache::points(known) } else { Vec::new() };
-            (answers, parts)
+            let points = if keep == Keep::Functions { cache::points(known) } else { Vec::new() };
+            (answers, Kept { points, ..Kept::default() })
         }
     })
 }
@@ -181,7 +181,7 @@ fn look_up<'data>(
     wanted: &[u64],
     keep: Keep,
     threads: usize,
-) -> (Vec<Resolved>, Vec<RawPart>) {
+) -> (Vec<Resolved>, Kept) {
     let mut places: Vec<Option<Place>> = vec![None; wanted.len()];
     let mut damaged = vec![info.units.damaged; wanted.len()];
     let mut gathered: Vec<Gathered<'_, '_, 'data>> = Vec::new();
@@ -216,14 +216,8 @@ fn look_up<'data>(
     }
     let (answers, names, ids) = assemble(&mut gathered, &places, &damaged, threads);
     if keep == Keep::Nothing || gathered.iter().any(|gathered| gathered.units.is_split) {
-        return (answers, Vec::new());
+        return (answers, Kept::default());
     }
-    let parts = workers::run(gathered.len(), threads, Vec::new, |parts, thread| {
-        let id = |id: &Option<NameId>| id.map(|id| names.texts(id));
-        let known: Vec<_> = ids[thread].iter().map(id).collect();
-        parts.extend(cache::functions(info, &gathered[thread].units, &known));
-    });
-    let mut parts: Vec<RawPart> = parts.into_iter().flatten().collect();
     let is_kept = |place: &Option<Place>| {
         place.is_some_and(|place| {
             let units = &gathered[place.thread].units;
@@ -232,9 +226,10 @@ fn look_up<'data>(
     };
     let others = wanted.iter().zip(&answers).zip(&places).filter(|(_, place)| !is_kept(place));
     let others = others.filter_map(|((address, answer), _)| Some((*address, frames_of(answer)?)));
-    parts.extend(cache::points(others));
-    parts.extend(cache::guide_part(gathered.iter().flat_map(|gathered| &gathered.units.guides)));
-    (answers, parts)
+    let points = cache::points(others);
+    let threads = gathered.into_iter().zip(ids);
+    let functions = threads.map(|(gathered, ids)| KeptFunctions::of(info, gathered.units, ids.into_iter().map(|id| Some(names.get(id?)))));
+    (answers, Kept { functions: functions.collect(), points })
 }
 
 /// The next unit for each pending address, the largest first.

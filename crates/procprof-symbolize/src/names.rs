@@ -71,12 +71,6 @@ impl RawName<'_> {
 }
 
 impl Names {
-    /// As [`Names::get`], without a share.
-    pub(crate) fn texts(&self, id: NameId) -> (&str, &str) {
-        let (name, system_name) = &self.0[id.0 as usize];
-        (name, system_name)
-    }
-
     /// The name for people and the one of the linker.
     pub(crate) fn get(&self, id: NameId) -> NamePair {
         self.0[id.0 as usize].clone()

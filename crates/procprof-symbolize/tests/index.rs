@@ -108,6 +108,7 @@ fn check_batches(source: &str, flags: &[&str]) {
         let batch: Vec<SymbolAddr> = addresses.iter().copied().skip(first).step_by(step).collect();
         assert_eq!(cached(&batch), bare.resolve(&batch), "{first}");
     }
+    cache.wait();
     let files: Vec<_> = std::fs::read_dir(cache.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
     let kept = SymbolIndex::open(&files[0], 16 << 20).unwrap();

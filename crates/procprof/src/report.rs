@@ -176,9 +176,10 @@ pub(crate) fn of_files(
     let report = Report::named(kind)?;
     let options = Options::parse(options.iter().map(|(key, value)| (*key, value.as_str())))?;
     let base = base.map(|base| Base { profiles: vec![base], is_measure: false, normalize: false });
-    let naming = |profile, origin: Option<Origin<'_>>| Naming::default().symbolized(profile, binary, origin);
-    let profile = source::load(&profiles, base.as_ref(), &Fetching::default(), &naming)?;
-    rendered(report, &profile, &options, &Naming::default().binaries(binary))
+    let naming = Naming::plain();
+    let named = |profile, origin: Option<Origin<'_>>| naming.symbolized(profile, binary, origin);
+    let profile = source::load(&profiles, base.as_ref(), &Fetching::default(), &named)?;
+    rendered(report, &profile, &options, &naming.binaries(binary))
 }
 
 /// The report, with the sources and the machine code of this machine that it shows.

@@ -1,8 +1,8 @@
 //! The cache of one file: an index of the functions that were asked for so far.
 //!
 //! Whoever looks up a batch reads it first, and only what it does not know from the debug information.
-//! All of each function that was read for that is added at the end of the batch, before the answers are
-//! given, so that other addresses of the same functions are known the next time. What has no function of
+//! All of each function that was read for that is added at the end of the batch, while the answers are used
+//! already, so that other addresses of the same functions are known the next time. What has no function of
 //! its own (symbols, lines of assembly) is added for the very addresses. Nothing is
 //! added for files without a build id, and nothing of units that were split off.
 //!
@@ -14,12 +14,13 @@
 
 use procprof_process::BuildId;
 
-use super::build::{function_names, head};
+use super::build::head;
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
+use super::kept::Kept;
 use super::{IndexFolder, SymbolIndex};
 use crate::dwarf::{DebugInfo, Guide, Guides};
-use crate::leb::{Read, Write};
+use crate::leb::Read;
 use crate::records::{Node, Record, Records, Row};
 use crate::spans::Span;
 use crate::unit_batch::UnitAnswers;
@@ -51,49 +52,21 @@ impl ImageCache {
         self.folder.open(&self.name).filter(|index| index.build_id() == image.build_id())
     }
 
-    /// Adds parts to what was kept. A cache that can't be written is none, so errors are not told.
-    pub(crate) fn add(&self, image: &Image, known: Option<&SymbolIndex>, parts: &[RawPart]) {
-        if parts.is_empty() {
-            return;
-        }
-        let known = known.filter(|known| known.head.parts.len() + parts.len() <= PARTS_MAX);
-        let mut stored: Vec<StoredPart<'_>> = known.map(|known| known.head.stored(&known.bytes)).unwrap_or_default();
-        stored.extend(parts.iter().map(StoredPart::raw));
+    /// Adds to what was kept, in a thread of its own. A cache that can't be written is none, so errors are not told.
+    pub(crate) fn add(&self, image: &Image, known: Option<SymbolIndex>, kept: Kept) {
         let head: Head = head(image, false);
-        let _ = self.folder.write(&self.name, &head.write(&stored)).and_then(|()| self.folder.evict());
+        self.folder.write_behind(&self.name, move |write| {
+            let parts = kept.into_parts();
+            if parts.is_empty() {
+                return Ok(());
+            }
+            let known = known.filter(|known| known.head.parts.len() + parts.len() <= PARTS_MAX);
+            let mut stored: Vec<StoredPart<'_>> = known.as_ref().map(|known| known.head.stored(&known.bytes)).unwrap_or_default();
+            stored.extend(parts.iter().map(StoredPart::raw));
+            let before = head.before(&stored);
+            write(&[&*before].into_iter().chain(stored.iter().map(StoredPart::bytes)).collect::<Vec<_>>())
+        });
     }
-}
-
-/// The functions that one thread has read, as far as their names do not depend on symbols. `names` are
-/// those for people, by the number of the function, where they are known.
-pub(crate) fn functions<'n>(info: &DebugInfo<'_>, found: &'n UnitAnswers<'_, '_>, names: &'n [Option<(&'n str, &'n str)>]) -> Vec<RawPart> {
-    let functions = &found.names.functions;
-    let written = function_names(functions);
-    let names = |function: u32| {
-        let (system_name, name) = &written[function as usize];
-        let known = names[function as usize].filter(|(_, known)| known == system_name).map(|(name, _)| name);
-        let start_line = functions[function as usize].line;
-        Some(FunctionNames { system_name, name: name.as_deref().or(known), start_line })
-    };
-    let mut order: Vec<&Record> = found.records.all.iter().filter(|record| is_kept(info, found, record)).collect();
-    order.sort_unstable_by_key(|record| record.begin);
-    let mut writer = PartWriter::default();
-    for record in order {
-        let function = record.function.and_then(names);
-        let piece = Piece { begin: record.begin, end: record.end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
-        writer.add(&found.records, &piece, names, |file| &*found.files.all[file as usize]);
-    }
-    writer.finish()
-}
-
-/// The guides of units, as a part; nothing if there are none. See [`super`] for the layout.
-pub(crate) fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<RawPart> {
-    let mut bytes = Vec::new();
-    for (unit, guide) in guides {
-        bytes.number(*unit as u64);
-        guide.write(&mut bytes);
-    }
-    (!bytes.is_empty()).then_some(RawPart { begin: 0, end: 0, bytes })
 }
 
 /// The guides that were kept. A broken part has those before the break.
@@ -109,7 +82,7 @@ pub(crate) fn guides(index: &SymbolIndex) -> Guides {
     guides
 }
 
-/// Whether [`functions`] writes a record: its names do not depend on symbols, nor its extent on other units.
+/// Whether a record is kept: its names do not depend on symbols, nor its extent on other units.
 pub(crate) fn is_kept(info: &DebugInfo<'_>, found: &UnitAnswers<'_, '_>, record: &Record) -> bool {
     let function = record.function.map(|function| &found.names.functions[function as usize]);
     let is_named = function.is_some_and(|function| !function.name.is_empty() && !function.has_bare_name());

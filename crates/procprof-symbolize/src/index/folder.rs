@@ -5,14 +5,16 @@
 //! the longest are removed when the folder is larger than its bound.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use procprof_process::BuildId;
 
 use super::SymbolIndex;
+use super::behind::Writers;
 
 /// What names of index files end in.
 const SUFFIX: &str = ".procsyms";
@@ -21,17 +23,31 @@ const PREFIX: &str = ".writing-";
 /// How long a file may be written at, in seconds; an older one was left by a process that ended.
 const WRITING_SECONDS_MAX: u64 = 600;
 
+/// Writes a file in pieces.
+pub(super) type Write<'w> = dyn Fn(&[&[u8]]) -> io::Result<()> + 'w;
+
 /// A folder of indexes by build id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// What [`Image::resolve`](crate::Image::resolve) keeps is written by threads of its own; dropping the last clone waits for them.
+#[derive(Debug, Clone)]
 pub struct IndexFolder {
     folder: PathBuf,
     bytes_max: u64,
+    writers: Arc<Writers>,
 }
+
+impl PartialEq for IndexFolder {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.folder, self.bytes_max) == (&other.folder, other.bytes_max)
+    }
+}
+
+impl Eq for IndexFolder {}
 
 impl IndexFolder {
     /// A folder, made when the first index is stored, and the most its files may have together in bytes.
     pub fn new(folder: PathBuf, bytes_max: u64) -> Self {
-        Self { folder, bytes_max }
+        Self { folder, bytes_max, writers: Arc::default() }
     }
 
     /// Where it is.
@@ -49,12 +65,18 @@ impl IndexFolder {
     /// Errs if the folder can't be written, and with [`io::ErrorKind::InvalidInput`] for an index
     /// without a build id.
     pub fn store(&self, build_id: &BuildId, bytes: &[u8]) -> io::Result<()> {
-        self.write(&build_id.to_string(), bytes)?;
+        self.write(&build_id.to_string(), &[bytes])?;
         self.evict()
+    }
+
+    /// Waits until all is written that was read so far.
+    pub fn wait(&self) {
+        self.writers.wait(|_| true);
     }
 
     /// The index under a name.
     pub(crate) fn open(&self, name: &str) -> Option<SymbolIndex> {
+        self.writers.wait(|written| written == name);
         let path = self.folder.join(format!("{name}{SUFFIX}"));
         let file = File::options().read(true).write(true).open(&path).or_else(|_| File::open(&path)).ok()?;
         let index = SymbolIndex::from_file(&file, &path, self.bytes_max).ok()?;
@@ -63,13 +85,23 @@ impl IndexFolder {
         Some(index)
     }
 
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    /// Makes and writes an index in a thread of its own, then removes what is too much. Where that fails the files are read again.
+    pub(super) fn write_behind(&self, name: &str, make: impl FnOnce(&Write<'_>) -> io::Result<()> + Send + 'static) {
+        let own = Self::new(self.folder.clone(), self.bytes_max);
+        let file = name.to_owned();
+        self.writers.start(name, move || {
+            let _ = make(&|pieces| own.write(&file, pieces).and_then(|()| own.evict()));
+        });
+    }
+
+    fn write(&self, name: &str, pieces: &[&[u8]]) -> io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(&self.folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let mut file = File::options().write(true).create_new(true).open(&temporary)?;
-        let written = file.write_all(bytes).and_then(|()| fs::rename(&temporary, self.folder.join(format!("{name}{SUFFIX}"))));
+        let written = pieces.iter().try_for_each(|piece| file.write_all(piece));
+        let written = written.and_then(|()| fs::rename(&temporary, self.folder.join(format!("{name}{SUFFIX}"))));
         if written.is_err() {
             // The first error is the one to tell.
             let _ = fs::remove_file(&temporary);
@@ -78,7 +110,7 @@ impl IndexFolder {
     }
 
     /// Removes the indexes not used for the longest until the others fit, and what was left half written.
-    pub(crate) fn evict(&self) -> io::Result<()> {
+    fn evict(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;

@@ -73,6 +73,11 @@ pub(super) struct StoredPart<'p> {
 }
 
 impl<'p> StoredPart<'p> {
+    /// The bytes in the file.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.stored
+    }
+
     /// Stores a part as it is.
     pub(super) fn raw(part: &'p RawPart) -> Self {
         Self::of(part, Codec::Raw, Cow::Borrowed(&part.bytes))
@@ -97,8 +102,15 @@ impl<'p> StoredPart<'p> {
 }
 
 impl Head {
-    /// Puts an index together.
+    /// An index in one piece.
     pub(super) fn write(&self, parts: &[StoredPart<'_>]) -> Vec<u8> {
+        let mut file = self.before(parts);
+        parts.iter().for_each(|part| file.extend_from_slice(&part.stored));
+        file
+    }
+
+    /// What an index begins with; the parts follow.
+    pub(super) fn before(&self, parts: &[StoredPart<'_>]) -> Vec<u8> {
         let mut head = Vec::new();
         head.number(u64::from(self.is_complete));
         head.bytes(self.build_id.as_ref().map_or(&[][..], BuildId::as_bytes));
@@ -123,9 +135,6 @@ impl Head {
             file.extend_from_slice(&number.to_le_bytes());
         }
         file.extend_from_slice(&head);
-        for part in parts {
-            file.extend_from_slice(&part.stored);
-        }
         file
     }
 

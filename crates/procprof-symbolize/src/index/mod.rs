@@ -33,6 +33,7 @@
 //! that cover no address are guides to the debug information: for each unit its offset, then functions
 //! and sequences of lines (each: count, then: offset further, ± gap before, bytes covered).
 
+mod behind;
 mod build;
 pub(crate) mod cache;
 mod contents;
@@ -40,6 +41,7 @@ mod decode;
 mod encode;
 mod folder;
 mod head;
+mod kept;
 mod resolve;
 
 use std::fs::File;
@@ -50,10 +52,10 @@ use procprof_profile::{FileOffset, SymbolAddr};
 
 pub(crate) use self::cache::ImageCache;
 pub use self::contents::Contents;
-pub(crate) use self::encode::RawPart;
 pub use self::folder::IndexFolder;
 pub use self::head::LayoutKey;
 use self::head::{Head, PartEntry};
+pub(crate) use self::kept::{Kept, KeptFunctions};
 use crate::file_bytes::FileBytes;
 use crate::image::Segment;
 use crate::{Error, Image, Resolved, Result};

@@ -1,0 +1,106 @@
+//! What a batch has read and a cache keeps, free of the files it was read from: it is written while the answers are used already.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::build::function_names;
+use super::cache::is_kept;
+use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
+use crate::dwarf::{DebugInfo, Function, Guide};
+use crate::leb::Write;
+use crate::records::Records;
+use crate::unit_batch::UnitAnswers;
+
+/// What one batch has read.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) functions: Vec<KeptFunctions>,
+    /// The answers of single addresses.
+    pub(crate) points: Vec<RawPart>,
+}
+
+/// The functions that one thread has read, as far as their names do not depend on symbols.
+pub(crate) struct KeptFunctions {
+    records: Records,
+    files: Vec<Arc<str>>,
+    /// The names of the functions as the files have them, one behind the other.
+    raw_names: Vec<u8>,
+    functions: Vec<KeptFunction>,
+    guides: Vec<(usize, Guide)>,
+}
+
+struct KeptFunction {
+    /// In [`KeptFunctions::raw_names`].
+    name: Range<usize>,
+    scope: String,
+    line: u32,
+    is_mangling: bool,
+    known: Option<NamePair>,
+}
+
+/// The name for people, and the linker's.
+type NamePair = (Arc<str>, Arc<str>);
+
+impl Kept {
+    /// The parts of an index.
+    pub(super) fn into_parts(self) -> Vec<RawPart> {
+        let mut parts: Vec<RawPart> = self.functions.iter().flat_map(KeptFunctions::parts).collect();
+        parts.extend(self.points);
+        parts.extend(guide_part(self.functions.iter().flat_map(|thread| &thread.guides)));
+        parts
+    }
+}
+
+impl KeptFunctions {
+    /// Takes what a thread has found; `known` are the names for people and the linker's, by the number of the function, where they
+    /// were made already.
+    pub(crate) fn of(info: &DebugInfo<'_>, mut found: UnitAnswers<'_, '_>, known: impl Iterator<Item = Option<NamePair>>) -> Self {
+        let mut all = std::mem::take(&mut found.records.all);
+        all.retain(|record| is_kept(info, &found, record));
+        all.sort_unstable_by_key(|record| record.begin);
+        let mut raw_names = Vec::with_capacity(found.names.functions.iter().map(|function| function.name.len()).sum());
+        let mut functions = Vec::with_capacity(found.names.functions.len());
+        for (function, known) in found.names.functions.into_iter().zip(known) {
+            let begin = raw_names.len();
+            raw_names.extend_from_slice(function.name);
+            let Function { scope, line, is_mangling, .. } = function;
+            functions.push(KeptFunction { name: begin..raw_names.len(), scope, line, is_mangling, known });
+        }
+        let records = Records { all, ..found.records };
+        Self { records, files: found.files.all, raw_names, functions, guides: found.guides }
+    }
+
+    fn parts(&self) -> Vec<RawPart> {
+        let function = |kept: &KeptFunction| Function {
+            name: &self.raw_names[kept.name.clone()],
+            scope: kept.scope.clone(),
+            line: kept.line,
+            is_mangling: kept.is_mangling,
+        };
+        let functions: Vec<Function<'_>> = self.functions.iter().map(function).collect();
+        let written = function_names(&functions);
+        let names = |number: u32| {
+            let (system_name, name) = &written[number as usize];
+            let kept = &self.functions[number as usize];
+            let known = kept.known.as_ref().filter(|(_, known)| **known == **system_name).map(|(name, _)| &**name);
+            Some(FunctionNames { system_name, name: name.as_deref().or(known), start_line: kept.line })
+        };
+        let mut writer = PartWriter::default();
+        for record in &self.records.all {
+            let function = record.function.and_then(names);
+            let piece = Piece { begin: record.begin, end: record.end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
+            writer.add(&self.records, &piece, names, |file| &*self.files[file as usize]);
+        }
+        writer.finish()
+    }
+}
+
+/// The guides of units, as a part; nothing if there are none. See [`super`] for the layout.
+fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<RawPart> {
+    let mut bytes = Vec::new();
+    for (unit, guide) in guides {
+        bytes.number(*unit as u64);
+        guide.write(&mut bytes);
+    }
+    (!bytes.is_empty()).then_some(RawPart { begin: 0, end: 0, bytes })
+}
