@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use procprof_profile::Profile;
 
+use super::steps::Steps;
 use super::tags::SampleTags;
 use super::{Edge, Graph, Node, Places, Shape, Weight};
 
@@ -21,7 +22,7 @@ impl<'a> Graph<'a> {
         self.nodes.iter_mut().for_each(Node::clear);
         self.edges.clear();
         let is_kept = |id: u32| kept.is_none_or(|kept| kept[id as usize]);
-        let mut edge_ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut steps = Steps::of(places, is_kept);
         let mut node_stamps = vec![0u32; self.nodes.len()];
         let mut edge_stamps: Vec<u32> = Vec::new();
         let mut stamp = 0;
@@ -35,32 +36,31 @@ impl<'a> Graph<'a> {
             let mut parent: Option<u32> = None;
             let mut residual = false;
             for location in sample.stack.iter().rev() {
-                let range = places.of(*location);
-                for position in range.clone().rev() {
-                    let id = places.of_lines[position];
-                    if !is_kept(id) {
-                        residual = true;
-                        continue;
-                    }
+                let (range, ends_residual) = steps.of_location(location.index());
+                for number in range {
+                    let step = steps.step(number);
+                    let id = step.node;
+                    residual |= step.residual;
                     let seen = &mut node_stamps[id as usize];
                     if *seen != stamp {
                         *seen = stamp;
                         self.nodes[id as usize].add_cum(weight, tags.as_ref());
                     }
                     if let Some(parent) = parent.filter(|parent| *parent != id) {
-                        let edge = *edge_ids.entry((parent, id)).or_insert_with(|| {
+                        let edge = steps.edge(number, parent, || {
                             edge_stamps.push(0);
                             self.push_edge(parent, id)
                         });
                         let seen = &mut edge_stamps[edge as usize];
                         if *seen != stamp {
                             *seen = stamp;
-                            self.edges[edge as usize].add(weight, residual, position + 1 != range.end);
+                            self.edges[edge as usize].add(weight, residual, step.inlined);
                         }
                     }
                     parent = Some(id);
                     residual = false;
                 }
+                residual |= ends_residual;
             }
             if let Some(leaf) = parent.filter(|_| !residual) {
                 self.nodes[leaf as usize].add_flat(weight, tags.as_ref());

@@ -6,6 +6,7 @@
 
 mod count;
 mod order;
+mod steps;
 mod tags;
 mod trim;
 
