@@ -168,12 +168,7 @@ fn without_arguments(name: &str) -> &str {
 }
 
 /// The profile with other stacks and lines, and only the samples that stay.
-pub(super) fn rebuild(
-    profile: Profile,
-    stacks: Vec<Vec<LocationId>>,
-    lines: &[Vec<Line>],
-    stays: impl Fn(usize) -> bool,
-) -> Result<Profile> {
+fn rebuild(profile: Profile, stacks: Vec<Vec<LocationId>>, lines: &[Vec<Line>], stays: impl Fn(usize) -> bool) -> Result<Profile> {
     let mut parts: Parts = profile.into_parts();
     parts.stacks.clear();
     parts.stack_ends.clear();

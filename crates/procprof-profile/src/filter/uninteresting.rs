@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use regex::Regex;
 
-use super::frames::{matching_names, rebuild};
+use super::frames::matching_names;
 use super::regex;
-use crate::{Line, Location, LocationId, Profile, Result, StringId};
+use crate::{Location, LocationId, Profile, Result, StringId};
 
 /// Sample types of profiles that allocators' frames stand in.
 const MEMORY: [&str; 5] = ["inuse_space", "alloc_space", "space", "inuse_objects", "alloc_objects"];
@@ -50,22 +50,22 @@ pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Unint
     if !named.contains(&true) {
         return Ok((profile, 0));
     }
-    let mut lines = Vec::new();
+    let mut inlined = Vec::new();
     let mut cuts = Vec::new();
     for index in 0..profile.locations().len() {
         let these = profile.lines(LocationId(index as u32));
         let outermost = these.iter().rposition(|line| named[line.function.index()]);
         let cut = outermost.map(|line| if line + 1 == these.len() { Cut::Whole } else { Cut::Inlined });
-        lines.push(if cut == Some(Cut::Inlined) { these[outermost.map_or(0, |line| line + 1)..].to_vec() } else { these.to_vec() });
+        inlined.push(if cut == Some(Cut::Inlined) { outermost.map_or(0, |line| line + 1) } else { 0 });
         cuts.push(cut);
     }
     let is_inlined = |id: &LocationId| cuts[id.index()] == Some(Cut::Inlined);
     let shorter = |before: &[LocationId], after: &[LocationId]| after.len() < before.len() || after.iter().any(is_inlined);
-    let (stacks, samples) = cut_stacks(&profile, |stack| interesting(stack, &cuts), shorter);
+    let (leaves, samples) = cut_stacks(&profile, |stack| interesting(stack, &cuts), shorter);
     if samples == 0 {
         return Ok((profile, 0));
     }
-    Ok((Cow::Owned(rebuilt(profile.into_owned(), stacks, &lines)?), samples))
+    Ok((Cow::Owned(rebuilt(profile.into_owned(), &leaves, &inlined)?), samples))
 }
 
 /// Cuts the frames at the leaf that have no name and are in an allocator's library (`libjemalloc.so.2`, `libtcmalloc_minimal.so.4`), as such a
@@ -84,12 +84,12 @@ pub fn remove_unnamed_allocators(profile: Cow<'_, Profile>) -> Result<(Cow<'_, P
     };
     let cut: Vec<bool> = profile.locations().iter().enumerate().map(is_cut).collect();
     let leaf = |stack: &[LocationId]| stack.iter().position(|id| !cut[id.index()]).unwrap_or(0);
-    let (stacks, samples) = cut_stacks(&profile, |stack| &stack[leaf(stack)..], |before, after| after.len() < before.len());
+    let (leaves, samples) = cut_stacks(&profile, |stack| &stack[leaf(stack)..], |before, after| after.len() < before.len());
     if samples == 0 {
         return Ok((profile, 0));
     }
-    let lines: Vec<Vec<Line>> = (0..profile.locations().len()).map(|index| profile.lines(LocationId(index as u32)).to_vec()).collect();
-    Ok((Cow::Owned(rebuilt(profile.into_owned(), stacks, &lines)?), samples))
+    let inlined = vec![0; profile.locations().len()];
+    Ok((Cow::Owned(rebuilt(profile.into_owned(), &leaves, &inlined)?), samples))
 }
 
 fn is_allocator(path: &str) -> bool {
@@ -97,25 +97,38 @@ fn is_allocator(path: &str) -> bool {
     ALLOCATORS.iter().any(|name| file.starts_with(name)) && file.contains(".so")
 }
 
-/// The stack of each sample after a cut, and how many of them are `shorter`.
+/// How many locations at the leaf of each sample go with a cut, and how many of the samples are `shorter`.
 fn cut_stacks(
     profile: &Profile,
     cut: impl Fn(&[LocationId]) -> &[LocationId],
     shorter: impl Fn(&[LocationId], &[LocationId]) -> bool,
-) -> (Vec<Vec<LocationId>>, usize) {
-    let mut stacks = Vec::with_capacity(profile.sample_count());
+) -> (Vec<usize>, usize) {
+    let mut leaves = Vec::with_capacity(profile.sample_count());
     let mut samples = 0;
     for sample in profile.samples() {
         let stack = cut(sample.stack);
         samples += usize::from(shorter(sample.stack, stack));
-        stacks.push(stack.to_vec());
+        leaves.push(sample.stack.len() - stack.len());
     }
-    (stacks, samples)
+    (leaves, samples)
 }
 
-/// The profile with these stacks and lines, and nothing that no sample needs any more.
-fn rebuilt(profile: Profile, stacks: Vec<Vec<LocationId>>, lines: &[Vec<Line>]) -> Result<Profile> {
-    let mut parts = rebuild(profile, stacks, lines, |_| true)?.into_parts();
+/// The profile without so many locations at the leaf of each sample and so many inlined lines of each location, and nothing that no
+/// sample needs any more.
+fn rebuilt(profile: Profile, leaves: &[usize], inlined: &[usize]) -> Result<Profile> {
+    let mut parts = profile.into_parts();
+    let (mut begin, mut kept) = (0, 0);
+    for (end, leaves) in parts.stack_ends.iter_mut().zip(leaves) {
+        let (first, behind) = (begin + leaves, *end as usize);
+        parts.stacks.copy_within(first..behind, kept);
+        kept += behind - first;
+        begin = behind;
+        *end = kept as u32;
+    }
+    parts.stacks.truncate(kept);
+    for (location, inlined) in parts.locations.iter_mut().zip(inlined) {
+        location.lines_start += *inlined as u32;
+    }
     parts.compact()?;
     parts.finish()
 }
