@@ -1,9 +1,10 @@
 //! What a program may call, as `include/procprof.h` declares it.
 //!
-//! Functions return 0, or -1 and leave the reason to [`procprof_error`]. None of them unwinds into the program.
+//! The names carry a version: a program that was built with another header must not meet functions of another meaning. Functions return 0, or -1 and leave the reason to [`error`]. None of them unwinds into the program.
 
 use crate::settings::Settings;
-use crate::start;
+use crate::start::{self as agent};
+use crate::tell::tell;
 use procprof_agent::{Label, Request, label};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -18,28 +19,29 @@ thread_local! {
 ///
 /// # Safety
 /// `listen` is null or ends with a zero byte.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn procprof_start(listen: *const c_char) -> c_int {
-    let settings = Settings::of_environment();
+#[unsafe(export_name = "procprof_v1_start")]
+unsafe extern "C" fn start(listen: *const c_char) -> c_int {
+    let (settings, bad) = Settings::of_environment();
+    bad.iter().for_each(|line| tell(line));
     // SAFETY: by the caller's promise.
     let address = match unsafe { text(listen) } {
         None => Ok(settings.listen),
         Some("") => Ok(None),
         Some(address) => address.parse().map(Some).map_err(|_| format!("{address}: expected ADDRESS:PORT")),
     };
-    code(address.and_then(|address| start::begin(&settings, address)).map(|_| ()))
+    code(address.and_then(|address| agent::begin(&settings, address)).map(|_| ()))
 }
 
 /// Ends the agent and its listener; captures that are being made end early.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn procprof_stop() {
-    start::end();
+#[unsafe(export_name = "procprof_v1_stop")]
+extern "C" fn stop() {
+    agent::end();
 }
 
 /// The port it listens on; 0 when it does not.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn procprof_port() -> c_int {
-    let running = start::running();
+#[unsafe(export_name = "procprof_v1_port")]
+extern "C" fn port() -> c_int {
+    let running = agent::running();
     let listener = running.as_ref().and_then(|running| running.listener.as_ref());
     listener.map_or(0, |listener| listener.address().port().into())
 }
@@ -48,17 +50,17 @@ pub(crate) extern "C" fn procprof_port() -> c_int {
 ///
 /// # Safety
 /// Both end with a zero byte.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn procprof_dump(endpoint: *const c_char, file: *const c_char) -> c_int {
+#[unsafe(export_name = "procprof_v1_dump")]
+unsafe extern "C" fn dump(endpoint: *const c_char, file: *const c_char) -> c_int {
     // SAFETY: by the caller's promise.
     let (endpoint, file) = unsafe { (text(endpoint), text(file)) };
     let (Some(endpoint), Some(file)) = (endpoint, file) else { return code(Err("expected an endpoint and a file".to_owned())) };
-    code(dump(endpoint, Path::new(file)))
+    code(write(endpoint, Path::new(file)))
 }
 
-fn dump(endpoint: &str, file: &Path) -> Result<(), String> {
+fn write(endpoint: &str, file: &Path) -> Result<(), String> {
     let (agent, token) = {
-        let running = start::running();
+        let running = agent::running();
         let running = running.as_ref().ok_or("not started")?;
         (running.agent.clone(), running.token.clone())
     };
@@ -71,12 +73,12 @@ fn dump(endpoint: &str, file: &Path) -> Result<(), String> {
     std::fs::write(file, response.body).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Labels the calling thread's samples until the matching [`procprof_label_pop`].
+/// Labels the calling thread's samples until the matching [`label_pop`].
 ///
 /// # Safety
 /// Both end with a zero byte.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn procprof_label_push(key: *const c_char, value: *const c_char) {
+#[unsafe(export_name = "procprof_v1_label_push")]
+unsafe extern "C" fn label_push(key: *const c_char, value: *const c_char) {
     // SAFETY: by the caller's promise.
     let (key, value) = unsafe { (text(key), text(value)) };
     // A label that can't be read is an empty one, so that pops match.
@@ -86,14 +88,14 @@ pub(crate) unsafe extern "C" fn procprof_label_push(key: *const c_char, value: *
 }
 
 /// Ends the calling thread's last label.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn procprof_label_pop() {
+#[unsafe(export_name = "procprof_v1_label_pop")]
+extern "C" fn label_pop() {
     let _ = LABELS.try_with(|labels| labels.borrow_mut().pop());
 }
 
 /// Why the calling thread's last call failed; valid until its next one.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn procprof_error() -> *const c_char {
+#[unsafe(export_name = "procprof_v1_error")]
+extern "C" fn error() -> *const c_char {
     WHY.try_with(|why| why.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 

@@ -41,7 +41,7 @@ fn look_at(holder: i32) {
     let after = now + BETWEEN_LOOKS.as_nanos() as u64;
     let is_mine = now >= next && NEXT_LOOK.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok();
     if is_mine && !lives(holder) && HOLDER.compare_exchange(holder, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        crate::start::in_the_place_of(holder);
+        crate::start::take_over();
     }
 }
 

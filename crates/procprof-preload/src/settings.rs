@@ -2,8 +2,7 @@
 //!
 //! A bad value is told in one line and leaves its default in place: a typing error must not keep the program from running.
 
-use crate::tell::tell;
-use procprof_agent::CpuEngine;
+use procprof_agent::{CpuEngine, DumpFileLimits};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -20,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) token: Option<String>,
     /// Where jemalloc's dumps pass through.
     pub(crate) dump_folder: Option<PathBuf>,
+    /// How many of the files stay that jemalloc dumps by itself.
+    pub(crate) dump_files: Option<DumpFileLimits>,
     /// Whether the heap is sampled from the start.
     pub(crate) heap: bool,
     /// Mean bytes between heap samples.
@@ -76,6 +77,7 @@ impl Default for Settings {
             engine: CpuEngine::Auto,
             token: None,
             dump_folder: None,
+            dump_files: None,
             heap: true,
             heap_sample_bytes: procprof_agent::DEFAULT_SAMPLE_BYTES,
         }
@@ -83,23 +85,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads the environment and tells each bad value, where this program is meant at all.
-    pub(crate) fn of_environment() -> Self {
-        let mut settings = Self::default();
-        let mut told = Vec::new();
+    /// What the environment says, and a line for each bad value.
+    pub(crate) fn of_environment() -> (Self, Vec<String>) {
+        let (mut settings, mut bad) = (Self::default(), Vec::new());
         for setting in SETTINGS {
             let Some(value) = std::env::var_os(setting.variable) else { continue };
             let value = value.to_string_lossy();
             if (setting.set)(&mut settings, &value).is_none() {
-                // A token is nobody else's to read.
-                let shown = if setting.variable == "PROCPROF_TOKEN" { "" } else { &value };
-                told.push(format!("{}={shown}: expected {}", setting.variable, setting.expected));
+                bad.push(format!("{}={value}: expected {}", setting.variable, setting.expected));
             }
         }
-        if settings.is_for_this_program() {
-            told.iter().for_each(|line| tell(line));
-        }
-        settings
+        (settings, bad)
     }
 
     /// Whether this program is among those that are meant: by the name of its file, or by the name it was called.

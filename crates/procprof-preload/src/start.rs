@@ -50,8 +50,8 @@ pub(crate) extern "C" fn at_load() {
     if std::env::var_os("PROCPROF_LISTEN").is_none() {
         return;
     }
-    let settings = Settings::of_environment();
-    if settings.listen.is_none() || !settings.is_for_this_program() {
+    let (settings, bad) = Settings::of_environment();
+    if !settings.is_for_this_program() {
         return;
     }
     let own = std::process::id() as i32;
@@ -59,29 +59,28 @@ pub(crate) extern "C" fn at_load() {
     if let Some(holder) = holder {
         return heir::wait_for(holder);
     }
-    if begin_by(&settings).is_ok() {
-        // SAFETY: the process has no other thread of the program's yet that could read its environment.
-        unsafe { std::env::set_var(HOLDER, own.to_string()) };
-    }
+    bad.iter().for_each(|line| tell(line));
+    begin_by(&settings);
+    // Also where that failed: it was told, and each child would tell it again.
+    // SAFETY: the process has no other thread of the program's yet that could read its environment.
+    unsafe { std::env::set_var(HOLDER, own.to_string()) };
 }
 
-/// Begins in a process whose ancestor has listened until now.
-pub(crate) fn in_the_place_of(_holder: i32) {
-    let settings = Settings::of_environment();
-    // A failure has been told.
-    let _ = begin_by(&settings);
+/// Begins in a process whose ancestor has listened until now, and has told what there was to tell.
+pub(crate) fn take_over() {
+    begin_by(&Settings::of_environment().0);
 }
 
-fn begin_by(settings: &Settings) -> Result<(), ()> {
-    let begun = begin(settings, settings.listen);
-    match &begun {
-        Ok(Some(address)) if settings.listen.is_some_and(|asked| asked.port() == 0) => {
+/// Begins where the environment says so, and tells what the caller can't know.
+fn begin_by(settings: &Settings) {
+    let Some(listen) = settings.listen else { return };
+    match begin(settings, Some(listen)) {
+        Ok(Some(address)) if listen.port() == 0 => {
             tell(&format!("process {} listens on http://{address}/debug/pprof/", std::process::id()));
         }
         Ok(_) => {}
         Err(why) => tell(&format!("process {} runs without a profiler: {why}", std::process::id())),
     }
-    begun.map(|_| ()).map_err(|_| ())
 }
 
 /// Starts the agent and, at an address, its listener; where it listens.
@@ -94,6 +93,7 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
     let config = Config {
         jemalloc: Jemalloc::find(),
         dump_folder: settings.dump_folder.clone(),
+        dump_files: settings.dump_files,
         engine: Some(settings.engine),
         token: settings.token.clone(),
     };
@@ -102,7 +102,7 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
         let listener = without_signals(|| Listener::bind(address, agent.clone(), None));
         listener.map_err(|error| format!("{address}: {error}"))
     });
-    let listener = bound.transpose()?;
+    let listener = bound.transpose().inspect_err(|_| HeapSampler::disable())?;
     set_heap(settings);
     heir::forget();
     let address = listener.as_ref().map(Listener::address);

@@ -1,0 +1,64 @@
+//! Programs of `testdata/preload`, built on first use.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+use tempfile::TempDir;
+
+/// The library. A test of a crate does not depend on a shared library of the same crate, so it is built here; `PROCPROF_PRELOAD_LIBRARY` names another
+/// build to be tested, such as the one of a release.
+pub(crate) fn library() -> &'static Path {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let library = BUILT.get_or_init(|| {
+        if let Some(named) = std::env::var_os("PROCPROF_PRELOAD_LIBRARY") {
+            return Some(named.into());
+        }
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--quiet", "--locked", "--package", "procprof-preload", "--lib"]);
+        let status = command.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+        status.success().then(|| folder_of_tests().join("../libprocprof_preload.so").canonicalize().unwrap())
+    });
+    library.as_ref().expect("the library is built")
+}
+
+/// Where cargo put this test and what it depends on.
+pub(crate) fn folder_of_tests() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+pub(crate) fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/preload")
+}
+
+/// A program, built with further arguments (`-ljemalloc`) after its source.
+pub(crate) fn program(source: &str, more: &[&str]) -> PathBuf {
+    static BUILT: OnceLock<(TempDir, Mutex<HashMap<String, PathBuf>>)> = OnceLock::new();
+    let (folder, built) = BUILT.get_or_init(|| (tempfile::tempdir().unwrap(), Mutex::default()));
+    let key = format!("{source} {more:?}");
+    let mut built = built.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(program) = built.get(&key) {
+        return program.clone();
+    }
+    let program = folder.path().join(format!("{}-{}", source.split('.').next().unwrap(), built.len()));
+    let compiler = if source.ends_with(".c") { "gcc" } else { "g++" };
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-g", "-Wall", "-Werror", "-pthread", "-I"]).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+    command.arg(testdata().join(source)).arg("-o").arg(&program).args(more);
+    let output = command.output().unwrap_or_else(|error| panic!("{compiler} is needed: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    built.insert(key, program.clone());
+    program
+}
+
+/// Runs a tool that must be there; its standard output.
+pub(crate) fn tool(name: &str, arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(name);
+    command.args(arguments).env("PPROF_TMPDIR", folder.path()).env("JEPROF_TMPDIR", folder.path());
+    let output = command.output().unwrap_or_else(|error| panic!("{name} is needed: {error}"));
+    let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{name} {arguments:?}\n{text}\n{told}");
+    assert!(output.status.success(), "{name} {arguments:?}: {told}");
+    text.into_owned()
+}

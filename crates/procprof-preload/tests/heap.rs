@@ -1,0 +1,69 @@
+//! Heap profiles against exact books, and read by the tools people use.
+
+use crate::build::{program, tool};
+use crate::host::{Host, preloaded};
+use procprof_profile::Grammar;
+use procprof_profile::format::decode;
+
+/// Mean bytes between samples in the comparison.
+const RATE: &str = "4096";
+
+/// The program's own books against what the library estimates of them; `more` links or preloads another allocator.
+pub(crate) fn books_agree(more: &[&str], preload_before: &[&str]) {
+    let program = program("heap.cpp", more);
+    let mut command = preloaded(&program);
+    let own = crate::build::library();
+    let preload: Vec<&str> = preload_before.iter().copied().chain([own.to_str().unwrap()]).collect();
+    command.arg(RATE).env("PROCPROF_HEAP_SAMPLE_BYTES", RATE).env("LD_PRELOAD", preload.join(":"));
+    let mut host = Host::start(command);
+    let line = host.line();
+    let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    for grammar in [Grammar::Pprof, Grammar::Jeprof] {
+        let profile = decode(&host.get("/pprof/heap"), &Default::default()).unwrap().profile.adjusted(grammar).unwrap();
+        for (column, book) in numbers.chunks(2).enumerate() {
+            let (exact, deviation, estimate) = (book[0], book[1].sqrt(), profile.total(column) as f64);
+            println!("{grammar:?} {column}: exact {exact}, estimate {estimate}, one standard deviation {deviation:.0}");
+            // Within what chance explains, and what the program's libraries allocate for themselves.
+            assert!((estimate - exact).abs() < 3.0 * deviation + 0.01 * exact, "column {column}");
+        }
+    }
+    assert!(host.finish().success());
+}
+
+#[test]
+fn estimates_are_true_to_exact_books() {
+    books_agree(&[], &[]);
+}
+
+#[test]
+fn jeprof_and_go_read_the_heap() {
+    let program = program("busy.cpp", &[]);
+    let mut host = Host::start(preloaded(&program));
+    assert_eq!(host.line(), "ready 1");
+    for path in ["/debug/mem", "/pprof/heap"] {
+        let table = tool("jeprof", &["--text", program.to_str().unwrap(), &host.url(path)]);
+        let first = table.lines().find(|line| line.contains('%')).unwrap();
+        assert!(first.contains("keep_eight_megabytes"), "{path}: {table}");
+    }
+    for path in ["/debug/pprof/heap", "/debug/pprof/allocs"] {
+        let table = tool("go", &["tool", "pprof", "-top", &host.url(path)]);
+        let first = table.lines().find(|line| line.contains("MB ") && !line.contains("Showing")).unwrap();
+        assert!(first.contains("keep_eight_megabytes"), "{path}: {table}");
+    }
+    assert!(host.finish().success());
+}
+
+#[test]
+fn sampling_is_switched_while_the_program_runs() {
+    let program = program("busy.cpp", &[]);
+    let mut command = preloaded(&program);
+    command.env("PROCPROF_HEAP", "off");
+    let mut host = Host::start(command);
+    host.line();
+    let status = |host: &Host| String::from_utf8(host.get("/debug/pprof/heap/status")).unwrap();
+    assert!(status(&host).contains("\"active\":false"), "{}", status(&host));
+    assert!(!String::from_utf8(host.get("/pprof/heap")).unwrap().contains("@ 0x"));
+    tool("curl", &["-sS", "--fail", "-X", "POST", &host.url("/debug/pprof/heap/enable")]);
+    assert!(status(&host).contains("\"active\":true"), "{}", status(&host));
+    assert!(host.finish().success());
+}

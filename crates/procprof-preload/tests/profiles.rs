@@ -1,0 +1,52 @@
+//! CPU profiles of a C++ program, by the tools people use.
+
+use crate::build::{program, tool};
+use crate::host::{Host, preloaded};
+use std::process::Command;
+
+/// The flat percentage of a function in a `-top` or `--text` table.
+fn flat_percent(table: &str, name: &str) -> f64 {
+    let line = table.lines().find(|line| line.trim_end().ends_with(name));
+    let line = line.unwrap_or_else(|| panic!("no {name} in\n{table}"));
+    line.split_whitespace().nth(1).unwrap().trim_end_matches('%').parse().unwrap()
+}
+
+fn split_is_right(table: &str) {
+    let (a, b) = (flat_percent(table, "hot_70"), flat_percent(table, "hot_30"));
+    assert!((a / (a + b) - 0.7).abs() < 0.1, "hot_70 {a} %, hot_30 {b} %\n{table}");
+}
+
+/// The threads of the program are all younger than the capture.
+#[test]
+fn go_tool_pprof_and_google_pprof_read_a_capture() {
+    let program = program("busy.cpp", &["-fno-omit-frame-pointer"]);
+    let host = Host::start(preloaded(&program));
+    split_is_right(&tool("go", &["tool", "pprof", "-top", "-functions", &host.url("/debug/pprof/profile?seconds=3&frequency=250")]));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile");
+    tool("curl", &["-sS", "--fail", "-o", file.to_str().unwrap(), &host.url("/pprof/profile?seconds=3&frequency=250")]);
+    split_is_right(&tool("google-pprof", &["--text", program.to_str().unwrap(), file.to_str().unwrap()]));
+    assert!(host.finish().success());
+}
+
+/// Between captures there is the listener's thread and no other.
+#[test]
+fn one_thread_is_there_while_nothing_is_asked() {
+    let host = Host::start(preloaded(std::path::Path::new("/bin/cat")));
+    let threads = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", host.pid())).unwrap();
+        let name = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap().trim_end().to_owned()
+        };
+        tasks.map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(threads(), ["cat", "procprof-http"]);
+    let capture = host.url("/debug/pprof/profile?seconds=1");
+    assert!(Command::new("curl").args(["-sS", "--fail", "-o", "/dev/null", &capture]).status().unwrap().success());
+    let start = std::time::Instant::now();
+    while threads().len() > 2 {
+        assert!(start.elapsed().as_secs() < 20, "{:?}", threads());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(host.finish().success());
+}
