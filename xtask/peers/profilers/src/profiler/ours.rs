@@ -1,0 +1,36 @@
+//! procprof-agent.
+
+use super::{Seen, is_in};
+use crate::work::{hot_30, hot_70};
+use procprof_agent::{CpuCapture, CpuOptions};
+
+pub struct Profiler {
+    capture: CpuCapture,
+    options: CpuOptions,
+}
+
+impl Profiler {
+    pub fn start(hz: u32) -> Self {
+        let options = CpuOptions { hz, ..CpuOptions::default() };
+        Self { capture: CpuCapture::start(&options).expect("start a capture"), options }
+    }
+
+    /// Empties the rings, as the sampler does ten times a second: a capture that joins does.
+    pub fn drain(&self) {
+        drop(CpuCapture::start(&self.options));
+    }
+
+    pub fn finish(self) -> Seen {
+        let profile = self.capture.finish().expect("finish the capture");
+        let mut seen = Seen { total: profile.total(1) as f64, ..Seen::default() };
+        for sample in profile.samples() {
+            let (count, nanos) = (sample.values[0], sample.values[1] as f64);
+            let leaf = sample.stack.first().map_or(0, |leaf| profile.location(*leaf).address.0);
+            seen.samples += count as u64;
+            seen.unsampled += if count == 0 { nanos } else { 0.0 };
+            seen.hot_70 += if is_in(leaf, hot_70) { nanos } else { 0.0 };
+            seen.hot_30 += if is_in(leaf, hot_30) { nanos } else { 0.0 };
+        }
+        seen
+    }
+}
