@@ -4,9 +4,10 @@ use crate::isolated::isolated;
 use crate::work::{Symbols, hot_other, thread_of};
 use procprof_agent::{Config, Request, start};
 use procprof_profile::Profile;
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 /// Wall nanoseconds of a thread, and those of them with a frame whose name holds `part`.
 fn wall_of(profile: &Profile, thread: &str, part: &str) -> (f64, f64) {
@@ -40,6 +41,24 @@ fn wait_a_while() {
     std::thread::sleep(Duration::from_millis(70));
 }
 
+/// Nanoseconds since the epoch.
+fn now() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64
+}
+
+/// Nanoseconds this thread was ready to run and had no processor.
+fn ready() -> i64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// The part of a profile's time that these waits took.
+fn waited(waits: &[Range<i64>], profile: &Profile) -> f64 {
+    let (start, length) = (profile.time().0, profile.duration().0);
+    let within = |wait: &Range<i64>| (wait.end.min(start + length) - wait.start.max(start)).max(0);
+    waits.iter().map(within).sum::<i64>() as f64 / length as f64
+}
+
 #[test]
 fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
     isolated("wall::all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep", || {
@@ -48,30 +67,30 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
         let (of_poller, count) = (stop.clone(), interrupted.clone());
         let _poller = named("poller", Box::new(move || poll_until(&of_poller, &count)));
         let of_mixed = stop.clone();
-        let (waited, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
-        let of_waits = waited.clone();
+        let waits = Arc::new(Mutex::new(Vec::new()));
+        let of_waits = waits.clone();
         let mixed = named(
             "mixed",
             Box::new(move || {
                 let _label = procprof_agent::label("query_id", 7_u64);
                 while !of_mixed.load(Ordering::Relaxed) {
                     hot_other(20_000);
-                    let before = Instant::now();
+                    let (before, ready) = (now(), ready());
                     wait_a_while();
-                    of_waits.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                    // Once it is woken it is ready to run.
+                    of_waits.lock().unwrap().push(before..now() - (crate::wall::ready() - ready));
                 }
             }),
         );
         let agent = start(Config::default()).unwrap();
         let response = agent.handle(&Request::get("/debug/pprof/wall?seconds=4&frequency=50&symbolize=0"));
-        let (waited, lived) = (waited.load(Ordering::Relaxed) as f64, began.elapsed().as_nanos() as f64);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
         let profile = procprof_profile::format::decode(&response.body, &Default::default()).unwrap().profile;
         assert_eq!(profile.sample_type(1), ("wall", "nanoseconds"));
         let (poll, in_poll) = wall_of(&profile, "poller", "poll_until");
         let (all, in_wait) = wall_of(&profile, "mixed", "wait_a_while");
-        let (expected, share) = (100.0 * waited / lived, 100.0 * in_wait / all);
+        let (expected, share) = (100.0 * waited(&waits.lock().unwrap(), &profile), 100.0 * in_wait / all);
         println!(
             "poller {poll} ns, {in_poll} in poll, {} interrupted; mixed {all} ns, waits {share:.1} % of {expected:.1} %",
             interrupted.load(Ordering::Relaxed)

@@ -94,6 +94,8 @@ struct Watched {
     /// Where it was when the last sample was taken, and its CPU clock then, later when it had gone on from there.
     seen: Option<(Place, u64)>,
     rests: bool,
+    /// Computing that was counted too late for the time it was done in.
+    late: u64,
 }
 
 /// A thread's computing or its waiting.
@@ -192,6 +194,7 @@ impl Watch {
                 asked: None,
                 seen: None,
                 rests: false,
+                late: 0,
             };
             self.threads.insert(tid, watched);
         }
@@ -283,7 +286,7 @@ impl Watched {
     /// Divides the time since it was last divided; where the thread is now, or `None` if it has ended.
     fn divide(&mut self, cpu: u64) -> Option<Place> {
         let (now, place) = Clocks::read(self.view.tid, nanos_since(self.since), cpu)?;
-        let (computing, waiting) = now.since(&self.divided);
+        let (computing, waiting) = now.since(&self.divided, &mut self.late);
         self.computing.owed += computing;
         self.waiting.owed += waiting;
         self.divided = now;
