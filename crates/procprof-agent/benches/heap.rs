@@ -90,7 +90,7 @@ fn aligned<A: GlobalAlloc>(allocator: &A) -> u64 {
 
 fn kept<A: GlobalAlloc>(allocator: &A) -> u64 {
     const PAIRS: u64 = 100_000;
-    let mut kept = [(std::ptr::null_mut(), layout(16, 8)); 4096];
+    let mut kept = [(std::ptr::null_mut::<u8>(), layout(16, 8)); 4096];
     let mut random = 1_u64;
     for _ in 0..PAIRS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

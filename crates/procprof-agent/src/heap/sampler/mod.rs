@@ -18,7 +18,6 @@ mod fork;
 pub mod hook;
 mod live;
 mod sites;
-use crate::spin;
 mod stack;
 mod text;
 mod thread;
@@ -28,6 +27,7 @@ pub use alloc::SampledAlloc;
 pub(crate) use stack::Found;
 
 use crate::error::Result;
+use crate::spin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Mean bytes between samples when nothing else is asked for: 512 KiB.

@@ -204,6 +204,12 @@ pub(super) fn renew() -> bool {
     true
 }
 
+/// Forgets what is known of the code.
+#[cfg(test)]
+pub(super) fn forget() {
+    drop(SPACE.lock().take());
+}
+
 fn renew_if_stale() -> bool {
     let is_stale = TABLES.try_lock().is_some_and(|tables| tables.as_ref().is_none_or(Tables::are_stale));
     is_stale && renew()

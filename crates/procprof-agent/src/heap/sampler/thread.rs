@@ -94,6 +94,14 @@ impl ThreadState {
         }
     }
 
+    /// One that draws the same numbers each time.
+    #[cfg(test)]
+    pub(super) fn with_seed(seed: u64) -> Self {
+        let thread = Self::new();
+        thread.random.set(seed);
+        thread
+    }
+
     /// Counts `size` bytes; true when the thread has to stop.
     #[inline(always)]
     pub(super) fn count_down(&self, size: usize) -> bool {
