@@ -5,7 +5,7 @@ use crate::endpoints;
 use crate::error::{Error, Result};
 #[cfg(feature = "heap")]
 use crate::heap::HeapSampler;
-use crate::heap::{Dumper, Heap, Jemalloc, TimedSwitch};
+use crate::heap::{DumpFileLimits, DumpFiles, Dumper, Heap, Jemalloc, Keeper, TimedSwitch};
 use crate::request::{Request, Response};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,6 +18,9 @@ pub struct Config {
     pub jemalloc: Option<Jemalloc>,
     /// Where heap dumps pass through, private and for a moment; the system's folder for temporary files when not given.
     pub dump_folder: Option<PathBuf>,
+    /// How many of the files stay that jemalloc dumps by itself (`lg_prof_interval`, `prof_gdump`); without limits none is deleted. They can be
+    /// listed and fetched either way.
+    pub dump_files: Option<DumpFileLimits>,
     /// How CPU samples are made where a request does not say; the environment's `PROCPROF_ENGINE` when not given, else [`CpuEngine::Auto`].
     pub engine: Option<CpuEngine>,
     /// The bearer token every request must carry; without it nobody is asked who he is.
@@ -40,6 +43,8 @@ struct Shared {
     token: Option<String>,
     engine: CpuEngine,
     dumper: Option<Dumper>,
+    dump_files: Option<DumpFileLimits>,
+    keeper: Option<Keeper>,
     heap_switch: Arc<TimedSwitch>,
     /// Whether `start` switched the heap sampler on, and the end has to switch it off.
     has_sampler: bool,
@@ -69,9 +74,12 @@ pub fn start(config: Config) -> Result<Agent> {
         return Err(Error::Config { what: format!("dump_folder {}: no such folder", folder.display()) });
     }
     let dumper = config.jemalloc.map(|jemalloc| Dumper::new(jemalloc, folder));
+    let dump_files = config.dump_files;
+    let watched = dumper.as_ref().and_then(|dumper| DumpFiles::of(&dumper.jemalloc)).zip(dump_files);
+    let keeper = watched.map(|(files, limits)| Keeper::start(files, limits)).transpose()?;
     let has_sampler = begin_heap(dumper.as_ref());
     let (pid, token, heap_switch, stopped, stop) = (std::process::id(), config.token, Arc::default(), Mutex::new(false), Condvar::new());
-    Ok(Agent { shared: Arc::new(Shared { pid, token, engine, dumper, heap_switch, has_sampler, stopped, stop }) })
+    Ok(Agent { shared: Arc::new(Shared { pid, token, engine, dumper, dump_files, keeper, heap_switch, has_sampler, stopped, stop }) })
 }
 
 /// Switches the heap sampler on where it is the one to ask and does not run already.
@@ -105,6 +113,7 @@ impl Shared {
         let was_stopped = std::mem::replace(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner), true);
         self.stop.notify_all();
         self.heap_switch.end();
+        self.keeper.iter().for_each(Keeper::end);
         if self.has_sampler && !was_stopped {
             end_heap();
         }
@@ -164,6 +173,17 @@ impl Agent {
     pub(crate) fn heap(&self) -> Result<Heap<'_>> {
         self.in_own_process()?;
         Heap::of_this_process(self.shared.dumper.as_ref())
+    }
+
+    /// The jemalloc of this process, if it was named.
+    pub(crate) fn jemalloc(&self) -> Result<&Jemalloc> {
+        self.in_own_process()?;
+        self.shared.dumper.as_ref().map(|dumper| &dumper.jemalloc).ok_or(Error::NoJemalloc)
+    }
+
+    /// How many of the files stay that jemalloc dumps by itself.
+    pub(crate) fn dump_file_limits(&self) -> Option<DumpFileLimits> {
+        self.shared.dump_files
     }
 
     /// The heap profiler's switch for a time.

@@ -107,6 +107,21 @@ pub enum Error {
         /// Its size.
         bytes: u64,
     },
+    /// jemalloc has no prefix for files (`prof_prefix`), and so writes none by itself.
+    #[error("this process's jemalloc writes no dumps by itself")]
+    NoDumpFiles,
+    /// No dump file of that name.
+    #[error("no heap dump {name:?}")]
+    NoSuchDumpFile {
+        /// What was asked for.
+        name: String,
+    },
+    /// jemalloc is still writing this file, or has left it unfinished.
+    #[error("heap dump {name:?} is not written to its end")]
+    DumpFileUnfinished {
+        /// The file.
+        name: String,
+    },
     /// The configuration can't be used.
     #[error("configuration: {what}")]
     Config {

@@ -11,7 +11,8 @@
 mod agent;
 #[cfg(target_os = "linux")]
 mod clock;
-#[cfg(all(feature = "contention", target_os = "linux"))]
+#[cfg(feature = "contention")]
+#[cfg_attr(not(target_os = "linux"), path = "absent/contention.rs")]
 mod contention;
 #[cfg_attr(not(target_os = "linux"), path = "absent/mod.rs")]
 mod cpu;
@@ -34,7 +35,7 @@ mod spin;
 mod symbols;
 
 pub use agent::{Agent, Config, start};
-#[cfg(all(feature = "contention", target_os = "linux"))]
+#[cfg(feature = "contention")]
 pub use contention::Contention;
 #[cfg(all(feature = "contention", target_os = "linux"))]
 pub use contention::hook as contention_hook;
@@ -45,7 +46,7 @@ pub use error::{Error, Result};
 pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub use heap::hook as heap_hook;
-pub use heap::{HeapStatus, Jemalloc, JemallocNaming, MAX_DUMP_BYTES, MallctlFn};
+pub use heap::{DumpFileLimits, HeapStatus, Jemalloc, JemallocNaming, MAX_DUMP_BYTES, MallctlFn};
 pub use listener::{ExtraHandler, Listener, MAX_CONNECTIONS};
 pub use request::{Method, Request, Response};
 #[cfg(feature = "axum")]

@@ -65,11 +65,11 @@ fn limits_are_told_with_the_value_that_broke_them() {
 }
 
 #[test]
-fn what_is_not_recorded_is_a_404_with_a_sentence() {
+fn what_is_not_recorded_is_a_501_with_a_sentence() {
     let agent = agent();
     for (path, word) in [("mutex", "lock"), ("block", "lock"), ("contention", "lock")] {
         let response = agent.handle(&Request::get(&format!("/debug/pprof/{path}")));
-        assert_eq!(response.status, 404);
+        assert_eq!(response.status, 501);
         assert!(body(&response).contains(word), "{path}: {}", body(&response));
     }
 }

@@ -1,7 +1,7 @@
 //! Heap profiles through jemalloc's own profiler.
 
 use crate::isolated::{isolated, isolated_with};
-use procprof_agent::{Agent, Config, Jemalloc, JemallocNaming, MallctlFn, Request};
+use procprof_agent::{Agent, Config, DumpFileLimits, Jemalloc, JemallocNaming, MallctlFn, Request};
 use std::ffi::{c_char, c_int, c_void};
 
 unsafe extern "C" {
@@ -127,5 +127,67 @@ fn dumps_asked_for_at_once_are_taken_one_after_the_other() {
         for dump in dumps {
             assert!(dump.join().unwrap().starts_with(b"heap_v2/"));
         }
+    });
+}
+
+#[test]
+fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
+    const FOLDER: &str = "PROCPROF_TEST_FOLDER";
+    let folder = std::env::var(FOLDER).unwrap_or_else(|_| {
+        let folder = std::env::temp_dir().join(format!("procprof-dumps-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.to_str().unwrap().to_owned()
+    });
+    let configuration = format!("prof_prefix:{folder}/dump,lg_prof_interval:20");
+    let environment = [("_RJEM_MALLOC_CONF", configuration.as_str()), (FOLDER, &folder)];
+    isolated_with("heap::dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up", &environment, || {
+        let agent = agent();
+        let kept = keep_eight_megabytes();
+        let (status, list) = text(&agent, "/debug/pprof/heap/dumps");
+        assert_eq!(status, 200, "{list}");
+        let head =
+            format!("{{\"folder\":\"{folder}\",\"prefix\":\"dump\",\"lg_prof_interval\":20,\"prof_gdump\":false,\"keep_files\":null,");
+        assert!(list.starts_with(&head), "{list}");
+        let names: Vec<&str> = list.split('"').filter(|word| word.ends_with(".heap")).collect();
+        assert!(names.len() >= 5 && list.contains("\"cause\":\"interval\""), "{list}");
+        let profile = agent.handle(&Request::get(&format!("/debug/pprof/heap/dumps?name={}", names[0])));
+        assert_eq!(profile.status, 200);
+        let profile = procprof_profile::format::decode(&profile.body, &Default::default()).unwrap().profile;
+        assert!(profile.total(profile.sample_type_index("inuse_space").unwrap()) > 1_000_000);
+        assert!(text(&agent, &format!("/debug/pprof/heap/dumps?format=legacy&name={}", names[1])).1.starts_with("heap_v2/32768\n"));
+        for wrong in ["dump.1.2.i3.heap", "../dump.1.2.i3.heap", "x"] {
+            assert_eq!(text(&agent, &format!("/debug/pprof/heap/dumps?name={wrong}")).0, 404);
+        }
+        let half = std::fs::read(format!("{folder}/{}", names[0])).unwrap();
+        std::fs::write(format!("{folder}/dump.1.1.f.heap"), &half[..half.len() / 2]).unwrap();
+        let unfinished = text(&agent, "/debug/pprof/heap/dumps?name=dump.1.1.f.heap");
+        assert_eq!(unfinished, (503, "heap dump \"dump.1.1.f.heap\" is not written to its end\n".into()));
+        std::fs::write(format!("{folder}/dump.1.1.f.heap.mine"), "kept").unwrap();
+        assert!(post(&agent, "/debug/pprof/heap/disable").1.contains("\"active\":false"));
+        let (status, list) = post(&agent, "/debug/pprof/heap/dumps/clean?keep=2");
+        assert_eq!((status, list.matches("\"name\"").count()), (200, 2), "{list}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "what is no dump stays");
+
+        // SAFETY: as in `agent`.
+        let jemalloc = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Rust) };
+        let limits = DumpFileLimits { files: 1, ..DumpFileLimits::default() };
+        let keeper = procprof_agent::start(Config { jemalloc: Some(jemalloc), dump_files: Some(limits), ..Config::default() }).unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while std::fs::read_dir(&folder).unwrap().count() > 2 {
+            assert!(std::time::Instant::now() < end, "cleaned without being asked");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        assert!(text(&keeper, "/debug/pprof/heap/dumps").1.contains("\"keep_files\":1,\"keep_bytes\":268435456,"));
+        drop(kept);
+    });
+    std::fs::remove_dir_all(folder).unwrap_or_default();
+}
+
+#[test]
+fn growth_is_refused_with_what_to_do_instead() {
+    isolated("heap::growth_is_refused_with_what_to_do_instead", || {
+        let (status, told) = text(&agent(), "/pprof/growth");
+        assert_eq!(status, 501);
+        assert!(told.contains("tcmalloc only") && told.contains("/pprof/heap twice") && told.contains("--base"), "{told}");
     });
 }

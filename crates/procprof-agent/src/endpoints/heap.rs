@@ -53,6 +53,13 @@ fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
     heap.name_unknown(profile).and_then(|profile| crate::meta::add(profile, &meta)).map_err(|error| refused(&error))
 }
 
+/// The text of a file that jemalloc has written as a profile.
+pub(super) fn profile_of_file(text: &[u8]) -> Result<Profile, Response> {
+    let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
+    let meta = crate::meta::of(ProfileType::Heap, "jemalloc", &Modules::of_this_process());
+    crate::meta::add(profile, &meta).map_err(|error| refused(&error))
+}
+
 /// `{"allocator":"jemalloc","compiled_in":true,"available":true,"active":true,"lg_sample":19,"until":null,"variable":"MALLOC_CONF",…}`
 pub(super) fn status(agent: &Agent) -> Result<Response, Response> {
     let heap = heap(agent)?;
@@ -72,7 +79,7 @@ pub(super) fn status(agent: &Agent) -> Result<Response, Response> {
 }
 
 /// A JSON string.
-fn json_text(text: &str) -> String {
+pub(super) fn json_text(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

@@ -1,5 +1,6 @@
 //! Requests to responses: the pprof endpoints, whatever server they arrive through.
 
+mod dumps;
 mod heap;
 mod index;
 #[cfg_attr(not(all(feature = "contention", target_os = "linux")), path = "no_locks.rs")]
@@ -41,6 +42,8 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
         Kind::HeapEnable => heap::switch(agent, &query, true),
         Kind::HeapDisable => heap::switch(agent, &query, false),
         Kind::HeapReset => heap::reset(agent, &query),
+        Kind::HeapDumps => dumps::answer(agent, &query),
+        Kind::HeapDumpsClean => dumps::clean(agent, &query),
         Kind::Waits(form) => locks::waits(agent, &query, form, request),
         Kind::Holders => locks::holders(agent, &query, request),
         Kind::LocksStatus => locks::status(),
@@ -48,7 +51,7 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
         Kind::LocksDisable => locks::switch(false),
         Kind::Cmdline => cmdline(),
         Kind::Symbol => symbol::answer(request),
-        Kind::Absent(why) => Err(Response::text(404, why)),
+        Kind::Absent(why) => Err(Response::text(501, why)),
     }
 }
 
@@ -72,11 +75,12 @@ fn cmdline() -> Result<Response, Response> {
 /// An error as a status and a sentence.
 fn refused(error: &Error) -> Response {
     let status = match error {
+        Error::NoSuchDumpFile { .. } => 404,
         Error::Frequency { .. } => 400,
         Error::Busy { .. } | Error::WallBusy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
-        Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc => 501,
-        Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,
+        Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc | Error::NoDumpFiles => 501,
+        Error::DumpFileUnfinished { .. } | Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,
         Error::NoLockHooks | Error::ContentionOff | Error::Unsupported { .. } => 501,
         _ => 500,
     };

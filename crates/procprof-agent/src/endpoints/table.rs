@@ -38,6 +38,8 @@ pub(super) enum Kind {
     LocksStatus,
     LocksEnable,
     LocksDisable,
+    HeapDumps,
+    HeapDumpsClean,
     Cmdline,
     Symbol,
     /// Nothing to answer with, and why.
@@ -56,7 +58,10 @@ const WAITS: &str = "waits for locks, by who waited, so far or for ?seconds=1..3
 const HOLDERS: &str = "waits for locks, by who held them, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
 const WALL: &str =
     "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
-const NO_GROWTH: &str = "heap growth is not recorded: take two heap profiles and compare them with --base";
+const DUMPS: &str = "dump files that jemalloc wrote by itself, as JSON; one of them: ?name=FILE, format=proto|legacy, symbolize=0|1";
+/// What gperftools means by growth: the stacks on which the allocator took memory from the system.
+const NO_GROWTH: &str = "growth, the stacks on which the allocator took memory from the system, is known to tcmalloc only, and not to this process's \
+                         allocator; for what grew between two moments take /pprof/heap twice and compare them with --base";
 
 const fn row(path: &'static str, methods: &'static [Method], help: &'static str, kind: Kind) -> Endpoint {
     Endpoint { path, methods, help, kind }
@@ -75,6 +80,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/debug/pprof/heap/enable", WRITE, "sample the heap from now on: ?for=30m goes back by itself", Kind::HeapEnable),
     row("/debug/pprof/heap/disable", WRITE, "sample the heap no longer: ?for=30m goes back by itself", Kind::HeapDisable),
     row("/debug/pprof/heap/reset", WRITE, "forget the heap's samples: ?lg_sample=0..40 sets the rate", Kind::HeapReset),
+    row("/debug/pprof/heap/dumps", READ, DUMPS, Kind::HeapDumps),
+    row("/debug/pprof/heap/dumps/clean", WRITE, "delete such files but the newest: ?keep=0..1000000 (16)", Kind::HeapDumpsClean),
     row("/debug/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
     row("/debug/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
     row("/debug/pprof/allocs", READ, "all allocations so far: ?format=proto|legacy", Kind::Allocs),

@@ -92,6 +92,24 @@ impl Jemalloc {
         self.read(c"opt.prof_accum").unwrap_or(false)
     }
 
+    /// What the names of the dumps it writes by itself begin with (`opt.prof_prefix`).
+    pub(super) fn dump_prefix(&self) -> Option<String> {
+        let address = self.read::<usize>(c"opt.prof_prefix").filter(|address| *address != 0)?;
+        // SAFETY: jemalloc's own NUL-terminated text, which stays as it was at start.
+        let prefix = unsafe { CStr::from_ptr(address as *const c_char) };
+        prefix.to_str().ok().map(str::to_owned)
+    }
+
+    /// Base-2 logarithm of the bytes between the dumps it writes by itself (`opt.lg_prof_interval`), if it does.
+    pub(crate) fn lg_dump_interval(&self) -> Option<u64> {
+        self.read::<isize>(c"opt.lg_prof_interval").and_then(|interval| u64::try_from(interval).ok())
+    }
+
+    /// Whether it writes a dump whenever its memory reaches a new peak (`prof.gdump`).
+    pub(crate) fn dumps_at_peaks(&self) -> bool {
+        self.read(c"prof.gdump").unwrap_or(false)
+    }
+
     /// What the profiler is doing now.
     pub fn status(&self) -> HeapStatus {
         let flag = |name| self.read::<bool>(name).unwrap_or(false);

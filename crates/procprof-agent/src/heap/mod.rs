@@ -3,18 +3,23 @@
 mod dump;
 pub(crate) mod environment;
 mod jemalloc;
+mod keeper;
 #[cfg(feature = "heap")]
 #[cfg_attr(not(target_os = "linux"), path = "../absent/sampler.rs")]
 mod sampler;
 mod source;
 mod timed;
+mod written;
 
 pub(crate) use dump::Dumper;
 pub use dump::MAX_DUMP_BYTES;
 pub use jemalloc::{HeapStatus, Jemalloc, JemallocNaming, MallctlFn};
+pub(crate) use keeper::Keeper;
 #[cfg(feature = "heap")]
 pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub use sampler::hook;
 pub(crate) use source::Heap;
 pub(crate) use timed::TimedSwitch;
+pub use written::DumpFileLimits;
+pub(crate) use written::{DumpFile, DumpFiles};
