@@ -19,7 +19,9 @@ pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Res
         ("decode_profile", part) => profiles(root, part, folder),
         ("symbol_file", part) => elf::write(root, part, folder),
         ("symbol_index", _) => fs::write(folder.join("records"), RECORDS).context("write an input"),
-        ("symbol_answer", _) => text(folder, &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"]),
+        ("symbol_answer", _) => {
+            text(folder, &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"])
+        }
         ("symbol_text", "perf_map") => {
             text(folder, &["7f2a1c000000 1a0 LazyCompile:*fib /app/main.js:3\n7f2a1c000200 20 a b\n", "0x7f2a1c000000 0x100000 _ZN1a1bE\n"])
         }
