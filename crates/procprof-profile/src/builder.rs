@@ -13,7 +13,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct ProfileBuilder {
     parts: Parts,
-    strings: FxHashMap<u64, Vec<StringId>>,
+    /// The first string of each hash: the texts themselves are kept once, in the table.
+    strings: FxHashMap<u64, StringId>,
+    /// Strings whose hash another one had before, which are few.
+    same_hash: Vec<StringId>,
     functions: FxHashMap<Function, FunctionId>,
     locations: FxHashMap<(Option<MappingId>, Addr, bool), LocationId>,
     frames: FxHashMap<StringId, LocationId>,
@@ -36,21 +39,23 @@ impl ProfileBuilder {
         if text.is_empty() {
             return StringId(0);
         }
-        let bucket = self.strings.entry(FxBuildHasher.hash_one(text)).or_default();
-        let known = bucket.iter().find(|id| self.parts.strings.get(**id) == Some(text));
-        if let Some(id) = known {
-            return *id;
-        }
-        match self.parts.strings.push(text) {
-            Some(id) => {
-                bucket.push(id);
-                id
-            }
-            None => {
-                self.failure.get_or_insert(Error::invalid("more than 4 GiB of strings"));
-                StringId(0)
+        let hash = FxBuildHasher.hash_one(text);
+        let first = self.strings.get(&hash).copied();
+        if let Some(first) = first {
+            let mut known = std::iter::once(first).chain(self.same_hash.iter().copied());
+            if let Some(id) = known.find(|id| self.parts.strings.get(*id) == Some(text)) {
+                return id;
             }
         }
+        let Some(id) = self.parts.strings.push(text) else {
+            self.failure.get_or_insert(Error::invalid("more than 4 GiB of strings"));
+            return StringId(0);
+        };
+        match first {
+            Some(_) => self.same_hash.push(id),
+            None => drop(self.strings.insert(hash, id)),
+        }
+        id
     }
 
     /// A value type of these two interned strings.
