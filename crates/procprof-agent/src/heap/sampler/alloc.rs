@@ -39,64 +39,115 @@ impl<A> SampledAlloc<A> {
     }
 }
 
-/// Allocates where a sample may be due.
-///
-/// Not inlined, and apart from the ordinary path, which so ends in a jump to the allocator.
-#[cold]
-#[inline(never)]
-fn allocate_and_note(size: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
-    let pointer = allocate();
-    note(own(), pointer, size);
-    pointer
-}
-
-/// Reallocates a block that may be a sampled one, or where a sample may be due.
-#[cold]
-#[inline(never)]
-fn reallocate_and_note(pointer: *mut u8, size: usize, is_due: bool, reallocate: impl FnOnce() -> *mut u8) -> *mut u8 {
-    let thread = own();
-    let former = if is_noted(pointer) { forget(thread, pointer) } else { None };
-    let moved = reallocate();
-    match former {
-        Some(former) if moved.is_null() => remember(thread, pointer, former),
-        _ if is_due => note(thread, moved, size),
-        _ => {}
+/// What is rare. These are functions of their own, not inlined and given values, so that the ordinary paths keep nothing over a call and end in a
+/// jump to the allocator.
+impl<A: GlobalAlloc> SampledAlloc<A> {
+    /// Allocates where a sample may be due.
+    ///
+    /// # Safety
+    /// As for `alloc`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_and_note(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller's promise.
+        let pointer = unsafe { self.inner.alloc(layout) };
+        note(own(), pointer, layout.size());
+        pointer
     }
-    moved
+
+    /// Allocates zeros where a sample may be due.
+    ///
+    /// # Safety
+    /// As for `alloc_zeroed`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_zeroed_and_note(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller's promise.
+        let pointer = unsafe { self.inner.alloc_zeroed(layout) };
+        note(own(), pointer, layout.size());
+        pointer
+    }
+
+    /// Frees a block that may be a sampled one.
+    ///
+    /// # Safety
+    /// As for `dealloc`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn forget_and_dealloc(&self, pointer: *mut u8, layout: Layout) {
+        drop(forget(own(), pointer));
+        // SAFETY: by the caller's promise.
+        unsafe { self.inner.dealloc(pointer, layout) }
+    }
+
+    /// Reallocates where a sample may be due.
+    ///
+    /// # Safety
+    /// As for `realloc`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn realloc_and_note(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let former = if is_noted(pointer) { forget(own(), pointer) } else { None };
+        // SAFETY: by the caller's promise.
+        let moved = unsafe { self.inner.realloc(pointer, layout, size) };
+        note(own(), moved, size);
+        if let (Some(former), true) = (former, moved.is_null()) {
+            remember(own(), pointer, former);
+        }
+        moved
+    }
+
+    /// Reallocates a block that may be a sampled one, where no sample is due.
+    ///
+    /// # Safety
+    /// As for `realloc`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn forget_and_realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let former = forget(own(), pointer);
+        // SAFETY: by the caller's promise.
+        let moved = unsafe { self.inner.realloc(pointer, layout, size) };
+        if let (Some(former), true) = (former, moved.is_null()) {
+            remember(own(), pointer, former);
+        }
+        moved
+    }
 }
 
 // SAFETY: every call goes to the allocator inside with the same arguments, and its answer is given back.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for SampledAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise for this call is that for the one inside.
-        let allocate = || unsafe { self.inner.alloc(layout) };
         let is_due = count_down(own(), layout.size());
-        if is_due { allocate_and_note(layout.size(), allocate) } else { allocate() }
+        // SAFETY: the caller's promise for this call is that for the ones inside.
+        unsafe { if is_due { self.alloc_and_note(layout) } else { self.inner.alloc(layout) } }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as in `alloc`.
-        let allocate = || unsafe { self.inner.alloc_zeroed(layout) };
         let is_due = count_down(own(), layout.size());
-        if is_due { allocate_and_note(layout.size(), allocate) } else { allocate() }
+        // SAFETY: as in `alloc`.
+        unsafe { if is_due { self.alloc_zeroed_and_note(layout) } else { self.inner.alloc_zeroed(layout) } }
     }
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        if is_noted(pointer) {
-            drop(forget(own(), pointer));
-        }
         // SAFETY: as in `alloc`.
-        unsafe { self.inner.dealloc(pointer, layout) }
+        unsafe { if is_noted(pointer) { self.forget_and_dealloc(pointer, layout) } else { self.inner.dealloc(pointer, layout) } }
     }
 
     #[inline]
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let is_due = count_down(own(), size);
         // SAFETY: as in `alloc`.
-        let reallocate = || unsafe { self.inner.realloc(pointer, layout, new_size) };
-        let is_due = count_down(own(), new_size);
-        if is_due || is_noted(pointer) { reallocate_and_note(pointer, new_size, is_due, reallocate) } else { reallocate() }
+        unsafe {
+            if is_due {
+                self.realloc_and_note(pointer, layout, size)
+            } else if is_noted(pointer) {
+                self.forget_and_realloc(pointer, layout, size)
+            } else {
+                self.inner.realloc(pointer, layout, size)
+            }
+        }
     }
 }
