@@ -1,6 +1,7 @@
 //! The binary's allocator: jemalloc with its heap profiler compiled in and asleep.
 //!
 //! `prof:true` can only be said at start; it costs a check per allocation until `prof.active` is switched on.
+//! Threads that give memory back are for processes that stay: [`start_background_threads`].
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -20,9 +21,25 @@ unsafe impl Sync for Configuration {}
 /// Read once by jemalloc before `main`; the environment's `_RJEM_MALLOC_CONF` is read after it and wins.
 // SAFETY: the name is jemalloc's own hook for this purpose, declared weak there, and the type is the one it expects.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static CONFIGURATION: Configuration =
-    Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,background_thread:true,dirty_decay_ms:1000".as_ptr());
+static CONFIGURATION: Configuration = Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,dirty_decay_ms:1000".as_ptr());
 
 /// jemalloc's control function, for the agent's heap profiles.
 pub(crate) const MALLCTL: unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int =
     tikv_jemalloc_sys::mallctl;
+
+/// Has threads of the allocator give memory back that is free for long. Without them, that waits for the next
+/// allocation, and a server at rest makes few.
+pub(crate) fn start_background_threads() -> Result<(), i32> {
+    let mut on = true;
+    // SAFETY: the name is a C string, and this option takes one `bool` of the size given; nothing is read back.
+    let error = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"background_thread".as_ptr(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            (&raw mut on).cast(),
+            size_of::<bool>(),
+        )
+    };
+    if error == 0 { Ok(()) } else { Err(error) }
+}
