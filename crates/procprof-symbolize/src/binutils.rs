@@ -12,12 +12,18 @@
 //!
 //! Behaviour: binutils 2.40, found by comparison.
 
+mod around;
 mod dwarf;
 mod find_function;
+mod frames;
 mod functions;
+mod ladder;
 mod line_table;
 mod names;
 mod nm;
+mod symbol_table;
+
+use std::sync::Arc;
 
 use object::{Object, ObjectSection};
 use procprof_profile::SymbolAddr;
@@ -32,9 +38,9 @@ pub use nm::{NmSymbol, nm, nm_around};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// Demangled name; `??` if there is none.
-    pub name: String,
+    pub name: Arc<str>,
     /// `FILE:LINE`, `FILE:?`, `??:?` or `??:0`, perhaps with ` (discriminator N)`.
-    pub place: String,
+    pub place: Arc<str>,
 }
 
 impl Frame {

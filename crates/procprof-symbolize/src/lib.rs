@@ -48,6 +48,7 @@ mod file_bytes;
 mod go_table;
 mod image;
 pub mod index;
+mod inflate;
 mod leb;
 mod lines;
 mod mini_debug;

@@ -1,14 +1,17 @@
 //! The DWARF sections of a file, decompressed within limits.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use gimli::{DwarfPackageSections, DwarfSections, RunTimeEndian, SectionId};
 use object::{CompressedData, CompressionFormat, File, Object, ObjectSection};
 
-use crate::workers;
+use crate::{inflate, workers};
 
 /// Most that a compressed section may claim to grow, in times its compressed size.
 const GROWTH_MAX: u64 = 64;
+/// Decompressed bytes that are worth a thread: it takes about a millisecond for them.
+const THREAD_BYTES: usize = 1 << 20;
 
 /// Why sections can't be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,48 +31,56 @@ pub(crate) enum Needed<'w> {
     All,
     /// Functions only.
     Functions,
-    /// Functions at these addresses, which ascend. Of a compressed `.debug_info` only the beginning is
-    /// decompressed, as far as the last unit that `.debug_aranges` has for one of them.
+    /// Functions at these addresses, which ascend. Of a compressed `.debug_info` only the units are
+    /// decompressed that `.debug_aranges` has for them.
     FunctionsAt(&'w [u64]),
+}
+
+/// Sections that were loaded for a purpose.
+#[derive(Default)]
+pub(crate) struct Loaded<'data> {
+    pub(crate) sections: DwarfSections<Cow<'data, [u8]>>,
+    /// Where the units begin that are in `.debug_info`, ascending; `None` if all are.
+    pub(crate) units: Option<Vec<usize>>,
 }
 
 /// Loads the sections that looking up addresses needs; the others stay empty. Compressed ones are
 /// decompressed by all processors.
 pub(crate) fn load<'data>(file: &File<'data>, bytes_max: u64) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
-    load_needed(file, bytes_max, Needed::All)
+    load_needed(file, bytes_max, Needed::All).map(|loaded| loaded.sections)
 }
 
 /// As [`load`], for those that a purpose needs.
-pub(crate) fn load_needed<'data>(
-    file: &File<'data>,
-    bytes_max: u64,
-    needed: Needed<'_>,
-) -> Result<DwarfSections<Cow<'data, [u8]>>, SectionError> {
+pub(crate) fn load_needed<'data>(file: &File<'data>, bytes_max: u64, needed: Needed<'_>) -> Result<Loaded<'data>, SectionError> {
     let is_needed = |id: &SectionId| needed == Needed::All || !matches!(id, SectionId::DebugLine | SectionId::DebugLineStr);
     let mut left = bytes_max;
     let mut raw = Vec::new();
     for id in NEEDED.into_iter().filter(is_needed) {
         raw.push((id, section(file, id.name(), &mut left)?));
     }
-    let mut info_bytes = None;
+    let mut units = None;
     if let Needed::FunctionsAt(wanted) = needed {
-        info_bytes = needed_info_bytes(&raw, file.is_little_endian(), wanted)?;
+        units = needed_units(&raw, file.is_little_endian(), wanted)?;
     }
     // The largest first: that one takes the longest.
     raw.sort_by_key(|(_, data)| std::cmp::Reverse(data.as_ref().map_or(0, |data| data.uncompressed_size)));
-    let loaded = workers::run(raw.len(), workers::threads(), Vec::new, |loaded, index| {
+    let compressed = raw.iter().filter_map(|(_, data)| data.filter(|data| data.format != CompressionFormat::None));
+    let bytes = compressed.map(|data| data.uncompressed_size).sum::<u64>();
+    let threads = workers::threads_for(usize::try_from(bytes).unwrap_or(usize::MAX), THREAD_BYTES);
+    let loaded = workers::run(raw.len(), threads, Vec::new, |loaded, index| {
         let (id, data) = raw[index];
-        let section = match info_bytes.filter(|_| id == SectionId::DebugInfo).zip(data) {
-            Some((bytes, data)) => decompress_beginning(id.name(), data, bytes),
+        let section = match units.as_deref().filter(|_| id == SectionId::DebugInfo).zip(data) {
+            Some((units, data)) => decompress_units(id.name(), data, units),
             None => decompress(id.name(), data),
         };
         loaded.push((id, section));
     });
     let mut loaded: Vec<_> = loaded.into_iter().flatten().collect();
-    DwarfSections::load(|id| match loaded.iter().position(|(loaded, _)| *loaded == id) {
+    let sections = DwarfSections::load(|id| match loaded.iter().position(|(loaded, _)| *loaded == id) {
         Some(position) => loaded.swap_remove(position).1,
         None => Ok(Cow::Borrowed(&[][..])),
-    })
+    })?;
+    Ok(Loaded { sections, units: units.map(|units| units.into_iter().map(|unit| unit.start).collect()) })
 }
 
 /// Loads all sections of a package (`.dwp`) of split off debug information: its index tells the part
@@ -135,17 +146,17 @@ fn section<'data>(file: &File<'data>, name: &'static str, left: &mut u64) -> Res
 
 type RawSections<'data> = [(SectionId, Option<CompressedData<'data>>)];
 
-/// How much of `.debug_info` has the units of the addresses; `None` if all of it is to be read.
-fn needed_info_bytes(raw: &RawSections<'_>, is_little_endian: bool, wanted: &[u64]) -> Result<Option<usize>, SectionError> {
+/// The units of the addresses, each up to the next that has a table; `None` if all are to be read.
+fn needed_units(raw: &RawSections<'_>, is_little_endian: bool, wanted: &[u64]) -> Result<Option<Vec<Range<usize>>>, SectionError> {
     let data = |id| raw.iter().find(|(own, _)| *own == id).and_then(|(_, data)| *data);
-    let is_compressed = data(SectionId::DebugInfo).is_some_and(|data| data.format == CompressionFormat::Zlib);
-    if !is_compressed {
+    let Some(info) = data(SectionId::DebugInfo).filter(|data| data.format == CompressionFormat::Zlib) else {
         return Ok(None);
-    }
+    };
     let tables = decompress(SectionId::DebugAranges.name(), data(SectionId::DebugAranges))?;
     let endian = if is_little_endian { RunTimeEndian::Little } else { RunTimeEndian::Big };
     let mut units = Vec::new();
-    let mut last = vec![None; wanted.len()];
+    let mut needed = Vec::new();
+    let mut is_found = vec![false; wanted.len()];
     let tables = gimli::DebugAranges::new(&tables, endian);
     let mut headers = tables.headers();
     while let Ok(Some(header)) = headers.next() {
@@ -155,25 +166,34 @@ fn needed_info_bytes(raw: &RawSections<'_>, is_little_endian: bool, wanted: &[u6
         while let Some(entry) = entries.next().transpose() {
             let Some(range) = entry.ok().map(|entry| entry.range()) else { continue };
             let first = wanted.partition_point(|address| *address < range.begin);
-            let inside = wanted[first..].iter().take_while(|address| **address < range.end).count();
-            last[first..first + inside].iter_mut().for_each(|last| *last = (*last).max(Some(unit)));
+            let inside = wanted[first..].partition_point(|address| *address < range.end);
+            if inside > 0 {
+                is_found[first..first + inside].fill(true);
+                needed.push(unit);
+            }
         }
     }
     // One that is in no table may be in a unit without one.
-    let last = last.into_iter().collect::<Option<Vec<usize>>>().and_then(|units| units.into_iter().max());
-    Ok(last.and_then(|last| units.into_iter().filter(|unit| *unit > last).min()))
+    if needed.is_empty() || is_found.contains(&false) {
+        return Ok(None);
+    }
+    let bytes = usize::try_from(info.uncompressed_size).unwrap_or(usize::MAX);
+    units.push(bytes);
+    units.sort_unstable();
+    units.dedup();
+    needed.sort_unstable();
+    needed.dedup();
+    let range = |unit: usize| unit..units.get(units.partition_point(|other| *other <= unit)).copied().unwrap_or(bytes).min(bytes);
+    Ok(Some(needed.into_iter().map(range).filter(|range| range.start < range.end).collect()))
 }
 
-/// The first `bytes` of a section.
-fn decompress_beginning<'data>(name: &'static str, data: CompressedData<'data>, bytes: usize) -> Result<Cow<'data, [u8]>, SectionError> {
-    let bytes = bytes.min(usize::try_from(data.uncompressed_size).unwrap_or(usize::MAX));
-    let mut beginning = Vec::with_capacity(bytes);
-    let inflated = flate2::Decompress::new(true).decompress_vec(data.data, &mut beginning, flate2::FlushDecompress::None);
-    match inflated {
-        Ok(_) if beginning.len() == bytes => Ok(Cow::Owned(beginning)),
-        Ok(_) => Err(SectionError::Damaged { section: name, what: "cut short".to_owned() }),
-        Err(error) => Err(SectionError::Damaged { section: name, what: error.to_string() }),
-    }
+/// Some units of a section.
+fn decompress_units<'data>(
+    name: &'static str,
+    data: CompressedData<'data>,
+    units: &[Range<usize>],
+) -> Result<Cow<'data, [u8]>, SectionError> {
+    inflate::ranges(data.data, units).map(Cow::Owned).map_err(|what| SectionError::Damaged { section: name, what })
 }
 
 fn decompress<'data>(name: &'static str, data: Option<CompressedData<'data>>) -> Result<Cow<'data, [u8]>, SectionError> {

@@ -11,6 +11,15 @@ pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX))
 }
 
+/// How many threads a batch of `amount` may use so that each has `least` of it: a thread has to be worth
+/// its start, and the memory that its own allocations take.
+pub(crate) fn threads_for(amount: usize, least: usize) -> usize {
+    match amount / least {
+        0 | 1 => 1,
+        parts => threads().min(parts),
+    }
+}
+
 /// Does the jobs `0..jobs`, begun in that order, and gives what each thread has gathered.
 pub(crate) fn run<S: Send>(jobs: usize, threads: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) -> Vec<S> {
     let next = AtomicUsize::new(0);

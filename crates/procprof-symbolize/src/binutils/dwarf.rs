@@ -11,9 +11,11 @@ use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
 use super::find_function::SymbolFunctions;
+use super::frames::Frames;
 use super::functions::{Function, Functions, Name};
 use super::line_table::{LineTable, file_name};
-use super::{Detail, Frame, demangle};
+use super::symbol_table::{self, Table};
+use super::{Detail, Frame};
 use crate::dwarf::{self, Dwarf, Reader, Root, Unit};
 use crate::image::{Image, parse_elf};
 use crate::sections::{self, Needed};
@@ -24,6 +26,12 @@ pub(super) type Result<T> = std::result::Result<T, gimli::Error>;
 
 /// Most frames of one address.
 const FRAMES_MAX: usize = 256;
+/// Symbols that are worth a thread.
+const THREAD_SYMBOLS: usize = 100_000;
+/// Bytes of debug information that are worth a thread to find the units in it.
+const THREAD_INFO_BYTES: usize = 64 << 20;
+/// Bytes of units that are worth a thread: stepping over their entries takes about a millisecond.
+const THREAD_BYTES: usize = 1 << 20;
 
 /// Resolves addresses in the order given; `file` has the debug information, if any.
 pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[SymbolAddr], detail: Detail) -> Vec<Vec<Frame>> {
@@ -35,16 +43,24 @@ pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[Symbo
         Detail::NamesAndPlaces => Needed::All,
     };
     std::thread::scope(|scope| {
-        let symbols = scope.spawn(|| SymbolFunctions::at(file, &wanted));
+        let is_large = symbol_table::count(file, Table::All) >= THREAD_SYMBOLS;
+        let symbols = is_large.then(|| scope.spawn(|| SymbolFunctions::at(file, &wanted)));
         with_units(image, file, &wanted, detail, needed, |units| {
-            let symbols = symbols.join().unwrap_or_default();
-            let answer = |units: &Units<'_>| addresses.iter().map(|address| units.frames(&symbols, address.0)).collect();
+            let symbols = symbols.map_or_else(|| SymbolFunctions::at(file, &wanted), |thread| thread.join().unwrap_or_default());
+            let answer = |units: &Units<'_>| {
+                let mut frames = Frames::default();
+                for address in addresses {
+                    units.add_frames(&symbols, address.0, &mut frames);
+                    frames.next_address();
+                }
+                frames
+            };
             let answers = answer(units);
             if !units.is_lacking.get() {
-                return answers;
+                return answers.finish();
             }
             // A name is in a unit that was not decompressed.
-            with_units(image, file, &wanted, detail, Needed::Functions, answer)
+            with_units(image, file, &wanted, detail, Needed::Functions, answer).finish()
         })
     })
 }
@@ -62,11 +78,11 @@ fn with_units<T>(
     let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
     let shared = shared.as_ref().and_then(|file| sections::load(file, bytes_max).ok());
     let loaded = sections::load_needed(file, bytes_max, needed).unwrap_or_default();
-    let mut dwarf: Dwarf<'_> = loaded.borrow(|section| EndianSlice::new(section, endian));
+    let mut dwarf: Dwarf<'_> = loaded.sections.borrow(|section| EndianSlice::new(section, endian));
     if let Some(shared) = &shared {
         dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
     }
-    read(&Units::of(&dwarf, wanted, detail))
+    read(&Units::of(&dwarf, loaded.units.as_deref(), wanted, detail))
 }
 
 /// The units of a file with one of the addresses asked for.
@@ -89,9 +105,14 @@ struct UnitTables<'a> {
 }
 
 impl<'a> Units<'a> {
-    fn of(dwarf: &'a Dwarf<'a>, wanted: &[u64], detail: Detail) -> Self {
-        let threads = workers::threads();
-        let index = dwarf::Units::with_ranges(dwarf, Some(wanted), threads);
+    /// Reads what the units say of addresses; `offsets` are those of all units there are, where that is known.
+    fn of(dwarf: &'a Dwarf<'a>, offsets: Option<&[usize]>, wanted: &[u64], detail: Detail) -> Self {
+        let info_bytes = gimli::Section::reader(&dwarf.debug_info).slice().len();
+        let threads = workers::threads_for(info_bytes, THREAD_INFO_BYTES);
+        let index = match offsets {
+            Some(offsets) => dwarf::Units::at_offsets(dwarf, offsets, wanted, threads),
+            None => dwarf::Units::with_ranges(dwarf, Some(wanted), threads),
+        };
         let mut zones: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
         for address in wanted {
             for unit in index.at(*address) {
@@ -103,6 +124,8 @@ impl<'a> Units<'a> {
         }
         let mut zones: Vec<(usize, Vec<(u64, u64)>)> = zones.into_iter().collect();
         zones.sort_unstable_by_key(|(unit, _)| (std::cmp::Reverse(index.bytes(*unit)), *unit));
+        let bytes = zones.iter().map(|(unit, _)| index.bytes(*unit)).sum();
+        let threads = workers::threads_for(bytes, THREAD_BYTES);
         let found = workers::run(zones.len(), threads, Vec::new, |found, job| {
             let (unit, zone) = &zones[job];
             // What was found before an entry that is broken counts.
@@ -156,20 +179,19 @@ impl<'a> Units<'a> {
         Some((self.index.root(self.dwarf, unit)?, offset))
     }
 
-    fn frames(&self, symbols: &SymbolFunctions<'_>, address: u64) -> Vec<Frame> {
+    fn add_frames(&self, symbols: &SymbolFunctions<'_>, address: u64, frames: &mut Frames) {
         for section in symbols.sections(address) {
             let found = self.holding(address).find_map(|unit| unit.look_up(self, address).map(|found| (unit, found)));
             let symbol = symbols.find(section, address);
             match found {
-                Some((unit, found)) => return found.frames(self, unit, symbol),
+                Some((unit, found)) => return found.add_frames(self, unit, symbol, frames),
                 None => {
                     let Some(symbol) = symbol else { continue };
-                    let place = format!("{}:?", symbol.file.unwrap_or("??"));
-                    return vec![Frame { name: demangle(symbol.name), place }];
+                    return frames.push(Some(symbol.name), symbol.file, 0, 0);
                 }
             }
         }
-        vec![Frame::unknown()]
+        frames.push_unknown();
     }
 
     /// The units that hold the address, by number.
@@ -236,24 +258,28 @@ struct Found<'u, 'a> {
 }
 
 impl<'a> Found<'_, 'a> {
-    fn frames(&self, units: &Units<'a>, unit: &UnitTables<'a>, symbol: Option<&super::find_function::Function<'_>>) -> Vec<Frame> {
-        let Some(root) = unit.root(units) else { return vec![Frame::unknown()] };
+    fn add_frames(
+        &self,
+        units: &Units<'a>,
+        unit: &UnitTables<'a>,
+        symbol: Option<&super::find_function::Function<'_>>,
+        frames: &mut Frames,
+    ) {
+        let Some(root) = unit.root(units) else { return frames.push_unknown() };
         let name = self.innermost_name(units, &root.unit, symbol);
         let file = self.row.and_then(|row| unit.file_name(units, row.file));
-        let file =
-            file.or_else(|| symbol.filter(|_| !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file.map(str::to_owned)));
+        let symbol_file = symbol.filter(|_| file.is_none() && !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file);
         let line = self.row.map_or(0, |row| row.line);
         let discriminator = self.row.map_or(0, |row| row.discriminator);
-        let mut frames = vec![frame(name.as_deref(), file, line, discriminator)];
+        frames.push(name.as_deref(), file.as_deref().or(symbol_file), line, discriminator);
         let mut callee = self.function.filter(|function| function.is_inlined);
-        while let Some(function) = callee.filter(|_| frames.len() < FRAMES_MAX) {
+        while let Some(function) = callee.filter(|_| frames.depth() < FRAMES_MAX) {
             let Some(caller) = function.caller.and_then(|caller| unit.functions.all.get(caller as usize)) else { break };
             let name = caller.name(units, &root.unit).text;
             let (file, line) = function.call_site;
-            frames.push(frame(name.as_deref(), unit.file_name(units, file), line, discriminator));
+            frames.push(name.as_deref(), unit.file_name(units, file).as_deref(), line, discriminator);
             callee = Some(caller).filter(|caller| caller.is_inlined);
         }
-        frames
     }
 
     fn has_linkage(&self, units: &Units<'a>, unit: &Unit<'a>) -> bool {
@@ -286,17 +312,6 @@ impl<'a> Found<'_, 'a> {
         function.set_name(Name { text: kept, is_linkage: true });
         symbol_name.or(name.text)
     }
-}
-
-fn frame(name: Option<&str>, file: Option<String>, line: u32, discriminator: u64) -> Frame {
-    let name = name.filter(|name| !name.is_empty()).map_or_else(|| "??".to_owned(), demangle);
-    let file = file.unwrap_or_else(|| "??".into());
-    let place = match (line, discriminator) {
-        (0, _) => format!("{file}:?"),
-        (line, 0) => format!("{file}:{line}"),
-        (line, discriminator) => format!("{file}:{line} (discriminator {discriminator})"),
-    };
-    Frame { name, place }
 }
 
 /// The text of a string attribute of an entry of that unit.

@@ -1,7 +1,10 @@
 //! The symbol around an address, by the rules of binutils' ELF reader.
 
 use object::elf::{SHF_ALLOC, STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_SECTION, STT_TLS, SymbolType};
-use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, Symbol, SymbolFlags};
+use object::{File, Object, ObjectSection, SectionFlags};
+
+use super::ladder::Ladder;
+use super::symbol_table::{self, RawSymbol, Table};
 
 /// What symbols say of addresses.
 #[derive(Default)]
@@ -41,16 +44,9 @@ impl<'data> SymbolFunctions<'data> {
         });
         let sections: Vec<(u64, u64, usize)> =
             loaded.map(|section| (section.address(), section.address().saturating_add(section.size()), section.index().0)).collect();
-        let places = addresses.iter().flat_map(|address| {
-            let holding = sections.iter().filter(move |(start, end, _)| start <= address && address < end);
-            holding.map(|(_, _, section)| (*section, *address))
-        });
-        let mut places: Vec<(usize, u64)> = places.collect();
-        places.sort_unstable();
-        let mut symbols = functions(|| object.symbols(), &places);
-        if object.symbols().next().is_none() {
-            symbols = functions(|| object.dynamic_symbols(), &places);
-        }
+        let places: Vec<Places> = sections.iter().filter_map(|section| Places::of(*section, addresses)).collect();
+        let table = if symbol_table::count(object, Table::All) > 1 { Table::All } else { Table::Dynamic };
+        let mut symbols = functions(object, table, places);
         symbols.sort_by_key(|symbol| (symbol.section, symbol.start));
         Self { sections, symbols }
     }
@@ -107,63 +103,81 @@ impl Function<'_> {
     }
 }
 
-/// The symbols that begin where the last one before a place (section and address, ascending) does.
-fn functions<'data: 'file, 'file, I: Iterator<Item = Symbol<'data, 'file>>>(
-    symbols: impl Fn() -> I,
-    places: &[(usize, u64)],
-) -> Vec<Function<'data>> {
-    let starts = starts(symbols(), places);
+/// The addresses asked for in a section.
+struct Places {
+    section: usize,
+    addresses: Ladder,
+    /// Where the last symbol begins that is not behind each address.
+    starts: Vec<Option<u64>>,
+}
+
+impl Places {
+    /// Those of a section: start, end, index.
+    fn of((start, end, section): (u64, u64, usize), addresses: &[u64]) -> Option<Self> {
+        let from = addresses.partition_point(|address| *address < start);
+        let own = &addresses[from..addresses.partition_point(|address| *address < end).max(from)];
+        (!own.is_empty()).then(|| Self { section, addresses: Ladder::new(own.to_vec()), starts: vec![None; own.len()] })
+    }
+
+    /// Takes note of where a symbol begins. Addresses behind the first one take it over in `spread`.
+    fn add(&mut self, start: u64) {
+        if let Some(own) = self.starts.get_mut(self.addresses.place(start)) {
+            *own = (*own).max(Some(start));
+        }
+    }
+
+    fn spread(&mut self) {
+        let mut before = None;
+        for start in &mut self.starts {
+            before = before.max(*start);
+            *start = before;
+        }
+    }
+
+    /// Whether a symbol that begins here is the last one before an address.
+    fn has(&self, start: u64) -> bool {
+        self.starts.get(self.addresses.place(start)).is_some_and(|own| *own == Some(start))
+    }
+}
+
+/// The symbols that begin where the last one before a place does, in their order.
+fn functions<'data>(object: &File<'data>, table: Table, mut places: Vec<Places>) -> Vec<Function<'data>> {
+    // By the number of the section, which of the places are its own.
+    let mut own = vec![usize::MAX; places.iter().map(|places| places.section + 1).max().unwrap_or(0)];
+    places.iter().enumerate().for_each(|(number, places)| own[places.section] = number);
+    let own = |symbol: &RawSymbol| own.get(section_of(symbol)?).copied().filter(|number| *number != usize::MAX);
+    symbol_table::each(object, table, |symbol| {
+        if let Some(number) = own(&symbol) {
+            places[number].add(symbol.address);
+        }
+    });
+    places.iter_mut().for_each(Places::spread);
     let mut found = Vec::new();
-    let (mut file, mut seen): (Option<Symbol<'data, 'file>>, _) = (None, Seen::Nothing);
-    for symbol in symbols() {
-        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
-        let kind = st_info.st_type();
-        if kind == STT_FILE {
-            file = Some(symbol);
+    let (mut file, mut seen) = (None, Seen::Nothing);
+    symbol_table::each(object, table, |symbol| {
+        if symbol.kind == STT_FILE {
+            file = Some(symbol.index);
             if seen == Seen::Symbol {
                 seen = Seen::FileAfterSymbol;
             }
-            continue;
+            return;
         }
         if seen == Seen::Nothing {
             seen = Seen::Symbol;
         }
-        let Some(section) = section_of(&symbol, kind) else { continue };
-        if starts.binary_search(&(section, symbol.address())).is_err() {
-            continue;
-        }
-        let Ok(name) = symbol.name() else { continue };
-        let own = st_info.st_bind() == STB_LOCAL || seen != Seen::FileAfterSymbol;
-        let file = file.as_ref().filter(|_| own).and_then(|file| file.name().ok());
-        found.push(Function { section, start: symbol.address(), size: symbol.size().max(1), kind, name, file });
-    }
+        let Some(section) = own(&symbol).map(|number| &places[number]).filter(|section| section.has(symbol.address)) else {
+            return;
+        };
+        let Some(name) = symbol_table::name(object, table, symbol.index) else { return };
+        let is_own = symbol.bind == STB_LOCAL || seen != Seen::FileAfterSymbol;
+        let file = file.filter(|_| is_own).and_then(|file| symbol_table::name(object, table, file));
+        let RawSymbol { address, size, kind, .. } = symbol;
+        found.push(Function { section: section.section, start: address, size: size.max(1), kind, name, file });
+    });
     found
 }
 
-/// Where the last symbol before each place begins, ascending.
-fn starts<'data: 'file, 'file>(symbols: impl Iterator<Item = Symbol<'data, 'file>>, places: &[(usize, u64)]) -> Vec<(usize, u64)> {
-    let mut last: Vec<Option<(usize, u64)>> = vec![None; places.len()];
-    for symbol in symbols {
-        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
-        let Some(section) = section_of(&symbol, st_info.st_type()) else { continue };
-        let start = (section, symbol.address());
-        // Places behind this one take it over below.
-        if let Some(last) = last.get_mut(places.partition_point(|place| *place < start)) {
-            *last = (*last).max(Some(start));
-        }
-    }
-    let mut before = None;
-    for (place, last) in places.iter().zip(&mut last) {
-        before = before.max(*last);
-        *last = before.filter(|(section, _)| *section == place.0);
-    }
-    let mut starts: Vec<(usize, u64)> = last.into_iter().flatten().collect();
-    starts.dedup();
-    starts
-}
-
 /// The section of a symbol that may be a function.
-fn section_of(symbol: &Symbol<'_, '_>, kind: SymbolType) -> Option<usize> {
-    let section = symbol.section_index().filter(|_| !matches!(kind, STT_SECTION | STT_OBJECT | STT_TLS | STT_FILE))?;
-    Some(section.0)
+fn section_of(symbol: &RawSymbol) -> Option<usize> {
+    symbol.section.filter(|_| !matches!(symbol.kind, STT_SECTION | STT_OBJECT | STT_TLS | STT_FILE))
 }

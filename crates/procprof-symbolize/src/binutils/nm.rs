@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use object::elf::{SHF_EXECINSTR, STB_GNU_UNIQUE, STB_WEAK, STT_FILE, STT_GNU_IFUNC, STT_NOTYPE, STT_SECTION};
+use object::elf::{SHF_EXECINSTR, STB_GNU_UNIQUE, STB_WEAK, STT_FILE, STT_GNU_IFUNC, STT_SECTION};
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, Symbol, SymbolFlags, SymbolIndex, SymbolSection};
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashSet;
 
+use super::around::symbols_around;
 use crate::Image;
 use crate::image::parse_elf;
 
@@ -44,53 +45,27 @@ pub fn nm(image: &Image) -> Vec<NmSymbol<'_>> {
 }
 
 /// As [`nm`], but only what decides which symbol an address is behind: of each of `addresses` the
-/// symbols where the last one before it begins and those that follow; all symbols that share their
-/// address with others; those at the beginning of `.fini`, and the last ones.
+/// symbols where the last one before it begins and those that follow, up to an address that one symbol
+/// has for itself; all symbols that share their address with others; those at the beginning of `.fini`,
+/// and the last ones.
 pub fn nm_around<'a>(image: &'a Image, addresses: &[SymbolAddr]) -> Vec<NmSymbol<'a>> {
     let Ok(object) = parse_elf(&image.bytes, image.path()) else {
         return Vec::new();
     };
-    let mut places: Vec<(u64, u32)> = Vec::new();
-    places.extend(object.symbols().filter(is_listed).map(|symbol| (symbol.address(), symbol.index().0 as u32)));
-    if places.is_empty() {
-        return nm(image);
-    }
-    places.sort_unstable();
     let Some(fini) = object.section_by_name(".fini").map(|section| section.address()) else {
         // The symbol that tells whether inlined functions are given may be anywhere.
         return nm(image);
     };
-    let groups: Vec<&[(u64, u32)]> = places.chunk_by(|a, b| a.0 == b.0).collect();
-    let mut kept: Vec<usize> = (0..groups.len()).filter(|group| groups[*group].len() > 1).collect();
-    kept.push(groups.len() - 1);
-    for address in addresses.iter().map(|address| address.0).chain([fini]) {
-        let after = groups.partition_point(|group| group[0].0 <= address);
-        kept.push(after.saturating_sub(1));
-        // A procedure that is not known by its name is taken for the one behind it.
-        let behind = groups[after..].iter().position(|group| group.len() == 1).unwrap_or(0);
-        kept.extend((after..=after + behind).filter(|group| *group < groups.len()));
+    let around = symbols_around(&object, addresses.iter().map(|address| address.0).chain([fini]).collect());
+    if around.is_empty() {
+        return nm(image);
     }
-    kept.sort_unstable();
-    kept.dedup();
     let code = code_sections(&object);
-    let indexes = kept.into_iter().flat_map(|group| groups[group]).map(|(_, index)| SymbolIndex(*index as usize));
-    let symbols = indexes.filter_map(|index| object.symbol_by_index(index).ok());
+    let symbols = around.into_iter().filter_map(|index| object.symbol_by_index(SymbolIndex(index as usize)).ok());
     let mut symbols: Vec<NmSymbol<'_>> =
         symbols.filter_map(|symbol| listed(&symbol, &code, symbol.name().map(Cow::Borrowed).ok()?)).collect();
     symbols.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| a.bare_name().cmp(b.bare_name())));
     symbols
-}
-
-/// Whether a symbol is in the list, without looking at its name where that is not needed.
-fn is_listed(symbol: &Symbol<'_, '_>) -> bool {
-    let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
-        return false;
-    };
-    let kind = st_info.st_type();
-    if matches!(kind, STT_FILE | STT_SECTION) || symbol.section() == SymbolSection::Undefined {
-        return false;
-    }
-    kind != STT_NOTYPE || symbol.name_bytes().is_ok_and(|name| !name.is_empty())
 }
 
 fn listed<'a>(symbol: &Symbol<'a, '_>, code: &FxHashSet<SectionIndex>, name: Cow<'a, str>) -> Option<NmSymbol<'a>> {

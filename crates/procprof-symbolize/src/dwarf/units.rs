@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use gimli::{AttributeValue, DebugInfoOffset, DebugLineOffset, DwLang, UnitOffset, UnitType};
+use gimli::{AttributeValue, DebugInfoOffset, DebugLineOffset, DwLang, Section, UnitOffset, UnitType};
 
 use super::root_ranges;
 use super::rows::sequences;
@@ -45,8 +45,10 @@ impl UnitRange {
 impl<'a> Units<'a> {
     /// The units that others refer to.
     pub(crate) fn without_ranges(dwarf: &Dwarf<'a>) -> Self {
+        /// Bytes of a unit, at the least on average; more of them make room as they come.
+        const UNIT_BYTES: usize = 4 << 10;
         let mut headers = dwarf.units();
-        let mut entries = Vec::new();
+        let mut entries = Vec::with_capacity(dwarf.debug_info.reader().slice().len() / UNIT_BYTES);
         let damaged = loop {
             match headers.next() {
                 Ok(Some(header)) => {
@@ -61,14 +63,33 @@ impl<'a> Units<'a> {
         Self { entries, ranges: Vec::new(), damaged }
     }
 
+    /// The units at some offsets, which ascend, with those addresses they cover that are `wanted`, which ascend, too.
+    pub(crate) fn at_offsets(dwarf: &Dwarf<'a>, offsets: &[usize], wanted: &[u64], threads: usize) -> Self {
+        let entry = |offset: &usize| {
+            let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(*offset)).ok()?;
+            Some(Entry { header, offset: *offset, root: OnceLock::new() })
+        };
+        let entries: Vec<Entry<'a>> = offsets.iter().filter_map(entry).collect();
+        let damaged = entries.len() < offsets.len();
+        Self { entries, ranges: Vec::new(), damaged }.ranged(dwarf, Some(wanted), threads)
+    }
+
     /// The units with the addresses they cover: all, or those with one of `wanted`, which ascend.
     pub(crate) fn with_ranges(dwarf: &Dwarf<'a>, wanted: Option<&[u64]>, threads: usize) -> Self {
+        Self::without_ranges(dwarf).ranged(dwarf, wanted, threads)
+    }
+
+    fn ranged(self, dwarf: &Dwarf<'a>, wanted: Option<&[u64]>, threads: usize) -> Self {
         /// Units a thread takes at a time.
         const CHUNK: usize = 64;
-        let mut units = Self::without_ranges(dwarf);
+        /// Units that are worth a thread.
+        const THREAD_UNITS: usize = 4096;
+        let mut units = self;
         let keep = Keep { wanted };
         let (tables, mut ranges) = address_tables(dwarf, &units.entries, keep);
         let entries = &units.entries;
+        let without_table = tables.iter().filter(|has_table| !**has_table).count();
+        let threads = threads.min(1 + without_table / THREAD_UNITS);
         let found = workers::run(entries.len().div_ceil(CHUNK), threads, Vec::new, |ranges, chunk| {
             let first = chunk * CHUNK;
             for (index, entry) in entries.iter().enumerate().skip(first).take(CHUNK) {

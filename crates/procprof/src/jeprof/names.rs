@@ -6,6 +6,8 @@
 
 mod code;
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,7 +91,9 @@ pub(super) fn of_addresses<M: Extend<(u64, Vec<Symbol>)> + Default>(libraries: &
     let mut names = M::default();
     for group in wanted.chunks(THREADS_MAX) {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = group.iter().map(|(part, own)| scope.spawn(|| in_part(part, own, places))).collect();
+            let Some(((part, own), others)) = group.split_last() else { return };
+            let threads: Vec<_> = others.iter().map(|(part, own)| scope.spawn(|| in_part(part, own, places))).collect();
+            names.extend(in_part(part, own, places));
             for thread in threads {
                 // A thread that panicked has said so; what it was to name stays unnamed.
                 names.extend(thread.join().unwrap_or_default());
@@ -177,23 +181,34 @@ fn in_image(image: &Image, bias: u64, addresses: &[u64], detail: Detail) -> Vec<
         (symbols.join().unwrap_or_default(), answers)
     });
     let procedures = Procedures::of(&symbols);
+    let mut short_names = ShortNames::default();
     let named = addresses.iter().zip(own).zip(answers).map(|((address, own), frames)| {
         let count = if procedures.has_separator { frames.len() } else { 1 };
         let procedure = procedures.name(own.0, *address);
-        let functions = frames[..count].iter().rev().map(|frame| symbol(frame, procedure.as_ref()));
+        let functions = frames[..count].iter().rev().map(|frame| symbol(frame, procedure.as_ref(), &mut short_names));
         (*address, functions.collect())
     });
     named.collect()
 }
 
-fn symbol(frame: &Frame, procedure: Option<&(String, String)>) -> Symbol {
-    let short = short_function_name(&frame.name);
-    let place: Arc<str> = frame.place.replace('\\', "/").into();
+/// Short names by where the whole ones are, each of which is there once.
+#[derive(Default)]
+struct ShortNames(HashMap<*const u8, Arc<str>>);
+
+impl ShortNames {
+    fn of(&mut self, name: &Arc<str>) -> Arc<str> {
+        Arc::clone(self.0.entry(name.as_ptr()).or_insert_with(|| short_function_name(name).into()))
+    }
+}
+
+fn symbol(frame: &Frame, procedure: Option<&ProcedureName>, short_names: &mut ShortNames) -> Symbol {
+    let short = short_names.of(&frame.name);
+    let place = if frame.place.contains('\\') { frame.place.replace('\\', "/").into() } else { Arc::clone(&frame.place) };
     match procedure {
-        Some((name, full)) if frame.name == "??" || full.starts_with(&short) => {
-            Symbol { short: name.as_str().into(), place, full: full.as_str().into() }
+        Some(ProcedureName { short: name, full }) if *frame.name == *"??" || full.starts_with(&*short) => {
+            Symbol { short: Arc::clone(name), place, full: Arc::clone(full) }
         }
-        _ => Symbol { short: short.into(), place, full: frame.name.as_str().into() },
+        _ => Symbol { short, place, full: Arc::clone(&frame.name) },
     }
 }
 
@@ -209,6 +224,15 @@ struct Procedure<'a> {
     name: &'a str,
     /// Whether its address is hung on its name: not if another symbol was replaced by it.
     is_tagged: bool,
+    /// Its names, once they are asked for.
+    names: OnceCell<ProcedureName>,
+}
+
+/// What a procedure is called.
+#[derive(Debug, Clone)]
+struct ProcedureName {
+    short: Arc<str>,
+    full: Arc<str>,
 }
 
 impl<'a> Procedures<'a> {
@@ -228,7 +252,7 @@ impl<'a> Procedures<'a> {
                         before.end = symbol.address;
                     }
                     has_separator |= name == SEPARATOR;
-                    all.push(Procedure { start: symbol.address, end: symbol.address, name, is_tagged: true });
+                    all.push(Procedure { start: symbol.address, end: symbol.address, name, is_tagged: true, names: OnceCell::new() });
                 }
             }
         }
@@ -238,21 +262,25 @@ impl<'a> Procedures<'a> {
 
     /// Short and whole name of the procedure at an address of the file, or, behind the last one, the
     /// address of the process; `None` if the file has no symbols.
-    fn name(&self, own: u64, address: u64) -> Option<(String, String)> {
+    fn name(&self, own: u64, address: u64) -> Option<ProcedureName> {
         let position = self.all.partition_point(|procedure| procedure.end <= own);
-        let full = match self.all.get(position) {
-            Some(procedure) => procedure.full_name(),
-            None if self.all.is_empty() => return None,
+        match self.all.get(position) {
+            Some(procedure) => Some(procedure.names.get_or_init(|| procedure.names()).clone()),
+            None if self.all.is_empty() => None,
             None => {
-                let text = format!("0x{address:016x}");
-                return Some((text.clone(), text));
+                let text: Arc<str> = format!("0x{address:016x}").into();
+                Some(ProcedureName { short: Arc::clone(&text), full: text })
             }
-        };
-        Some((short_function_name(&full), full))
+        }
     }
 }
 
 impl Procedure<'_> {
+    fn names(&self) -> ProcedureName {
+        let full = self.full_name();
+        ProcedureName { short: short_function_name(&full).into(), full: full.into() }
+    }
+
     fn full_name(&self) -> String {
         let name = binutils::demangle(self.name);
         if self.is_tagged { format!("{name}<{:016x}>", self.start) } else { name }
@@ -282,12 +310,12 @@ mod tests {
         let symbols = [nm(0x10, true, "a"), nm(0x20, false, "weak"), nm(0x20, true, "b"), nm(0x20, false, "c"), nm(0x30, true, "_fini")];
         let procedures = Procedures::of(&symbols);
         assert!(procedures.has_separator);
-        let name = |own| procedures.name(own, 0xfff).map(|(_, full)| full);
+        let name = |own| procedures.name(own, 0xfff).map(|name| name.full);
         assert_eq!(name(0x8).as_deref(), Some("a<0000000000000010>"));
         assert_eq!(name(0x1f).as_deref(), Some("a<0000000000000010>"));
         assert_eq!(name(0x20).as_deref(), Some("b"));
         assert_eq!(name(0x30).as_deref(), Some("0x0000000000000fff"));
-        assert_eq!(Procedures::of(&[]).name(1, 1), None);
+        assert!(Procedures::of(&[]).name(1, 1).is_none());
     }
 
     #[test]
@@ -295,7 +323,7 @@ mod tests {
         let symbols =
             [nm(0x10, true, "a"), nm(0x10, true, "x"), nm(0x20, true, "b"), nm(0x30, true, "c"), nm(0x30, true, "x"), nm(0x40, true, "d")];
         let procedures = Procedures::of(&symbols);
-        assert_eq!(procedures.name(0x11, 0).map(|(_, full)| full).as_deref(), Some("b<0000000000000020>"));
-        assert_eq!(procedures.name(0x31, 0).map(|(_, full)| full).as_deref(), Some("x"));
+        assert_eq!(procedures.name(0x11, 0).map(|name| name.full).as_deref(), Some("b<0000000000000020>"));
+        assert_eq!(procedures.name(0x31, 0).map(|name| name.full).as_deref(), Some("x"));
     }
 }

@@ -61,7 +61,7 @@ fn place(image: &Image, procedures: &mut [Procedure]) {
     let mut answers = binutils::addr2line(image, &addresses).into_iter();
     for instruction in procedures.iter_mut().flat_map(|procedure| &mut procedure.instructions) {
         let frames = answers.next().unwrap_or_default();
-        let place = |frame: Option<&binutils::Frame>| frame.map(|frame| frame.place.clone()).unwrap_or_default();
+        let place = |frame: Option<&binutils::Frame>| frame.map(|frame| frame.place.to_string()).unwrap_or_default();
         (instruction.place, instruction.outer_place) = (place(frames.first()), place(frames.last()));
     }
 }

@@ -1,0 +1,98 @@
+//! Frames as they are found, with names still mangled, each text once.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{Frame, demangle};
+use crate::workers;
+
+/// Names that a thread demangles at a time.
+const CHUNK: usize = 64;
+/// Bytes of names that are worth a thread: demangling takes about a millisecond for them.
+const THREAD_BYTES: usize = 32 << 10;
+
+/// Texts, each once.
+#[derive(Default)]
+struct Texts {
+    numbers: FxHashMap<Arc<str>, u32>,
+    all: Vec<Arc<str>>,
+    bytes: usize,
+}
+
+impl Texts {
+    fn add(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.all.len() as u32;
+        let text: Arc<str> = text.into();
+        self.bytes += text.len();
+        self.numbers.insert(Arc::clone(&text), number);
+        self.all.push(text);
+        number
+    }
+}
+
+/// The frames of addresses, one address after the other.
+#[derive(Default)]
+pub(super) struct Frames {
+    names: Texts,
+    places: Texts,
+    /// Name and place of each.
+    all: Vec<(u32, u32)>,
+    /// Behind the last frame of each address.
+    ends: Vec<usize>,
+}
+
+impl Frames {
+    /// Adds a frame of the address at hand.
+    pub(super) fn push(&mut self, name: Option<&str>, file: Option<&str>, line: u32, discriminator: u64) {
+        let name = name.filter(|name| !name.is_empty()).unwrap_or("??");
+        let file = file.unwrap_or("??");
+        let place = match (line, discriminator) {
+            (0, _) => format!("{file}:?"),
+            (line, 0) => format!("{file}:{line}"),
+            (line, discriminator) => format!("{file}:{line} (discriminator {discriminator})"),
+        };
+        self.all.push((self.names.add(name), self.places.add(&place)));
+    }
+
+    /// Adds the frame of an address that nothing is known of.
+    pub(super) fn push_unknown(&mut self) {
+        self.all.push((self.names.add("??"), self.places.add("??:0")));
+    }
+
+    /// How many frames the address at hand has so far.
+    pub(super) fn depth(&self) -> usize {
+        self.all.len() - self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Goes on to the next address.
+    pub(super) fn next_address(&mut self) {
+        self.ends.push(self.all.len());
+    }
+
+    /// Demangles all names, on as many threads as that is worth, and gives the frames of each address.
+    pub(super) fn finish(self) -> Vec<Vec<Frame>> {
+        let names = demangled(&self.names);
+        let places = &self.places.all;
+        let frame =
+            |(name, place): &(u32, u32)| Frame { name: Arc::clone(&names[*name as usize]), place: Arc::clone(&places[*place as usize]) };
+        let mut from = 0;
+        let frames = self.ends.iter().map(|end| self.all[std::mem::replace(&mut from, *end)..*end].iter().map(frame).collect());
+        frames.collect()
+    }
+}
+
+fn demangled(names: &Texts) -> Vec<Arc<str>> {
+    let chunks: Vec<&[Arc<str>]> = names.all.chunks(CHUNK).collect();
+    let threads = workers::threads_for(names.bytes, THREAD_BYTES);
+    let done = workers::run(chunks.len(), threads, Vec::new, |done, chunk| {
+        let names: Vec<Arc<str>> = chunks[chunk].iter().map(|name| demangle(name).into()).collect();
+        done.push((chunk, names));
+    });
+    let mut done: Vec<(usize, Vec<Arc<str>>)> = done.into_iter().flatten().collect();
+    done.sort_unstable_by_key(|(chunk, _)| *chunk);
+    done.into_iter().flat_map(|(_, names)| names).collect()
+}
