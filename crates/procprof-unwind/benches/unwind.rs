@@ -4,17 +4,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a measurement that can't go on may panic")]
 
+#[path = "../tests/mapped.rs"]
+mod mapped;
 #[path = "../tests/modules.rs"]
 mod modules;
 
+use framehop::Unwinder;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{ExplicitModuleSectionInfo, Unwinder};
+use mapped::Mapped;
 use modules::{Module, gcc_file};
-use procprof_unwind::{Architecture, Cache, Code, End, Frame, Packed, Space, Stack, Step, Table, Walker, step};
+use procprof_unwind::{Architecture, Cache, End, Frame, Packed, Space, Stack, Step, Table, Walker, step};
 use std::arch::asm;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 41;
@@ -54,41 +56,22 @@ fn stack_end() -> u64 {
 }
 
 struct Loaded {
+    modules: usize,
     space: Space,
+    /// The same code once more, whose rules a cache takes for others.
+    again: Space,
     framehop: UnwinderX86_64<Vec<u8>>,
     end: u64,
 }
 
 fn load() -> Loaded {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let (mut code, mut framehop) = (Vec::new(), UnwinderX86_64::new());
-    for path in modules::loaded() {
-        let module = Module::read(&path);
-        let lines = maps.lines().filter(|line| line.ends_with(&*path.to_string_lossy()));
-        let ends: Vec<(u64, u64)> = lines
-            .map(|line| {
-                let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-                (u64::from_str_radix(start, 16).unwrap(), u64::from_str_radix(end, 16).unwrap())
-            })
-            .collect();
-        let range = ends[0].0..ends[ends.len() - 1].1;
-        let bias = range.start - module.span.start / 4096 * 4096;
-        let table = module.table(&module.source(Architecture::X86_64));
-        code.push(Code { range: range.clone(), bias, table: Some(Arc::new(table)) });
-        let svma = |section: &(u64, Vec<u8>)| section.0..section.0 + section.1.len() as u64;
-        let info = ExplicitModuleSectionInfo {
-            base_svma: range.start - bias,
-            text_svma: Some(svma(&module.text)),
-            text: Some(module.text.1.clone()),
-            eh_frame_svma: Some(svma(&module.eh_frame)),
-            eh_frame: Some(module.eh_frame.1.clone()),
-            eh_frame_hdr_svma: Some(svma(&module.eh_frame_hdr)),
-            eh_frame_hdr: Some(module.eh_frame_hdr.1.clone()),
-            ..Default::default()
-        };
-        framehop.add_module(framehop::Module::new(path.display().to_string(), range.clone(), range.start, info));
-    }
-    Loaded { space: Space::new(code, 1), framehop, end: stack_end() }
+    let mapped = Mapped::read(&maps, |range| {
+        // SAFETY: mapped, readable and never changed: the kernel's own code in this process.
+        unsafe { std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }.to_vec()
+    });
+    let (space, again) = (Space::new(mapped.code.clone(), 1), Space::new(mapped.code, 2));
+    Loaded { modules: mapped.files.len(), space, again, framehop: mapped.framehop, end: stack_end() }
 }
 
 /// One way to unwind: addresses into the buffer, how many.
@@ -96,6 +79,7 @@ type Way<'a> = (&'a str, Box<dyn FnMut(Frame, &mut [u64; 512]) -> usize + 'a>);
 
 fn ways(loaded: &Loaded) -> Vec<Way<'_>> {
     let cache = Box::leak(Box::new(Cache::new()));
+    let never = Box::leak(Box::new(Cache::new()));
     let mut framehop_cache = CacheX86_64::new();
     vec![
         (
@@ -103,6 +87,17 @@ fn ways(loaded: &Loaded) -> Vec<Way<'_>> {
             Box::new(|frame, addresses| {
                 let walker = Walker { architecture: Architecture::X86_64, space: &loaded.space, cache };
                 walk(walker, frame, loaded.end, addresses)
+            }),
+        ),
+        (
+            "tables, never cached",
+            Box::new({
+                let mut is_odd = false;
+                move |frame, addresses| {
+                    is_odd = !is_odd;
+                    let space = if is_odd { &loaded.space } else { &loaded.again };
+                    walk(Walker { architecture: Architecture::X86_64, space, cache: never }, frame, loaded.end, addresses)
+                }
             }),
         ),
         (
@@ -192,7 +187,7 @@ fn descend(depth: usize, bottom: &mut dyn FnMut(Frame)) -> usize {
 }
 
 fn measure(loaded: &Loaded) {
-    println!("walks of this thread's stack, median of {ROUNDS} interleaved rounds of {WALKS}:");
+    println!("walks of this thread's stack, {} modules, median of {ROUNDS} interleaved rounds of {WALKS}:", loaded.modules);
     for depth in [20, 70, 200] {
         let mut ways = ways(loaded);
         let mut times = vec![Vec::new(); ways.len()];
@@ -219,7 +214,7 @@ fn measure(loaded: &Loaded) {
 
 fn compile(path: &Path) {
     let module = Module::read(path);
-    let source = module.source(Architecture::X86_64);
+    let source = module.source();
     let mut best = Duration::MAX;
     let mut result = None;
     for _ in 0..7 {
@@ -231,7 +226,7 @@ fn compile(path: &Path) {
     }
     let Some((compiled, memory)) = result else { return };
     let begin = Instant::now();
-    let scanned = module.source_without_index(Architecture::X86_64).functions();
+    let scanned = module.source_without_index().functions();
     let scan = begin.elapsed().as_secs_f64();
     let size = module.eh_frame.1.len();
     println!(

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod hostile;
+#[cfg(target_arch = "x86_64")]
+mod mapped;
 mod modules;
 mod programs;
 mod random;

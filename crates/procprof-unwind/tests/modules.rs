@@ -37,17 +37,17 @@ impl Module {
         Self { eh_frame, eh_frame_hdr, text, architecture, span: start..end }
     }
 
-    pub(crate) fn source(&self, architecture: Architecture) -> Source<'_> {
+    pub(crate) fn source(&self) -> Source<'_> {
         Source::new(
-            architecture,
+            self.architecture,
             Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 },
             Section { bytes: &self.eh_frame_hdr.1, address: self.eh_frame_hdr.0 },
         )
     }
 
     /// The same without the search table.
-    pub(crate) fn source_without_index(&self, architecture: Architecture) -> Source<'_> {
-        Source::new(architecture, Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 }, Section::default())
+    pub(crate) fn source_without_index(&self) -> Source<'_> {
+        Source::new(self.architecture, Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 }, Section::default())
     }
 
     pub(crate) fn table(&self, source: &Source<'_>) -> Table {

@@ -156,10 +156,9 @@ fn operations<'a>(expression: &gimli::UnwindExpression<usize>, section: &EhFrame
 fn check_file(path: &std::path::Path, most_unsupported: f64) -> Compared {
     let module = Module::read(path);
     let mut found = None;
-    let architecture = module.architecture;
-    for source in [module.source(architecture), module.source_without_index(architecture)] {
+    for source in [module.source(), module.source_without_index()] {
         let table = module.table(&source);
-        let compared = compare(&module.eh_frame.1, module.eh_frame.0, &table, architecture);
+        let compared = compare(&module.eh_frame.1, module.eh_frame.0, &table, module.architecture);
         println!("{}: {compared:?}, {} bytes of table", path.display(), table.memory());
         assert!(compared.rows > 0 && compared.broken == 0);
         assert!(compared.unsupported as f64 <= most_unsupported * compared.rows as f64, "{}: {compared:?}", path.display());

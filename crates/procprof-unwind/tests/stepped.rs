@@ -1,14 +1,12 @@
 //! At every instruction of a real program our stack is the true one: that of its calls and signals, and framehop's where framehop has it.
 
-use crate::modules::Module;
+use crate::mapped::Mapped;
 use crate::programs::Program;
 use crate::tracee::Tracee;
-use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{ExplicitModuleSectionInfo, FrameAddress, Unwinder};
-use procprof_unwind::{Architecture, Cache, Code, End, Lost, Space, Stack, Walker};
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use framehop::{FrameAddress, Unwinder};
+use procprof_unwind::{Architecture, Cache, End, Lost, Space, Stack, Walker};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 const MOST_FRAMES: usize = 100;
 
@@ -27,43 +25,15 @@ impl Stack for Memory<'_> {
 
 /// The modules of a process, for both unwinders.
 struct Loaded {
-    files: Vec<(PathBuf, u64, std::ops::Range<u64>)>,
+    mapped: Mapped,
     space: Space,
-    framehop: UnwinderX86_64<Vec<u8>>,
 }
 
 fn load(tracee: &Tracee) -> Loaded {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", tracee.pid())).unwrap();
-    let mut files: BTreeMap<PathBuf, std::ops::Range<u64>> = BTreeMap::new();
-    for line in maps.lines() {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let Some(path) = fields.get(5).filter(|path| path.starts_with('/') || **path == "[vdso]") else { continue };
-        let (start, end) = fields[0].split_once('-').unwrap();
-        let (start, end) = (u64::from_str_radix(start, 16).unwrap(), u64::from_str_radix(end, 16).unwrap());
-        files.entry(path.into()).and_modify(|range| range.end = end).or_insert(start..end);
-    }
-    let (mut code, mut framehop) = (Vec::new(), UnwinderX86_64::new());
-    for (path, range) in &files {
-        let module = if path.starts_with("/") { Module::read(path) } else { Module::parse(&tracee.copy(range.clone())) };
-        let bias = range.start - module.span.start / 4096 * 4096;
-        let source = module.source(Architecture::X86_64);
-        let table = Arc::new(module.table(&source));
-        code.push(Code { range: range.clone(), bias, table: Some(table) });
-        let svma = |section: &(u64, Vec<u8>)| section.0..section.0 + section.1.len() as u64;
-        let info = ExplicitModuleSectionInfo {
-            base_svma: range.start - bias,
-            text_svma: Some(svma(&module.text)),
-            text: Some(module.text.1.clone()),
-            eh_frame_svma: Some(svma(&module.eh_frame)),
-            eh_frame: Some(module.eh_frame.1.clone()),
-            eh_frame_hdr_svma: Some(svma(&module.eh_frame_hdr)),
-            eh_frame_hdr: Some(module.eh_frame_hdr.1.clone()),
-            ..Default::default()
-        };
-        framehop.add_module(framehop::Module::new(path.display().to_string(), range.clone(), range.start, info));
-    }
-    let files = files.into_iter().zip(&code).map(|((path, range), code)| (path, code.bias, range)).collect();
-    Loaded { files, space: Space::new(code, 1), framehop }
+    let mapped = Mapped::read(&maps, |range| tracee.copy(range));
+    let space = Space::new(mapped.code.clone(), 1);
+    Loaded { mapped, space }
 }
 
 impl Loaded {
@@ -86,7 +56,7 @@ impl Loaded {
         let frame = tracee.frame();
         let mut read = |address| tracee.word(address).ok_or(());
         let registers = UnwindRegsX86_64::new(frame.pc, frame.sp, frame.fp);
-        let mut frames = self.framehop.iter_frames(frame.pc, registers, cache, &mut read);
+        let mut frames = self.mapped.framehop.iter_frames(frame.pc, registers, cache, &mut read);
         let mut addresses = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
             addresses.push(match frame {
@@ -102,8 +72,8 @@ impl Loaded {
 
     /// `file+0x…` of an address.
     fn name(&self, address: u64) -> String {
-        let file = self.files.iter().find(|(_, _, range)| range.contains(&address));
-        file.map_or_else(|| format!("{address:#x}"), |(path, bias, _)| format!("{}+{:#x}", path.display(), address - bias))
+        let found = self.mapped.files.iter().zip(&self.mapped.code).find(|((_, range), _)| range.contains(&address));
+        found.map_or_else(|| format!("{address:#x}"), |((path, _), code)| format!("{}+{:#x}", path.display(), address - code.bias))
     }
 }
 
