@@ -3,14 +3,18 @@
 //! ```text
 //! u16 words:
 //! rows - 1
-//! [129]      for every 512 bytes of code, the row its first byte is in; then the last row
+//! [256]      for every 256 bytes of code, the row its first byte is in
 //! [rows]     where each row begins, rising; the first is 0
+//! [16]       0xffff
 //! [rows]     its rule's number
 //! [4 each]   the rules, without repetition, low word first
 //! ```
 //!
-//! A region in which one rule holds throughout has the rule after the first word and nothing else. A look-up touches the block index, a few neighbouring starts, one number and one rule. Rows that say the same are joined, also over the
-//! few bytes of padding between functions, so that a row takes a little over 4 bytes.
+//! A region in which one rule holds throughout has the rule after the first word and nothing else.
+//!
+//! A look-up touches the block index, sixteen neighbouring starts, one number and one rule. The starts are compared all at once (blocks of real code
+//! have about ten rows): no branch depends on where between them an address lies, as every step of a search would. Rows that say the same are
+//! joined, also over the few bytes of padding between functions, so that a row takes a little over 4 bytes.
 
 use crate::rule::Packed;
 use std::collections::HashMap;
@@ -18,10 +22,12 @@ use std::collections::HashMap;
 /// log2 of the bytes of code in a region.
 pub(crate) const REGION_SHIFT: u32 = 16;
 
-const BLOCK_SHIFT: u32 = 9;
+const BLOCK_SHIFT: u32 = 8;
 const BLOCKS: usize = 1 << (REGION_SHIFT - BLOCK_SHIFT);
 const INDEX_AT: usize = 1;
-const STARTS_AT: usize = INDEX_AT + BLOCKS + 1;
+const STARTS_AT: usize = INDEX_AT + BLOCKS;
+/// Starts compared at once; so many more than there are can be read.
+const WINDOW: usize = 16;
 const RULE_WORDS: usize = 4;
 
 /// Padding between functions is never executed: up to this many bytes, it may carry its neighbour's rule.
@@ -45,12 +51,19 @@ impl Region {
         if rows == 1 {
             return rule_at(words, INDEX_AT);
         }
-        let block = INDEX_AT + usize::from(offset >> BLOCK_SHIFT);
-        let (first, last) = (usize::from(*words.get(block)?), usize::from(*words.get(block + 1)?));
-        let starts = words.get(STARTS_AT + first + 1..=STARTS_AT + last)?;
-        let row = first + starts.partition_point(|start| *start <= offset);
-        let number = usize::from(*words.get(STARTS_AT + rows + row)?);
-        rule_at(words, STARTS_AT + 2 * rows + RULE_WORDS * number)
+        let mut row = usize::from(*words.get(INDEX_AT + usize::from(offset >> BLOCK_SHIFT))?);
+        loop {
+            let starts: &[u16; WINDOW] = words.get(STARTS_AT + row + 1..)?.first_chunk()?;
+            let begun = starts.iter().map(|start| u16::from(*start <= offset)).sum::<u16>();
+            row += usize::from(begun);
+            if usize::from(begun) < WINDOW || row >= rows {
+                break;
+            }
+        }
+        // The last offset is as high as what follows the starts.
+        let row = row.min(rows - 1);
+        let number = usize::from(*words.get(STARTS_AT + rows + WINDOW + row)?);
+        rule_at(words, STARTS_AT + 2 * rows + WINDOW + RULE_WORDS * number)
     }
 
     /// Bytes it takes.
@@ -145,6 +158,7 @@ impl RegionBuilder {
         } else {
             self.write_index();
             self.words.extend(self.rows.iter().map(|(start, _)| *start));
+            self.words.extend([u16::MAX; WINDOW]);
             let rules = self.write_numbers();
             self.words.extend(rules.into_iter().flat_map(words_of));
         }
@@ -160,7 +174,6 @@ impl RegionBuilder {
             }
             self.words.push(row as u16);
         }
-        self.words.push((self.rows.len() - 1) as u16);
     }
 
     /// Writes each row's rule number; returns the rules by number.

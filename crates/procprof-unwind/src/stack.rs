@@ -5,6 +5,12 @@ pub trait Stack {
     /// The word at an address; `None` where it is not all within the stack.
     fn read(&self, address: u64) -> Option<u64>;
 
+    /// The word at an address and the next one above it.
+    #[inline(always)]
+    fn read_pair(&self, address: u64) -> Option<(u64, u64)> {
+        Some((self.read(address)?, self.read(address.checked_add(8)?)?))
+    }
+
     /// A signal handler's stack ended here; the interrupted frame's stack pointer is `sp`. False if that stack can't be read.
     fn switch(&mut self, sp: u64) -> bool;
 }

@@ -5,6 +5,7 @@
 
 use crate::Architecture;
 use crate::rule::{Kind, Packed};
+use crate::stack::Stack;
 
 /// A frame: registers as its code sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +100,38 @@ pub fn step(
         },
     };
     to_caller(architecture, frame, rule, cfa, read).unwrap_or_else(Step::Lost)
+}
+
+/// The most frequent steps of x86-64 in few instructions; `None` for all others, for the thread's first frame and where something is wrong.
+#[inline(always)]
+pub(crate) fn ordinary(frame: &Frame, rule: Packed, stack: &impl Stack) -> Option<Frame> {
+    let (pc, sp, fp) = match rule.kind() {
+        Kind::FramePointer => {
+            let (fp, pc) = stack.read_pair(frame.fp)?;
+            if frame.fp < frame.sp {
+                return None;
+            }
+            (pc, frame.fp.wrapping_add(16), fp)
+        }
+        Kind::Sp | Kind::Fp if rule.last() == 1 => {
+            let base = if rule.kind() == Kind::Sp { frame.sp } else { frame.fp };
+            let cfa = base.wrapping_add(i64::from(rule.offset()) as u64);
+            if cfa <= frame.sp {
+                return None;
+            }
+            match rule.fp_words() {
+                0 => (stack.read(cfa.wrapping_sub(8))?, cfa, frame.fp),
+                2 => {
+                    let (fp, pc) = stack.read_pair(cfa.wrapping_sub(16))?;
+                    (pc, cfa, fp)
+                }
+                _ if rule.fp_is_at_fp() => return None,
+                words => (stack.read(cfa.wrapping_sub(8))?, cfa, stack.read(cfa.wrapping_sub(8 * words))?),
+            }
+        }
+        _ => return None,
+    };
+    (pc != 0).then_some(Frame { pc, sp, fp, lr: 0, is_return: true })
 }
 
 /// The CFA of the less usual kinds, or the step where the CFA is not all.

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::rule::Packed;
 use crate::space::Space;
 use crate::stack::Stack;
-use crate::step::{Frame, Lost, Step, step};
+use crate::step::{Frame, Lost, Step, ordinary, step};
 
 /// Signal frames followed in one stack; more is a loop in overwritten memory.
 const MAX_SIGNALS: u32 = 8;
@@ -52,22 +52,37 @@ impl Walker<'_> {
         let mut next = step(self.architecture, &interrupted, rule, |address| stack.read(address), register);
         let mut signals = 0;
         loop {
-            let frame = match next {
+            let mut frame = match next {
                 Step::Caller(frame) => frame,
                 Step::Root => return End::Root,
                 Step::Lost(lost) => return End::Lost(lost),
             };
-            let Some(rule) = self.cache.rule(self.space, frame.lookup()) else { return End::Lost(Lost::NotCode) };
-            if !frame.is_return {
-                signals += 1;
-                if signals > MAX_SIGNALS || !stack.switch(frame.sp) {
-                    return End::Lost(Lost::OutsideStack);
+            let rule = loop {
+                let Some(rule) = self.cache.rule(self.space, frame.lookup()) else { return End::Lost(Lost::NotCode) };
+                if !frame.is_return {
+                    signals += 1;
+                    if signals > MAX_SIGNALS || !stack.switch(frame.sp) {
+                        return End::Lost(Lost::OutsideStack);
+                    }
                 }
-            }
-            if !keep(frame.pc) {
-                return End::Full;
-            }
-            next = step(self.architecture, &frame, rule, |address| stack.read(address), |_| None);
+                if !keep(frame.pc) {
+                    return End::Full;
+                }
+                match self.architecture {
+                    Architecture::X86_64 => match ordinary(&frame, rule, stack) {
+                        Some(caller) => frame = caller,
+                        None => break rule,
+                    },
+                    Architecture::Aarch64 => break rule,
+                }
+            };
+            next = self.step(&frame, rule, stack);
         }
+    }
+
+    /// One step of any kind. Not inlined, so that ordinary ones keep all registers.
+    #[inline(never)]
+    fn step(&self, frame: &Frame, rule: Packed, stack: &impl Stack) -> Step {
+        step(self.architecture, frame, rule, |address| stack.read(address), |_| None)
     }
 }
