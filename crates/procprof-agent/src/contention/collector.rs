@@ -120,8 +120,8 @@ impl Drop for Running {
     }
 }
 
-fn hooks() -> Vec<Hook> {
-    let mut hooks = Vec::from(pthread::hooks());
+pub(super) fn hooks() -> Vec<Hook> {
+    let mut hooks = pthread::hooks();
     hooks.push(futex::hook());
     hooks
 }

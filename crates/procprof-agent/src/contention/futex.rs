@@ -5,6 +5,7 @@
 
 use super::got::Hook;
 use super::hook::{Caller, Outcome, Wait, begin_unless_idle, has_waiters, is_on, release};
+use super::origin::Family;
 use libc::c_long;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -12,7 +13,7 @@ static REAL: AtomicUsize = AtomicUsize::new(0);
 
 /// The row of this hook.
 pub(super) fn hook() -> Hook {
-    Hook { name: c"syscall", function: syscall as *const () as usize, real: &REAL }
+    Hook { family: Family::Futex, name: c"syscall", function: syscall as *const () as usize, real: &REAL }
 }
 
 /// `syscall` takes as many words as its number needs; the C calling conventions of both architectures let it be called and forwarded with six.

@@ -8,11 +8,13 @@
 //!
 //! Not reached are system calls made without the C library, statically linked programs, and functions asked for by `dlsym`.
 
+use super::origin::{self, Family};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A function of the C library that is taken over.
+/// A function of the C library that is taken over, unless another file's stands in the place of one of its family.
 pub(super) struct Hook {
+    pub(super) family: Family,
     pub(super) name: &'static CStr,
     /// Ours.
     pub(super) function: usize,
@@ -54,11 +56,10 @@ impl Patched {
 
     /// Leads all files that are loaded now through the hooks; those that are led already stay so.
     pub(super) fn extend(&mut self, hooks: &[Hook]) {
-        for hook in hooks {
-            // SAFETY: looks a name up.
-            let real = unsafe { libc::dlsym(libc::RTLD_DEFAULT, hook.name.as_ptr()) };
-            if hook.real.load(Ordering::Relaxed) == 0 && real as usize != hook.function {
-                hook.real.store(real as usize, Ordering::SeqCst);
+        let others: Vec<Family> = origin::defined_by_others(hooks).map(|hook| hook.family).collect();
+        for hook in hooks.iter().filter(|hook| hook.real.load(Ordering::Relaxed) == 0 && !others.contains(&hook.family)) {
+            if let Some(real) = origin::of_the_c_library(hook.name) {
+                hook.real.store(real, Ordering::SeqCst);
             }
         }
         let entries = &mut self.entries;

@@ -6,7 +6,7 @@
 //!   - [`budget`]: which waits are sampled;
 //!   - [`stack`]: from a waiting function to its callers;
 //!   - [`buffer`]: where samples go;
-//! - [`got`]: leads the calls of loaded files through [`futex`] and [`pthread`];
+//! - [`got`]: leads the calls of loaded files through [`futex`] and [`pthread`], where the functions are the C library's ([`origin`]);
 //! - [`collector`]: the thread that sums samples up, follows libraries that come and go, and looks [`names`] up;
 //! - [`profile`]: sums as pprof and as text.
 //!
@@ -23,6 +23,7 @@ mod futex;
 mod got;
 pub mod hook;
 mod names;
+mod origin;
 mod profile;
 mod pthread;
 mod stack;

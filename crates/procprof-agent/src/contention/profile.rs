@@ -7,7 +7,8 @@
 //! 55d0c000000-55d0c100000 r-xp …                   the kernel's map of the process
 //! ```
 
-use super::collector::{Stacks, Sums};
+use super::collector::{Stacks, Sums, hooks};
+use super::origin;
 use crate::clock::nanos;
 use crate::error::{Error, Result};
 use crate::modules::Modules;
@@ -117,6 +118,11 @@ fn meta(sums: &Sums, view: View, modules: &Modules) -> procprof_profile::Meta {
         ("waits-without-room-for-holders", counts.unowed.unfollowed),
     ];
     meta.more.extend(more.map(|(key, value)| (key.to_owned(), value.to_string())));
+    let hooks = hooks();
+    let others: Vec<_> = origin::defined_by_others(&hooks).map(|hook| hook.name.to_string_lossy()).collect();
+    if !others.is_empty() {
+        meta.more.insert("defined-by-the-program-and-not-followed".to_owned(), others.join(" "));
+    }
     meta
 }
 

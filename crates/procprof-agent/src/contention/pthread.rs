@@ -5,110 +5,125 @@
 
 use super::got::Hook;
 use super::hook::{Caller, Outcome, begin, has_waiters, is_on, release};
-use libc::{c_int, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, timespec};
+use super::origin::Family;
+use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, timespec};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-static MUTEX_LOCK: AtomicUsize = AtomicUsize::new(0);
-static MUTEX_UNLOCK: AtomicUsize = AtomicUsize::new(0);
-static READ_LOCK: AtomicUsize = AtomicUsize::new(0);
-static WRITE_LOCK: AtomicUsize = AtomicUsize::new(0);
-static UNLOCK: AtomicUsize = AtomicUsize::new(0);
-static COND_WAIT: AtomicUsize = AtomicUsize::new(0);
-static COND_TIMED_WAIT: AtomicUsize = AtomicUsize::new(0);
+/// Functions of the C library: a place for its own, and ours that goes before it.
+macro_rules! functions {
+    ($($family:ident $name:ident $place:ident ($object:ident: *mut $type:ty $(, $argument:ident: $argument_type:ty)*) $body:ident $with:path;)*) => {
+        $(
+            static $place: AtomicUsize = AtomicUsize::new(0);
 
-/// The rows of these hooks.
-pub(super) fn hooks() -> [Hook; 7] {
-    let row = |name, function: *const (), real| Hook { name, function: function as usize, real };
-    [
-        row(c"pthread_mutex_lock", mutex_lock as *const (), &MUTEX_LOCK),
-        row(c"pthread_mutex_unlock", mutex_unlock as *const (), &MUTEX_UNLOCK),
-        row(c"pthread_rwlock_rdlock", read_lock as *const (), &READ_LOCK),
-        row(c"pthread_rwlock_wrlock", write_lock as *const (), &WRITE_LOCK),
-        row(c"pthread_rwlock_unlock", unlock as *const (), &UNLOCK),
-        row(c"pthread_cond_wait", cond_wait as *const (), &COND_WAIT),
-        row(c"pthread_cond_timedwait", cond_timed_wait as *const (), &COND_TIMED_WAIT),
-    ]
-}
+            unsafe extern "C" fn $name($object: *mut $type $(, $argument: $argument_type)*) -> c_int {
+                type Function = unsafe extern "C" fn(*mut $type $(, $argument_type)*) -> c_int;
+                // SAFETY: the hook stands in an entry only after the real function, which is of this type, was put there.
+                let real = unsafe { std::mem::transmute::<usize, Function>($place.load(Ordering::Relaxed)) };
+                // SAFETY: the call as the program makes it.
+                let call = || unsafe { real($object $(, $argument)*) };
+                $body!($with, $object, call $(, $argument)*)
+            }
+        )*
 
-/// The C library's function of that type.
-macro_rules! real {
-    ($place:ident, $type:ty) => {
-        // SAFETY: the hook stands in an entry only after the real function, which is of that type, was put there.
-        unsafe { std::mem::transmute::<usize, $type>($place.load(Ordering::Relaxed)) }
+        /// The rows of these hooks.
+        pub(super) fn hooks() -> Vec<Hook> {
+            const fn symbol(name: &'static str) -> &'static std::ffi::CStr {
+                match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
+                    Ok(symbol) => symbol,
+                    Err(_) => panic!("a symbol has no zero byte"),
+                }
+            }
+            vec![$(Hook {
+                family: Family::$family,
+                name: symbol(concat!("pthread_", stringify!($name), "\0")),
+                function: $name as *const () as usize,
+                real: &$place,
+            }),*]
+        }
     };
 }
 
-/// Times `lock` if it can't be had at once.
-macro_rules! lock_timed {
-    ($place:ident, $type:ty, $lock:ident, $try_lock:path) => {{
-        let real = real!($place, unsafe extern "C" fn(*mut $type) -> c_int);
+/// Times taking a lock, with or without a time limit, if it can't be had at once.
+macro_rules! timed {
+    ($try_lock:path, $lock:ident, $call:ident $(, $argument:ident)*) => {{
         if !is_on() {
-            // SAFETY: the call as the program makes it.
-            return unsafe { real($lock) };
+            return $call();
         }
         // SAFETY: the program wants this lock to be taken.
         match unsafe { $try_lock($lock) } {
             libc::EBUSY => (),
             result @ (0 | libc::EOWNERDEAD) => return result,
-            // SAFETY: as above; whoever can't try gets the lock's own answer.
-            _ => return unsafe { real($lock) },
+            // Whoever can't try gets the lock's own answer.
+            _ => return $call(),
         }
         let wait = begin($lock as usize, Caller::here());
-        // SAFETY: as above.
-        let result = unsafe { real($lock) };
+        let result = $call();
         if let Some(wait) = wait {
-            wait.end(if matches!(result, 0 | libc::EOWNERDEAD) { Outcome::Waited } else { Outcome::NotAtAll });
+            let has_waited = matches!(result, 0 | libc::EOWNERDEAD | libc::ETIMEDOUT);
+            wait.end(if has_waited { Outcome::Waited } else { Outcome::NotAtAll });
         }
         result
     }};
 }
 
-unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
-    lock_timed!(MUTEX_LOCK, pthread_mutex_t, mutex, libc::pthread_mutex_trylock)
-}
-
-unsafe extern "C" fn read_lock(lock: *mut pthread_rwlock_t) -> c_int {
-    lock_timed!(READ_LOCK, pthread_rwlock_t, lock, libc::pthread_rwlock_tryrdlock)
-}
-
-unsafe extern "C" fn write_lock(lock: *mut pthread_rwlock_t) -> c_int {
-    lock_timed!(WRITE_LOCK, pthread_rwlock_t, lock, libc::pthread_rwlock_trywrlock)
-}
-
 /// Charges the caller if others wait for the lock it lets go.
-macro_rules! let_go {
-    ($lock:ident, $woken:expr) => {
-        if has_waiters($lock as usize) {
-            release($lock as usize, Caller::here(), $woken);
+macro_rules! letting_go {
+    ($is_kept:path, $lock:ident, $call:ident) => {{
+        if has_waiters($lock as usize) && !$is_kept($lock) {
+            release($lock as usize, Caller::here(), 1);
         }
+        $call()
+    }};
+}
+
+/// Charges the caller if others wait for the mutex it lets go until the condition is told.
+macro_rules! letting_go_meanwhile {
+    ($is_kept:path, $condition:ident, $call:ident, $mutex:ident $(, $argument:ident)*) => {
+        letting_go!($is_kept, $mutex, $call)
     };
 }
 
-unsafe extern "C" fn mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
-    let_go!(mutex, 1);
-    let real = real!(MUTEX_UNLOCK, unsafe extern "C" fn(*mut pthread_mutex_t) -> c_int);
-    // SAFETY: the call as the program makes it.
-    unsafe { real(mutex) }
+functions! {
+    Mutex mutex_lock MUTEX_LOCK (mutex: *mut pthread_mutex_t) timed libc::pthread_mutex_trylock;
+    Mutex mutex_timedlock MUTEX_TIMEDLOCK (mutex: *mut pthread_mutex_t, end: *const timespec) timed libc::pthread_mutex_trylock;
+    Mutex mutex_clocklock MUTEX_CLOCKLOCK (mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) timed libc::pthread_mutex_trylock;
+    Mutex mutex_unlock MUTEX_UNLOCK (mutex: *mut pthread_mutex_t) letting_go is_locked_again;
+    RwLock rwlock_rdlock RDLOCK (lock: *mut pthread_rwlock_t) timed libc::pthread_rwlock_tryrdlock;
+    RwLock rwlock_timedrdlock TIMEDRDLOCK (lock: *mut pthread_rwlock_t, end: *const timespec) timed libc::pthread_rwlock_tryrdlock;
+    RwLock rwlock_clockrdlock CLOCKRDLOCK (lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec) timed libc::pthread_rwlock_tryrdlock;
+    RwLock rwlock_wrlock WRLOCK (lock: *mut pthread_rwlock_t) timed libc::pthread_rwlock_trywrlock;
+    RwLock rwlock_timedwrlock TIMEDWRLOCK (lock: *mut pthread_rwlock_t, end: *const timespec) timed libc::pthread_rwlock_trywrlock;
+    RwLock rwlock_clockwrlock CLOCKWRLOCK (lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec) timed libc::pthread_rwlock_trywrlock;
+    RwLock rwlock_unlock UNLOCK (lock: *mut pthread_rwlock_t) letting_go never;
+    Condition cond_wait COND_WAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) letting_go_meanwhile never;
+    Condition cond_timedwait COND_TIMEDWAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, end: *const timespec) letting_go_meanwhile never;
+    Condition cond_clockwait COND_CLOCKWAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) letting_go_meanwhile never;
 }
 
-unsafe extern "C" fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    let_go!(lock, 1);
-    let real = real!(UNLOCK, unsafe extern "C" fn(*mut pthread_rwlock_t) -> c_int);
-    // SAFETY: the call as the program makes it.
-    unsafe { real(lock) }
+fn never<T>(_lock: *mut T) -> bool {
+    false
 }
 
-unsafe extern "C" fn cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
-    let_go!(mutex, 1);
-    let real = real!(COND_WAIT, unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int);
-    // SAFETY: the call as the program makes it.
-    unsafe { real(condition, mutex) }
+/// Whether the calling thread, which has locked the mutex, has done so more than once: letting it go once does not give it to others.
+#[cfg(target_env = "gnu")]
+fn is_locked_again(mutex: *mut pthread_mutex_t) -> bool {
+    /// The beginning of glibc's mutex, which is part of its interface: static initializers write it.
+    #[repr(C)]
+    struct Mutex {
+        _lock: c_int,
+        count: std::ffi::c_uint,
+        _owner: c_int,
+        _users: std::ffi::c_uint,
+        kind: c_int,
+    }
+    const KIND: c_int = 3;
+    // SAFETY: the program's mutex, which the calling thread has locked; these fields change only under the lock, or never.
+    let mutex = unsafe { &*mutex.cast::<Mutex>() };
+    mutex.kind & KIND == libc::PTHREAD_MUTEX_RECURSIVE && mutex.count > 1
 }
 
-unsafe extern "C" fn cond_timed_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int {
-    let_go!(mutex, 1);
-    type TimedWait = unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec) -> c_int;
-    let real = real!(COND_TIMED_WAIT, TimedWait);
-    // SAFETY: the call as the program makes it.
-    unsafe { real(condition, mutex, end) }
+/// Other C libraries keep the count where only they know: a further unlocking counts as one.
+#[cfg(not(target_env = "gnu"))]
+fn is_locked_again(_mutex: *mut pthread_mutex_t) -> bool {
+    false
 }
