@@ -33,8 +33,13 @@ pub(super) struct Budget {
 
 impl Budget {
     const fn new() -> Self {
-        const ZERO: AtomicU64 = AtomicU64::new(0);
-        Self { part: ZERO, scale: ZERO, events: ZERO, nanos: ZERO, samples: ZERO }
+        Self {
+            part: AtomicU64::new(0),
+            scale: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            nanos: AtomicU64::new(0),
+            samples: AtomicU64::new(0),
+        }
     }
 
     /// How many events of that length this one stands for; `None` if it is not sampled.
@@ -115,7 +120,9 @@ mod tests {
             budget.tick();
         }
         assert!(samples < ticks * 4 * SAMPLES_A_TICK, "{samples}");
-        for (estimate, exact, tolerance) in [(estimate[0], exact[0], 0.05), (estimate[1], exact[1], 0.05), (estimate[0] + estimate[1], exact[0] + exact[1], 0.002)] {
+        for (estimate, exact, tolerance) in
+            [(estimate[0], exact[0], 0.05), (estimate[1], exact[1], 0.05), (estimate[0] + estimate[1], exact[0] + exact[1], 0.002)]
+        {
             assert!((estimate / exact - 1.0).abs() < tolerance, "{estimate} of {exact}");
         }
         let all = (ticks * events) as f64;

@@ -140,7 +140,10 @@ mod tests {
             ("_ZN11parking_lot9raw_mutex8RawMutex9lock_slow17hee1951428881e219E", Class::Lock),
             ("_ZN11parking_lot10raw_rwlock9RawRwLock16wait_for_readers17h5a422fb5b328cdd3E", Class::Lock),
             ("_ZN16parking_lot_core11parking_lot4park17h5a422fb5b328cdd3E", Class::Deeper),
-            ("_ZN115_$LT$parking_lot_core..thread_parker..imp..ThreadParker$u20$as$u20$parking_lot_core..thread_parker..ThreadParkerT$GT$4park17h0E", Class::Deeper),
+            (
+                "_ZN115_$LT$parking_lot_core..thread_parker..imp..ThreadParker$u20$as$u20$parking_lot_core..thread_parker..ThreadParkerT$GT$4park17h0E",
+                Class::Deeper,
+            ),
             ("_ZN11parking_lot7condvar7Condvar19wait_until_internal17h5a422fb5b328cdd3E", Class::Other),
             ("_RNvMNtNtNtNtCsjrHSEGnQ3l9_3std3sys4sync7condvar5futexNtB2_7Condvar4wait", Class::Other),
             ("_RNvNtCsjrHSEGnQ3l9_3std6thread4park", Class::Other),

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::spin::Spin;
 use procprof_unwind::Space;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 

@@ -125,7 +125,12 @@ impl Load {
 
 impl Section {
     fn of(header: &[u8]) -> Option<Self> {
-        Some(Self { kind: number(header, 4, 4)? as u32, offset: number(header, 24, 8)?, bytes: number(header, 32, 8)?, link: number(header, 40, 4)? as u32 })
+        Some(Self {
+            kind: number(header, 4, 4)? as u32,
+            offset: number(header, 24, 8)?,
+            bytes: number(header, 32, 8)?,
+            link: number(header, 40, 4)? as u32,
+        })
     }
 }
 

@@ -44,7 +44,12 @@ pub(super) struct Found<'a> {
 
 impl Walk {
     const fn new() -> Self {
-        Self { is_taken: AtomicBool::new(false), cache: Cache::new(), space: UnsafeCell::new(None), addresses: UnsafeCell::new([0; MAX_DEPTH]) }
+        Self {
+            is_taken: AtomicBool::new(false),
+            cache: Cache::new(),
+            space: UnsafeCell::new(None),
+            addresses: UnsafeCell::new([0; MAX_DEPTH]),
+        }
     }
 
     fn take(&self) -> bool {
