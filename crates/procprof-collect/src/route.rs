@@ -144,6 +144,7 @@ pub(crate) const PROCPROF: &[Route] = &[
     row(ProfileType::Cpu, &[http("/debug/pprof/profile?symbolize=0")], "pprof protobuf", SAMPLED.on().with_frequency().seconds(60)),
     row(ProfileType::Heap, &[http("/debug/pprof/heap?symbolize=0")], "pprof protobuf", MOMENT.on()),
     row(ProfileType::Alloc, &[http("/debug/pprof/allocs")], "pprof protobuf", SAMPLED),
-    row(ProfileType::Contention, &[http("/debug/pprof/contention")], "pprof protobuf", SAMPLED),
+    row(ProfileType::Contention, &[http("/debug/pprof/contention?symbolize=0")], "pprof protobuf", SAMPLED),
+    row(ProfileType::Mutex, &[http("/debug/pprof/mutex?symbolize=0")], "pprof protobuf", SAMPLED),
     row(ProfileType::Wall, &[http("/debug/pprof/wall")], "pprof protobuf", SAMPLED),
 ];

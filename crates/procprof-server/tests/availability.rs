@@ -49,14 +49,11 @@ async fn an_agent_without_a_type_is_asked_once_and_no_error_is_kept() {
         schedule.cpu = {{ on = false }}
         schedule.heap = {{ every = 1 }}
         schedule.alloc = {{ seconds = 1, every = 1 }}
-        schedule.contention = {{ seconds = 1, every = 1 }}
         ",
         listener.address()
     )))
     .await;
-    for (kind, sentence) in
-        [("heap", "heap profiles need jemalloc"), ("alloc", "heap profiles need jemalloc"), ("contention", "lock contention is not")]
-    {
+    for (kind, sentence) in [("heap", "heap profiles need jemalloc"), ("alloc", "heap profiles need jemalloc")] {
         let state = unavailable(&server, "app", kind).await;
         assert!(state["unavailable"].as_str().unwrap().starts_with(sentence), "{state}");
         assert_eq!((state["on"].as_bool(), state["last_error"].is_null(), state["retry_at"].is_null()), (Some(false), true, true));
@@ -65,8 +62,8 @@ async fn an_agent_without_a_type_is_asked_once_and_no_error_is_kept() {
     assert_eq!((node["health"].as_str(), node["last_error"].is_null()), (Some("unknown"), true), "{node}");
     assert!(server.json("/api/errors?node=app").await["errors"].as_array().unwrap().is_empty());
     let page = server.text("/proc_profile?node=app").await;
-    assert!(page.contains("not available: lock contention is not recorded by this agent"), "{page}");
-    assert!(!page.contains("<option value=\"contention\">") && page.contains("<option value=\"wall\">"), "{page}");
+    assert!(page.contains("not available: heap profiles need jemalloc"), "{page}");
+    assert!(!page.contains("<option value=\"heap\">") && page.contains("<option value=\"wall\">"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use procprof_agent::{Agent, Config, Jemalloc, JemallocNaming, Listener, Request};
+use procprof_agent::{Agent, Config, Contention, Jemalloc, JemallocNaming, Listener, Request};
 
 use crate::allocator::MALLCTL;
 use crate::cli::DemoNodeArgs;
@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: &DemoNodeArgs) -> Result<()> {
     end_with_parent()?;
     let agent = procprof_agent::start(Config { jemalloc: Some(jemalloc()), ..Config::default() })?;
     switch_heap_profiling_on(&agent)?;
+    Contention::enable().context("record waits for locks")?;
     work::start().context("start the demo work")?;
     let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), agent, None)?;
     println!("{LISTENING}{}", listener.address());

@@ -1,6 +1,7 @@
 //! The work of a demo process: CPU in a known 70 / 30 split, a lock that contends, a heap that grows.
 //!
-//! The three functions a profile should name are [`hot_70`], [`hot_30`] and [`grow_cache`]; `wait_for_ledger` is where the lock is fought for.
+//! The functions a profile should name are [`hot_70`] and [`hot_30`] (CPU), [`grow_cache`] (heap), [`read_balance`], which waits for the ledger's lock, and
+//! [`post_batch`], which holds it meanwhile.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
@@ -17,8 +18,10 @@ const CACHE_STEP: usize = 64 << 10;
 const CACHE_LIMIT: usize = 96 << 20;
 /// Entries the cache begins with, so that the first heap profile has samples.
 const FIRST_STEPS: usize = 128;
-/// How long the ledger's lock is held each time.
-const HELD: Duration = Duration::from_millis(2);
+/// How long posting holds the ledger's lock, and then leaves it alone.
+const POSTING: Duration = Duration::from_millis(6);
+/// How long reading holds it.
+const READING: Duration = Duration::from_micros(200);
 
 /// Starts the threads; they end with the process.
 pub(crate) fn start() -> std::io::Result<()> {
@@ -27,10 +30,11 @@ pub(crate) fn start() -> std::io::Result<()> {
     let ledger = Arc::new(Mutex::new(0u64));
     thread::Builder::new().name("demo-cpu".into()).spawn(burn)?;
     thread::Builder::new().name("demo-cache".into()).spawn(|| fill_cache(cache))?;
-    for name in ["demo-ledger-1", "demo-ledger-2"] {
+    for name in ["demo-reader-1", "demo-reader-2"] {
         let ledger = Arc::clone(&ledger);
-        thread::Builder::new().name(name.into()).spawn(move || keep_ledger(&ledger))?;
+        thread::Builder::new().name(name.into()).spawn(move || read_balances(&ledger))?;
     }
+    thread::Builder::new().name("demo-poster".into()).spawn(move || post_batches(&ledger))?;
     Ok(())
 }
 
@@ -92,18 +96,34 @@ fn grow_cache(cache: &mut Vec<Vec<u8>>) {
     cache.push(black_box(vec![0x5a; CACHE_STEP]));
 }
 
-fn keep_ledger(ledger: &Mutex<u64>) {
+fn post_batches(ledger: &Mutex<u64>) {
     loop {
-        wait_for_ledger(ledger);
+        post_batch(ledger);
+        thread::sleep(POSTING);
+    }
+}
+
+/// Holds the lock that the readers wait for.
+#[inline(never)]
+fn post_batch(ledger: &Mutex<u64>) {
+    if let Ok(mut entries) = ledger.lock() {
+        *entries += 1;
+        thread::sleep(POSTING);
+    }
+}
+
+fn read_balances(ledger: &Mutex<u64>) {
+    loop {
+        read_balance(ledger);
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Takes the lock that the other ledger thread mostly holds.
+/// Waits for the lock, about half of its time, and holds it for a moment.
 #[inline(never)]
-fn wait_for_ledger(ledger: &Mutex<u64>) {
-    if let Ok(mut entries) = ledger.lock() {
-        *entries += 1;
-        thread::sleep(HELD);
+fn read_balance(ledger: &Mutex<u64>) {
+    if let Ok(entries) = ledger.lock() {
+        black_box(*entries);
+        thread::sleep(READING);
     }
 }
