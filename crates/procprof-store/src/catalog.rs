@@ -251,6 +251,14 @@ impl Catalog {
         Ok(answer)
     }
 
+    /// A connection of the caller's own that can only read, and the catalog's generation that it reads.
+    pub(crate) fn reader(&self) -> Result<(Connection, u64)> {
+        // Held, so that no other catalog takes this one's place meanwhile.
+        let _connections = self.connections();
+        let reader = open_reader(&self.path).map_err(|source| Error::catalog("open", source))?;
+        Ok((reader, self.generation()))
+    }
+
     fn connections(&self) -> RwLockReadGuard<'_, Connections> {
         self.connections.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -41,7 +41,8 @@ pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool
     if version != schema::VERSION {
         return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
     }
-    let tables = connection.prepare(&format!("SELECT {COLUMNS}, type, trigger, cluster, labels, words FROM profiles")).map(drop);
+    let tables =
+        connection.prepare(&format!("SELECT {COLUMNS}, type, started, duration, trigger, cluster, labels, words FROM profiles")).map(drop);
     if let Err(error) = tables {
         return Err(Unfit::Because(error.to_string()));
     }

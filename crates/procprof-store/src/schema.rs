@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Stands in the database's `user_version`, written with the first complete filling.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
 /// `facts` is the JSON of the file's header, from which entries are read; the columns before it are what lists filter and sort by.
 /// `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched. What a list may filter by, but for `words`, is in `by_time`,
@@ -17,6 +17,8 @@ CREATE TABLE profiles (
     file TEXT NOT NULL,
     completed INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
+    started INTEGER NOT NULL,
+    duration INTEGER NOT NULL,
     trigger TEXT NOT NULL,
     cluster TEXT NOT NULL,
     labels TEXT NOT NULL,

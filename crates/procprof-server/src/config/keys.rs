@@ -89,6 +89,20 @@ pub const KEYS: &[Key] = &[
         "seconds",
         "Time without a statement after which a SQL connection is closed.",
     )),
+    row(
+        "sql_seconds_max",
+        Count(|c| &mut c.sql_seconds_max, 1, 86_400),
+        "60",
+        "seconds",
+        "Longest time a SELECT may take; then it is ended.",
+    ),
+    row(
+        "sql_rows_max",
+        Count(|c| &mut c.sql_rows_max, 1, 1_000_000_000),
+        "1000000",
+        "rows",
+        "Most rows a SELECT may give; one with more ends in an error.",
+    ),
     fixed(row("data", Path(|c| &mut c.data), "procprof-data", "", "Folder of profiles, journal and catalog; one server at a time.")),
     fixed(row(
         "tls_cert",

@@ -31,6 +31,8 @@ pub struct Config {
     pub mysql: String,
     pub mysql_connections_max: u64,
     pub mysql_idle_seconds_max: u64,
+    pub sql_seconds_max: u64,
+    pub sql_rows_max: u64,
     pub data: PathBuf,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,

@@ -172,7 +172,7 @@ impl<S: Service, A: Accounts> Client<'_, S, A> {
         };
         let schema = self.session.database().to_owned();
         match send(&mut self.arrival.wire, manner, &schema, answer).await {
-            Ok((rows, ended)) => self.session.ended(rows, ended.as_ref().map(|()| ())),
+            Ok((rows, ended)) => self.session.ended(rows, ended.as_ref().copied()),
             Err(broken) => {
                 self.session.ended(0, Err(&gone));
                 return Err(broken);

@@ -17,14 +17,14 @@ pub(crate) enum FailureKind {
     Login,
     /// Too many connections.
     TooManyConnections,
-    /// The client's authentication method cannot be used.
-    AuthenticationMethod,
     /// A transport that must be encrypted.
     NeedsTls,
     /// A table or view nobody knows.
     UnknownTable,
     /// A column nobody knows.
     UnknownColumn,
+    /// A function nobody knows.
+    UnknownFunction,
     /// A database nobody knows.
     UnknownDatabase,
     /// A system variable nobody knows.
@@ -53,7 +53,7 @@ pub(crate) enum FailureKind {
 
 impl FailureKind {
     /// MySQL's number and SQL state.
-    pub(super) fn code(self) -> (u16, &'static str) {
+    pub(crate) fn code(self) -> (u16, &'static str) {
         match self {
             FailureKind::Malformed => (1835, "HY000"),
             FailureKind::Syntax => (1064, "42000"),
@@ -61,10 +61,10 @@ impl FailureKind {
             FailureKind::Denied => (1227, "42000"),
             FailureKind::Login => (1045, "28000"),
             FailureKind::TooManyConnections => (1040, "08004"),
-            FailureKind::AuthenticationMethod => (1251, "08004"),
             FailureKind::NeedsTls => (3159, "HY000"),
             FailureKind::UnknownTable => (1146, "42S02"),
             FailureKind::UnknownColumn => (1054, "42S22"),
+            FailureKind::UnknownFunction => (1305, "42000"),
             FailureKind::UnknownDatabase => (1049, "42000"),
             FailureKind::UnknownVariable => (1193, "HY000"),
             FailureKind::UnknownStatement => (1243, "HY000"),

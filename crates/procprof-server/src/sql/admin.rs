@@ -50,9 +50,12 @@ async fn timely(run: impl Future<Output = Result<String, Failure>>) -> Result<St
     tokio::time::timeout(TIME, run).await.map_err(late)?
 }
 
-/// The nodes by id; without one where an id is unknown.
-fn nodes(app: &App, target: &Target) -> Result<Vec<(u64, Option<Arc<Node>>)>, Failure> {
-    let of_role = |role: Role| -> Vec<(u64, Option<Arc<Node>>)> {
+/// A node's id, and the node if it is known.
+type Named = (u64, Option<Arc<Node>>);
+
+/// The nodes of a statement, by id.
+fn nodes(app: &App, target: &Target) -> Result<Vec<Named>, Failure> {
+    let of_role = |role: Role| -> Vec<Named> {
         let all = app.registry.all().into_iter().filter(|node| node.role() == role && !node.past);
         all.map(|node| (node.id, Some(node))).collect()
     };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use procprof_collect::Watch;
 use procprof_profile::ProfileType;
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::captures::{Wish, capture};
@@ -14,15 +13,6 @@ use crate::nodes::Node;
 
 /// Nodes of one statement.
 const NODES_MAX: usize = 256;
-
-/// Cancels a capture that nobody waits for any more.
-struct GivenUp(CancellationToken);
-
-impl Drop for GivenUp {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
 
 /// Captures, and tells for each node what came of it.
 pub(super) async fn answer(app: &Arc<App>, by: &str, what: &str, nodes: &[String], seconds: Option<u32>) -> Result<Answer, Failure> {
@@ -35,13 +25,15 @@ pub(super) async fn answer(app: &Arc<App>, by: &str, what: &str, nodes: &[String
     if seconds.is_some_and(|seconds| u64::from(seconds) > most) {
         return Err(Failure::new(FailureKind::Limit, format!("a capture takes at most {most} seconds (capture_seconds_max)")));
     }
-    let stop = GivenUp(app.stop.child_token());
+    let stop = app.stop.child_token();
+    // Captures end when nobody waits for the statement any more.
+    let _given_up = stop.clone().drop_guard();
     let wish = || Wish {
         profile_type: profile_type.clone(),
         seconds,
         by: by.to_owned(),
         trigger: "manual",
-        watch: Watch { cancel: stop.0.clone(), progress: None },
+        watch: Watch { cancel: stop.clone(), progress: None },
         wait: Some(Arc::default()),
         due: None,
     };

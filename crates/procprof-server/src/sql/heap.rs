@@ -18,7 +18,6 @@ use procprof_process::Identity;
 use procprof_profile::{ProfileId, ProfileType};
 use procprof_report::Report;
 use procprof_store::Entry;
-use tokio_util::sync::CancellationToken;
 
 use super::drawing::{self, Program};
 use super::script::{Call, Drawing};
@@ -53,15 +52,6 @@ struct Status {
 
 fn other(text: impl Into<String>) -> Failure {
     Failure::new(FailureKind::Other, text)
-}
-
-/// Ends a capture that nobody waits for any more.
-struct GivenUp(CancellationToken);
-
-impl Drop for GivenUp {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
 
 impl<'a> NodeHeap<'a> {
@@ -165,13 +155,15 @@ impl<'a> NodeHeap<'a> {
 
     /// Takes a dump and stores it; `Err` inside is a sentence that says why there is none and what to do.
     async fn snapshot(&self) -> Result<Result<Arc<Entry>, String>, Failure> {
-        let stop = GivenUp(self.app.stop.child_token());
+        let stop = self.app.stop.child_token();
+        // The capture ends when nobody waits for the statement any more.
+        let _given_up = stop.clone().drop_guard();
         let wish = Wish {
             profile_type: ProfileType::Heap,
             seconds: Some(0),
             by: self.by.to_owned(),
             trigger: "manual",
-            watch: Watch { cancel: stop.0.clone(), progress: None },
+            watch: Watch { cancel: stop, progress: None },
             wait: Some(Arc::default()),
             due: None,
         };

@@ -10,14 +10,17 @@
 //! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
 //! | `heap`, `drawing` | what scripts do with the heap of a node, and its dumps as graphs |
 //! | `collect` | `COLLECT` |
-//! | `show` | the `SHOW` statements |
+//! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
+//! | `select` | `SELECT`, and the tables there are |
 
 mod admin;
 mod collect;
+mod describe;
 mod drawing;
 mod heap;
 mod running;
 mod script;
+mod select;
 mod session;
 mod show;
 mod statement;

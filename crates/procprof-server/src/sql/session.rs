@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::running::{Client, Clients};
-use super::statement::{Show, Statement, parse};
-use super::{DATABASE, admin, collect, show, variables};
+use super::select::{self, Asker, Engine};
+use super::statement::{Statement, parse};
+use super::{DATABASE, admin, collect, describe, show, variables};
 use crate::app::App;
 use crate::mysql::{Answer, Caller, Column, Failure, FailureKind, Prepared, Service, Session, Value};
 
@@ -12,12 +15,13 @@ use crate::mysql::{Answer, Caller, Column, Failure, FailureKind, Prepared, Servi
 pub(crate) struct SqlService {
     app: Arc<App>,
     clients: Arc<Clients>,
+    engine: Arc<Engine>,
 }
 
 impl SqlService {
     /// A service over a server.
     pub(crate) fn new(app: &Arc<App>) -> SqlService {
-        SqlService { app: Arc::clone(app), clients: Arc::default() }
+        SqlService { app: Arc::clone(app), clients: Arc::default(), engine: Engine::new(app) }
     }
 }
 
@@ -26,7 +30,14 @@ impl Service for SqlService {
 
     fn session(&self, caller: Caller) -> SqlSession {
         let client = self.clients.enter(caller);
-        SqlSession { app: Arc::clone(&self.app), clients: Arc::clone(&self.clients), client, database: String::new(), warnings: Vec::new() }
+        SqlSession {
+            app: Arc::clone(&self.app),
+            clients: Arc::clone(&self.clients),
+            engine: Arc::clone(&self.engine),
+            client,
+            database: String::new(),
+            failure: None,
+        }
     }
 }
 
@@ -34,10 +45,12 @@ impl Service for SqlService {
 pub(crate) struct SqlSession {
     app: Arc<App>,
     clients: Arc<Clients>,
+    engine: Arc<Engine>,
     client: Arc<Client>,
+    /// In use; empty for none.
     database: String,
     /// Of the statement before this one.
-    warnings: Vec<String>,
+    failure: Option<Failure>,
 }
 
 impl Drop for SqlSession {
@@ -47,16 +60,26 @@ impl Drop for SqlSession {
 }
 
 impl SqlSession {
-    async fn run(&mut self, text: &str, parameters: &[Value]) -> Result<Answer, Failure> {
+    /// Who asks, for statements that ask back.
+    fn asker(&self) -> Asker<'_> {
+        let Caller { connection, peer, principal } = &self.client.caller;
+        let user = format!("{}@{}", principal.name, peer.ip());
+        Asker { user, connection: *connection, database: &self.database, now: jiff::Timestamp::now() }
+    }
+
+    async fn run(&mut self, text: &str, parameters: &[Value], cancel: CancellationToken) -> Result<Answer, Failure> {
         let statement = parse(text)?;
         if !parameters.is_empty() && statement != Statement::Select {
             return Err(Failure::new(FailureKind::NotSupported, "parameters are taken by SELECT only"));
         }
-        if !matches!(&statement, Statement::Show(Show { what, .. }) if what == "warnings" || what == "errors") {
-            self.warnings.clear();
+        if !matches!(&statement, Statement::Show(show) if show.is_of_diagnostics()) {
+            self.failure = None;
         }
         match statement {
-            Statement::Show(show) => show::answer(&self.app, &self.clients, &self.client.caller, &self.warnings, &show),
+            Statement::Show(show) => {
+                let about_tables = describe::answer(&show, &self.database);
+                about_tables.unwrap_or_else(|| show::answer(&self.app, &self.clients, &self.client.caller, self.failure.as_ref(), &show))
+            }
             Statement::Use(name) => self.use_database(&name).map(|()| Answer::done()),
             Statement::Set(_) | Statement::Nothing => Ok(Answer::done()),
             Statement::Kill { connection, scope } => self.clients.kill(&self.client.caller, connection, scope).map(|()| Answer::done()),
@@ -68,7 +91,8 @@ impl SqlSession {
                 self.operates("COLLECT")?;
                 collect::answer(&self.app, &self.client.caller.principal.name, &what, &nodes, seconds).await
             }
-            Statement::Select | Statement::Describe(_) => Err(unfinished("SELECT")),
+            Statement::Select => self.engine.select(&self.asker(), text, parameters, cancel).await,
+            Statement::Describe(table) => describe::describe(&table),
         }
     }
 
@@ -87,20 +111,22 @@ impl SqlSession {
 impl Session for SqlSession {
     async fn query(&mut self, text: &str, parameters: &[Value]) -> Result<Answer, Failure> {
         let running = self.client.begin(text);
-        tokio::select! {
+        let answer = tokio::select! {
             () = running.cancel.cancelled() => Err(Failure::new(FailureKind::Killed, "Query execution was interrupted by KILL")),
-            answer = self.run(text, parameters) => answer,
-        }
+            answer = self.run(text, parameters, running.cancel.clone()) => answer,
+        };
+        answer.inspect_err(|failure| self.failure = Some(failure.clone()))
     }
 
     async fn prepare(&mut self, text: &str) -> Result<Prepared, Failure> {
-        let parameters = super::token::tokens(text)?.iter().filter(|token| token.is_symbol('?')).count();
-        parse(text)?;
-        Ok(Prepared { parameters, columns: Vec::new() })
+        match parse(text)? {
+            Statement::Select => self.engine.prepare(&self.asker(), text).await,
+            _ => Ok(Prepared { parameters: 0, columns: Vec::new() }),
+        }
     }
 
-    async fn columns(&mut self, _table: &str) -> Result<Vec<Column>, Failure> {
-        Err(unfinished("SELECT"))
+    async fn columns(&mut self, table: &str) -> Result<Vec<Column>, Failure> {
+        select::columns(table)
     }
 
     fn use_database(&mut self, name: &str) -> Result<(), Failure> {
@@ -113,7 +139,7 @@ impl Session for SqlSession {
 
     fn reset(&mut self) {
         self.database.clear();
-        self.warnings.clear();
+        self.failure = None;
     }
 
     fn database(&self) -> &str {
@@ -141,8 +167,4 @@ impl Session for SqlSession {
 /// A statement for the log: no line of it can look like another entry.
 fn one_line(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
-}
-
-fn unfinished(what: &str) -> Failure {
-    Failure::new(FailureKind::NotSupported, format!("{what} is not offered yet"))
 }

@@ -88,7 +88,13 @@ const FRONTENDS: &[&str] = &[
 ];
 
 /// Answers a `SHOW` statement.
-pub(super) fn answer(app: &Arc<App>, clients: &Clients, caller: &Caller, warnings: &[String], show: &Show) -> Result<Answer, Failure> {
+pub(super) fn answer(
+    app: &Arc<App>,
+    clients: &Clients,
+    caller: &Caller,
+    failure: Option<&Failure>,
+    show: &Show,
+) -> Result<Answer, Failure> {
     let filter = |text: &str| show.like.as_deref().is_none_or(|pattern| like(text, pattern));
     match show.what.as_str() {
         "backends" => Ok(nodes(app, Role::Be, BACKENDS)),
@@ -102,7 +108,9 @@ pub(super) fn answer(app: &Arc<App>, clients: &Clients, caller: &Caller, warning
         "variables" => Ok(variables(show)),
         "status" => Ok(Answer::rows(vec![Column::text("Variable_name"), Column::text("Value")], Vec::new())),
         "processlist" => Ok(processes(clients, caller, show.full)),
-        "warnings" | "errors" => Ok(told(show, warnings)),
+        "warnings" | "errors" => Ok(told(failure)),
+        "count warnings" => Ok(told_count("@@session.warning_count", failure)),
+        "count errors" => Ok(told_count("@@session.error_count", failure)),
         "engines" => {
             let names = ["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"];
             let row = ["procprof", "DEFAULT", "stored profiles, read-only", "NO", "NO", "NO"];
@@ -213,9 +221,13 @@ fn processes(clients: &Clients, caller: &Caller, full: bool) -> Answer {
     Answer::rows(columns.to_vec(), rows.collect())
 }
 
-fn told(show: &Show, warnings: &[String]) -> Answer {
+/// What went wrong with the statement before this one.
+fn told(failure: Option<&Failure>) -> Answer {
     let columns = vec![Column::text("Level"), Column::new("Code", ColumnType::Integer), Column::text("Message")];
-    let warnings = if show.what == "errors" { &[] } else { warnings };
-    let rows = warnings.iter().map(|text| vec!["Warning".into(), Value::Integer(1105), text.as_str().into()]);
-    Answer::rows(columns, rows.collect())
+    let row = |failure: &Failure| vec!["Error".into(), Value::Integer(failure.kind.code().0.into()), failure.text.as_str().into()];
+    Answer::rows(columns, failure.map(row).into_iter().collect())
+}
+
+fn told_count(name: &str, failure: Option<&Failure>) -> Answer {
+    Answer::rows(vec![Column::new(name, ColumnType::Integer)], vec![vec![i64::from(failure.is_some()).into()]])
 }

@@ -5,7 +5,8 @@
 //! COLLECT CPU | WALL | ALLOC | HEAP | CONTENTION | MUTEX ON node, … [FOR n SECONDS]
 //! KILL [CONNECTION | QUERY] n
 //! SHOW [FULL] what [FROM …] [LIKE 'pattern']         USE name        SET …
-//! SELECT … | WITH … | VALUES … | EXPLAIN …           left to the tables
+//! SELECT … | WITH … | VALUES … | EXPLAIN SELECT …    left to the tables
+//! DESCRIBE table
 //! BEGIN, COMMIT, ROLLBACK, START TRANSACTION, …      accepted, without effect
 //! ```
 
@@ -73,6 +74,13 @@ pub(super) struct Show {
     pub(super) equals: Option<(String, String)>,
 }
 
+impl Show {
+    /// Whether it is about the statement before it.
+    pub(super) fn is_of_diagnostics(&self) -> bool {
+        matches!(self.what.as_str(), "warnings" | "errors" | "count warnings" | "count errors")
+    }
+}
+
 /// Words that say which of the same thing is shown, and change nothing here.
 const SCOPES: &[&str] = &["session", "global", "local", "extended", "storage"];
 
@@ -93,12 +101,13 @@ pub(super) fn parse(text: &str) -> Result<Statement, Failure> {
     let word = word.to_ascii_lowercase();
     let mut parser = Parser { text, tokens: &tokens, at: 1 };
     let statement = match word.as_str() {
-        "select" | "with" | "values" | "explain" => return Ok(Statement::Select),
+        "select" | "with" | "values" => return Ok(Statement::Select),
+        "explain" | "describe" | "desc" if parser.begins_query() => return Ok(Statement::Select),
         "admin" => parser.admin()?,
         "collect" => parser.collect()?,
         "kill" => parser.kill()?,
         "show" => return parser.show().map(Statement::Show),
-        "describe" | "desc" => Statement::Describe(parser.name("a table")?),
+        "explain" | "describe" | "desc" => Statement::Describe(parser.table()?),
         "use" => Statement::Use(parser.name("a database")?),
         "set" => return parser.set().map(Statement::Set),
         "begin" | "commit" | "rollback" | "start" | "savepoint" | "release" | "lock" | "unlock" | "flush" | "do" => {
@@ -226,6 +235,20 @@ impl<'a> Parser<'a> {
         };
         self.at += 1;
         Ok(name)
+    }
+
+    /// Whether a query stands here.
+    fn begins_query(&self) -> bool {
+        self.peek().is_some_and(|token| token.is_symbol('(') || ["select", "with", "values"].iter().any(|word| token.is(word)))
+    }
+
+    /// A table, with its database if that is said.
+    fn table(&mut self) -> Result<String, Failure> {
+        let name = self.name("a table")?;
+        match self.takes_symbol('.') {
+            true => Ok(format!("{name}.{}", self.name("a table")?)),
+            false => Ok(name),
+        }
     }
 
     fn admin(&mut self) -> Result<Statement, Failure> {

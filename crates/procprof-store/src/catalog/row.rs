@@ -46,8 +46,8 @@ pub(super) fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusql
         words.push_str(&function.name);
         words.push('\n');
     }
-    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, trigger, cluster, labels, words, facts, strip)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, words, facts, strip)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     connection.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),
@@ -55,6 +55,8 @@ pub(super) fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusql
         row.file,
         row.facts.completed().0,
         row.bytes.cast_signed(),
+        row.facts.start.0,
+        row.facts.duration.0,
         meta.trigger,
         meta.cluster,
         format!("\n{labels}"),

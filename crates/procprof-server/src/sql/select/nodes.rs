@@ -1,0 +1,72 @@
+//! The rows of `nodes` and `errors`.
+
+use jiff::Timestamp;
+use procprof_store::{ErrorEntry, ErrorFilter, PAGE_MAX, PageRequest};
+
+use super::catalog::TableRows;
+use super::moment::datetime;
+use super::scene::Scene;
+use crate::mysql::{Failure, Value};
+use crate::nodes::Node;
+
+/// Nanoseconds in a second.
+const SECOND: i64 = 1_000_000_000;
+
+pub(super) fn nodes(scene: &Scene, _parameters: &[Value]) -> Result<TableRows, Failure> {
+    Ok(scene.app.registry.all().iter().map(|node| row(scene, node)).collect())
+}
+
+fn row(scene: &Scene, node: &Node) -> Vec<Value> {
+    let health = scene.app.registry.health(node.id);
+    let (failed, failure) = match health.last_failure() {
+        Some((_, failure)) => (moment(failure.at), failure.reason.clone().into()),
+        None => (Value::Null, Value::Null),
+    };
+    vec![
+        number(node.id),
+        node.name().into(),
+        node.role().name().into(),
+        node.kind().to_string().into(),
+        node.cluster.clone().into(),
+        node.address.clone().into(),
+        health.summary().into(),
+        health.last_success().map_or(Value::Null, moment),
+        failed,
+        failure,
+        i64::from(node.past).into(),
+        i64::from(node.demo).into(),
+    ]
+}
+
+pub(super) fn errors(scene: &Scene, _parameters: &[Value]) -> Result<TableRows, Failure> {
+    let mut rows = Vec::new();
+    let mut page = PageRequest::first(PAGE_MAX);
+    loop {
+        let found = scene.app.store.list_errors(&ErrorFilter::default(), &page);
+        rows.extend(found.rows.iter().map(error));
+        match found.next {
+            Some(next) => page = PageRequest::after(PAGE_MAX, next),
+            None => return Ok(rows),
+        }
+    }
+}
+
+fn error(entry: &ErrorEntry) -> Vec<Value> {
+    let row = &entry.row;
+    vec![
+        number(entry.number),
+        datetime(row.time.0, 3).into(),
+        row.node.map_or(Value::Null, number),
+        row.profile_type.as_ref().map_or(Value::Null, |kind| kind.name().into()),
+        row.kind.name().into(),
+        row.reason.clone().into(),
+    ]
+}
+
+fn moment(at: Timestamp) -> Value {
+    datetime(at.as_second().saturating_mul(SECOND), 0).into()
+}
+
+fn number(number: u64) -> Value {
+    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,68 @@
+//! What ends a statement before its rows do: too much time, `KILL`, a client that has gone, too much memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::table::memory_used;
+use crate::mysql::{Failure, FailureKind, Value};
+
+/// Batches of rows on their way to a client.
+pub(super) type Batches = mpsc::Sender<Result<Vec<Vec<Value>>, Failure>>;
+
+/// Memory of SQLite, of all statements together with the catalog's own, above which one that is running is ended; in bytes.
+pub(super) const MEMORY_MAX: u64 = 256 << 20;
+/// A client may take this many times as long to fetch the rows as their statement may take.
+const PATIENCE: u32 = 10;
+
+/// One statement's.
+pub(super) struct Watch {
+    began: Instant,
+    limit: Duration,
+    cancel: CancellationToken,
+    /// Who waits for the rows; `None`: nobody needs to.
+    batches: Option<mpsc::WeakSender<Result<Vec<Vec<Value>>, Failure>>>,
+    /// Milliseconds the statement waited for the client.
+    waited: AtomicU64,
+}
+
+impl Watch {
+    pub(super) fn new(limit: Duration, cancel: CancellationToken, batches: mpsc::WeakSender<Result<Vec<Vec<Value>>, Failure>>) -> Watch {
+        Watch { began: Instant::now(), limit, cancel, batches: Some(batches), waited: AtomicU64::new(0) }
+    }
+
+    /// For what is never long.
+    pub(super) fn unlimited() -> Watch {
+        Watch { began: Instant::now(), limit: Duration::MAX, cancel: CancellationToken::new(), batches: None, waited: AtomicU64::new(0) }
+    }
+
+    /// Adds the time of a wait for the client, which is not the statement's.
+    pub(super) fn waited(&self, since: Instant) {
+        self.waited.fetch_add(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Why the statement must end now, if it must.
+    pub(super) fn ended(&self) -> Option<Failure> {
+        if self.cancel.is_cancelled() {
+            return Some(Failure::new(FailureKind::Killed, "Query execution was interrupted by KILL"));
+        }
+        if self.batches.as_ref().is_some_and(|batches| batches.upgrade().is_none_or(|batches| batches.is_closed())) {
+            return Some(Failure::new(FailureKind::Killed, "the client has gone"));
+        }
+        let waited = Duration::from_millis(self.waited.load(Ordering::Relaxed)).min(self.limit.saturating_mul(PATIENCE));
+        if self.began.elapsed().saturating_sub(waited) > self.limit {
+            let text = format!("the statement took longer than {} s (sql_seconds_max)", self.limit.as_secs());
+            return Some(Failure::new(FailureKind::TimedOut, text));
+        }
+        if memory_used() > MEMORY_MAX {
+            let text = format!(
+                "the statement was ended because statements take more than {} MiB of memory; use narrower conditions",
+                MEMORY_MAX >> 20
+            );
+            return Some(Failure::new(FailureKind::Limit, text));
+        }
+        None
+    }
+}
