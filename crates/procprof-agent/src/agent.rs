@@ -5,7 +5,7 @@ use crate::endpoints;
 use crate::error::{Error, Result};
 #[cfg(feature = "heap")]
 use crate::heap::HeapSampler;
-use crate::heap::{DumpFileLimits, DumpFiles, Dumper, Heap, Jemalloc, Keeper, TimedSwitch};
+use crate::heap::{DumpFileLimits, DumpFiles, Dumper, Heap, Jemalloc, Keeper, TimedSwitch, Turns};
 use crate::request::{Request, Response};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -46,6 +46,7 @@ struct Shared {
     dump_files: Option<DumpFileLimits>,
     keeper: Option<Keeper>,
     heap_switch: Arc<TimedSwitch>,
+    growth_turns: Turns,
     /// Whether `start` switched the heap sampler on, and the end has to switch it off.
     has_sampler: bool,
     stopped: Mutex<bool>,
@@ -78,8 +79,20 @@ pub fn start(config: Config) -> Result<Agent> {
     let watched = dumper.as_ref().and_then(|dumper| DumpFiles::of(&dumper.jemalloc)).zip(dump_files);
     let keeper = watched.map(|(files, limits)| Keeper::start(files, limits)).transpose()?;
     let has_sampler = begin_heap(dumper.as_ref());
-    let (pid, token, heap_switch, stopped, stop) = (std::process::id(), config.token, Arc::default(), Mutex::new(false), Condvar::new());
-    Ok(Agent { shared: Arc::new(Shared { pid, token, engine, dumper, dump_files, keeper, heap_switch, has_sampler, stopped, stop }) })
+    let shared = Shared {
+        pid: std::process::id(),
+        token: config.token,
+        engine,
+        dumper,
+        dump_files,
+        keeper,
+        heap_switch: Arc::default(),
+        growth_turns: Turns::default(),
+        has_sampler,
+        stopped: Mutex::new(false),
+        stop: Condvar::new(),
+    };
+    Ok(Agent { shared: Arc::new(shared) })
 }
 
 /// Switches the heap sampler on where it is the one to ask and does not run already.
@@ -189,6 +202,11 @@ impl Agent {
     /// The heap profiler's switch for a time.
     pub(crate) fn heap_switch(&self) -> &Arc<TimedSwitch> {
         &self.shared.heap_switch
+    }
+
+    /// Whose turn it is to measure growth.
+    pub(crate) fn growth_turns(&self) -> &Turns {
+        &self.shared.growth_turns
     }
 
     /// Waits; errs when the agent is stopped or the client leaves meanwhile.

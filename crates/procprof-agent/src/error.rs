@@ -36,6 +36,14 @@ pub enum Error {
         /// When it ends.
         until: SystemTime,
     },
+    /// Growth of the heap is being measured already.
+    #[error("growth is being measured by {owner} {}", until_text(&Some(*.until)))]
+    GrowthBusy {
+        /// Who asked for it.
+        owner: String,
+        /// When it ends.
+        until: SystemTime,
+    },
     /// The kernel, its settings or a filter refuse perf events, and no other engine was wanted.
     #[error("perf events: {why}; engine=auto takes what is permitted")]
     PerfRefused {
@@ -129,7 +137,9 @@ pub enum Error {
         what: String,
     },
     /// Nothing that is loaded calls the C library in a way that could be followed.
-    #[error("waits for locks can't be seen: nothing in this program imports syscall or pthread_mutex_lock from the C library (is it statically linked?)")]
+    #[error(
+        "waits for locks can't be seen: nothing in this program imports syscall or pthread_mutex_lock from the C library (is it statically linked?)"
+    )]
     NoLockHooks,
     /// Waits for locks are not being recorded.
     #[error("waits for locks are not recorded: ask for ?seconds=N, or switch it on by POST /debug/pprof/contention/enable")]

@@ -183,11 +183,39 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
     std::fs::remove_dir_all(folder).unwrap_or_default();
 }
 
+/// What grew between the two looks, of 4 MiB kept meanwhile, and not what was there before.
 #[test]
-fn growth_is_refused_with_what_to_do_instead() {
-    isolated("heap::growth_is_refused_with_what_to_do_instead", || {
-        let (status, told) = text(&agent(), "/pprof/growth");
-        assert_eq!(status, 501);
-        assert!(told.contains("tcmalloc only") && told.contains("/pprof/heap twice") && told.contains("--base"), "{told}");
+fn growth_shows_what_was_kept_meanwhile() {
+    isolated("heap::growth_shows_what_was_kept_meanwhile", || {
+        let agent = agent();
+        let before = keep_eight_megabytes();
+        let of_thread = agent.clone();
+        let asked =
+            std::thread::spawn(move || of_thread.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/growth?seconds=2") }));
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let kept = keep_four_megabytes();
+        let (status, told) = text(&agent, "/pprof/growth?seconds=1");
+        assert_eq!(status, 409);
+        assert!(told.starts_with("growth is being measured by 10.0.0.7 until 20"), "{told}");
+        let grown = asked.join().unwrap();
+        assert_eq!(grown.status, 200, "{}", String::from_utf8_lossy(&grown.body));
+        assert!(grown.body.starts_with(b"heap profile: "), "{}", String::from_utf8_lossy(&grown.body[..100]));
+        assert!(grown.headers.contains(&("Content-Disposition", "attachment; filename=\"profile.growth\"".into())));
+        let profile = procprof_profile::format::decode(&grown.body, &Default::default()).unwrap().profile;
+        let space = profile.total(profile.sample_type_index("space").unwrap());
+        // 128 samples are expected: 9 % is one standard deviation.
+        assert!((2 << 20..6 << 20).contains(&space), "{space} bytes");
+        let quiet = agent.handle(&Request::get("/pprof/growth?seconds=1&format=proto"));
+        let quiet = procprof_profile::format::decode(&quiet.body, &Default::default()).unwrap().profile;
+        assert!(quiet.total(1) < 1 << 20, "{}", quiet.total(1));
+        assert!(quiet.comments().any(|comment| comment == "procprof:type=growth"));
+        assert_eq!(quiet.duration().0, 1_000_000_000);
+        assert_eq!(text(&agent, "/pprof/growth?seconds=0").0, 400);
+        drop((before, kept));
     });
+}
+
+#[inline(never)]
+fn keep_four_megabytes() -> Vec<Vec<u8>> {
+    (0..64).map(|_| std::hint::black_box(vec![1_u8; 64 << 10])).collect()
 }

@@ -1,6 +1,7 @@
 //! Requests to responses: the pprof endpoints, whatever server they arrive through.
 
 mod dumps;
+mod growth;
 mod heap;
 mod index;
 #[cfg_attr(not(all(feature = "contention", target_os = "linux")), path = "no_locks.rs")]
@@ -38,6 +39,7 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
         Kind::Wall(form) => profile::wall(agent, &query, form, request),
         Kind::Heap(form) => heap::dump(agent, &query, form),
         Kind::Allocs => heap::allocs(agent, &query),
+        Kind::Growth => growth::answer(agent, &query, request),
         Kind::HeapStatus => heap::status(agent),
         Kind::HeapEnable => heap::switch(agent, &query, true),
         Kind::HeapDisable => heap::switch(agent, &query, false),
@@ -51,7 +53,6 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
         Kind::LocksDisable => locks::switch(false),
         Kind::Cmdline => cmdline(),
         Kind::Symbol => symbol::answer(request),
-        Kind::Absent(why) => Err(Response::text(501, why)),
     }
 }
 
@@ -77,7 +78,7 @@ fn refused(error: &Error) -> Response {
     let status = match error {
         Error::NoSuchDumpFile { .. } => 404,
         Error::Frequency { .. } => 400,
-        Error::Busy { .. } | Error::WallBusy { .. } => 409,
+        Error::Busy { .. } | Error::WallBusy { .. } | Error::GrowthBusy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
         Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc | Error::NoDumpFiles => 501,
         Error::DumpFileUnfinished { .. } | Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,

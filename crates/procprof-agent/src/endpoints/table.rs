@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Heap(Form),
     /// As the heap, with all allocations shown first.
     Allocs,
+    /// What grew in some seconds.
+    Growth,
     HeapStatus,
     HeapEnable,
     HeapDisable,
@@ -42,8 +44,6 @@ pub(super) enum Kind {
     HeapDumpsClean,
     Cmdline,
     Symbol,
-    /// Nothing to answer with, and why.
-    Absent(&'static str),
 }
 
 const READ: &[Method] = &[Method::Get, Method::Head];
@@ -59,16 +59,10 @@ const HOLDERS: &str = "waits for locks, by who held them, so far or for ?seconds
 const WALL: &str =
     "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
 const DUMPS: &str = "dump files that jemalloc wrote by itself, as JSON; one of them: ?name=FILE, format=proto|legacy, symbolize=0|1";
-/// What gperftools means by growth: the stacks on which the allocator took memory from the system.
-const NO_GROWTH: &str = "growth, the stacks on which the allocator took memory from the system, is known to tcmalloc only, and not to this process's \
-                         allocator; for what grew between two moments take /pprof/heap twice and compare them with --base";
+const GROWTH: &str = "what the memory in use grew by in ?seconds=1..300 (10): format=legacy|proto, symbolize=0|1";
 
 const fn row(path: &'static str, methods: &'static [Method], help: &'static str, kind: Kind) -> Endpoint {
     Endpoint { path, methods, help, kind }
-}
-
-const fn absent(path: &'static str, why: &'static str) -> Endpoint {
-    row(path, READ, why, Kind::Absent(why))
 }
 
 /// Every endpoint: proto on `/debug/pprof`, the older forms on `/debug/mem` and `/pprof`.
@@ -101,7 +95,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/pprof/heap", READ, HEAP, Kind::Heap(Form::Legacy)),
     row("/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
     row("/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
-    absent("/pprof/growth", NO_GROWTH),
+    row("/pprof/growth", READ, GROWTH, Kind::Growth),
     row("/pprof/contention", READ, WAITS, Kind::Waits(Form::Legacy)),
     row("/pprof/wall", READ, WALL, Kind::Wall(Form::Legacy)),
 ];

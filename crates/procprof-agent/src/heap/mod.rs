@@ -2,6 +2,7 @@
 
 mod dump;
 pub(crate) mod environment;
+mod growth;
 mod jemalloc;
 mod keeper;
 #[cfg(feature = "heap")]
@@ -9,9 +10,11 @@ mod keeper;
 mod sampler;
 mod source;
 mod timed;
+mod turns;
 mod written;
 
 pub(crate) use dump::Dumper;
+pub(crate) use growth::InUse;
 pub use dump::MAX_DUMP_BYTES;
 pub use jemalloc::{HeapStatus, Jemalloc, JemallocNaming, MallctlFn};
 pub(crate) use keeper::Keeper;
@@ -21,5 +24,6 @@ pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 pub use sampler::hook;
 pub(crate) use source::Heap;
 pub(crate) use timed::TimedSwitch;
+pub(crate) use turns::Turns;
 pub use written::DumpFileLimits;
 pub(crate) use written::{DumpFile, DumpFiles};
