@@ -22,6 +22,18 @@ pub(crate) fn own_thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
+/// CPU time the calling thread had used at the last kernel tick or switch, nanoseconds. One system call, at a bit more than half of what
+/// [`own_thread_cpu`] costs; inside the signal of a timer that expired on a tick it is as exact, for the kernel has just brought it up to date.
+#[inline]
+pub(crate) fn own_thread_cpu_at_tick() -> u64 {
+    // SAFETY: all-zero is a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid place to write to; the call is nothing but its system call.
+    let known = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } == 0;
+    let nanos = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    if known { nanos(usage.ru_utime) + nanos(usage.ru_stime) } else { 0 }
+}
+
 /// The id of another thread's CPU clock, as the kernel forms it: the inverted thread id, then "per thread, scheduler's clock".
 pub(crate) fn thread_clock(tid: i32) -> libc::clockid_t {
     const PER_THREAD_SCHEDULER: i32 = 0b110;

@@ -14,7 +14,7 @@ use super::registers::Registers;
 use super::ring::Origin;
 use super::slot::{Entry, Slot, Visit};
 use super::walk::walk;
-use crate::clock::own_thread_cpu;
+use crate::clock::{own_thread_cpu, own_thread_cpu_at_tick};
 use crate::error::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -93,12 +93,12 @@ extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mu
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let kept = unsafe { *errno };
-    let (ticket, origin) = ticket(info);
+    let (ticket, sender) = sender(info);
     match Slot::enter(ticket) {
         // A late signal names a descriptor that may be another thread's by now.
-        Entry::Inside(visit) if origin == Origin::Perf && visit.tid() != own_tid() => {}
+        Entry::Inside(visit) if sender == Sender::Counter && visit.tid() != own_tid() => {}
         Entry::Inside(visit) => {
-            let mut interruption = Interruption { visit, context, origin };
+            let mut interruption = Interruption { visit, context, sender };
             // SAFETY: the ticket is the calling thread's, signals of this kind wait until the handler has returned, and so nobody
             // else is on the slot's stack; `take` gets what it expects, which outlives the call.
             unsafe { interruption.visit.stack().call(take, (&raw mut interruption).cast()) }
@@ -110,17 +110,42 @@ extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, context: *mu
     unsafe { *errno = kept };
 }
 
+/// What sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    /// A timer, on the kernel's tick.
+    Timer,
+    /// A counter of perf events.
+    Counter,
+    /// A thread, at any time.
+    Thread,
+}
+
+impl Sender {
+    fn origin(self) -> Origin {
+        if self == Self::Counter { Origin::Perf } else { Origin::Tick }
+    }
+
+    /// The thread's CPU clock.
+    #[inline]
+    fn cpu(self) -> u64 {
+        if self == Self::Timer { own_thread_cpu_at_tick() } else { own_thread_cpu() }
+    }
+}
+
 /// The ticket a signal carries, and what sent it; 0, which is no ticket, for a signal of another origin.
 #[inline]
-fn ticket(info: *mut libc::siginfo_t) -> (u64, Origin) {
+fn sender(info: *mut libc::siginfo_t) -> (u64, Sender) {
     const SI_TIMER: c_int = -2;
     const POLL_IN: c_int = 1;
     // SAFETY: the kernel hands a valid `siginfo_t` to an `SA_SIGINFO` handler; timers fill the value in, counters the descriptor.
     unsafe {
+        let value = || (*info).si_value().sival_ptr as u64;
         match (*info).si_code {
-            SI_TIMER | SI_QUEUE => ((*info).si_value().sival_ptr as u64, Origin::Tick),
-            POLL_IN => (perf::ticket_of((*info.cast::<PollInfo>()).descriptor), Origin::Perf),
-            _ => (0, Origin::Tick),
+            SI_TIMER => (value(), Sender::Timer),
+            SI_QUEUE => (value(), Sender::Thread),
+            POLL_IN => (perf::ticket_of((*info.cast::<PollInfo>()).descriptor), Sender::Counter),
+            _ => (0, Sender::Thread),
         }
     }
 }
@@ -143,28 +168,28 @@ fn own_tid() -> i32 {
 struct Interruption {
     visit: Visit,
     context: *mut c_void,
-    origin: Origin,
+    sender: Sender,
 }
 
 extern "C" fn take(interruption: *mut c_void) {
     // SAFETY: `on_sigprof` hands over its own, and waits.
     let interruption = unsafe { &*interruption.cast::<Interruption>() };
     // SAFETY: `context` is this signal's.
-    unsafe { sample(&interruption.visit, Registers::interrupted(interruption.context), interruption.origin) }
+    unsafe { sample(&interruption.visit, Registers::interrupted(interruption.context), interruption.sender) }
 }
 
 /// # Safety
 /// `registers` are the calling thread's, interrupted; the visit marks its slot busy, so the snapshot can't be freed.
 #[inline]
-unsafe fn sample(visit: &Visit, registers: Registers, origin: Origin) {
+unsafe fn sample(visit: &Visit, registers: Registers, sender: Sender) {
     // SAFETY: null, or a published snapshot that lives while any slot is busy.
     let Some(regions) = (unsafe { REGIONS.load(Ordering::SeqCst).as_ref() }) else { return };
     let Some(mut writer) = visit.ring().begin() else { return };
-    let cpu = own_thread_cpu();
+    let cpu = sender.cpu();
     label::of_this_thread(|word| writer.label(word));
     // SAFETY: by this function's contract.
     let end = unsafe { walk(registers, regions, visit.cache(), |address| writer.push(address)) };
-    writer.commit(cpu, end, origin);
+    writer.commit(cpu, end, sender.origin());
 }
 
 /// Hands a signal that is not ours to the handler that was there before; without one it is dropped.

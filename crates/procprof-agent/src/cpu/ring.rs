@@ -31,7 +31,7 @@ pub(crate) enum Origin {
 /// One thread's samples in waiting.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    words: &'static [AtomicU64],
+    words: &'static [AtomicU64; RING_WORDS],
     written: AtomicU64,
     read: AtomicU64,
     lost: AtomicU64,
@@ -74,7 +74,7 @@ impl Ring {
             return None;
         }
         // SAFETY: zeroed, page-aligned, `RING_WORDS` long and never unmapped; atomics allow shared writes.
-        let words = unsafe { std::slice::from_raw_parts(memory.cast::<AtomicU64>(), RING_WORDS) };
+        let words = unsafe { &*memory.cast::<[AtomicU64; RING_WORDS]>() };
         Some(Self { words, written: AtomicU64::new(0), read: AtomicU64::new(0), lost: AtomicU64::new(0) })
     }
 
@@ -140,13 +140,15 @@ impl Writer<'_> {
         }
     }
 
-    /// Appends an address; beyond [`MAX_DEPTH`] it is dropped.
+    /// Appends an address; false without doing so where [`MAX_DEPTH`] are there.
     #[inline]
-    pub(crate) fn push(&mut self, address: u64) {
-        if self.depth < MAX_DEPTH as u64 {
+    pub(crate) fn push(&mut self, address: u64) -> bool {
+        let has_room = self.depth < MAX_DEPTH as u64;
+        if has_room {
             self.ring.word(self.start + HEADER_WORDS + self.labels + self.depth).store(address, Ordering::Relaxed);
             self.depth += 1;
         }
+        has_room
     }
 
     /// Makes the sample visible to the reader.
@@ -176,7 +178,7 @@ mod tests {
     fn write(ring: &Ring, cpu: u64, depth: u64) -> bool {
         let Some(mut writer) = ring.begin() else { return false };
         (0..cpu % 3).for_each(|i| writer.label(i));
-        (0..depth).for_each(|i| writer.push(cpu * 1000 + i));
+        assert!((0..depth).all(|i| writer.push(cpu * 1000 + i)));
         writer.commit(cpu, End::Root, Origin::Tick);
         true
     }

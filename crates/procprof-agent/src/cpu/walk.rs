@@ -85,6 +85,17 @@ impl Stack for LiveStack<'_> {
         Some(unsafe { (address as *const u64).read_volatile() })
     }
 
+    #[inline(always)]
+    fn read_pair(&self, address: u64) -> Option<(u64, u64)> {
+        let end = address.checked_add(16)?;
+        if address < self.start || !address.is_multiple_of(8) || end > self.trusted.get() {
+            return Some((self.read(address)?, self.read(address + 8)?));
+        }
+        let words = address as *const u64;
+        // SAFETY: as above.
+        Some(unsafe { (words.read_volatile(), words.add(1).read_volatile()) })
+    }
+
     /// The interrupted frame of a signal handler that is still running: its stack is as alive.
     fn switch(&mut self, sp: u64) -> bool {
         match Self::at(sp, self.regions) {
@@ -97,14 +108,13 @@ impl Stack for LiveStack<'_> {
     }
 }
 
-/// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`.
+/// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`, which answers whether it had room.
 ///
 /// # Safety
 /// Runs on the interrupted thread while `registers` are its own, and `regions` were true when the thread was seen.
 #[inline]
-pub(crate) unsafe fn walk(registers: Registers, regions: &Regions, cache: &Cache, keep: impl FnMut(u64)) -> End {
+pub(crate) unsafe fn walk(registers: Registers, regions: &Regions, cache: &Cache, mut keep: impl FnMut(u64) -> bool) -> End {
     let Some(stack) = LiveStack::at(registers.frame.sp, regions) else {
-        let mut keep = keep;
         keep(registers.frame.pc);
         return End::UnknownStack;
     };
@@ -121,17 +131,8 @@ fn stack_end(sp: u64, mapping_end: u64, control_block: u64) -> u64 {
 
 /// The walk itself, over any memory.
 #[inline]
-fn frames(registers: Registers, mut stack: impl Stack, regions: &Regions, cache: &Cache, mut keep: impl FnMut(u64)) -> End {
+fn frames(registers: Registers, mut stack: impl Stack, regions: &Regions, cache: &Cache, mut keep: impl FnMut(u64) -> bool) -> End {
     let Some(architecture) = Architecture::native() else { return End::Lost };
-    let mut depth = 0;
-    let mut keep = |address| {
-        if depth == MAX_DEPTH {
-            return false;
-        }
-        keep(address);
-        depth += 1;
-        true
-    };
     let walker = Walker { architecture, space: &regions.space, cache };
     let mut frame = registers.frame;
     let rule = cache.rule(&regions.space, frame.pc).map_or(Rule::Unknown, |rule| rule.rule());

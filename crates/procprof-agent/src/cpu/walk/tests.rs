@@ -23,7 +23,11 @@ fn walked(words: &[u64], fp: u64) -> (Vec<u64>, End) {
     let mut kept = Vec::new();
     let bytes = copied(words);
     let stack = StackCopy { start: STACK, bytes: &bytes };
-    let how = frames(registers, stack, &regions(), &Cache::new(), |address| kept.push(address));
+    let how = frames(registers, stack, &regions(), &Cache::new(), |address| {
+        let has_room = kept.len() < MAX_DEPTH;
+        kept.extend(has_room.then_some(address));
+        has_room
+    });
     (kept, how)
 }
 
