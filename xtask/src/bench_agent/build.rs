@@ -15,18 +15,29 @@ pub(super) struct Profiler {
     /// As shown.
     pub(super) name: &'static str,
     features: &'static str,
+    /// How ours makes samples.
+    pub(super) engine: &'static str,
 }
 
-/// Ours first.
-pub(super) const PROFILERS: &[Profiler] = &[
-    Profiler { name: "procprof-agent", features: "ours" },
-    Profiler { name: "pprof-rs 0.15", features: "pprof-rs" },
-    Profiler { name: "pprof-rs 0.15, frame-pointer", features: "pprof-rs,pprof/frame-pointer" },
-    Profiler { name: "pprof-rs 0.15, framehop-unwinder", features: "pprof-rs,pprof/framehop-unwinder" },
-    Profiler { name: "gperftools", features: "gperftools" },
-];
+/// Ours as it is by default.
+pub(super) const OURS: Profiler = Profiler { name: "procprof-agent", features: "ours", engine: "auto" };
+pub(super) const OURS_PERF: Profiler = Profiler { name: "procprof-agent, engine=perf", features: "ours", engine: "perf" };
+pub(super) const PPROF_RS: Profiler = Profiler { name: "pprof-rs 0.15", features: "pprof-rs", engine: "" };
+const PPROF_RS_FRAME_POINTER: Profiler =
+    Profiler { name: "pprof-rs 0.15, frame-pointer", features: "pprof-rs,pprof/frame-pointer", engine: "" };
+const PPROF_RS_FRAMEHOP: Profiler =
+    Profiler { name: "pprof-rs 0.15, framehop-unwinder", features: "pprof-rs,pprof/framehop-unwinder", engine: "" };
+pub(super) const GPERFTOOLS: Profiler = Profiler { name: "gperftools", features: "gperftools", engine: "" };
+
+/// The peers, in all their modes.
+pub(super) const PEERS: [Profiler; 4] = [PPROF_RS, PPROF_RS_FRAME_POINTER, PPROF_RS_FRAMEHOP, GPERFTOOLS];
 
 impl Profiler {
+    /// Whether the goals are its.
+    pub(super) fn is_ours(self) -> bool {
+        !self.engine.is_empty()
+    }
+
     /// Builds the program that measures this one.
     pub(super) fn program(self) -> Result<PathBuf> {
         program("profilers", self.features, &[])
@@ -46,8 +57,13 @@ pub(super) fn program(name: &str, features: &str, link: &[OsString]) -> Result<P
     command.current_dir(package()).env("CARGO_TARGET_DIR", &folder);
     let status = command.status().context("run cargo rustc")?;
     ensure!(status.success(), "build {name} with {features}");
-    let kept = folder.join(format!("{name}-{}-{}", features.replace(['/', ','], "-"), link.len()));
-    fs::copy(folder.join("release").join(name), &kept).with_context(|| format!("keep {}", kept.display()))?;
+    let linked = link.iter().filter_map(|argument| Path::new(argument).file_stem()).map(|stem| format!("-{}", stem.display()));
+    let kept = folder.join(format!("{name}-{}{}", features.replace(['/', ','], "-"), linked.collect::<String>()));
+    if kept.exists() {
+        fs::remove_file(&kept).with_context(|| format!("remove {}", kept.display()))?;
+    }
+    // The next build of the same name makes a new file and leaves this one alone.
+    fs::hard_link(folder.join("release").join(name), &kept).with_context(|| format!("keep {}", kept.display()))?;
     Ok(kept)
 }
 
@@ -58,6 +74,7 @@ pub(super) fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn package() -> PathBuf {
+/// The package that the programs are of.
+pub(super) fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/profilers")
 }

@@ -1,142 +1,92 @@
-//! CPU samples: what one costs, and how true they are together.
+//! CPU profilers, each in a program of its own: run in turn, and what a sample costs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::build::{PROFILERS, Profiler};
-use super::run::{Figures, run};
-use super::{Effort, median};
+use super::build::{OURS, PEERS, Profiler};
+use super::run::{Figures, run_with};
+use super::{Effort, median, verdict};
 use crate::table::Table;
 
-/// Calls of one function, which make a stack of about 70 frames with those around them.
-const DEPTH: &str = "64";
-
-/// Rates that are asked for.
-const RATES: [u64; 4] = [99, 250, 1000, 4000];
-
-/// Work and period of a thread that works in bursts, microseconds.
-const BURSTS: [(&str, &str); 2] = [("1000", "4000"), ("1000", "10000")];
+/// Calls of one function, which make stacks of 24, 72 and 128 frames with those around them.
+const DEPTHS: [&str; 3] = ["16", "64", "120"];
 
 /// All runs of one program.
-struct Measured {
-    profiler: Profiler,
+pub(super) struct Measured {
+    pub(super) profiler: Profiler,
     program: PathBuf,
     runs: Vec<Result<Figures>>,
 }
 
 impl Measured {
-    fn median(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
+    /// The middle of what its runs tell.
+    pub(super) fn median(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
         median(self.runs.iter().filter_map(|run| run.as_ref().ok()).map(figure).collect())
     }
 
-    /// A row, or why there is none.
-    fn row(&self, what: &str, columns: usize, cells: impl FnOnce(&Self) -> Vec<String>) -> Vec<String> {
-        let head = [what, self.profiler.name].into_iter().filter(|text| !text.is_empty()).map(str::to_owned);
-        match self.runs.iter().find_map(|run| run.as_ref().err()) {
-            Some(error) => {
-                let told = format!("{error:#}");
-                let last = told.lines().next_back().unwrap_or_default().to_owned();
-                head.chain([last]).chain(std::iter::repeat_n(String::new(), columns - 1)).collect()
-            }
+    /// Why there are no figures, if there are none.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.runs.iter().find_map(|run| run.as_ref().err()).map(|error| format!("{error:#}"))
+    }
+
+    /// A row that begins with these cells and the profiler's name; with why there are no figures instead of `columns` cells where that is so.
+    pub(super) fn row(&self, what: &[&str], columns: usize, cells: impl FnOnce(&Self) -> Vec<String>) -> Vec<String> {
+        let head = what.iter().copied().chain([self.profiler.name]).map(str::to_owned);
+        match self.failure() {
+            Some(failure) => head.chain([failure]).chain(std::iter::repeat_n(String::new(), columns - 1)).collect(),
             None => head.chain(cells(self)).collect(),
         }
     }
 }
 
 /// Runs every profiler's program with the same arguments, in turn.
-fn interleaved(arguments: &[&str], hz: u64, rounds: usize) -> Result<Vec<Measured>> {
+pub(super) fn interleaved(profilers: &[Profiler], arguments: &[&str], hz: u64, rounds: usize) -> Result<Vec<Measured>> {
     let build = |profiler: &Profiler| -> Result<Measured> {
         let program = profiler.program().with_context(|| format!("build the program with {}", profiler.name))?;
         Ok(Measured { profiler: *profiler, program, runs: Vec::new() })
     };
-    let mut all = PROFILERS.iter().map(build).collect::<Result<Vec<_>>>()?;
+    let mut all = profilers.iter().map(build).collect::<Result<Vec<_>>>()?;
     for _ in 0..rounds {
         for measured in &mut all {
-            let figures = run(&measured.program, arguments, hz);
+            let engine = measured.profiler.engine;
+            let figures = run_with(&measured.program, arguments, |command| {
+                // gperftools reads its rate here; others are told it as an argument.
+                command.env("CPUPROFILE_FREQUENCY", hz.to_string()).env("PROFILERS_ENGINE", engine);
+            });
             measured.runs.push(figures);
         }
     }
     Ok(all)
 }
 
-/// One sample at 70 frames.
+/// What a sample costs, signal included.
 pub(super) fn sample(effort: Effort) -> Result<()> {
-    let all = interleaved(&["sample", DEPTH], 1, effort.rounds)?;
-    let mut table = Table::new(&["profiler", "sample, us", "empty handler, us", "added, us", "goal"]);
-    for measured in &all {
-        let is_ours = measured.profiler == PROFILERS[0];
-        table.row(measured.row("", 4, |measured| {
-            let micros = |key: &'static str| measured.median(move |figures| figures.get(key) / 1e3);
-            let added = measured.median(|figures| (figures.get("sample_ns") - figures.get("empty_ns")) / 1e3);
-            let goal = if is_ours { format!("0.8: {}", verdict(added <= 0.8)) } else { String::new() };
-            vec![format!("{:.2}", micros("sample_ns")), format!("{:.2}", micros("empty_ns")), format!("{added:.2}"), goal]
+    let profilers: Vec<Profiler> = [OURS].into_iter().chain(PEERS).collect();
+    let rounds = 2 * effort.rounds;
+    let by_depth = DEPTHS.iter().map(|depth| interleaved(&profilers, &["sample", depth], 1, rounds)).collect::<Result<Vec<_>>>()?;
+    let mut table = Table::new(&["frames", "profiler", "a sample, us", "an empty handler, us", "added, us", "goal"]);
+    for measured in by_depth.iter().flatten() {
+        let frames = format!("{:.0}", measured.median(|figures| figures.get("frames")));
+        table.row(measured.row(&[&frames], 4, |measured| {
+            let micros = |key: &'static str| format!("{:.2}", measured.median(move |figures| figures.get(key) / 1e3));
+            let added = measured.median(added_micros);
+            let is_goal = measured.profiler.is_ours() && frames == "72";
+            let goal = if is_goal { format!("0.8 us: {}", verdict(added <= 0.8)) } else { String::new() };
+            vec![micros("sample_ns"), micros("empty_ns"), format!("{added:.2}"), goal]
         }));
     }
-    table.print(&format!("One CPU sample at 70 frames, signal included (median of {} runs, in turn)", effort.rounds));
-    Ok(())
-}
-
-/// A busy thread that splits its time 70 to 30, at several rates.
-pub(super) fn error(effort: Effort) -> Result<()> {
-    let seconds = effort.seconds.to_string();
-    let columns = ["rate", "profiler", "used, ms", "told, ms", "error", "samples", "`hot_70` of both", "goal"];
-    let mut table = Table::new(&columns);
-    for hz in RATES {
-        for measured in interleaved(&["error", &hz.to_string(), &seconds], hz, 1)? {
-            let is_ours = measured.profiler == PROFILERS[0];
-            table.row(measured.row(&format!("{hz} Hz"), 6, |measured| {
-                let share =
-                    measured.median(|figures| 100.0 * figures.get("hot_70_ms") / (figures.get("hot_70_ms") + figures.get("hot_30_ms")));
-                let goal = || format!("1 %: {}", verdict(measured.median(error_percent).abs() <= 1.0));
-                let share = if share.is_nan() { "neither seen".to_owned() } else { format!("{share:.1} %") };
-                let mut cells = told(measured);
-                cells.extend([format!("{:.0}", measured.median(|figures| figures.get("samples"))), share]);
-                cells.push(if is_ours { goal() } else { String::new() });
-                cells
-            }));
-        }
+    table.print(&format!("One CPU sample, signal included (CPU time; median of {rounds} runs, in turn)"));
+    let mut table = Table::new(&["profiler", "a frame more in a sample, ns"]);
+    for ((shallow, deep), profiler) in by_depth[0].iter().zip(&by_depth[2]).zip(&profilers) {
+        let frames = deep.median(|figures| figures.get("frames")) - shallow.median(|figures| figures.get("frames"));
+        let nanos = 1e3 * (deep.median(added_micros) - shallow.median(added_micros));
+        table.row([profiler.name.to_owned(), format!("{:.1}", nanos / frames)]);
     }
-    table.print(&format!("CPU time told and used, by the rate asked for ({seconds} s of one busy thread, in turn)"));
+    table.print("Unwinding and keeping a frame, from the deepest and the shallowest stacks above");
     Ok(())
 }
 
-/// Threads that sleep between bursts, and threads that live for 20 ms.
-pub(super) fn bursts(effort: Effort) -> Result<()> {
-    let seconds = effort.seconds.min(8).to_string();
-    let mut table = Table::new(&["work", "profiler", "used, ms", "told, ms", "error", "unsampled", "goal"]);
-    let mut cases: Vec<(String, Vec<&str>)> = BURSTS
-        .iter()
-        .map(|(work, period)| (format!("1 ms every {} ms", &period[..period.len() - 3]), vec!["bursts", work, period, &seconds]))
-        .collect();
-    cases.push(("threads of 20 ms".to_owned(), vec!["short", &seconds]));
-    for (what, arguments) in cases {
-        for measured in interleaved(&arguments, 99, effort.rounds)? {
-            let is_ours = measured.profiler == PROFILERS[0];
-            table.row(measured.row(&what, 5, |measured| {
-                let unsampled = measured.median(|figures| 100.0 * figures.get("unsampled_ms") / figures.get("used_ms"));
-                let is_met = measured.median(error_percent).abs() <= 1.0 && unsampled < 5.0;
-                let mut cells = told(measured);
-                cells.push(format!("{unsampled:.1} %"));
-                cells.push(if is_ours { format!("1 %, and 5 % unsampled: {}", verdict(is_met)) } else { String::new() });
-                cells
-            }));
-        }
-    }
-    table.print(&format!("Bursts at 99 Hz ({seconds} s each, median of {} runs, in turn)", effort.rounds));
-    Ok(())
-}
-
-/// Used, told, and the difference.
-fn told(measured: &Measured) -> Vec<String> {
-    let millis = |key: &'static str| measured.median(move |figures| figures.get(key));
-    vec![format!("{:.0}", millis("used_ms")), format!("{:.0}", millis("total_ms")), format!("{:+.2} %", measured.median(error_percent))]
-}
-
-fn error_percent(figures: &Figures) -> f64 {
-    100.0 * (figures.get("total_ms") / figures.get("used_ms") - 1.0)
-}
-
-pub(super) fn verdict(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "missed" }
+fn added_micros(figures: &Figures) -> f64 {
+    (figures.get("sample_ns") - figures.get("empty_ns")) / 1e3
 }

@@ -1,7 +1,7 @@
 //! A small axum service under `wrk`: with the agent and everything in it on, and twice without, which tells the noise.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +11,10 @@ use crate::table::Table;
 
 /// Connections of `wrk`, and seconds of each of its runs.
 const CONNECTIONS: &str = "32";
-const SECONDS: u64 = 5;
+const SECONDS: u64 = 3;
+
+/// The services have one core, and `wrk` another, so that they do not take each other's.
+const CORES: [&str; 2] = ["0", "1"];
 
 /// What a run of `wrk` tells.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +30,19 @@ type Figure = (&'static str, fn(&Load) -> f64, &'static str);
 
 const FIGURES: [Figure; 2] = [("requests/s", |load| load.rate, "-1 %"), ("p99, ms", |load| load.p99, "+2 %")];
 
+/// Builds the services.
+pub(super) fn programs() -> Result<()> {
+    services().map(drop)
+}
+
+/// The service without the agent, and with it.
+fn services() -> Result<(PathBuf, PathBuf)> {
+    Ok((build::program("server", "server", &[])?, build::program("server", "server,ours", &[])?))
+}
+
 /// Prints the table.
 pub(super) fn measure(effort: Effort) -> Result<()> {
-    let (plain, ours) = (build::program("server", "server", &[])?, build::program("server", "server,ours", &[])?);
+    let (plain, ours) = services()?;
     let servers = [Server::start(&plain)?, Server::start(&ours)?, Server::start(&plain)?];
     let mut loads: Vec<[Load; 3]> = Vec::new();
     servers.iter().try_for_each(|server| server.load().map(drop)).context("warm up")?;
@@ -68,6 +81,12 @@ pub(super) fn measure(effort: Effort) -> Result<()> {
     Ok(())
 }
 
+fn on_core(core: &str, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", core]).arg(program);
+    command
+}
+
 struct Server {
     child: Child,
     url: String,
@@ -75,7 +94,7 @@ struct Server {
 
 impl Server {
     fn start(program: &Path) -> Result<Server> {
-        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the service")?;
+        let mut child = on_core(CORES[0], program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the service")?;
         let output = child.stdout.take().context("read its output")?;
         // Held from here on, so that it ends whatever happens.
         let mut server = Server { child, url: String::new() };
@@ -88,7 +107,8 @@ impl Server {
 
     fn load(&self) -> Result<Load> {
         let duration = format!("{SECONDS}s");
-        let output = Command::new("wrk").args(["-t", "1", "-c", CONNECTIONS, "-d", &duration, "--latency", &self.url]).output();
+        let output =
+            on_core(CORES[1], Path::new("wrk")).args(["-t", "1", "-c", CONNECTIONS, "-d", &duration, "--latency", &self.url]).output();
         let output = output.context("run wrk")?;
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "wrk ended with {}: {text}", output.status);

@@ -1,4 +1,4 @@
-//! Memory that an agent adds to a program that does nothing, by the program's size.
+//! Memory that an agent adds to a program that does nothing, by the program's size; embedded with all it has on at defaults, and preloaded.
 //!
 //! The code is functions with unwind tables of their own, as many as make the size, so that the program is as large to the agent as a real one.
 
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Effort, build, median};
+use super::{Effort, build, median, verdict};
 use crate::table::Table;
 use crate::vitals::Vitals;
+use crate::{http, product};
 
 /// Megabytes of code beside what the program has itself.
 const SIZES: [u64; 3] = [12, 140, 790];
@@ -24,50 +25,105 @@ const FUNCTION: u64 = 640;
 /// How long the program is left alone before a look: time for what ends and what is given back.
 const REST: Duration = Duration::from_secs(2);
 
+/// The program with that much code, plain and with the agent.
+struct Pair {
+    plain: PathBuf,
+    ours: PathBuf,
+}
+
+impl Pair {
+    fn build(megabytes: u64) -> Result<Pair> {
+        let code = [OsString::from(code(megabytes)?)];
+        Ok(Pair { plain: build::program("idle", "idle", &code)?, ours: build::program("idle", "idle,ours", &code)? })
+    }
+}
+
+/// Builds what is measured.
+pub(super) fn programs() -> Result<()> {
+    preload()?;
+    SIZES.iter().try_for_each(|megabytes| Pair::build(*megabytes).map(drop))
+}
+
+fn preload() -> Result<PathBuf> {
+    product::build(&["-p", "procprof-preload"], "libprocprof_preload.so")
+}
+
 /// Prints the table.
 pub(super) fn measure(effort: Effort) -> Result<()> {
-    let mut table =
-        Table::new(&["program", "without, MB", "with an idle agent, MB", "added, MB", "after a capture of 1 s, added, MB", "goal"]);
+    let (preload, rounds) = (preload()?, effort.rounds.min(2));
+    let columns = ["program", "agent", "without, MB", "idle, MB", "added, MB", "after a capture of 1 s, added, MB", "goal"];
+    let mut table = Table::new(&columns);
     for megabytes in SIZES {
-        let code = [OsString::from(code(megabytes)?)];
-        let (plain, ours) = (build::program("idle", "idle", &code)?, build::program("idle", "idle,ours", &code)?);
-        let size = fs::metadata(&ours).context("look at the program")?.len() as f64 / 1e6;
+        let pair = Pair::build(megabytes)?;
+        let size = fs::metadata(&pair.ours).context("look at the program")?.len() as f64 / 1e6;
         let mut looks = Vec::new();
-        for _ in 0..effort.rounds {
-            looks.push((look(&plain)?, look(&ours)?));
+        for _ in 0..rounds {
+            let plain = Idle::start(&pair.plain, None)?.resident()?;
+            looks.push([Look { idle: plain, after: plain }, embedded(&pair.ours)?, preloaded(&pair.plain, &preload)?]);
         }
-        let of = |figure: fn(&([f64; 2], [f64; 2])) -> f64| median(looks.iter().map(figure).collect());
-        let (without, with) = (of(|(plain, _)| plain[0]), of(|(_, ours)| ours[0]));
-        let (added, after) = (of(|(plain, ours)| ours[0] - plain[0]), of(|(plain, ours)| ours[1] - plain[1]));
-        let goal = format!("10 MB: {}", super::cpu::verdict(added <= 10.0));
-        let cells =
-            [format!("{size:.0} MB"), format!("{without:.1}"), format!("{with:.1}"), format!("{added:.1}"), format!("{after:.1}"), goal];
-        table.row(cells);
+        let of = |which: usize, figure: fn(&Look) -> f64| median(looks.iter().map(|turn| figure(&turn[which])).collect());
+        let without = of(0, |look| look.idle);
+        for (which, name) in [(1, "embedded"), (2, "preloaded")] {
+            let (idle, after) = (of(which, |look| look.idle), of(which, |look| look.after));
+            let goal = format!("10 MB: {}", verdict(idle - without <= 10.0));
+            let figures = [without, idle, idle - without, after - without].map(|figure| format!("{figure:.1}"));
+            table.row([format!("{size:.0} MB"), name.to_owned()].into_iter().chain(figures).chain([goal]));
+        }
     }
     table.print("Resident memory that an agent adds to a program at rest");
     Ok(())
 }
 
-/// Resident megabytes of a fresh process at rest, and after what it does for a line of input.
-fn look(program: &Path) -> Result<[f64; 2]> {
-    let mut idle = Idle::start(program)?;
-    let before = idle.resident()?;
-    writeln!(idle.input, "on").context("ask for a capture")?;
-    idle.wait()?;
-    Ok([before, idle.resident()?])
+/// Resident megabytes.
+struct Look {
+    /// At rest after the start.
+    idle: f64,
+    /// At rest after a capture of a second.
+    after: f64,
+}
+
+/// The agent in the program, which captures for a line of input.
+fn embedded(program: &Path) -> Result<Look> {
+    let mut process = Idle::start(program, None)?;
+    let idle = process.resident()?;
+    writeln!(process.input, "on").context("ask for a capture")?;
+    process.wait()?;
+    Ok(Look { idle, after: process.resident()? })
+}
+
+/// The agent before the program, which captures when it is asked over HTTP, and names what it finds.
+fn preloaded(program: &Path, library: &Path) -> Result<Look> {
+    let process = Idle::start(program, Some(library))?;
+    let idle = process.resident()?;
+    let answer = http::request("GET", &process.address, "/debug/pprof/profile?seconds=1")?;
+    ensure!(answer.status == 200, "a capture was answered with {}", answer.status);
+    Ok(Look { idle, after: process.resident()? })
 }
 
 struct Idle {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    /// Where the preloaded agent listens.
+    address: String,
 }
 
 impl Idle {
-    fn start(program: &Path) -> Result<Idle> {
-        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the program")?;
+    fn start(program: &Path, library: Option<&Path>) -> Result<Idle> {
+        let mut command = Command::new(program);
+        if let Some(library) = library {
+            command.env("LD_PRELOAD", library).env("PROCPROF_LISTEN", "127.0.0.1:0").stderr(Stdio::piped());
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the program")?;
         let (input, output) = (child.stdin.take().context("its input")?, child.stdout.take().context("its output")?);
-        let mut idle = Idle { child, input, output: BufReader::new(output) };
+        let told = child.stderr.take();
+        let mut idle = Idle { child, input, output: BufReader::new(output), address: String::new() };
+        if let Some(told) = told {
+            let mut line = String::new();
+            BufReader::new(told).read_line(&mut line).context("read where the agent listens")?;
+            let (_, rest) = line.split_once("http://").with_context(|| format!("find an address in {line:?}"))?;
+            idle.address = rest.split('/').next().unwrap_or_default().trim().to_owned();
+        }
         idle.wait()?;
         Ok(idle)
     }
@@ -79,6 +135,7 @@ impl Idle {
         Ok(())
     }
 
+    /// Resident megabytes after a rest.
     fn resident(&self) -> Result<f64> {
         std::thread::sleep(REST);
         Ok(Vitals::of(self.child.id())?.resident as f64 / 1e6)

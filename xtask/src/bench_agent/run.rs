@@ -17,15 +17,22 @@ impl Figures {
     }
 }
 
-/// Runs the program to its end. What it says on standard error is shown only when it fails.
-pub(super) fn run(program: &Path, arguments: &[&str], hz: u64) -> Result<Figures> {
-    // gperftools reads its rate here; others are told it as an argument.
-    let output = Command::new(program).args(arguments).env("CPUPROFILE_FREQUENCY", hz.to_string()).output();
-    let output = output.with_context(|| format!("run {}", program.display()))?;
+/// Runs the program to its end, prepared further by `prepare`. What it says on standard error is shown only when it fails.
+pub(super) fn run_with(program: &Path, arguments: &[&str], prepare: impl FnOnce(&mut Command)) -> Result<Figures> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("RUST_BACKTRACE", "0");
+    prepare(&mut command);
+    let output = command.output().with_context(|| format!("run {}", program.display()))?;
     let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} {} ended with {}: {told}", program.display(), arguments.join(" "), output.status);
+    ensure!(output.status.success(), "{}", complaint(&told).unwrap_or(&output.status.to_string()));
     let text = String::from_utf8_lossy(&output.stdout);
     let figures =
         text.lines().filter_map(|line| line.split_once(' ')).filter_map(|(key, value)| Some((key.to_owned(), value.parse().ok()?)));
     Ok(Figures(figures.collect()))
+}
+
+/// The message of a panic.
+fn complaint(told: &str) -> Option<&str> {
+    let mut lines = told.lines().skip_while(|line| !line.contains("panicked at"));
+    lines.nth(1)
 }

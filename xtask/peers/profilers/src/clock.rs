@@ -5,12 +5,8 @@ pub fn thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// What the process has used.
-pub fn process_cpu() -> u64 {
-    read(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-fn read(clock: libc::clockid_t) -> u64 {
+/// What a CPU clock of the kernel says.
+pub fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place to write to.
     assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut time) }, 0);

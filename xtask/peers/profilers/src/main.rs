@@ -1,5 +1,5 @@
 //! One profiler, chosen by a feature, measured from inside: `profilers sample DEPTH`, `profilers error HZ SECONDS`,
-//! `profilers bursts WORK_US PERIOD_US SECONDS`, `profilers short SECONDS`. Prints `key value` lines.
+//! `profilers roots HZ SECONDS`, `profilers bursts WORK_US PERIOD_US SECONDS`, `profilers short SECONDS`. Prints `key value` lines.
 
 mod clock;
 mod profiler;
@@ -16,9 +16,10 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("sample") => on_a_thread(move || sample::measure(number(1) as usize)),
         Some("error") => account(number(1) as u32, || work::split_70_30(seconds(2))),
+        Some("roots") => account(number(1) as u32, || work::of_all_kinds(seconds(2))),
         Some("bursts") => account(99, || work::bursts(Duration::from_micros(number(1)), Duration::from_micros(number(2)), seconds(3))),
         Some("short") => account(99, || work::short_threads(seconds(1))),
-        _ => panic!("sample DEPTH | error HZ SECONDS | bursts WORK_US PERIOD_US SECONDS | short SECONDS"),
+        _ => panic!("sample DEPTH | error HZ SECONDS | roots HZ SECONDS | bursts WORK_US PERIOD_US SECONDS | short SECONDS"),
     }
 }
 
@@ -29,9 +30,9 @@ fn on_a_thread(body: impl FnOnce() + Send) {
 /// Profiles work in a thread of its own, and tells what was seen of the CPU time that the process used meanwhile.
 fn account(hz: u32, work: impl FnOnce() + Send) {
     let profiler = Profiler::start(hz);
-    let before = clock::process_cpu();
+    let before = clock::read(libc::CLOCK_PROCESS_CPUTIME_ID);
     on_a_thread(work);
-    let used = clock::process_cpu() - before;
+    let used = clock::read(libc::CLOCK_PROCESS_CPUTIME_ID) - before;
     let seen = profiler.finish();
     println!("used_ms {:.3}", used as f64 / 1e6);
     println!("total_ms {:.3}", seen.total / 1e6);
@@ -39,4 +40,5 @@ fn account(hz: u32, work: impl FnOnce() + Send) {
     println!("hot_70_ms {:.3}", seen.hot_70 / 1e6);
     println!("hot_30_ms {:.3}", seen.hot_30 / 1e6);
     println!("samples {}", seen.samples);
+    println!("rooted {}", seen.rooted);
 }

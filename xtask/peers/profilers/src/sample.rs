@@ -19,8 +19,7 @@ pub fn measure(depth: usize) {
     at_depth(depth, &mut || costs = measure_here(&profiler, ticket, &handlers));
     // SAFETY: the handler that was there.
     assert_eq!(unsafe { libc::sigaction(libc::SIGPROF, &raw const handlers[0], null_mut()) }, 0);
-    println!("sample_ns {:.1}\nempty_ns {:.1}", costs[0], costs[1]);
-    drop(profiler.finish());
+    println!("sample_ns {:.1}\nempty_ns {:.1}\nframes {}", costs[0], costs[1], profiler.finish().frames);
 }
 
 fn measure_here(profiler: &Profiler, ticket: u64, handlers: &[libc::sigaction; 2]) -> [f64; 2] {
@@ -84,8 +83,8 @@ struct Queued {
 }
 
 fn send(ticket: u64) {
-    const SI_QUEUE: c_int = -1;
-    let info = Queued { signal: libc::SIGPROF, errno: 0, code: SI_QUEUE, padding: 0, sender: [0; 2], value: ticket, rest: [0; 12] };
+    const SI_TIMER: c_int = -2;
+    let info = Queued { signal: libc::SIGPROF, errno: 0, code: SI_TIMER, padding: 0, sender: [0; 2], value: ticket, rest: [0; 12] };
     // SAFETY: `info` is as long as the kernel's siginfo, which it only reads.
     let sent = unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), libc::SIGPROF, &raw const info) };
     assert_eq!(sent, 0);

@@ -1,5 +1,9 @@
 //! A program that does nothing, with the agent and its listener (feature `ours`) or without, linked with as much code as is asked for at build.
-//! Prints `ready`; then for each line of its input captures a second of CPU time, and prints `ready` again; ends with its input.
+//! Its allocator samples, too. Prints `ready`; then for each line of its input captures a second of CPU time, and prints `ready` again; ends with its input.
+
+#[cfg(feature = "ours")]
+#[global_allocator]
+static ALLOCATOR: procprof_agent::SampledAlloc = procprof_agent::SampledAlloc::new();
 
 fn main() {
     #[cfg(feature = "ours")]

@@ -37,10 +37,12 @@ fn main() {
     let agent = procprof_agent::start(procprof_agent::Config::default()).expect("start the agent");
     #[cfg(feature = "ours")]
     let capture = procprof_agent::CpuCapture::start(&procprof_agent::CpuOptions::default()).expect("sample the CPU all the time");
+    #[cfg(feature = "ours")]
+    procprof_agent::Contention::enable().expect("record waits for locks");
     let app = Router::new().route("/", get(page)).with_state(Visits::default());
     #[cfg(feature = "ours")]
     let app = app.merge(procprof_agent::router(agent));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("start the runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("start the runtime");
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("bind");
     println!("{}", listener.local_addr().expect("an address"));
     runtime.spawn(async move { axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await });

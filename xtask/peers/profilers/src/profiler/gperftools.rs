@@ -1,6 +1,6 @@
 //! gperftools' CPU profiler, as a library of the system.
 
-use super::{Seen, is_in};
+use super::{Seen, is_in, is_root};
 use crate::work::{hot_30, hot_70};
 use procprof_profile::format::{Limits, decode};
 use std::ffi::{CString, c_char, c_int};
@@ -39,6 +39,9 @@ impl Profiler {
         let profile = decode(&bytes, &Limits::default()).expect("decode its file").profile;
         let mut seen = Seen { total: profile.total(1) as f64, samples: profile.total(0) as u64, ..Seen::default() };
         for sample in profile.samples() {
+            let root = sample.stack.last().map_or(0, |root| profile.location(*root).address.0);
+            seen.rooted += if is_root(root) { sample.values[0] as u64 } else { 0 };
+            seen.frames = seen.frames.max(sample.stack.len());
             let leaf = sample.stack.first().map_or(0, |leaf| profile.location(*leaf).address.0);
             seen.hot_70 += if is_in(leaf, hot_70) { sample.values[1] as f64 } else { 0.0 };
             seen.hot_30 += if is_in(leaf, hot_30) { sample.values[1] as f64 } else { 0.0 };

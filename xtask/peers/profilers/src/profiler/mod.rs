@@ -27,6 +27,10 @@ pub struct Seen {
     pub hot_30: f64,
     /// How many samples there were.
     pub samples: u64,
+    /// Those whose stack reaches the thread's root.
+    pub rooted: u64,
+    /// Frames of the deepest stack.
+    pub frames: usize,
 }
 
 /// Whether an address is in a burner.
@@ -34,4 +38,16 @@ pub struct Seen {
 fn is_in(address: u64, burner: extern "C" fn(u64)) -> bool {
     let start = burner as usize as u64;
     (start..start + crate::work::BURNER_BYTES).contains(&address)
+}
+
+/// Whether an outermost address is where a thread begins: in the C library.
+#[cfg(any(feature = "ours", feature = "gperftools"))]
+fn is_root(address: u64) -> bool {
+    // SAFETY: all-zero is a valid `Dl_info` to be filled.
+    let (found, info) = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address as usize as *const libc::c_void, &raw mut info), info)
+    };
+    // SAFETY: a name that `dladdr` has filled in ends in NUL.
+    found != 0 && unsafe { std::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes().windows(8).any(|part| part == b"/libc.so")
 }

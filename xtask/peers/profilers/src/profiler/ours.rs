@@ -1,8 +1,8 @@
 //! procprof-agent.
 
-use super::{Seen, is_in};
+use super::{Seen, is_in, is_root};
 use crate::work::{hot_30, hot_70};
-use procprof_agent::{CpuCapture, CpuOptions};
+use procprof_agent::{CpuCapture, CpuEngine, CpuOptions};
 
 pub struct Profiler {
     capture: CpuCapture,
@@ -10,8 +10,10 @@ pub struct Profiler {
 }
 
 impl Profiler {
+    /// `PROFILERS_ENGINE` may choose the engine.
     pub fn start(hz: u32) -> Self {
-        let options = CpuOptions { hz, ..CpuOptions::default() };
+        let engine = std::env::var("PROFILERS_ENGINE").map_or(CpuEngine::Auto, |name| CpuEngine::of_name(&name).expect("an engine"));
+        let options = CpuOptions { hz, engine, ..CpuOptions::default() };
         Self { capture: CpuCapture::start(&options).expect("start a capture"), options }
     }
 
@@ -27,6 +29,9 @@ impl Profiler {
             let (count, nanos) = (sample.values[0], sample.values[1] as f64);
             let leaf = sample.stack.first().map_or(0, |leaf| profile.location(*leaf).address.0);
             seen.samples += count as u64;
+            seen.frames = seen.frames.max(sample.stack.len());
+            let root = sample.stack.last().map_or(0, |root| profile.location(*root).address.0);
+            seen.rooted += if count > 0 && is_root(root) { count as u64 } else { 0 };
             seen.unsampled += if count == 0 { nanos } else { 0.0 };
             seen.hot_70 += if is_in(leaf, hot_70) { nanos } else { 0.0 };
             seen.hot_30 += if is_in(leaf, hot_30) { nanos } else { 0.0 };
