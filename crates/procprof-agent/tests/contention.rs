@@ -10,7 +10,8 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, Once, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const HELD: Duration = Duration::from_millis(40);
+/// Longer than it takes a busy machine to give a thread the few turns for which parking_lot only asks again.
+const HELD: Duration = Duration::from_millis(100);
 
 fn agent() -> Agent {
     procprof_agent::start(procprof_agent::Config::default()).unwrap()
