@@ -23,38 +23,33 @@ impl<'a> Graph<'a> {
         self.edges.clear();
         let is_kept = |id: u32| kept.is_none_or(|kept| kept[id as usize]);
         let mut steps = Steps::of(places, is_kept);
-        let mut node_stamps = vec![0u32; self.nodes.len()];
-        let mut edge_stamps: Vec<u32> = Vec::new();
-        let mut stamp = 0;
+        let mut count = 0;
         for sample in profile.samples() {
             let weight = shape.values.weight(&sample);
             if weight.is_zero() {
                 continue;
             }
-            stamp += 1;
-            let tags = shape.tags.as_ref().map(|format| SampleTags::of(profile, &sample, format));
+            count += 1;
+            let tags = shape.tags.as_ref().and_then(|format| SampleTags::of(profile, &sample, format));
             let mut parent: Option<u32> = None;
             let mut residual = false;
             for location in sample.stack.iter().rev() {
                 let (range, ends_residual) = steps.of_location(location.index());
-                for number in range {
-                    let step = steps.step(number);
+                for position in range {
+                    let step = steps.step(position);
                     let id = step.node;
                     residual |= step.residual;
-                    let seen = &mut node_stamps[id as usize];
-                    if *seen != stamp {
-                        *seen = stamp;
-                        self.nodes[id as usize].add_cum(weight, tags.as_ref());
+                    let node = &mut self.nodes[id as usize];
+                    if node.last_sample != count {
+                        node.last_sample = count;
+                        node.add_cum(weight, tags.as_ref());
                     }
                     if let Some(parent) = parent.filter(|parent| *parent != id) {
-                        let edge = steps.edge(number, parent, || {
-                            edge_stamps.push(0);
-                            self.push_edge(parent, id)
-                        });
-                        let seen = &mut edge_stamps[edge as usize];
-                        if *seen != stamp {
-                            *seen = stamp;
-                            self.edges[edge as usize].add(weight, residual, step.inlined);
+                        let edge = steps.edge(position, parent, || self.push_edge(parent, id));
+                        let edge = &mut self.edges[edge as usize];
+                        if edge.last_sample != count {
+                            edge.last_sample = count;
+                            edge.add(weight, residual, step.inlined);
                         }
                     }
                     parent = Some(id);
@@ -79,7 +74,7 @@ impl<'a> Graph<'a> {
             if weight.is_zero() {
                 continue;
             }
-            let tags = shape.tags.as_ref().map(|format| SampleTags::of(profile, &sample, format));
+            let tags = shape.tags.as_ref().and_then(|format| SampleTags::of(profile, &sample, format));
             let mut parent: Option<u32> = None;
             for location in sample.stack.iter().rev() {
                 let range = places.of(*location);
@@ -113,7 +108,7 @@ impl<'a> Graph<'a> {
 
     fn push_edge(&mut self, source: u32, target: u32) -> u32 {
         let id = self.edges.len() as u32;
-        self.edges.push(Edge { source, target, weight: Weight::default(), residual: false, inlined: true });
+        self.edges.push(Edge { source, target, weight: Weight::default(), residual: false, inlined: true, last_sample: 0 });
         self.nodes[source as usize].outgoing.push(id);
         self.nodes[target as usize].incoming.push(id);
         id

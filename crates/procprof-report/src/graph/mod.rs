@@ -68,6 +68,8 @@ pub(crate) struct Node<'a> {
     /// Calls from this node.
     pub(crate) outgoing: Vec<u32>,
     pub(crate) tags: Tags,
+    /// The last sample that was added, counted from 1: a sample counts once however often it comes by.
+    last_sample: u32,
 }
 
 /// The calls from one node to another.
@@ -80,6 +82,8 @@ pub(crate) struct Edge {
     pub(crate) residual: bool,
     /// Whether all were inlined.
     pub(crate) inlined: bool,
+    /// As of a node.
+    last_sample: u32,
 }
 
 /// All places of a profile, and those of each location.
@@ -105,7 +109,9 @@ impl Weight {
 
     pub(crate) fn add(&mut self, other: Weight) {
         self.sum = self.sum.saturating_add(other.sum);
-        self.divisor = self.divisor.saturating_add(other.divisor);
+        if other.divisor != 0 {
+            self.divisor = self.divisor.saturating_add(other.divisor);
+        }
     }
 
     fn is_zero(self) -> bool {
@@ -138,7 +144,7 @@ impl<'a> Node<'a> {
     fn new(place: Place<'a>) -> Node<'a> {
         let name = place.printable();
         let (flat, cum) = (Weight::default(), Weight::default());
-        Node { place, name, flat, cum, incoming: Vec::new(), outgoing: Vec::new(), tags: Tags::default() }
+        Node { place, name, flat, cum, incoming: Vec::new(), outgoing: Vec::new(), tags: Tags::default(), last_sample: 0 }
     }
 
     fn clear(&mut self) {
@@ -146,6 +152,7 @@ impl<'a> Node<'a> {
         self.incoming.clear();
         self.outgoing.clear();
         self.tags = Tags::default();
+        self.last_sample = 0;
     }
 
     fn add_flat(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {

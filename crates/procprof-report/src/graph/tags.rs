@@ -47,7 +47,8 @@ pub(super) struct SampleTags<'f> {
 }
 
 impl<'f> SampleTags<'f> {
-    pub(super) fn of(profile: &Profile, sample: &Sample<'_>, format: &'f TagFormat<'_>) -> SampleTags<'f> {
+    /// `None` where the sample has none that count.
+    pub(super) fn of(profile: &Profile, sample: &Sample<'_>, format: &'f TagFormat<'_>) -> Option<SampleTags<'f>> {
         let mut texts = Vec::new();
         let mut numbers = Vec::new();
         for one in sample.labels {
@@ -58,8 +59,11 @@ impl<'f> SampleTags<'f> {
                 (_, LabelValue::Number(..)) => {}
             }
         }
+        if texts.is_empty() && numbers.is_empty() {
+            return None;
+        }
         texts.sort_unstable();
-        SampleTags { texts: texts.join("\\n"), numbers, unit: &format.bytes_unit }
+        Some(SampleTags { texts: texts.join("\\n"), numbers, unit: &format.bytes_unit })
     }
 }
 
