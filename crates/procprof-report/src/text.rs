@@ -7,13 +7,24 @@ const REPLACEMENT: char = '\u{fffd}';
 
 /// Characters that would end a line, drive a terminal, reorder what stands around them, or are not allowed in XML.
 fn is_unfit(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
+/// Whether a text is printable ASCII, as nearly all are; looks at many bytes at once, so to the end.
+fn is_plain(text: &str) -> bool {
+    !text.bytes().fold(false, |found, byte| found | !matches!(byte, b' '..=b'~'))
+}
+
 /// The text with every unfit character replaced.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if is_plain(text) {
+        return Cow::Borrowed(text);
+    }
     if text.contains(is_unfit) { Cow::Owned(text.replace(is_unfit, REPLACEMENT.encode_utf8(&mut [0; 4]))) } else { Cow::Borrowed(text) }
 }
 
@@ -54,14 +65,16 @@ pub(crate) fn xml(text: &str) -> String {
 /// Appends the text as a JSON string, quotes included; unfit characters are replaced.
 pub(crate) fn push_json(out: &mut String, text: &str) {
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if is_unfit(c) => out.push(REPLACEMENT),
-            c => out.push(c),
-        }
+    let text = one_line(text);
+    let mut rest = text.as_ref();
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest.as_bytes()) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        out.push('\\');
+        out.push_str(&after[..1]);
+        rest = &after[1..];
     }
+    out.push_str(rest);
     out.push('"');
 }
 
