@@ -9,6 +9,7 @@ mod availability;
 mod browser;
 mod captures;
 mod harness;
+mod mysql_select;
 mod nodes;
 mod pages;
 mod process;

@@ -46,11 +46,12 @@ fn name_column(text: &str, tokens: &[Token], out: &mut [String], start: usize, e
     let Some([first, .., last] | [first @ last]) = tokens.get(start..end) else { return };
     let as_written = |at: usize| tokens[at].span.clone();
     let is_same = (start..end).all(|at| out[at] == text[as_written(at)]);
-    if is_same || has_name(&tokens[start..end]) {
+    let is_text = end - start == 1 && matches!(first.kind, TokenKind::Text(_));
+    if (is_same && !is_text) || has_name(&tokens[start..end]) {
         return;
     }
     let name = match &first.kind {
-        TokenKind::Text(text) if start + 1 == end => text.as_str(),
+        TokenKind::Text(text) if is_text => text.as_str(),
         // A column goes by its name without that of its table.
         _ if tokens[start..end].iter().all(|token| is_name(token) || token.is_symbol('.')) => return,
         _ if last.is_symbol('*') && end - start > 1 && tokens[end - 2].is_symbol('.') => return,

@@ -94,7 +94,7 @@ impl Rewriter<'_> {
         let token = &self.tokens[at];
         let sql = match &token.kind {
             TokenKind::Word(word) => return self.word(at, word),
-            TokenKind::Name(name) if self.is_database(at, name) => return self.qualified(at),
+            TokenKind::Name(name) if self.is_database(at, name)? => return self.qualified(at),
             TokenKind::Name(name) => quoted_name(name),
             TokenKind::Number(number) => number.clone(),
             TokenKind::Text(_) => self.string(at)?,
@@ -162,7 +162,7 @@ impl Rewriter<'_> {
     }
 
     fn word(&mut self, at: usize, word: &str) -> Result<(), Failure> {
-        if self.is_database(at, word) {
+        if self.is_database(at, word)? {
             return self.qualified(at);
         }
         let lower = word.to_ascii_lowercase();
@@ -209,8 +209,15 @@ impl Rewriter<'_> {
             && super::TABLES.iter().any(|table| table.database() == "information_schema" && table.bare_name() == lower)
     }
 
-    fn is_database(&self, at: usize, name: &str) -> bool {
-        self.follows(at, '.') && variables::is_database(name) && !(at > 0 && self.tokens[at - 1].is_symbol('.'))
+    /// Whether a database is named. SQLite's own two are not there for statements.
+    fn is_database(&self, at: usize, name: &str) -> Result<bool, Failure> {
+        if !self.follows(at, '.') || (at > 0 && self.tokens[at - 1].is_symbol('.')) {
+            return Ok(false);
+        }
+        match name.to_ascii_lowercase().as_str() {
+            "main" | "temp" => Err(Failure::new(FailureKind::UnknownDatabase, format!("unknown database '{name}'; there is {DATABASE:?}"))),
+            name => Ok(variables::is_database(name)),
+        }
     }
 
     /// `database.table`: ours is left out, `information_schema` becomes part of the name.

@@ -1,5 +1,6 @@
 //! What ends a statement before its rows do: too much time, `KILL`, a client that has gone, too much memory.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,9 @@ use crate::mysql::{Failure, FailureKind, Value};
 /// Batches of rows on their way to a client.
 pub(super) type Batches = mpsc::Sender<Result<Vec<Vec<Value>>, Failure>>;
 
-/// Memory of SQLite, of all statements together with the catalog's own, above which one that is running is ended; in bytes.
-pub(super) const MEMORY_MAX: u64 = 256 << 20;
+/// Memory of SQLite, of all statements together with the catalog's own, in bytes. Above it, statements are ended since whose beginning it grew by half
+/// of this: SQLite tells only the sum, and a short statement beside a greedy one should not pay for it.
+const MEMORY_MAX: u64 = 256 << 20;
 /// A client may take this many times as long to fetch the rows as their statement may take.
 const PATIENCE: u32 = 10;
 
@@ -26,16 +28,28 @@ pub(super) struct Watch {
     batches: Option<mpsc::WeakSender<Result<Vec<Vec<Value>>, Failure>>>,
     /// Milliseconds the statement waited for the client.
     waited: AtomicU64,
+    /// Memory of SQLite when it began.
+    memory: u64,
+    /// Why it was ended.
+    why: OnceLock<Failure>,
 }
 
 impl Watch {
     pub(super) fn new(limit: Duration, cancel: CancellationToken, batches: mpsc::WeakSender<Result<Vec<Vec<Value>>, Failure>>) -> Watch {
-        Watch { began: Instant::now(), limit, cancel, batches: Some(batches), waited: AtomicU64::new(0) }
+        Watch { limit, cancel, batches: Some(batches), ..Watch::unlimited() }
     }
 
     /// For what is never long.
     pub(super) fn unlimited() -> Watch {
-        Watch { began: Instant::now(), limit: Duration::MAX, cancel: CancellationToken::new(), batches: None, waited: AtomicU64::new(0) }
+        Watch {
+            began: Instant::now(),
+            limit: Duration::MAX,
+            cancel: CancellationToken::new(),
+            batches: None,
+            waited: AtomicU64::new(0),
+            memory: memory_used(),
+            why: OnceLock::new(),
+        }
     }
 
     /// Adds the time of a wait for the client, which is not the statement's.
@@ -43,8 +57,17 @@ impl Watch {
         self.waited.fetch_add(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Why the statement must end now, if it must.
+    /// Why the statement must end, if it must: once that is so, it stays so.
     pub(super) fn ended(&self) -> Option<Failure> {
+        if self.why.get().is_none()
+            && let Some(failure) = self.reason()
+        {
+            return Some(self.why.get_or_init(|| failure).clone());
+        }
+        self.why.get().cloned()
+    }
+
+    fn reason(&self) -> Option<Failure> {
         if self.cancel.is_cancelled() {
             return Some(Failure::new(FailureKind::Killed, "Query execution was interrupted by KILL"));
         }
@@ -56,11 +79,9 @@ impl Watch {
             let text = format!("the statement took longer than {} s (sql_seconds_max)", self.limit.as_secs());
             return Some(Failure::new(FailureKind::TimedOut, text));
         }
-        if memory_used() > MEMORY_MAX {
-            let text = format!(
-                "the statement was ended because statements take more than {} MiB of memory; use narrower conditions",
-                MEMORY_MAX >> 20
-            );
+        let memory = memory_used();
+        if memory > MEMORY_MAX && memory.saturating_sub(self.memory) > MEMORY_MAX / 2 {
+            let text = format!("statements take more than {} MiB of memory; this one was ended: sort or group less", MEMORY_MAX >> 20);
             return Some(Failure::new(FailureKind::Limit, text));
         }
         None

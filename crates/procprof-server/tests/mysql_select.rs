@@ -1,0 +1,314 @@
+//! `SELECT` by the real `mariadb` client: tables, functions, limits, and what people with bad intent type.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use procprof_server::{Config, Server, ServerOptions, SqlAddress, SqlLogin};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
+
+/// A server that everyone on this machine may ask in SQL.
+async fn start(config: Config) -> TestServer {
+    let data = tempfile::tempdir().unwrap();
+    let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
+    let handle = Server::start(ServerOptions { mysql: Some(mysql), ..options(config, data.path().to_owned()) }).await.unwrap();
+    TestServer::around(handle, data)
+}
+
+fn client(server: &TestServer) -> Command {
+    let address = server.handle.as_ref().unwrap().mysql().unwrap();
+    let mut command = Command::new("mariadb");
+    command.env_clear().env("HOME", "/nonexistent").kill_on_drop(true);
+    command.args(["--no-defaults", "--protocol=tcp", "--skip-ssl", "--batch", "--host=127.0.0.1", "--user=somebody"]);
+    command.arg(format!("--port={}", address.port()));
+    command
+}
+
+/// What a statement prints: its rows with their header, or the error.
+async fn ask(server: &TestServer, statement: &str) -> Result<String, String> {
+    let mut child =
+        client(server).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mariadb: install it");
+    child.stdin.take().unwrap().write_all(statement.as_bytes()).await.unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+async fn rows(server: &TestServer, statement: &str) -> String {
+    ask(server, statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
+}
+
+/// Compares answers, all of them before it fails; each begins as said.
+async fn check(server: &TestServer, cases: &[(&str, &str)]) {
+    let mut wrong = String::new();
+    for (statement, begins) in cases {
+        let answer = ask(server, statement).await.unwrap_or_else(|error| error);
+        if !answer.starts_with(begins) {
+            wrong += &format!("{statement}\n  wanted {begins:?}\n  is     {answer:?}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+async fn refusal(server: &TestServer, statement: &str) -> String {
+    let shown: String = statement.chars().take(80).collect();
+    ask(server, statement).await.err().unwrap_or_else(|| panic!("{shown}: no error"))
+}
+
+/// A server with two CPU profiles; their ids.
+async fn with_profiles(config: Config) -> (TestServer, [String; 2]) {
+    let server = start(config).await;
+    let first = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    let second = server.push("cpu", cpu_profile(1_700_000_060)).await;
+    let ids = [&first, &second].map(|profile| profile["id"].as_str().unwrap().to_owned());
+    (server, ids)
+}
+
+#[tokio::test]
+async fn profiles_nodes_and_errors_are_tables() {
+    let (server, [first, second]) = with_profiles(quiet()).await;
+    let listed = rows(&server, "SELECT id, node, type, started, completed, seconds FROM profiles ORDER BY completed_ns").await;
+    let line = |id: &str, at: &str, end: &str| format!("{id}\t1\tcpu\t2023-11-14 22:{at}.000\t2023-11-14 22:{end}.000\t1");
+    let header = "id\tnode\ttype\tstarted\tcompleted\tseconds";
+    assert_eq!(listed, [header, &line(&first, "13:20", "13:21"), &line(&second, "14:20", "14:21")].join("\n"));
+    let cases = [
+        ("select count(*), sum(bytes) > 0 from procprof.profiles where type = 'cpu'", "count(*)\tsum(bytes) > 0\n2\t1"),
+        (
+            "SELECT n.name, COUNT(*) AS profiles FROM `procprof`.`profiles` p JOIN nodes n ON n.id = p.node GROUP BY n.name",
+            "name\tprofiles\nprocprof\t2",
+        ),
+        ("SELECT id, name, role, kind, past FROM nodes", "id\tname\trole\tkind\tpast\n1\tprocprof\tself\tself\t0"),
+        ("SELECT COUNT(*) FROM errors", "COUNT(*)\n0"),
+        ("SELECT top_function, totals->>'$[1].unit' AS unit FROM profiles LIMIT 1,1", "top_function\tunit\nhot_70\tnanoseconds"),
+        ("SELECT started FROM profiles WHERE completed > '2023-11-14 22:14' LIMIT 10", "started\n2023-11-14 22:14:20.000"),
+        ("SELECT 1 FROM DUAL", "1\n1"),
+        ("WITH recent AS (SELECT * FROM profiles) SELECT COUNT(*) AS n FROM recent", "n\n2"),
+    ];
+    check(&server, &cases).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn profiles_are_read_as_tables() {
+    let (server, [first, second]) = with_profiles(quiet()).await;
+    let samples = format!("SELECT function, flat, cum, unit FROM samples('{first}') ORDER BY flat DESC");
+    assert_eq!(
+        rows(&server, &samples).await,
+        "function\tflat\tcum\tunit\nhot_70\t700000000\t700000000\tnanoseconds\nhot_30\t300000000\t300000000\tnanoseconds\nmain\t0\t1000000000\tnanoseconds"
+    );
+    let all = format!("SELECT sample_type, SUM(flat) AS flat FROM samples('{first}', '*') GROUP BY sample_type ORDER BY 1");
+    assert_eq!(rows(&server, &all).await, "sample_type\tflat\ncpu\t1000000000\nsamples\t100");
+    let stacks = format!("SELECT stack, value FROM stacks('{first}', 'samples') ORDER BY value");
+    assert_eq!(rows(&server, &stacks).await, "stack\tvalue\nmain;hot_30\t30\nmain;hot_70\t70");
+    let joined = "SELECT p.type, s.function, SUM(s.flat) AS flat FROM profiles p, samples(p.id) s GROUP BY 1, 2 ORDER BY flat DESC LIMIT 1";
+    assert_eq!(rows(&server, joined).await, "type\tfunction\tflat\ncpu\thot_70\t1400000000");
+    for (call, flat, count) in [
+        ("top('procprof')", 1_400_000_000_i64, 2),
+        ("top(1, 'cpu', '2023-11-14 22:14:00')", 700_000_000, 1),
+        ("top(1, 'cpu', 1700000000, '2023-11-14 22:13:30')", 700_000_000, 1),
+    ] {
+        let top = rows(&server, &format!("SELECT function, flat, profiles FROM {call} ORDER BY flat DESC LIMIT 1")).await;
+        assert_eq!(top, format!("function\tflat\tprofiles\nhot_70\t{flat}\t{count}"), "{call}");
+    }
+    assert_eq!(rows(&server, "SELECT COUNT(*) AS n FROM top(1, 'heap')").await, "n\n0");
+    let diff = format!("SELECT SUM(ABS(flat)) AS changed, SUM(flat_a) AS a, SUM(flat_b) AS b FROM diff('{first}', '{second}')");
+    assert_eq!(rows(&server, &diff).await, "changed\ta\tb\n0\t1000000000\t1000000000");
+    for (statement, says) in [
+        ("SELECT * FROM samples('nonsense')", "ERROR 1210 (HY000) at line 1: samples: profile id \"nonsense\""),
+        ("SELECT * FROM samples", "call it as samples(profile_id"),
+        ("SELECT * FROM samples('01930c5e-7d1a-7000-8000-0123456789ab')", "not in the store"),
+        (&format!("SELECT * FROM samples('{first}', 'wall')"), "no sample type 'wall'; there are samples, cpu and '*' for all"),
+        ("SELECT * FROM top('nowhere')", "node not found: nowhere"),
+        ("SELECT * FROM top(1, 'cpu', 'yesterday')", "is no date"),
+    ] {
+        let refused = refusal(&server, statement).await;
+        assert!(refused.contains(says), "{statement}: {refused}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_clients_say_at_connect_is_answered() {
+    let server = start(quiet()).await;
+    let cases = [
+        ("SELECT @@version_comment LIMIT 1", "@@version_comment\nprocprof "),
+        ("SELECT @@session.autocommit, @@max_allowed_packet AS packet", "@@session.autocommit\tpacket\n1\t16777216"),
+        ("SELECT VERSION()", "VERSION()\n8.0.33-procprof-"),
+        ("SELECT DATABASE(), USER(), CONNECTION_ID() > 0", "DATABASE()\tUSER()\tCONNECTION_ID() > 0\nNULL\tsomebody@127.0.0.1\t1"),
+        ("USE procprof; SELECT DATABASE()", "DATABASE()\nprocprof"),
+        ("SELECT 'it''s', \"a \\\"b\\\"\" AS b, `id` FROM nodes", "it's\tb\tid\nit's\ta \"b\"\t1"),
+        ("SELECT 7/2, 7 DIV 2, 7 MOD 2, 1 || 0, 1 <=> NULL, !0", "7/2\t7 DIV 2\t7 MOD 2\t1 || 0\t1 <=> NULL\t!0\n3.5\t3\t1\t1\t0\t1"),
+        (
+            "SELECT CONCAT('a', NULL), CONCAT('a', 1), IF(1, 'x', 'y'), LEFT('abc', 2), IFNULL(NULL, 2)",
+            "CONCAT('a', NULL)\tCONCAT('a', 1)\tIF(1, 'x', 'y')\tLEFT('abc', 2)\tIFNULL(NULL, 2)\nNULL\ta1\tx\tab\t2",
+        ),
+        ("SELECT CAST('7' AS SIGNED) + 1 AS a, CONVERT(5, CHAR) AS b, CONVERT('x' USING utf8mb4) AS c", "a\tb\tc\n8\t5\tx"),
+        (
+            "SELECT FROM_UNIXTIME(0) AS a, UNIX_TIMESTAMP('1970-01-02') AS b, '2024-02-28' + INTERVAL 2 DAY AS c, DATE_SUB('2024-01-01 00:00:00', INTERVAL 1 HOUR) AS d",
+            "a\tb\tc\td\n1970-01-01 00:00:00\t86400\t2024-03-01\t2023-12-31 23:00:00",
+        ),
+        (
+            "SELECT DATE_FORMAT('2024-02-03 04:05:06', '%Y/%c/%e %H:%i') AS f, 'abc' REGEXP '^A' AS r, 'a_c' LIKE 'a\\_c' AS l",
+            "f\tr\tl\n2024/2/3 04:05\t1\t1",
+        ),
+        ("SELECT GROUP_CONCAT(name ORDER BY name SEPARATOR ';') AS names FROM nodes", "names\nprocprof"),
+        ("SHOW TABLES", "Tables_in_procprof\nprofiles\nnodes\nerrors\nsamples\nstacks\ntop\ndiff"),
+        ("SHOW FULL TABLES LIKE 'node%'", "Tables_in_procprof\tTable_type\nnodes\tBASE TABLE"),
+        ("DESCRIBE procprof.stacks", "Field\tType\tNull\tKey\tDefault\tExtra\nsample_type\tlongtext\tYES\t\tNULL\t"),
+        ("SHOW COLUMNS FROM nodes LIKE 'id'", "Field\tType\tNull\tKey\tDefault\tExtra\nid\tbigint\tYES\t\tNULL"),
+        ("SHOW CREATE TABLE errors", "Table\tCreate Table\nerrors\tCREATE TABLE `errors`"),
+        ("SELECT table_name FROM information_schema.tables WHERE table_schema = 'procprof' LIMIT 1", "TABLE_NAME\nprofiles"),
+        ("USE information_schema; SELECT COUNT(*) AS n FROM columns WHERE TABLE_NAME = 'stacks'", "n\n4"),
+        ("SHOW COUNT(*) WARNINGS", "@@session.warning_count\n0"),
+        ("EXPLAIN SELECT * FROM nodes", "id\tparent\tnotused\tdetail\n"),
+    ];
+    check(&server, &cases).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_but_the_tables_is_reached() {
+    let (server, _) = with_profiles(quiet()).await;
+    let long = format!("SELECT '{}'", "x".repeat(1 << 20));
+    let deep = format!("SELECT {}1{}", "(".repeat(10_000), ")".repeat(10_000));
+    let nested = format!("SELECT {}1{}", "(".repeat(101), ")".repeat(101));
+    let wide = format!("SELECT {}1", "1+".repeat(5000));
+    let mut wrong = String::new();
+    for (statement, code, says) in [
+        ("ATTACH DATABASE '/etc/passwd' AS x", 1235, "read-only"),
+        ("SELECT * FROM (ATTACH DATABASE 'x' AS y)", 1064, "syntax error"),
+        ("PRAGMA database_list", 1235, "not offered"),
+        ("SELECT * FROM pragma_database_list", 1227, ""),
+        ("SELECT COUNT(*) FROM pragma_database_list", 1227, ""),
+        ("SELECT * FROM pragma_table_info('profiles')", 1227, ""),
+        ("SELECT * FROM sqlite_master", 1227, ""),
+        ("SELECT COUNT(*) FROM sqlite_schema", 1227, ""),
+        ("SELECT sql FROM temp.sqlite_temp_master", 1049, "unknown database"),
+        ("SELECT facts FROM main.profiles", 1049, "unknown database"),
+        ("SELECT COUNT(*) FROM main.profiles", 1049, "unknown database"),
+        ("WITH profiles AS (SELECT facts FROM `main`.profiles) SELECT * FROM profiles", 1049, "unknown database"),
+        ("SELECT facts FROM profiles", 1054, "no such column: facts"),
+        ("SELECT * FROM dbstat", 1227, ""),
+        ("SELECT load_extension('/tmp/x.so')", 1227, ""),
+        ("SELECT readfile('/etc/passwd')", 1305, "no such function: readfile"),
+        ("SELECT writefile('/tmp/x', 'y')", 1305, "no such function"),
+        ("SELECT fts3_tokenizer('x')", 1227, ""),
+        ("SELECT LOAD_FILE('../../etc/passwd')", 1305, "no such function"),
+        ("SELECT * FROM '../../etc/passwd'", 1146, "there is no table"),
+        ("SELECT * FROM `/etc/passwd`", 1146, "there is no table"),
+        ("SELECT * INTO OUTFILE '/tmp/x' FROM nodes", 1064, "syntax error"),
+        ("SELECT * FROM samples('../../../etc/passwd')", 1210, "expected a UUID"),
+        ("SELECT * FROM nodes WHERE id = $x", 1054, "no such column"),
+        ("SELECT [id] FROM nodes", 1064, "syntax error"),
+        ("SELECT :id FROM nodes", 1064, "syntax error"),
+        ("SELECT * FROM nowhere", 1146, "there are profiles, nodes, errors"),
+        ("SELECT nonsense FROM nodes", 1054, "no such column: nonsense"),
+        ("SELECT \"x\" FROM `nodes", 1064, "does not end"),
+        ("SELECT @@nonsense", 1193, "unknown system variable"),
+        ("SELECT 1 FROM nodes WHERE", 1064, "incomplete input"),
+        ("INSERT INTO nodes VALUES (1)", 1235, "read-only"),
+        ("WITH x AS (SELECT 1) DELETE FROM profiles", 1064, "cannot modify"),
+        ("WITH x AS (SELECT 1) INSERT INTO main.profiles SELECT 1", 1049, ""),
+        (&long, 1226, "bytes is not taken"),
+        (&deep, 1226, "is not taken"),
+        (&nested, 1226, "nest more than"),
+        (&wide, 1226, "Expression tree is too large"),
+        ("SELECT LENGTH(REPEAT(PRINTF('%.*c', 1000000, 'x'), 100)), PRINTF('%.*c', 100000000, 'x')", 1226, "too big"),
+    ] {
+        let refused = ask(&server, statement).await.err().unwrap_or_default();
+        if !refused.contains(&format!("ERROR {code} ")) || !refused.contains(says) {
+            let [shown, refused] = [statement, &refused].map(|text| text.chars().take(300).collect::<String>());
+            wrong += &format!("{shown}: {code} {says}: {refused}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(refusal(&server, "delimiter //\nSELECT 1; SELECT 2//").await.contains("one statement at a time"));
+    assert_eq!(rows(&server, "SELECT COUNT(*) AS n FROM profiles").await, "n\n2");
+    server.stop().await;
+}
+
+/// SQLite counts the memory of all statements of the process together: those that take much or long come one after the other.
+static GREEDY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Endless, in constant memory.
+const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT";
+
+#[tokio::test]
+async fn time_and_rows_are_bounded() {
+    let _alone = GREEDY.lock().await;
+    let mut config = parsed("sql_seconds_max = 1\nsql_rows_max = 5000\n");
+    (config.proc_profile_cpu_enable, config.proc_profile_mem_enable) = (false, false);
+    let server = start(config).await;
+    for statement in [&format!("{ENDLESS} COUNT(*) FROM n"), "SELECT SLEEP(60)"] {
+        let began = Instant::now();
+        let refused = refusal(&server, statement).await;
+        assert!(refused.contains("ERROR 3024 (HY000)") && refused.contains("sql_seconds_max"), "{refused}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+    let refused = refusal(&server, &format!("{ENDLESS} i FROM n")).await;
+    assert!(refused.contains("ERROR 1226 (42000)") && refused.contains("more than 5000 rows (sql_rows_max)"), "{refused}");
+    let answer = rows(&server, &format!("{ENDLESS} i FROM n LIMIT 5000")).await;
+    assert_eq!(answer.lines().count(), 5001);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn memory_is_bounded() {
+    let _alone = GREEDY.lock().await;
+    let server = start(quiet()).await;
+    let statement = format!("{ENDLESS} CONCAT(PRINTF('%.*c', 1000000, 'x'), i) AS x FROM n ORDER BY x");
+    let refused = refusal(&server, &statement).await;
+    assert!(refused.contains("ERROR 1226 (42000)") && refused.contains("MiB of memory"), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_statement_can_be_killed() {
+    let _alone = GREEDY.lock().await;
+    let server = start(quiet()).await;
+    for statement in ["SELECT SLEEP(60)".to_owned(), format!("{ENDLESS} COUNT(*) FROM n")] {
+        let asked = ask(&server, &statement);
+        let kill = async {
+            let found = loop {
+                let listed = rows(&server, "SHOW PROCESSLIST").await;
+                let running = listed.lines().find(|line| line.contains("Query") && !line.contains("PROCESSLIST"));
+                if let Some(line) = running {
+                    break line.split('\t').next().unwrap().to_owned();
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            };
+            rows(&server, &format!("KILL QUERY {found}")).await
+        };
+        let (refused, _) = tokio::join!(asked, kill);
+        assert!(refused.unwrap_err().contains("ERROR 1317 (70100)"), "{statement}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rows_stream_to_slow_clients_and_stop_when_they_leave() {
+    let _alone = GREEDY.lock().await;
+    let server = start(quiet()).await;
+    let statement = format!("{ENDLESS} i, CONCAT('row number ', i) AS text FROM n LIMIT 300000");
+    let answer = rows(&server, &statement).await;
+    assert_eq!(answer.lines().count(), 300_001);
+    assert_eq!(answer.lines().last(), Some("300000\trow number 300000"));
+    // One that leaves in the middle, many times: nothing keeps running.
+    for _ in 0..20 {
+        let mut child = client(&server).arg("--quick").arg(format!("--execute={ENDLESS} i FROM n")).stdout(Stdio::piped()).spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        child.kill().await.unwrap();
+    }
+    let until = Instant::now() + Duration::from_secs(20);
+    while rows(&server, "SHOW PROCESSLIST").await.lines().filter(|line| line.contains("Query")).count() > 1 {
+        assert!(Instant::now() < until, "statements of clients that left still run");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(rows(&server, "SELECT 1 AS one").await, "one\n1");
+    server.stop().await;
+}
