@@ -13,28 +13,87 @@ fn body(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
+/// Every row by each of its methods: captures, asked by `HEAD`, do not begin.
 #[test]
 fn every_row_answers_and_refuses_other_methods() {
     let agent = agent();
+    let began = Instant::now();
     for endpoint in ENDPOINTS {
-        let request = Request { method: Method::Other, ..Request::get(endpoint.path) };
-        let refused = agent.handle(&request);
-        assert_eq!(refused.status, 405, "{}", endpoint.path);
-        assert!(refused.headers.iter().any(|(name, _)| *name == "Allow"));
-        if endpoint.path.ends_with("/wall")
-            || endpoint.path.ends_with("/growth")
-            || endpoint.path.ends_with("/profile") && !endpoint.path.contains("mem")
-        {
-            continue;
+        for method in [Method::Get, Method::Head, Method::Post, Method::Other] {
+            if endpoint.methods.contains(&method) {
+                continue;
+            }
+            let refused = agent.handle(&Request { method, ..Request::get(endpoint.path) });
+            assert_eq!(refused.status, 405, "{}", endpoint.path);
+            let allowed: Vec<&str> = endpoint.methods.iter().map(|method| method.name()).collect();
+            assert!(refused.headers.contains(&("Allow", allowed.join(", "))));
         }
-        let request = Request { method: endpoint.methods[0], ..Request::get(endpoint.path) };
-        let response = agent.handle(&request);
-        assert!([200, 404, 501].contains(&response.status), "{}: {}", endpoint.path, body(&response));
-        let is_gzip = response.body.starts_with(&[0x1f, 0x8b]);
-        assert!(is_gzip || response.body.ends_with(b"\n") || endpoint.path.ends_with("cmdline"), "{}", endpoint.path);
+        let is_read = endpoint.methods.contains(&Method::Head);
+        assert_eq!(is_read, endpoint.methods.contains(&Method::Get));
+        let method = if is_read { Method::Head } else { Method::Post };
+        let response = agent.handle(&Request { method, ..Request::get(endpoint.path) });
+        let expected: &[u16] = if endpoint.path.contains("/dumps") { &[501] } else { &[200] };
+        assert!(expected.contains(&response.status), "{}: {} {}", endpoint.path, response.status, body(&response));
     }
+    assert!(began.elapsed() < Duration::from_secs(10), "none of these takes a profile");
     assert_eq!(agent.handle(&Request::get("/debug/pprof/nothing")).status, 404);
     assert_eq!(agent.handle(&Request::get("/debug/pprof")).status, 200);
+}
+
+/// The build id of this test's program, by `readelf`.
+fn own_build_id() -> String {
+    let text = crate::tools::run("readelf", &["-n", &crate::tools::own_binary()]);
+    text.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap().to_owned()
+}
+
+/// Every profile at every path, in both forms: what it is, under which name it is to be kept, and by whom and of which program it is.
+#[test]
+fn every_profile_has_its_form_and_says_what_it_is_of() {
+    isolated("endpoints::every_profile_has_its_form_and_says_what_it_is_of", || {
+        let agent = agent();
+        let build_id = format!("procprof:instance-build-id={}", own_build_id());
+        let version = format!("procprof:tool=procprof-agent {}", env!("CARGO_PKG_VERSION"));
+        let work = std::thread::spawn(|| split_70_30(Duration::from_secs(6)));
+        for (path, query, legacy_name, kind, by_itself) in [
+            ("/debug/pprof/profile", "seconds=1", "profile.prof", "cpu", "proto"),
+            ("/debug/pprof/wall", "seconds=1", "profile.prof", "wall", "proto"),
+            ("/debug/pprof/heap", "", "profile.heap", "heap", "proto"),
+            ("/debug/pprof/heap", "seconds=0", "profile.heap", "heap", "proto"),
+            ("/debug/pprof/allocs", "", "profile.heap", "heap", "proto"),
+            ("/debug/pprof/block", "seconds=1", "profile.contention", "contention", "proto"),
+            ("/debug/pprof/contention", "seconds=1", "profile.contention", "contention", "proto"),
+            ("/debug/pprof/mutex", "seconds=1", "profile.contention", "mutex", "proto"),
+            ("/debug/mem", "", "profile.heap", "heap", "legacy"),
+            // What jeprof asks for.
+            ("/debug/mem/pprof/profile", "seconds=30", "profile.heap", "heap", "legacy"),
+            ("/debug/mem/pprof/heap", "", "profile.heap", "heap", "legacy"),
+            ("/pprof/profile", "seconds=1", "profile.prof", "cpu", "legacy"),
+            ("/pprof/wall", "seconds=1", "profile.prof", "wall", "legacy"),
+            ("/pprof/heap", "", "profile.heap", "heap", "legacy"),
+            ("/pprof/growth", "seconds=1", "profile.growth", "growth", "legacy"),
+            ("/pprof/contention", "seconds=1", "profile.contention", "contention", "legacy"),
+        ] {
+            for form in ["", "format=proto", "format=legacy"] {
+                let began = Instant::now();
+                let response = agent.handle(&Request::get(&format!("{path}?symbolize=0&{query}&{form}")));
+                let is_proto = form.ends_with("proto") || form.is_empty() && by_itself == "proto";
+                let what = format!("{path}?{query}&{form}");
+                assert_eq!(response.status, 200, "{what}: {}", body(&response));
+                assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+                let name = if is_proto { "profile.pb.gz" } else { legacy_name };
+                assert_eq!(response.headers, [("Content-Disposition", format!("attachment; filename=\"{name}\""))], "{what}");
+                assert_eq!(response.body.starts_with(&[0x1f, 0x8b]), is_proto, "{what}");
+                let profile = procprof_profile::format::decode(&response.body, &Default::default()).unwrap().profile;
+                if is_proto {
+                    let comments: Vec<&str> = profile.comments().collect();
+                    for fact in [build_id.as_str(), &version, &format!("procprof:type={kind}")] {
+                        assert!(comments.contains(&fact), "{what}: no {fact} in {comments:?}");
+                    }
+                }
+            }
+        }
+        work.join().unwrap();
+    });
 }
 
 #[test]
@@ -53,8 +112,8 @@ fn limits_are_told_with_the_value_that_broke_them() {
         ("seconds=301", "seconds=301: expected a whole number from 1 to 300\n"),
         ("seconds=x", "seconds=x: expected a whole number from 1 to 300\n"),
         ("seconds=-1", "seconds=-1: expected a whole number from 1 to 300\n"),
-        ("frequency=0", "frequency=0: expected a whole number from 1 to 1000\n"),
-        ("frequency=1001", "frequency=1001: expected a whole number from 1 to 1000\n"),
+        ("frequency=0", "frequency=0: expected a whole number from 1 to 4000\n"),
+        ("frequency=4001", "frequency=4001: expected a whole number from 1 to 4000\n"),
         ("format=svg", "format=svg: expected proto or legacy\n"),
         ("symbolize=yes", "symbolize=yes: expected a whole number from 0 to 1\n"),
         ("seconds=%", "seconds=%: expected a name and a value in percent-encoded UTF-8\n"),
@@ -64,6 +123,27 @@ fn limits_are_told_with_the_value_that_broke_them() {
             let response = agent.handle(&Request::get(&format!("{path}?{query}")));
             assert_eq!((response.status, body(&response).as_str()), (400, told));
         }
+    }
+    for (asked, told) in [
+        ("/debug/pprof/wall?seconds=301", "seconds=301: expected a whole number from 1 to 300\n"),
+        ("/debug/pprof/wall?frequency=101", "frequency=101: expected a whole number from 1 to 100\n"),
+        ("/pprof/wall?frequency=0", "frequency=0: expected a whole number from 1 to 100\n"),
+        ("/pprof/growth?seconds=0", "seconds=0: expected a whole number from 1 to 300\n"),
+        ("/pprof/growth?seconds=301", "seconds=301: expected a whole number from 1 to 300\n"),
+        ("/debug/pprof/contention?seconds=301", "seconds=301: expected a whole number from 0 to 300\n"),
+        ("/debug/pprof/mutex?seconds=-1", "seconds=-1: expected a whole number from 0 to 300\n"),
+        ("/debug/pprof/heap?format=text", "format=text: expected proto or legacy\n"),
+        ("/debug/pprof/heap?seconds=x", "seconds=x: expected a whole number from 0 to 18446744073709551615\n"),
+    ] {
+        let response = agent.handle(&Request::get(asked));
+        assert_eq!((response.status, body(&response).as_str()), (400, told), "{asked}");
+    }
+    for (asked, told) in [
+        ("/debug/pprof/heap/enable?for=25h", "for=25h: expected a time from 1s to 24h, such as 90s, 30m or 2h\n"),
+        ("/debug/pprof/heap/reset?lg_sample=41", "lg_sample=41: expected a whole number from 0 to 40\n"),
+    ] {
+        let response = agent.handle(&Request::post(asked, &[]));
+        assert_eq!((response.status, body(&response).as_str()), (400, told), "{asked}");
     }
 }
 
@@ -156,4 +236,14 @@ fn a_token_is_asked_for_where_one_is_set() {
     let with = |authorization| agent.handle(&Request { authorization, ..Request::get("/debug/pprof/") }).status;
     assert_eq!([with(None), with(Some("Bearer wrong")), with(Some("secret")), with(Some("bearer secret"))], [401, 401, 401, 200]);
     assert!(start(Config { token: Some(String::new()), ..Config::default() }).is_err());
+    for endpoint in ENDPOINTS {
+        for method in [Method::Get, Method::Head, Method::Post, Method::Other] {
+            let refused = agent.handle(&Request { method, ..Request::get(endpoint.path) });
+            assert_eq!(refused.status, 401, "{} {}", method.name(), endpoint.path);
+            assert_eq!(refused.headers, [("WWW-Authenticate", "Bearer".to_owned())]);
+        }
+    }
+    let enable = |authorization| agent.handle(&Request { authorization, ..Request::post("/debug/pprof/heap/enable?for=30m", &[]) });
+    assert_eq!(enable(None).status, 401);
+    assert_eq!(enable(Some("Bearer secret")).status, 200);
 }

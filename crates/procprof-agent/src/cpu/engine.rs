@@ -20,7 +20,11 @@ use std::time::{Duration, SystemTime};
 /// Captures that may run at once; they share the samples.
 pub(crate) const MAX_CAPTURES: usize = 16;
 
+/// How often the sampler looks after threads and their rings, at least.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Samples of a thread between two looks, at high rates: a ring holds as many that are 180 frames deep.
+const SAMPLES_PER_TICK: u32 = 40;
 
 static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -162,10 +166,10 @@ impl Engine {
     fn start(&'static self, state: &mut State, hz: u32, engine: CpuEngine) -> Result<()> {
         handler::install()?;
         state.generation += 1;
-        let generation = state.generation;
+        let (generation, tick) = (state.generation, TICK.min(Duration::from_secs(1) * SAMPLES_PER_TICK / hz));
         let thread = without_signals(|| {
             let named = std::thread::Builder::new().name("procprof-cpu".into());
-            named.spawn(move || self.run(generation))
+            named.spawn(move || self.run(generation, tick))
         });
         let thread = thread.map_err(|source| Error::System { what: "start the sampler's thread", source })?;
         state.thread = Some(thread);
@@ -176,11 +180,11 @@ impl Engine {
         Ok(())
     }
 
-    /// The sampler's thread: a tick every 100 ms until the sampler it was started for is gone.
-    fn run(&self, generation: u64) {
+    /// The sampler's thread: ticks until the sampler it was started for is gone.
+    fn run(&self, generation: u64, tick: Duration) {
         let Ok(mut state) = self.lock() else { return };
         loop {
-            let waited = self.ended.wait_timeout(state, TICK);
+            let waited = self.ended.wait_timeout(state, tick);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if state.generation != generation {
                 return;

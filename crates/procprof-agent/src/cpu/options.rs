@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
-/// The highest sampling rate, samples per second of CPU time and thread. The kernel's tick (usually 4 ms) bounds what it delivers; weights stay true.
-pub const MAX_HZ: u32 = 1000;
+/// The highest sampling rate, samples per second of CPU time and thread. The kernel's tick (usually 4 ms) bounds what timers deliver, not what
+/// [`CpuEngine::Perf`] does; weights stay true.
+pub const MAX_HZ: u32 = 4000;
 
 /// The rate when none is asked for: off the beat of what happens every 10 ms.
 pub const DEFAULT_HZ: u32 = 99;

@@ -1,6 +1,6 @@
 //! A running sampler: the threads it follows, their timers, and the open windows their samples go to.
 //!
-//! Everything happens in [`Sampler::tick`], which the engine calls ten times a second and once more before a window is opened or
+//! Everything happens in [`Sampler::tick`], which the engine calls ten times a second (more often at high rates) and once more before a window is opened or
 //! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
 
 use super::options::CpuEngine;
