@@ -8,6 +8,8 @@
 mod mapped;
 #[path = "../tests/modules.rs"]
 mod modules;
+#[path = "unwind/scattered.rs"]
+mod scattered;
 
 use framehop::Unwinder;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -58,8 +60,6 @@ fn stack_end() -> u64 {
 struct Loaded {
     modules: usize,
     space: Space,
-    /// The same code once more, whose rules a cache takes for others.
-    again: Space,
     framehop: UnwinderX86_64<Vec<u8>>,
     end: u64,
 }
@@ -70,8 +70,7 @@ fn load() -> Loaded {
         // SAFETY: mapped, readable and never changed: the kernel's own code in this process.
         unsafe { std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }.to_vec()
     });
-    let (space, again) = (Space::new(mapped.code.clone(), 1), Space::new(mapped.code, 2));
-    Loaded { modules: mapped.files.len(), space, again, framehop: mapped.framehop, end: stack_end() }
+    Loaded { modules: mapped.files.len(), space: Space::new(mapped.code, 1), framehop: mapped.framehop, end: stack_end() }
 }
 
 /// One way to unwind: addresses into the buffer, how many.
@@ -79,7 +78,6 @@ type Way<'a> = (&'a str, Box<dyn FnMut(Frame, &mut [u64; 512]) -> usize + 'a>);
 
 fn ways(loaded: &Loaded) -> Vec<Way<'_>> {
     let cache = Box::leak(Box::new(Cache::new()));
-    let never = Box::leak(Box::new(Cache::new()));
     let mut framehop_cache = CacheX86_64::new();
     vec![
         (
@@ -87,17 +85,6 @@ fn ways(loaded: &Loaded) -> Vec<Way<'_>> {
             Box::new(|frame, addresses| {
                 let walker = Walker { architecture: Architecture::X86_64, space: &loaded.space, cache };
                 walk(walker, frame, loaded.end, addresses)
-            }),
-        ),
-        (
-            "tables, never cached",
-            Box::new({
-                let mut is_odd = false;
-                move |frame, addresses| {
-                    is_odd = !is_odd;
-                    let space = if is_odd { &loaded.space } else { &loaded.again };
-                    walk(Walker { architecture: Architecture::X86_64, space, cache: never }, frame, loaded.end, addresses)
-                }
             }),
         ),
         (
@@ -205,11 +192,15 @@ fn measure(loaded: &Loaded) {
             }
         });
         for (way, (name, _)) in ways.iter().enumerate() {
-            times[way].sort();
-            let one = times[way][ROUNDS / 2] / WALKS as u32;
-            println!("{name:>20}: {:4} frames {one:>10.0?}  {:6.2} ns a frame", depths[way], one.as_nanos() as f64 / depths[way] as f64);
+            let one = median(&mut times[way]).as_nanos() as f64 / WALKS as f64;
+            println!("{name:>20}: {:4} frames {one:>8.0} ns  {:6.2} ns a frame", depths[way], one / depths[way] as f64);
         }
     }
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
 }
 
 fn compile(path: &Path) {
@@ -248,6 +239,7 @@ fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     if files.is_empty() {
         measure(&load());
+        scattered::measure();
         modules::loaded().iter().for_each(|path| compile(path));
         compile(&gcc_file("libstdc++.so.6"));
     }
