@@ -7,6 +7,7 @@ mod bench;
 mod bench_agent;
 mod bench_peers;
 mod check;
+mod clients;
 mod corpus;
 mod fuzz;
 mod http;
@@ -35,7 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   reports of large programs beside jeprof, pprof and others; builds its inputs first, which takes an hour
   fuzz [RUNS [NAME]]
                   that many executions (100,000) of each decoder, or those with NAME in theirs, within limits of time and memory
-  soak [SECONDS]  real nodes collected for that long (600) while some break, then the server killed at random moments";
+  soak [SECONDS]  real nodes collected for that long (600) while some break, then the server killed at random moments; beside it the agent in storms";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,16 +1,21 @@
 //! `cargo xtask soak [SECONDS]`: a Go server, a replayed StarRocks backend and nodes that misbehave, collected on schedule for that long
-//! while processes are killed; then the server itself killed at random moments. Prints what was checked and fails unless all of it holds.
+//! while processes are killed; then the server itself killed at random moments. All the while the agent works in storms of signals.
+//! Prints what was checked and fails unless all of it holds.
 
 mod checks;
 mod crash;
 mod nodes;
+mod storm;
 mod watch;
+
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::product;
 use checks::Checks;
 use nodes::Nodes;
+use storm::Storm;
 
 /// Seconds watched when none are given.
 const SECONDS: u64 = 600;
@@ -31,7 +36,13 @@ pub(crate) fn run(seconds: Option<&str>) -> Result<()> {
     std::fs::write(&config, nodes.config()).context("write the configuration")?;
     let place = Place { procprof, data: folder.path().join("data"), config };
     let mut checks = Checks::default();
-    let run = watch::run(&place, &mut nodes, seconds, &mut checks).and_then(|()| crash::run(&place, &mut checks));
+    let storm = Storm::build(folder.path())?;
+    let run = thread::scope(|scope| {
+        let agent = scope.spawn(|| storm.run(seconds));
+        let watched = watch::run(&place, &mut nodes, seconds, &mut checks).and_then(|()| crash::run(&place, &mut checks));
+        let found = agent.join().unwrap_or_else(|_| bail!("the agent's part of the soak panicked"));
+        watched.and(found.map(|found| checks.join(found)))
+    });
     checks.print();
     if run.is_err() || checks.failed() > 0 {
         let kept = folder.keep();

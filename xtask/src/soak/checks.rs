@@ -21,6 +21,11 @@ impl Checks {
         self.rows.push((what, found, holds));
     }
 
+    /// Adds all of another part.
+    pub(super) fn join(&mut self, other: Checks) {
+        self.rows.extend(other.rows);
+    }
+
     pub(super) fn failed(&self) -> usize {
         self.rows.iter().filter(|(.., holds)| !holds).count()
     }
