@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) heap: bool,
     /// Mean bytes between heap samples.
     pub(crate) heap_sample_bytes: u64,
+    /// Whether waits for locks are recorded from the start.
+    pub(crate) contention: bool,
 }
 
 /// A variable.
@@ -67,6 +69,7 @@ const SETTINGS: &[Setting] = &[
         expected: "a number of bytes from 1",
         set: |settings, value| Some(settings.heap_sample_bytes = value.parse().ok().filter(|bytes| *bytes > 0)?),
     },
+    Setting { variable: "PROCPROF_CONTENTION", expected: "on or off", set: |settings, value| Some(settings.contention = switch(value)?) },
 ];
 
 impl Default for Settings {
@@ -80,6 +83,7 @@ impl Default for Settings {
             dump_files: None,
             heap: true,
             heap_sample_bytes: procprof_agent::DEFAULT_SAMPLE_BYTES,
+            contention: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::settings::Settings;
 use crate::tell::tell;
 use crate::{heap, heir};
-use procprof_agent::{Agent, Config, HeapSampler, Jemalloc, Listener};
+use procprof_agent::{Agent, Config, Contention, HeapSampler, Jemalloc, Listener};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -104,6 +104,11 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
     });
     let listener = bound.transpose().inspect_err(|_| HeapSampler::disable())?;
     set_heap(settings);
+    if settings.contention
+        && let Err(error) = without_signals(Contention::enable)
+    {
+        tell(&format!("process {} runs without a record of locks: {error}", std::process::id()));
+    }
     heir::forget();
     let address = listener.as_ref().map(Listener::address);
     *running = Some(Running { agent, listener, token: settings.token.clone() });
@@ -129,6 +134,7 @@ pub(crate) fn end() {
             None => agent.stop(),
         }
         HeapSampler::disable();
+        Contention::disable();
     }
 }
 

@@ -6,6 +6,7 @@
 mod allocators;
 mod build;
 mod c_api;
+mod contention;
 mod descendants;
 mod heap;
 mod host;

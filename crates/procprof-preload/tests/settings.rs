@@ -35,6 +35,7 @@ fn a_bad_value_is_told_in_one_line_and_the_program_runs() {
         ("PROCPROF_DUMP_FILES", "-1", "procprof: PROCPROF_DUMP_FILES=-1: expected a number of files from 1"),
         ("PROCPROF_HEAP", "perhaps", "procprof: PROCPROF_HEAP=perhaps: expected on or off"),
         ("PROCPROF_HEAP_SAMPLE_BYTES", "0", "procprof: PROCPROF_HEAP_SAMPLE_BYTES=0: expected a number of bytes from 1"),
+        ("PROCPROF_CONTENTION", "maybe", "procprof: PROCPROF_CONTENTION=maybe: expected on or off"),
         ("PROCPROF_LISTEN", "192.0.2.1:1", "an address beyond loopback needs a token"),
     ] {
         let output = shell(&[("PROCPROF_LISTEN", "127.0.0.1:0"), (name, value)]);

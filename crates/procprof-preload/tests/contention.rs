@@ -1,0 +1,116 @@
+//! Waits for locks in C++ programs, against the programs' own exact books.
+
+use crate::build::{program, tool};
+use crate::host::{Host, preloaded};
+use procprof_profile::Profile;
+use procprof_profile::format::decode;
+
+/// Waits and nanoseconds of stacks with a function in them.
+fn of_function(profile: &Profile, function: &str) -> [i64; 2] {
+    let named = format!("{function}(");
+    let samples = profile.samples().filter(|sample| {
+        let mut lines = sample.stack.iter().flat_map(|place| profile.lines(*place));
+        lines.any(|line| profile.string(profile.function(line.function).name).starts_with(&named))
+    });
+    samples.fold([0, 0], |sum, sample| [sum[0] + sample.values[0], sum[1] + sample.values[1]])
+}
+
+fn get(host: &Host, path: &str) -> Profile {
+    decode(&host.get(path), &Default::default()).unwrap().profile
+}
+
+fn recording() -> std::process::Command {
+    let mut command = preloaded(&program("locks.cpp", &[]));
+    command.env("PROCPROF_CONTENTION", "on");
+    command
+}
+
+/// What the program wrote down of each function, and that its locks answered as they should.
+fn books(host: &mut Host) -> Vec<(String, [i64; 2])> {
+    host.go_on();
+    let mut books = Vec::new();
+    loop {
+        let line = host.line();
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["answers", right] => {
+                assert_eq!(right, "1", "a lock answers differently");
+                return books;
+            }
+            [function, waits, nanos] => books.push((function.to_owned(), [waits.parse().unwrap(), nanos.parse().unwrap()])),
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+#[test]
+fn waits_are_those_of_exact_books_for_every_kind_of_lock() {
+    let mut host = Host::start(recording());
+    let books = books(&mut host);
+    let (waits, holds) = (get(&host, "/debug/pprof/contention"), get(&host, "/debug/pprof/mutex"));
+    assert_eq!(books.len(), 6);
+    let all: i64 = books.iter().map(|(_, exact)| exact[1]).sum();
+    for (function, exact) in &books {
+        let (seen, held) = (of_function(&waits, function), of_function(&holds, function));
+        println!("{function}: exact {exact:?}, recorded {seen:?}, held {held:?}");
+        // What passes between our clock and the program's is more on a busy machine.
+        assert!((seen[1] - exact[1]).abs() < exact[1] / 25 + 1_000_000, "{function}: {} ns of {}", seen[1], exact[1]);
+        assert!((seen[0] - exact[0]).abs() <= exact[0] / 10 + 2, "{function}: {} waits of {}", seen[0], exact[0]);
+        assert!(held[1] > exact[1] / 2, "{function}: {} ns held of {}", held[1], exact[1]);
+    }
+    let errors = [&waits, &holds].map(|profile| (profile.total(1) - all).abs() as f64 / all as f64);
+    assert!(errors[0] < 0.02 && errors[1] < 0.02, "{errors:?} of {all} ns");
+    assert_eq!(of_function(&waits, "idles_on_conditions"), [0, 0]);
+    assert!(host.finish().success());
+}
+
+/// Without the recording there is nothing, and with seconds there is a recording.
+#[test]
+fn the_recording_is_on_while_somebody_asks() {
+    let mut host = Host::start(preloaded(&program("locks.cpp", &[])));
+    books(&mut host);
+    let refused = crate::host::get(&host.address, "/debug/pprof/contention").unwrap_err().to_string();
+    assert!(refused.contains("501") && refused.contains("seconds"), "{refused}");
+    let (address, path) = (host.address.clone(), "/debug/pprof/contention?seconds=4");
+    let asking = std::thread::spawn(move || crate::host::get(&address, path).unwrap());
+    while !host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":true}") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let books = books(&mut host);
+    let profile = decode(&asking.join().unwrap(), &Default::default()).unwrap().profile;
+    for (function, exact) in &books[..2] {
+        assert!(of_function(&profile, function)[1] > exact[1] / 2, "{function}");
+    }
+    assert!(host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":false}"));
+    assert!(host.finish().success());
+}
+
+/// As in programs with brpc.
+#[test]
+fn mutexes_that_the_program_defines_are_left_alone() {
+    let mut command = preloaded(&program("own_mutex.cpp", &["-ldl"]));
+    command.env("PROCPROF_CONTENTION", "on");
+    let mut host = Host::start(command);
+    host.go_on();
+    assert_eq!(host.line(), "own 3 3");
+    let profile = get(&host, "/debug/pprof/contention");
+    assert_eq!(of_function(&profile, "waits_for_own_mutex"), [0, 0]);
+    assert_eq!(of_function(&profile, "waits_to_write")[0], 1);
+    let told = profile.comments().find_map(|comment| comment.strip_prefix("procprof:defined-by-the-program-and-not-followed="));
+    assert_eq!(told, Some("pthread_mutex_lock pthread_mutex_unlock"));
+    assert!(host.finish().success());
+}
+
+#[test]
+fn go_and_jeprof_read_both_views() {
+    let mut host = Host::start(recording());
+    books(&mut host);
+    let program = program("locks.cpp", &[]);
+    for path in ["/debug/pprof/contention", "/debug/pprof/block", "/debug/pprof/mutex"] {
+        let table = tool("go", &["tool", "pprof", "-top", "-cum", &host.url(path)]);
+        assert!(table.contains("Type: delay") && table.contains("waits_for_mutex"), "{path}: {table}");
+    }
+    let table = tool("jeprof", &["--text", "--cum", program.to_str().unwrap(), &host.url("/pprof/contention")]);
+    assert!(table.contains("waits_for_mutex"), "{table}");
+    assert!(host.finish().success());
+}
