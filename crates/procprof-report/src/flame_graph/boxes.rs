@@ -138,7 +138,7 @@ impl Open {
 ///
 /// Where many nodes have the same total, all of them may have to go; then the lower rows are kept instead, if that shows more.
 fn limits(tree: &StackTree, asked: i64, most: usize, rows: u32) -> (i64, u32) {
-    let counts = Counts::new(tree, asked, rows);
+    let counts = Counts::new(tree, asked, most, rows);
     if counts.boxes(asked) <= most {
         return (asked, rows);
     }
@@ -171,7 +171,7 @@ fn lower_rows(tree: &StackTree, least: i64, most: usize, rows: u32) -> (usize, u
     (kept, rows)
 }
 
-/// Sorted totals from which the number of boxes follows for any least total.
+/// Sorted totals from which the number of boxes follows for any least total, as far as that is not more than `most`.
 struct Counts {
     /// Of all nodes that may be boxes.
     totals: Vec<i64>,
@@ -182,7 +182,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn new(tree: &StackTree, asked: i64, rows: u32) -> Counts {
+    fn new(tree: &StackTree, asked: i64, most: usize, rows: u32) -> Counts {
         let may_be_box = |node: &Node| node.total >= asked && node.depth < rows;
         let mut narrowest: Vec<Option<i64>> = vec![None; tree.nodes.len()];
         let mut open: Vec<usize> = Vec::new();
@@ -204,12 +204,16 @@ impl Counts {
         }
         // What is passed over above has no narrowest child, and no box: with values below zero a child may be wider than its parent.
         let boxes = || tree.nodes.iter().zip(&narrowest).filter(|(node, _)| may_be_box(node));
+        let mut totals: Vec<i64> = boxes().map(|(node, _)| node.total).collect();
+        // More than `most` nodes are at least as wide as this, so a limit is above it, and what is narrower need not be told apart.
+        let narrow = totals.len().checked_sub(most + 1).map_or(0, |at| *totals.select_nth_unstable(at).1);
         let sorted = |mut totals: Vec<i64>| {
+            totals.iter_mut().for_each(|total| *total = (*total).max(narrow));
             totals.sort_unstable();
             totals
         };
         Counts {
-            totals: sorted(boxes().map(|(node, _)| node.total).collect()),
+            totals: sorted(totals),
             parents: sorted(boxes().filter(|(_, child)| child.is_some()).map(|(node, _)| node.total).collect()),
             children: sorted(boxes().filter_map(|(_, child)| *child).collect()),
         }
