@@ -2,7 +2,7 @@
 
 use crate::isolated::isolated;
 use crate::work::{Symbols, close, flat, hot_other, process_cpu, split_70_30, thread_cpu, thread_of};
-use procprof_agent::{CpuCapture, CpuOptions, Error};
+use procprof_agent::{CpuCapture, CpuEngine, CpuOptions, Error};
 use procprof_profile::Profile;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -206,6 +206,21 @@ fn threads_that_live_shortly_are_in_the_total() {
         println!("{} of {used}: {flat:?}", cpu_of(&profile));
         assert!(close(cpu_of(&profile), used, 1.0), "{} of {used}", cpu_of(&profile));
         assert!(flat["[unsampled CPU]"] > 0);
+    });
+}
+
+#[test]
+fn threads_that_live_shortly_are_seen_once_it_is_noticed_that_there_are_some() {
+    isolated("cpu::threads_that_live_shortly_are_seen_once_it_is_noticed_that_there_are_some", || {
+        let capture = CpuCapture::start(&CpuOptions { engine: CpuEngine::Perf, ..options(997) }).unwrap();
+        for _ in 0..100 {
+            std::thread::spawn(|| split_70_30(Duration::from_millis(20))).join().unwrap();
+        }
+        let profile = capture.finish().unwrap();
+        let unsampled = 100.0 * flat(&profile)["[unsampled CPU]"] as f64 / cpu_of(&profile);
+        println!("{unsampled:.1} % of it unsampled");
+        // Ticks alone leave more than four fifths.
+        assert!(unsampled < 50.0, "{unsampled:.1} % of it unsampled");
     });
 }
 

@@ -5,17 +5,18 @@
 //! One thread, `procprof-cpu`, exists while captures run.
 
 use super::CpuOptions;
+use super::births::Pace;
 use super::handler;
+use super::options::CpuEngine;
 use super::perf;
 use super::sampler::Sampler;
 use super::slot::Slot;
-use super::options::CpuEngine;
 use super::window::Window;
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Captures that may run at once; they share the samples.
 pub(crate) const MAX_CAPTURES: usize = 16;
@@ -183,16 +184,20 @@ impl Engine {
     /// The sampler's thread: ticks until the sampler it was started for is gone.
     fn run(&self, generation: u64, tick: Duration) {
         let Ok(mut state) = self.lock() else { return };
+        let (mut pace, mut births) = (Pace::new(tick), false);
         loop {
-            let waited = self.ended.wait_timeout(state, tick);
+            let waited = self.ended.wait_timeout(state, pace.wait(births, Instant::now()));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if state.generation != generation {
                 return;
             }
-            match &mut state.sampler {
-                Some(sampler) => sampler.tick(),
-                None => return,
-            };
+            let Some(sampler) = &mut state.sampler else { return };
+            let now = Instant::now();
+            if pace.is_due(births, now) {
+                sampler.tick();
+                pace.ticked(now);
+                births = sampler.births.are_wanted(now);
+            }
         }
     }
 

@@ -1,10 +1,11 @@
 //! CPU capture: who spends the CPU time of this process.
 //!
 //! A timer per thread on the thread's own CPU clock, or a perf counter where ticks miss it (`source`), sends SIGPROF; the [`handler`] writes raw addresses
-//! and the thread's labels into the thread's [`ring`]; the [`sampler`] drains the rings ten times a second into the open [`window`]s, of which each capture
+//! and the thread's labels into the thread's [`ring`]; the [`sampler`] drains the rings ten times a second, or when `births` need it, into the open [`window`]s, of which each capture
 //! has one. Captures of the same rate share the samples, so a profile taken on request and a continuous one do not disturb each other.
 //! [`wall`] uses the same handler for wall-clock time.
 
+mod births;
 mod build;
 mod engine;
 mod handler;

@@ -3,6 +3,7 @@
 //! Everything happens in [`Sampler::tick`], which the engine calls ten times a second (more often at high rates) and once more before a window is opened or
 //! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
 
+use super::births::Births;
 use super::options::CpuEngine;
 use super::perf::{self, Scope};
 use super::slot::Slot;
@@ -21,6 +22,8 @@ use std::time::Instant;
 #[derive(Debug)]
 struct Thread {
     view: ThreadView,
+    /// Since when it is followed.
+    since: Instant,
     /// `None` where the kernel or the table had no room; then its time is unsampled.
     sampled: Option<(&'static Slot, Source)>,
 }
@@ -40,6 +43,8 @@ pub(crate) struct Sampler {
     free: Vec<&'static Slot>,
     resting: Vec<&'static Slot>,
     snapshots: Snapshots,
+    /// Whether threads live too shortly to be seen.
+    pub(crate) births: Births,
     next_key: u64,
     random: RandomState,
 }
@@ -58,6 +63,7 @@ impl Sampler {
             free,
             resting: Vec::new(),
             snapshots: Snapshots::default(),
+            births: Births::default(),
             next_key: 0,
             random: RandomState::new(),
         }
@@ -112,7 +118,7 @@ impl Sampler {
 
     fn tick_over(&mut self, alive: &HashSet<i32>) -> u64 {
         self.reclaim();
-        let process_cpu = clock::process_cpu();
+        let (process_cpu, before) = (clock::process_cpu(), self.cpu());
         self.follow(alive);
         let mut ended = Vec::new();
         let now = Instant::now();
@@ -131,10 +137,16 @@ impl Sampler {
                 None => ended.push(*tid),
             }
         }
+        self.births.tick(now, process_cpu, self.cpu() - before);
         for tid in ended {
             self.unfollow(tid);
         }
         process_cpu
+    }
+
+    /// CPU time of all threads that are followed, nanoseconds.
+    fn cpu(&self) -> u64 {
+        self.threads.values().map(|thread| thread.view.cpu).sum()
     }
 
     /// Begins to follow threads not seen before. The snapshot of memory is renewed first, so that it holds their stacks.
@@ -148,7 +160,7 @@ impl Sampler {
                 ThreadView { key: self.next_key, tid, name: thread_name(tid).unwrap_or_else(|| format!("thread {tid}").into()), cpu };
             self.next_key += 1;
             let sampled = self.arm(tid, cpu);
-            self.threads.insert(tid, Thread { view, sampled });
+            self.threads.insert(tid, Thread { view, since: Instant::now(), sampled });
         }
     }
 
@@ -203,6 +215,7 @@ impl Sampler {
 
     fn unfollow(&mut self, tid: i32) {
         let Some(thread) = self.threads.remove(&tid) else { return };
+        self.births.ended(thread.since, Instant::now());
         for window in self.windows.values_mut() {
             window.settle(&thread.view);
         }
