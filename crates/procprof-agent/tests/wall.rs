@@ -52,12 +52,15 @@ fn ready() -> i64 {
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// The part of a profile's time that these waits took.
-fn waited(waits: &[Range<i64>], profile: &Profile) -> f64 {
+/// The percentage of a profile's time that these waits took.
+fn waited<'a>(waits: impl Iterator<Item = &'a Range<i64>>, profile: &Profile) -> f64 {
     let (start, length) = (profile.time().0, profile.duration().0);
     let within = |wait: &Range<i64>| (wait.end.min(start + length) - wait.start.max(start)).max(0);
-    waits.iter().map(within).sum::<i64>() as f64 / length as f64
+    100.0 * waits.map(within).sum::<i64>() as f64 / length as f64
 }
+
+/// A wait: until it was woken, and until it ran.
+type Wait = [Range<i64>; 2];
 
 #[test]
 fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
@@ -67,7 +70,7 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
         let (of_poller, count) = (stop.clone(), interrupted.clone());
         let _poller = named("poller", Box::new(move || poll_until(&of_poller, &count)));
         let of_mixed = stop.clone();
-        let waits = Arc::new(Mutex::new(Vec::new()));
+        let waits: Arc<Mutex<Vec<Wait>>> = Arc::default();
         let of_waits = waits.clone();
         let mixed = named(
             "mixed",
@@ -77,8 +80,8 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
                     hot_other(20_000);
                     let (before, ready) = (now(), ready());
                     wait_a_while();
-                    // Once it is woken it is ready to run.
-                    of_waits.lock().unwrap().push(before..now() - (crate::wall::ready() - ready));
+                    let after = now();
+                    of_waits.lock().unwrap().push([before..after - (crate::wall::ready() - ready), before..after]);
                 }
             }),
         );
@@ -90,15 +93,18 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
         assert_eq!(profile.sample_type(1), ("wall", "nanoseconds"));
         let (poll, in_poll) = wall_of(&profile, "poller", "poll_until");
         let (all, in_wait) = wall_of(&profile, "mixed", "wait_a_while");
-        let (expected, share) = (100.0 * waited(&waits.lock().unwrap(), &profile), 100.0 * in_wait / all);
+        let waits = waits.lock().unwrap().clone();
+        let [asleep, gone] = [0, 1].map(|which| waited(waits.iter().map(|wait| &wait[which]), &profile));
+        let share = 100.0 * in_wait / all;
         println!(
-            "poller {poll} ns, {in_poll} in poll, {} interrupted; mixed {all} ns, waits {share:.1} % of {expected:.1} %",
+            "poller {poll} ns, {in_poll} in poll, {} interrupted; mixed {all} ns, waits {share:.1} % of {asleep:.1} to {gone:.1} %",
             interrupted.load(Ordering::Relaxed)
         );
         println!("{:?}", profile.comments().collect::<Vec<_>>());
         assert!((3.8e9..4.6e9).contains(&poll) && (3.8e9..4.6e9).contains(&all), "{poll} and {all} of 4 s");
         assert!(in_poll > 0.9 * poll, "{in_poll} of {poll}");
-        assert!((share - expected).abs() < 3.0, "{share:.1} % of {expected:.1} %");
+        // The kernel does not tell how long a thread that is woken waits for a processor from how long one does that had to leave it.
+        assert!(asleep - 3.0 < share && share < gone + 3.0, "{share:.1} % of {asleep:.1} to {gone:.1} %");
         assert!(interrupted.load(Ordering::Relaxed) <= 10, "woken at most when something moved");
         assert!(signals(&profile) < 400);
         mixed.join().unwrap();

@@ -7,7 +7,7 @@ use crate::agent::Agent;
 use crate::heap::{Heap, HeapStatus, environment};
 use crate::modules::Modules;
 use crate::moment::utc_text;
-use crate::request::Response;
+use crate::request::{Method, Response};
 use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Profile, ProfileType};
 use std::time::SystemTime;
@@ -16,11 +16,14 @@ use std::time::SystemTime;
 const MAX_LG_SAMPLE: u64 = 40;
 
 /// jemalloc's text form, or the same as pprof.
-pub(super) fn dump(agent: &Agent, query: &Query, default: Form) -> Result<Response, Response> {
+pub(super) fn dump(agent: &Agent, query: &Query, default: Form, method: Method) -> Result<Response, Response> {
     // Clients send the seconds of a CPU profile along; a heap is always that of this moment.
     query.number("seconds", 0..=u64::MAX, 0)?;
     let (form, symbolize) = (query.form(default)?, query.switch("symbolize", true)?);
     let heap = heap(agent)?;
+    if method == Method::Head {
+        return Ok(Response::ok("application/octet-stream", Vec::new()));
+    }
     let text = heap.text().map_err(|error| refused(&error))?;
     match form {
         Form::Legacy => Ok(Response::ok("text/plain; charset=utf-8", text).with_file_name("profile.heap")),
@@ -29,11 +32,11 @@ pub(super) fn dump(agent: &Agent, query: &Query, default: Form) -> Result<Respon
 }
 
 /// The heap profile with what was allocated in all as the view to begin with.
-pub(super) fn allocs(agent: &Agent, query: &Query) -> Result<Response, Response> {
+pub(super) fn allocs(agent: &Agent, query: &Query, method: Method) -> Result<Response, Response> {
     let heap = heap(agent)?;
     heap.require_totals().map_err(|error| refused(&error))?;
-    if query.form(Form::Proto)? == Form::Legacy {
-        return dump(agent, query, Form::Legacy);
+    if query.form(Form::Proto)? == Form::Legacy || method == Method::Head {
+        return dump(agent, query, Form::Proto, method);
     }
     query.number("seconds", 0..=u64::MAX, 0)?;
     let symbolize = query.switch("symbolize", true)?;
