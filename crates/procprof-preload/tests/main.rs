@@ -14,3 +14,4 @@ mod hosts;
 mod library;
 mod profiles;
 mod settings;
+mod tools;
