@@ -139,7 +139,7 @@ impl Bench {
 
     fn cargo(&self, more: &[&str]) -> Result<()> {
         let mut command = Command::new("cargo");
-        command.args(["bench", "--quiet", "--locked"]).args(self.arguments()).args(more);
+        command.args(["bench", "--quiet", "--locked"]).args(self.arguments()).args(more).env("CARGO_TARGET_DIR", build::folder()?);
         let status = command.status().context("run cargo bench")?;
         ensure!(status.success(), "cargo bench {} failed", self.arguments().join(" "));
         Ok(())

@@ -67,6 +67,16 @@ pub(super) fn program(name: &str, features: &str, link: &[OsString]) -> Result<P
     Ok(kept)
 }
 
+/// Builds the agent that is preloaded.
+pub(super) fn preload() -> Result<PathBuf> {
+    let folder = folder()?;
+    let mut command = Command::new("cargo");
+    command.args(["build", "--quiet", "--release", "--locked", "-p", "procprof-preload"]).env("CARGO_TARGET_DIR", &folder);
+    let status = command.status().context("run cargo build")?;
+    ensure!(status.success(), "build procprof-preload");
+    Ok(folder.join("release/libprocprof_preload.so"))
+}
+
 /// Where the programs are built and kept.
 pub(super) fn folder() -> Result<PathBuf> {
     let folder = product::target()?.join("bench-agent");

@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::{Effort, build, median, verdict};
+use crate::http;
 use crate::table::Table;
 use crate::vitals::Vitals;
-use crate::{http, product};
 
 /// Megabytes of code beside what the program has itself.
 const SIZES: [u64; 3] = [12, 140, 790];
@@ -40,17 +40,13 @@ impl Pair {
 
 /// Builds what is measured.
 pub(super) fn programs() -> Result<()> {
-    preload()?;
+    build::preload()?;
     SIZES.iter().try_for_each(|megabytes| Pair::build(*megabytes).map(drop))
-}
-
-fn preload() -> Result<PathBuf> {
-    product::build(&["-p", "procprof-preload"], "libprocprof_preload.so")
 }
 
 /// Prints the table.
 pub(super) fn measure(effort: Effort) -> Result<()> {
-    let (preload, rounds) = (preload()?, effort.rounds.min(2));
+    let (preload, rounds) = (build::preload()?, effort.rounds.min(2));
     let columns = ["program", "agent", "without, MB", "idle, MB", "added, MB", "after a capture of 1 s, added, MB", "goal"];
     let mut table = Table::new(&columns);
     for megabytes in SIZES {
