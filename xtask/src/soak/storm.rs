@@ -49,7 +49,7 @@ impl Storm {
             "the agent's heap profiles beside exact bookkeeping",
             &heap,
             ("PROCPROF_SOAK_SECONDS", bookkeeping),
-            " comparisons ",
+            " compared ",
             &mut checks,
         )?;
         let handler = ["cpu::safety::"];
