@@ -6,6 +6,7 @@
 //!   - [`budget`]: which waits are sampled;
 //!   - [`stack`]: from a waiting function to its callers;
 //!   - [`buffer`]: where samples go;
+//! - [`entry`]: the way past the hooks where there is nothing to tell;
 //! - [`got`]: leads the calls of loaded files through [`futex`] and [`pthread`], where the functions are the C library's ([`origin`]);
 //! - [`collector`]: the thread that sums samples up, follows libraries that come and go, and looks [`names`] up;
 //! - [`profile`]: sums as pprof and as text.
@@ -18,6 +19,7 @@ mod budget;
 mod buffer;
 mod classes;
 mod collector;
+mod entry;
 mod fork;
 mod futex;
 mod got;

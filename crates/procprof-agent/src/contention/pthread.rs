@@ -3,19 +3,20 @@
 //! A lock is tried first, as taking it would do; only where that fails the wait is timed. Waiting for a condition lets its mutex go, and is no
 //! contention itself.
 
+use super::entry;
 use super::got::Hook;
 use super::hook::{Caller, Outcome, begin, has_waiters, is_on, release};
 use super::origin::Family;
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, timespec};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Functions of the C library: a place for its own, and ours that goes before it.
+/// Functions of the C library: the entry that calls are led to, a place for the C library's own, and ours that goes before it.
 macro_rules! functions {
-    ($($family:ident $name:ident $place:ident ($object:ident: *mut $type:ty $(, $argument:ident: $argument_type:ty)*) $body:ident $with:path;)*) => {
+    ($($family:ident $entry:path, $name:ident $place:ident ($object:ident: *mut $type:ty $(, $argument:ident: $argument_type:ty)*) $body:ident $with:path;)*) => {
         $(
-            static $place: AtomicUsize = AtomicUsize::new(0);
+            pub(super) static $place: AtomicUsize = AtomicUsize::new(0);
 
-            unsafe extern "C" fn $name($object: *mut $type $(, $argument: $argument_type)*) -> c_int {
+            pub(super) unsafe extern "C" fn $name($object: *mut $type $(, $argument: $argument_type)*) -> c_int {
                 type Function = unsafe extern "C" fn(*mut $type $(, $argument_type)*) -> c_int;
                 // SAFETY: the hook stands in an entry only after the real function, which is of this type, was put there.
                 let real = unsafe { std::mem::transmute::<usize, Function>($place.load(Ordering::Relaxed)) };
@@ -36,7 +37,7 @@ macro_rules! functions {
             vec![$(Hook {
                 family: Family::$family,
                 name: symbol(concat!("pthread_", stringify!($name), "\0")),
-                function: $name as *const () as usize,
+                function: $entry as *const () as usize,
                 real: &$place,
             }),*]
         }
@@ -84,20 +85,20 @@ macro_rules! letting_go_meanwhile {
 }
 
 functions! {
-    Mutex mutex_lock MUTEX_LOCK (mutex: *mut pthread_mutex_t) timed libc::pthread_mutex_trylock;
-    Mutex mutex_timedlock MUTEX_TIMEDLOCK (mutex: *mut pthread_mutex_t, end: *const timespec) timed libc::pthread_mutex_trylock;
-    Mutex mutex_clocklock MUTEX_CLOCKLOCK (mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) timed libc::pthread_mutex_trylock;
-    Mutex mutex_unlock MUTEX_UNLOCK (mutex: *mut pthread_mutex_t) letting_go is_locked_again;
-    RwLock rwlock_rdlock RDLOCK (lock: *mut pthread_rwlock_t) timed libc::pthread_rwlock_tryrdlock;
-    RwLock rwlock_timedrdlock TIMEDRDLOCK (lock: *mut pthread_rwlock_t, end: *const timespec) timed libc::pthread_rwlock_tryrdlock;
-    RwLock rwlock_clockrdlock CLOCKRDLOCK (lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec) timed libc::pthread_rwlock_tryrdlock;
-    RwLock rwlock_wrlock WRLOCK (lock: *mut pthread_rwlock_t) timed libc::pthread_rwlock_trywrlock;
-    RwLock rwlock_timedwrlock TIMEDWRLOCK (lock: *mut pthread_rwlock_t, end: *const timespec) timed libc::pthread_rwlock_trywrlock;
-    RwLock rwlock_clockwrlock CLOCKWRLOCK (lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec) timed libc::pthread_rwlock_trywrlock;
-    RwLock rwlock_unlock UNLOCK (lock: *mut pthread_rwlock_t) letting_go never;
-    Condition cond_wait COND_WAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) letting_go_meanwhile never;
-    Condition cond_timedwait COND_TIMEDWAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, end: *const timespec) letting_go_meanwhile never;
-    Condition cond_clockwait COND_CLOCKWAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) letting_go_meanwhile never;
+    Mutex entry::mutex_lock, mutex_lock MUTEX_LOCK (mutex: *mut pthread_mutex_t) timed libc::pthread_mutex_trylock;
+    Mutex mutex_timedlock, mutex_timedlock MUTEX_TIMEDLOCK (mutex: *mut pthread_mutex_t, end: *const timespec) timed libc::pthread_mutex_trylock;
+    Mutex mutex_clocklock, mutex_clocklock MUTEX_CLOCKLOCK (mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) timed libc::pthread_mutex_trylock;
+    Mutex entry::mutex_unlock, mutex_unlock MUTEX_UNLOCK (mutex: *mut pthread_mutex_t) letting_go is_locked_again;
+    RwLock entry::rwlock_rdlock, rwlock_rdlock RDLOCK (lock: *mut pthread_rwlock_t) timed libc::pthread_rwlock_tryrdlock;
+    RwLock rwlock_timedrdlock, rwlock_timedrdlock TIMEDRDLOCK (lock: *mut pthread_rwlock_t, end: *const timespec) timed libc::pthread_rwlock_tryrdlock;
+    RwLock rwlock_clockrdlock, rwlock_clockrdlock CLOCKRDLOCK (lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec) timed libc::pthread_rwlock_tryrdlock;
+    RwLock entry::rwlock_wrlock, rwlock_wrlock WRLOCK (lock: *mut pthread_rwlock_t) timed libc::pthread_rwlock_trywrlock;
+    RwLock rwlock_timedwrlock, rwlock_timedwrlock TIMEDWRLOCK (lock: *mut pthread_rwlock_t, end: *const timespec) timed libc::pthread_rwlock_trywrlock;
+    RwLock rwlock_clockwrlock, rwlock_clockwrlock CLOCKWRLOCK (lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec) timed libc::pthread_rwlock_trywrlock;
+    RwLock entry::rwlock_unlock, rwlock_unlock UNLOCK (lock: *mut pthread_rwlock_t) letting_go never;
+    Condition cond_wait, cond_wait COND_WAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) letting_go_meanwhile never;
+    Condition cond_timedwait, cond_timedwait COND_TIMEDWAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, end: *const timespec) letting_go_meanwhile never;
+    Condition cond_clockwait, cond_clockwait COND_CLOCKWAIT (condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) letting_go_meanwhile never;
 }
 
 fn never<T>(_lock: *mut T) -> bool {

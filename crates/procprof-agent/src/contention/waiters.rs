@@ -16,6 +16,10 @@ const GROUPS: usize = 1024;
 
 const IN_GROUP: usize = 8;
 
+/// An address belongs to the group that its lower 32 bits give, multiplied by this and shifted by that.
+pub(super) const FACTOR: u32 = 0x9e37_79b1;
+pub(super) const SHIFT: u32 = u32::BITS - GROUPS.trailing_zeros();
+
 /// An address somebody waits at.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -39,7 +43,7 @@ const FREE: Entry = Entry { address: 0, key: 0, waiters: 0, is_let_go: false, la
 static WAITERS: [Spin<[Entry; IN_GROUP]>; GROUPS] = [const { Spin::new([FREE; IN_GROUP]) }; GROUPS];
 
 /// Addresses in use by group, for a look without the lock.
-static COUNTS: [AtomicU8; GROUPS] = [const { AtomicU8::new(0) }; GROUPS];
+pub(super) static COUNTS: [AtomicU8; GROUPS] = [const { AtomicU8::new(0) }; GROUPS];
 
 static WAKE_UP: AtomicU64 = AtomicU64::new(0);
 static UNKNOWN_HOLDER: AtomicU64 = AtomicU64::new(0);
@@ -63,8 +67,7 @@ pub(super) struct Unowed {
 }
 
 fn group(address: usize) -> usize {
-    let mixed = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 54) as usize % GROUPS
+    ((address as u32).wrapping_mul(FACTOR) >> SHIFT) as usize
 }
 
 impl Entry {
