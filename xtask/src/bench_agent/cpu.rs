@@ -63,7 +63,7 @@ pub(super) fn interleaved(profilers: &[Profiler], arguments: &[&str], hz: u64, r
 /// What a sample costs, signal included.
 pub(super) fn sample(effort: Effort) -> Result<()> {
     let profilers: Vec<Profiler> = [OURS].into_iter().chain(PEERS).collect();
-    let rounds = 2 * effort.rounds;
+    let rounds = effort.rounds;
     let by_depth = DEPTHS.iter().map(|depth| interleaved(&profilers, &["sample", depth], 1, rounds)).collect::<Result<Vec<_>>>()?;
     let mut table = Table::new(&["frames", "profiler", "a sample, us", "an empty handler, us", "added, us", "goal"]);
     for measured in by_depth.iter().flatten() {

@@ -1,4 +1,4 @@
-//! A heap profiler, chosen by features, measured from inside: `heap cost`, `heap totals MEAN`. Prints `key value` lines.
+//! A heap profiler, chosen by features, measured from inside: `heap cost ROUNDS`, `heap totals MEAN`. Prints `key value` lines.
 //!
 //! `cost` is CPU time of allocations and their freeing. `totals` allocates known amounts while about one byte in MEAN is sampled, and tells them
 //! beside what the profile says. Sizes are such that no allocator rounds them.
@@ -12,7 +12,6 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::hint::black_box;
 use std::ptr::null_mut;
 
-const ROUNDS: usize = 31;
 const PAIRS: u64 = 100_000;
 
 /// Samples of live memory that totals are told from; a few more are expected, so that hardly a run has fewer than 4,000.
@@ -23,17 +22,17 @@ const THREADS: u64 = 2;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["cost"] => cost(),
+        ["cost", rounds] => cost(rounds.parse().expect("a number")),
         ["totals", mean] => totals(mean.parse().expect("a number")),
-        _ => panic!("cost | totals MEAN"),
+        _ => panic!("cost ROUNDS | totals MEAN"),
     }
 }
 
-fn cost() {
+fn cost(rounds: usize) {
     profiler::start(None);
     for (name, work) in [("pair_ns", pairs as fn()), ("kept_ns", kept)] {
         work();
-        let mut times: Vec<u64> = (0..ROUNDS)
+        let mut times: Vec<u64> = (0..rounds)
             .map(|_| {
                 let began = thread_cpu();
                 work();
@@ -41,7 +40,7 @@ fn cost() {
             })
             .collect();
         times.sort_unstable();
-        println!("{name} {:.3}", times[ROUNDS / 2] as f64 / PAIRS as f64);
+        println!("{name} {:.3}", times[rounds / 2] as f64 / PAIRS as f64);
     }
 }
 
