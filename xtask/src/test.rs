@@ -4,11 +4,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{ports, tools};
+use crate::{clients, ports, tools};
 
 /// Runs all tests, and those of the unwinder on aarch64, too; more arguments go to `cargo test`, and leave the latter out.
 pub(crate) fn run(more: &[String]) -> Result<()> {
     tools::ensure()?;
+    clients::ensure()?;
     let status = Command::new("cargo")
         .args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"])
         .args(more)

@@ -29,6 +29,13 @@ const TOOLS: &[(&str, &str)] = &[
     ("pdftotext", "poppler-utils"),
     ("pdftoppm", "poppler-utils"),
     ("strace", "strace"),
+    ("mariadb", "mariadb-client"),
+    ("python3", "python3"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("java", "default-jdk-headless"),
+    ("keytool", "default-jdk-headless"),
+    ("mvn", "maven"),
     ("script", "bsdutils"),
     ("bash", "bash"),
     ("gzip", "gzip"),
@@ -44,6 +51,7 @@ const TOOLS: &[(&str, &str)] = &[
 /// Libraries the tests link C and C++ programs with, by a file of theirs.
 const LIBRARIES: &[(&str, &str)] = &[
     ("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"),
+    ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
     ("/usr/include/jemalloc/jemalloc.h", "libjemalloc-dev"),
     ("/usr/aarch64-linux-gnu/lib/libc.so", "libc6-dev-arm64-cross"),
     ("/usr/aarch64-linux-gnu/lib/libstdc++.so.6", "libstdc++6-arm64-cross"),

@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::harness::{Server, curl, folder, procprof, text};
 
-fn add_user(file: &Path, name: &str, role: &str, password: &str) {
+/// Adds a user to a users file.
+pub(crate) fn add_user(file: &Path, name: &str, role: &str, password: &str, options: &[&str]) {
     let mut command = procprof();
-    command.args(["user", "add", "--role", role, "--file"]).arg(file).arg(name).stdin(Stdio::piped());
+    command.args(["user", "add", "--role", role, "--file"]).arg(file).args(options).arg(name).stdin(Stdio::piped());
     let mut child = command.spawn().expect("procprof starts");
     child.stdin.take().expect("a pipe").write_all(password.as_bytes()).expect("the password is written");
     assert!(child.wait().expect("it ends").success());
@@ -47,8 +48,8 @@ fn two_servers_do_not_share_a_folder() {
 fn a_viewer_reads_and_an_operator_acts() {
     let data = folder();
     let users = data.path().join("users");
-    add_user(&users, "eve", "viewer", "looks");
-    add_user(&users, "olga", "operator", "acts");
+    add_user(&users, "eve", "viewer", "looks", &[]);
+    add_user(&users, "olga", "operator", "acts", &[]);
     let config = data.path().join("procprof.toml");
     std::fs::write(&config, format!("users_file = {:?}\n", users.display().to_string())).expect("a configuration");
     let server = Server::start(&data.path().join("data"), &["--config", &config.display().to_string()]);

@@ -22,6 +22,7 @@ pub(crate) struct Server {
     child: Child,
     /// `http://127.0.0.1:PORT`.
     pub(crate) base: String,
+    log: mpsc::Receiver<String>,
 }
 
 impl Server {
@@ -30,9 +31,9 @@ impl Server {
         let mut command = procprof();
         command.args(["serve", "--http", "127.0.0.1:0", "--data"]).arg(data).args(arguments);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("procprof starts");
-        let mut server = Server { child, base: String::new() };
-        let stderr = server.child.stderr.take().expect("its log is piped");
         let (sender, receiver) = mpsc::channel();
+        let mut server = Server { child, base: String::new(), log: receiver };
+        let stderr = server.child.stderr.take().expect("its log is piped");
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 eprintln!("{line}");
@@ -41,13 +42,20 @@ impl Server {
         });
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
-            let Ok(line) = receiver.recv_timeout(PATIENCE) else { break };
-            if let Some((_, url)) = line.split_once("open http://") {
-                server.base = format!("http://{}", url.split('/').next().unwrap_or(url));
-                return server;
-            }
+            let Ok(line) = server.log.recv_timeout(PATIENCE) else { break };
+            let Some((_, url)) = line.split_once("open http") else { continue };
+            let Some((scheme, address)) = url.split_once("://") else { continue };
+            server.base = format!("http{scheme}://{}", address.split('/').next().unwrap_or(address));
+            return server;
         }
         panic!("the server did not start");
+    }
+
+    /// Where it takes SQL clients, as its log tells next.
+    pub(crate) fn sql_port(&self) -> u16 {
+        let line = self.log.recv_timeout(PATIENCE).expect("a line of the log");
+        let (_, rest) = line.split_once("SQL at 127.0.0.1:").unwrap_or_else(|| panic!("no SQL door: {line}"));
+        rest.split(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }
 
     /// Its process id.

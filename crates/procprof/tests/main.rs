@@ -8,6 +8,7 @@ mod documented;
 mod exposure;
 mod harness;
 mod jeprof;
+mod mysql;
 mod naming;
 mod nodes;
 mod processes;

@@ -1,0 +1,117 @@
+//! The SQL door as users find it: clients of six kinds, with and without TLS, by each way to log in, through the documents' own transcript.
+
+mod clients;
+mod server;
+
+use clients::{CLIENTS, Client, Login};
+use server::{Door, Sql};
+
+/// What must come of the transcript of StarRocks' document on heap profiles, and of what clients ask besides.
+fn check(client: &Client, login: &Login, node: &str) {
+    let script = |call: &str| format!("admin execute on {node} 'System.print(HeapProf.getInstance().{call})'");
+    let statements = [
+        script("enable_prof()"),
+        script("has_enable()"),
+        script("dump_dot_snapshot()"),
+        script("disable_prof()"),
+        script("has_enable()"),
+        format!("ADMIN EXECUTE ON {node}, 4711 'System.print(HeapProf.getInstance().has_enable())'"),
+        "SHOW BACKENDS".to_owned(),
+        "SELECT 'größe 温度' AS text, NULL AS missing, 7 AS seven".to_owned(),
+        "SELECT id, role FROM nodes WHERE id = ?\t10001".to_owned(),
+        "SET NAMES utf8mb4".to_owned(),
+        "admin execute on 4711 'System.print(HeapProf.getInstance().has_enable())'".to_owned(),
+        "admin execute on 10001 'System.print(File.open(1))'".to_owned(),
+        "SELECT absent FROM profiles".to_owned(),
+        "SELEC 1".to_owned(),
+    ];
+    let answers = client.answers(login, &statements);
+    assert_eq!(answers.len(), statements.len(), "{}: {answers:?}", client.name);
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let of = |index: usize| (&answers[index].names, &answers[index].rows, &answers[index].code);
+    for (index, text) in [(0, "instance of HeapProf"), (1, "true"), (3, "instance of HeapProf"), (4, "false")] {
+        assert_eq!(of(index), (&vec!["result".to_owned()], &vec![vec![text.to_owned()]], &None), "{}: {}", client.name, statements[index]);
+    }
+    let (names, lines, _) = of(2);
+    assert_eq!(names, &["result"], "{}", client.name);
+    let dot: String = lines.iter().map(|row| row[0].replace("\\\\", "\\") + "\n").collect();
+    assert!(dot.starts_with("digraph \"") && dot.contains(" -> ") && server::graphviz_accepts(&dot), "{}: {dot}", client.name);
+    assert_eq!(
+        of(5),
+        (
+            &words(&["node_id", "status", "result"]),
+            &vec![words(&["4711", "ERROR", "node not found"]), words(&[node, "OK", "false\\n"])],
+            &None
+        ),
+        "{}",
+        client.name
+    );
+    let (names, rows, _) = of(6);
+    assert_eq!(names[..2], ["BackendId", "IP"], "{}", client.name);
+    assert_eq!((rows.len(), rows[0].len(), rows[0][0].as_str()), (1, names.len(), node), "{}", client.name);
+    assert_eq!(of(7), (&words(&["text", "missing", "seven"]), &vec![words(&["größe 温度", "NULL", "7"])], &None), "{}", client.name);
+    assert_eq!(of(8), (&words(&["id", "role"]), &vec![words(&["10001", "BE"])], &None), "{}", client.name);
+    assert_eq!((&answers[9].names, &answers[9].code), (&Vec::new(), &None), "{}", client.name);
+    let codes: Vec<Option<u16>> = answers[10..].iter().map(|answer| answer.code).collect();
+    assert!(codes.iter().all(Option::is_some), "{}: {codes:?}", client.name);
+    assert_eq!(codes[2..], [Some(1054), Some(1064)], "{}", client.name);
+}
+
+#[test]
+fn every_client_gets_the_transcript_of_the_documents_with_tls_and_without() {
+    let server = Sql::start(Door::Tls);
+    for client in CLIENTS {
+        for tls in [true, false] {
+            // The first login of a user needs the password itself; the next ones are short.
+            for (user, password) in [("olga", "acts ☂"), ("olga", "acts ☂"), ("nina", "natively")] {
+                if user == "nina" && client.method.is_none() {
+                    continue;
+                }
+                let method = if user == "nina" { client.method } else { None };
+                check(client, &server.login(user, password, tls, method), "10001");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_client_is_turned_away_with_a_wrong_password() {
+    let server = Sql::start(Door::Tls);
+    for client in CLIENTS {
+        let message = client.refused(&server.login("olga", "wrong", true, None));
+        assert!(message.contains("Access denied for user 'olga'@'127.0.0.1' (using password: YES)"), "{}: {message}", client.name);
+    }
+}
+
+#[test]
+fn every_client_comes_in_where_no_password_is_asked_for() {
+    let server = Sql::start(Door::Open);
+    for client in CLIENTS {
+        check(client, &server.login("anyone", "", false, None), "10001");
+    }
+}
+
+#[test]
+fn every_client_comes_in_as_the_generated_operator() {
+    let server = Sql::start(Door::Generated);
+    let password = server.generated_password();
+    for client in CLIENTS {
+        check(client, &server.login("root", &password, false, None), "10001");
+    }
+}
+
+#[test]
+fn viewers_read_and_do_nothing() {
+    let server = Sql::start(Door::Tls);
+    let statements = [
+        "SELECT COUNT(*) >= 0 FROM profiles".to_owned(),
+        "admin execute on 10001 'System.print(HeapProf.getInstance().enable_prof())'".to_owned(),
+        "COLLECT CPU ON 10001 FOR 1 SECONDS".to_owned(),
+        "admin execute on 10001 'System.print(HeapProf.getInstance().has_enable())'".to_owned(),
+    ];
+    let answers = CLIENTS[0].answers(&server.login("eve", "looks", true, None), &statements);
+    assert_eq!(answers[0].rows, [["1"]]);
+    for answer in &answers[1..] {
+        assert_eq!(answer.code, Some(1227), "{answer:?}");
+    }
+}

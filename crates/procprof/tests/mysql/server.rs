@@ -1,0 +1,106 @@
+//! A demo server with an SQL door.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+
+use super::clients::Login;
+use crate::exposure::add_user;
+use crate::harness::{Server, folder};
+
+/// Who is let in.
+pub(crate) enum Door {
+    /// The users olga (operator), nina (operator with a native verifier), eve (viewer), with TLS offered.
+    Tls,
+    /// Everyone.
+    Open,
+    /// The operator whose password the server made.
+    Generated,
+}
+
+/// The server and what clients need to know of it.
+pub(crate) struct Sql {
+    _server: Server,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Sql {
+    pub(crate) fn start(door: Door) -> Sql {
+        let folder = folder();
+        let mut arguments = vec!["--demo".to_owned(), "--mysql".to_owned(), "127.0.0.1:0".to_owned()];
+        match door {
+            Door::Open => arguments.push("--mysql-no-auth".to_owned()),
+            Door::Generated => {}
+            Door::Tls => {
+                let config = folder.path().join("procprof.toml");
+                let users = folder.path().join("users");
+                add_user(&users, "olga", "operator", "acts ☂", &[]);
+                add_user(&users, "nina", "operator", "natively", &["--mysql-native"]);
+                add_user(&users, "eve", "viewer", "looks", &[]);
+                let [certificate, key] = certificates(&folder);
+                let text = format!("users_file = {users:?}\ntls_cert = {certificate:?}\ntls_key = {key:?}\n");
+                std::fs::write(&config, text).expect("a configuration");
+                arguments.extend(["--config".to_owned(), config.display().to_string()]);
+            }
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let server = Server::start(&folder.path().join("data"), &arguments);
+        let sql = Sql { port: server.sql_port(), _server: server, folder };
+        sql.wait_for_heap();
+        sql
+    }
+
+    /// How a user comes in.
+    pub(crate) fn login(&self, user: &str, password: &str, tls: bool, method: Option<&'static str>) -> Login {
+        let store = |name: &str| self.folder.path().join(name);
+        let tls = tls.then(|| (store("authority.pem"), store("authority.p12")));
+        Login { port: self.port, user: user.to_owned(), password: password.to_owned(), tls, method }
+    }
+
+    /// The password of the generated operator.
+    pub(crate) fn generated_password(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("data/mysql-password")).expect("the password file").trim().to_owned()
+    }
+
+    /// Waits until the demo's backend has sampled something of its heap.
+    fn wait_for_heap(&self) {
+        std::thread::sleep(std::time::Duration::from_secs(3));
+    }
+}
+
+/// The server's certificate and key, signed by an authority of our own whose certificate lies beside them, for Java as a key store.
+fn certificates(folder: &TempDir) -> [PathBuf; 2] {
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(Vec::new()).expect("an authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // By the same name as the server's, OpenSSL takes the latter for self-signed.
+    params.distinguished_name.push(DnType::CommonName, "authority of a test");
+    let authority = params.self_signed(&authority_key).expect("its certificate");
+    let issuer = Issuer::new(params, authority_key);
+    let key = KeyPair::generate().expect("a key");
+    let names = vec!["localhost".into(), "127.0.0.1".into()];
+    let leaf = CertificateParams::new(names).expect("a leaf").signed_by(&key, &issuer).expect("its certificate");
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file of the certificate");
+        path
+    };
+    let pem = write("authority.pem", authority.pem());
+    let mut keytool = Command::new("keytool");
+    keytool.args(["-importcert", "-noprompt", "-alias", "authority", "-storetype", "PKCS12", "-storepass", "changeit", "-file"]);
+    let output = keytool.arg(&pem).arg("-keystore").arg(folder.path().join("authority.p12")).output().expect("this test needs keytool");
+    assert!(output.status.success(), "{}", crate::harness::text(&output));
+    [write("server.pem", leaf.pem()), write("server.key", key.serialize_pem())]
+}
+
+/// Whether `dot` draws it.
+pub(crate) fn graphviz_accepts(dot: &str) -> bool {
+    let mut child =
+        Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("this test needs dot of graphviz");
+    child.stdin.take().expect("its input is piped").write_all(dot.as_bytes()).expect("it reads");
+    child.wait().expect("it ends").success()
+}
