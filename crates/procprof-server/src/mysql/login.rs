@@ -5,9 +5,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use argon2::password_hash::rand_core::{OsRng, RngCore};
-use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
 
@@ -16,8 +16,11 @@ use super::greeting::{First, Hello, Method, put_greeting, text};
 use super::packet::put_nul_string;
 use super::scramble::{NONCE, RsaKey, native_fits, sha2_fits};
 use super::service::Accounts;
-use super::wire::{Broken, Wire};
+use super::wire::{Broken, Stream, Wire};
 use crate::auth::{Principal, Refusal};
+
+/// Longest packet taken from who has not logged in yet, in bytes.
+const PACKET_MAX: usize = 64 * 1024;
 
 /// Why nobody has come in.
 pub(super) enum Turned {
@@ -94,7 +97,7 @@ impl<A: Accounts> Desk<A> {
 
     async fn encrypt(&self, arrival: &mut Arrival) -> Result<(), Turned> {
         let Some(tls) = &self.tls else { return Err(Failure::new(FailureKind::Malformed, "TLS is not set up here").into()) };
-        let closed: Box<dyn super::wire::Stream> = Box::new(tokio::io::empty());
+        let closed: Box<dyn Stream> = Box::new(tokio::io::empty());
         let stream = tls.accept(arrival.wire.exchange(closed)).await.map_err(|_| Broken::Gone)?;
         arrival.wire.exchange(Box::new(stream));
         arrival.encrypted = true;
@@ -145,6 +148,8 @@ impl<A: Accounts> Desk<A> {
     async fn check(&self, arrival: &mut Arrival, user: &str, proof: Proof) -> Result<Principal, Turned> {
         let native = self.accounts.native(user);
         let proof = match (proof.method, native) {
+            // A client that was set to this method before it saw the greeting of another answers nothing until it is asked.
+            (Some(Method::Native), Some(_)) if proof.answer.is_empty() => self.switch(arrival, Method::Native).await?,
             (Some(Method::CachingSha2), _) | (Some(Method::Native), Some(_)) => proof,
             _ => self.switch(arrival, Method::CachingSha2).await?,
         };
@@ -231,6 +236,6 @@ fn denied(user: &str, peer: SocketAddr, given: bool, refusal: Refusal) -> Failur
 }
 
 /// A connection that has just been accepted.
-pub(super) fn arrival(stream: TcpStream, peer: SocketAddr, payload_max: usize, patience: std::time::Duration) -> Arrival {
-    Arrival { wire: Wire::new(Box::new(stream), payload_max, patience), peer, encrypted: false }
+pub(super) fn arrival(stream: impl Stream + 'static, peer: SocketAddr, patience: Duration) -> Arrival {
+    Arrival { wire: Wire::new(Box::new(stream), PACKET_MAX, patience), peer, encrypted: false }
 }
