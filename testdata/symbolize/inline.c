@@ -1,5 +1,5 @@
 // Inlined calls, an assembly function without a size, and a wait for the end of input.
-#include <stdio.h>
+int printf(const char *, ...), fflush(void *), getchar(void);
 
 static volatile int sink;
 
@@ -37,7 +37,7 @@ __asm__(
 
 int main(void) {
     printf("%d\n", local_one(3));
-    fflush(stdout);
+    fflush(0);
     getchar();
     return 0;
 }
