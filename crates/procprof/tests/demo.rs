@@ -55,6 +55,22 @@ fn both_tabs_show_flame_graphs_of_known_work() {
 }
 
 #[test]
+fn contention_is_shown_by_who_waits_and_by_who_holds_the_lock() {
+    let data = folder();
+    let server = Server::start(data.path(), &["--demo"]);
+    for (kind, function) in [("contention", "read_balance"), ("mutex", "post_batch")] {
+        let query = format!("node=10001&type={kind}");
+        server.wait_for(&format!("a {kind} profile of the BE"), |server| !server.profiles(&query).is_empty());
+        let profile = &server.profiles(&query)[0];
+        assert!(profile["top"][0]["name"].as_str().is_some_and(|name| name.contains(function)), "{kind}: {}", profile["top"]);
+    }
+    let (status, page) = server.get("/proc_profile?node=10001");
+    assert_eq!(status, 200);
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("Contention (holder)") && page.contains("contention-profile"), "{page}");
+}
+
+#[test]
 fn go_tool_pprof_reads_the_server_itself() {
     let data = folder();
     let server = Server::start(data.path(), &["--demo"]);

@@ -72,7 +72,7 @@ A type's schedule is a table `{ on, seconds, every }`; what is left out keeps th
 | `databend` | cpu 10 s every 60 s | heap |
 | `pprof` | cpu 10 s every 60 s at `/debug/pprof/profile` of `http`; with `urls`, the types of these instead | heap at `/debug/pprof/heap` |
 | `go` | cpu 10 s every 60 s; heap and goroutine at a moment every 60 s | alloc, mutex, contention; Go's own names `allocs` and `block` are taken too |
-| `procprof`, `self` | cpu continuous, cut every 60 s; heap every 60 s where the process has it | |
+| `procprof`, `self` | cpu continuous, cut every 60 s; heap every 60 s where the process has it | alloc, contention and mutex (by who waited, and by who held the lock) and wall, 10 s every 60 s |
 
 A type that the node cannot give is an error, as is a length for what is taken at a moment or one beyond `capture_seconds_max`.
 
