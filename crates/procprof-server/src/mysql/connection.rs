@@ -14,9 +14,6 @@ use super::prepared::Statements;
 use super::service::{Accounts, Caller, Service, Session};
 use super::wire::Broken;
 
-/// Bytes of parameters a prepared statement may gather.
-const LONG_MAX: usize = 4 << 20;
-
 /// What a connection is bound by.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
@@ -24,6 +21,8 @@ pub(super) struct Bounds {
     pub(super) login: Duration,
     /// Time without a command until the connection is closed.
     pub(super) idle: Duration,
+    /// Longest packet taken after the login, in bytes.
+    pub(super) packet: usize,
 }
 
 /// Serves a client until it leaves, is too slow, or the server stops.
@@ -48,6 +47,7 @@ pub(super) async fn run<S: Service, A: Accounts>(
     let caller = Caller { connection: number, peer: arrival.peer, principal: arrived.principal };
     let session = service.session(caller.clone());
     let capabilities = arrived.hello.capabilities;
+    arrival.wire.take_up_to(bounds.packet);
     let mut client = Client { service, desk, arrival, caller, session, statements: Statements::default(), capabilities };
     let Ok(Next::Go) = client.welcome(arrived.hello.database.as_deref()).await else { return };
     let ended = tokio::select! {
@@ -95,7 +95,11 @@ impl<S: Service, A: Accounts> Client<'_, S, A> {
     async fn serve(&mut self, idle: Duration) -> Result<(), Broken> {
         loop {
             self.arrival.wire.begin();
-            self.arrival.wire.wait(idle).await?;
+            let killed = self.session.killed();
+            tokio::select! {
+                () = killed.cancelled() => return Ok(()),
+                waited = self.arrival.wire.wait(idle) => waited?,
+            }
             let payload = match self.arrival.wire.read().await {
                 Ok(payload) => payload,
                 Err(Broken::TooLarge(max)) => {
@@ -119,15 +123,12 @@ impl<S: Service, A: Accounts> Client<'_, S, A> {
         match command {
             Command::Quit => return Ok(Next::Quit),
             Command::Query(text) => self.query(&text, &[], Form::Text).await?,
-            Command::Execute(number, rest) => {
-                let execution = self.statements.check_long(number, LONG_MAX).and_then(|()| self.statements.execution(number, rest));
-                match execution {
-                    Ok((text, values)) => self.query(&text, &values, Form::Binary).await?,
-                    Err(failure) => self.answer(Err(failure)).await?,
-                }
-            }
+            Command::Execute(number, rest) => match self.statements.execution(number, rest) {
+                Ok((text, values)) => self.query(&text, &values, Form::Binary).await?,
+                Err(failure) => self.answer(Err(failure)).await?,
+            },
             Command::Prepare(text) => self.prepare(text).await?,
-            Command::LongData(number, parameter, bytes) => self.statements.long_data(number, parameter, bytes, LONG_MAX),
+            Command::LongData(number, parameter, bytes) => self.statements.long_data(number, parameter, bytes),
             Command::Close(number) => self.statements.close(number),
             Command::ResetStatement(number) => {
                 let reset = self.statements.reset(number);

@@ -21,7 +21,7 @@ use super::service::{Accounts, Service};
 pub(crate) struct Limits {
     /// Connections at a time; one more is told so and closed.
     pub(crate) connections: usize,
-    /// Longest packet taken, in bytes.
+    /// Longest packet taken from who has logged in, in bytes.
     pub(crate) packet: usize,
     /// Time for the whole login.
     pub(crate) login: Duration,
@@ -59,7 +59,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
         };
         // Answers are small and waited for; without it the option only costs speed.
         let _ = stream.set_nodelay(true);
-        let mut arrival = arrival(stream, peer, limits.packet, limits.patience);
+        let mut arrival = arrival(stream, peer, limits.patience);
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
             tasks.spawn(async move {
                 let text = format!("all {} connections are taken", limits.connections);
@@ -72,7 +72,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
         let number = numbers.fetch_add(1, Ordering::Relaxed);
         let (service, desk, stop) = (Arc::clone(&service), Arc::clone(&desk), stop.clone());
         tasks.spawn(async move {
-            let bounds = Bounds { login: limits.login, idle: limits.idle };
+            let bounds = Bounds { login: limits.login, idle: limits.idle, packet: limits.packet };
             run(&service, &desk, arrival, number, bounds, stop).await;
             drop(slot);
         });

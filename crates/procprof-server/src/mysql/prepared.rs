@@ -16,6 +16,10 @@ use super::wire::Wire;
 
 /// Prepared statements a connection may hold.
 const STATEMENTS_MAX: usize = 256;
+/// Bytes of their texts together.
+const TEXTS_MAX: usize = 4 << 20;
+/// Bytes of values sent in pieces that a connection may hold.
+const LONG_MAX: usize = 4 << 20;
 
 /// One of them.
 struct Statement {
@@ -45,6 +49,10 @@ impl Statements {
         if self.by_number.len() >= STATEMENTS_MAX {
             return Err(limit(&format!("{STATEMENTS_MAX} prepared statements are open on this connection")));
         }
+        let texts: usize = self.by_number.values().map(|statement| statement.text.len()).sum();
+        if texts + text.len() > TEXTS_MAX {
+            return Err(limit(&format!("the prepared statements of this connection exceed {TEXTS_MAX} bytes")));
+        }
         let parameters = u16::try_from(prepared.parameters).map_err(|_| limit("a statement has at most 65535 parameters"))?;
         self.next = self.next.wrapping_add(1);
         let number = self.next;
@@ -67,7 +75,13 @@ impl Statements {
 
     /// The text and parameters of an execution.
     pub(super) fn execution(&mut self, number: u32, rest: &[u8]) -> Result<(String, Vec<Value>), Failure> {
+        let is_over = self.long_bytes() > LONG_MAX;
         let statement = self.by_number.get_mut(&number).ok_or_else(|| unknown(number))?;
+        if is_over && !statement.long.is_empty() {
+            statement.long.clear();
+            let text = format!("the values sent in pieces exceed {LONG_MAX} bytes on this connection");
+            return Err(Failure::new(FailureKind::PacketTooLarge, text));
+        }
         let mut reader = Reader::new(rest, "the execution of a prepared statement");
         reader.bytes(5)?;
         let values = statement.values(&mut reader);
@@ -76,23 +90,18 @@ impl Statements {
     }
 
     /// A piece of a value; errors wait for the execution, since there is no answer to this.
-    pub(super) fn long_data(&mut self, number: u32, parameter: u16, bytes: &[u8], max: usize) {
-        let Some(statement) = self.by_number.get_mut(&number) else { return };
-        let held: usize = statement.long.values().map(Vec::len).sum();
+    pub(super) fn long_data(&mut self, number: u32, parameter: u16, bytes: &[u8]) {
         // One byte over the limit is kept, so that the execution sees it.
-        let room = (max + 1).saturating_sub(held).min(bytes.len());
+        let room = (LONG_MAX + 1).saturating_sub(self.long_bytes()).min(bytes.len());
+        let Some(statement) = self.by_number.get_mut(&number) else { return };
         if usize::from(parameter) < statement.parameters {
             statement.long.entry(parameter).or_default().extend_from_slice(&bytes[..room]);
         }
     }
 
-    /// Whether a statement's pieces exceed the limit.
-    pub(super) fn check_long(&self, number: u32, max: usize) -> Result<(), Failure> {
-        let held: usize = self.by_number.get(&number).map_or(0, |statement| statement.long.values().map(Vec::len).sum());
-        match held <= max {
-            true => Ok(()),
-            false => Err(Failure::new(FailureKind::PacketTooLarge, format!("the parameters exceed {max} bytes"))),
-        }
+    /// Bytes of all values sent in pieces.
+    fn long_bytes(&self) -> usize {
+        self.by_number.values().flat_map(|statement| statement.long.values()).map(Vec::len).sum()
     }
 
     pub(super) fn close(&mut self, number: u32) {

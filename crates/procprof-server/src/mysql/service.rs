@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::column::{Column, Value};
 use super::failure::Failure;
@@ -99,6 +100,9 @@ pub(crate) trait Session: Send {
 
     /// The database in use, for column definitions.
     fn database(&self) -> &str;
+
+    /// Cancelled when the connection is to be closed.
+    fn killed(&self) -> CancellationToken;
 
     /// A statement ended: the rows sent and how. Called once for each `query`.
     fn ended(&mut self, rows: u64, outcome: Result<(), &Failure>);

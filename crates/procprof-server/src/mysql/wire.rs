@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 const PART: usize = 0xff_ffff;
 /// Bytes of answers kept before they are sent.
 const OUT: usize = 32 * 1024;
+/// Room made for a payload at a time: memory follows what has come, not what a packet's head announces.
+const STEP: usize = 64 * 1024;
 /// Room in the output kept for the next answer; what a large answer took beyond it is given back.
 const OUT_KEPT: usize = 64 * 1024;
 
@@ -59,6 +61,11 @@ impl Wire {
         std::mem::replace(&mut self.stream, stream)
     }
 
+    /// Takes payloads of up to so many bytes from now on.
+    pub(super) fn take_up_to(&mut self, payload_max: usize) {
+        self.payload_max = payload_max;
+    }
+
     /// A new command begins: numbers start again.
     pub(super) fn begin(&mut self) {
         self.sequence = 0;
@@ -106,9 +113,7 @@ impl Wire {
             self.sequence = sequence.wrapping_add(1);
             total += length;
             if total <= self.payload_max {
-                let start = payload.len();
-                payload.resize(start + length, 0);
-                self.stream.read_exact(&mut payload[start..]).await?;
+                self.append(&mut payload, length).await?;
             } else {
                 // Read to its end all the same, so that the client hears why.
                 payload = Vec::new();
@@ -118,6 +123,16 @@ impl Wire {
                 return if total <= self.payload_max { Ok(payload) } else { Err(Broken::TooLarge(self.payload_max)) };
             }
         }
+    }
+
+    async fn append(&mut self, payload: &mut Vec<u8>, mut left: usize) -> Result<(), Broken> {
+        while left > 0 {
+            let start = payload.len();
+            payload.resize(start + left.min(STEP), 0);
+            left -= payload.len() - start;
+            self.stream.read_exact(&mut payload[start..]).await?;
+        }
+        Ok(())
     }
 
     /// Puts a packet behind those not sent yet; `write` appends its payload.

@@ -146,6 +146,10 @@ impl Session for SqlSession {
         if self.database.is_empty() { DATABASE } else { &self.database }
     }
 
+    fn killed(&self) -> CancellationToken {
+        self.client.closed.clone()
+    }
+
     fn ended(&mut self, rows: u64, outcome: Result<(), &Failure>) {
         let Some(running) = self.client.end() else { return };
         let caller = &self.client.caller;
