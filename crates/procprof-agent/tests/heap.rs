@@ -187,6 +187,25 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
     std::fs::remove_dir_all(folder).unwrap_or_default();
 }
 
+#[test]
+fn dumps_at_new_peaks_are_listed_with_their_cause() {
+    const FOLDER: &str = "PROCPROF_TEST_FOLDER";
+    let folder = std::env::var(FOLDER).unwrap_or_else(|_| {
+        let folder = std::env::temp_dir().join(format!("procprof-peaks-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.to_str().unwrap().to_owned()
+    });
+    let configuration = format!("prof_prefix:{folder}/dump,prof_gdump:true");
+    let environment = [("_RJEM_MALLOC_CONF", configuration.as_str()), (FOLDER, &folder)];
+    isolated_with("heap::dumps_at_new_peaks_are_listed_with_their_cause", &environment, || {
+        let kept = keep_eight_megabytes();
+        let list = text(&agent(), "/debug/pprof/heap/dumps").1;
+        assert!(list.contains("\"lg_prof_interval\":null,\"prof_gdump\":true,") && list.contains("\"cause\":\"peak\""), "{list}");
+        drop(kept);
+    });
+    std::fs::remove_dir_all(folder).unwrap_or_default();
+}
+
 /// What grew between the two looks, of 4 MiB kept meanwhile, and not what was there before.
 #[test]
 fn growth_shows_what_was_kept_meanwhile() {
