@@ -1,7 +1,7 @@
 //! What makes a thread's samples: a timer on the kernel's tick, a perf counter, or both for a trial.
 //!
 //! The tick is the cheapest, but does not see what a thread does between two ticks. So with [`CpuEngine::Auto`] a thread begins with both; once it has
-//! used some periods of CPU time, the timer alone goes on if it saw most of them, else the counter alone. What was chosen is not for ever: a
+//! used some periods of CPU time, the timer alone goes on if it saw nine of ten, or as good as all that the counter saw, else the counter alone. What was chosen is not for ever: a
 //! timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more rarely.
 
 use super::options::CpuEngine;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const TRIAL_PERIODS: u64 = 10;
 
 /// Periods of CPU time that a timer may miss out of twice as many as a trial takes.
-const DOUBT_PERIODS: u64 = 4;
+const DOUBT_PERIODS: u64 = 3;
 
 /// How long a counter is kept before the timer is tried again: at first, and at most.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
@@ -99,8 +99,8 @@ impl Source {
         let expected = cpu.saturating_sub(since) / self.arming.period.max(tick);
         match (self.timer.is_some(), self.counter.is_some()) {
             (true, true) if expected >= TRIAL_PERIODS => {
-                // Where the host takes the processor away, both miss alike.
-                if 10 * ticks >= 7 * expected || 10 * ticks >= 8 * overflows {
+                // Where the host takes the processor away, both miss alike. One may be on its way.
+                if 10 * (ticks + 1) >= 9 * expected || 20 * (ticks + 1) >= 19 * overflows {
                     self.counter = None;
                 } else {
                     self.timer = None;
@@ -152,7 +152,7 @@ mod tests {
         let (mut source, now) = source();
         run(&mut source, 9, 8, 9, now);
         assert_eq!(has(&source), (true, true), "undecided");
-        run(&mut source, 10, 0, 1, now);
+        run(&mut source, 10, 1, 1, now);
         assert_eq!(has(&source), (true, false), "saw as much as the counter");
         for _ in 0..10 {
             run(&mut source, 20, 17, 0, now);
