@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::Duration;
 
-/// Burns about `units` microseconds in a loop that is all its own code.
+/// Burns about `units` microseconds in a loop that is all its own code: the remark in it keeps optimizers from making one function of all.
 macro_rules! burner {
     ($name:ident) => {
         #[inline(never)]
@@ -15,12 +15,12 @@ macro_rules! burner {
             // SAFETY: counts a register down.
             #[cfg(target_arch = "x86_64")]
             unsafe {
-                std::arch::asm!("2:", "dec {0}", "jnz 2b", inout(reg) _rounds)
+                std::arch::asm!(concat!("/* ", stringify!($name), " */"), "2:", "dec {0}", "jnz 2b", inout(reg) _rounds)
             };
             // SAFETY: counts a register down.
             #[cfg(target_arch = "aarch64")]
             unsafe {
-                std::arch::asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) _rounds)
+                std::arch::asm!(concat!("/* ", stringify!($name), " */"), "2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) _rounds)
             };
         }
     };
