@@ -7,7 +7,7 @@ use super::buffer::{self, End, Kind, Sample};
 use super::classes::{self, Class, MAX_CHAIN};
 use super::got::{Hook, Patched};
 use super::waiters::{self, Unowed};
-use super::{BUSY, budget, fork, futex, hook, names, pthread, stack};
+use super::{budget, fork, futex, hook, names, pthread, stack};
 use crate::cpu::regions::Regions;
 use crate::cpu::tables::Tables;
 use crate::error::{Error, Result};
@@ -152,7 +152,7 @@ impl Libraries {
 }
 
 fn run(stop: &AtomicBool, mut libraries: Libraries) {
-    BUSY.set(true);
+    super::overlook_this_thread();
     while !stop.load(Ordering::SeqCst) {
         std::thread::park_timeout(Duration::from_millis(budget::TICK_MILLIS));
         budget::WAITS.tick();

@@ -44,6 +44,11 @@ thread_local! {
     static BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Keeps the calling thread, which is one of the profiler's, out of the record until it ends.
+pub(crate) fn overlook_this_thread() {
+    BUSY.set(true);
+}
+
 /// The process's record of waits for locks, and its switch.
 ///
 /// What is seen: mutexes, read-write locks and `Once` of the standard library and of parking_lot, and `pthread` mutexes and read-write locks of code

@@ -183,6 +183,8 @@ impl Engine {
 
     /// The sampler's thread: ticks until the sampler it was started for is gone.
     fn run(&self, generation: u64, tick: Duration) {
+        #[cfg(feature = "contention")]
+        crate::contention::overlook_this_thread();
         let Ok(mut state) = self.lock() else { return };
         let (mut pace, mut births) = (Pace::new(tick), false);
         loop {
