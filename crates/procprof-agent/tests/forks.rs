@@ -13,7 +13,9 @@ fn options(engine: CpuEngine) -> CpuOptions {
 /// Descriptors of perf events that this process holds.
 fn counters() -> usize {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
-    entries.filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|file| file.ends_with("anon_inode:[perf_event]"))).count()
+    entries
+        .filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|file| file.ends_with("anon_inode:[perf_event]")))
+        .count()
 }
 
 /// Forks; the parent waits for the child, which ends with `body`'s verdict.

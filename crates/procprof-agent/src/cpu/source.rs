@@ -1,8 +1,9 @@
 //! What makes a thread's samples: a timer on the kernel's tick, a perf counter, or both for a trial.
 //!
 //! The tick is the cheapest, but does not see what a thread does between two ticks. So with [`CpuEngine::Auto`] a thread begins with both; once it has
-//! used some periods of CPU time, the timer alone goes on if it saw nine of ten, or as good as all that the counter saw, else the counter alone. What was chosen is not for ever: a
-//! timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more rarely.
+//! used some periods of CPU time, the timer alone goes on if it saw nine of ten, or as good as all that the counter saw, else the counter alone. What
+//! was chosen is not for ever: a timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more
+//! rarely.
 
 use super::options::CpuEngine;
 use super::perf::{Counter, Scope};
