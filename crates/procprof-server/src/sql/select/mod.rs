@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `catalog` | the tables there are: columns, parameters, comments |
-//! | `rewrite`, `names` | a statement in MySQL's words as SQLite takes it |
+//! | `rewrite`, `calls`, `names` | a statement in MySQL's words as SQLite takes it |
 //! | `reader` | connections: views, what a statement may touch, limits of memory |
 //! | `functions`, `moment` | MySQL's functions that SQLite lacks; moments |
 //! | `table` | a computed table for SQLite; the one file with `unsafe` |
@@ -14,6 +14,7 @@
 //! | `nodes`, `reports`, `schema` | the rows of computed tables |
 //! | `run`, `watch`, `refusal` | running one, ending it, and why it failed |
 
+mod calls;
 mod catalog;
 mod functions;
 mod moment;
@@ -44,8 +45,8 @@ use crate::mysql::{Answer, Column, Failure, FailureKind, Prepared, Rows, Value};
 use reader::Reader;
 use watch::Watch;
 
-/// Statements that run at a time; others wait.
-const RUNNING_MAX: usize = 8;
+/// Statements that run at a time, those whose client is slow among them; others wait.
+const RUNNING_MAX: usize = 32;
 /// Connections kept open while nobody uses them.
 const IDLE_MAX: usize = 4;
 /// Batches of rows that wait for the client.
@@ -146,6 +147,14 @@ impl Engine {
 
 fn busy() -> Failure {
     Failure::new(FailureKind::Limit, format!("{RUNNING_MAX} statements are running; try again in a moment"))
+}
+
+/// A statement in SQLite's words.
+///
+/// # Errors
+/// As [`rewrite::rewrite`].
+pub(super) fn rewritten(text: &str, asker: &Asker<'_>) -> Result<String, Failure> {
+    rewrite::rewrite(text, asker).map(|rewritten| rewritten.sql)
 }
 
 /// The columns of a table, as `COM_FIELD_LIST` gives them.

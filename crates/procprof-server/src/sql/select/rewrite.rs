@@ -18,7 +18,6 @@
 
 use jiff::Timestamp;
 
-use super::moment::datetime;
 use super::names::name_columns;
 use crate::mysql::{Failure, FailureKind};
 use crate::sql::DATABASE;
@@ -56,9 +55,17 @@ pub(super) fn rewrite(text: &str, asker: &Asker<'_>) -> Result<Rewritten, Failur
     if text.len() > BYTES_MAX {
         return Err(Failure::new(FailureKind::Limit, format!("a statement of more than {BYTES_MAX} bytes is not taken")));
     }
+    if text.contains('\0') {
+        return Err(Failure::new(FailureKind::Syntax, "a NUL byte stands in the statement; give texts with one as parameters"));
+    }
     let mut tokens = tokens(text)?;
     while tokens.last().is_some_and(|token| token.is_symbol(';')) {
         tokens.pop();
+    }
+    // SQLite takes no query in parentheses.
+    while is_enclosed(&tokens) {
+        tokens.pop();
+        tokens.remove(0);
     }
     let mut rewriter = Rewriter { text, tokens: &tokens, out: vec![None; tokens.len()], depth: 0, parameters: 0, asker };
     for at in 0..tokens.len() {
@@ -75,18 +82,34 @@ pub(super) fn rewrite(text: &str, asker: &Asker<'_>) -> Result<Rewritten, Failur
     Ok(Rewritten { sql: joined(text, &tokens, &out), parameters })
 }
 
-struct Rewriter<'a> {
+/// Whether the first token is a parenthesis that the last one closes.
+fn is_enclosed(tokens: &[Token]) -> bool {
+    let mut depth = 0_usize;
+    let closed = tokens.iter().position(|token| {
+        match token.kind {
+            TokenKind::Symbol('(') => depth += 1,
+            TokenKind::Symbol(')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    });
+    closed.is_some_and(|closed| closed > 0 && closed + 1 == tokens.len())
+}
+
+/// A statement half rewritten.
+pub(super) struct Rewriter<'a> {
     text: &'a str,
-    tokens: &'a [Token],
+    pub(super) tokens: &'a [Token],
     /// What stands for each token; `None` where that is not decided yet.
-    out: Vec<Option<String>>,
+    pub(super) out: Vec<Option<String>>,
     depth: usize,
-    parameters: usize,
-    asker: &'a Asker<'a>,
+    pub(super) parameters: usize,
+    pub(super) asker: &'a Asker<'a>,
 }
 
 impl Rewriter<'_> {
-    fn put(&mut self, at: usize, sql: impl Into<String>) {
+    /// Decides what stands for a token.
+    pub(super) fn put(&mut self, at: usize, sql: impl Into<String>) {
         self.out[at] = Some(sql.into());
     }
 
@@ -147,7 +170,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    fn unexpected(&self, at: usize) -> Failure {
+    pub(super) fn unexpected(&self, at: usize) -> Failure {
         let start = self.tokens[at].span.start;
         let near: String = self.text[start..].chars().take(40).collect();
         Failure::new(FailureKind::Syntax, format!("syntax error near '{near}' (byte {})", start + 1))
@@ -223,50 +246,18 @@ impl Rewriter<'_> {
     /// `database.table`: ours is left out, `information_schema` becomes part of the name.
     fn qualified(&mut self, at: usize) -> Result<(), Failure> {
         let (TokenKind::Word(database) | TokenKind::Name(database)) = &self.tokens[at].kind else { return Err(self.unexpected(at)) };
-        let Some(TokenKind::Word(table) | TokenKind::Name(table)) = self.tokens.get(at + 2).map(|token| &token.kind) else {
-            return Err(self.unexpected(at));
-        };
-        let table = match database.eq_ignore_ascii_case(DATABASE) {
-            true => quoted_unless_plain(table),
-            false => quoted_name(&format!("information_schema.{}", table.to_ascii_lowercase())),
+        let table = match self.tokens.get(at + 2).map(|token| &token.kind) {
+            Some(TokenKind::Word(table) | TokenKind::Name(table)) if !database.eq_ignore_ascii_case(DATABASE) => {
+                quoted_name(&format!("information_schema.{}", table.to_ascii_lowercase()))
+            }
+            Some(TokenKind::Word(table)) => quoted_unless_plain(table),
+            Some(TokenKind::Name(table)) => quoted_name(table),
+            _ => return Err(self.unexpected(at)),
         };
         self.put(at, "");
         self.put(at + 1, "");
         self.put(at + 2, table);
         Ok(())
-    }
-
-    /// The value of a function that tells of the connection or the moment; its parentheses are gone then.
-    fn fact(&mut self, at: usize, lower: &str, is_call: bool) -> Option<String> {
-        let bare = ["current_user", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp"].contains(&lower);
-        if !is_call && !bare {
-            return None;
-        }
-        let second = self.asker.now.as_second();
-        let now = datetime(second * 1_000_000_000, 0);
-        let value = match lower {
-            "version" => literal(variables::value("version").unwrap_or_default()),
-            "database" | "schema" if self.asker.database.is_empty() => "NULL".to_owned(),
-            "database" | "schema" => literal(self.asker.database),
-            "user" | "current_user" | "session_user" | "system_user" => literal(&self.asker.user),
-            "connection_id" => self.asker.connection.to_string(),
-            "now" | "sysdate" | "utc_timestamp" | "current_timestamp" | "localtime" | "localtimestamp" => literal(&now),
-            "curdate" | "current_date" | "utc_date" => literal(&now[..10]),
-            "curtime" | "current_time" | "utc_time" => literal(&now[11..]),
-            "unix_timestamp" => second.to_string(),
-            "found_rows" | "row_count" | "last_insert_id" => "0".to_owned(),
-            _ => return None,
-        };
-        if is_call {
-            let last = match self.tokens.get(at + 2)?.kind {
-                TokenKind::Symbol(')') => at + 2,
-                // A number of digits behind the second; there are none.
-                TokenKind::Number(_) if lower != "unix_timestamp" && self.tokens.get(at + 3)?.is_symbol(')') => at + 3,
-                _ => return None,
-            };
-            (at + 1..=last).for_each(|gone| self.put(gone, ""));
-        }
-        Some(value)
     }
 
     fn string(&self, at: usize) -> Result<String, Failure> {
@@ -278,133 +269,6 @@ impl Rewriter<'_> {
         let escape = if text.contains('\\') && self.is_after(at, &["like"]) && !has_escape { " ESCAPE '\\'" } else { "" };
         Ok(literal(text) + escape)
     }
-
-    /// The tokens of a call's arguments that stand in no further parentheses: from behind the opening one to the closing one, which is the last.
-    fn arguments(&self, at: usize) -> Result<Vec<usize>, Failure> {
-        let (mut depth, mut own) = (0, Vec::new());
-        for (place, token) in self.tokens.iter().enumerate().skip(at + 1) {
-            match token.kind {
-                TokenKind::Symbol('(') => depth += 1,
-                TokenKind::Symbol(')') if depth == 1 => {
-                    own.push(place);
-                    return Ok(own);
-                }
-                TokenKind::Symbol(')') => depth -= 1,
-                _ if depth == 1 => own.push(place),
-                _ => {}
-            }
-        }
-        Err(self.unexpected(at))
-    }
-
-    /// `CAST(x AS type)`.
-    fn cast(&mut self, at: usize) -> Result<(), Failure> {
-        self.put(at, "CAST");
-        let own = self.arguments(at)?;
-        let place = own.iter().rposition(|place| self.tokens[*place].is("as"));
-        if let Some(place) = place {
-            self.type_name(&own[place + 1..]);
-        }
-        Ok(())
-    }
-
-    /// `CONVERT(x, type)` and `CONVERT(x USING charset)`.
-    fn convert(&mut self, at: usize) -> Result<(), Failure> {
-        let own = self.arguments(at)?;
-        let divider = own.iter().rposition(|place| self.tokens[*place].is("using") || self.tokens[*place].is_symbol(','));
-        let divider = divider.ok_or_else(|| self.unexpected(at))?;
-        self.put(at, "CAST");
-        self.put(own[divider], "AS");
-        self.type_name(&own[divider + 1..]);
-        Ok(())
-    }
-
-    /// Writes SQLite's type in the place of MySQL's; the last of `places` is the closing parenthesis.
-    fn type_name(&mut self, places: &[usize]) {
-        let Some((first, rest)) = places.split_first() else { return };
-        let TokenKind::Word(name) = &self.tokens[*first].kind else { return };
-        let affinity = match name.to_ascii_lowercase().as_str() {
-            "signed" | "unsigned" | "integer" | "int" | "bigint" | "year" => "INTEGER",
-            "double" | "float" | "real" | "decimal" | "dec" | "numeric" => "REAL",
-            "binary" => "BLOB",
-            _ => "TEXT",
-        };
-        self.put(*first, affinity);
-        // What stands between: a length, `INTEGER` behind `SIGNED`, `CHARACTER SET …`.
-        let last = rest.last().copied().unwrap_or(*first + 1);
-        (*first + 1..last).for_each(|place| self.put(place, ""));
-    }
-
-    /// `SEPARATOR 'text'`, which goes before `ORDER BY`.
-    fn separator(&mut self, at: usize) {
-        self.put(at, "group_concat");
-        let Ok(own) = self.arguments(at) else { return };
-        let Some(place) = own.iter().copied().find(|place| self.tokens[*place].is("separator")) else { return };
-        let Some(TokenKind::Text(text)) = self.tokens.get(place + 1).map(|token| &token.kind) else { return };
-        let separator = format!(", {}", literal(text));
-        self.put(place, "");
-        self.put(place + 1, "");
-        match own.iter().copied().find(|place| self.tokens[*place].is("order")) {
-            Some(order) => self.put(order, format!("{separator} ORDER")),
-            None => self.put(place, separator),
-        }
-    }
-
-    /// `INTERVAL n unit`, as an argument of `DATE_ADD` and `DATE_SUB`, or behind `+` and `-`.
-    fn interval(&mut self, at: usize) -> Result<(), Failure> {
-        let Some([amount, unit]) = self.tokens.get(at + 1..at + 3) else { return Err(self.unexpected(at)) };
-        let TokenKind::Word(unit) = &unit.kind else { return Err(self.unexpected(at)) };
-        let unit = literal(&unit.to_ascii_lowercase());
-        let amount = match &amount.kind {
-            TokenKind::Number(number) | TokenKind::Text(number) if number.parse::<i64>().is_ok() => number.clone(),
-            TokenKind::Symbol('?') => {
-                self.parameters += 1;
-                "?".to_owned()
-            }
-            _ => return Err(self.unexpected(at + 1)),
-        };
-        let sign = self.tokens.get(at.wrapping_sub(1)).map(|token| &token.kind);
-        match sign {
-            Some(TokenKind::Symbol(',')) => self.put(at, format!("{amount}, {unit}")),
-            Some(TokenKind::Symbol(sign @ ('+' | '-'))) => {
-                let start = self.operand(at - 1)?;
-                let before = self.out[start].take().unwrap_or_default();
-                self.put(start, format!("date_add({before}"));
-                self.put(at - 1, ",");
-                let minus = if *sign == '-' { "-" } else { "" };
-                self.put(at, format!("{minus}{amount}, {unit})"));
-            }
-            _ => return Err(self.unexpected(at)),
-        }
-        self.put(at + 1, "");
-        self.put(at + 2, "");
-        Ok(())
-    }
-
-    /// Where the operand begins that ends before a sign: a call, a parenthesis, a name with its table, or one word.
-    fn operand(&self, sign: usize) -> Result<usize, Failure> {
-        let mut at = sign.checked_sub(1).ok_or_else(|| self.unexpected(sign))?;
-        if self.tokens[at].is_symbol(')') {
-            let mut depth = 0_usize;
-            loop {
-                match self.tokens[at].kind {
-                    TokenKind::Symbol(')') => depth += 1,
-                    TokenKind::Symbol('(') => depth -= 1,
-                    _ => {}
-                }
-                if depth == 0 {
-                    break;
-                }
-                at = at.checked_sub(1).ok_or_else(|| self.unexpected(sign))?;
-            }
-            let is_call = at > 0 && matches!(self.tokens[at - 1].kind, TokenKind::Word(_));
-            return Ok(if is_call { at - 1 } else { at });
-        }
-        while at >= 2 && self.tokens[at - 1].is_symbol('.') {
-            at -= 2;
-        }
-        Ok(at)
-    }
 }
 
 /// A text as SQL.
@@ -414,7 +278,7 @@ pub(super) fn literal(text: &str) -> String {
 
 /// A name as SQL.
 pub(super) fn quoted_name(name: &str) -> String {
-    format!("\"{}\"", name.replace(['"', '\0'], "\"\""))
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// A word that SQLite might read as something else is quoted; `$` begins its parameters.
