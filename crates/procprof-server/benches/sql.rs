@@ -98,5 +98,5 @@ fn fill(catalog: &std::path::Path, rows: u64) {
         SELECT unhex(printf('%032x', i)), 10001 + i % 10, CASE i / 10 % 3 WHEN 0 THEN 'cpu' WHEN 1 THEN 'heap' ELSE 'contention' END,
             printf('cpu-profile-%d-pprof.gz', i), 1763677534000000000 + i * 1000000000, 8000 + i % 1000, 1763677524000000000 + i * 1000000000,
             10000000000, 'schedule', 'default', printf('%szone=eu-%d%s', char(10), i % 4, char(10)), lower(?2), ?2, zeroblob(60) FROM n";
-    connection.execute(sql, (rows, facts)).unwrap();
+    connection.execute(sql, (rows.cast_signed(), facts)).unwrap();
 }
