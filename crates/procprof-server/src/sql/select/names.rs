@@ -30,7 +30,7 @@ pub(super) fn name_columns(text: &str, tokens: &[Token], out: &mut [String]) {
         match start {
             None if token.is("select") => start = Some(at + 1),
             None => {}
-            Some(first) if first == at && (token.is("distinct") || token.is("all")) => start = Some(at + 1),
+            Some(first) if first == at && (token.is("distinct") || token.is("all") || out[at].is_empty()) => start = Some(at + 1),
             Some(first) if ENDS.iter().any(|end| token.is(end)) => return name_column(text, tokens, out, first, at),
             Some(first) if token.is_symbol(',') => {
                 name_column(text, tokens, out, first, at);

@@ -314,7 +314,7 @@ fn joined(text: &str, tokens: &[Token], out: &[String]) -> String {
         if !sql.is_empty() && (!touches || apart) {
             sql.push(' ');
         }
-        sql.push_str(word);
+        sql.push_str(word.trim_start());
         last_end = Some(token.span.end);
     }
     sql

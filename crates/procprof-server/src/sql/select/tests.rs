@@ -29,7 +29,7 @@ fn statements_are_rewritten() {
             "SELECT 'ann@127.0.0.1' AS \"USER()\", 7 + 1 AS \"CONNECTION_ID() + 1\", 'procprof' AS \"schema()\"",
         ),
         ("SELECT 1 WHERE completed > NOW() - INTERVAL 1 HOUR", "SELECT 1 WHERE completed > date_add('2026-11-21 07:30:00' , -1, 'hour')"),
-        ("SELECT 1 WHERE p.started+interval 2 day<curdate()", "SELECT 1 WHERE date_add(p.started,2, 'day')<'2026-11-21'"),
+        ("SELECT 1 WHERE p.started+interval 2 day<curdate()", "SELECT 1 WHERE date_add(p.started,2, 'day') <'2026-11-21'"),
         ("SELECT a FROM t WHERE f(x, (y)) - INTERVAL ? MINUTE", "SELECT a FROM t WHERE date_add(f(x, (y)) , -?, 'minute')"),
         ("SELECT a FROM t WHERE a/b DIV c MOD d && !e || f<=>g", "SELECT a FROM t WHERE a* 1.0 /b / c % d AND NOT e OR f IS g"),
         ("SELECT a FROM t WHERE b RLIKE '^x' AND c LIKE 'a\\_%'", "SELECT a FROM t WHERE b REGEXP '^x' AND c LIKE 'a\\_%' ESCAPE '\\'"),
