@@ -63,6 +63,14 @@ const SETTINGS: &[Setting] = &[
         expected: "a folder",
         set: |settings, value| std::path::Path::new(value).is_dir().then(|| settings.dump_folder = Some(value.into())),
     },
+    Setting {
+        variable: "PROCPROF_DUMP_FILES",
+        expected: "a number of files from 1",
+        set: |settings, value| {
+            let files = value.parse::<usize>().ok().filter(|files| *files > 0)?;
+            Some(settings.dump_files = Some(DumpFileLimits { files, ..DumpFileLimits::default() }))
+        },
+    },
     Setting { variable: "PROCPROF_HEAP", expected: "on or off", set: |settings, value| Some(settings.heap = switch(value)?) },
     Setting {
         variable: "PROCPROF_HEAP_SAMPLE_BYTES",
