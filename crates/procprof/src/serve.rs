@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use procprof_agent::{Agent, Request};
 use procprof_profile::ProfileType;
-use procprof_server::{ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};
+use procprof_server::{
+    ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -139,7 +141,8 @@ fn sql_address(arguments: &ServeArgs, config: &Config) -> Result<Option<SqlAddre
         None if config.mysql.is_empty() => return Ok(None),
         None => {
             let address = config.mysql.parse();
-            let address = address.with_context(|| format!("mysql = {:?}: expected an address and a port, as in 127.0.0.1:9030", config.mysql))?;
+            let address =
+                address.with_context(|| format!("mysql = {:?}: expected an address and a port, as in 127.0.0.1:9030", config.mysql))?;
             (address, arguments.http.is_none() && !arguments.demo)
         }
     };
@@ -185,10 +188,7 @@ impl Demo {
         let contention = Planned { profile_type: ProfileType::Contention, on: true, seconds: 5, every: 20 };
         let mutex = Planned { profile_type: ProfileType::Mutex, ..contention.clone() };
         let schedule = vec![cpu, heap, contention, mutex];
-        vec![
-            node(None, "demo-fe", Role::Fe, &self.fe, schedule.clone()),
-            node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, schedule),
-        ]
+        vec![node(None, "demo-fe", Role::Fe, &self.fe, schedule.clone()), node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, schedule)]
     }
 }
 

@@ -252,11 +252,8 @@ fn merged(profiles: &[Option<Profile>]) -> Result<Cow<'_, Profile>> {
 }
 
 fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Result<Profile> {
-    let profile = if base.normalize {
-        Cow::Owned(diff::normalize(before, profile.into_owned()).context("scale to the base")?)
-    } else {
-        profile
-    };
+    let profile =
+        if base.normalize { Cow::Owned(diff::normalize(before, profile.into_owned()).context("scale to the base")?) } else { profile };
     let difference = if base.is_measure { diff::diff_base } else { diff::diff };
     difference(before, &profile).context("subtract the base")
 }
