@@ -1,7 +1,9 @@
 //! The SQL door as users find it: clients of six kinds, with and without TLS, by each way to log in, through the documents' own transcript.
 
 mod clients;
+mod raw;
 mod server;
+mod soak;
 
 use clients::{CLIENTS, Client, Login};
 use server::{Door, Sql};

@@ -23,7 +23,7 @@ pub(crate) enum Door {
 
 /// The server and what clients need to know of it.
 pub(crate) struct Sql {
-    _server: Server,
+    server: Server,
     port: u16,
     folder: TempDir,
 }
@@ -49,9 +49,24 @@ impl Sql {
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let server = Server::start(&folder.path().join("data"), &arguments);
-        let sql = Sql { port: server.sql_port(), _server: server, folder };
+        let sql = Sql { port: server.sql_port(), server, folder };
         sql.wait_for_heap();
         sql
+    }
+
+    /// Where SQL clients connect.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The server's process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// Its data folder.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// How a user comes in.

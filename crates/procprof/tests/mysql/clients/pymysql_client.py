@@ -19,9 +19,10 @@ def execute(connection, statement, parameters):
 
 
 def main():
+    # It takes texts for Latin-1.
     tls = {"ca": LOGIN["ca"]} if LOGIN["ca"] else None
     connection = pymysql.connect(
-        host=LOGIN["host"], port=int(LOGIN["port"]), user=LOGIN["user"], password=LOGIN["password"], ssl=tls, ssl_disabled=tls is None
+        host=LOGIN["host"], port=int(LOGIN["port"]), user=LOGIN["user"], password=LOGIN["password"].encode(), ssl=tls, ssl_disabled=tls is None
     )
     for line in sys.stdin:
         answer(line, lambda statement, parameters: execute(connection, statement, parameters), pymysql.MySQLError, lambda error: error.args[0])
