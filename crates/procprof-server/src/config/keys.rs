@@ -103,6 +103,13 @@ pub const KEYS: &[Key] = &[
         "rows",
         "Most rows a SELECT may give; one with more ends in an error.",
     ),
+    row(
+        "sql_link_base",
+        Text(|c| &mut c.sql_link_base),
+        "",
+        "",
+        "Where people reach these pages, such as `https://procprof.example`: with it, a graph in DOT by SQL ends in a comment with the link to it drawn.",
+    ),
     fixed(row("data", Path(|c| &mut c.data), "procprof-data", "", "Folder of profiles, journal and catalog; one server at a time.")),
     fixed(row(
         "tls_cert",

@@ -33,6 +33,7 @@ pub struct Config {
     pub mysql_idle_seconds_max: u64,
     pub sql_seconds_max: u64,
     pub sql_rows_max: u64,
+    pub sql_link_base: String,
     pub data: PathBuf,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -161,6 +162,11 @@ impl Config {
     pub fn check(&self) -> Result<()> {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
+        }
+        let link = &self.sql_link_base;
+        let is_url = link.is_empty() || ["http://", "https://"].iter().any(|scheme| link.starts_with(scheme));
+        if !is_url || link.chars().any(|character| character.is_control() || character.is_whitespace()) {
+            return Err(Error::Config(format!("sql_link_base: {link:?} is no http:// or https:// address")));
         }
         if let Some(root) = self.source_roots.iter().find(|root| !Path::new(root).is_absolute()) {
             return Err(Error::Config(format!("source_roots: {root:?} is no absolute path")));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use procprof_process::{Pid, Process};
 use procprof_profile::format::{self, Limits, jemalloc};
-use procprof_profile::{Addresses, LocationId, Profile};
+use procprof_profile::{Addresses, LocationId, Profile, ProfileId};
 use procprof_store::Entry;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -93,6 +93,14 @@ pub(super) async fn jeprof(app: &Arc<App>, option: &str, program: Program, base:
     let drawn = drawn
         .map_err(|_| Failure::new(FailureKind::TimedOut, format!("not drawn within symbolize_seconds_max = {} s", limit.as_secs())))?;
     drawn.map_err(|error| other(format!("draw: {error}")))
+}
+
+/// A DOT with the link to its drawn graph in a last line, a comment, where `base` says how people reach this server's pages.
+pub(super) fn with_link(dot: String, base: &str, id: ProfileId) -> String {
+    match base.is_empty() || !dot.starts_with("digraph") {
+        true => dot,
+        false => format!("{}\n// {}/p/{id}?format=svg\n", dot.trim_end_matches('\n'), base.trim_end_matches('/')),
+    }
 }
 
 /// A stored profile as jemalloc's text, with the names it was stored with before it if they are wanted.

@@ -198,7 +198,10 @@ impl<'a> NodeHeap<'a> {
             Drawing::Collapsed => "--collapsed",
             Drawing::Text => "--text",
         };
-        drawing::jeprof(self.app, option, self.program(), base, entry).await
+        let drawn = drawing::jeprof(self.app, option, self.program(), base, entry).await?;
+        // There is no page of a difference to link to.
+        let is_linked = drawing == Drawing::Dot && base.is_none();
+        Ok(if is_linked { drawing::with_link(drawn, &self.app.config().sql_link_base, entry.id) } else { drawn })
     }
 
     async fn flamegraph(&self, entry: &Entry) -> Result<String, Failure> {

@@ -1,5 +1,8 @@
 //! Statements and scripts, as clients and the seeds write them, and as somebody with bad intent does.
 
+use procprof_profile::ProfileId;
+
+use super::drawing::with_link;
 use super::script::{self, Call, Drawing};
 use super::statement::{KillScope, Show, Statement, Target, parse};
 use super::token::{TokenKind, tokens};
@@ -141,6 +144,14 @@ fn tokens_follow_mysql() {
     );
     assert_eq!(kinds("a -- b\n# c\n--\nd"), [TokenKind::Word("a".into()), TokenKind::Word("d".into())]);
     assert_eq!(kinds("1--2").len(), 4, "two minus signs, no comment");
+}
+
+#[test]
+fn only_a_graph_gets_a_link_and_only_where_it_is_set() {
+    let (id, dot) = (ProfileId(7), "digraph \"x\" {\n}\n".to_owned());
+    assert_eq!(with_link(dot.clone(), "", id), dot);
+    assert_eq!(with_link("No nodes to print".to_owned(), "https://x", id), "No nodes to print");
+    assert_eq!(with_link(dot, "https://x/", id), format!("digraph \"x\" {{\n}}\n// https://x/p/{id}?format=svg\n"));
 }
 
 #[test]
