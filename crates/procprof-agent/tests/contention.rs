@@ -161,7 +161,12 @@ fn idle() {
     wait_for(move || idles_on_channel(&receiver), || sender.send(1).unwrap());
     let barrier = Arc::new(Barrier::new(2));
     let seen = barrier.clone();
-    wait_for(move || idles_on_barrier(&seen), || drop(barrier.wait()));
+    wait_for(
+        move || idles_on_barrier(&seen),
+        || {
+            barrier.wait();
+        },
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
     runtime.block_on(async {
         for _ in 0..3 {
