@@ -6,6 +6,7 @@
 mod dense;
 mod elf;
 mod seeds;
+mod sql;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,6 +47,7 @@ impl Decoder {
 const PARTS: &[(&str, &[&str], &str)] = &[
     ("decode_profile", &["", "jemalloc-threads"], "none"),
     ("eh_frame", &[""], "none"),
+    ("mysql_packet", &["greeting", "command", "connection", "statement", "script"], "none"),
     ("symbol_answer", &[""], "none"),
     ("symbol_text", &["perf_map", "kallsyms"], "none"),
     ("symbol_index", &[""], "address"),

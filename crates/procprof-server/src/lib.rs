@@ -37,6 +37,8 @@ pub mod auth;
 mod captures;
 pub mod config;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod http;
 mod imports;
 mod ingest;

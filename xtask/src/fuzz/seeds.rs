@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use procprof_profile::format::{self, FORMATS, Limits, pprof};
 
-use super::{dense, elf};
+use super::{dense, elf, sql};
 
 /// The records of a symbol index: `main` in `file`, 64 bytes of code with a call inlined into it; the layout is told in
 /// `procprof_symbolize::index`.
@@ -17,24 +17,26 @@ const RECORDS: &[u8] = b"\x02\x02\x04\x04\x01\x01\x01\x02\x06\x00\x00\x01\x01\x0
 pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Result<()> {
     match (target, part) {
         ("decode_profile", part) => profiles(root, part, folder),
+        ("mysql_packet", part) => inputs(folder, &sql::inputs(part)),
         ("symbol_file", part) => elf::write(root, part, folder),
         ("symbol_index", _) => fs::write(folder.join("records"), RECORDS).context("write an input"),
         ("symbol_answer", _) => {
-            text(folder, &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"])
+            inputs(folder, &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"])
         }
-        ("symbol_text", "perf_map") => {
-            text(folder, &["7f2a1c000000 1a0 LazyCompile:*fib /app/main.js:3\n7f2a1c000200 20 a b\n", "0x7f2a1c000000 0x100000 _ZN1a1bE\n"])
-        }
+        ("symbol_text", "perf_map") => inputs(
+            folder,
+            &["7f2a1c000000 1a0 LazyCompile:*fib /app/main.js:3\n7f2a1c000200 20 a b\n", "0x7f2a1c000000 0x100000 _ZN1a1bE\n"],
+        ),
         ("symbol_text", _) => {
-            text(folder, &["ffffffff81000000 T _text\nffffffff81000100 t nf_hook\t[nf_tables]\n", "0 T a\n", "ffffffff81000040 W __x\n"])
+            inputs(folder, &["ffffffff81000000 T _text\nffffffff81000100 t nf_hook\t[nf_tables]\n", "0 T a\n", "ffffffff81000040 W __x\n"])
         }
         _ => Ok(()),
     }
 }
 
-fn text(folder: &Path, texts: &[&str]) -> Result<()> {
-    for (index, text) in texts.iter().enumerate() {
-        fs::write(folder.join(format!("text{index}")), text).context("write an input")?;
+fn inputs(folder: &Path, inputs: &[impl AsRef<[u8]>]) -> Result<()> {
+    for (index, input) in inputs.iter().enumerate() {
+        fs::write(folder.join(format!("input{index}")), input).context("write an input")?;
     }
     Ok(())
 }

@@ -197,7 +197,9 @@ fn a_certificate_and_its_key_may_come_from_two_sources_but_never_alone() {
 
 #[test]
 fn links_have_an_address_and_no_second_line() {
-    for (link, fits) in [("", true), ("https://procprof.example", true), ("procprof.example", false), ("http://x\n}", false), ("http://x y", false)] {
+    for (link, fits) in
+        [("", true), ("https://procprof.example", true), ("procprof.example", false), ("http://x\n}", false), ("http://x y", false)]
+    {
         let mut config = Config::defaults();
         config.sql_link_base = link.to_owned();
         assert_eq!(config.check().is_ok(), fits, "{link:?}");

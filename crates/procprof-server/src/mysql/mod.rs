@@ -23,6 +23,7 @@ mod column;
 mod command;
 mod connection;
 mod failure;
+pub(crate) mod fuzz;
 mod greeting;
 mod listen;
 mod login;

@@ -73,6 +73,12 @@ impl Statements {
         Ok(())
     }
 
+    /// One statement that is there already, number 1.
+    pub(super) fn holding(text: &str, parameters: usize) -> Statements {
+        let statement = Statement { text: text.to_owned(), parameters, types: Vec::new(), long: HashMap::new() };
+        Statements { next: 1, by_number: HashMap::from([(1, statement)]) }
+    }
+
     /// The text and parameters of an execution.
     pub(super) fn execution(&mut self, number: u32, rest: &[u8]) -> Result<(String, Vec<Value>), Failure> {
         let is_over = self.long_bytes() > LONG_MAX;

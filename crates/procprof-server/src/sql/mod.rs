@@ -17,6 +17,7 @@ mod admin;
 mod collect;
 mod describe;
 mod drawing;
+pub(crate) mod fuzz;
 mod heap;
 mod running;
 mod script;
