@@ -1,0 +1,159 @@
+//! Many statements over many connections, with clients that vanish in the middle: the server's memory stays as it was, and nothing stays behind.
+//!
+//! The long soak and the figures: `cargo test --release -p procprof --test main mysql::soak -- --ignored --nocapture --test-threads=1`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::raw::Raw;
+use super::server::{Door, Sql};
+use crate::harness::files;
+
+/// Connections at a time.
+const CONNECTIONS: usize = 50;
+/// Rows without end, for who does not want them all.
+const FLOOD: &str =
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000) SELECT i, CONCAT('row ', i, REPEAT('x', 200)) FROM n";
+const SNAPSHOT: &str = "ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().dump_dot_snapshot())'";
+/// One of so many statements draws a graph: it starts a process, and takes as long as hundreds of others.
+const SNAPSHOT_EVERY: usize = 100;
+
+/// What a client does with its statement of a number.
+fn step(client: &mut Raw, port: u16, number: usize) {
+    if number % SNAPSHOT_EVERY == 7 {
+        client.ask(SNAPSHOT);
+        // Every other one is not waited for.
+        match number / SNAPSHOT_EVERY % 2 {
+            0 => drop(client.answer().expect("a graph")),
+            _ => *client = Raw::connect(port),
+        }
+        return;
+    }
+    match number % 10 {
+        0 => assert_eq!(client.query("SHOW BACKENDS"), Ok(1)),
+        1 => assert!(
+            client.query("SELECT p.id, n.name FROM profiles p JOIN nodes n ON n.id = p.node ORDER BY p.completed DESC LIMIT 20").is_ok()
+        ),
+        2 => assert_eq!(client.query("SELEC 1"), Err(1064)),
+        3 => assert_eq!(client.query("ADMIN EXECUTE ON 10001, 4711 'System.print(HeapProf.getInstance().has_enable())'"), Ok(2)),
+        4 => assert!(client.query("SHOW FULL PROCESSLIST").is_ok_and(|rows| rows > 0)),
+        5 => assert_eq!(client.query("SELECT * FROM samples('no such profile')").unwrap_err(), 1210),
+        6 => {
+            client.ask(FLOOD);
+            (0..20).for_each(|_| drop(client.packet().expect("a row")));
+            *client = Raw::connect(port);
+        }
+        7 => {
+            client.ask("SELECT SLEEP(30)");
+            *client = Raw::connect(port);
+        }
+        8 => {
+            client.begin("SELECT 'and the rest never comes");
+            *client = Raw::connect(port);
+        }
+        _ => assert_eq!(client.query("SELECT 'größe', NULL, 1.5, @@version"), Ok(1)),
+    }
+}
+
+/// So many statements, all connections together.
+fn storm(port: u16, statements: usize) {
+    thread::scope(|scope| {
+        for connection in 0..CONNECTIONS {
+            scope.spawn(move || {
+                let mut client = Raw::connect(port);
+                (connection..statements).step_by(CONNECTIONS).for_each(|number| step(&mut client, port, number + number / CONNECTIONS));
+            });
+        }
+    });
+}
+
+/// What a process holds.
+#[derive(Debug)]
+struct Held {
+    /// Memory that no file is behind, in bytes.
+    memory: u64,
+    descriptors: usize,
+    children: usize,
+}
+
+impl Held {
+    fn by(pid: u32) -> Held {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");
+        let memory = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024;
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors").count();
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").map_while(Result::ok);
+        let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        Held { memory, descriptors, children: children.map(|pids| pids.split_whitespace().count()).sum() }
+    }
+}
+
+/// Waits until nothing runs any more but the statement that asks, then tells what the server holds.
+fn settled(sql: &Sql) -> Held {
+    let began = Instant::now();
+    let mut client = Raw::connect(sql.port());
+    while client.query("SHOW PROCESSLIST") != Ok(1) {
+        assert!(began.elapsed() < Duration::from_secs(60), "statements of clients that have gone run on");
+        thread::sleep(Duration::from_millis(100));
+    }
+    drop(client);
+    // The allocator gives back what it did not need for some seconds.
+    thread::sleep(Duration::from_secs(5));
+    Held::by(sql.pid())
+}
+
+fn soak(statements: usize, growth_max: u64) {
+    let sql = Sql::start(Door::Open);
+    assert_eq!(Raw::connect(sql.port()).query("ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().enable_prof())'"), Ok(1));
+    storm(sql.port(), 250);
+    let before = settled(&sql);
+    storm(sql.port(), statements);
+    let after = settled(&sql);
+    println!("{statements} statements over {CONNECTIONS} connections: before {before:?}, after {after:?}");
+    assert!(after.memory < before.memory + growth_max, "memory grew: {before:?}, {after:?}");
+    assert!(after.descriptors < before.descriptors + 10, "descriptors stay open: {before:?}, {after:?}");
+    assert!(after.children <= before.children, "processes stay behind: {before:?}, {after:?}");
+    let left: Vec<PathBuf> =
+        files(&sql.data().join("profiles")).into_iter().filter(|path| !path.to_string_lossy().ends_with("-pprof.gz")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn clients_that_vanish_leave_nothing_behind() {
+    soak(500, 48 << 20);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn ten_thousand_statements_leave_nothing_behind() {
+    soak(10_000, 48 << 20);
+}
+
+#[test]
+fn two_hundred_idle_connections_take_under_20_mb() {
+    let sql = Sql::start(Door::Open);
+    let connect = |count: usize| (0..count).map(|_| Raw::connect(sql.port())).collect::<Vec<_>>();
+    drop(connect(20));
+    let before = settled(&sql);
+    let connections = connect(200);
+    let after = Held::by(sql.pid());
+    println!("{} idle connections: {} bytes", connections.len(), after.memory.saturating_sub(before.memory));
+    assert!(after.memory < before.memory + 20_000_000, "{before:?}, {after:?}");
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn statements_a_second_over_one_connection() {
+    let sql = Sql::start(Door::Open);
+    let mut client = Raw::connect(sql.port());
+    for statement in ["SHOW BACKENDS", "SELECT 1", "SELECT COUNT(*) FROM profiles"] {
+        let best = (0..5).map(|_| {
+            let began = Instant::now();
+            (0..1000).for_each(|_| drop(client.query(statement).expect("an answer")));
+            began.elapsed()
+        });
+        println!("{statement}: {:.0} a second", 1000.0 / best.min().expect("rounds").as_secs_f64());
+    }
+}
