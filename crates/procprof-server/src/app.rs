@@ -19,6 +19,7 @@ use crate::nodes::Registry;
 use crate::render::Renders;
 use crate::retention::Retention;
 use crate::server::ChildProgram;
+use crate::sql::fe::{Dumps, Frontends};
 use crate::symbols::{Intakes, Refreshes, Shelf};
 use crate::usage::KnownUsage;
 
@@ -40,6 +41,10 @@ pub(crate) struct App {
     pub(crate) intakes: Intakes,
     /// Stored profiles that are getting names.
     pub(crate) refreshes: Refreshes,
+    /// Frontends of StarRocks clusters.
+    pub(crate) frontends: Frontends,
+    /// Dumps that those frontends made.
+    pub(crate) dumps: Dumps,
     pub(crate) agent: Agent,
     pub(crate) symbolize_child: ChildProgram,
     pub(crate) jeprof_child: ChildProgram,

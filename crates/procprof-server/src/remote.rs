@@ -87,8 +87,12 @@ fn port(number: u64) -> u16 {
     u16::try_from(number).unwrap_or(0)
 }
 
-/// The first line of a file that holds a secret.
 async fn secret(path: &Path) -> Result<Secret, String> {
+    secret_line(path).await.map(Secret::new)
+}
+
+/// The first line of a file that holds a secret.
+pub(crate) async fn secret_line(path: &Path) -> Result<String, String> {
     let failed = |why: &dyn std::fmt::Display| format!("secret file {}: {why}", path.display());
     let length = tokio::fs::metadata(path).await.map_err(|error| failed(&error))?.len();
     if length > SECRET_MAX {
@@ -96,7 +100,7 @@ async fn secret(path: &Path) -> Result<Secret, String> {
     }
     let text = tokio::fs::read_to_string(path).await.map_err(|error| failed(&error))?;
     match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
-        Some(line) => Ok(Secret::new(line)),
+        Some(line) => Ok(line.to_owned()),
         None => Err(failed(&"its first line is empty")),
     }
 }

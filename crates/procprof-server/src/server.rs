@@ -25,7 +25,7 @@ use crate::mysql;
 use crate::nodes::{ExtraNode, OWN_ID, Registry};
 use crate::render::Renders;
 use crate::retention;
-use crate::sql::SqlService;
+use crate::sql::{SqlService, discover};
 use crate::symbols::Shelf;
 
 /// Children that read binaries, at a time.
@@ -164,6 +164,8 @@ impl Server {
             symbols: Arc::new(shelf),
             intakes: Default::default(),
             refreshes: Default::default(),
+            frontends: Default::default(),
+            dumps: Default::default(),
             agent,
             symbolize_child,
             jeprof_child,
@@ -212,6 +214,7 @@ fn spawn_parts(app: &Arc<App>, listener: tokio::net::TcpListener, tls: Option<to
     app.tasks.spawn(http::serve(listener, router, tls, limits, app.stop.clone()));
     app.tasks.spawn(captures::run_schedule(Arc::clone(app), app.stop.clone()));
     app.tasks.spawn(retention::run(Arc::clone(app), app.stop.clone()));
+    app.tasks.spawn(discover::run(Arc::clone(app), app.stop.clone()));
 }
 
 /// Serves SQL; the address that is bound.

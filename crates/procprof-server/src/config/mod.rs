@@ -1,8 +1,9 @@
 //! The configuration: one TOML file, StarRocks' `fe.conf` / `be.conf` for the keys known there, and what they mean together.
 //!
-//! Every key is one row of [`keys::KEYS`] (top level) or [`node::NODE_KEYS`] (`[[node]]` tables). The rows give the parser, the command's help
-//! and the reference page; there is no second list anywhere.
+//! Every key is one row of [`keys::KEYS`] (top level), [`node::NODE_KEYS`] (`[[node]]` tables) or [`fe_query::FE_KEYS`] (`[[fe_query]]` tables). The
+//! rows give the parser, the command's help and the reference page; there is no second list anywhere.
 
+mod fe_query;
 mod keys;
 mod nearest;
 mod node;
@@ -15,6 +16,8 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use fe_query::is_host;
+pub use fe_query::{FE_KEYS, FeKey, FeQuery, Password};
 pub use keys::{KEYS, Key, Slot};
 pub use node::{Auth, NODE_KEYS, NodeConfig, NodeKey, PidLookup, ScheduleRow, Tls};
 pub use reference::config_reference;
@@ -71,6 +74,8 @@ pub struct Config {
     pub be_profile_interval: u64,
     /// Nodes, in the order of the file.
     pub nodes: Vec<NodeConfig>,
+    /// Frontends of StarRocks clusters, in the order of the file.
+    pub fe_queries: Vec<FeQuery>,
     /// What was accepted and ignored, one sentence each, for the log.
     pub warnings: Vec<String>,
 }
@@ -106,17 +111,18 @@ impl Config {
         let document = Document::parse(text, file)?;
         let mut config = Config::defaults();
         for entry in document.entries() {
-            if entry.key == "node" {
+            if entry.key == "node" || entry.key == "fe_query" {
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.name == entry.key) else {
-                let known = KEYS.iter().map(|key| key.name).chain(["node"]);
+                let known = KEYS.iter().map(|key| key.name).chain(["node", "fe_query"]);
                 return Err(document.unknown(entry, known));
             };
             key.set(&mut config, &entry.value).map_err(|why| document.wrong(entry, why))?;
             config.warn(key.ignored());
         }
         config.nodes = node::read_all(&document)?;
+        config.fe_queries = fe_query::read_all(&document)?;
         crate::nodes::distinct(config.nodes.iter().map(crate::nodes::Claim::of))?;
         Ok(config)
     }
@@ -171,6 +177,8 @@ impl Config {
         if let Some(root) = self.source_roots.iter().find(|root| !Path::new(root).is_absolute()) {
             return Err(Error::Config(format!("source_roots: {root:?} is no absolute path")));
         }
-        schedule::check_lengths(&self.nodes, self.capture_seconds_max)
+        fe_query::check(self)?;
+        let templates = self.fe_queries.iter().map(|fe| &fe.node);
+        schedule::check_lengths(self.nodes.iter().chain(templates), self.capture_seconds_max)
     }
 }

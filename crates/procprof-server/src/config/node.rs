@@ -250,14 +250,40 @@ pub(crate) fn read_all(document: &Document) -> Result<Vec<NodeConfig>> {
         .collect()
 }
 
+/// Keys that say which node it is: a table for all nodes of a cluster has none of them.
+const OWN_KEYS: [&str; 8] = ["name", "kind", "role", "id", "http", "brpc", "urls", "cluster"];
+
+/// What is known of any backend of a cluster.
+pub(super) fn of_backend() -> NodeConfig {
+    NodeConfig { kind: Kind::StarrocksBe, role: Role::Be, ..NodeConfig::default() }
+}
+
+/// Reads a table of what the backends of a cluster have in common.
+pub(super) fn template(document: &Document, table: &Entry) -> Result<NodeConfig> {
+    let Value::Table(entries) = &table.value else { return Err(document.wrong(table, "expected a table".to_owned())) };
+    let mut node = of_backend();
+    set_all(document, &mut node, entries, &OWN_KEYS)?;
+    if let Some(entry) = entries.iter().find(|entry| entry.key == "schedule") {
+        schedule::check(document, entry, &mut node)?;
+    }
+    node.place = document.place(table);
+    Ok(node)
+}
+
+fn set_all(document: &Document, node: &mut NodeConfig, entries: &[Entry], but: &[&str]) -> Result<()> {
+    for entry in entries {
+        let known = || NODE_KEYS.iter().filter(|key| !but.contains(&key.name));
+        let Some(key) = known().find(|key| key.name == entry.key) else {
+            return Err(document.unknown(entry, known().map(|key| key.name)));
+        };
+        (key.set)(node, &entry.value).map_err(|why| document.wrong(entry, why))?;
+    }
+    Ok(())
+}
+
 fn read(document: &Document, table: &Entry, entries: &[Entry]) -> Result<NodeConfig> {
     let mut node = NodeConfig::default();
-    for entry in entries {
-        let Some(key) = NODE_KEYS.iter().find(|key| key.name == entry.key) else {
-            return Err(document.unknown(entry, NODE_KEYS.iter().map(|key| key.name)));
-        };
-        (key.set)(&mut node, &entry.value).map_err(|why| document.wrong(entry, why))?;
-    }
+    set_all(document, &mut node, entries, &[])?;
     let place = entries.first().unwrap_or(table);
     if entries.iter().all(|entry| entry.key != "role") && node.kind == Kind::StarrocksBe {
         node.role = Role::Be;
@@ -345,7 +371,7 @@ fn auth(value: &Value) -> std::result::Result<Auth, String> {
     }
 }
 
-fn tls(value: &Value) -> std::result::Result<Tls, String> {
+pub(super) fn tls(value: &Value) -> std::result::Result<Tls, String> {
     let mut tls = Tls::default();
     for entry in table(value)? {
         match entry.key.as_str() {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{KEYS, NODE_KEYS};
+use super::fe_query::NODE_KEY;
+use super::{FE_KEYS, KEYS, NODE_KEYS};
 
 /// The text of `docs/config.md`.
 pub fn config_reference() -> String {
@@ -28,6 +29,14 @@ pub fn config_reference() -> String {
         let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name, key.type_name, key.help);
     }
     page.push_str(TAIL);
+    page.push_str(FRONTENDS);
+    page.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
+    let rows = FE_KEYS.iter().map(|key| [key.name, key.type_name, key.default, key.help]);
+    for [name, type_name, default, help] in rows.chain([NODE_KEY]) {
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let _ = writeln!(page, "| `{name}` | {type_name} | {default} | {help} |");
+    }
+    page.push_str(DISCOVERED);
     page
 }
 
@@ -78,4 +87,28 @@ A type that the node cannot give is an error, as is a length for what is taken a
 
 Starts are jittered per node; a type that fails is tried again after 2 minutes, then later, at most 15 minutes apart. A type that an agent says it
 does not have is shown as not available and asked for again every hour.
+";
+
+const FRONTENDS: &str = "
+## StarRocks clusters: `[[fe_query]]`
+
+Frontends that are asked in SQL (MySQL protocol): they name the nodes to profile, answer `SHOW BACKENDS`, `SHOW COMPUTE NODES` and `SHOW FRONTENDS`, and
+run `ADMIN EXECUTE` on their nodes.
+
+```toml
+[[fe_query]]
+cluster = \"prod\"
+address = [\"fe-1:9030\", \"fe-2:9030\"]
+user = \"profiler\"
+password_file = \"/etc/procprof/fe-password\"
+tls = { ca_file = \"/etc/procprof/ca.pem\" }
+node.schedule.contention = { on = true }
+```
+
+";
+
+const DISCOVERED: &str = "
+Backends and compute nodes are profiled under the cluster's own ids as soon as a frontend names them; a node that leaves is profiled no more and keeps
+its profiles. A `[[node]]` with the same cluster and the same id or address stands for the node, with its own keys. Ids of a second cluster would be the
+same as the first's, so its nodes are numbered here, as other nodes are.
 ";

@@ -71,7 +71,7 @@ fn unknown(node: &NodeConfig, written: &str) -> String {
 }
 
 /// Refuses lengths beyond what anybody may ask for.
-pub(super) fn check_lengths(nodes: &[NodeConfig], limit: u64) -> Result<()> {
+pub(super) fn check_lengths<'a>(nodes: impl Iterator<Item = &'a NodeConfig>, limit: u64) -> Result<()> {
     for node in nodes {
         for (profile_type, row) in &node.schedule {
             if let Some(seconds) = row.seconds.filter(|seconds| *seconds > limit) {

@@ -2,6 +2,7 @@
 //!
 //! Nothing is ever dialled from a query: `FE:host:port` and the like are only other names of nodes registered here.
 
+mod discovered;
 mod health;
 mod ids;
 mod kind;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use procprof_profile::ProfileType;
 
+pub(crate) use discovered::Discovered;
 pub(crate) use health::{Failure, Health, TypeHealth};
 pub use ids::NodeIds;
 pub(crate) use ids::write_whole;
@@ -80,6 +82,8 @@ pub(crate) struct Node {
     pub past: bool,
     /// The process behind it, where the caller knows.
     pub pid: Option<PidSource>,
+    /// What its cluster's frontend calls it, if there is one and it knows the node.
+    pub fe_id: Option<u64>,
 }
 
 impl Node {
@@ -129,6 +133,8 @@ pub(crate) struct Registry {
     health: Mutex<BTreeMap<u64, Health>>,
     ids: Mutex<NodeIds>,
     extra: Vec<ExtraNode>,
+    /// By cluster, what its frontend named last.
+    discovered: Mutex<BTreeMap<String, Vec<Discovered>>>,
 }
 
 impl Registry {
@@ -137,7 +143,7 @@ impl Registry {
     /// # Errors
     /// The id file cannot be read or written.
     pub(crate) fn open(data: &Path, config: &Config, extra: Vec<ExtraNode>, address: &str) -> Result<Registry> {
-        let registry = Registry { nodes: RwLock::default(), health: Mutex::default(), ids: Mutex::new(NodeIds::open(data)?), extra };
+        let registry = Registry { nodes: RwLock::default(), health: Mutex::default(), ids: Mutex::new(NodeIds::open(data)?), extra, discovered: Mutex::default() };
         registry.configure(config, address)?;
         Ok(registry)
     }
@@ -157,6 +163,7 @@ impl Registry {
         for node in &config.nodes {
             nodes.push(Arc::new(configured(node, ids.id(&node.name, node.role, node.id)?, config)));
         }
+        self.add_discovered(&mut nodes, &mut ids, config)?;
         let known: Vec<u64> = nodes.iter().map(|node| node.id).collect();
         let past = ids.all().filter(|(_, id, _)| !known.contains(id));
         nodes.extend(past.map(|(name, id, role)| Arc::new(past_node(name, id, role, config))));
@@ -267,7 +274,7 @@ fn first_frontend(nodes: &[Arc<Node>]) -> Arc<Node> {
 
 fn configured(node: &NodeConfig, id: u64, config: &Config) -> Node {
     let cluster = if node.cluster.is_empty() { config.cluster.clone() } else { node.cluster.clone() };
-    Node { id, cluster, address: node.address(), schedule: plan(node, config), demo: false, past: false, pid: None, config: node.clone() }
+    Node { id, cluster, address: node.address(), schedule: plan(node, config), demo: false, past: false, pid: None, fe_id: None, config: node.clone() }
 }
 
 fn extra_node(extra: &ExtraNode, id: u64, config: &Config) -> Node {

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::discover;
+use super::fe::heap::on_frontend;
 use super::heap::NodeHeap;
 use super::script::{self, Call};
 use super::statement::Target;
@@ -23,12 +25,17 @@ const TIME: Duration = Duration::from_secs(600);
 /// A script that cannot be parsed, a node nobody knows, and, with one node, whatever kept it from answering.
 pub(super) async fn answer(app: &Arc<App>, by: &str, target: &Target, script: &str) -> Result<Answer, Failure> {
     let calls = script::parse(script)?;
+    if *target == Target::Frontend
+        && let Some(text) = timely(async { on_frontend(app, &calls).await.transpose() }).await?
+    {
+        return Ok(result(&text));
+    }
+    discover::freshen(app, target).await;
     let nodes = nodes(app, target)?;
     if let [(id, node)] = nodes.as_slice() {
         let node = node.clone().ok_or_else(|| Failure::new(FailureKind::WrongArguments, format!("node not found: {id}")))?;
         let text = timely(run(app, by, node, &calls)).await?;
-        let rows = java_lines(&text).into_iter().map(|line| vec![line.into()]).collect();
-        return Ok(Answer::rows(vec![Column::text("result")], rows));
+        return Ok(result(&text));
     }
     let results = nodes.into_iter().map(|(id, node)| {
         let calls = &calls;
@@ -45,7 +52,13 @@ pub(super) async fn answer(app: &Arc<App>, by: &str, target: &Target, script: &s
     Ok(Answer::rows(columns, join_all(results).await))
 }
 
-async fn timely(run: impl Future<Output = Result<String, Failure>>) -> Result<String, Failure> {
+/// The answer of one node.
+fn result(text: &str) -> Answer {
+    let rows = java_lines(text).into_iter().map(|line| vec![line.into()]).collect();
+    Answer::rows(vec![Column::text("result")], rows)
+}
+
+async fn timely<T>(run: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let late = |_| Failure::new(FailureKind::TimedOut, format!("timeout after {}s", TIME.as_secs()));
     tokio::time::timeout(TIME, run).await.map_err(late)?
 }

@@ -3,7 +3,9 @@
 //! | node | switch | dump |
 //! |---|---|---|
 //! | our agent, the server itself | `/debug/pprof/heap/{enable,disable,status}` | its heap profile |
+//! | StarRocks BE of a cluster with `fe_query` | its frontend | its frontend; stored from `/pprof/heap` meanwhile |
 //! | StarRocks BE | brpc's flag `je_prof_active`, where it has one | `/pprof/heap` |
+//! | Databend | none: its `MALLOC_CONF` | `/debug/mem/pprof/profile` |
 //! | others | none | their heap profile |
 //!
 //! What a process cannot do is a sentence in the result, as the seeds' own answers are; what keeps a node from answering is a [`Failure`].
@@ -20,6 +22,7 @@ use procprof_report::Report;
 use procprof_store::Entry;
 
 use super::drawing::{self, Program};
+use super::fe::heap::FeNode;
 use super::script::{Call, Drawing};
 use crate::app::App;
 use crate::captures::{Wish, capture};
@@ -34,6 +37,8 @@ const INSTANCE: &str = "instance of HeapProf";
 const SNAPSHOT: &str = "heap_profile.";
 /// Largest answer of a switch, in bytes.
 const ANSWER_MAX: u64 = 64 << 10;
+/// Time to take a dump for the store while a frontend makes its own.
+const STORE_TIME: Duration = Duration::from_secs(60);
 /// Time for an answer of a switch.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
@@ -61,6 +66,29 @@ impl<'a> NodeHeap<'a> {
 
     /// What a call prints.
     pub(super) async fn call(&self, call: &Call) -> Result<String, Failure> {
+        match FeNode::of(self.app, &self.node).filter(|node| node.takes(call)) {
+            Some(node) => self.forwarded(&node, call).await,
+            None => self.own(call).await,
+        }
+    }
+
+    /// What the cluster's frontend makes of it. A dump lies on the node then, so the same is taken for the store, as well as the node gives it.
+    async fn forwarded(&self, node: &FeNode<'_>, call: &Call) -> Result<String, Failure> {
+        if !matches!(call, Call::Snapshot | Call::Dump(_)) {
+            return node.run(call).await;
+        }
+        let (printed, stored) = tokio::join!(node.run(call), tokio::time::timeout(STORE_TIME, self.snapshot()));
+        let why = match stored {
+            Ok(Ok(Ok(_))) => return printed,
+            Ok(Ok(Err(why))) => why,
+            Ok(Err(failure)) => failure.text,
+            Err(_) => format!("not taken within {} s", STORE_TIME.as_secs()),
+        };
+        tracing::warn!("{}: the frontend's dump is not stored as a profile: {why}", self.node.name());
+        printed
+    }
+
+    async fn own(&self, call: &Call) -> Result<String, Failure> {
         match call {
             Call::Enable(active) => self.switch(*active).await,
             Call::HasEnable => self.has_enable().await,
@@ -89,6 +117,11 @@ impl<'a> NodeHeap<'a> {
             Kind::StarrocksBe => {
                 self.brpc_flag(&format!("?setvalue={active}")).await.map(|told| told.map_or_else(|why| why, |_| INSTANCE.to_owned()))
             }
+            Kind::Databend => Ok(format!(
+                "{} cannot be switched while it runs: start it with MALLOC_CONF=prof:true,prof_active:{active} (a build with the feature \
+                 memory-profiling)",
+                self.node.name()
+            )),
             kind => Ok(format!("the heap profiler of a node of kind {kind} cannot be switched from here")),
         }
     }
@@ -103,7 +136,16 @@ impl<'a> NodeHeap<'a> {
                 let status: Status = serde_json::from_str(&told).map_err(|error| other(format!("{}: {error}", self.node.name())))?;
                 Ok(status.active.to_string())
             }
-            Kind::StarrocksBe => Ok(self.brpc_flag("").await?.map_or_else(|why| why, |told| flag_is_on(&told).to_string())),
+            Kind::StarrocksBe => {
+                // A page without the flag is an answer, too.
+                let told = self.brpc_flag("").await?;
+                let is_on = told.and_then(|page| flag(&page).map(|on| on.to_string()).ok_or_else(|| self.no_switch()));
+                Ok(is_on.unwrap_or_else(|why| why))
+            }
+            Kind::Databend => Ok(match self.snapshot().await? {
+                Ok(_) => "true".to_owned(),
+                Err(why) => why,
+            }),
             kind => Ok(format!("whether the heap profiler of a node of kind {kind} is on cannot be asked")),
         }
     }
@@ -131,8 +173,16 @@ impl<'a> NodeHeap<'a> {
         let (client, target) = self.remote().await?;
         let Some(brpc) = &target.brpc else { return Ok(Err(self.no_switch())) };
         let url = self.url(&brpc.to_string(), &format!("/flags/je_prof_active{question}"))?;
-        let answer = fetch_text(&client, &target, &url, ANSWER_MAX, ANSWER_TIME).await;
-        Ok(refusal_or(answer)?.map_err(|_| self.no_switch()))
+        match fetch_text(&client, &target, &url, ANSWER_MAX, ANSWER_TIME).await {
+            Ok(page) => Ok(Ok(page)),
+            // No such flag, or no such page.
+            Err(CollectError::NotFound { .. } | CollectError::Server { status: 501, .. }) => Ok(Err(self.no_switch())),
+            Err(error @ (CollectError::Refused { .. } | CollectError::Forbidden { .. } | CollectError::Server { .. })) => Ok(Err(format!(
+                "{} does not switch its heap profiler: {error}; it takes JEMALLOC_CONF=prof:true at its start, and brpc's flags must not be immutable",
+                self.node.name()
+            ))),
+            Err(error) => Err(other(error.to_string())),
+        }
     }
 
     fn no_switch(&self) -> String {
@@ -245,10 +295,32 @@ fn refusal_or(answer: Result<String, CollectError>) -> Result<Result<String, Str
     }
 }
 
-/// Whether brpc's page of one flag says that it is on: the line begins with the name, then the value.
-fn flag_is_on(page: &str) -> bool {
-    page.split(|character: char| !character.is_alphanumeric() && character != '_')
-        .skip_while(|word| *word != "je_prof_active")
-        .nth(1)
-        .is_some_and(|word| word == "true")
+/// Whether brpc's page of one flag says that it is on; `None` if the flag is not on it.
+///
+/// ```text
+/// Name | Value | Description | Defined At
+/// ---------------------------------------
+/// je_prof_active (R) | true (default:false) | control jemalloc prof.active, … | src/brpc/details/jemalloc_profiler.cpp
+/// ```
+fn flag(page: &str) -> Option<bool> {
+    let line = page.lines().find(|line| line.starts_with("je_prof_active"))?;
+    let value = line.split('|').nth(1)?;
+    value.split_whitespace().next().map(|value| value == "true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::flag;
+
+    #[test]
+    fn a_flag_is_read_from_brpcs_page() {
+        let page = |line: &str| format!("Name | Value | Description | Defined At\n---------------------------------------\n{line}\n");
+        for (line, value) in [
+            ("je_prof_active (R) | true (default:false) | control jemalloc prof.active | jemalloc_profiler.cpp", Some(true)),
+            ("je_prof_active (R) | false | control jemalloc prof.active | jemalloc_profiler.cpp", Some(false)),
+            ("", None),
+        ] {
+            assert_eq!(flag(&page(line)), value, "{line:?}");
+        }
+    }
 }

@@ -9,6 +9,8 @@
 //! | `variables` | `@@…` and `SHOW VARIABLES` |
 //! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
 //! | `heap`, `drawing` | what scripts do with the heap of a node, and its dumps as graphs |
+//! | `fe` | frontends of StarRocks clusters, asked in turn |
+//! | `discover` | the nodes those frontends name |
 //! | `collect` | `COLLECT` |
 //! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
 //! | `select` | `SELECT`, and the tables there are |
@@ -16,7 +18,9 @@
 mod admin;
 mod collect;
 mod describe;
+pub(crate) mod discover;
 mod drawing;
+pub(crate) mod fe;
 pub(crate) mod fuzz;
 mod heap;
 mod running;

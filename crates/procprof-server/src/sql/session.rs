@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::running::{Client, Clients};
 use super::select::{self, Asker, Engine};
 use super::statement::{Statement, parse};
-use super::{DATABASE, admin, collect, describe, show, variables};
+use super::{DATABASE, admin, collect, describe, fe, show, variables};
 use crate::app::App;
 use crate::mysql::{Answer, Caller, Column, Failure, FailureKind, Prepared, Service, Session, Value};
 
@@ -77,6 +77,9 @@ impl SqlSession {
         }
         match statement {
             Statement::Show(show) => {
+                if let Some(listed) = fe::show::answer(&self.app, &show).await {
+                    return listed;
+                }
                 let about_tables = describe::answer(&show, &self.database);
                 about_tables.unwrap_or_else(|| show::answer(&self.app, &self.clients, &self.client.caller, self.failure.as_ref(), &show))
             }

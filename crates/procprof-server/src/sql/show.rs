@@ -147,11 +147,23 @@ fn proc(app: &Arc<App>, path: &str) -> Result<Answer, Failure> {
 
 fn nodes(app: &Arc<App>, role: Role, names: &[&'static str]) -> Answer {
     let nodes = app.registry.all().into_iter().filter(|node| node.role() == role && !node.past);
-    let rows = nodes.map(|node| {
-        let health = app.registry.health(node.id);
-        names.iter().map(|name| cell(&node, &health, name)).collect()
-    });
+    let rows = nodes.map(|node| row(app, &node, names));
     Answer::rows(names.iter().map(|name| Column::text(*name)).collect(), rows.collect())
+}
+
+/// The columns of the list of a role's nodes.
+pub(super) fn columns(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Be => BACKENDS,
+        Role::Cn => COMPUTE_NODES,
+        _ => FRONTENDS,
+    }
+}
+
+/// What is known of a node, in these columns.
+pub(super) fn row(app: &App, node: &Node, names: &[&'static str]) -> Vec<Value> {
+    let health = app.registry.health(node.id);
+    names.iter().map(|name| cell(node, &health, name)).collect()
 }
 
 /// What is known of a node under one of StarRocks' column names.
