@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::Config;
 use super::keys::{boolean, count, text, texts};
 use super::node::{self, NodeConfig, Tls};
-use super::Config;
 use super::value::{Document, Entry, Value};
 use crate::error::{Error, Result};
 

@@ -143,7 +143,13 @@ impl Registry {
     /// # Errors
     /// The id file cannot be read or written.
     pub(crate) fn open(data: &Path, config: &Config, extra: Vec<ExtraNode>, address: &str) -> Result<Registry> {
-        let registry = Registry { nodes: RwLock::default(), health: Mutex::default(), ids: Mutex::new(NodeIds::open(data)?), extra, discovered: Mutex::default() };
+        let registry = Registry {
+            nodes: RwLock::default(),
+            health: Mutex::default(),
+            ids: Mutex::new(NodeIds::open(data)?),
+            extra,
+            discovered: Mutex::default(),
+        };
         registry.configure(config, address)?;
         Ok(registry)
     }
@@ -274,7 +280,17 @@ fn first_frontend(nodes: &[Arc<Node>]) -> Arc<Node> {
 
 fn configured(node: &NodeConfig, id: u64, config: &Config) -> Node {
     let cluster = if node.cluster.is_empty() { config.cluster.clone() } else { node.cluster.clone() };
-    Node { id, cluster, address: node.address(), schedule: plan(node, config), demo: false, past: false, pid: None, fe_id: None, config: node.clone() }
+    Node {
+        id,
+        cluster,
+        address: node.address(),
+        schedule: plan(node, config),
+        demo: false,
+        past: false,
+        pid: None,
+        fe_id: None,
+        config: node.clone(),
+    }
 }
 
 fn extra_node(extra: &ExtraNode, id: u64, config: &Config) -> Node {

@@ -33,7 +33,9 @@ pub(super) async fn answer(app: &Arc<App>, by: &str, target: &Target, script: &s
     discover::freshen(app, target).await;
     let nodes = nodes(app, target)?;
     if let [(id, node)] = nodes.as_slice() {
-        let node = node.clone().ok_or_else(|| Failure::new(FailureKind::WrongArguments, format!("node not found: {id}")))?;
+        let node = node
+            .clone()
+            .ok_or_else(|| Failure::new(FailureKind::WrongArguments, format!("node not found: {id}{}", discover::trouble(app))))?;
         let text = timely(run(app, by, node, &calls)).await?;
         return Ok(result(&text));
     }
@@ -73,7 +75,10 @@ fn nodes(app: &App, target: &Target) -> Result<Vec<Named>, Failure> {
         all.map(|node| (node.id, Some(node))).collect()
     };
     let mut nodes = match target {
-        Target::Ids(ids) => ids.iter().map(|id| (*id, app.registry.by_id(*id).filter(|node| !node.past))).collect(),
+        Target::Ids(ids) => {
+            let known = |id| app.registry.by_id(id).filter(|node| !node.past).or_else(|| discover::by_cluster_id(app, id));
+            ids.iter().map(|id| (*id, known(*id))).collect()
+        }
         Target::AllBackends => of_role(Role::Be),
         Target::AllComputeNodes => of_role(Role::Cn),
         Target::Frontend => of_role(Role::Fe).into_iter().take(1).collect(),
@@ -83,7 +88,7 @@ fn nodes(app: &App, target: &Target) -> Result<Vec<Named>, Failure> {
     match nodes.is_empty() {
         true => Err(Failure::new(
             FailureKind::WrongArguments,
-            "there is no such node; SHOW BACKENDS, SHOW COMPUTE NODES and SHOW FRONTENDS list them",
+            format!("there is no such node; SHOW BACKENDS, SHOW COMPUTE NODES and SHOW FRONTENDS list them{}", discover::trouble(app)),
         )),
         false => Ok(nodes),
     }

@@ -14,7 +14,7 @@ use super::statement::Target;
 use crate::app::App;
 use crate::config::{NodeConfig, is_host};
 use crate::mysql::Value;
-use crate::nodes::{Discovered, Role};
+use crate::nodes::{Discovered, Node, Role};
 
 /// How often it is looked whether a frontend is due; changes of the configuration take effect within it.
 const TICK: Duration = Duration::from_millis(500);
@@ -42,16 +42,33 @@ pub(crate) async fn run(app: Arc<App>, stop: CancellationToken) {
     }
 }
 
-/// Sees to it that the nodes of a statement are known: those of a cluster nobody has looked at yet, and ids that may be new.
+/// Sees to it that the nodes of a statement are known: those of a cluster that was not looked at yet, and ids that may be new.
 pub(super) async fn freshen(app: &Arc<App>, target: &Target) {
     let is_unknown = |id: &u64| app.registry.by_id(*id).is_none_or(|node| node.past);
     let asks_for_unknown = matches!(target, Target::Ids(ids) if ids.iter().any(is_unknown));
     for frontend in app.frontends.all(&app.config()) {
-        let never = frontend.look.lock().unwrap_or_else(PoisonError::into_inner).succeeded.is_none();
-        if never || asks_for_unknown {
+        let is_new = {
+            let look = frontend.look.lock().unwrap_or_else(PoisonError::into_inner);
+            !look.succeeded && look.failure.is_none()
+        };
+        if is_new || asks_for_unknown {
             look(app, &frontend).await;
         }
     }
+}
+
+/// The node that the first cluster knows by this id, where it is configured here without one.
+pub(super) fn by_cluster_id(app: &App, id: u64) -> Option<Arc<Node>> {
+    let config = app.config();
+    let cluster = config.fe_queries.first()?.cluster(&config);
+    app.registry.all().into_iter().find(|node| node.fe_id == Some(id) && node.cluster == cluster)
+}
+
+/// Why nodes of a cluster may be missing, to stand behind a sentence; empty if all frontends answered.
+pub(super) fn trouble(app: &App) -> String {
+    let frontends = app.frontends.all(&app.config());
+    let failures = frontends.iter().filter_map(|frontend| frontend.look.lock().unwrap_or_else(PoisonError::into_inner).failure.clone());
+    failures.map(|why| format!("; {why}")).collect()
 }
 
 /// Whether it is time to look; it is not again before the interval is over.
@@ -80,7 +97,7 @@ pub(super) async fn look(app: &Arc<App>, frontend: &Arc<Frontend>) {
         _ => {}
     }
     if failure.is_none() {
-        look.succeeded = Some(Instant::now());
+        look.succeeded = true;
     }
     look.failure = failure;
 }

@@ -76,8 +76,8 @@ pub(crate) struct Frontend {
 pub(in crate::sql) struct Look {
     /// When it is due; `None` at once.
     pub(in crate::sql) due: Option<Instant>,
-    /// When it last succeeded.
-    pub(in crate::sql) succeeded: Option<Instant>,
+    /// Whether one ever succeeded.
+    pub(in crate::sql) succeeded: bool,
     /// Why the last one failed, if it did.
     pub(in crate::sql) failure: Option<String>,
 }
