@@ -93,7 +93,9 @@ pub enum Error {
         hint: String,
     },
     /// No jemalloc was named in [`crate::Config`].
-    #[error("heap profiles need jemalloc as this process's allocator, named in the agent's configuration, or its SampledAlloc around any other")]
+    #[error(
+        "heap profiles need jemalloc as this process's allocator, named in the agent's configuration, or its SampledAlloc around any other"
+    )]
     NoJemalloc,
     /// jemalloc keeps no totals of all allocations.
     #[error("allocation totals are off in this process's jemalloc: start it with {variable}=prof:true,prof_accum:true")]

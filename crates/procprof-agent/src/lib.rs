@@ -42,10 +42,10 @@ pub use contention::hook as contention_hook;
 pub use cpu::{CpuCapture, CpuEngine, CpuOptions, DEFAULT_HZ, Label, LabelValue, MAX_HZ, label};
 pub use endpoints::{ENDPOINTS, Endpoint, MAX_SECONDS};
 pub use error::{Error, Result};
-#[cfg(feature = "heap")]
-pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub use heap::hook as heap_hook;
+#[cfg(feature = "heap")]
+pub use heap::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 pub use heap::{DumpFileLimits, HeapStatus, Jemalloc, JemallocNaming, MAX_DUMP_BYTES, MallctlFn};
 pub use listener::{ExtraHandler, Listener, MAX_CONNECTIONS};
 pub use request::{Method, Request, Response};

@@ -33,7 +33,8 @@ fn check(threads: &str, millis: u64, work: impl FnOnce()) {
 #[test]
 fn tasks_and_blocking_calls_of_tokio_are_seen() {
     isolated("runtimes::tasks_and_blocking_calls_of_tokio_are_seen", || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("tokio-test").enable_time().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("tokio-test").enable_time().build().unwrap();
         check("tokio-test", 700, || {
             runtime.block_on(async {
                 let tasks: Vec<_> = (0..40)

@@ -147,9 +147,7 @@ impl Drop for Counter {
 fn owner(descriptor: libc::c_int) -> Option<Owner> {
     let mut owner = Owner::default();
     // SAFETY: asking does no harm to whatever file it is; `owner` is a valid place to write to.
-    let known = unsafe {
-        libc::fcntl(descriptor, GET_SIGNAL) == libc::SIGPROF && libc::fcntl(descriptor, GET_OWNER, &raw mut owner) == 0
-    };
+    let known = unsafe { libc::fcntl(descriptor, GET_SIGNAL) == libc::SIGPROF && libc::fcntl(descriptor, GET_OWNER, &raw mut owner) == 0 };
     known.then_some(owner)
 }
 

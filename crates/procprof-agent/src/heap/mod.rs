@@ -14,14 +14,14 @@ mod turns;
 mod written;
 
 pub(crate) use dump::Dumper;
-pub(crate) use growth::InUse;
 pub use dump::MAX_DUMP_BYTES;
+pub(crate) use growth::InUse;
 pub use jemalloc::{HeapStatus, Jemalloc, JemallocNaming, MallctlFn};
 pub(crate) use keeper::Keeper;
-#[cfg(feature = "heap")]
-pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub use sampler::hook;
+#[cfg(feature = "heap")]
+pub use sampler::{DEFAULT_SAMPLE_BYTES, HeapSampler, SampledAlloc};
 pub(crate) use source::Heap;
 pub(crate) use timed::TimedSwitch;
 pub(crate) use turns::Turns;

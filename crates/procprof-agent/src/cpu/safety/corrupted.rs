@@ -66,7 +66,8 @@ fn lie(spin: Spin, length: Duration) {
         random ^= random >> 7;
         random ^= random << 17;
         let sp = below_this_frame();
-        let pointers = [0, 1, 8, sp, sp - 8, sp + 8, sp + 1, sp + 8 * (random % 4096), random, random & !7, u64::MAX, u64::MAX - 7, 1 << 63];
+        let pointers =
+            [0, 1, 8, sp, sp - 8, sp + 8, sp + 1, sp + 8 * (random % 4096), random, random & !7, u64::MAX, u64::MAX - 7, 1 << 63];
         let stacks = [sp, sp, sp, sp, sp, sp, 0x1000, 8, random >> 17 & !15, !15];
         spin(pointers[rounds % pointers.len()], 200_000, stacks[rounds % stacks.len()]);
         rounds += 1;

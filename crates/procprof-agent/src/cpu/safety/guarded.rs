@@ -22,8 +22,12 @@ impl Guard {
         let folder = std::env::temp_dir().join(format!("procprof-guard-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/agent/guard.c");
-        let output =
-            Command::new("gcc").args(["-O1", "-fno-builtin", "-shared", "-fPIC", "-o"]).arg(folder.join("guard.so")).arg(source).arg("-ldl").output();
+        let output = Command::new("gcc")
+            .args(["-O1", "-fno-builtin", "-shared", "-fPIC", "-o"])
+            .arg(folder.join("guard.so"))
+            .arg(source)
+            .arg("-ldl")
+            .output();
         let output = output.expect("gcc is needed");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Self(folder)
