@@ -4,7 +4,7 @@
 
 use procprof_agent::{CpuEngine, DumpFileLimits};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the environment asks for.
 #[derive(Clone, Debug)]
@@ -41,43 +41,43 @@ const SETTINGS: &[Setting] = &[
     Setting {
         variable: "PROCPROF_LISTEN",
         expected: "ADDRESS:PORT such as 127.0.0.1:6060 (port 0 takes a free one and tells it)",
-        set: |settings, value| Some(settings.listen = Some(value.parse().ok()?)),
+        set: |settings, value| put(&mut settings.listen, value.parse().ok().map(Some)),
     },
     Setting {
         variable: "PROCPROF_ONLY",
         expected: "names of programs, separated by commas",
-        set: |settings, value| Some(settings.only = value.split(',').map(|name| name.trim().to_owned()).collect()),
+        set: |settings, value| put(&mut settings.only, Some(value.split(',').map(|name| name.trim().to_owned()).collect())),
     },
     Setting {
         variable: "PROCPROF_ENGINE",
         expected: "auto, perf or tick",
-        set: |settings, value| Some(settings.engine = CpuEngine::of_name(value)?),
+        set: |settings, value| put(&mut settings.engine, CpuEngine::of_name(value)),
     },
     Setting {
         variable: "PROCPROF_TOKEN",
         expected: "at least one character",
-        set: |settings, value| (!value.is_empty()).then(|| settings.token = Some(value.to_owned())),
+        set: |settings, value| put(&mut settings.token, (!value.is_empty()).then(|| Some(value.to_owned()))),
     },
     Setting {
         variable: "PROCPROF_DUMP_FOLDER",
         expected: "a folder",
-        set: |settings, value| std::path::Path::new(value).is_dir().then(|| settings.dump_folder = Some(value.into())),
+        set: |settings, value| put(&mut settings.dump_folder, Path::new(value).is_dir().then(|| Some(value.into()))),
     },
     Setting {
         variable: "PROCPROF_DUMP_FILES",
         expected: "a number of files from 1",
         set: |settings, value| {
             let files = value.parse::<usize>().ok().filter(|files| *files > 0)?;
-            Some(settings.dump_files = Some(DumpFileLimits { files, ..DumpFileLimits::default() }))
+            put(&mut settings.dump_files, Some(Some(DumpFileLimits { files, ..DumpFileLimits::default() })))
         },
     },
-    Setting { variable: "PROCPROF_HEAP", expected: "on or off", set: |settings, value| Some(settings.heap = switch(value)?) },
+    Setting { variable: "PROCPROF_HEAP", expected: "on or off", set: |settings, value| put(&mut settings.heap, switch(value)) },
     Setting {
         variable: "PROCPROF_HEAP_SAMPLE_BYTES",
         expected: "a number of bytes from 1",
-        set: |settings, value| Some(settings.heap_sample_bytes = value.parse().ok().filter(|bytes| *bytes > 0)?),
+        set: |settings, value| put(&mut settings.heap_sample_bytes, value.parse().ok().filter(|bytes| *bytes > 0)),
     },
-    Setting { variable: "PROCPROF_CONTENTION", expected: "on or off", set: |settings, value| Some(settings.contention = switch(value)?) },
+    Setting { variable: "PROCPROF_CONTENTION", expected: "on or off", set: |settings, value| put(&mut settings.contention, switch(value)) },
 ];
 
 impl Default for Settings {
@@ -118,6 +118,12 @@ impl Settings {
             [file, called].into_iter().flatten().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
         self.only.is_empty() || self.only.iter().any(|only| names.contains(only))
     }
+}
+
+/// Sets a setting to what was meant, if that is known.
+fn put<T>(setting: &mut T, meant: Option<T>) -> Option<()> {
+    *setting = meant?;
+    Some(())
 }
 
 fn switch(value: &str) -> Option<bool> {
