@@ -12,19 +12,19 @@ int main(void) {
     stat("/dev/null", &null);
     for (int descriptor = 3; descriptor < 1024; descriptor++)
         close(descriptor);
-    for (int descriptor = 3; descriptor < 1024; descriptor++)
-        open("/dev/null", O_RDWR);
+    int mine[1021];
+    for (int index = 0; index < 1021; index++)
+        mine[index] = open("/dev/null", O_RDWR);
     printf("closed\n");
     fflush(stdout);
     getchar();
-    int kept = 0;
-    for (int descriptor = 3; descriptor < 1024; descriptor++) {
+    /* Those that are another file now, or none. */
+    printf("lost:");
+    for (int index = 0; index < 1021; index++) {
         struct stat found = {0};
-        if (fstat(descriptor, &found) == 0 && found.st_rdev == null.st_rdev)
-            kept++;
-        else
-            fprintf(stderr, "descriptor %d: mode %o\n", descriptor, found.st_mode);
+        if (fstat(mine[index], &found) != 0 || found.st_rdev != null.st_rdev)
+            printf(" %d (mode %o)", mine[index], (unsigned)found.st_mode);
     }
-    printf("%d\n", kept);
+    printf("\n");
     return 0;
 }

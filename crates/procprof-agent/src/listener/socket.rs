@@ -30,9 +30,23 @@ pub(super) struct Place {
 
 impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = lifted(TcpListener::bind(address)?);
+        let low = Self::of(TcpListener::bind(address)?);
+        // Where there is a high number, the low one is closed with its owner, unless the program has taken it meanwhile.
+        Ok(low.lifted().unwrap_or(low))
+    }
+
+    fn of(listener: TcpListener) -> Self {
         let number = listener.as_raw_fd();
-        Ok(Self { listener: Some(listener), place: Place { number, identity: identity(number) } })
+        Self { listener: Some(listener), place: Place { number, identity: identity(number) } }
+    }
+
+    /// The same socket under a high number; `None` where there is none, or what is there is not the same.
+    fn lifted(&self) -> Option<Self> {
+        // SAFETY: duplicates whatever is behind the number, if anything.
+        let high = unsafe { libc::fcntl(self.place.number, libc::F_DUPFD_CLOEXEC, HIGH) };
+        // SAFETY: a new descriptor that nobody else has.
+        let lifted = (high >= 0).then(|| Self::of(unsafe { TcpListener::from_raw_fd(high) }))?;
+        (lifted.place.identity == self.place.identity).then_some(lifted)
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
@@ -82,14 +96,6 @@ pub(super) fn is_lost(error: &io::Error) -> bool {
 
 fn lost() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
-}
-
-/// The same socket under a high number, where there is one.
-fn lifted(listener: TcpListener) -> TcpListener {
-    // SAFETY: duplicates a descriptor that is open.
-    let high = unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH) };
-    // SAFETY: a new descriptor that nobody else has; the former one is closed with its owner.
-    if high < 0 { listener } else { unsafe { TcpListener::from_raw_fd(high) } }
 }
 
 fn identity(number: RawFd) -> Option<Identity> {
