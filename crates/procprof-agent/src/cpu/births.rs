@@ -7,6 +7,8 @@
 //! ```text
 //! /proc/loadavg   0.20 0.18 0.12 1/80 11206
 //! ```
+//!
+//! Where threads end with little CPU time, those born next are to be sampled closely while they are young.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,6 +24,8 @@ const LENGTH: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(100);
 /// A thread that ends before this age is a sign.
 const YOUNG: Duration = PERIOD;
+/// A thread that ends with less CPU time was a short one, nanoseconds: half a period at the usual rate is a twentieth of it.
+const SHORT: u64 = 100_000_000;
 /// CPU time that no known thread used is a sign from so much on, nanoseconds, and from so many parts of all.
 const UNSEEN: u64 = 1_000_000;
 const UNSEEN_PARTS: u64 = 20;
@@ -30,6 +34,7 @@ const UNSEEN_PARTS: u64 = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Births {
     until: Option<Instant>,
+    short_until: Option<Instant>,
     account: Option<Account>,
 }
 
@@ -63,8 +68,11 @@ impl Births {
         self.account = Some(fresh);
     }
 
-    /// Accounts the end of a thread that was followed since `born`.
-    pub(crate) fn ended(&mut self, born: Instant, now: Instant) {
+    /// Accounts the end of a thread that was followed since `born` and has used `cpu` nanoseconds.
+    pub(crate) fn ended(&mut self, born: Instant, now: Instant, cpu: u64) {
+        if cpu < SHORT {
+            self.short_until = Some(now + LENGTH);
+        }
         if self.are_wanted(now) && now.duration_since(born) < YOUNG {
             self.until = Some(now + LENGTH);
         }
@@ -73,6 +81,11 @@ impl Births {
     /// Whether to look for births now.
     pub(crate) fn are_wanted(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
+    }
+
+    /// Whether a thread that is born now may end soon.
+    pub(crate) fn are_short(&self, now: Instant) -> bool {
+        self.are_wanted(now) || self.short_until.is_some_and(|until| now < until)
     }
 }
 
@@ -133,16 +146,22 @@ mod tests {
         births.tick(start, 500, 300);
         births.tick(at(100), 100_000_500, 99_500_000);
         assert!(!births.are_wanted(at(100)), "so little is the time between two clocks");
-        births.ended(start, at(110));
+        births.ended(start, at(110), SHORT);
         assert!(!births.are_wanted(at(110)), "of those that are seen");
         births.tick(at(150), 150_000_000, 20_000_000);
         assert!(!births.are_wanted(at(150)));
         births.tick(at(200), 200_000_000, 20_000_000);
         assert!(births.are_wanted(at(200)) && births.are_wanted(at(2199)) && !births.are_wanted(at(2200)));
-        births.ended(at(1000), at(2000));
+        births.ended(at(1000), at(2000), SHORT);
         assert!(!births.are_wanted(at(2300)), "an old one");
-        births.ended(at(2000), at(2010));
+        births.ended(at(2000), at(2010), SHORT);
         assert!(births.are_wanted(at(4000)) && !births.are_wanted(at(4010)));
+        assert!(births.are_short(at(4000)) && !births.are_short(at(4010)), "what is looked for is short");
+        births.ended(start, at(5000), SHORT - 1);
+        assert!(
+            births.are_short(at(6999)) && !births.are_short(at(7000)) && !births.are_wanted(at(5000)),
+            "of little CPU time in a long life"
+        );
     }
 
     #[test]

@@ -43,6 +43,7 @@ const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
+const SET_PERIOD: libc::c_ulong = 0x4008_2404;
 const SET_SIGNAL: libc::c_int = 10;
 const GET_SIGNAL: libc::c_int = 11;
 const SET_OWNER: libc::c_int = 15;
@@ -113,6 +114,23 @@ impl Counter {
         Ok(counter)
     }
 
+    /// Signals every `period` nanoseconds of the thread's CPU time from now on.
+    ///
+    /// # Errors
+    /// `EBADF` where the descriptor is another's by now.
+    pub(crate) fn set_period(&self, period: u64) -> io::Result<()> {
+        if !self.is_its_own() {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        // SAFETY: the descriptor is this counter's; the kernel only reads `period`.
+        checked(unsafe { libc::ioctl(self.descriptor, SET_PERIOD as _, &raw const period) }.into()).map(drop)
+    }
+
+    /// Whether the descriptor is still this counter's.
+    fn is_its_own(&self) -> bool {
+        owner(self.descriptor).is_some_and(|owner| owner.is_thread(self.tid))
+    }
+
     /// Directs the signals to the thread, then lets it count.
     fn enable(&self) -> io::Result<()> {
         let owner = Owner { kind: OWNER_IS_THREAD, id: self.tid };
@@ -132,7 +150,7 @@ impl Drop for Counter {
         OPEN.fetch_sub(1, Ordering::Relaxed);
         // One that was never enabled has no owner; nobody else knows its descriptor then, since this follows at once.
         let was_enabled = TICKETS.get(self.descriptor as usize).is_some_and(|place| place.swap(0, Ordering::SeqCst) != 0);
-        if !was_enabled || owner(self.descriptor).is_some_and(|owner| owner.is_thread(self.tid)) {
+        if !was_enabled || self.is_its_own() {
             // A forked process may hold it for a while; nobody is to be signalled meanwhile.
             // SAFETY: the descriptor is this counter's.
             unsafe {

@@ -18,6 +18,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Where threads live shortly, a young one's samples are closer by so much, but not closer than so many nanoseconds.
+const YOUNG_PARTS: u64 = 8;
+const SHORTEST_YOUNG_PERIOD: u64 = 1_000_000;
+
 /// A followed thread.
 #[derive(Debug)]
 struct Thread {
@@ -130,8 +134,11 @@ impl Sampler {
             match reading {
                 Some(cpu) => {
                     thread.view.cpu = thread.view.cpu.max(cpu);
-                    if let (CpuEngine::Auto, Some((_, source))) = (self.engine, &mut thread.sampled) {
-                        source.decide(thread.view.cpu, self.tick, now);
+                    if let Some((_, source)) = &mut thread.sampled {
+                        source.grow(thread.view.cpu);
+                        if self.engine == CpuEngine::Auto {
+                            source.decide(thread.view.cpu, self.tick, now);
+                        }
                     }
                 }
                 None => ended.push(*tid),
@@ -171,7 +178,9 @@ impl Sampler {
         let random = self.random.hash_one((tid, self.next_key));
         let period = self.period() / 10 * 9 + random % (self.period() / 5).max(1);
         let first = 1 + (random >> 32) % period;
-        let arming = Arming { tid, ticket: slot.assign(tid), first, period, counters: self.counters };
+        let is_young = cpu < period && self.births.are_short(Instant::now());
+        let young_period = is_young.then(|| (period / YOUNG_PARTS).max(SHORTEST_YOUNG_PERIOD)).filter(|young| *young < period);
+        let arming = Arming { tid, ticket: slot.assign(tid), first, period, young_period, counters: self.counters };
         match self.source(arming, cpu) {
             Ok(source) => Some((slot, source)),
             Err(_) => {
@@ -215,7 +224,7 @@ impl Sampler {
 
     fn unfollow(&mut self, tid: i32) {
         let Some(thread) = self.threads.remove(&tid) else { return };
-        self.births.ended(thread.since, Instant::now());
+        self.births.ended(thread.since, Instant::now(), thread.view.cpu);
         for window in self.windows.values_mut() {
             window.settle(&thread.view);
         }

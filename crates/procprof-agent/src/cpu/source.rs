@@ -4,6 +4,9 @@
 //! used some periods of CPU time, the timer alone goes on if it saw nine of ten, or as good as all that the counter saw, else the counter alone. What
 //! was chosen is not for ever: a timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more
 //! rarely.
+//!
+//! A thread that may end soon begins with a counter of a shorter period, as the CPU time after its last sample, half a period on average, is a large part
+//! of all it ever uses. It gets the full period once it has outlived [`YOUNG_PERIODS`] of them.
 
 use super::options::CpuEngine;
 use super::perf::{Counter, Scope};
@@ -18,6 +21,9 @@ const TRIAL_PERIODS: u64 = 10;
 /// Periods of CPU time that a timer may miss out of twice as many as a trial takes.
 const DOUBT_PERIODS: u64 = 3;
 
+/// Full periods of CPU time for which a counter keeps its short period.
+const YOUNG_PERIODS: u64 = 4;
+
 /// How long a counter is kept before the timer is tried again: at first, and at most.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(300);
@@ -30,6 +36,8 @@ pub(crate) struct Arming {
     /// CPU time until the first sample and between two, nanoseconds.
     pub(crate) first: u64,
     pub(crate) period: u64,
+    /// CPU time between two samples of a counter while the thread is young, where that is to be less.
+    pub(crate) young_period: Option<u64>,
     /// Which counters the kernel permits; `None` where it refuses all.
     pub(crate) counters: Option<Scope>,
 }
@@ -40,7 +48,8 @@ impl Arming {
     }
 
     fn counter(&self) -> Option<io::Result<Counter>> {
-        self.counters.map(|scope| Counter::open(self.tid, self.ticket, self.period, scope))
+        let period = self.young_period.unwrap_or(self.period);
+        self.counters.map(|scope| Counter::open(self.tid, self.ticket, period, scope))
     }
 }
 
@@ -94,6 +103,18 @@ impl Source {
         }
     }
 
+    /// Gives a counter the full period where the thread, whose CPU clock stands at `cpu`, is no longer young; what was seen before is no evidence.
+    pub(crate) fn grow(&mut self, cpu: u64) {
+        if self.arming.young_period.is_none() || cpu < self.evidence.since + YOUNG_PERIODS * self.arming.period {
+            return;
+        }
+        self.arming.young_period = None;
+        if self.counter.as_ref().is_some_and(|counter| counter.set_period(self.arming.period).is_err()) {
+            self.counter = self.arming.counter().and_then(Result::ok);
+        }
+        self.evidence = Evidence { since: cpu, ..Evidence::default() };
+    }
+
     /// Decides by what was seen up to the thread's CPU clock `cpu`, where there is a choice; timers expire on ticks of `tick` nanoseconds.
     pub(crate) fn decide(&mut self, cpu: u64, tick: u64, now: Instant) {
         let Evidence { since, ticks, overflows } = self.evidence;
@@ -129,7 +150,7 @@ mod tests {
     fn source() -> (Source, Instant) {
         // SAFETY: takes no argument and can't fail.
         let tid = unsafe { libc::gettid() };
-        let arming = Arming { tid, ticket: 0, first: 1 << 60, period: 1 << 60, counters: Some(Scope::All) };
+        let arming = Arming { tid, ticket: 0, first: 1 << 60, period: 1 << 60, young_period: None, counters: Some(Scope::All) };
         let (mut source, missing) = Source::arm(CpuEngine::Auto, arming, 0).unwrap();
         assert!(missing.is_none(), "{missing:?}");
         source.arming.period = PERIOD;
@@ -162,6 +183,19 @@ mod tests {
         run(&mut source, 5, 0, 0, now);
         assert_eq!(has(&source), (true, true), "missed by the ticks");
         run(&mut source, 12, 3, 11, now);
+        assert_eq!(has(&source), (false, true));
+    }
+
+    #[test]
+    fn a_young_thread_is_seen_more_often_and_decided_on_when_it_has_grown() {
+        let (mut source, now) = source();
+        source.arming.young_period = Some(PERIOD / 8);
+        (0..31).for_each(|_| source.seen(Origin::Perf));
+        source.grow(4 * PERIOD - 1);
+        assert!(source.arming.young_period.is_some() && source.evidence.overflows == 31);
+        source.grow(4 * PERIOD);
+        assert!(source.arming.young_period.is_none() && source.evidence.overflows == 0);
+        run(&mut source, 12, 3, 12, now);
         assert_eq!(has(&source), (false, true));
     }
 
