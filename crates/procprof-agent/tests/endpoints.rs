@@ -46,23 +46,24 @@ fn own_build_id() -> String {
     text.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap().to_owned()
 }
 
-/// Every profile at every path, in both forms: what it is, under which name it is to be kept, and by whom and of which program it is.
+/// Every profile at every path, in its own form and in the other: what it is, under which name it is to be kept, and by whom and of which program it is.
 #[test]
 fn every_profile_has_its_form_and_says_what_it_is_of() {
     isolated("endpoints::every_profile_has_its_form_and_says_what_it_is_of", || {
         let agent = agent();
         let build_id = format!("procprof:instance-build-id={}", own_build_id());
         let version = format!("procprof:tool=procprof-agent {}", env!("CARGO_PKG_VERSION"));
-        let work = std::thread::spawn(|| split_70_30(Duration::from_secs(6)));
+        assert_eq!(agent.handle(&Request::post("/debug/pprof/contention/enable", &[])).status, 200);
+        let work = std::thread::spawn(|| split_70_30(Duration::from_secs(4)));
         for (path, query, legacy_name, kind, by_itself) in [
             ("/debug/pprof/profile", "seconds=1", "profile.prof", "cpu", "proto"),
             ("/debug/pprof/wall", "seconds=1", "profile.prof", "wall", "proto"),
             ("/debug/pprof/heap", "", "profile.heap", "heap", "proto"),
             ("/debug/pprof/heap", "seconds=0", "profile.heap", "heap", "proto"),
             ("/debug/pprof/allocs", "", "profile.heap", "heap", "proto"),
-            ("/debug/pprof/block", "seconds=1", "profile.contention", "contention", "proto"),
-            ("/debug/pprof/contention", "seconds=1", "profile.contention", "contention", "proto"),
-            ("/debug/pprof/mutex", "seconds=1", "profile.contention", "mutex", "proto"),
+            ("/debug/pprof/block", "", "profile.contention", "contention", "proto"),
+            ("/debug/pprof/contention", "", "profile.contention", "contention", "proto"),
+            ("/debug/pprof/mutex", "", "profile.contention", "mutex", "proto"),
             ("/debug/mem", "", "profile.heap", "heap", "legacy"),
             // What jeprof asks for.
             ("/debug/mem/pprof/profile", "seconds=30", "profile.heap", "heap", "legacy"),
@@ -71,9 +72,10 @@ fn every_profile_has_its_form_and_says_what_it_is_of() {
             ("/pprof/wall", "seconds=1", "profile.prof", "wall", "legacy"),
             ("/pprof/heap", "", "profile.heap", "heap", "legacy"),
             ("/pprof/growth", "seconds=1", "profile.growth", "growth", "legacy"),
-            ("/pprof/contention", "seconds=1", "profile.contention", "contention", "legacy"),
+            ("/pprof/contention", "", "profile.contention", "contention", "legacy"),
         ] {
-            for form in ["", "format=proto", "format=legacy"] {
+            let other = if by_itself == "proto" { "format=legacy" } else { "format=proto" };
+            for form in ["", other] {
                 let began = Instant::now();
                 let response = agent.handle(&Request::get(&format!("{path}?symbolize=0&{query}&{form}")));
                 let is_proto = form.ends_with("proto") || form.is_empty() && by_itself == "proto";
