@@ -8,6 +8,7 @@ mod api;
 mod availability;
 mod browser;
 mod captures;
+mod fe;
 mod harness;
 mod mysql_select;
 mod nodes;

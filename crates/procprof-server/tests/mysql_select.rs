@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
 
 /// A server that everyone on this machine may ask in SQL.
-async fn start(config: Config) -> TestServer {
+pub(crate) async fn start(config: Config) -> TestServer {
     let data = tempfile::tempdir().unwrap();
     let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
     let handle = Server::start(ServerOptions { mysql: Some(mysql), ..options(config, data.path().to_owned()) }).await.unwrap();
@@ -39,7 +39,7 @@ async fn ask(server: &TestServer, statement: &str) -> Result<String, String> {
     }
 }
 
-async fn rows(server: &TestServer, statement: &str) -> String {
+pub(crate) async fn rows(server: &TestServer, statement: &str) -> String {
     ask(server, statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 
@@ -55,7 +55,7 @@ async fn check(server: &TestServer, cases: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-async fn refusal(server: &TestServer, statement: &str) -> String {
+pub(crate) async fn refusal(server: &TestServer, statement: &str) -> String {
     let shown: String = statement.chars().take(80).collect();
     ask(server, statement).await.err().unwrap_or_else(|| panic!("{shown}: no error"))
 }

@@ -25,7 +25,7 @@ use super::drawing::{self, Program};
 use super::fe::heap::FeNode;
 use super::script::{Call, Drawing};
 use crate::app::App;
-use crate::captures::{Wish, capture};
+use crate::captures::{Failure as CaptureFailure, Wish, capture};
 use crate::mysql::{Failure, FailureKind};
 use crate::nodes::{Kind, Node, OWN_ID};
 use crate::remote::{process, target};
@@ -142,10 +142,6 @@ impl<'a> NodeHeap<'a> {
                 let is_on = told.and_then(|page| flag(&page).map(|on| on.to_string()).ok_or_else(|| self.no_switch()));
                 Ok(is_on.unwrap_or_else(|why| why))
             }
-            Kind::Databend => Ok(match self.snapshot().await? {
-                Ok(_) => "true".to_owned(),
-                Err(why) => why,
-            }),
             kind => Ok(format!("whether the heap profiler of a node of kind {kind} is on cannot be asked")),
         }
     }
@@ -221,7 +217,25 @@ impl<'a> NodeHeap<'a> {
             Ok(entry) => Ok(Ok(entry)),
             // Nobody's fault, and nothing that a second try would mend.
             Err(failure) if failure.kind.is_none() => Ok(Err(failure.reason.clone())),
-            Err(failure) => Err(other(failure.reason.clone())),
+            Err(failure) => self.lack(&failure).map(Err).ok_or_else(|| other(failure.reason.clone())),
+        }
+    }
+
+    /// What the process lacks to give a dump, if that is what its answer means.
+    fn lack(&self, failure: &CaptureFailure) -> Option<String> {
+        let (name, reason) = (self.node.name(), &failure.reason);
+        match (self.node.kind(), failure.code) {
+            (_, "no_samples") => Some(format!(
+                "{name}: nothing was sampled yet: switch its heap profiler on with enable_prof(), let the process work for a while, then dump again"
+            )),
+            (Kind::Databend, "not_found") => {
+                Some(format!("{name} is built without heap profiles: build it with the cargo feature memory-profiling"))
+            }
+            (Kind::Databend, "server_error") => Some(format!("{reason}; start it with MALLOC_CONF=prof:true")),
+            (Kind::StarrocksBe, "not_a_profile") => {
+                Some(format!("{reason}; its jemalloc needs prof:true in JEMALLOC_CONF (be.conf: jemalloc_conf) when it starts"))
+            }
+            _ => None,
         }
     }
 
