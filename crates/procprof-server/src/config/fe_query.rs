@@ -93,7 +93,7 @@ pub const FE_KEYS: &[FeKey] = &[
     FeKey {
         name: "cluster",
         type_name: "text",
-        default: "the top-level `cluster`",
+        default: "that of the top level",
         help: "The cluster these frontends belong to; its nodes get this name.",
         set: |f, v| text(v).map(|t| f.cluster = t),
     },
