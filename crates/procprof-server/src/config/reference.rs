@@ -110,5 +110,5 @@ node.schedule.contention = { on = true }
 const DISCOVERED: &str = "
 Backends and compute nodes are profiled under the cluster's own ids as soon as a frontend names them; a node that leaves is profiled no more and keeps
 its profiles. A `[[node]]` with the same cluster and the same id or address stands for the node, with its own keys. Ids of a second cluster would be the
-same as the first's, so its nodes are numbered here, as other nodes are.
+same as the first's, so its nodes are numbered here, as other nodes are, and named with the cluster.
 ";

@@ -1,6 +1,6 @@
 //! Nodes that the frontends of StarRocks clusters name.
 //!
-//! A node keeps the id its cluster gives it. Clusters count alike, so this holds for the first configured one; nodes of the others are numbered here.
+//! A node keeps the id its cluster gives it. Clusters count alike, so this holds for the first configured one; nodes of the others are numbered here and named with their cluster.
 
 use std::sync::Arc;
 
@@ -47,6 +47,10 @@ impl Registry {
                     continue;
                 }
                 let mut own = found.config.clone();
+                // Whichever cluster answers first, a name stands for the same node.
+                if index > 0 {
+                    own.name = format!("{} ({})", own.name, own.cluster);
+                }
                 if nodes.iter().any(|node| node.name() == own.name) {
                     own.name = format!("{} #{}", own.name, found.fe_id);
                 }

@@ -342,3 +342,39 @@ async fn keys_that_do_not_fit_are_refused_with_their_place() {
     assert!(!format!("{:?}", parsed("[[fe_query]]\naddress = \"h\"\npassword = \"hidden\"")).contains("hidden"));
     assert_eq!(quiet().fe_queries, []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cluster_is_numbered_here_and_configured_nodes_stand_for_theirs() {
+    let cluster = |columns: &'static str| {
+        Replay::start(move |statement, _, _| match statement {
+            "SHOW BACKENDS" => list(columns, &[10_001, 10_002]),
+            "SHOW COMPUTE NODES" => list("ComputeNodeId IP HttpPort BrpcPort", &[]),
+            _ => result(if columns == BACKENDS { "true" } else { "false" }),
+        })
+    };
+    let (first, second) = (cluster(BACKENDS), cluster("BackendId IP HttpPort BrpcPort Odd"));
+    let mut config = parsed(&format!(
+        "[[fe_query]]\ncluster = \"prod\"\naddress = \"localhost:{}\"\nnode.schedule.cpu = {{ on = false }}\n\
+         [[fe_query]]\ncluster = \"test\"\naddress = \"localhost:{}\"\nnode.schedule.cpu = {{ on = false }}\n\
+         [[node]]\nname = \"own\"\nkind = \"starrocks-be\"\ncluster = \"prod\"\nhttp = \"127.0.0.1:2\"\nschedule.cpu = {{ on = false }}\n",
+        first.port, second.port
+    ));
+    (config.proc_profile_cpu_enable, config.proc_profile_mem_enable) = (false, false);
+    let server = start(config).await;
+    discovered(&server).await;
+    // Ids of nodes that nobody knows make the server look at both.
+    assert!(refusal(&server, &script("4711", "has_enable()")).await.contains("node not found: 4711"));
+    let known = rows(&server, "SELECT name, cluster FROM nodes WHERE id > 1 AND past = 0 ORDER BY cluster, name").await;
+    assert_eq!(known, "name\tcluster\nBE 127.0.0.1:1\tprod\nown\tprod\nBE 127.0.0.1:1 (test)\ttest\nBE 127.0.0.1:2 (test)\ttest");
+    let other = rows(&server, "SELECT id FROM nodes WHERE name = 'BE 127.0.0.1:1 (test)'").await;
+    let other = other.lines().nth(1).unwrap().to_owned();
+    assert!(other.parse::<u64>().unwrap() > 20_000, "{other}");
+    // By the cluster's own id, its node, also where it is configured under another one.
+    for (id, told) in [("10001", "true"), ("10002", "true"), (other.as_str(), "false")] {
+        assert_eq!(rows(&server, &script(id, "has_enable()")).await, format!("result\n{told}"), "{id}");
+    }
+    let shown = rows(&server, "SHOW BACKENDS").await;
+    assert!(shown.lines().next().unwrap().ends_with("\tLocation\tOdd") && shown.contains(&format!("\n{other}\t")), "{shown}");
+    assert_eq!(shown.lines().count(), 5, "{shown}");
+    server.stop().await;
+}
