@@ -21,18 +21,23 @@ static int threads() {
     return count;
 }
 
+// The reason is asked for after the call, which arguments of one function need not be.
+static void tell(const char *call, int code) {
+    printf("%s %d: %s\n", call, code, procprof_error());
+}
+
 int main(int, char **arguments) {
     printf("loaded %d, threads %d, port %d\n", procprof_is_loaded(), threads(), procprof_port() != 0);
-    printf("dump %d: %s\n", procprof_dump("/debug/pprof/heap", arguments[1]), procprof_error());
-    printf("start %d: %s\n", procprof_start("nowhere"), procprof_error());
+    tell("dump", procprof_dump("/debug/pprof/heap", arguments[1]));
+    tell("start", procprof_start("nowhere"));
     printf("start %d\n", procprof_start("127.0.0.1:0"));
     printf("threads %d, port %d\n", threads(), procprof_port() != 0);
-    printf("again %d: %s\n", procprof_start(""), procprof_error());
+    tell("again", procprof_start(""));
     std::thread profile([&] { printf("profile %d\n", procprof_dump("/debug/pprof/profile?seconds=1&frequency=250", arguments[2])); });
     labelled_work();
     profile.join();
     printf("dump %d\n", procprof_dump("/debug/pprof/heap", arguments[1]));
-    printf("dump %d: %s\n", procprof_dump("/nothing", arguments[1]), procprof_error());
+    tell("dump", procprof_dump("/nothing", arguments[1]));
     procprof_stop();
     printf("threads %d, port %d\n", threads(), procprof_port());
     return 0;
