@@ -281,9 +281,13 @@ pub(super) fn quoted_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// Words that SQLite keeps for itself while MySQL lets them be names; none has a place in a query.
+const SQLITES_OWN: &[&str] = &["autoincrement", "commit", "deferrable", "indexed", "nothing", "returning", "transaction"];
+
 /// A word that SQLite might read as something else is quoted; `$` begins its parameters.
 fn quoted_unless_plain(word: &str) -> String {
-    if word.contains('$') { quoted_name(word) } else { word.to_owned() }
+    let is_kept = SQLITES_OWN.iter().any(|own| word.eq_ignore_ascii_case(own));
+    if is_kept || word.contains('$') { quoted_name(word) } else { word.to_owned() }
 }
 
 /// The value of a system variable: a number where it is one.

@@ -40,6 +40,7 @@ fn statements_are_rewritten() {
         ("SELECT/*! SQL_NO_CACHE */ 1 /* one */", "SELECT 1"),
         ("EXPLAIN SELECT 1", "EXPLAIN QUERY PLAN SELECT 1"),
         ("SELECT a$b FROM t", "SELECT \"a$b\" FROM t"),
+        ("SELECT NULL AS Nothing", "SELECT NULL AS \"Nothing\""),
         ("SELECT _utf8mb4'x' y", "SELECT 'x' y"),
         ("SELECT (SELECT 1/2 FROM t)", "SELECT (SELECT 1* 1.0 /2 FROM t) AS \"(SELECT 1/2 FROM t)\""),
     ] {
