@@ -4,9 +4,9 @@ use crate::build::{program, tool};
 use crate::host::{Host, preloaded};
 use std::process::Command;
 
-/// The flat percentage of a function in a `-top` or `--text` table.
+/// The flat percentage of a function in a `-top` or `--text` table, with its parameters or without.
 fn flat_percent(table: &str, name: &str) -> f64 {
-    let line = table.lines().find(|line| line.trim_end().ends_with(name));
+    let line = table.lines().find(|line| line.split('(').next().is_some_and(|start| start.trim_end().ends_with(name)));
     let line = line.unwrap_or_else(|| panic!("no {name} in\n{table}"));
     line.split_whitespace().nth(1).unwrap().trim_end_matches('%').parse().unwrap()
 }
