@@ -6,11 +6,11 @@
 //! $ jeprof ./server http://127.0.0.1:6060/debug/mem
 //! ```
 //!
-//! - [`settings`]: the variables `PROCPROF_*`;
-//! - [`start`]: the agent and its listener, begun before `main`, by a program's own call, or by a child whose parent is gone ([`heir`]);
-//! - [`heap`]: the `malloc` family and C++'s operators, sampled;
-//! - [`glibc`]: what older C libraries lack;
-//! - [`c_api`]: what a program may call, declared in `include/procprof.h`.
+//! - `settings`: the variables `PROCPROF_*`;
+//! - `start`: the agent and its listener, begun before `main`, by a program's own call, or by a child whose parent is gone (`heir`);
+//! - `heap`: the `malloc` family and C++'s operators, sampled;
+//! - `glibc`: what older C libraries lack;
+//! - `c_api`: what a program may call, declared in `include/procprof.h`.
 //!
 //! Without `PROCPROF_LISTEN` nothing is started: allocations pass through at the cost of a subtraction and a jump.
 //!
