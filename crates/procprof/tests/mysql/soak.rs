@@ -39,7 +39,7 @@ fn step(client: &mut Raw, port: u16, number: usize) {
         2 => assert_eq!(client.query("SELEC 1"), Err(1064)),
         3 => assert_eq!(client.query("ADMIN EXECUTE ON 10001, 4711 'System.print(HeapProf.getInstance().has_enable())'"), Ok(2)),
         4 => assert!(client.query("SHOW FULL PROCESSLIST").is_ok_and(|rows| rows > 0)),
-        5 => assert_eq!(client.query("SELECT * FROM samples('no such profile')").unwrap_err(), 1210),
+        5 => assert_eq!(client.query("SELECT * FROM samples('no such profile')").expect_err("there is none"), 1210),
         6 => {
             client.ask(FLOOD);
             (0..20).for_each(|_| drop(client.packet().expect("a row")));
