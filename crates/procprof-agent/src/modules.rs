@@ -54,7 +54,7 @@ impl Modules {
     }
 
     /// The mapping at a position.
-    #[cfg(feature = "contention")]
+    #[cfg(all(feature = "contention", target_os = "linux"))]
     pub(crate) fn get(&self, position: usize) -> &Module {
         &self.modules[position]
     }
