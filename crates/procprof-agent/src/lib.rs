@@ -19,7 +19,7 @@ mod cpu;
 mod endpoints;
 mod error;
 mod heap;
-#[cfg(all(feature = "contention", target_os = "linux"))]
+#[cfg(all(any(feature = "contention", feature = "heap"), target_os = "linux"))]
 mod here;
 mod legacy;
 mod listener;

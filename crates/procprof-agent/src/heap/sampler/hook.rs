@@ -69,7 +69,7 @@ pub fn count_down(thread: &ThreadState, size: usize) -> bool {
 #[inline(never)]
 pub fn note(thread: &ThreadState, pointer: *mut u8, size: usize) {
     if thread.go_on(size as u64) && !pointer.is_null() {
-        record(thread, super::stack::here(), pointer as usize, size as u64);
+        record(thread, crate::here::here(), pointer as usize, size as u64);
     }
 }
 
