@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// The lock; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct LockFile {
-    _file: File,
+    file: File,
 }
 
 impl LockFile {
@@ -37,7 +37,15 @@ impl LockFile {
         if let Err(source) = written {
             tracing::warn!(path = %path.display(), error = %source, "write pid into lock file");
         }
-        Ok(LockFile { _file: file })
+        Ok(LockFile { file })
+    }
+}
+
+impl Drop for LockFile {
+    /// Unlocks by name: a child that another thread forked and that has not come to its `exec` yet still has the file open, and
+    /// closing alone would leave it the lock.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
     }
 }
 
@@ -45,4 +53,22 @@ fn holder(file: &File) -> Option<u32> {
     let mut text = String::new();
     file.take(16).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LockFile;
+    use crate::Error;
+
+    #[test]
+    fn is_given_back_whoever_else_has_the_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = LockFile::take(folder.path()).unwrap();
+        // As a forked child has it.
+        let inherited = lock.file.try_clone().unwrap();
+        assert!(matches!(LockFile::take(folder.path()), Err(Error::Locked { .. })));
+        drop(lock);
+        LockFile::take(folder.path()).unwrap();
+        drop(inherited);
+    }
 }
