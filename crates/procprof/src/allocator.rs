@@ -1,7 +1,9 @@
 //! The binary's allocator: jemalloc with its heap profiler compiled in and asleep.
 //!
 //! `prof:true` can only be said at start; it costs a check per allocation until `prof.active` is switched on.
-//! Threads that give memory back are for processes that stay: [`start_background_threads`].
+//! Its memory is in large pages where the kernel has them on request: a report touches 100 MB for a tenth of a second, and page by page
+//! the kernel takes as long to give them. Processes that stay have small ones ([`large_pages`]), and threads that give memory back
+//! ([`start_background_threads`]).
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -21,11 +23,17 @@ unsafe impl Sync for Configuration {}
 /// Read once by jemalloc before `main`; the environment's `_RJEM_MALLOC_CONF` is read after it and wins.
 // SAFETY: the name is jemalloc's own hook for this purpose, declared weak there, and the type is the one it expects.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static CONFIGURATION: Configuration = Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,dirty_decay_ms:1000".as_ptr());
+static CONFIGURATION: Configuration = Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,dirty_decay_ms:1000,thp:always".as_ptr());
 
 /// jemalloc's control function, for the agent's heap profiles.
 pub(crate) const MALLCTL: unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int =
     tikv_jemalloc_sys::mallctl;
+
+/// Whether the kernel may back this process, and those it starts, by pages of 2 MiB.
+/// A kernel that knows no such pages has none to forbid.
+pub(crate) fn large_pages(are_wanted: bool) {
+    let _ = rustix::thread::disable_transparent_huge_pages(!are_wanted);
+}
 
 /// Has threads of the allocator give memory back that is free for long. Without them, that waits for the next
 /// allocation, and a server at rest makes few.

@@ -39,6 +39,12 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Serve(_) | Command::Collect(_) | Command::DemoNode(_) => allocator::large_pages(false),
+        // The server that started it forbade them for itself.
+        Command::JeprofChild { .. } | Command::SymbolizeChild { .. } => allocator::large_pages(true),
+        _ => {}
+    }
+    match command {
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Collect(arguments) => return collect::run(arguments),
         Command::Report(arguments) => report::run(&arguments)?,
