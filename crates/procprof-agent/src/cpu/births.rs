@@ -24,8 +24,8 @@ const LENGTH: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(100);
 /// A thread that ends before this age is a sign.
 const YOUNG: Duration = PERIOD;
-/// A thread that ends with less CPU time was a short one, nanoseconds: half a period at the usual rate is a twentieth of it.
-const SHORT: u64 = 100_000_000;
+/// A thread that ends with less CPU time was a short one, nanoseconds: half a period at the usual rate is a thirtieth of it.
+const SHORT: u64 = 160_000_000;
 /// CPU time that no known thread used is a sign from so much on, nanoseconds, and from so many parts of all.
 const UNSEEN: u64 = 1_000_000;
 const UNSEEN_PARTS: u64 = 20;

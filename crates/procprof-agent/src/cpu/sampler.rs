@@ -18,9 +18,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where threads live shortly, a young one's samples are closer by so much, but not closer than so many nanoseconds.
-const YOUNG_PARTS: u64 = 8;
-const SHORTEST_YOUNG_PERIOD: u64 = 1_000_000;
+/// Where threads live shortly, the samples of a new one are so many times closer, but not closer than so many nanoseconds.
+const CLOSER: u64 = 16;
+const CLOSEST: u64 = 500_000;
 
 /// A followed thread.
 #[derive(Debug)]
@@ -179,8 +179,9 @@ impl Sampler {
         let period = self.period() / 10 * 9 + random % (self.period() / 5).max(1);
         let first = 1 + (random >> 32) % period;
         let is_young = cpu < period && self.births.are_short(Instant::now());
-        let young_period = is_young.then(|| (period / YOUNG_PARTS).max(SHORTEST_YOUNG_PERIOD)).filter(|young| *young < period);
-        let arming = Arming { tid, ticket: slot.assign(tid), first, period, young_period, counters: self.counters };
+        let most = (period / CLOSEST).clamp(1, CLOSER);
+        let closer = if is_young { 1 << most.ilog2() } else { 1 };
+        let arming = Arming { tid, ticket: slot.assign(tid), first, period, closer, counters: self.counters };
         match self.source(arming, cpu) {
             Ok(source) => Some((slot, source)),
             Err(_) => {

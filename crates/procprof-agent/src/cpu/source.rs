@@ -5,8 +5,9 @@
 //! was chosen is not for ever: a timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more
 //! rarely.
 //!
-//! A thread that may end soon begins with a counter of a shorter period, as the CPU time after its last sample, half a period on average, is a large part
-//! of all it ever uses. It gets the full period once it has outlived [`YOUNG_PERIODS`] of them.
+//! The CPU time after a thread's last sample, half a period on average, is in no sample. So a thread that may end soon begins with a counter whose samples
+//! are closer, and they get half as close each time it doubles its age: from its second period
+//! on that is at most a thirtieth of its CPU time, whenever it ends.
 
 use super::options::CpuEngine;
 use super::perf::{Counter, Scope};
@@ -21,8 +22,8 @@ const TRIAL_PERIODS: u64 = 10;
 /// Periods of CPU time that a timer may miss out of twice as many as a trial takes.
 const DOUBT_PERIODS: u64 = 3;
 
-/// Full periods of CPU time for which a counter keeps its short period.
-const YOUNG_PERIODS: u64 = 4;
+/// The age in periods, times how much closer than these the samples of a young thread are.
+const YOUNG_SAMPLES: u64 = 32;
 
 /// How long a counter is kept before the timer is tried again: at first, and at most.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
@@ -36,8 +37,8 @@ pub(crate) struct Arming {
     /// CPU time until the first sample and between two, nanoseconds.
     pub(crate) first: u64,
     pub(crate) period: u64,
-    /// CPU time between two samples of a counter while the thread is young, where that is to be less.
-    pub(crate) young_period: Option<u64>,
+    /// How many times closer a counter's samples are, a power of two: more than 1 while the thread is young.
+    pub(crate) closer: u64,
     /// Which counters the kernel permits; `None` where it refuses all.
     pub(crate) counters: Option<Scope>,
 }
@@ -48,8 +49,7 @@ impl Arming {
     }
 
     fn counter(&self) -> Option<io::Result<Counter>> {
-        let period = self.young_period.unwrap_or(self.period);
-        self.counters.map(|scope| Counter::open(self.tid, self.ticket, period, scope))
+        self.counters.map(|scope| Counter::open(self.tid, self.ticket, self.period / self.closer, scope))
     }
 }
 
@@ -103,20 +103,26 @@ impl Source {
         }
     }
 
-    /// Gives a counter the full period where the thread, whose CPU clock stands at `cpu`, is no longer young; what was seen before is no evidence.
+    /// Lets a counter's samples be less close where the thread, whose CPU clock stands at `cpu`, is old enough; what was seen before is no evidence.
     pub(crate) fn grow(&mut self, cpu: u64) {
-        if self.arming.young_period.is_none() || cpu < self.evidence.since + YOUNG_PERIODS * self.arming.period {
+        let age = (cpu / self.arming.period).max(1);
+        let closer = (YOUNG_SAMPLES / age).checked_ilog2().map_or(1, |bits| 1 << bits);
+        if closer >= self.arming.closer {
             return;
         }
-        self.arming.young_period = None;
-        if self.counter.as_ref().is_some_and(|counter| counter.set_period(self.arming.period).is_err()) {
+        self.arming.closer = closer;
+        if self.counter.as_ref().is_some_and(|counter| counter.set_period(self.arming.period / closer).is_err()) {
             self.counter = self.arming.counter().and_then(Result::ok);
         }
         self.evidence = Evidence { since: cpu, ..Evidence::default() };
     }
 
-    /// Decides by what was seen up to the thread's CPU clock `cpu`, where there is a choice; timers expire on ticks of `tick` nanoseconds.
+    /// Decides by what was seen up to the thread's CPU clock `cpu`, where there is a choice and the thread is no longer young; timers expire on ticks
+    /// of `tick` nanoseconds.
     pub(crate) fn decide(&mut self, cpu: u64, tick: u64, now: Instant) {
+        if self.arming.closer > 1 {
+            return;
+        }
         let Evidence { since, ticks, overflows } = self.evidence;
         let expected = cpu.saturating_sub(since) / self.arming.period.max(tick);
         match (self.timer.is_some(), self.counter.is_some()) {
@@ -150,7 +156,7 @@ mod tests {
     fn source() -> (Source, Instant) {
         // SAFETY: takes no argument and can't fail.
         let tid = unsafe { libc::gettid() };
-        let arming = Arming { tid, ticket: 0, first: 1 << 60, period: 1 << 60, young_period: None, counters: Some(Scope::All) };
+        let arming = Arming { tid, ticket: 0, first: 1 << 60, period: 1 << 60, closer: 1, counters: Some(Scope::All) };
         let (mut source, missing) = Source::arm(CpuEngine::Auto, arming, 0).unwrap();
         assert!(missing.is_none(), "{missing:?}");
         source.arming.period = PERIOD;
@@ -189,12 +195,15 @@ mod tests {
     #[test]
     fn a_young_thread_is_seen_more_often_and_decided_on_when_it_has_grown() {
         let (mut source, now) = source();
-        source.arming.young_period = Some(PERIOD / 8);
-        (0..31).for_each(|_| source.seen(Origin::Perf));
-        source.grow(4 * PERIOD - 1);
-        assert!(source.arming.young_period.is_some() && source.evidence.overflows == 31);
-        source.grow(4 * PERIOD);
-        assert!(source.arming.young_period.is_none() && source.evidence.overflows == 0);
+        source.arming.closer = 16;
+        for (age, closer) in [(0, 16), (2, 16), (3, 8), (4, 8), (5, 4), (8, 4), (9, 2), (16, 2)] {
+            run(&mut source, 100, 0, 100, now);
+            assert_eq!(has(&source), (true, true), "undecided while it is young");
+            source.grow(age * PERIOD);
+            assert_eq!(source.arming.closer, closer, "{age} periods old");
+        }
+        source.grow(17 * PERIOD);
+        assert!(source.arming.closer == 1 && source.evidence.overflows == 0);
         run(&mut source, 12, 3, 12, now);
         assert_eq!(has(&source), (false, true));
     }
