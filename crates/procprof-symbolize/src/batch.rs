@@ -12,15 +12,17 @@ use object::Object;
 use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashMap;
 
+use crate::budget::Room;
 use crate::dwarf::{DebugInfo, Function, Guides, SplitFiles, is_mangled};
 use crate::go_table::GoTable;
 use crate::image::{Image, has_dwarf, parse_elf};
 use crate::index::{Kept, KeptFunctions, cache};
 use crate::names::{NameId, NameTable, Names};
 use crate::records::RawFrame;
+use crate::sections::SectionError;
 use crate::symbols::Symbols;
 use crate::unit_batch::{UNITS_MAX, UnitAnswers, UnitBatch};
-use crate::{Frame, Reason, Resolved, mini_debug, sections, workers};
+use crate::{Frame, MemoryBudget, Reason, Resolved, mini_debug, sections, workers};
 
 /// Resolves addresses, and answers in the order they are given.
 pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> {
@@ -30,7 +32,7 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let mut answers = resolve_sorted(image, &wanted);
+    let mut answers = resolve_within(image, &wanted);
     let is_each_once = wanted.len() == addresses.len();
     let answer = |address: &SymbolAddr| match wanted.binary_search(&address.0) {
         Ok(place) if is_each_once => std::mem::replace(&mut answers[place], Resolved::Unknown(Reason::NotCovered)),
@@ -38,6 +40,19 @@ pub(crate) fn resolve(image: &Image, addresses: &[SymbolAddr]) -> Vec<Resolved> 
         Err(_) => Resolved::Unknown(Reason::NotCovered),
     };
     addresses.iter().map(answer).collect()
+}
+
+/// Resolves as many addresses as the budget has room for, the lower ones first.
+fn resolve_within(image: &Image, wanted: &[u64]) -> Vec<Resolved> {
+    let Some(memory) = &image.memory else {
+        return resolve_sorted(image, wanted);
+    };
+    let fitting = memory.take_addresses(wanted.len());
+    let mut answers = resolve_sorted(image, &wanted[..fitting]);
+    memory.give_back_addresses(fitting);
+    memory.leave_out(wanted.len() - fitting);
+    answers.resize(wanted.len(), Resolved::Unknown(Reason::OverMemory));
+    answers
 }
 
 /// Resolves from what was kept, then from the files, and keeps what these told.
@@ -76,9 +91,11 @@ enum Keep {
 fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides) -> (Vec<Resolved>, Kept) {
     with_opened(image, Some(wanted), guides, |opened| match opened {
         None => (vec![Resolved::Unknown(Reason::Damaged); wanted.len()], Kept::default()),
-        Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, keep, workers::threads()),
-        Some(Opened { main, files, is_damaged, .. }) => {
-            let mut answers = symbols_only(&Symbols::at(files, wanted), is_damaged);
+        Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, keep, image.memory.as_ref(), workers::threads()),
+        Some(Opened { main, files, unread, .. }) => {
+            let left_out = if unread == Some(Reason::OverMemory) { wanted.len() } else { 0 };
+            image.memory.iter().for_each(|memory| memory.leave_out(left_out));
+            let mut answers = symbols_only(&Symbols::at(files, wanted), unread);
             if let Some(table) = GoTable::of(main) {
                 for (answer, address) in answers.iter_mut().zip(wanted) {
                     if let Some(frame) = table.find(*address) {
@@ -106,8 +123,8 @@ pub(crate) struct Opened<'o, 'data, 'a> {
     /// All that have symbols.
     pub(crate) files: &'o [&'o object::File<'data>],
     pub(crate) info: Option<&'o DebugInfo<'a>>,
-    /// Whether there is debug information that can't be read.
-    pub(crate) is_damaged: bool,
+    /// Why there is debug information that can't be read.
+    pub(crate) unread: Option<Reason>,
 }
 
 /// Opens what an image has, and hands it over; `None` if the binary itself is broken. Of the debug
@@ -125,16 +142,20 @@ pub(crate) fn with_opened<T>(
     let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
     let package = image.package.as_ref().and_then(|package| parse_elf(&package.bytes, &package.file).ok());
     let with_dwarf = debug.as_ref().filter(|debug| has_dwarf(debug)).or(has_dwarf(&main).then_some(&main));
-    let limit = image.decompressed_bytes_max;
-    let mini = if debug.is_none() { mini_debug::decompress(&main, limit) } else { None };
+    let mut room = Room::of(image);
+    let mini = if debug.is_none() { mini_debug::decompress(&main, room.left()) } else { None };
+    room.add(mini.as_ref().map_or(0, Vec::len));
     let mini = mini.as_deref().and_then(|bytes| object::File::parse(bytes).ok());
     let files: Vec<&object::File<'_>> = debug.iter().chain(&mini).chain([&main]).collect();
 
-    let sections = with_dwarf.map(|file| sections::load(file, limit));
-    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, limit).ok());
-    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, limit).ok());
+    let sections = with_dwarf.map(|file| sections::load(file, room.left()));
+    room.add(sections.iter().flatten().map(sections::owned_bytes).sum());
+    let shared_sections = shared.as_ref().and_then(|file| sections::load(file, room.left()).ok());
+    room.add(shared_sections.iter().map(sections::owned_bytes).sum());
+    let package_sections = package.as_ref().and_then(|file| sections::load_package(file, room.left()).ok());
+    room.add(package_sections.iter().map(sections::owned_package_bytes).sum());
     let endian = if main.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let split_files = SplitFiles::new(&image.split_folders, limit);
+    let split_files = SplitFiles::new(&image.split_folders, room.left());
     let mut info = match &sections {
         Some(Ok(sections)) => Some(DebugInfo::new(sections, shared_sections.as_ref(), &split_files, endian, wanted, workers::threads())),
         _ => None,
@@ -145,19 +166,23 @@ pub(crate) fn with_opened<T>(
     if let Some(info) = &mut info {
         info.guides = guides;
     }
-    let is_damaged = matches!(sections, Some(Err(_)));
-    read(Some(Opened { main: &main, files: &files, info: info.as_ref(), is_damaged }))
+    room.add(info.as_ref().map_or(0, |info| info.units.held_bytes()));
+    let unread = match &sections {
+        Some(Err(SectionError::TooLarge { .. })) if image.memory.is_some() => Some(Reason::OverMemory),
+        Some(Err(_)) => Some(Reason::Damaged),
+        _ => None,
+    };
+    read(Some(Opened { main: &main, files: &files, info: info.as_ref(), unread }))
 }
 
-fn symbols_only(symbols: &Symbols<'_>, damaged: bool) -> Vec<Resolved> {
+fn symbols_only(symbols: &Symbols<'_>, unread: Option<Reason>) -> Vec<Resolved> {
     let mut table = NameTable::default();
     let ids: Vec<Option<NameId>> = symbols.names.iter().map(|name| name.map(|name| table.add(name, ""))).collect();
     let names = table.finish(workers::threads());
+    let reason = unread.unwrap_or(if symbols.is_partial { Reason::NoSymbols } else { Reason::NotCovered });
     let resolved = ids.iter().map(|id| match id {
         Some(id) => Resolved::Frames(vec![symbol_frame(*id, &names)]),
-        None if damaged => Resolved::Unknown(Reason::Damaged),
-        None if symbols.is_partial => Resolved::Unknown(Reason::NoSymbols),
-        None => Resolved::Unknown(Reason::NotCovered),
+        None => Resolved::Unknown(reason),
     });
     resolved.collect()
 }
@@ -180,10 +205,11 @@ fn look_up<'data>(
     files: &[&object::File<'data>],
     wanted: &[u64],
     keep: Keep,
+    memory: Option<&MemoryBudget>,
     threads: usize,
 ) -> (Vec<Resolved>, Kept) {
     let mut places: Vec<Option<Place>> = vec![None; wanted.len()];
-    let mut damaged = vec![info.units.damaged; wanted.len()];
+    let mut unknown = vec![if info.units.damaged { Reason::Damaged } else { Reason::NotCovered }; wanted.len()];
     let mut gathered: Vec<Gathered<'_, '_, 'data>> = Vec::new();
     let mut pending: Vec<u32> = (0..wanted.len() as u32).collect();
     for round in 0..UNITS_MAX {
@@ -193,10 +219,10 @@ fn look_up<'data>(
         }
         // The symbol tables are one more job, of the first round.
         let symbol_jobs = usize::from(round == 0);
-        let start = || Gathered { units: UnitAnswers::new(info), symbols: None };
+        let start = || Gathered { units: UnitAnswers::new(info, keep == Keep::Functions), symbols: None };
         let found = workers::run(batches.len() + symbol_jobs, threads, start, |gathered, job| match job.checked_sub(symbol_jobs) {
             None => gathered.symbols = Some(Symbols::at(files, wanted)),
-            Some(batch) => gathered.units.answer(&batches[batch], wanted),
+            Some(batch) => gathered.units.answer_within(memory, &batches[batch], wanted),
         });
         for found in found {
             let thread = gathered.len();
@@ -204,7 +230,10 @@ fn look_up<'data>(
                 places[answer.index as usize] = Some(Place { thread, answer: number });
             }
             for index in &found.units.damaged {
-                damaged[*index as usize] = true;
+                unknown[*index as usize] = Reason::Damaged;
+            }
+            for index in &found.units.left_out {
+                unknown[*index as usize] = Reason::OverMemory;
             }
             gathered.push(found);
         }
@@ -214,8 +243,14 @@ fn look_up<'data>(
             break;
         }
     }
-    let (answers, names, ids) = assemble(&mut gathered, &places, &damaged, threads);
-    if keep == Keep::Nothing || gathered.iter().any(|gathered| gathered.units.is_split) {
+    let (answers, names, ids) = assemble(&mut gathered, &places, &unknown, threads);
+    let left_out = places.iter().zip(&unknown).filter(|(place, reason)| place.is_none() && **reason == Reason::OverMemory).count();
+    if let Some(memory) = memory {
+        memory.leave_out(left_out);
+        let sifted = gathered.iter().map(|gathered| gathered.units.held_bytes() - gathered.units.answer_bytes());
+        memory.give_back(sifted.sum());
+    }
+    if keep == Keep::Nothing || left_out > 0 || gathered.iter().any(|gathered| gathered.units.is_split) {
         return (answers, Kept::default());
     }
     let is_kept = |place: &Option<Place>| {
@@ -258,7 +293,7 @@ fn batches(info: &DebugInfo<'_>, wanted: &[u64], pending: &[u32], round: usize) 
 fn assemble(
     gathered: &mut [Gathered<'_, '_, '_>],
     places: &[Option<Place>],
-    damaged: &[bool],
+    unknown: &[Reason],
     threads: usize,
 ) -> (Vec<Resolved>, Names, Vec<Vec<Option<NameId>>>) {
     let symbols = gathered.iter_mut().find_map(|gathered| gathered.symbols.take()).unwrap_or_default();
@@ -280,11 +315,7 @@ fn assemble(
             Some(place) => frames(found[place.thread], &functions[place.thread], place.answer, linker_names[index], &names),
             None => linker_names[index].map(|id| symbol_frame(id, &names)).into_iter().collect(),
         };
-        match (frames.is_empty(), damaged[index]) {
-            (false, _) => Resolved::Frames(frames),
-            (true, true) => Resolved::Unknown(Reason::Damaged),
-            (true, false) => Resolved::Unknown(Reason::NotCovered),
-        }
+        if frames.is_empty() { Resolved::Unknown(unknown[index]) } else { Resolved::Frames(frames) }
     });
     let resolved = resolved.collect();
     (resolved, names, functions)

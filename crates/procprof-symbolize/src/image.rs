@@ -11,7 +11,7 @@ use crate::debug_file::{self, Supplement};
 use crate::dwarf::SplitFolders;
 use crate::file_bytes::FileBytes;
 use crate::index::{ImageCache, LayoutKey};
-use crate::{Error, ImageOptions, Refusal, Resolved, Result, batch};
+use crate::{Error, ImageOptions, MemoryBudget, Refusal, Resolved, Result, batch};
 
 /// How a separate debug file was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub struct Image {
     /// The debug files that were there and not used.
     pub(crate) refused: Vec<Refusal>,
     pub(crate) decompressed_bytes_max: u64,
+    pub(crate) memory: Option<MemoryBudget>,
     pub(crate) cache: Option<ImageCache>,
 }
 
@@ -103,6 +104,7 @@ impl Image {
             split_folders,
             refused,
             decompressed_bytes_max,
+            memory: options.memory.clone(),
             cache,
             bytes,
         })

@@ -13,7 +13,8 @@
 //! The caller must hand over call sites, not return addresses (`Profile::adjusted`), and do all
 //! network input itself (the `fetch` of [`Sources`]). Files may be hostile: parsing never panics,
 //! and what this crate allocates is bounded by [`ImageOptions`]; but debug information can describe
-//! far more than it holds, so foreign files belong into a child process with a memory limit.
+//! far more than it holds, so foreign files belong into a child process with a memory limit. Who reads
+//! a process's own files in that very process sets a [`MemoryBudget`].
 //!
 //! [`SymbolIndex`] has what is needed to name the addresses of a file without the file. [`IndexFolder`]
 //! keeps indexes; given as [`ImageOptions::cache`], what was read of a file is kept there for the next
@@ -39,6 +40,7 @@
 
 mod batch;
 pub mod binutils;
+mod budget;
 mod code;
 mod debug_file;
 mod demangle;
@@ -68,6 +70,7 @@ mod wanted;
 mod workers;
 mod zone;
 
+pub use budget::MemoryBudget;
 pub use code::{CodeSymbol, Machine};
 pub use demangle::demangle;
 pub use error::{Error, Result};

@@ -17,7 +17,8 @@ pub(crate) fn decompress(object: &File<'_>, bytes_max: u64) -> Option<Vec<u8>> {
     let compressed = object.section_by_name(".gnu_debugdata")?.data().ok()?;
     let limit = bytes_max.min((compressed.len() as u64).saturating_mul(GROWTH_MAX));
     let mut bytes = Vec::new();
-    let reader = XzReader::new_mem_limit(compressed, false, DECODER_KILOBYTES_MAX);
+    let decoder = u32::try_from(bytes_max >> 10).unwrap_or(u32::MAX).min(DECODER_KILOBYTES_MAX);
+    let reader = XzReader::new_mem_limit(compressed, false, decoder);
     let read = reader.take(limit + 1).read_to_end(&mut bytes).ok()?;
     (read as u64 <= limit).then_some(bytes)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::IndexFolder;
+use crate::{IndexFolder, MemoryBudget};
 
 /// Where debug files are looked for, and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub struct ImageOptions {
     /// Most memory for the decompressed sections of one file, in bytes. Besides, no section may
     /// claim to be more than 64 times its compressed bytes.
     pub decompressed_bytes_max: u64,
+    /// Most memory for looking up addresses; as much as it takes if `None`. What was read with a budget too small for all of it is not kept in
+    /// the cache.
+    pub memory: Option<MemoryBudget>,
 }
 
 /// Which of the units that a compiler has split off (`-gsplit-dwarf`) are read.
@@ -37,7 +40,7 @@ pub enum SplitUnits {
 }
 
 impl Default for ImageOptions {
-    /// `/usr/lib/debug`, packaged units only, no cache, files up to 64 GiB, 4 GiB decompressed.
+    /// `/usr/lib/debug`, packaged units only, no cache, files up to 64 GiB, 4 GiB decompressed, no budget.
     fn default() -> Self {
         Self {
             debug_dirs: vec![PathBuf::from("/usr/lib/debug")],
@@ -47,6 +50,7 @@ impl Default for ImageOptions {
             cache: None,
             file_bytes_max: 64 << 30,
             decompressed_bytes_max: 4 << 30,
+            memory: None,
         }
     }
 }

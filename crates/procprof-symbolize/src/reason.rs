@@ -60,6 +60,8 @@ pub enum Reason {
     Ambiguous,
     /// The file is larger than the limit.
     TooLarge,
+    /// Reading its debug information would take more memory than the [`crate::MemoryBudget`] has left.
+    OverMemory,
     /// The file is no ELF file.
     NotElf,
     /// The file or its debug information is broken.
@@ -92,6 +94,7 @@ impl Reason {
             Self::Unproven => "file not proven to be the one profiled",
             Self::Ambiguous => "one of several that fit",
             Self::TooLarge => "file too large",
+            Self::OverMemory => "more memory needed than allowed",
             Self::NotElf => "not an ELF file",
             Self::Damaged => "broken file",
             Self::OutsideSegments => "outside the loaded segments",

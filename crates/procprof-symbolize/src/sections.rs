@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use gimli::{DwarfPackageSections, DwarfSections, RunTimeEndian, SectionId};
+use gimli::{DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 use object::{CompressedData, CompressionFormat, File, Object, ObjectSection};
 
 use crate::{inflate, workers};
@@ -111,6 +111,29 @@ pub(crate) fn load_dwo(file: &File<'_>, bytes_max: u64) -> Result<(DwarfSections
         decompress(name, data).map(Cow::into_owned)
     })?;
     Ok((sections, bytes_max - left))
+}
+
+/// What was decompressed of them, bytes.
+pub(crate) fn owned_bytes(sections: &DwarfSections<Cow<'_, [u8]>>) -> usize {
+    let mut bytes = 0;
+    sections.borrow(|section| EndianSlice::new(count(section, &mut bytes), RunTimeEndian::default()));
+    bytes
+}
+
+/// As [`owned_bytes`], of a package.
+pub(crate) fn owned_package_bytes(sections: &DwarfPackageSections<Cow<'_, [u8]>>) -> usize {
+    let mut bytes = 0;
+    let reader = |section| EndianSlice::new(count(section, &mut bytes), RunTimeEndian::default());
+    // One that is broken has no units, and is decompressed all the same.
+    let _ = sections.borrow(reader, EndianSlice::new(&[], RunTimeEndian::default()));
+    bytes
+}
+
+fn count<'s>(section: &'s Cow<'_, [u8]>, bytes: &mut usize) -> &'s [u8] {
+    if let Cow::Owned(owned) = section {
+        *bytes += owned.len();
+    }
+    section
 }
 
 /// Variables' places, macros and name tables are of no use here and often the larger part.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::MemoryBudget;
 use crate::dwarf::{self, Call, DebugInfo, Files, Functions, Guide, Home, Names, Origin, walk, walk_guided};
 use crate::records::{Node, RawFrame, Record, Records, Row};
 use crate::spans::{Span, apart};
@@ -53,10 +54,14 @@ pub(crate) struct UnitAnswers<'i, 'a> {
     pub(crate) frames: Vec<RawFrame>,
     /// The addresses without an answer whose unit is broken.
     pub(crate) damaged: Vec<u32>,
+    /// The addresses whose unit was not read for want of memory.
+    pub(crate) left_out: Vec<u32>,
+    /// Abbreviations of the units that were read.
+    pub(crate) abbreviations: usize,
     /// Whether any unit was split off, into files that may change or appear.
     pub(crate) is_split: bool,
-    /// Guides to units that had none, with the units' offsets.
-    pub(crate) guides: Vec<(usize, Guide)>,
+    /// Guides to units that had none, with the units' offsets; `None` if nobody keeps them.
+    pub(crate) guides: Option<Vec<(usize, Guide)>>,
 }
 
 /// The names of source files, each once.
@@ -64,19 +69,29 @@ pub(crate) struct UnitAnswers<'i, 'a> {
 pub(crate) struct FileNames {
     numbers: FxHashMap<Arc<str>, u32>,
     pub(crate) all: Vec<Arc<str>>,
+    text_bytes: usize,
 }
 
 impl FileNames {
     pub(crate) fn add(&mut self, name: Arc<str>) -> u32 {
         *self.numbers.entry(name).or_insert_with_key(|name| {
             self.all.push(Arc::clone(name));
+            self.text_bytes += name.len();
             self.all.len() as u32 - 1
         })
+    }
+
+    /// What they take, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        /// A number, two pointers to the text and its head.
+        const NAME_BYTES: usize = 72;
+        self.text_bytes + self.all.len() * NAME_BYTES
     }
 }
 
 impl<'i, 'a> UnitAnswers<'i, 'a> {
-    pub(crate) fn new(info: &'i DebugInfo<'a>) -> Self {
+    /// Nothing yet; guides are made if `keeps_guides`.
+    pub(crate) fn new(info: &'i DebugInfo<'a>, keeps_guides: bool) -> Self {
         Self {
             info,
             names: Names::new(info),
@@ -85,13 +100,32 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             answers: Vec::new(),
             frames: Vec::new(),
             damaged: Vec::new(),
+            left_out: Vec::new(),
+            abbreviations: 0,
             is_split: false,
-            guides: Vec::new(),
+            guides: keeps_guides.then(Vec::new),
         }
     }
 
+    /// Looks up the addresses of one unit if the budget allows to read it.
+    pub(crate) fn answer_within(&mut self, memory: Option<&MemoryBudget>, batch: &UnitBatch, wanted: &[u64]) {
+        let Some(memory) = memory else {
+            return self.answer(batch, wanted);
+        };
+        // Until they are sifted, functions and lines of a unit take about as much as its entries.
+        let reading = self.info.units.bytes(batch.unit) as u64;
+        if !memory.take(reading) {
+            self.left_out.extend(&batch.indexes);
+            return;
+        }
+        let before = self.held_bytes();
+        self.answer(batch, wanted);
+        memory.give_back(reading);
+        memory.spend(self.held_bytes() - before);
+    }
+
     /// Looks up the addresses of one unit.
-    pub(crate) fn answer(&mut self, batch: &UnitBatch, wanted: &[u64]) {
+    fn answer(&mut self, batch: &UnitBatch, wanted: &[u64]) {
         let addresses = batch.indexes.iter().map(|index| wanted[*index as usize]);
         let zone: Vec<(u64, u64)> = addresses.map(|address| (address, address.saturating_add(1))).collect();
         let (found, is_damaged) = self.read(batch.unit, Zone::new(&zone), Extent::Functions);
@@ -121,6 +155,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         let Some(root) = info.units.root(&info.dwarf, unit) else {
             return (first..first, true);
         };
+        self.abbreviations += (1..).take_while(|code| root.unit.abbreviations.get(*code).is_some()).count();
         let split = info.split_off(root, unit);
         self.is_split |= root.unit.dwo_id.is_some();
         let home = match &split {
@@ -133,7 +168,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             Some(guide) => walk_guided(home.dwarf, home.root, zone, guide),
             None => walk(home.dwarf, home.root, zone),
         };
-        let described = described(&functions);
+        let described = self.guides.is_some().then(|| described(&functions));
         let pieces = pieces(&mut functions, zone, extent);
         let line_zone: Vec<(u64, u64)> = joined(&pieces);
         // Lines are never split off.
@@ -142,8 +177,9 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         let (rows, files, sequences) =
             lines.map_or_else(|_| (Vec::new(), None, Vec::new()), |lines| (lines.rows, Some(lines.files), lines.sequences));
         // Without sequences nothing would be known of lines.
-        if guide.is_none() && split.is_none() && !is_damaged && extent == Extent::Functions && !sequences.is_empty() {
-            self.guides.push((offset, Guide { functions: described, sequences }));
+        let is_guide = guide.is_none() && split.is_none() && !is_damaged && extent == Extent::Functions && !sequences.is_empty();
+        if let (true, Some(guides), Some(functions)) = (is_guide, &mut self.guides, described) {
+            guides.push((offset, Guide { functions, sequences }));
         }
         let mut adding = Adding {
             home,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection};
 use procprof_profile::{FileOffset, SymbolAddr};
-use procprof_symbolize::{Error, Image, ImageOptions, SplitUnits};
+use procprof_symbolize::{Error, Image, ImageOptions, MemoryBudget, Reason, Resolved, SplitUnits};
 
 use crate::programs::{Folder, text_addresses};
 
@@ -143,6 +143,37 @@ fn sections_that_claim_too_much_are_refused() {
     exercise(&folder.path("claims"), &changed, &addresses, &folder.options());
     let little = ImageOptions { decompressed_bytes_max: 100, ..folder.options() };
     exercise(&folder.path("little"), &bytes, &addresses, &little);
+}
+
+/// With less memory fewer addresses have lines, none has other ones, and each that has none is counted.
+#[test]
+fn what_takes_more_memory_than_there_is_stays_without_lines() {
+    let has_lines = |answer: &Resolved| matches!(answer, Resolved::Frames(frames) if frames[0].line.is_some());
+    for flags in [&["-O2", "-g"][..], &["-O2", "-g", "-gz=zlib"]] {
+        let folder = Folder::new();
+        let (bytes, addresses) = small_program(&folder, flags);
+        let path = folder.path("bounded");
+        fs::write(&path, &bytes).unwrap();
+        let all = Image::open(&path, &folder.options()).unwrap().resolve(&addresses);
+        let mut before = 0;
+        for bits in 0..=24 {
+            let memory = MemoryBudget::of(1 << bits);
+            let options = ImageOptions { memory: Some(memory.clone()), ..folder.options() };
+            let bounded = Image::open(&path, &options).unwrap().resolve(&addresses);
+            for (whole, answer) in all.iter().zip(&bounded) {
+                let is_left_out = *answer == Resolved::Unknown(Reason::OverMemory) || !has_lines(answer);
+                assert!(answer == whole || is_left_out, "{answer:?} in place of {whole:?} with 2^{bits} bytes");
+            }
+            let named = bounded.iter().filter(|answer| has_lines(answer)).count();
+            let lacking = all.iter().zip(&bounded).filter(|(whole, answer)| has_lines(whole) && !has_lines(answer)).count() as u64;
+            assert!(named >= before && memory.left_out() >= lacking, "{named} after {before}, {} counted of {lacking}", memory.left_out());
+            before = named;
+            if bits == 0 {
+                assert_eq!((named, memory.left_out()), (0, addresses.len() as u64));
+            }
+        }
+        assert_eq!(before, all.iter().filter(|answer| has_lines(answer)).count(), "16 MiB are enough");
+    }
 }
 
 #[test]

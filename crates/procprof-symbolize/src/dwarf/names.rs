@@ -85,6 +85,8 @@ pub(crate) struct Names<'i, 'a> {
     known: FxHashMap<(Origin, usize), u32>,
     pub(crate) functions: Vec<Function<'a>>,
     scopes: FxHashMap<(Origin, usize), Arc<Scopes>>,
+    /// What texts and scopes take, bytes.
+    text_bytes: usize,
 }
 
 /// What an entry tells of itself.
@@ -99,7 +101,7 @@ struct Entry<'a> {
 
 impl<'i, 'a> Names<'i, 'a> {
     pub(crate) fn new(info: &'i DebugInfo<'a>) -> Self {
-        Self { info, known: FxHashMap::default(), functions: Vec::new(), scopes: FxHashMap::default() }
+        Self { info, known: FxHashMap::default(), functions: Vec::new(), scopes: FxHashMap::default(), text_bytes: 0 }
     }
 
     /// The number of the function that a reference in `home` leads to.
@@ -122,9 +124,18 @@ impl<'i, 'a> Names<'i, 'a> {
         }
         let function = self.read(home, entry);
         let number = self.functions.len() as u32;
+        // The linker's name, the one for people, and what comes before it.
+        self.text_bytes += 2 * (function.name.len() + function.scope.len());
         self.functions.push(function);
         self.known.insert(key, number);
         number
+    }
+
+    /// What is kept of them, and what their names will take when they are demangled, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        /// The heads of two texts, and a place in each of the tables by entry, by function and by name.
+        const NAME_BYTES: usize = 128;
+        self.functions.len() * (size_of::<Function<'_>>() + NAME_BYTES) + self.text_bytes
     }
 
     fn read<'u>(&mut self, home: Home<'u, 'a>, entry: UnitOffset) -> Function<'a>
@@ -215,7 +226,12 @@ impl<'i, 'a> Names<'i, 'a> {
 
     fn scopes(&mut self, home: Home<'_, 'a>) -> Arc<Scopes> {
         let key = home.key(UnitOffset(0));
-        let scopes = self.scopes.entry(key).or_insert_with(|| Arc::new(Scopes::of(home.dwarf, home.root)));
+        let text_bytes = &mut self.text_bytes;
+        let scopes = self.scopes.entry(key).or_insert_with(|| {
+            let scopes = Scopes::of(home.dwarf, home.root);
+            *text_bytes += scopes.held_bytes();
+            Arc::new(scopes)
+        });
         Arc::clone(scopes)
     }
 }

@@ -35,6 +35,11 @@ impl Scopes {
         scopes
     }
 
+    /// What they take, bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+    }
+
     fn walk(&mut self, plans: &Plans<'_, '_>) -> Result<(), Broken> {
         // The scope each open entry is in or is.
         let mut open: Vec<(Option<u32>, bool)> = Vec::new();

@@ -164,6 +164,11 @@ impl<'a> Units<'a> {
         self.entries.len()
     }
 
+    /// What the list of them takes, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.entries.len() * size_of::<Entry<'_>>() + self.ranges.capacity() * size_of::<UnitRange>()
+    }
+
     /// The unit with that number; `None` if its root entry is broken.
     pub(crate) fn root(&self, dwarf: &Dwarf<'a>, unit: usize) -> Option<&Root<'a>> {
         let entry = self.entries.get(unit)?;

@@ -164,7 +164,7 @@ fn jobs(info: &DebugInfo<'_>, mut zones: Vec<UnitZone>) -> Vec<Vec<UnitZone>> {
 
 fn work(info: &DebugInfo<'_>, symbols: &[Span<&[u8]>], zones: &[UnitZone]) -> Done {
     let mut done = Done::default();
-    let mut gathered = UnitAnswers::new(info);
+    let mut gathered = UnitAnswers::new(info, false);
     for zone in zones {
         let spans: Vec<(u64, u64)> = zone.spans.iter().map(|(begin, end, _)| (*begin, *end)).collect();
         let (found, _) = gathered.read(zone.unit, Zone::new(&joined(&spans)), Extent::Zone);

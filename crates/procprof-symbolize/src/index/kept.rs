@@ -67,7 +67,7 @@ impl KeptFunctions {
             functions.push(KeptFunction { name: begin..raw_names.len(), scope, line, is_mangling, known });
         }
         let records = Records { all, ..found.records };
-        Self { records, files: found.files.all, raw_names, functions, guides: found.guides }
+        Self { records, files: found.files.all, raw_names, functions, guides: found.guides.unwrap_or_default() }
     }
 
     fn parts(&self) -> Vec<RawPart> {
