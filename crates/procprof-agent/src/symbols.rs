@@ -1,6 +1,11 @@
 //! Names for this process's addresses, from its own files; without the feature `symbolize` there are none.
 //!
-//! What is read for a request is dropped after it: an agent that is not asked costs no memory.
+//! What is read for a request is dropped after it: an agent that is not asked costs no memory. One request is worked on at a time, within
+//! `MEMORY` bytes; what would take more stays without names or lines, and the profile says so:
+//!
+//! ```text
+//! procprof:unnamed=1200 addresses: naming them would take more than 64 MiB; symbolize=0 leaves it to the reader
+//! ```
 
 use crate::error::Result;
 use procprof_profile::Profile;
@@ -14,10 +19,10 @@ pub(crate) fn name_all(profile: Profile) -> Result<Profile> {
     Ok(profile)
 }
 
-/// For each address the functions there, callers before those inlined into them; empty where unknown.
+/// For each address the functions there, callers before those inlined into them, separated by `--`; empty where unknown.
 #[cfg(not(all(feature = "symbolize", target_os = "linux")))]
-pub(crate) fn names(addresses: &[u64]) -> Result<Vec<Vec<String>>> {
-    Ok(vec![Vec::new(); addresses.len()])
+pub(crate) fn names(addresses: &[u64]) -> Result<impl Iterator<Item = String>> {
+    Ok(addresses.iter().map(|_| String::new()))
 }
 
 #[cfg(all(feature = "symbolize", target_os = "linux"))]
@@ -26,28 +31,124 @@ pub(crate) use of_own_files::{name_all, names};
 #[cfg(all(feature = "symbolize", target_os = "linux"))]
 mod of_own_files {
     use super::{Profile, Result};
+    use crate::meta;
     use crate::modules::Modules;
     use procprof_process::{Identity, Pid};
-    use procprof_profile::{Addr, LocationId, ProfileBuilder};
-    use procprof_symbolize::{Sources, symbolize_profile};
+    use procprof_profile::{Addr, LocationId, Meta, ProfileBuilder};
+    use procprof_symbolize::{ImageOptions, MemoryBudget, Sources, symbolize_profile};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    /// Most memory that naming addresses takes, besides the profile they are in, bytes.
+    const MEMORY: u64 = 64 << 20;
+
+    /// Between two looks whether it is one's turn.
+    const PAUSE: Duration = Duration::from_millis(5);
+
+    /// The process that is naming addresses, 0 if none.
+    static NAMING: AtomicU32 = AtomicU32::new(0);
+
+    /// The turn to name addresses; it ends when this is dropped.
+    struct Turn;
+
+    impl Turn {
+        /// Waits for it. What another thread was doing when this process was forked is nobody's turn here.
+        fn wait() -> Self {
+            let own = std::process::id();
+            loop {
+                let other = NAMING.load(Ordering::Relaxed);
+                if other != own && NAMING.compare_exchange(other, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Self;
+                }
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    impl Drop for Turn {
+        fn drop(&mut self) {
+            NAMING.store(0, Ordering::Release);
+        }
+    }
 
     /// A profile whose addresses are call sites, with functions, lines and inlined frames as far as they can be found.
     pub(crate) fn name_all(profile: Profile) -> Result<Profile> {
-        let process = Identity::of(Pid::current()).ok();
-        let mut sources = Sources { process, ..Sources::default() };
-        let (profile, _) = symbolize_profile(profile, &mut sources)?;
-        Ok(profile)
+        name_within(profile, MEMORY)
     }
 
-    /// For each address the functions there, callers before those inlined into them; empty where unknown.
-    pub(crate) fn names(addresses: &[u64]) -> Result<Vec<Vec<String>>> {
+    fn name_within(profile: Profile, bytes: u64) -> Result<Profile> {
+        let _turn = Turn::wait();
+        let memory = MemoryBudget::of(bytes);
+        let image = ImageOptions { memory: Some(memory.clone()), ..ImageOptions::default() };
+        let process = Identity::of(Pid::current()).ok();
+        let (profile, _) = symbolize_profile(profile, &mut Sources { process, image, ..Sources::default() })?;
+        match memory.left_out() {
+            0 => Ok(profile),
+            left_out => meta::add(profile, &unnamed(left_out, bytes)),
+        }
+    }
+
+    fn unnamed(left_out: u64, bytes: u64) -> Meta {
+        let text = format!(
+            "{left_out} addresses: naming them would take more than {} MiB; symbolize=0 leaves it to the reader",
+            bytes.div_ceil(1 << 20)
+        );
+        Meta { more: [("unnamed".to_owned(), text)].into(), ..Meta::default() }
+    }
+
+    /// For each address the functions there, callers before those inlined into them, separated by `--`; empty where unknown.
+    pub(crate) fn names(addresses: &[u64]) -> Result<impl Iterator<Item = String>> {
         let modules = Modules::of_this_process();
         let mut builder = ProfileBuilder::new(&[("addresses", "count")]);
         let mappings = modules.add_to(&mut builder);
         let place = |address: &u64| builder.address(modules.find(*address).map(|index| mappings[index]), Addr(*address));
         let places: Vec<LocationId> = addresses.iter().map(place).collect();
         let profile = name_all(builder.finish()?)?;
-        let name = |line: &procprof_profile::Line| profile.string(profile.function(line.function).name).to_owned();
-        Ok(places.into_iter().map(|place| profile.lines(place).iter().rev().map(name).collect()).collect())
+        Ok(places.into_iter().map(move |place| {
+            let names: Vec<&str> =
+                profile.lines(place).iter().rev().map(|line| profile.string(profile.function(line.function).name)).collect();
+            names.join("--")
+        }))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use procprof_profile::{Grammar, Profile};
+
+        /// Functions of this program, one of each of many units.
+        fn profile() -> Profile {
+            let functions: [*const (); 4] =
+                [profile as *const (), name_all as *const (), crate::legacy::encode as *const (), std::fs::read::<&str> as *const ()];
+            let modules = Modules::of_this_process();
+            let mut builder = ProfileBuilder::new(&[("addresses", "count")]);
+            let mappings = modules.add_to(&mut builder);
+            for function in functions {
+                let address = function as u64 + 1;
+                let place = builder.address(modules.find(address).map(|index| mappings[index]), Addr(address));
+                builder.sample(&[place], &[1], &[]);
+            }
+            builder.finish().unwrap().adjusted(Grammar::Pprof).unwrap()
+        }
+
+        fn told(profile: &Profile) -> Option<&str> {
+            profile.comments().find_map(|comment| comment.strip_prefix("procprof:unnamed="))
+        }
+
+        fn with_lines(profile: &Profile) -> usize {
+            let has_line = |id: &usize| profile.lines(LocationId(*id as u32)).iter().any(|line| line.line > 0);
+            (0..profile.locations().len()).filter(has_line).count()
+        }
+
+        #[test]
+        fn what_takes_too_much_memory_stays_without_lines_and_the_profile_says_so() {
+            let named = name_within(profile(), MEMORY).unwrap();
+            assert_eq!((told(&named), with_lines(&named)), (None, 4));
+            let unnamed = name_within(profile(), 1 << 10).unwrap();
+            let text = "4 addresses: naming them would take more than 1 MiB; symbolize=0 leaves it to the reader";
+            assert_eq!((told(&unnamed), with_lines(&unnamed)), (Some(text), 0));
+            // Neither the first turn nor the second is still going on.
+            assert_eq!(NAMING.load(Ordering::Relaxed), 0);
+        }
     }
 }

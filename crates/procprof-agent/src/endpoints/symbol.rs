@@ -34,8 +34,10 @@ pub(super) fn answer(request: &Request<'_>) -> Result<Response, Response> {
     }
     let addresses = spelled.iter().map(|word| address(word)).collect::<Result<Vec<u64>, Response>>()?;
     let names = symbols::names(&addresses).map_err(|error| refused(&error))?;
-    let lines = spelled.iter().zip(names).filter(|(_, names)| !names.is_empty());
-    let body: String = lines.map(|(word, names)| format!("{word}\t{}\n", names.join("--"))).collect();
+    let mut body = String::new();
+    for (word, names) in spelled.iter().zip(names).filter(|(_, names)| !names.is_empty()) {
+        body.extend([word, "\t", &names, "\n"]);
+    }
     Ok(Response::ok(TEXT, body.into_bytes()))
 }
 
