@@ -94,7 +94,7 @@ pub enum Error {
     },
     /// No jemalloc was named in [`crate::Config`].
     #[error(
-        "heap profiles need jemalloc as this process's allocator, named in the agent's configuration, or its SampledAlloc around any other"
+        "heap profiles need jemalloc as this process's allocator, named in Config::jemalloc, or SampledAlloc (feature heap) around any other"
     )]
     NoJemalloc,
     /// jemalloc keeps no totals of all allocations.
