@@ -16,8 +16,8 @@ use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest
 
 mod row;
 
-pub(crate) use row::{Brief, COLUMNS, NewRow};
-use row::{Raw, blob, brief, id, insert, raw, remove_file};
+pub(crate) use row::{Brief, COLUMNS, ENTRIES, NewRow};
+use row::{Json, Raw, blob, brief, id, insert, raw, remove_file};
 
 /// The catalog.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Catalog {
 
     /// Adds the row of a file just written. A row of that name is of a file that went away behind the store's back, and gives way.
     pub(crate) fn insert(&self, row: &NewRow) -> Result<()> {
-        let json = row.facts.to_json()?;
+        let json = row.json()?;
         self.write("add", |writer| {
             let transaction = writer.transaction()?;
             remove_file(&transaction, row.node, &row.file)?;
@@ -115,12 +115,12 @@ impl Catalog {
 
     /// Adds rows in one transaction. Returns those that could not be added because their id or file is there already.
     pub(crate) fn insert_all<'a>(&self, rows: &'a [NewRow]) -> Result<Vec<&'a NewRow>> {
-        let json: Vec<String> = rows.iter().map(|row| row.facts.to_json()).collect::<Result<_>>()?;
+        let json: Vec<Json> = rows.iter().map(NewRow::json).collect::<Result<_>>()?;
         self.write("add", |writer| {
             let transaction = writer.transaction()?;
             let mut refused = Vec::new();
             for (row, json) in rows.iter().zip(&json) {
-                if insert(&transaction, row, json)? == 0 {
+                if !insert(&transaction, row, json)? {
                     refused.push(row);
                 }
             }
@@ -157,7 +157,7 @@ impl Catalog {
         filter.check()?;
         let until = if filter.text.is_some() { self.search_end(filter, page.after)? } else { None };
         let condition = filter.condition(page.after, until);
-        let sql = format!("SELECT {COLUMNS} FROM profiles WHERE {} ORDER BY completed DESC, id DESC LIMIT {}", condition.sql, limit + 1);
+        let sql = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE {} ORDER BY completed DESC, id DESC LIMIT {}", condition.sql, limit + 1);
         let mut rows = self.read("list", |reader| {
             let mut statement = reader.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&condition.values), raw)?;
@@ -225,7 +225,7 @@ impl Catalog {
     }
 
     fn one(&self, condition: &str, values: impl rusqlite::Params) -> Result<Option<Entry>> {
-        let sql = format!("SELECT {COLUMNS} FROM profiles WHERE {condition}");
+        let sql = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE {condition}");
         let found = self.read("look up", |reader| reader.prepare_cached(&sql)?.query_row(values, raw).optional())?;
         found.map(Raw::entry).transpose()
     }

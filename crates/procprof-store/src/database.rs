@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::catalog::COLUMNS;
+use crate::catalog::{COLUMNS, ENTRIES};
 use crate::{Error, Result, schema};
 
 /// Why a database cannot be used.
@@ -41,8 +41,8 @@ pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool
     if version != schema::VERSION {
         return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
     }
-    let tables =
-        connection.prepare(&format!("SELECT {COLUMNS}, type, started, duration, trigger, cluster, labels, words FROM profiles")).map(drop);
+    let more = "type, started, duration, trigger, cluster, labels, samples, totals, top_function, words";
+    let tables = connection.prepare(&format!("SELECT {COLUMNS}, {more} FROM {ENTRIES}")).map(drop);
     if let Err(error) = tables {
         return Err(Unfit::Because(error.to_string()));
     }

@@ -7,7 +7,7 @@ use crate::{Result, Store};
 /// A connection to the catalog that cannot write to it.
 ///
 /// Its table `profiles` has a row for each profile: `id` (16 bytes), `node`, `type`, `file`, `completed`, `started` and `duration` (nanoseconds),
-/// `bytes`, `trigger`, `cluster`, `labels` (`\nkey=value\n…\n`) and `facts` (JSON with the key `summary`). Nothing here keeps a statement from
+/// `bytes`, `trigger`, `cluster`, `labels` (`\nkey=value\n…\n`), `samples`, `totals` (JSON) and `top_function`. Nothing here keeps a statement from
 /// taking long or from opening other files: that is for who runs statements of strangers to forbid.
 #[derive(Debug)]
 pub struct Reader {

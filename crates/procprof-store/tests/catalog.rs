@@ -82,7 +82,7 @@ fn deleted_broken_or_old_catalogs_are_made_anew() {
         }
     });
     survives("another version", |file| sqlite(file, "PRAGMA user_version = 999"));
-    survives("another table", |file| sqlite(file, "ALTER TABLE profiles RENAME COLUMN words TO other"));
+    survives("another table", |file| sqlite(file, "ALTER TABLE profile_details RENAME COLUMN words TO other"));
     survives("a folder in its place", |file| {
         std::fs::remove_file(file).unwrap();
         std::fs::create_dir(file).unwrap();
@@ -112,17 +112,31 @@ fn a_row_that_says_nonsense_heals() {
     let folder = tempfile::tempdir().unwrap();
     let before = fill(folder.path());
     let store = open(folder.path());
-    sqlite(&folder.path().join("catalog.sqlite"), "UPDATE profiles SET facts = '{' WHERE seq = 7");
+    sqlite(&folder.path().join("catalog.sqlite"), "UPDATE profile_details SET facts = '{' WHERE seq = 7");
     assert_eq!(state(&store).entries, before.entries);
 }
 
 #[test]
-fn a_table_that_went_away_heals() {
+fn a_row_or_table_that_went_away_heals() {
+    for statement in ["DELETE FROM profile_details WHERE seq = 7", "DROP TABLE profiles", "DROP TABLE profile_details"] {
+        let folder = tempfile::tempdir().unwrap();
+        let before = fill(folder.path());
+        let store = open(folder.path());
+        sqlite(&folder.path().join("catalog.sqlite"), statement);
+        assert_eq!(state(&store).entries, before.entries, "{statement}");
+    }
+}
+
+#[test]
+fn what_is_deleted_leaves_no_details() {
     let folder = tempfile::tempdir().unwrap();
-    let before = fill(folder.path());
+    fill(folder.path());
     let store = open(folder.path());
-    sqlite(&folder.path().join("catalog.sqlite"), "DROP TABLE profiles");
-    assert_eq!(state(&store).entries, before.entries);
+    store.delete(id(7)).unwrap();
+    drop(store);
+    let left = "SELECT (SELECT count(*) FROM profiles), count(*) FROM profile_details";
+    let output = std::process::Command::new("sqlite3").arg(folder.path().join("catalog.sqlite")).arg(left).output();
+    assert_eq!(String::from_utf8(output.expect("sqlite3 is needed").stdout).unwrap().trim(), "99|99");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Rows of the catalog: what goes in and what comes out.
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
 use crate::facts::Facts;
 use crate::file_name::FileName;
@@ -9,6 +9,8 @@ use crate::{Entry, Error, Result};
 
 /// What an entry is read from.
 pub(crate) const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";
+/// Where that stands. A row without details is told by its facts, which are NULL then.
+pub(crate) const ENTRIES: &str = "profiles LEFT JOIN profile_details USING (seq)";
 
 /// One row to be written.
 #[derive(Clone, Debug)]
@@ -18,6 +20,19 @@ pub(crate) struct NewRow {
     pub(crate) file: String,
     pub(crate) bytes: u64,
     pub(crate) facts: Facts,
+}
+
+/// What stands in a row as JSON.
+pub(super) struct Json {
+    facts: String,
+    totals: String,
+}
+
+impl NewRow {
+    pub(super) fn json(&self) -> Result<Json> {
+        let totals = serde_json::to_string(&self.facts.summary.totals).map_err(|error| Error::malformed("totals", error.to_string()))?;
+        Ok(Json { facts: self.facts.to_json()?, totals })
+    }
 }
 
 /// What retention needs of a row.
@@ -36,19 +51,14 @@ pub(super) fn remove_file(connection: &Connection, node: u64, file: &str) -> rus
     statement.execute(params![node.cast_signed(), file]).map(drop)
 }
 
-/// Adds a row; 0 when its id or file is there already.
-pub(super) fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusqlite::Result<usize> {
-    let meta = &row.facts.meta;
+/// Adds a row; false when its id or file is there already.
+pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -> rusqlite::Result<bool> {
+    let (meta, summary) = (&row.facts.meta, &row.facts.summary);
     let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     let profile_type = row_type(row);
-    let mut words = format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
-    for function in &row.facts.summary.top {
-        words.push_str(&function.name);
-        words.push('\n');
-    }
-    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, words, facts, strip)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    connection.prepare_cached(sql)?.execute(params![
+    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, samples, totals,
+               top_function) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let added = transaction.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),
         profile_type.name(),
@@ -60,10 +70,21 @@ pub(super) fn insert(connection: &Connection, row: &NewRow, json: &str) -> rusql
         meta.trigger,
         meta.cluster,
         format!("\n{labels}"),
-        words.to_lowercase(),
-        json,
-        row.facts.summary.strip,
-    ])
+        summary.samples.cast_signed(),
+        json.totals,
+        summary.top.first().map(|function| &function.name),
+    ])?;
+    if added == 0 {
+        return Ok(false);
+    }
+    let mut words = format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
+    for function in &summary.top {
+        words.push_str(&function.name);
+        words.push('\n');
+    }
+    let mut details = transaction.prepare_cached("INSERT INTO profile_details (seq, words, facts, strip) VALUES (?, ?, ?, ?)")?;
+    details.execute(params![transaction.last_insert_rowid(), words.to_lowercase(), json.facts, summary.strip])?;
+    Ok(true)
 }
 
 fn row_type(row: &NewRow) -> ProfileType {

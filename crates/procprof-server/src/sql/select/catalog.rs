@@ -82,9 +82,8 @@ pub(in crate::sql) const TABLES: &[Table] = &[
         comment: "stored profiles",
         source: Source::View(
             "SELECT uuid_text(id) AS id, node, type, \"trigger\", datetime_text(started) AS started, datetime_text(completed) AS completed,
-             duration / 1e9 AS seconds, bytes, json_extract(facts, '$.summary.samples') AS samples,
-             json_extract(facts, '$.summary.totals') AS totals, json_extract(facts, '$.summary.top[0].name') AS top_function, file, cluster,
-             replace(trim(labels, char(10)), char(10), ',') AS labels, started AS started_ns, completed AS completed_ns FROM main.profiles",
+             duration / 1e9 AS seconds, bytes, samples, totals, top_function, file, cluster,
+             labels_text(labels) AS labels, started AS started_ns, completed AS completed_ns FROM main.profiles",
         ),
     },
     Table {

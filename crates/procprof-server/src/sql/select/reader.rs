@@ -120,14 +120,16 @@ fn may_read(table: &str, column: &str, database: Option<&str>, through: Option<&
         Some("temp") => is_ours(table),
         Some(_) => false,
         // Of a table in `FROM` no column is read: its name is given as it stands there, which may be that of a common table expression.
-        None => column.is_empty() && !is_of_sqlite(table),
+        None => column.is_empty() && !is_hidden(table),
     }
 }
 
-/// Whether a table is SQLite's own.
-fn is_of_sqlite(table: &str) -> bool {
+/// Whether a table is SQLite's own, or one of the catalog that no table of ours shows.
+fn is_hidden(table: &str) -> bool {
     let table = table.to_ascii_lowercase();
-    ["sqlite_", "pragma_", "dbstat", "fts", "rtree", "geopoly", "bytecode", "tables_used"].iter().any(|start| table.starts_with(start))
+    ["sqlite_", "pragma_", "dbstat", "fts", "rtree", "geopoly", "bytecode", "tables_used", "profile_details"]
+        .iter()
+        .any(|start| table.starts_with(start))
 }
 
 #[cfg(test)]
@@ -138,10 +140,12 @@ mod tests {
     fn only_our_tables_are_read() {
         for (table, column, database, through, allowed) in [
             ("profiles", "id", Some("temp"), None, true),
-            ("profiles", "facts", Some("main"), Some("profiles"), true),
+            ("profiles", "bytes", Some("main"), Some("profiles"), true),
             ("profiles", "", Some("main"), None, true),
-            ("profiles", "facts", Some("main"), None, false),
-            ("profiles", "facts", Some("main"), Some("other"), false),
+            ("profiles", "bytes", Some("main"), None, false),
+            ("profiles", "bytes", Some("main"), Some("other"), false),
+            ("profile_details", "facts", Some("main"), Some("profiles"), false),
+            ("profile_details", "", None, None, false),
             ("nodes", "id", Some("main"), None, true),
             ("json_each", "value", Some("main"), None, true),
             ("sqlite_master", "sql", Some("main"), None, false),
