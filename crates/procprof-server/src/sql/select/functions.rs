@@ -1,15 +1,15 @@
-//! Functions beside SQLite's: those MySQL has and clients use, and two that our views need. Moments are UTC.
+//! Functions beside SQLite's: those MySQL has and clients use, and three that our views need. Moments are UTC.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::ToSpan;
-use jiff::civil::DateTime;
 use regex::RegexBuilder;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Result};
 
+use super::dates::{added, days_between, formatted, moment, part};
 use super::moment::{datetime, nanos, parse};
 use super::scene::Scene;
 use super::table::value;
@@ -27,10 +27,9 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// Our own.
 const FUNCTIONS: &[Function] = &[
-    ("uuid_text", 1, |call| {
-        Ok(blob(call).map_or(Value::Null, |id| procprof_profile::ProfileId(u128::from_be_bytes(id)).to_string().into()))
-    }),
-    ("datetime_text", 1, |call| Ok(integer(call, 0)?.map_or(Value::Null, |nanos| datetime(nanos, 3).into()))),
+    ("uuid_text", 1, |call| Ok(blob(call).map_or(Value::Null, |id| uuid::Uuid::from_bytes(id).hyphenated().to_string().into()))),
+    ("datetime_text", 1, |call| Ok(integer(call, 0).map_or(Value::Null, |nanos| datetime(nanos, 3).into()))),
+    ("labels_text", 1, |call| Ok(text(call, 0).map_or(Value::Null, |labels| labels.trim_matches('\n').replace('\n', ",").into()))),
     ("concat", -1, concat),
     ("left", 2, |call| cut(call, |text, count| text.chars().take(count).collect())),
     ("right", 2, |call| cut(call, |text, count| text.chars().skip(text.chars().count().saturating_sub(count)).collect())),
@@ -43,12 +42,12 @@ const FUNCTIONS: &[Function] = &[
     ("reverse", 1, |call| map(call, |text| text.chars().rev().collect())),
     ("ucase", 1, |call| map(call, str::to_uppercase)),
     ("lcase", 1, |call| map(call, str::to_lowercase)),
-    ("char_length", 1, |call| Ok(text(call, 0)?.map_or(Value::Null, |text| (text.chars().count() as i64).into()))),
-    ("character_length", 1, |call| Ok(text(call, 0)?.map_or(Value::Null, |text| (text.chars().count() as i64).into()))),
-    ("locate", 2, |call| Ok(position(text(call, 0)?, text(call, 1)?))),
+    ("char_length", 1, |call| Ok(text(call, 0).map_or(Value::Null, |text| (text.chars().count() as i64).into()))),
+    ("character_length", 1, |call| Ok(text(call, 0).map_or(Value::Null, |text| (text.chars().count() as i64).into()))),
+    ("locate", 2, |call| Ok(position(text(call, 0), text(call, 1)))),
     ("substring_index", 3, substring_index),
     ("find_in_set", 2, |call| {
-        let (Some(wanted), Some(set)) = (text(call, 0)?, text(call, 1)?) else { return Ok(Value::Null) };
+        let (Some(wanted), Some(set)) = (text(call, 0), text(call, 1)) else { return Ok(Value::Null) };
         let place = set.split(',').position(|one| one == wanted).map_or(0, |place| place as i64 + 1);
         Ok(place.into())
     }),
@@ -56,7 +55,7 @@ const FUNCTIONS: &[Function] = &[
     ("least", -1, |call| Ok(extreme(call, |left, right| left < right))),
     ("isnull", 1, |call| Ok(i64::from(call.get_raw(0) == ValueRef::Null).into())),
     ("mod", 2, |call| {
-        let (Some(left), Some(right)) = (real(call, 0)?, real(call, 1)?) else { return Ok(Value::Null) };
+        let (Some(left), Some(right)) = (real(call, 0), real(call, 1)) else { return Ok(Value::Null) };
         Ok(if right == 0.0 { Value::Null } else { number(left % right) })
     }),
     ("floor", 1, |call| math(call, f64::floor)),
@@ -70,37 +69,31 @@ const FUNCTIONS: &[Function] = &[
     ("pow", 2, power),
     ("power", 2, power),
     ("truncate", 2, |call| {
-        let (Some(value), Some(digits)) = (real(call, 0)?, integer(call, 1)?) else { return Ok(Value::Null) };
+        let (Some(value), Some(digits)) = (real(call, 0), integer(call, 1)) else { return Ok(Value::Null) };
         let factor = 10_f64.powi(digits.clamp(-18, 18) as i32);
         Ok(number((value * factor).trunc() / factor))
     }),
     ("regexp", 2, |call| matches(call, 0, 1)),
     ("regexp_like", 2, |call| matches(call, 1, 0)),
-    ("unix_timestamp", 1, |call| Ok(moment(call)?.and_then(nanos).map_or(Value::Null, |nanos| nanos.div_euclid(1_000_000_000).into()))),
-    ("from_unixtime", 1, |call| Ok(real(call, 0)?.map_or(Value::Null, |seconds| datetime((seconds * 1e9) as i64, 0).into()))),
+    ("unix_timestamp", 1, |call| Ok(moment(call).and_then(nanos).map_or(Value::Null, |nanos| nanos.div_euclid(1_000_000_000).into()))),
+    ("from_unixtime", 1, |call| Ok(real(call, 0).map_or(Value::Null, |seconds| datetime((seconds * 1e9) as i64, 0).into()))),
     ("from_unixtime", 2, |call| {
-        let moment = real(call, 0)?.map(|seconds| datetime((seconds * 1e9) as i64, 0)).and_then(|text| parse(&text));
-        formatted(moment, text(call, 1)?)
+        let moment = real(call, 0).map(|seconds| datetime((seconds * 1e9) as i64, 0)).and_then(|text| parse(&text));
+        Ok(formatted(moment, call))
     }),
-    ("date_format", 2, |call| formatted(moment(call)?, text(call, 1)?)),
+    ("date_format", 2, |call| Ok(formatted(moment(call), call))),
     ("date_add", 3, |call| added(call, 1)),
     ("adddate", 3, |call| added(call, 1)),
     ("date_sub", 3, |call| added(call, -1)),
     ("subdate", 3, |call| added(call, -1)),
-    ("year", 1, |call| part(call, |moment| moment.year().into())),
-    ("month", 1, |call| part(call, |moment| moment.month().into())),
-    ("day", 1, |call| part(call, |moment| moment.day().into())),
-    ("dayofmonth", 1, |call| part(call, |moment| moment.day().into())),
-    ("hour", 1, |call| part(call, |moment| moment.hour().into())),
-    ("minute", 1, |call| part(call, |moment| moment.minute().into())),
-    ("second", 1, |call| part(call, |moment| moment.second().into())),
-    ("datediff", 2, |call| {
-        let (Some(left), Some(right)) = (text(call, 0)?.and_then(|t| parse(&t)), text(call, 1)?.and_then(|t| parse(&t))) else {
-            return Ok(Value::Null);
-        };
-        let day = |moment: DateTime| nanos(moment).map(|nanos| nanos.div_euclid(86_400_000_000_000));
-        Ok(day(left).zip(day(right)).map_or(Value::Null, |(left, right)| (left - right).into()))
-    }),
+    ("year", 1, |call| Ok(part(call, |moment| moment.year().into()))),
+    ("month", 1, |call| Ok(part(call, |moment| moment.month().into()))),
+    ("day", 1, |call| Ok(part(call, |moment| moment.day().into()))),
+    ("dayofmonth", 1, |call| Ok(part(call, |moment| moment.day().into()))),
+    ("hour", 1, |call| Ok(part(call, |moment| moment.hour().into()))),
+    ("minute", 1, |call| Ok(part(call, |moment| moment.minute().into()))),
+    ("second", 1, |call| Ok(part(call, |moment| moment.second().into()))),
+    ("datediff", 2, |call| Ok(days_between(call))),
 ];
 
 /// SQLite's own that may be called.
@@ -202,7 +195,7 @@ pub(super) fn register(connection: &Connection, scene: &Arc<Scene>) -> Result<()
 
 /// Sleeps so many seconds, or until the statement must end.
 fn sleep(call: &Context<'_>, scene: &Scene) -> Result<Value> {
-    let seconds = real(call, 0)?.unwrap_or(0.0).clamp(0.0, 86_400.0);
+    let seconds = real(call, 0).unwrap_or(0.0).clamp(0.0, 86_400.0);
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     while Instant::now() < until {
         if let Err(failure) = scene.go_on() {
@@ -220,32 +213,29 @@ fn blob(call: &Context<'_>) -> Option<[u8; 16]> {
 }
 
 /// An argument as text; `None` for NULL.
-fn text(call: &Context<'_>, index: usize) -> Result<Option<String>> {
-    Ok(match value(call.get_raw(index)) {
-        Value::Null => None,
-        Value::Integer(value) => Some(value.to_string()),
-        Value::Real(value) => Some(value.to_string()),
-        Value::Text(text) => Some(text),
-        Value::Blob(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+pub(super) fn text<'a>(call: &'a Context<'_>, index: usize) -> Option<Cow<'a, str>> {
+    Some(match call.get_raw(index) {
+        ValueRef::Null => return None,
+        ValueRef::Integer(value) => value.to_string().into(),
+        ValueRef::Real(value) => value.to_string().into(),
+        ValueRef::Text(text) | ValueRef::Blob(text) => String::from_utf8_lossy(text),
     })
 }
 
 /// An argument as a number; text counts as far as it is one.
-fn real(call: &Context<'_>, index: usize) -> Result<Option<f64>> {
-    Ok(match value(call.get_raw(index)) {
-        Value::Null => None,
-        Value::Integer(value) => Some(value as f64),
-        Value::Real(value) => Some(value),
-        Value::Text(text) => Some(text.trim().parse().unwrap_or(0.0)),
-        Value::Blob(_) => Some(0.0),
-    })
+fn real(call: &Context<'_>, index: usize) -> Option<f64> {
+    match call.get_raw(index) {
+        ValueRef::Null => None,
+        other => Some(as_real(&value(other))),
+    }
 }
 
-fn integer(call: &Context<'_>, index: usize) -> Result<Option<i64>> {
-    Ok(match call.get_raw(index) {
+/// An argument as a whole number.
+pub(super) fn integer(call: &Context<'_>, index: usize) -> Option<i64> {
+    match call.get_raw(index) {
         ValueRef::Integer(value) => Some(value),
-        _ => real(call, index)?.map(|value| value as i64),
-    })
+        _ => real(call, index).map(|value| value as i64),
+    }
 }
 
 /// A whole number as an integer.
@@ -255,26 +245,26 @@ fn number(value: f64) -> Value {
 }
 
 fn math(call: &Context<'_>, function: fn(f64) -> f64) -> Result<Value> {
-    let result = real(call, 0)?.map(function).filter(|result| result.is_finite());
+    let result = real(call, 0).map(function).filter(|result| result.is_finite());
     Ok(result.map_or(Value::Null, number))
 }
 
 fn power(call: &Context<'_>) -> Result<Value> {
-    let (Some(base), Some(exponent)) = (real(call, 0)?, real(call, 1)?) else { return Ok(Value::Null) };
+    let (Some(base), Some(exponent)) = (real(call, 0), real(call, 1)) else { return Ok(Value::Null) };
     Ok(number(base.powf(exponent)))
 }
 
 fn map(call: &Context<'_>, function: impl Fn(&str) -> String) -> Result<Value> {
-    Ok(text(call, 0)?.map_or(Value::Null, |text| function(&text).into()))
+    Ok(text(call, 0).map_or(Value::Null, |text| function(&text).into()))
 }
 
 fn cut(call: &Context<'_>, function: impl Fn(&str, usize) -> String) -> Result<Value> {
-    let (Some(text), Some(count)) = (text(call, 0)?, integer(call, 1)?) else { return Ok(Value::Null) };
+    let (Some(text), Some(count)) = (text(call, 0), integer(call, 1)) else { return Ok(Value::Null) };
     Ok(function(&text, usize::try_from(count).unwrap_or(0)).into())
 }
 
 fn pad(call: &Context<'_>, join: impl Fn(&str, String) -> String) -> Result<Value> {
-    let (Some(text), Some(length), Some(filler)) = (text(call, 0)?, integer(call, 1)?, text(call, 2)?) else { return Ok(Value::Null) };
+    let (Some(text), Some(length), Some(filler)) = (text(call, 0), integer(call, 1), text(call, 2)) else { return Ok(Value::Null) };
     let length = usize::try_from(length).unwrap_or(0);
     let missing = length.saturating_sub(text.chars().count());
     if missing > TEXT_MAX || (missing > 0 && filler.is_empty()) {
@@ -288,27 +278,27 @@ fn pad(call: &Context<'_>, join: impl Fn(&str, String) -> String) -> Result<Valu
 fn concat(call: &Context<'_>) -> Result<Value> {
     let mut joined = String::new();
     for index in 0..call.len() {
-        let Some(text) = text(call, index)? else { return Ok(Value::Null) };
+        let Some(text) = text(call, index) else { return Ok(Value::Null) };
         joined += &text;
     }
     Ok(joined.into())
 }
 
-fn position(wanted: Option<String>, text: Option<String>) -> Value {
+fn position(wanted: Option<Cow<'_, str>>, text: Option<Cow<'_, str>>) -> Value {
     let (Some(wanted), Some(text)) = (wanted, text) else { return Value::Null };
-    let place = text.find(&wanted).map_or(0, |byte| text[..byte].chars().count() as i64 + 1);
+    let place = text.find(&*wanted).map_or(0, |byte| text[..byte].chars().count() as i64 + 1);
     place.into()
 }
 
 /// What is before the n-th divider from the left, or behind it from the right if n is negative.
 fn substring_index(call: &Context<'_>) -> Result<Value> {
-    let (Some(text), Some(divider), Some(count)) = (text(call, 0)?, text(call, 1)?, integer(call, 2)?) else { return Ok(Value::Null) };
+    let (Some(text), Some(divider), Some(count)) = (text(call, 0), text(call, 1), integer(call, 2)) else { return Ok(Value::Null) };
     if divider.is_empty() || count == 0 {
         return Ok("".into());
     }
-    let parts: Vec<&str> = text.split(divider.as_str()).collect();
+    let parts: Vec<&str> = text.split(&*divider).collect();
     let count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(parts.len());
-    let parts = if integer(call, 2)? > Some(0) { &parts[..count] } else { &parts[parts.len() - count..] };
+    let parts = if integer(call, 2) > Some(0) { &parts[..count] } else { &parts[parts.len() - count..] };
     Ok(parts.join(&divider).into())
 }
 
@@ -347,7 +337,7 @@ fn as_real(value: &Value) -> f64 {
 
 /// Whether a text has a match of a regular expression, letters in any case. The expression is compiled once for a statement.
 fn matches(call: &Context<'_>, pattern: usize, subject: usize) -> Result<Value> {
-    let (Some(_), Some(subject)) = (text(call, pattern)?, text(call, subject)?) else { return Ok(Value::Null) };
+    let (Some(_), Some(subject)) = (text(call, pattern), text(call, subject)) else { return Ok(Value::Null) };
     let wrong = |error: regex::Error| Error::UserFunctionError(format!("REGEXP: {error}").into());
     let compile = |pattern: ValueRef<'_>| {
         let pattern = match value(pattern) {
@@ -358,85 +348,4 @@ fn matches(call: &Context<'_>, pattern: usize, subject: usize) -> Result<Value> 
     };
     let compiled = call.get_or_create_aux(pattern as i32, |pattern| compile(pattern).map_err(wrong))?;
     Ok(i64::from(compiled.is_match(&subject)).into())
-}
-
-/// The first argument as a moment; `None` for what is none.
-fn moment(call: &Context<'_>) -> Result<Option<DateTime>> {
-    Ok(text(call, 0)?.and_then(|text| parse(&text)))
-}
-
-fn part(call: &Context<'_>, part: fn(DateTime) -> i64) -> Result<Value> {
-    Ok(moment(call)?.map_or(Value::Null, |moment| part(moment).into()))
-}
-
-/// A moment in MySQL's `DATE_FORMAT`.
-fn formatted(moment: Option<DateTime>, format: Option<String>) -> Result<Value> {
-    let (Some(moment), Some(format)) = (moment, format) else { return Ok(Value::Null) };
-    let mut made = String::new();
-    let mut rest = format.chars();
-    while let Some(character) = rest.next() {
-        if character != '%' {
-            made.push(character);
-            continue;
-        }
-        // Where MySQL and strftime call it otherwise.
-        let directive = match rest.next() {
-            None => break,
-            Some('i') => "%M",
-            Some('s' | 'S') => "%S",
-            Some('h') => "%I",
-            Some('f') => "%6f",
-            Some('W') => "%A",
-            Some('M') => "%B",
-            Some('c') => "%-m",
-            Some('e') => "%-d",
-            Some('k') => "%-H",
-            Some('l') => "%-I",
-            Some('r') => "%I:%M:%S %p",
-            Some('Y') => "%Y",
-            Some('y') => "%y",
-            Some('m') => "%m",
-            Some('d') => "%d",
-            Some('H') => "%H",
-            Some('T') => "%H:%M:%S",
-            Some('j') => "%j",
-            Some('p') => "%p",
-            Some('a') => "%a",
-            Some('b') => "%b",
-            Some('w') => "%w",
-            Some(other) => {
-                made.push(other);
-                continue;
-            }
-        };
-        made += &moment.strftime(directive).to_string();
-    }
-    Ok(made.into())
-}
-
-/// A moment so many units later, or earlier; a date stays a date.
-fn added(call: &Context<'_>, sign: i64) -> Result<Value> {
-    let (Some(start), Some(text), Some(amount), Some(unit)) = (moment(call)?, text(call, 0)?, integer(call, 1)?, text(call, 2)?) else {
-        return Ok(Value::Null);
-    };
-    let Some(amount) = amount.checked_mul(sign).filter(|amount| amount.abs() < 100_000_000) else { return Ok(Value::Null) };
-    let span = match unit.as_str() {
-        "microsecond" => amount.microseconds(),
-        "second" => amount.seconds(),
-        "minute" => amount.minutes(),
-        "hour" if amount.abs() < 100_000 => amount.hours(),
-        "day" if amount.abs() < 100_000 => amount.days(),
-        "week" if amount.abs() < 10_000 => amount.weeks(),
-        "month" if amount.abs() < 10_000 => amount.months(),
-        "quarter" if amount.abs() < 1000 => (amount * 3).months(),
-        "year" if amount.abs() < 1000 => amount.years(),
-        other => {
-            let other: String = other.chars().take(40).collect();
-            return Err(Error::UserFunctionError(format!("INTERVAL: {amount} {other} cannot be added").into()));
-        }
-    };
-    let Ok(moment) = start.checked_add(span) else { return Ok(Value::Null) };
-    let is_date = text.trim().len() == 10 && matches!(unit.as_str(), "day" | "week" | "month" | "quarter" | "year");
-    let format = if is_date { "%Y-%m-%d" } else { "%Y-%m-%d %H:%M:%S" };
-    Ok(moment.strftime(format).to_string().into())
 }

@@ -8,7 +8,7 @@
 //! | `catalog` | the tables there are: columns, parameters, comments |
 //! | `rewrite`, `calls`, `names` | a statement in MySQL's words as SQLite takes it |
 //! | `reader` | connections: views, what a statement may touch, limits of memory |
-//! | `functions`, `moment` | MySQL's functions that SQLite lacks; moments |
+//! | `functions`, `dates`, `moment` | MySQL's functions that SQLite lacks; moments |
 //! | `table` | a computed table for SQLite; the one file with `unsafe` |
 //! | `scene` | what a connection's tables and functions share |
 //! | `nodes`, `reports`, `schema` | the rows of computed tables |
@@ -16,6 +16,7 @@
 
 mod calls;
 mod catalog;
+mod dates;
 mod functions;
 mod moment;
 mod names;
