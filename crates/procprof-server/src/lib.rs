@@ -35,6 +35,7 @@
 mod app;
 pub mod auth;
 mod captures;
+mod child;
 pub mod config;
 mod error;
 #[doc(hidden)]

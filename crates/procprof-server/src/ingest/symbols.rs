@@ -10,23 +10,22 @@
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use procprof_process::{Identity, Pid};
 use procprof_profile::format::{self, Limits};
 use procprof_profile::{Addr, Grammar, LocationId, Mapping, MappingId, Meta, Profile, ProfileId};
 use procprof_store::{Entry, ErrorKind};
 use procprof_symbolize::{
-    Binary, BinaryRole, FindIndex, MappingOutcome, Outcome, PathUse, Reason, Sources, WantedFile, WantedShare, symbolize_profile,
+    Binary, BinaryRole, FindIndex, ImageOptions, MappingOutcome, Outcome, PathUse, Reason, Sources, WantedFile, WantedShare,
+    symbolize_profile,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{IngestError, now, on_thread, record};
 use crate::app::App;
+use crate::child::{self, Child};
 use crate::remote::Remote;
 use crate::symbols::{SymbolKey, UPLOADS, Uploads, Wanted};
 
@@ -205,57 +204,22 @@ fn nothing_found(profile: &Profile) -> Outcome {
 
 async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Result<(Profile, Said), String> {
     let config = app.config();
-    let _turn = app.symbolizers.acquire().await.map_err(|error| error.to_string())?;
+    let (memory, seconds) = (config.symbolize_memory_bytes_max, config.symbolize_seconds_max);
     let task = Task {
         pid: finding.process.map(|identity| identity.pid.0),
         start_ticks: finding.process.map_or(0, |identity| identity.start_ticks),
         binary: finding.binary.clone(),
         symbols: app.symbols.folder().to_owned(),
-        memory: config.symbolize_memory_bytes_max,
-        seconds: config.symbolize_seconds_max,
+        memory,
+        seconds,
     };
     let copy = profile.clone();
     let encoded = tokio::task::spawn_blocking(move || format::pprof::encode(&copy)).await.map_err(|error| error.to_string())?;
-    let encoded = encoded.map_err(|error| error.to_string())?;
-    let time = Duration::from_secs(config.symbolize_seconds_max);
-    let answer = match tokio::time::timeout(time, run(app, &task, encoded)).await {
-        Ok(answer) => answer.map_err(|error| format!("symbolize: {error}"))?,
-        Err(_) => return Err(format!("symbolize: not done after symbolize_seconds_max = {} s", config.symbolize_seconds_max)),
-    };
+    let input = vec![encoded.map_err(|error| error.to_string())?];
+    let task = serde_json::to_string(&task).map_err(|error| error.to_string())?;
+    let child = Child { program: &app.symbolize_child, task, input, seconds, answer_max: ANSWER_MAX };
+    let answer = child::run(app, child).await.map_err(|error| format!("symbolize: {error}"))?;
     tokio::task::spawn_blocking(move || unpack(&answer)).await.map_err(|error| error.to_string())?
-}
-
-/// Runs the child; it is killed if this is given up.
-async fn run(app: &App, task: &Task, profile: Vec<u8>) -> io::Result<Vec<u8>> {
-    let child = &app.symbolize_child;
-    let mut child = tokio::process::Command::new(&child.program)
-        .args(&child.arguments)
-        .arg(serde_json::to_string(task)?)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else { return Err(io::ErrorKind::BrokenPipe.into()) };
-    let write = async move {
-        // A child that ended early is told by its status, not by the broken pipe.
-        let _ = stdin.write_all(&profile).await;
-        drop(stdin);
-    };
-    let (mut answer, mut complaint) = (Vec::new(), Vec::new());
-    let mut stdout = stdout.take(ANSWER_MAX);
-    let mut stderr = stderr.take(4096);
-    let ((), read, _) = tokio::join!(write, stdout.read_to_end(&mut answer), stderr.read_to_end(&mut complaint));
-    read?;
-    let status = child.wait().await?;
-    if status.success() {
-        return Ok(answer);
-    }
-    let complaint = String::from_utf8_lossy(&complaint);
-    let complaint = complaint.lines().next().unwrap_or("no message");
-    Err(io::Error::other(format!("the child ended with {status}: {complaint}")))
 }
 
 fn unpack(answer: &[u8]) -> Result<(Profile, Said), String> {
@@ -348,5 +312,6 @@ fn sources<'a>(task: &Task, uploads: &'a Uploads) -> Sources<'a> {
     let identity = task.pid.and_then(|pid| Identity::of(Pid(pid)).ok()).filter(|identity| identity.start_ticks == task.start_ticks);
     let binaries = task.binary.iter().map(|path| Binary { path: path.clone(), role: BinaryRole::Main });
     let uploaded: Box<FindIndex<'a>> = Box::new(|wanted| uploads.find(wanted));
-    Sources { binaries: binaries.collect(), process: identity, uploaded: Some(uploaded), ..Sources::default() }
+    let image = ImageOptions { cache: child::own_indexes(), ..ImageOptions::default() };
+    Sources { binaries: binaries.collect(), process: identity, uploaded: Some(uploaded), image, ..Sources::default() }
 }

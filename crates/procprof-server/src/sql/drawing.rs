@@ -3,26 +3,23 @@
 //! The child gets the task as its last argument and the dumps on standard input, each with its length before it (8 bytes, little endian); the words
 //! name them `{0}`, `{1}`. It limits its own memory and CPU time before it reads anything.
 
-use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use procprof_process::{Pid, Process};
 use procprof_profile::format::{self, Limits, jemalloc};
 use procprof_profile::{Addresses, LocationId, Profile, ProfileId};
 use procprof_store::Entry;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::app::App;
+use crate::child::{self, Child, ChildError};
 use crate::mysql::{Failure, FailureKind};
 
 /// Largest drawing, in bytes.
 const DRAWING_MAX: u64 = 256 << 20;
-/// Bytes of what the child says besides.
-const COMPLAINT_MAX: u64 = 16 << 10;
+/// Told of a dump without samples.
+const NO_NODES: &str = "No nodes to print: too little was allocated since the heap profiler was switched on; let the process work for a while, then dump again";
 
 /// What the child is asked to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -86,13 +83,24 @@ pub(super) async fn jeprof(app: &Arc<App>, option: &str, program: Program, base:
     }
     words.push("{0}".to_owned());
     let config = app.config();
-    let _turn = app.symbolizers.acquire().await.map_err(|error| other(error.to_string()))?;
-    let task = JeprofTask { memory: config.symbolize_memory_bytes_max, seconds: config.symbolize_seconds_max, words };
-    let limit = Duration::from_secs(config.symbolize_seconds_max);
-    let drawn = tokio::time::timeout(limit, run(app, &task, &dumps)).await;
-    let drawn = drawn
-        .map_err(|_| Failure::new(FailureKind::TimedOut, format!("not drawn within symbolize_seconds_max = {} s", limit.as_secs())))?;
-    drawn.map_err(|error| other(format!("draw: {error}")))
+    let (memory, seconds) = (config.symbolize_memory_bytes_max, config.symbolize_seconds_max);
+    let task = serde_json::to_string(&JeprofTask { memory, seconds, words }).map_err(|error| other(error.to_string()))?;
+    let input = dumps.into_iter().flat_map(|dump: Vec<u8>| [(dump.len() as u64).to_le_bytes().to_vec(), dump]).collect();
+    let child = Child { program: &app.jeprof_child, task, input, seconds, answer_max: DRAWING_MAX };
+    match child::run(app, child).await {
+        Ok(drawing) => String::from_utf8(drawing).map_err(|error| other(format!("draw: {error}"))),
+        Err(ChildError::Ended { status, complaint }) => match first_error(&complaint) {
+            Some("No nodes to print") => Ok(NO_NODES.to_owned()),
+            said => Err(other(format!("draw: the child ended with {status}: {}", said.unwrap_or("no message")))),
+        },
+        Err(error @ ChildError::TooLong { .. }) => Err(Failure::new(FailureKind::TimedOut, format!("draw: {error}"))),
+        Err(error) => Err(other(format!("draw: {error}"))),
+    }
+}
+
+/// What jeprof complains of, behind the names of the files it uses.
+fn first_error(complaint: &str) -> Option<&str> {
+    complaint.lines().find(|line| !line.is_empty() && !line.starts_with("Using local file"))
 }
 
 /// A DOT with the link to its drawn graph in a last line, a comment, where `base` says how people reach this server's pages.
@@ -124,43 +132,4 @@ fn names(profile: &Profile) -> String {
         }
     }
     text + "---\n--- heap\n"
-}
-
-/// Runs the child; it is killed if this is given up.
-async fn run(app: &App, task: &JeprofTask, dumps: &[Vec<u8>]) -> io::Result<String> {
-    let child = &app.jeprof_child;
-    let mut child = tokio::process::Command::new(&child.program)
-        .args(&child.arguments)
-        .arg(serde_json::to_string(task)?)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else { return Err(io::ErrorKind::BrokenPipe.into()) };
-    let write = async move {
-        // A child that ended early is told by its status, not by the broken pipe.
-        for dump in dumps {
-            let _ = stdin.write_all(&(dump.len() as u64).to_le_bytes()).await;
-            let _ = stdin.write_all(dump).await;
-        }
-        drop(stdin);
-    };
-    let (mut drawing, mut complaint) = (Vec::new(), Vec::new());
-    let (mut stdout, mut stderr) = (stdout.take(DRAWING_MAX), stderr.take(COMPLAINT_MAX));
-    let ((), read, _) = tokio::join!(write, stdout.read_to_end(&mut drawing), stderr.read_to_end(&mut complaint));
-    read?;
-    let status = child.wait().await?;
-    let complaint = String::from_utf8_lossy(&complaint);
-    let said = complaint.lines().filter(|line| !line.starts_with("Using local file")).find(|line| !line.is_empty());
-    match (status.success(), said) {
-        (true, _) => String::from_utf8(drawing).map_err(io::Error::other),
-        (false, Some("No nodes to print")) => Ok(
-            "No nodes to print: too little was allocated since the heap profiler was switched on; let the process work for a while, then dump again"
-                .to_owned(),
-        ),
-        (false, said) => Err(io::Error::other(format!("the child ended with {status}: {}", said.unwrap_or("no message")))),
-    }
 }
