@@ -1,6 +1,6 @@
 //! A client of bare packets, of one kind of statement only: it can stop in the middle of anything, which no real client does on request.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use std::time::Duration;
 const CAPABILITIES: u32 = 1 << 9 | 1 << 15 | 1 << 19 | 1 << 24;
 
 /// A connection that is logged in where everyone is let in. Dropping it is vanishing: nothing is said.
-pub(crate) struct Raw(TcpStream);
+pub(crate) struct Raw(BufReader<TcpStream>);
 
 impl Raw {
     pub(crate) fn connect(port: u16) -> Raw {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the door is open");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a time limit");
         stream.set_nodelay(true).expect("an option");
-        let mut raw = Raw(stream);
+        let mut raw = Raw(BufReader::new(stream));
         assert_eq!(raw.packet().expect("a greeting")[0], 10);
         let hello = [&CAPABILITIES.to_le_bytes()[..], &[0, 0, 0, 1, 45], &[0; 23], b"soak\0\0mysql_native_password\0"].concat();
         raw.send(1, &hello).expect("it reads");
@@ -31,7 +31,7 @@ impl Raw {
     /// Sends the beginning of a statement only.
     pub(crate) fn begin(&mut self, statement: &str) {
         let [a, b, c, _] = (statement.len() as u32 * 2).to_le_bytes();
-        self.0.write_all(&[&[a, b, c, 0, 3], statement.as_bytes()].concat()).expect("it reads");
+        self.0.get_mut().write_all(&[&[a, b, c, 0, 3], statement.as_bytes()].concat()).expect("it reads");
     }
 
     /// The whole answer: its number of rows, or the error's number.
@@ -64,7 +64,7 @@ impl Raw {
 
     fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
         let [a, b, c, _] = (payload.len() as u32).to_le_bytes();
-        self.0.write_all(&[&[a, b, c, sequence], payload].concat())
+        self.0.get_mut().write_all(&[&[a, b, c, sequence], payload].concat())
     }
 
     pub(crate) fn packet(&mut self) -> io::Result<Vec<u8>> {
