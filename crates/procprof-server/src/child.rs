@@ -101,8 +101,8 @@ async fn answer(app: &App, child: Child<'_>) -> Result<Vec<u8>, ChildError> {
     }
 }
 
-/// What this process, a child, read of binaries and keeps; nowhere unless the server has said where.
-pub(crate) fn own_indexes() -> Option<IndexFolder> {
+/// Where this process, a child of a server, keeps what it reads of binaries; `None` unless the server has said where.
+pub fn child_indexes() -> Option<IndexFolder> {
     let folder = std::env::var_os(CACHE_DIR).map(PathBuf::from)?;
     Some(IndexFolder::new(folder.join("symbols"), INDEXES_BYTES_MAX))
 }

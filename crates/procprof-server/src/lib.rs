@@ -55,6 +55,7 @@ mod sql;
 mod symbols;
 mod usage;
 
+pub use child::child_indexes;
 pub use config::{ConfFile, Config, config_reference};
 pub use error::{Error, Result};
 pub use http::{ReadSources, Viewer, ViewerHandle, bind_error, openapi_document};

@@ -312,6 +312,6 @@ fn sources<'a>(task: &Task, uploads: &'a Uploads) -> Sources<'a> {
     let identity = task.pid.and_then(|pid| Identity::of(Pid(pid)).ok()).filter(|identity| identity.start_ticks == task.start_ticks);
     let binaries = task.binary.iter().map(|path| Binary { path: path.clone(), role: BinaryRole::Main });
     let uploaded: Box<FindIndex<'a>> = Box::new(|wanted| uploads.find(wanted));
-    let image = ImageOptions { cache: child::own_indexes(), ..ImageOptions::default() };
+    let image = ImageOptions { cache: child::child_indexes(), ..ImageOptions::default() };
     Sources { binaries: binaries.collect(), process: identity, uploaded: Some(uploaded), image, ..Sources::default() }
 }
