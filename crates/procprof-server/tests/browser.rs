@@ -78,6 +78,19 @@ impl Browser {
         self.call(Method::POST, "/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
+    /// Runs a script until it gives that: the page a click leads to comes when it comes.
+    pub(crate) async fn expect(&self, script: &str, wanted: &str) {
+        let mut given = Value::Null;
+        for _ in 0..100 {
+            given = self.run(script).await;
+            if given == wanted {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        assert_eq!(given, wanted, "{script}");
+    }
+
     /// The path of the first element that a CSS selector finds.
     pub(crate) async fn find(&self, selector: &str) -> Value {
         self.call(Method::POST, "/element", json!({ "using": "css selector", "value": selector })).await

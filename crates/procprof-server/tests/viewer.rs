@@ -63,12 +63,13 @@ async fn a_file_is_looked_at_in_the_browser() {
     browser.write("input[name=focus]", "hot").await;
     browser.run("document.querySelector('select[name=sample_index]').value = 'samples'").await;
     browser.click("form.refine button").await;
-    let query = browser.run("return location.pathname + location.search").await;
-    assert_eq!(query, "/ui/tree?sample_index=samples&focus=hot", "empty fields do not stand in the address");
+    // Empty fields do not stand in the address.
+    browser.expect("return location.pathname + location.search", "/ui/tree?sample_index=samples&focus=hot").await;
     let text = browser.run("return document.querySelector('pre.report').textContent").await;
     assert!(text.as_str().unwrap().contains("Active filters") && text.as_str().unwrap().contains("70"), "{text}");
     browser.click("p.marks a").await;
-    assert_eq!(browser.run("return location.search").await, "?sample_index=samples", "a mark takes its option back");
+    // A mark takes its option back.
+    browser.expect("return location.search", "?sample_index=samples").await;
     browser.open(&url("/ui/top?focus=(")).await;
     assert_eq!(browser.run("return document.querySelector('.empty .head').textContent").await, "This report can't be made");
 
