@@ -1,7 +1,7 @@
 //! `procprof jeprof` beside jeprof itself: real heap dumps of a C, a C++ and a Rust program.
 
 mod gperftools;
-mod peer;
+pub(crate) mod peer;
 pub(crate) mod programs;
 
 use std::process::Command;

@@ -37,8 +37,10 @@ fn jeprof(arguments: &[&str], seed: u32) -> Output {
     command.output().expect("this test needs jeprof (libjemalloc-dev)")
 }
 
+/// What we do; the index on disk is there from the second time on.
 fn ours(arguments: &[&str]) -> Output {
-    procprof().arg("jeprof").args(arguments).output().expect("procprof runs")
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jeprof");
+    procprof().arg("jeprof").args(arguments).env("PROCPROF_CACHE_DIR", cache).output().expect("procprof runs")
 }
 
 /// Fails unless both print the same: `--text` in the same order, all else as sets of lines.
@@ -48,17 +50,26 @@ pub(crate) fn check(program: &Program, arguments: &[&str]) {
 
 /// The same, for a program of that name in the list of exceptions.
 pub(crate) fn check_named(program: &str, arguments: &[&str]) {
-    let is_ordered = arguments[0] == "--text";
-    let prepared = |output: &Output| lines(&output.stdout, arguments[0], is_ordered);
     let (own, peers) = (ours(arguments), jeprof(arguments, 0));
     // A graph of each thread ends both at the first thread without nodes.
     assert_eq!(own.status.success(), peers.status.success(), "{arguments:?}: {}\n{}", text(&own), text(&peers));
-    let (own, peers) = (prepared(&own), prepared(&peers));
+    compare_with(program, arguments, &own.stdout, &peers.stdout);
+}
+
+/// Fails unless jeprof prints the same with these arguments.
+pub(crate) fn compare(program: &str, arguments: &[&str], own: &[u8]) {
+    compare_with(program, arguments, own, &jeprof(arguments, 0).stdout);
+}
+
+fn compare_with(program: &str, arguments: &[&str], own: &[u8], peers: &[u8]) {
+    let is_ordered = arguments[0] == "--text";
+    let prepared = |printed: &[u8]| lines(printed, arguments[0], is_ordered);
+    let (own, peers) = (prepared(own), prepared(peers));
     assert!(
         !peers.is_empty() || arguments.iter().any(|argument| argument.starts_with("--thread")),
         "{arguments:?}: jeprof printed nothing"
     );
-    if own == peers || (!is_ordered && (1..HASH_SEEDS).any(|seed| own == prepared(&jeprof(arguments, seed)))) {
+    if own == peers || (!is_ordered && (1..HASH_SEEDS).any(|seed| own == prepared(&jeprof(arguments, seed).stdout))) {
         return;
     }
     let excepted = exceptions().iter().any(|exception| exception.program == program && exception.output == arguments[0]);
@@ -139,5 +150,5 @@ fn with_bare_names(lines: &[String]) -> Vec<String> {
 fn difference(peers: &[String], own: &[String]) -> String {
     let missing = peers.iter().filter(|line| !own.contains(line)).map(|line| format!("- {line}\n"));
     let surplus = own.iter().filter(|line| !peers.contains(line)).map(|line| format!("+ {line}\n"));
-    missing.chain(surplus).take(40).collect()
+    missing.take(20).chain(surplus.take(20)).collect()
 }

@@ -1,6 +1,7 @@
 //! The SQL door as users find it: clients of six kinds, with and without TLS, by each way to log in, through the documents' own transcript.
 
 mod clients;
+mod graphs;
 mod raw;
 mod server;
 mod soak;

@@ -1,4 +1,4 @@
-//! A demo server with an SQL door.
+//! A server with an SQL door: the demo, or one with nodes of a test.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ pub(crate) enum Door {
     Tls,
     /// Everyone.
     Open,
+    /// Everyone, to these nodes instead of the demo's.
+    Nodes(String),
     /// The operator whose password the server made.
     Generated,
 }
@@ -31,26 +33,41 @@ pub(crate) struct Sql {
 impl Sql {
     pub(crate) fn start(door: Door) -> Sql {
         let folder = folder();
-        let mut arguments = vec!["--demo".to_owned(), "--mysql".to_owned(), "127.0.0.1:0".to_owned()];
-        match door {
-            Door::Open => arguments.push("--mysql-no-auth".to_owned()),
-            Door::Generated => {}
+        let mut arguments = vec!["--mysql".to_owned(), "127.0.0.1:0".to_owned()];
+        let is_demo = !matches!(door, Door::Nodes(_));
+        if is_demo {
+            arguments.push("--demo".to_owned());
+        }
+        let config = match door {
+            Door::Open => {
+                arguments.push("--mysql-no-auth".to_owned());
+                None
+            }
+            Door::Nodes(nodes) => {
+                arguments.push("--mysql-no-auth".to_owned());
+                Some(nodes)
+            }
+            Door::Generated => None,
             Door::Tls => {
-                let config = folder.path().join("procprof.toml");
                 let users = folder.path().join("users");
                 add_user(&users, "olga", "operator", "acts ☂", &[]);
                 add_user(&users, "nina", "operator", "natively", &["--mysql-native"]);
                 add_user(&users, "eve", "viewer", "looks", &[]);
                 let [certificate, key] = certificates(&folder);
-                let text = format!("users_file = {users:?}\ntls_cert = {certificate:?}\ntls_key = {key:?}\n");
-                std::fs::write(&config, text).expect("a configuration");
-                arguments.extend(["--config".to_owned(), config.display().to_string()]);
+                Some(format!("users_file = {users:?}\ntls_cert = {certificate:?}\ntls_key = {key:?}\n"))
             }
+        };
+        if let Some(text) = config {
+            let config = folder.path().join("procprof.toml");
+            std::fs::write(&config, text).expect("a configuration");
+            arguments.extend(["--config".to_owned(), config.display().to_string()]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let server = Server::start(&folder.path().join("data"), &arguments);
         let sql = Sql { port: server.sql_port(), server, folder };
-        sql.wait_for_heap();
+        if is_demo {
+            sql.wait_for_heap();
+        }
         sql
     }
 
