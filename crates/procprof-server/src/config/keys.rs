@@ -110,7 +110,13 @@ pub const KEYS: &[Key] = &[
         "",
         "Where people reach these pages, such as `https://procprof.example`: with it, a graph in DOT by SQL ends in a comment with the link to it drawn.",
     ),
-    fixed(row("data", Path(|c| &mut c.data), "procprof-data", "", "Folder of profiles, journal and catalog; one server at a time.")),
+    fixed(row(
+        "data",
+        Path(|c| &mut c.data),
+        "procprof-data",
+        "",
+        "Folder of profiles, journal and catalog; one server at a time. `cache` in it may be deleted: renderings, and up to 1 GiB of what was read of binaries.",
+    )),
     fixed(row(
         "tls_cert",
         OptionalPath(|c| &mut c.tls_cert),
