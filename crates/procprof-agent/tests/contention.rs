@@ -233,6 +233,9 @@ fn holds_for_long(exact: &Exact, lock: &Mutex<u64>) {
     let mut guard = exact.lock(lock);
     *guard += 1;
     thread::sleep(Duration::from_millis(6));
+    drop(guard);
+    // Letting go is not a tail call: the frame has to stay.
+    std::hint::black_box(());
 }
 
 #[inline(never)]
@@ -240,6 +243,9 @@ fn holds_for_short(exact: &Exact, lock: &Mutex<u64>) {
     let mut guard = exact.lock(lock);
     *guard += 1;
     thread::sleep(Duration::from_millis(1));
+    drop(guard);
+    // Letting go is not a tail call: the frame has to stay.
+    std::hint::black_box(());
 }
 
 fn repeat_in_threads(count: usize, length: Duration, body: impl Fn(usize) + Sync) {

