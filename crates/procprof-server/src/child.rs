@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use bytes::Bytes;
 use procprof_symbolize::IndexFolder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -28,7 +29,7 @@ pub(crate) struct Child<'a> {
     /// Its last argument.
     pub(crate) task: String,
     /// Its standard input, in pieces.
-    pub(crate) input: Vec<Vec<u8>>,
+    pub(crate) input: Vec<Bytes>,
     /// Most time it may take, in seconds.
     pub(crate) seconds: u64,
     /// Largest answer, in bytes.

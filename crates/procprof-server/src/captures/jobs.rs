@@ -115,6 +115,7 @@ impl Jobs {
                 watch,
                 wait: Some(Arc::clone(&running.wait)),
                 due: None,
+                arrived: None,
             };
             let outcome = capture(&app, &node, wish).await;
             let end = outcome.map(|entry| entry.id).map_err(|failure| (*failure).clone());

@@ -11,5 +11,5 @@ mod schedule;
 pub(crate) use failure::Failure;
 pub(crate) use jobs::{Job, JobState, Jobs};
 pub(crate) use own::heap_unavailable;
-pub(crate) use run::{Captures, Wish, capture};
+pub(crate) use run::{Arrived, Captures, Wish, capture};
 pub(crate) use schedule::run as run_schedule;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use procprof_collect::{Client, Collected, Entry as Place, Flight, Flights, Leader, Progress, Request, Watch, collect};
 use procprof_profile::{Meta, Nanos, ProfileType};
@@ -35,7 +36,12 @@ pub(crate) struct Wish {
     pub(crate) wait: Option<Arc<Wait>>,
     /// When the schedule wanted it to begin.
     pub(crate) due: Option<Instant>,
+    /// Told what has arrived from the node, before it is taken in; not for a capture that was joined, nor for the server's own.
+    pub(crate) arrived: Option<Arrived>,
 }
+
+/// Is told what has arrived.
+pub(crate) type Arrived = Box<dyn Fn(&Bytes) + Send + Sync>;
 
 /// What captures share.
 #[derive(Default)]
@@ -229,6 +235,9 @@ async fn collected(app: &Arc<App>, node: &Arc<Node>, request: Request, wish: &Wi
     let Collected { bytes, decoded, started, finished, instance, .. } = got;
     let mut meta = meta(node, &wish.profile_type, wish.trigger, finished);
     meta.instance_start = instance.start_time();
+    if let Some(arrived) = &wish.arrived {
+        arrived(&bytes);
+    }
     let window = (started, Nanos(i64::from(request.seconds.unwrap_or(0)) * 1_000_000_000));
     Ok(ingest(app, Arrival { meta, bytes, decoded: Some(decoded), window, finding }).await?)
 }

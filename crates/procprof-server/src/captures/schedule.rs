@@ -130,6 +130,7 @@ impl Task {
             watch: Watch { cancel: cancel.clone(), progress: None },
             wait: None,
             due: Some(due),
+            arrived: None,
         };
         capture(&self.app, &self.node, wish).await
     }

@@ -215,7 +215,7 @@ async fn in_child(app: &Arc<App>, profile: &Profile, finding: &Finding) -> Resul
     };
     let copy = profile.clone();
     let encoded = tokio::task::spawn_blocking(move || format::pprof::encode(&copy)).await.map_err(|error| error.to_string())?;
-    let input = vec![encoded.map_err(|error| error.to_string())?];
+    let input = vec![encoded.map_err(|error| error.to_string())?.into()];
     let task = serde_json::to_string(&task).map_err(|error| error.to_string())?;
     let child = Child { program: &app.symbolize_child, task, input, seconds, answer_max: ANSWER_MAX };
     let answer = child::run(app, child).await.map_err(|error| format!("symbolize: {error}"))?;

@@ -36,6 +36,7 @@ pub(super) async fn answer(app: &Arc<App>, by: &str, what: &str, nodes: &[String
         watch: Watch { cancel: stop.clone(), progress: None },
         wait: Some(Arc::default()),
         due: None,
+        arrived: None,
     };
     let captures = nodes.iter().map(|node| async {
         let (status, profile, message) = match capture(app, node, wish()).await {

@@ -3,9 +3,10 @@
 //! The child gets the task as its last argument and the dumps on standard input, each with its length before it (8 bytes, little endian); the words
 //! name them `{0}`, `{1}`. It limits its own memory and CPU time before it reads anything.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use procprof_process::{Pid, Process};
 use procprof_profile::format::{self, Limits, jemalloc};
 use procprof_profile::{Addresses, LocationId, Profile, ProfileId};
@@ -73,7 +74,8 @@ pub(super) async fn jeprof(app: &Arc<App>, option: &str, program: Program, base:
         let dump = tokio::task::spawn_blocking(move || {
             store.open_bytes(id).map_err(|error| error.to_string()).and_then(|b| dump(&b, brings_names))
         });
-        dumps.push(dump.await.map_err(|error| other(error.to_string()))?.map_err(|why| other(format!("dump {}: {why}", entry.id)))?);
+        let dump = dump.await.map_err(|error| other(error.to_string()))?;
+        dumps.push(dump.map_err(|why| other(format!("dump {}: {why}", entry.id)))?.into());
         if name == "{1}" {
             words.push("--base={1}".to_owned());
         }
@@ -82,10 +84,21 @@ pub(super) async fn jeprof(app: &Arc<App>, option: &str, program: Program, base:
         words.push(program.to_string_lossy().into_owned());
     }
     words.push("{0}".to_owned());
+    drawn(app, words, dumps).await
+}
+
+/// A dump as it came from the process, as jeprof's option prints it.
+pub(super) async fn jeprof_of_dump(app: &App, option: &str, program: &Path, dump: Bytes) -> Result<String, Failure> {
+    let words = vec![option.to_owned(), program.to_string_lossy().into_owned(), "{0}".to_owned()];
+    drawn(app, words, vec![dump]).await
+}
+
+/// What jeprof's grammar prints of dumps.
+async fn drawn(app: &App, words: Vec<String>, dumps: Vec<Bytes>) -> Result<String, Failure> {
     let config = app.config();
     let (memory, seconds) = (config.symbolize_memory_bytes_max, config.symbolize_seconds_max);
     let task = serde_json::to_string(&JeprofTask { memory, seconds, words }).map_err(|error| other(error.to_string()))?;
-    let input = dumps.into_iter().flat_map(|dump: Vec<u8>| [(dump.len() as u64).to_le_bytes().to_vec(), dump]).collect();
+    let input = dumps.into_iter().flat_map(|dump| [Bytes::copy_from_slice(&(dump.len() as u64).to_le_bytes()), dump]).collect();
     let child = Child { program: &app.jeprof_child, task, input, seconds, answer_max: DRAWING_MAX };
     match child::run(app, child).await {
         Ok(drawing) => String::from_utf8(drawing).map_err(|error| other(format!("draw: {error}"))),

@@ -11,21 +11,23 @@
 //! What a process cannot do is a sentence in the result, as the seeds' own answers are; what keeps a node from answering is a [`Failure`].
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use procprof_agent::Request as AgentRequest;
 use procprof_collect::{Client, CollectError, ProfileUrl, Target, Watch, fetch_text, post_text};
 use procprof_process::Identity;
 use procprof_profile::{ProfileId, ProfileType};
 use procprof_report::Report;
 use procprof_store::Entry;
+use tokio::sync::oneshot;
 
 use super::drawing::{self, Program};
 use super::fe::heap::FeNode;
 use super::script::{Call, Drawing};
 use crate::app::App;
-use crate::captures::{Failure as CaptureFailure, Wish, capture};
+use crate::captures::{Arrived, Failure as CaptureFailure, Wish, capture};
 use crate::mysql::{Failure, FailureKind};
 use crate::nodes::{Kind, Node, OWN_ID};
 use crate::remote::{process, target};
@@ -35,6 +37,8 @@ use crate::render::render;
 const INSTANCE: &str = "instance of HeapProf";
 /// Before a dump's profile id, so that its name looks like the files StarRocks names.
 const SNAPSHOT: &str = "heap_profile.";
+/// What jemalloc's text begins with.
+const JEMALLOC: &[u8] = b"heap_v2/";
 /// Largest answer of a switch, in bytes.
 const ANSWER_MAX: u64 = 64 << 10;
 /// Time to take a dump for the store while a frontend makes its own.
@@ -77,7 +81,7 @@ impl<'a> NodeHeap<'a> {
         if !matches!(call, Call::Snapshot | Call::Dump(_)) {
             return node.run(call).await;
         }
-        let (printed, stored) = tokio::join!(node.run(call), tokio::time::timeout(STORE_TIME, self.snapshot()));
+        let (printed, stored) = tokio::join!(node.run(call), tokio::time::timeout(STORE_TIME, self.snapshot(None)));
         let why = match stored {
             Ok(Ok(Ok(_))) => return printed,
             Ok(Ok(Err(why))) => why,
@@ -92,11 +96,8 @@ impl<'a> NodeHeap<'a> {
         match call {
             Call::Enable(active) => self.switch(*active).await,
             Call::HasEnable => self.has_enable().await,
-            Call::Snapshot => Ok(self.snapshot().await?.map_or_else(|why| why, |entry| format!("{SNAPSHOT}{}", entry.id))),
-            Call::Dump(drawing) => match self.snapshot().await? {
-                Ok(entry) => self.draw(*drawing, None, &entry).await,
-                Err(why) => Ok(why),
-            },
+            Call::Snapshot => Ok(self.snapshot(None).await?.map_or_else(|why| why, |entry| format!("{SNAPSHOT}{}", entry.id))),
+            Call::Dump(drawing) => self.dump_drawn(*drawing).await,
             Call::ToDot(name) => {
                 let entry = self.dump(name).await?;
                 self.draw(Drawing::Dot, None, &entry).await
@@ -200,7 +201,7 @@ impl<'a> NodeHeap<'a> {
     }
 
     /// Takes a dump and stores it; `Err` inside is a sentence that says why there is none and what to do.
-    async fn snapshot(&self) -> Result<Result<Arc<Entry>, String>, Failure> {
+    async fn snapshot(&self, arrived: Option<Arrived>) -> Result<Result<Arc<Entry>, String>, Failure> {
         let stop = self.app.stop.child_token();
         // The capture ends when nobody waits for the statement any more.
         let _given_up = stop.clone().drop_guard();
@@ -212,6 +213,7 @@ impl<'a> NodeHeap<'a> {
             watch: Watch { cancel: stop, progress: None },
             wait: Some(Arc::default()),
             due: None,
+            arrived,
         };
         match capture(self.app, &self.node, wish).await {
             Ok(entry) => Ok(Ok(entry)),
@@ -254,18 +256,42 @@ impl<'a> NodeHeap<'a> {
         entry.ok().filter(|entry| entry.node == self.node.id && entry.profile_type == ProfileType::Heap).map(Arc::new).ok_or_else(unknown)
     }
 
-    async fn draw(&self, drawing: Drawing, base: Option<&Entry>, entry: &Entry) -> Result<String, Failure> {
-        let option = match drawing {
-            Drawing::Flamegraph => return self.flamegraph(entry).await,
-            Drawing::Dot => "--dot",
-            Drawing::Svg => "--svg",
-            Drawing::Collapsed => "--collapsed",
-            Drawing::Text => "--text",
+    /// Takes a dump, and draws it while it is stored where the dump as it came can be drawn.
+    async fn dump_drawn(&self, drawing: Drawing) -> Result<String, Failure> {
+        let (tell, told) = oneshot::channel();
+        let tell = Mutex::new(Some(tell));
+        let arrived = move |bytes: &Bytes| {
+            if let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                // Nobody needs to wait for it.
+                let _ = tell.send(bytes.clone());
+            }
         };
+        let (snapshot, drawn) = tokio::join!(self.snapshot(Some(Box::new(arrived))), self.drawn_at_once(drawing, told));
+        match (snapshot?, drawn) {
+            (Err(why), _) => Ok(why),
+            (Ok(entry), Some(drawn)) => Ok(self.linked(drawing, drawn?, &entry)),
+            (Ok(entry), None) => self.draw(drawing, None, &entry).await,
+        }
+    }
+
+    /// A dump drawn as it came; `None` if it is not jemalloc's text, or its names are not to be had from a program here.
+    async fn drawn_at_once(&self, drawing: Drawing, arrived: oneshot::Receiver<Bytes>) -> Option<Result<String, Failure>> {
+        let option = option(drawing)?;
+        let dump = arrived.await.ok().filter(|dump| dump.starts_with(JEMALLOC))?;
+        let Program::File(program) = self.program() else { return None };
+        Some(drawing::jeprof_of_dump(self.app, option, &program, dump).await)
+    }
+
+    async fn draw(&self, drawing: Drawing, base: Option<&Entry>, entry: &Entry) -> Result<String, Failure> {
+        let Some(option) = option(drawing) else { return self.flamegraph(entry).await };
         let drawn = drawing::jeprof(self.app, option, self.program(), base, entry).await?;
         // There is no page of a difference to link to.
-        let is_linked = drawing == Drawing::Dot && base.is_none();
-        Ok(if is_linked { drawing::with_link(drawn, &self.app.config().sql_link_base, entry.id) } else { drawn })
+        Ok(if base.is_none() { self.linked(drawing, drawn, entry) } else { drawn })
+    }
+
+    /// A graph with the link to its page, where that is set.
+    fn linked(&self, drawing: Drawing, drawn: String, entry: &Entry) -> String {
+        if drawing == Drawing::Dot { drawing::with_link(drawn, &self.app.config().sql_link_base, entry.id) } else { drawn }
     }
 
     async fn flamegraph(&self, entry: &Entry) -> Result<String, Failure> {
@@ -284,6 +310,17 @@ impl<'a> NodeHeap<'a> {
             (None, Some(binary)) => Program::File(binary.clone()),
             (None, None) => Program::Elsewhere,
         }
+    }
+}
+
+/// jeprof's option for a drawing; a flame graph is a report of ours.
+fn option(drawing: Drawing) -> Option<&'static str> {
+    match drawing {
+        Drawing::Flamegraph => None,
+        Drawing::Dot => Some("--dot"),
+        Drawing::Svg => Some("--svg"),
+        Drawing::Collapsed => Some("--collapsed"),
+        Drawing::Text => Some("--text"),
     }
 }
 
