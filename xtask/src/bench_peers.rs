@@ -9,6 +9,7 @@ mod measure;
 mod parts;
 mod peers;
 mod run;
+mod sql;
 
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("jeprof", "libjemalloc-dev"),
     ("google-pprof", "google-perftools"),
     ("llvm-symbolizer", "llvm"),
+    ("mariadb", "mariadb-client"),
 ];
 
 /// What was asked for.
@@ -56,7 +58,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = parts::PARTS.iter().filter(|part| options.only.is_empty() || options.only.iter().any(|name| name == part.name));
     for part in wanted {
         eprintln!("xtask: {}: {}", part.name, part.what);
-        run::part(part, &folder, &programs, options.quick).with_context(|| format!("measure {}", part.name))?;
+        let measured = match part.rows {
+            [] => sql::part(part, &folder, options.quick),
+            _ => run::part(part, &folder, &programs, options.quick),
+        };
+        measured.with_context(|| format!("measure {}", part.name))?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(super) struct Part {
     pub(super) second: &'static str,
     /// The dump whose report made that index.
     pub(super) learned: &'static str,
+    /// None in the part that is measured over SQL.
     pub(super) rows: &'static [Row],
     /// What we mean to reach, without an index and with one.
     pub(super) cold: Option<Goal>,
@@ -126,6 +127,15 @@ pub(super) const PARTS: &[Part] = &[
         folder: "datafusion",
         cold: Some(Goal { seconds: 0.43, anonymous: MEGABYTES_250 }),
         warm: Some(Goal { seconds: 0.12, anonymous: MEGABYTES_120 }),
+        ..PART
+    },
+    Part {
+        name: "sql",
+        what: "the graph of that program's heap over SQL, by the mariadb client",
+        folder: "datafusion",
+        rows: &[],
+        cold: Some(Goal { seconds: 1.5, anonymous: None }),
+        warm: Some(Goal { seconds: 0.5, anonymous: None }),
         ..PART
     },
     Part {
