@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use super::server::{Door, Sql};
-use crate::harness::text;
+use crate::harness::{files, text};
 use crate::jeprof::peer;
 use crate::jeprof::programs::{Program, c_program, cpp_program, demo_node, rust_program};
 
@@ -82,4 +82,5 @@ fn graphs_are_those_of_jeprof_of_the_same_dump() {
         is_as(&printed(&sql, id, "dump_text_snapshot()"), &["--text", binary, second]);
         is_as(&printed(&sql, id, "dump_collapsed_snapshot()"), &["--collapsed", binary, second]);
     }
+    assert!(!files(&sql.data().join("cache/symbols")).is_empty(), "what was read of the programs is kept");
 }
