@@ -28,7 +28,7 @@ use regex::Regex;
 
 pub use disassembly::{Instruction, Procedure};
 pub use picture::Drawn;
-pub use read::{Names, ReadError, Reading, read, symbolized_header};
+pub use read::{HeapDump, Names, Piece, PieceReader, ReadError, Reading, read, symbolized_header};
 pub use stacks::{Negative, PcId, Pcs, Stacks};
 pub use symbols::{Symbol, Symbols, short_function_name};
 pub use view::View;
@@ -121,6 +121,8 @@ pub struct Settings {
     pub degree_max: i64,
     /// Whether nodes that leak are to stand out.
     pub heap_check: bool,
+    /// Whether the stacks of each thread are kept, too, where the format has threads.
+    pub by_thread: bool,
     /// The thread whose profile this is.
     pub thread: Option<u64>,
 }
@@ -145,6 +147,7 @@ impl Default for Settings {
             edge_fraction: 0.001,
             degree_max: 8,
             heap_check: false,
+            by_thread: false,
             thread: None,
         }
     }

@@ -7,6 +7,7 @@ mod debuginfod;
 mod demo;
 mod fetch;
 mod jeprof;
+mod pieces;
 mod progress;
 mod remote;
 mod report;

@@ -19,6 +19,7 @@ pub mod legacy_frames;
 pub mod pprof;
 mod protobuf;
 mod raw_stacks;
+mod stack_lines;
 pub mod symbolized;
 pub(crate) mod text;
 pub mod threadz;
@@ -26,6 +27,7 @@ mod words;
 
 use std::borrow::Cow;
 
+pub use self::stack_lines::StackLines;
 use crate::{Error, Profile, Result};
 
 /// What a format says of some first bytes.

@@ -42,7 +42,7 @@ impl View<'_> {
     /// Leaves and calls as text, with the sums of their values.
     fn calls(&self) -> FxHashMap<String, f64> {
         let mut calls: FxHashMap<String, f64> = FxHashMap::default();
-        for (stack, value) in self.stacks.iter() {
+        for (stack, value) in self.stacks() {
             let mut callee: Option<String> = None;
             for pc in stack {
                 let place = self.place(*pc);

@@ -8,8 +8,7 @@ use super::view::View;
 impl View<'_> {
     /// A line for each stack, by its text.
     pub fn collapsed(&self) -> String {
-        let mut lines: Vec<String> =
-            self.stacks.iter().map(|(stack, value)| format!("{} {}\n", self.path(stack), integer(value))).collect();
+        let mut lines: Vec<String> = self.stacks().map(|(stack, value)| format!("{} {}\n", self.path(stack), integer(value))).collect();
         lines.sort_unstable();
         lines.concat()
     }

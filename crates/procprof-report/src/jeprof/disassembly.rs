@@ -85,13 +85,13 @@ pub(super) fn lines_of(procedure: &Procedure) -> Vec<Line> {
 impl View<'_> {
     /// Whether a sample is in a range of addresses, the end not in it.
     pub fn has_samples(&self, start: u64, end: u64) -> bool {
-        self.stacks.iter().any(|(stack, _)| stack.iter().any(|pc| (start..end).contains(&self.pcs.addresses()[pc.index()])))
+        self.stacks().any(|(stack, _)| stack.iter().any(|pc| (start..end).contains(&self.pcs.addresses()[pc.index()])))
     }
 
     pub(super) fn uses(&self) -> Uses {
         let mut uses = Uses { by_address: FxHashMap::default(), total: 0.0 };
         let mut seen = FxHashSet::default();
-        for (stack, value) in self.stacks.iter() {
+        for (stack, value) in self.stacks() {
             seen.clear();
             for (depth, pc) in stack.iter().enumerate().filter(|(_, pc)| seen.insert(**pc)).collect::<Vec<_>>() {
                 let entry = uses.by_address.entry(self.pcs.addresses()[pc.index()]).or_default();

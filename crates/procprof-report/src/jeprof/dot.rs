@@ -168,7 +168,7 @@ impl View<'_> {
     fn graph_calls(&self, positions: &[Option<usize>]) -> Vec<Call> {
         let mut values: FxHashMap<(NameId, NameId), f64> = FxHashMap::default();
         let mut entries = Vec::new();
-        for (stack, value) in self.stacks.iter() {
+        for (stack, value) in self.stacks() {
             self.translate(stack, &mut entries);
             for pair in entries.windows(2) {
                 let (callee, caller) = (pair[0], pair[1]);

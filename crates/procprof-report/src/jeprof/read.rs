@@ -24,6 +24,7 @@ use super::stacks::{Pcs, Stacks};
 use super::{Kind, Settings, cpu};
 
 pub use names::Names;
+pub use threaded_heap::{HeapDump, Piece, PieceReader};
 
 /// Why a profile can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +59,7 @@ pub struct Reading {
     pub kind: Kind,
     /// Its stacks.
     pub stacks: Stacks,
-    /// The stacks of each thread; `None` if the format has no threads.
+    /// The stacks of each thread, if they were to be kept; `None` if the format has no threads.
     pub threads: Option<BTreeMap<u64, Stacks>>,
     /// The memory map, as text.
     pub map: String,

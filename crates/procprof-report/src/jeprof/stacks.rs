@@ -1,8 +1,12 @@
 //! Stacks of addresses with their values, as jeprof adds, subtracts and sums them.
 
-use std::rc::Rc;
+mod table;
 
-use rustc_hash::FxHashMap;
+use std::hash::Hasher;
+
+use rustc_hash::{FxHashMap, FxHasher};
+
+use self::table::Table;
 
 /// Position of an address in [`Pcs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,21 +43,43 @@ impl Pcs {
 /// Stacks, each once, leaf first, with the sum of its values; in the order they were met.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    entries: Vec<(Rc<[PcId]>, f64)>,
-    positions: FxHashMap<Rc<[PcId]>, usize>,
+    /// Their frames back to back.
+    frames: Vec<PcId>,
+    /// Where each ends in `frames`.
+    ends: Vec<usize>,
+    values: Vec<f64>,
+    positions: Table,
 }
 
 impl Stacks {
     /// Adds to the value of a stack.
     pub(super) fn add(&mut self, stack: &[PcId], value: f64) {
-        match self.positions.get(stack) {
-            Some(position) => self.entries[*position].1 += value,
+        self.add_frames(stack.iter().copied(), value);
+    }
+
+    /// Adds to the value of the stack of these frames.
+    pub(super) fn add_frames(&mut self, stack: impl Iterator<Item = PcId>, value: f64) {
+        let start = self.frames.len();
+        self.frames.extend(stack);
+        let (known, new) = self.frames.split_at(start);
+        let is_it = |position: usize| known[range(&self.ends, position)] == *new;
+        match self.positions.find_or_insert(hash(new), self.ends.len(), is_it) {
+            Some(position) => {
+                self.values[position] += value;
+                self.frames.truncate(start);
+            }
             None => {
-                let stack: Rc<[PcId]> = stack.into();
-                self.positions.insert(stack.clone(), self.entries.len());
-                self.entries.push((stack, value));
+                self.ends.push(self.frames.len());
+                self.values.push(value);
             }
         }
+    }
+
+    /// Makes room for more stacks with that many frames in all.
+    pub(super) fn reserve(&mut self, stacks: usize, frames: usize) {
+        self.frames.reserve_exact(frames);
+        self.ends.reserve_exact(stacks);
+        self.values.reserve_exact(stacks);
     }
 
     /// Adds all stacks of another profile.
@@ -82,15 +108,107 @@ impl Stacks {
 
     /// The sum of all values.
     pub fn total(&self) -> f64 {
-        self.entries.iter().fold(0.0, |sum, (_, value)| sum + value)
+        self.values.iter().fold(0.0, |sum, value| sum + value)
+    }
+
+    /// The number of stacks.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The frames of the stack at that position.
+    #[inline]
+    pub(super) fn frames(&self, position: usize) -> &[PcId] {
+        &self.frames[range(&self.ends, position)]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[PcId], f64)> {
-        self.entries.iter().map(|(stack, value)| (&**stack, *value))
+        self.values.iter().enumerate().map(|(position, value)| (self.frames(position), *value))
     }
 
     fn value(&self, stack: &[PcId]) -> Option<f64> {
-        self.positions.get(stack).map(|position| self.entries[*position].1)
+        self.positions.find(hash(stack), |position| self.frames(position) == stack).map(|position| self.values[position])
+    }
+}
+
+#[inline]
+fn range(ends: &[usize], position: usize) -> std::ops::Range<usize> {
+    position.checked_sub(1).map_or(0, |before| ends[before])..ends[position]
+}
+
+/// The hash of some frames, two at a time; its upper bits depend on all of them.
+#[inline]
+fn hash(stack: &[PcId]) -> u64 {
+    let mut hasher = FxHasher::default();
+    let (pairs, last) = stack.as_chunks::<2>();
+    for [first, second] in pairs {
+        hasher.write_u64(u64::from(first.0) << 32 | u64::from(second.0));
+    }
+    for frame in last {
+        hasher.write_u32(frame.0);
+    }
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A part of [`Stacks`]: some of them, each perhaps less its first frames, with values of their own.
+#[derive(Debug, Default)]
+pub(super) struct Cuts {
+    cuts: Vec<Cut>,
+    values: Vec<f64>,
+    positions: Table,
+}
+
+/// What is left of one stack.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// The position of the whole stack.
+    stack: u32,
+    /// How many of its frames are gone.
+    skipped: u32,
+}
+
+impl Cut {
+    fn frames(self, stacks: &Stacks) -> &[PcId] {
+        &stacks.frames(self.stack as usize)[self.skipped as usize..]
+    }
+}
+
+impl Cuts {
+    /// Those for which `skipped` gives a number, less as many frames; what is the same then is added up.
+    pub(super) fn of(stacks: &Stacks, skipped: impl Fn(&[PcId]) -> Option<usize>) -> Cuts {
+        let mut cuts = Cuts::default();
+        cuts.cuts.reserve_exact(stacks.len());
+        cuts.values.reserve_exact(stacks.len());
+        for (position, (stack, value)) in stacks.iter().enumerate() {
+            if let Some(skipped) = skipped(stack) {
+                cuts.add(Cut { stack: position as u32, skipped: skipped as u32 }, value, stacks);
+            }
+        }
+        // What it was needed for is done.
+        cuts.positions = Table::default();
+        cuts
+    }
+
+    fn add(&mut self, cut: Cut, value: f64, stacks: &Stacks) {
+        let new = cut.frames(stacks);
+        let is_it = |position: usize| self.cuts[position].frames(stacks) == new;
+        match self.positions.find_or_insert(hash(new), self.cuts.len(), is_it) {
+            Some(position) => self.values[position] += value,
+            None => {
+                self.cuts.push(cut);
+                self.values.push(value);
+            }
+        }
+    }
+
+    /// The sum of all values.
+    pub(super) fn total(&self) -> f64 {
+        self.values.iter().fold(0.0, |sum, value| sum + value)
+    }
+
+    /// What is left of `stacks`, which they are of, in the order it was met.
+    pub(super) fn iter<'a>(&'a self, stacks: &'a Stacks) -> impl Iterator<Item = (&'a [PcId], f64)> {
+        self.cuts.iter().map(|cut| cut.frames(stacks)).zip(self.values.iter().copied())
     }
 }
 
@@ -102,3 +220,6 @@ pub enum Negative {
     /// They count as 0.
     Drop,
 }
+
+#[cfg(test)]
+mod tests;

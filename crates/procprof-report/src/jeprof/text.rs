@@ -23,7 +23,7 @@ impl View<'_> {
 
     /// What is left of it, and which part that is: `8.1 MB of 16.2 (50.0%)`.
     pub fn left_text(&self) -> String {
-        let left = self.stacks.total();
+        let left = self.total_left();
         let share = if self.total == 0.0 { 0.0 } else { left * 100.0 / self.total };
         format!("{} {} of {} ({share:.1}%)", self.unit.print(left), self.unit.name(), self.unit.print(self.total))
     }

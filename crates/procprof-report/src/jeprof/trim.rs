@@ -1,9 +1,11 @@
 //! Cutting stacks: frames of the profiler itself, frames and stacks by regular expressions.
 
+use std::borrow::Cow;
+
 use regex::Regex;
 use rustc_hash::FxHashSet;
 
-use super::stacks::{PcId, Pcs, Stacks};
+use super::stacks::{Cuts, PcId, Pcs, Stacks};
 use super::symbols::Symbols;
 use super::{Kind, Settings};
 
@@ -82,43 +84,36 @@ const CONTENTION: &[&str] = &[
 const CPU: &[&str] =
     &["ProfileData::Add", "ProfileData::prof_handler", "CpuProfiler::prof_handler", "__FRAME_END__", "__pthread_sighandler", "__restore"];
 
-/// The stacks that are shown, and what is told about the cutting on standard error.
-pub(super) fn trimmed(stacks: &Stacks, pcs: &Pcs, symbols: &Symbols, kind: Kind, settings: &Settings) -> (Stacks, Vec<String>) {
+/// What is left of stacks once they are cut, and what is to be told of it.
+pub(super) struct Trimmed<'a> {
+    /// What `cuts` are of.
+    pub(super) stacks: Cow<'a, Stacks>,
+    pub(super) cuts: Cuts,
+    pub(super) messages: Vec<String>,
+}
+
+/// Cuts frames of the profiler, then frames, then whole stacks by the regular expressions.
+pub(super) fn trimmed<'a>(stacks: &'a Stacks, pcs: &Pcs, symbols: &Symbols, kind: Kind, settings: &Settings) -> Trimmed<'a> {
     let mut messages = Vec::new();
-    let stacks = if kind == Kind::Cpu { without_common_second(stacks.clone(), pcs, symbols, &mut messages) } else { stacks.clone() };
+    let mut stacks = Cow::Borrowed(stacks);
+    if kind == Kind::Cpu {
+        stacks = without_common_second(stacks, pcs, symbols, &mut messages);
+    }
     let cut = Cut::new(pcs, symbols, kind, settings);
-    let mut kept = Stacks::default();
-    let mut path = Vec::new();
-    for (stack, value) in stacks.iter() {
-        path.clear();
-        for pc in stack {
-            match cut.frames[pc.index()] {
-                // What it calls is internal to the profiler, too.
-                Frame::Uninteresting => path.clear(),
-                Frame::Excluded | Frame::Shown => path.push(*pc),
-            }
-        }
-        path.retain(|pc| cut.frames[pc.index()] == Frame::Shown);
-        if path.is_empty() && (settings.retain.is_some() || settings.exclude.is_some()) {
-            continue;
-        }
-        kept.add(&path, value);
+    if settings.retain.is_some() || settings.exclude.is_some() {
+        stacks = Cow::Owned(cut.shown(&stacks));
     }
     let focus = settings.focus.as_ref().map(|pattern| matching(pcs, symbols, pattern));
     let ignore = settings.ignore.as_ref().map(|pattern| matching(pcs, symbols, pattern));
-    if focus.is_none() && ignore.is_none() {
-        return (kept, messages);
-    }
     let has = |marks: &[bool], stack: &[PcId]| stack.iter().any(|pc| marks[pc.index()]);
-    let mut chosen = Stacks::default();
-    for (stack, value) in kept.iter() {
-        let focused = focus.as_ref().is_none_or(|marks| has(marks, stack));
-        let ignored = ignore.as_ref().is_some_and(|marks| has(marks, stack));
-        if focused && !ignored {
-            chosen.add(stack, value);
-        }
-    }
-    (chosen, messages)
+    let cuts = Cuts::of(&stacks, |stack| {
+        let skipped = cut.skipped(stack);
+        let left = &stack[skipped..];
+        let focused = focus.as_ref().is_none_or(|marks| has(marks, left));
+        let ignored = ignore.as_ref().is_some_and(|marks| has(marks, left));
+        (focused && !ignored).then_some(skipped)
+    });
+    Trimmed { stacks, cuts, messages }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,6 +154,24 @@ impl Cut {
         };
         Cut { frames: pcs.addresses().iter().enumerate().map(frame).collect() }
     }
+
+    /// How many frames at the leaf go: what such a frame calls is internal to the profiler, too.
+    fn skipped(&self, stack: &[PcId]) -> usize {
+        stack.iter().rposition(|pc| self.frames[pc.index()] == Frame::Uninteresting).map_or(0, |last| last + 1)
+    }
+
+    /// The stacks with those frames alone that are shown, less stacks without any.
+    fn shown(&self, stacks: &Stacks) -> Stacks {
+        let mut kept = Stacks::default();
+        for (stack, value) in stacks.iter() {
+            let left = &stack[self.skipped(stack)..];
+            let mut path = left.iter().copied().filter(|pc| self.frames[pc.index()] == Frame::Shown).peekable();
+            if path.peek().is_some() {
+                kept.add_frames(path, value);
+            }
+        }
+        kept
+    }
 }
 
 /// An address without a name: 16 digits.
@@ -177,7 +190,7 @@ fn matching(pcs: &Pcs, symbols: &Symbols, pattern: &Regex) -> Vec<bool> {
 }
 
 /// Takes the second frame out of all stacks as long as it is the same in all: the signal handler's.
-fn without_common_second(mut stacks: Stacks, pcs: &Pcs, symbols: &Symbols, messages: &mut Vec<String>) -> Stacks {
+fn without_common_second<'a>(mut stacks: Cow<'a, Stacks>, pcs: &Pcs, symbols: &Symbols, messages: &mut Vec<String>) -> Cow<'a, Stacks> {
     while let Some(second) = common_second(&stacks) {
         let name = match symbols.outermost(second) {
             Some(symbol) => symbol.short.to_string(),
@@ -186,9 +199,9 @@ fn without_common_second(mut stacks: Stacks, pcs: &Pcs, symbols: &Symbols, messa
         messages.push(format!("Removing {name} from all stack traces."));
         let mut left = Stacks::default();
         for (stack, value) in stacks.iter() {
-            left.add(&[&stack[..1], &stack[2..]].concat(), value);
+            left.add_frames(stack[..1].iter().chain(&stack[2..]).copied(), value);
         }
-        stacks = left;
+        stacks = Cow::Owned(left);
     }
     stacks
 }

@@ -1,14 +1,15 @@
 //! A profile cut and reduced to what is printed.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::number::Unit;
 use super::stacks::{PcId, Pcs, Stacks};
 use super::symbols::{Symbol, Symbols};
-use super::trim::{address_text, trimmed};
+use super::trim::{Trimmed, address_text, trimmed};
 use super::{Granularity, Kind, Settings};
 
 /// Addresses above are no code.
@@ -23,16 +24,18 @@ pub struct View<'a> {
     /// The sum before anything was cut.
     pub(super) total: f64,
     /// What was left of the stacks.
-    pub(super) stacks: Stacks,
+    trimmed: Trimmed<'a>,
     names: Names,
-    /// By address: the entries it stands for, callees first.
+    /// By address.
     entries: Vec<Entries>,
-    messages: Vec<String>,
+    /// What addresses are reduced to, back to back, callees first.
+    fixed: Vec<NameId>,
 }
 
 /// What one address is reduced to.
 enum Entries {
-    Fixed(Vec<NameId>),
+    /// A range of the fixed ones.
+    Fixed(Range<u32>),
     /// Has a callback's `Run`, which is named after the frame it calls.
     ByCallee,
 }
@@ -78,18 +81,29 @@ pub(super) struct Row {
 
 impl<'a> View<'a> {
     /// Cuts and reduces `stacks`, whose addresses are in `pcs` and named by `symbols`.
-    pub fn new(stacks: &Stacks, pcs: &'a Pcs, symbols: &'a Symbols, kind: Kind, settings: &'a Settings) -> View<'a> {
+    pub fn new(stacks: &'a Stacks, pcs: &'a Pcs, symbols: &'a Symbols, kind: Kind, settings: &'a Settings) -> View<'a> {
         let total = stacks.total();
-        let (stacks, messages) = trimmed(stacks, pcs, symbols, kind, settings);
+        let trimmed = trimmed(stacks, pcs, symbols, kind, settings);
         let unit = Unit::of(kind, settings);
-        let mut view = View { settings, symbols, pcs, unit, total, stacks, names: Names::default(), entries: Vec::new(), messages };
+        let names = Names::default();
+        let mut view = View { settings, symbols, pcs, unit, total, trimmed, names, entries: Vec::new(), fixed: Vec::new() };
         view.name_entries();
         view
     }
 
     /// What is to be told on standard error before the report.
     pub fn messages(&self) -> &[String] {
-        &self.messages
+        &self.trimmed.messages
+    }
+
+    /// What was left of the stacks, with values.
+    pub(super) fn stacks(&self) -> impl Iterator<Item = (&[PcId], f64)> {
+        self.trimmed.cuts.iter(&self.trimmed.stacks)
+    }
+
+    /// The sum of what was left.
+    pub(super) fn total_left(&self) -> f64 {
+        self.trimmed.cuts.total()
     }
 
     fn name_entries(&mut self) {
@@ -98,12 +112,14 @@ impl<'a> View<'a> {
         for (index, address) in self.pcs.addresses().iter().enumerate() {
             let text = address_text(*address);
             let symbols = self.symbols.at(PcId(index as u32));
+            let first = self.fixed.len() as u32;
             let entries = if *address > CODE_MAX {
-                Entries::Fixed(Vec::new())
+                Entries::Fixed(first..first)
             } else if symbols.is_some_and(|symbols| symbols.iter().any(|symbol| is_callback(namer.function(symbol)))) {
                 Entries::ByCallee
             } else {
-                Entries::Fixed(namer.entries(&text, symbols, None).map(|name| self.names.id(name)).collect())
+                self.fixed.extend(namer.entries(&text, symbols, None).map(|name| self.names.id(name)));
+                Entries::Fixed(first..self.fixed.len() as u32)
             };
             self.entries.push(entries);
         }
@@ -116,7 +132,7 @@ impl<'a> View<'a> {
             return;
         }
         let mut found = Vec::new();
-        for (stack, _) in self.stacks.iter() {
+        for (stack, _) in self.stacks() {
             for (position, pc) in stack.iter().enumerate() {
                 if matches!(self.entries[pc.index()], Entries::ByCallee) {
                     let callee = position.checked_sub(1).map_or(0, |callee| self.pcs.addresses()[stack[callee].index()]);
@@ -143,7 +159,7 @@ impl<'a> View<'a> {
         into.clear();
         for (position, pc) in stack.iter().enumerate() {
             match &self.entries[pc.index()] {
-                Entries::Fixed(names) => into.extend_from_slice(names),
+                Entries::Fixed(names) => into.extend_from_slice(&self.fixed[names.start as usize..names.end as usize]),
                 Entries::ByCallee => {
                     let callee = position.checked_sub(1).map_or(0, |callee| self.pcs.addresses()[stack[callee].index()]);
                     let number = self.names.callbacks.get(&callee).copied();
@@ -168,21 +184,25 @@ impl<'a> View<'a> {
     /// A row for each entry of any stack, in no order, and the sum of their own values.
     pub(super) fn rows(&self) -> (Vec<Row>, f64) {
         let mut rows: Vec<Option<Row>> = vec![None; self.name_count()];
-        let (mut seen, mut entries) = (FxHashSet::default(), Vec::new());
+        // The last stack each name was in, counted from 1; no row is for the empty name, which counts as seen in all.
+        let mut last_seen: Vec<usize> = self.names.all.iter().map(|name| if name.is_empty() { usize::MAX } else { 0 }).collect();
+        let mut entries = Vec::new();
         let mut total = 0.0;
-        for (stack, value) in self.stacks.iter() {
+        for (number, (stack, value)) in (1..).zip(self.stacks()) {
             self.translate(stack, &mut entries);
-            seen.clear();
-            for name in entries.iter().filter(|name| !self.name(**name).is_empty()) {
-                if !seen.insert(*name) {
+            let mut is_leaf = true;
+            for name in &entries {
+                if last_seen[name.index()] >= number {
                     continue;
                 }
+                last_seen[name.index()] = number;
                 let row = rows[name.index()].get_or_insert(Row { name: *name, flat: 0.0, cumulative: 0.0 });
                 row.cumulative += value;
-                if seen.len() == 1 {
+                if is_leaf {
                     row.flat += value;
                     total += value;
                 }
+                is_leaf = false;
             }
         }
         (rows.into_iter().flatten().collect(), total)

@@ -1,20 +1,25 @@
 //! Everything read, added up and named, before anything is printed.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Read as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use procprof_report::jeprof::{self, Kind, Negative, Pcs, Reading, Settings, Stacks, Symbols, libraries};
+use procprof_report::jeprof::{self, HeapDump, Kind, Negative, Pcs, PieceReader, Reading, Settings, Stacks, Symbols, libraries};
 use regex::Regex;
 
 use super::names::{self, Places};
 use super::remote::{self, Address, SymbolPage};
 use super::request::Request;
 use crate::fetch::Fetcher;
+use crate::pieces::Pieces;
 
 /// Largest profile that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 30;
+/// As much of a file as tells what it is, in bytes.
+const HEAD_BYTES: u64 = 64 << 10;
 
 /// What reports are made of.
 pub(super) struct Loaded {
@@ -149,17 +154,17 @@ pub(super) fn absolute(path: &str) -> Result<PathBuf> {
 /// The first bytes of a file.
 fn head(path: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(64 << 10).read_to_end(&mut bytes).with_context(|| format!("read {path}"))?;
+    open(path)?.take(HEAD_BYTES).read_to_end(&mut bytes).with_context(|| format!("read {path}"))?;
     Ok(bytes)
 }
 
-fn open(path: &str) -> Result<std::fs::File> {
+fn open(path: &str) -> Result<File> {
     let file = Path::new(path);
     if !file.is_file() {
         bail!("{path}: no such file, and no address of a process such as host:port or http://host:port/pprof/heap");
     }
     eprintln!("Using local file {path}.");
-    std::fs::File::open(file).with_context(|| format!("open {path}"))
+    File::open(file).with_context(|| format!("open {path}"))
 }
 
 /// Everything read, before anything is named.
@@ -179,21 +184,23 @@ impl Read {
 
 fn read_all(request: &Request, files: &Files) -> Result<Read> {
     let mut pcs = Pcs::default();
-    let mut read = |path: &str| read_one(path, &request.settings, files, &mut pcs);
+    let settings = Settings { by_thread: false, ..request.settings.clone() };
+    let first_settings = Settings { by_thread: request.threads.is_some(), ..settings.clone() };
+    let mut read = |path: &str, settings: &Settings| read_one(path, settings, files, &mut pcs);
     let (first_path, others) = files.profiles.split_first().context("no profile was named")?;
     for path in files.profiles.iter().rev() {
         open(path)?;
     }
-    let mut first = read(first_path)?;
-    let mut stacks = first.stacks.clone();
+    let mut first = read(first_path, &first_settings)?;
+    let mut stacks = std::mem::take(&mut first.stacks);
     for path in others.iter().rev() {
-        let other = read(path)?;
+        let other = read(path, &settings)?;
         first.kind = other.kind;
         stacks.add_all(&other.stacks);
         join_names(&mut first, other);
     }
     if let Some(path) = &request.base {
-        let base = read(path)?;
+        let base = read(path, &settings)?;
         first.kind = base.kind;
         let negative = if request.drop_negative { Negative::Drop } else { Negative::Keep };
         stacks = stacks.without(&base.stacks, negative);
@@ -203,20 +210,47 @@ fn read_all(request: &Request, files: &Files) -> Result<Read> {
 }
 
 fn read_one(path: &str, settings: &Settings, files: &Files, pcs: &mut Pcs) -> Result<Reading> {
-    let size = std::fs::metadata(path).with_context(|| path.to_owned())?.len();
+    let mut file = File::open(path).with_context(|| path.to_owned())?;
+    let size = file.metadata().with_context(|| path.to_owned())?.len();
     if size > FILE_BYTES_MAX {
         bail!("{path}: {size} bytes, at most {FILE_BYTES_MAX} are read");
     }
-    let bytes = std::fs::read(path).with_context(|| path.to_owned())?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).with_context(|| path.to_owned())?;
     if bytes.starts_with(b"\x1f\x8b") {
         bail!("{path}: packed by gzip, so not a profile of gperftools or jemalloc; `procprof report` reads pprof's");
     }
-    let reading = jeprof::read(&bytes, settings, pcs).with_context(|| path.to_owned())?;
+    let reading = match HeapDump::open(&bytes, settings).with_context(|| path.to_owned())? {
+        Some(dump) if size > HEAD_BYTES => in_pieces(dump, &file, size, pcs).with_context(|| path.to_owned())?,
+        _ => {
+            file.read_to_end(&mut bytes).with_context(|| path.to_owned())?;
+            jeprof::read(&bytes, settings, pcs).with_context(|| path.to_owned())?
+        }
+    };
     reading.messages.iter().for_each(|message| eprintln!("{message}"));
     if reading.names.is_some() && files.program.is_some() {
         bail!("{path}: a symbolized profile cannot be used with a program; try again without it");
     }
     Ok(reading)
+}
+
+/// Reads a dump of jemalloc, which can be large, on all cores.
+fn in_pieces(mut dump: HeapDump, file: &File, size: u64, pcs: &mut Pcs) -> std::io::Result<Reading> {
+    let pieces = Pieces::of(file, size, HeapDump::border);
+    let readers = (0..pieces.threads()).map(|_| dump.reader()).collect();
+    let mut map = None;
+    pieces.read(readers, PieceReader::read, |piece, place| {
+        if place.start == 0 {
+            // One part in eight more, because the first piece is not quite like the others.
+            let parts = size / place.end.max(1);
+            dump.reserve(&piece, (parts + parts / 8) as usize);
+        }
+        dump.add(&piece, pcs);
+        map = piece.map.map(|map| place.start + map as u64);
+        if map.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    let map = map.map(|map| pieces.rest(map)).transpose()?;
+    Ok(dump.finish(&map.unwrap_or_default()))
 }
 
 fn join_names(first: &mut Reading, other: Reading) {

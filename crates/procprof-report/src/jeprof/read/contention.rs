@@ -1,5 +1,7 @@
 //! Contention profiles: `NAME = VALUE` lines, then `CYCLES COUNT @ STACK`.
 
+use procprof_profile::format::StackLines;
+
 use super::Reading;
 use super::line::{Numbers, read_stack};
 use super::source::Source;
@@ -10,18 +12,18 @@ use crate::jeprof::{Delay, Kind, Settings};
 pub(super) fn read(mut source: Source<'_>, settings: &Settings, pcs: &mut Pcs) -> Reading {
     const GUESSED_GIGAHERTZ: f64 = 2.8;
     let mut reading = Reading::new(Kind::Contention, Vec::new());
-    let (mut gigahertz, mut period, mut stack) = (None, 1.0, Vec::new());
+    let (mut gigahertz, mut period, mut lines) = (None, 1.0, StackLines::default());
     while let Some(line) = source.line() {
         if let Some((cycles, count, addresses)) = delay(line) {
             let nanos = cycles / gigahertz.unwrap_or(GUESSED_GIGAHERTZ) * period;
-            read_stack(addresses, pcs, &mut stack);
+            let stack = read_stack(addresses, pcs, &mut lines);
             let value = match (settings.delay, count.map(|count| count * period)) {
                 (Delay::Total, _) | (_, None) => nanos,
                 (Delay::Contentions, Some(count)) => count,
                 (Delay::Mean, Some(0.0)) => 0.0,
                 (Delay::Mean, Some(count)) => nanos / count,
             };
-            reading.stacks.add(&stack, value);
+            reading.stacks.add(stack, value);
             continue;
         }
         let text = String::from_utf8_lossy(line);

@@ -1,5 +1,7 @@
 //! Heap profiles of gperftools: `heap profile: 3: 786432 [3: 786432] @ heap_v2/524288`, then `N: S [N: S] @ STACK` lines.
 
+use procprof_profile::format::StackLines;
+
 use super::Reading;
 use super::line::{counts_of, read_stack};
 use super::sampling::Sampling;
@@ -12,7 +14,7 @@ pub(super) fn read(mut source: Source<'_>, header: &str, settings: &Settings, pc
     let kind = if header.contains("growth") { Kind::Growth } else { Kind::Heap };
     let sampling = heap_sampling(header, &mut source.messages);
     let mut reading = Reading::new(kind, Vec::new());
-    let mut stack = Vec::new();
+    let mut lines = StackLines::default();
     while let Some(line) = source.line() {
         if let Some(map) = source.map_behind(line) {
             reading.map = map;
@@ -20,8 +22,8 @@ pub(super) fn read(mut source: Source<'_>, header: &str, settings: &Settings, pc
         }
         let Some((counts, at)) = memchr::memchr(b'@', line).map(|at| (&line[..at], &line[at + 1..])) else { continue };
         let Some(counts) = counts_of(counts) else { continue };
-        read_stack(at, pcs, &mut stack);
-        reading.stacks.add(&stack, sampling.estimate(counts, settings.index));
+        let stack = read_stack(at, pcs, &mut lines);
+        reading.stacks.add(stack, sampling.estimate(counts, settings.index));
     }
     reading.messages = source.messages;
     reading

@@ -1,5 +1,9 @@
 //! What stands in a line: counts, numbers, stacks.
 
+use std::convert::Infallible;
+
+use procprof_profile::format::StackLines;
+
 use crate::jeprof::stacks::{PcId, Pcs};
 
 /// Objects and bytes, in use and allocated.
@@ -41,15 +45,14 @@ impl Numbers<'_> {
     }
 }
 
-/// Reads the addresses of a stack, leaf first; callers are taken back by one, into their calls.
-pub(super) fn read_stack(text: &[u8], pcs: &mut Pcs, stack: &mut Vec<PcId>) {
-    stack.clear();
-    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    for (position, word) in words.enumerate() {
+/// Reads the addresses of a stack, leaf first; callers are taken back by one, into their calls. What is no address is passed over.
+pub(super) fn read_stack<'s, 'a>(text: &'a [u8], pcs: &mut Pcs, lines: &'s mut StackLines<'a, PcId>) -> &'s [PcId] {
+    let frame = |word: &'a [u8], is_first| {
         let digits = word.strip_prefix(b"0x").unwrap_or(word);
         let add = |sum: u64, digit: &u8| Some(sum << 4 | u64::from((*digit as char).to_digit(16)?));
-        let Some(address) = digits.iter().try_fold(0u64, add) else { continue };
-        let address = if position == 0 { address } else { address.wrapping_sub(1) };
-        stack.push(pcs.id(address));
-    }
+        let address = digits.iter().try_fold(0u64, add);
+        Ok::<_, Infallible>(address.map(|address| pcs.id(if is_first { address } else { address.wrapping_sub(1) })))
+    };
+    let Ok(stack) = lines.read(text, frame);
+    stack
 }

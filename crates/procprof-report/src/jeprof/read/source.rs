@@ -39,7 +39,11 @@ impl<'a> Source<'a> {
 
     /// The rest as text, if `line` announces the memory map.
     pub(super) fn map_behind(&mut self, line: &[u8]) -> Option<String> {
-        let announced = line.starts_with(b"MAPPED_LIBRARIES:") || line.starts_with(b"--- Memory map:");
-        announced.then(|| String::from_utf8_lossy(std::mem::take(&mut self.rest)).replace('\r', ""))
+        Source::is_map_heading(line).then(|| String::from_utf8_lossy(std::mem::take(&mut self.rest)).replace('\r', ""))
+    }
+
+    /// Whether a line announces the memory map.
+    pub(super) fn is_map_heading(line: &[u8]) -> bool {
+        line.starts_with(b"MAPPED_LIBRARIES:") || line.starts_with(b"--- Memory map:")
     }
 }
