@@ -1,4 +1,5 @@
-//! Any bytes as a symbol index, and as the records of one whose head and checksums are right: an answer for each address or an error.
+//! Any bytes as a symbol index, and as the records, guides, names and symbols of one whose head and checksums are right: an answer for
+//! each address or an error.
 
 #![no_main]
 
@@ -15,7 +16,11 @@ thread_local! {
 
 fuzz_target!(|bytes: &[u8]| {
     exercise(bytes.to_vec());
-    exercise(with_part(bytes));
+    exercise(with_part(0x1000, 0x10000, bytes));
+    // Guides, names, symbols.
+    for begin in 0..3 {
+        exercise(with_part(begin, 0, bytes));
+    }
 });
 
 fn exercise(bytes: Vec<u8>) {
@@ -34,12 +39,12 @@ fn look_up(bytes: Vec<u8>) {
     }
 }
 
-/// An index with one part, which is not compressed: the layout is in `procprof_symbolize::index`.
-fn with_part(part: &[u8]) -> Vec<u8> {
+/// An index with one part, which covers `covered` bytes from `begin` and is not compressed: the layout is in `procprof_symbolize::index`.
+fn with_part(begin: u64, covered: u64, part: &[u8]) -> Vec<u8> {
     let mut head = vec![0, 0];
     head.extend_from_slice(&[0; 16]);
     head.extend_from_slice(&[0, 0, 1]);
-    for number in [0x1000, 0x10000, 0, part.len() as u64, part.len() as u64] {
+    for number in [begin, covered, 0, part.len() as u64, part.len() as u64] {
         leb(&mut head, number);
     }
     head.extend_from_slice(&crc32fast::hash(part).to_le_bytes());

@@ -264,7 +264,7 @@ fn look_up<'data>(
     let points = cache::points(others);
     let threads = gathered.into_iter().zip(ids);
     let functions = threads.map(|(gathered, ids)| KeptFunctions::of(info, gathered.units, ids.into_iter().map(|id| Some(names.get(id?)))));
-    (answers, Kept { functions: functions.collect(), points })
+    (answers, Kept { functions: functions.collect(), points, ..Kept::default() })
 }
 
 /// The next unit for each pending address, the largest first.

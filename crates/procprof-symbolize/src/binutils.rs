@@ -10,6 +10,9 @@
 //! - of the functions that hold an address the one with the shortest range counts;
 //! - a place may end in ` (discriminator N)`, the innermost one's for all frames.
 //!
+//! With [`ImageOptions::cache`](crate::ImageOptions::cache) a file beside the index, of the same layout, keeps where the functions of
+//! each unit are described, how names are demangled, and the symbols by address: see [`crate::index`]. Answers are the same with and without.
+//!
 //! Behaviour: binutils 2.40, found by comparison.
 
 mod around;
@@ -17,12 +20,16 @@ mod dwarf;
 mod find_function;
 mod frames;
 mod functions;
-mod ladder;
+mod kept;
 mod line_table;
 mod names;
 mod nm;
+mod order;
 mod symbol_table;
+mod tables;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use object::{Object, ObjectSection};
@@ -33,6 +40,7 @@ use crate::image::{has_dwarf, parse_elf};
 
 pub use names::demangle;
 pub use nm::{NmSymbol, nm, nm_around};
+pub(crate) use order::check as check_order;
 
 /// One line pair of `addr2line -f -C -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,18 +86,43 @@ pub enum Detail {
     NamesAndPlaces,
 }
 
+/// What was found of addresses.
+#[derive(Debug, Default)]
+pub struct Answers<'a> {
+    /// The frames of each address, innermost first, in the order of addresses; each has at least one.
+    pub frames: Vec<Vec<Frame>>,
+    /// The names in them.
+    pub demangled: Demangled,
+    /// As [`nm_around`].
+    pub symbols: Vec<NmSymbol<'a>>,
+}
+
+/// Names for people by those of the linker, for those that were met.
+#[derive(Debug, Default)]
+pub struct Demangled(HashMap<Arc<str>, Arc<str>, rustc_hash::FxBuildHasher>);
+
+impl Demangled {
+    /// As [`demangle`], without doing that again for a name that was met.
+    pub fn name(&self, mangled: &str) -> Cow<'_, str> {
+        match self.0.get(mangled) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(demangle(mangled)),
+        }
+    }
+}
+
 /// Looks the addresses up one after the other, in their order; frames come innermost first, and
 /// there is always at least one.
 pub fn addr2line(image: &Image, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
-    addr2line_in(image, addresses, Detail::NamesAndPlaces)
+    look_up(image, addresses, Detail::NamesAndPlaces).frames
 }
 
-/// As [`addr2line`], with no more than that detail: places of names alone are `??:0` or the like.
-pub fn addr2line_in(image: &Image, addresses: &[SymbolAddr], detail: Detail) -> Vec<Vec<Frame>> {
+/// As [`addr2line`] and [`nm_around`], with no more than that detail: places of names alone are `??:0` or the like.
+pub fn look_up<'a>(image: &'a Image, addresses: &[SymbolAddr], detail: Detail) -> Answers<'a> {
     let Ok(main) = parse_elf(&image.bytes, image.path()) else {
-        return vec![vec![Frame::unknown()]; addresses.len()];
+        return Answers { frames: vec![vec![Frame::unknown()]; addresses.len()], ..Answers::default() };
     };
     let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
     let debug = debug.filter(has_dwarf);
-    dwarf::resolve(image, debug.as_ref().unwrap_or(&main), addresses, detail)
+    dwarf::resolve(image, &main, debug.as_ref().unwrap_or(&main), addresses, detail)
 }

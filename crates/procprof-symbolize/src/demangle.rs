@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use cpp_demangle::{DemangleOptions, ParseOptions};
+use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 
 /// Longest mangled name that is tried, in bytes.
 const MANGLED_BYTES_MAX: usize = 64 << 10;
@@ -41,18 +41,34 @@ fn cpp(name: &str) -> Option<String> {
         return None;
     }
     let parse = ParseOptions::default().recursion_limit(RECURSION_MAX);
-    let symbol = cpp_demangle::BorrowedSymbol::with_tail_and_options(name.as_bytes(), &parse);
+    let symbol = BorrowedSymbol::with_tail_and_options(name.as_bytes(), &parse);
     let (symbol, tail) = symbol.ok()?;
-    let options = DemangleOptions::new().recursion_limit(RECURSION_MAX);
-    let mut text = Bounded::default();
-    symbol.structured_demangle(&mut text, &options).ok()?;
     // What follows the mangled name is a compiler's or linker's suffix, such as `.cold`; anything
     // else is a return type and parameters that the parser does not know how to read, without which
     // the name is still the function's.
-    if matches!(tail.first(), Some(b'.' | b'$' | b'@' | b' ')) {
-        write!(text, "{}", String::from_utf8_lossy(tail)).ok()?;
-    }
+    let is_suffix = matches!(tail.first(), Some(b'.' | b'$' | b'@' | b' '));
+    written(&symbol, if is_suffix { tail } else { b"" })
+}
+
+fn written(symbol: &BorrowedSymbol<'_>, suffix: &[u8]) -> Option<String> {
+    let options = DemangleOptions::new().recursion_limit(RECURSION_MAX);
+    let mut text = Bounded::default();
+    symbol.structured_demangle(&mut text, &options).ok()?;
+    write!(text, "{}", String::from_utf8_lossy(suffix)).ok()?;
     Some(text.0)
+}
+
+/// As [`demangle`] for a name without a version: what is behind it and does not begin with a dot is taken for no part of the name.
+pub(crate) fn demangle_without_tail(name: &str) -> String {
+    let Ok((symbol, tail)) = BorrowedSymbol::with_tail(name.as_bytes()) else {
+        return demangle(name);
+    };
+    let is_suffix = tail.is_empty() || tail.starts_with(b".");
+    let (name, tail) = if is_suffix { (name, tail) } else { (name.get(..name.len() - tail.len()).unwrap_or(name), &b""[..]) };
+    if name.len() > MANGLED_BYTES_MAX {
+        return name.to_owned();
+    }
+    rust(name).or_else(|| written(&symbol, tail)).unwrap_or_else(|| name.to_owned())
 }
 
 /// A text that refuses to grow beyond the limit.

@@ -18,7 +18,7 @@
 //!
 //! [`SymbolIndex`] has what is needed to name the addresses of a file without the file. [`IndexFolder`]
 //! keeps indexes; given as [`ImageOptions::cache`], what was read of a file is kept there for the next
-//! batch. The crate reads no environment: the caller says where the folder is.
+//! batch, for [`binutils`], too. The crate reads no environment: the caller says where the folder is.
 //!
 //! Which sources there are, and the order they are asked in, is one table: [`SOURCES`].
 //!

@@ -168,7 +168,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             Some(guide) => walk_guided(home.dwarf, home.root, zone, guide),
             None => walk(home.dwarf, home.root, zone),
         };
-        let described = self.guides.is_some().then(|| described(&functions));
+        let described = self.guides.is_some().then(|| functions.described());
         let pieces = pieces(&mut functions, zone, extent);
         let line_zone: Vec<(u64, u64)> = joined(&pieces);
         // Lines are never split off.
@@ -192,12 +192,6 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         adding.add(&functions, &pieces, &rows);
         (first..self.records.all.len(), is_damaged)
     }
-}
-
-/// Where the functions are described.
-fn described(functions: &Functions<'_>) -> Vec<Span<usize>> {
-    let entry = |span: &Span<u32>| Span { begin: span.begin, end: span.end, value: functions.entries[span.value as usize] };
-    functions.code.iter().map(entry).collect()
 }
 
 /// The pieces that records are made of: each is of one function, or of none.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use procprof_process::BuildId;
 use procprof_profile::{FileOffset, SymbolAddr};
+use procprof_symbolize::binutils::{Detail, look_up};
 use procprof_symbolize::{Image, ImageOptions, IndexFolder, Resolved, SymbolIndex};
 
 use crate::programs::{Folder, text_addresses};
@@ -118,6 +119,74 @@ fn check_batches(source: &str, flags: &[&str]) {
     // One that is broken is as good as none.
     std::fs::write(&files[0], b"procsyms").unwrap();
     assert_eq!(cached(&addresses), bare.resolve(&addresses));
+}
+
+/// By the rules of binutils, too.
+#[test]
+fn of_several_batches_as_binutils() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        check_batches_as_binutils("inline.c", &["-O2", "-g", version, "-Wl,--build-id"]);
+        check_batches_as_binutils("inline.cpp", &["-O2", "-g", version, "-Wl,--build-id"]);
+    }
+    check_batches_as_binutils("inline.rs", &["--edition=2024", "-Copt-level=0", "-Cdebuginfo=2", "-Clink-arg=-Wl,--build-id"]);
+}
+
+fn check_batches_as_binutils(source: &str, flags: &[&str]) {
+    let folder = Folder::new();
+    let program = folder.compile(source, "program", flags);
+    let cache = IndexFolder::new(folder.path("cache"), 16 << 20);
+    let options = ImageOptions { cache: Some(cache.clone()), ..folder.options() };
+    let cached = |addresses: &[SymbolAddr], detail| look_up(&Image::open(&program, &options).unwrap(), addresses, detail).frames;
+    let bare = |addresses: &[SymbolAddr], detail| look_up(&folder.open(&program), addresses, detail).frames;
+    let addresses = text_addresses(&program);
+    for (first, step) in [(0, 997), (500, 499), (100, 97), (3, 5), (1, 1)] {
+        let batch: Vec<SymbolAddr> = addresses.iter().copied().skip(first).step_by(step).collect();
+        for detail in [Detail::Names, Detail::NamesAndPlaces] {
+            assert!(cached(&batch, detail) == bare(&batch, detail), "{source} {first} {detail:?}");
+        }
+    }
+    cache.wait();
+    let files: Vec<_> = std::fs::read_dir(cache.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1);
+    let kept = std::fs::read(&files[0]).unwrap();
+    SymbolIndex::from_bytes(kept.clone()).unwrap().verify().unwrap();
+    // One that is broken is as good as none, and made anew.
+    let few: Vec<SymbolAddr> = addresses.iter().copied().step_by(61).collect();
+    let expected = bare(&few, Detail::Names);
+    for place in (0..kept.len()).step_by(kept.len() / 16) {
+        let mut changed = kept.clone();
+        changed[place] ^= 0x41;
+        for broken in [&kept[..place], &changed] {
+            std::fs::write(&files[0], broken).unwrap();
+            assert!(cached(&few, Detail::Names) == expected, "{source} {place}");
+            cache.wait();
+        }
+    }
+    SymbolIndex::from_bytes(std::fs::read(&files[0]).unwrap()).unwrap().verify().unwrap();
+}
+
+/// One that is whole and says what is not true of the file may mislead, but no more than that.
+#[test]
+fn of_another_file_by_the_same_name() {
+    let folder = Folder::new();
+    let cache = IndexFolder::new(folder.path("cache"), 16 << 20);
+    let options = ImageOptions { cache: Some(cache.clone()), ..folder.options() };
+    let kept = |source: &str| {
+        let program = folder.compile(source, source, &["-O2", "-g", "-Wl,--build-id=0x0123456789abcdef"]);
+        let addresses: Vec<SymbolAddr> = text_addresses(&program).into_iter().step_by(3).collect();
+        let frames = look_up(&Image::open(&program, &options).unwrap(), &addresses, Detail::Names).frames;
+        assert_eq!(frames.len(), addresses.len());
+        cache.wait();
+        let mut files = std::fs::read_dir(cache.path()).unwrap();
+        (files.next().unwrap().unwrap().path(), program, addresses)
+    };
+    let (file, ..) = kept("inline.c");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let (file, program, addresses) = kept("inline.cpp");
+    std::fs::write(&file, bytes).unwrap();
+    let image = Image::open(&program, &options).unwrap();
+    assert_eq!(look_up(&image, &addresses, Detail::Names).frames.len(), addresses.len());
 }
 
 /// Every index cut short or changed is refused or gives answers.

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use procprof_report::jeprof::{self, Settings, Stacks, View, libraries};
+use procprof_symbolize::IndexFolder;
 
 #[cfg(test)]
 pub(crate) use self::request::ELSEWHERE;
@@ -38,10 +39,10 @@ pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Vec
     words.next().filter(|first| first == "jeprof").map(|_| words.collect())
 }
 
-/// Runs jeprof's grammar to the end.
-pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
+/// Runs jeprof's grammar to the end; what is read of binaries is kept in `cache`.
+pub(crate) fn run(words: Vec<OsString>, cache: Option<IndexFolder>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    match answer(words) {
+    match answer(words, cache) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("jeprof: {error:#}");
@@ -50,7 +51,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn answer(words: Vec<String>) -> Result<ExitCode> {
+fn answer(words: Vec<String>, cache: Option<IndexFolder>) -> Result<ExitCode> {
     let typed = match grammar::parse(words) {
         Ok(typed) => typed,
         Err(wrong) => {
@@ -68,7 +69,7 @@ fn answer(words: Vec<String>) -> Result<ExitCode> {
     if let Some(tools) = typed.value("tools") {
         eprintln!("jeprof: --tools={tools} is not needed: no other tool is run");
     }
-    match request::meant(typed) {
+    match request::meant(typed).map(|request| Request { cache, ..request }) {
         Ok(request) if request.output == Output::Symbols => symbols(&request),
         Ok(request) => report(request),
         Err(Refusal::Usage(message)) => Ok(misused(&message)),
@@ -183,6 +184,7 @@ fn symbols(request: &Request) -> Result<ExitCode> {
         prefixes: &request.prefixes,
         copies: request.copies,
         detail: request.detail(),
+        cache: request.cache.as_ref(),
     };
     let named: std::collections::BTreeMap<u64, Vec<jeprof::Symbol>> = names::of_addresses(&libraries, &places, &addresses);
     let name = |address: &u64| named.get(address).and_then(|symbols| symbols.first()).map_or("??", |symbol| &symbol.short);

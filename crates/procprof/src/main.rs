@@ -27,7 +27,7 @@ use crate::cli::{Cli, Command, StoreCommand, UserCommand};
 fn main() -> ExitCode {
     // Its grammar is not that of the other commands, and a link by its name is a drop-in.
     if let Some(words) = jeprof::arguments(std::env::args_os()) {
-        return jeprof::run(words);
+        return jeprof::run(words, report::cache());
     }
     match run(Cli::parse_from(report::with_two_dashes(std::env::args_os())).command) {
         Ok(code) => code,

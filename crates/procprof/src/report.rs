@@ -28,6 +28,7 @@ use procprof_profile::Profile;
 use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::Viewer;
 
+pub(crate) use naming::cache;
 pub(crate) use spelling::with_two_dashes;
 
 /// What `report` was asked for.

@@ -1,40 +1,38 @@
 //! Looking addresses up in the debug information.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use gimli::{
-    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianSlice, IncompleteLineProgram, RunTimeEndian, UnitOffset,
-};
+use gimli::{AttributeValue, DebugInfoOffset, DwLang, EndianSlice, RunTimeEndian, UnitOffset};
 use object::Object;
 use procprof_profile::SymbolAddr;
-use rustc_hash::FxHashMap;
 
 use super::find_function::SymbolFunctions;
 use super::frames::Frames;
-use super::functions::{Function, Functions, Name};
-use super::line_table::{LineTable, file_name};
+use super::kept::{Known, Learned};
 use super::symbol_table::{self, Table};
-use super::{Detail, Frame};
+use super::tables::Tables;
+use super::{Answers, Detail, NmSymbol, nm};
 use crate::dwarf::{self, Dwarf, Reader, Root, Unit};
 use crate::image::{Image, parse_elf};
 use crate::sections::{self, Needed};
 use crate::workers;
-use crate::zone::Zone;
 
 pub(super) type Result<T> = std::result::Result<T, gimli::Error>;
 
-/// Most frames of one address.
-const FRAMES_MAX: usize = 256;
 /// Symbols that are worth a thread.
 const THREAD_SYMBOLS: usize = 100_000;
 /// Bytes of debug information that are worth a thread to find the units in it.
 const THREAD_INFO_BYTES: usize = 64 << 20;
-/// Bytes of units that are worth a thread: stepping over their entries takes about a millisecond.
-const THREAD_BYTES: usize = 1 << 20;
 
-/// Resolves addresses in the order given; `file` has the debug information, if any.
-pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[SymbolAddr], detail: Detail) -> Vec<Vec<Frame>> {
+/// Resolves addresses in the order given; `main` is the image's own file, `file` the one that has the debug information, if any.
+pub(super) fn resolve<'a>(
+    image: &'a Image,
+    main: &object::File<'a>,
+    file: &object::File<'a>,
+    addresses: &[SymbolAddr],
+    detail: Detail,
+) -> Answers<'a> {
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -42,37 +40,66 @@ pub(super) fn resolve(image: &Image, file: &object::File<'_>, addresses: &[Symbo
         Detail::Names => Needed::FunctionsAt(&wanted),
         Detail::NamesAndPlaces => Needed::All,
     };
-    std::thread::scope(|scope| {
+    let known = Known::of(image);
+    let look_up_symbols = || Symbols::of(image, main, file, &known, addresses, &wanted);
+    let (symbols, (frames, guides)) = std::thread::scope(|scope| {
         let is_large = symbol_table::count(file, Table::All) >= THREAD_SYMBOLS;
-        let symbols = is_large.then(|| scope.spawn(|| SymbolFunctions::at(file, &wanted)));
-        with_units(image, file, &wanted, detail, needed, |units| {
-            let symbols = symbols.map_or_else(|| SymbolFunctions::at(file, &wanted), |thread| thread.join().unwrap_or_default());
-            let answer = |units: &Units<'_>| {
+        let symbols = is_large.then(|| scope.spawn(look_up_symbols));
+        with_units(image, file, &wanted, needed, |units| {
+            let known_guides = known.guides();
+            let tables = Tables::of(units, &wanted, detail, &known_guides);
+            let symbols = symbols.map_or_else(look_up_symbols, |thread| thread.join().unwrap_or_default());
+            let answer = |tables: Tables<'_, '_>| {
                 let mut frames = Frames::default();
                 for address in addresses {
-                    units.add_frames(&symbols, address.0, &mut frames);
+                    tables.add_frames(&symbols.functions, address.0, &mut frames);
                     frames.next_address();
                 }
-                frames
+                (frames, tables.guides)
             };
-            let answers = answer(units);
-            if !units.is_lacking.get() {
-                return answers.finish();
+            if !units.is_lacking.load(Ordering::Relaxed) {
+                let answers = answer(tables);
+                return (symbols, answers);
             }
             // A name is in a unit that was not decompressed.
-            with_units(image, file, &wanted, detail, Needed::Functions, answer).finish()
+            let answers =
+                with_units(image, file, &wanted, Needed::Functions, |units| answer(Tables::of(units, &wanted, detail, &known_guides)));
+            (symbols, answers)
         })
-    })
+    });
+    let (answers, names) = frames.finish(&known);
+    known.add(image, Learned { guides, names, symbols: symbols.new_order });
+    Answers { symbols: symbols.around, ..answers }
 }
 
-fn with_units<T>(
-    image: &Image,
-    file: &object::File<'_>,
-    wanted: &[u64],
-    detail: Detail,
-    needed: Needed<'_>,
-    read: impl FnOnce(&Units<'_>) -> T,
-) -> T {
+/// What symbols say.
+#[derive(Default)]
+struct Symbols<'a> {
+    functions: SymbolFunctions<'a>,
+    around: Vec<NmSymbol<'a>>,
+    /// The order of the table, if it is to be kept.
+    new_order: Option<Vec<u8>>,
+}
+
+impl<'a> Symbols<'a> {
+    fn of(
+        image: &'a Image,
+        main: &object::File<'a>,
+        file: &object::File<'a>,
+        known: &Known,
+        addresses: &[SymbolAddr],
+        wanted: &[u64],
+    ) -> Self {
+        let table = if symbol_table::count(file, Table::All) > 1 { Table::All } else { Table::Dynamic };
+        let order = known.order(file, table);
+        let functions = SymbolFunctions::at(file, table, &order, wanted);
+        let is_one = std::ptr::eq(main, file) && table == Table::All;
+        let around = if is_one { nm::around(image, main, &order, addresses) } else { nm::nm_around(image, addresses) };
+        Self { functions, around, new_order: known.new_order(order, file, table) }
+    }
+}
+
+fn with_units<T>(image: &Image, file: &object::File<'_>, wanted: &[u64], needed: Needed<'_>, read: impl FnOnce(&Units<'_>) -> T) -> T {
     let bytes_max = image.decompressed_bytes_max;
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
     let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
@@ -82,68 +109,44 @@ fn with_units<T>(
     if let Some(shared) = &shared {
         dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
     }
-    read(&Units::of(&dwarf, loaded.units.as_deref(), wanted, detail))
+    read(&Units::of(&dwarf, loaded.units.as_deref(), wanted))
 }
 
-/// The units of a file with one of the addresses asked for.
+/// The units of a file.
 pub(super) struct Units<'a> {
     dwarf: &'a Dwarf<'a>,
-    index: dwarf::Units<'a>,
-    /// By the number of the unit.
-    read: FxHashMap<usize, UnitTables<'a>>,
-    detail: Detail,
+    pub(super) index: dwarf::Units<'a>,
     /// Whether a reference led to where no unit is.
-    is_lacking: Cell<bool>,
-}
-
-struct UnitTables<'a> {
-    /// Its number.
-    unit: usize,
-    functions: Functions<'a>,
-    program: OnceCell<Option<IncompleteLineProgram<Reader<'a>>>>,
-    lines: OnceCell<LineTable>,
+    is_lacking: AtomicBool,
 }
 
 impl<'a> Units<'a> {
-    /// Reads what the units say of addresses; `offsets` are those of all units there are, where that is known.
-    fn of(dwarf: &'a Dwarf<'a>, offsets: Option<&[usize]>, wanted: &[u64], detail: Detail) -> Self {
+    /// Finds the units that cover one of `wanted`; `offsets` are those of all units there are, where that is known.
+    fn of(dwarf: &'a Dwarf<'a>, offsets: Option<&[usize]>, wanted: &[u64]) -> Self {
         let info_bytes = gimli::Section::reader(&dwarf.debug_info).slice().len();
         let threads = workers::threads_for(info_bytes, THREAD_INFO_BYTES);
         let index = match offsets {
             Some(offsets) => dwarf::Units::at_offsets(dwarf, offsets, wanted, threads),
             None => dwarf::Units::with_ranges(dwarf, Some(wanted), threads),
         };
-        let mut zones: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
-        for address in wanted {
-            for unit in index.at(*address) {
-                let zone = zones.entry(unit).or_default();
-                if zone.last().is_none_or(|(last, _)| last != address) {
-                    zone.push((*address, address.saturating_add(1)));
-                }
-            }
-        }
-        let mut zones: Vec<(usize, Vec<(u64, u64)>)> = zones.into_iter().collect();
-        zones.sort_unstable_by_key(|(unit, _)| (std::cmp::Reverse(index.bytes(*unit)), *unit));
-        let bytes = zones.iter().map(|(unit, _)| index.bytes(*unit)).sum();
-        let threads = workers::threads_for(bytes, THREAD_BYTES);
-        let found = workers::run(zones.len(), threads, Vec::new, |found, job| {
-            let (unit, zone) = &zones[job];
-            // What was found before an entry that is broken counts.
-            let functions = index.root(dwarf, *unit).map(|root| dwarf::walk(dwarf, root, Zone::new(zone)).0);
-            found.push((*unit, functions.unwrap_or_default()));
-        });
-        let read = found.into_iter().flatten().map(|(unit, functions)| {
-            (unit, UnitTables { unit, functions: Functions::of(&functions), program: OnceCell::new(), lines: OnceCell::new() })
-        });
-        let read = read.collect();
-        Self { dwarf, index, read, detail, is_lacking: Cell::new(false) }
+        Self { dwarf, index, is_lacking: AtomicBool::new(false) }
+    }
+
+    /// The unit with that number; `None` if its root entry is broken.
+    pub(super) fn root(&self, unit: usize) -> Option<&Root<'a>> {
+        self.index.root(self.dwarf, unit)
     }
 
     pub(super) fn dwarf(&self) -> &Dwarf<'a> {
         self.dwarf
     }
 
-    pub(super) fn language(&self, unit: &Unit<'a>) -> Option<DwLang> {
+    /// The language of a unit.
+    pub(super) fn language(&self, unit: &Unit<'a>, dwarf: &Dwarf<'a>) -> Option<DwLang> {
+        if !dwarf_is_sup(self.dwarf, dwarf) {
+            let (root, _) = self.unit_at(unit.header.root_offset().to_debug_info_offset(&unit.header)?)?;
+            return root.language;
+        }
         let root = unit.entry(unit.header.root_offset()).ok()?;
         match root.attr_value(gimli::DW_AT_language)? {
             AttributeValue::Language(language) => Some(language),
@@ -151,22 +154,22 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Hands the entry that `reference` leads to over, with its unit; the default if it leads nowhere.
+    /// Hands over where the entry is that `reference` leads to, with its unit; the default if it leads nowhere.
     pub(super) fn follow<T: Default>(
         &self,
         unit: &Unit<'a>,
         dwarf: &Dwarf<'a>,
         reference: AttributeValue<Reader<'a>>,
-        read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, &DebuggingInformationEntry<Reader<'a>>) -> T,
+        read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, UnitOffset) -> T,
     ) -> T {
         match reference {
-            AttributeValue::UnitRef(offset) => unit.entry(offset).map(|entry| read(unit, dwarf, &entry)).unwrap_or_default(),
+            AttributeValue::UnitRef(offset) => read(unit, dwarf, offset),
             AttributeValue::DebugInfoRef(offset) if !dwarf_is_sup(self.dwarf, dwarf) => {
                 let Some((root, offset)) = self.unit_at(offset) else {
-                    self.is_lacking.set(true);
+                    self.is_lacking.store(true, Ordering::Relaxed);
                     return T::default();
                 };
-                root.unit.entry(offset).map(|entry| read(&root.unit, self.dwarf, &entry)).unwrap_or_default()
+                read(&root.unit, self.dwarf, offset)
             }
             AttributeValue::DebugInfoRef(offset) => sup_entry(dwarf, offset, read),
             AttributeValue::DebugInfoRefSup(offset) => self.dwarf.sup().map(|sup| sup_entry(sup, offset, read)).unwrap_or_default(),
@@ -176,30 +179,7 @@ impl<'a> Units<'a> {
 
     fn unit_at(&self, offset: DebugInfoOffset) -> Option<(&Root<'a>, UnitOffset)> {
         let (unit, offset) = self.index.holding(offset)?;
-        Some((self.index.root(self.dwarf, unit)?, offset))
-    }
-
-    fn add_frames(&self, symbols: &SymbolFunctions<'_>, address: u64, frames: &mut Frames) {
-        for section in symbols.sections(address) {
-            let found = self.holding(address).find_map(|unit| unit.look_up(self, address).map(|found| (unit, found)));
-            let symbol = symbols.find(section, address);
-            match found {
-                Some((unit, found)) => return found.add_frames(self, unit, symbol, frames),
-                None => {
-                    let Some(symbol) = symbol else { continue };
-                    return frames.push(Some(symbol.name), symbol.file, 0, 0);
-                }
-            }
-        }
-        frames.push_unknown();
-    }
-
-    /// The units that hold the address, by number.
-    fn holding(&self, address: u64) -> impl Iterator<Item = &UnitTables<'a>> {
-        let mut units: Vec<usize> = self.index.at(address).collect();
-        units.sort_unstable();
-        units.dedup();
-        units.into_iter().filter_map(|unit| self.read.get(&unit))
+        Some((self.root(unit)?, offset))
     }
 }
 
@@ -207,111 +187,14 @@ fn dwarf_is_sup(main: &Dwarf<'_>, dwarf: &Dwarf<'_>) -> bool {
     !std::ptr::eq(main, dwarf)
 }
 
-fn sup_entry<'a, T: Default>(
-    sup: &Dwarf<'a>,
-    offset: DebugInfoOffset,
-    read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, &DebuggingInformationEntry<Reader<'a>>) -> T,
-) -> T {
+fn sup_entry<'a, T: Default>(sup: &Dwarf<'a>, offset: DebugInfoOffset, read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, UnitOffset) -> T) -> T {
     let mut headers = sup.units();
     while let Ok(Some(header)) = headers.next() {
         let Some(within) = offset.to_unit_offset(&header) else { continue };
         let Ok(unit) = sup.unit(header) else { break };
-        return unit.entry(within).map(|entry| read(&unit, sup, &entry)).unwrap_or_default();
+        return read(&unit, sup, within);
     }
     T::default()
-}
-
-impl<'a> UnitTables<'a> {
-    fn root<'u>(&self, units: &'u Units<'a>) -> Option<&'u Root<'a>> {
-        units.index.root(units.dwarf, self.unit)
-    }
-
-    /// The line program, if places are asked for.
-    fn program(&self, units: &Units<'a>) -> Option<&IncompleteLineProgram<Reader<'a>>> {
-        let read = || {
-            let Root { unit, lines, .. } = self.root(units)?;
-            let lines = lines.filter(|_| units.detail == Detail::NamesAndPlaces)?;
-            units.dwarf.debug_line.program(lines, unit.header.address_size(), unit.comp_dir, unit.name).ok()
-        };
-        self.program.get_or_init(read).as_ref()
-    }
-
-    fn lines(&self, units: &Units<'a>) -> &LineTable {
-        self.lines.get_or_init(|| self.program(units).map(|program| LineTable::of(program).unwrap_or_default()).unwrap_or_default())
-    }
-
-    fn look_up<'u>(&'u self, units: &Units<'a>, address: u64) -> Option<Found<'u, 'a>> {
-        let function = self.functions.find(address);
-        let row = self.lines(units).find(address);
-        (function.is_some() || row.is_some()).then_some(Found { function, row })
-    }
-
-    fn file_name(&self, units: &Units<'a>, file: u64) -> Option<String> {
-        file_name(units, &self.root(units)?.unit, self.program(units)?.header(), file)
-    }
-}
-
-/// What one unit says of an address.
-struct Found<'u, 'a> {
-    function: Option<&'u Function<'a>>,
-    row: Option<super::line_table::Row>,
-}
-
-impl<'a> Found<'_, 'a> {
-    fn add_frames(
-        &self,
-        units: &Units<'a>,
-        unit: &UnitTables<'a>,
-        symbol: Option<&super::find_function::Function<'_>>,
-        frames: &mut Frames,
-    ) {
-        let Some(root) = unit.root(units) else { return frames.push_unknown() };
-        let name = self.innermost_name(units, &root.unit, symbol);
-        let file = self.row.and_then(|row| unit.file_name(units, row.file));
-        let symbol_file = symbol.filter(|_| file.is_none() && !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file);
-        let line = self.row.map_or(0, |row| row.line);
-        let discriminator = self.row.map_or(0, |row| row.discriminator);
-        frames.push(name.as_deref(), file.as_deref().or(symbol_file), line, discriminator);
-        let mut callee = self.function.filter(|function| function.is_inlined);
-        while let Some(function) = callee.filter(|_| frames.depth() < FRAMES_MAX) {
-            let Some(caller) = function.caller.and_then(|caller| unit.functions.all.get(caller as usize)) else { break };
-            let name = caller.name(units, &root.unit).text;
-            let (file, line) = function.call_site;
-            frames.push(name.as_deref(), unit.file_name(units, file).as_deref(), line, discriminator);
-            callee = Some(caller).filter(|caller| caller.is_inlined);
-        }
-    }
-
-    fn has_linkage(&self, units: &Units<'a>, unit: &Unit<'a>) -> bool {
-        self.function.is_some_and(|function| function.name(units, unit).is_linkage)
-    }
-
-    /// The function's linker name; else the symbol's, which becomes the function's where both begin
-    /// at the same address, and else is used this time only.
-    fn innermost_name<'s>(
-        &self,
-        units: &Units<'a>,
-        unit: &Unit<'a>,
-        symbol: Option<&'s super::find_function::Function<'_>>,
-    ) -> Option<Cow<'s, str>>
-    where
-        'a: 's,
-    {
-        let symbol_name = symbol.map(|symbol| Cow::Borrowed(symbol.name));
-        let Some(function) = self.function else {
-            return symbol_name;
-        };
-        let name = function.name(units, unit);
-        if name.is_linkage {
-            return name.text;
-        }
-        let kept = match symbol {
-            Some(symbol) if symbol.start == function.start => Some(Cow::Owned(symbol.name.to_string())),
-            _ => name.text.clone(),
-        };
-        function.set_name(Name { text: kept, is_linkage: true });
-        symbol_name.or(name.text)
-    }
 }
 
 /// The text of a string attribute of an entry of that unit.

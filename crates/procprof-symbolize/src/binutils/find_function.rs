@@ -1,9 +1,9 @@
 //! The symbol around an address, by the rules of binutils' ELF reader.
 
-use object::elf::{SHF_ALLOC, STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_SECTION, STT_TLS, SymbolType};
+use object::elf::{SHF_ALLOC, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolType};
 use object::{File, Object, ObjectSection, SectionFlags};
 
-use super::ladder::Ladder;
+use super::order::{Entry, Order};
 use super::symbol_table::{self, RawSymbol, Table};
 
 /// What symbols say of addresses.
@@ -28,25 +28,18 @@ pub(super) struct Function<'data> {
     pub(super) file: Option<&'data str>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Nothing,
-    Symbol,
-    FileAfterSymbol,
-}
-
 impl<'data> SymbolFunctions<'data> {
-    /// What is to be known of `addresses`, which ascend.
-    pub(super) fn at(object: &File<'data>, addresses: &[u64]) -> Self {
+    /// What is to be known of `addresses`, which ascend; `order` is that of the table.
+    pub(super) fn at(object: &File<'data>, table: Table, order: &Order<'_>, addresses: &[u64]) -> Self {
         let loaded = object.sections().filter(|section| {
             let flags = section.flags();
             matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_ALLOC.0 != 0)
         });
         let sections: Vec<(u64, u64, usize)> =
             loaded.map(|section| (section.address(), section.address().saturating_add(section.size()), section.index().0)).collect();
-        let places: Vec<Places> = sections.iter().filter_map(|section| Places::of(*section, addresses)).collect();
-        let table = if symbol_table::count(object, Table::All) > 1 { Table::All } else { Table::Dynamic };
-        let mut symbols = functions(object, table, places);
+        let places: Vec<Places<'_>> = sections.iter().filter_map(|section| Places::of(*section, addresses)).collect();
+        let function = |symbol: (usize, u32)| function(object, table, order, symbol);
+        let mut symbols: Vec<Function<'data>> = wanted(order, places).into_iter().filter_map(function).collect();
         symbols.sort_by_key(|symbol| (symbol.section, symbol.start));
         Self { sections, symbols }
     }
@@ -103,81 +96,68 @@ impl Function<'_> {
     }
 }
 
-/// The addresses asked for in a section.
-struct Places {
+/// The addresses asked for in a section, and the symbols at hand.
+struct Places<'w> {
     section: usize,
-    addresses: Ladder,
-    /// Where the last symbol begins that is not behind each address.
-    starts: Vec<Option<u64>>,
+    /// Those that the next symbol may be behind.
+    addresses: &'w [u64],
+    /// Where the last symbols begin, and their numbers.
+    start: u64,
+    last: Vec<u32>,
 }
 
-impl Places {
+impl<'w> Places<'w> {
     /// Those of a section: start, end, index.
-    fn of((start, end, section): (u64, u64, usize), addresses: &[u64]) -> Option<Self> {
+    fn of((start, end, section): (u64, u64, usize), addresses: &'w [u64]) -> Option<Self> {
         let from = addresses.partition_point(|address| *address < start);
         let own = &addresses[from..addresses.partition_point(|address| *address < end).max(from)];
-        (!own.is_empty()).then(|| Self { section, addresses: Ladder::new(own.to_vec()), starts: vec![None; own.len()] })
+        (!own.is_empty()).then(|| Self { section, addresses: own, start: 0, last: Vec::new() })
     }
 
-    /// Takes note of where a symbol begins. Addresses behind the first one take it over in `spread`.
-    fn add(&mut self, start: u64) {
-        if let Some(own) = self.starts.get_mut(self.addresses.place(start)) {
-            *own = (*own).max(Some(start));
+    /// Adds a symbol; those before are found if an address is behind them and not behind this one.
+    fn add(&mut self, entry: Entry, found: &mut Vec<(usize, u32)>) {
+        if entry.address != self.start {
+            self.pass(entry.address, found);
+            self.start = entry.address;
         }
+        self.last.push(entry.index);
     }
 
-    fn spread(&mut self) {
-        let mut before = None;
-        for start in &mut self.starts {
-            before = before.max(*start);
-            *start = before;
+    /// Goes on to the addresses from `start` on.
+    fn pass(&mut self, start: u64, found: &mut Vec<(usize, u32)>) {
+        let passed = self.addresses.iter().take_while(|address| **address < start).count();
+        if passed > 0 {
+            found.extend(self.last.iter().map(|index| (self.section, *index)));
+            self.addresses = &self.addresses[passed..];
         }
-    }
-
-    /// Whether a symbol that begins here is the last one before an address.
-    fn has(&self, start: u64) -> bool {
-        self.starts.get(self.addresses.place(start)).is_some_and(|own| *own == Some(start))
+        self.last.clear();
     }
 }
 
-/// The symbols that begin where the last one before a place does, in their order.
-fn functions<'data>(object: &File<'data>, table: Table, mut places: Vec<Places>) -> Vec<Function<'data>> {
+/// The symbols that begin where the last one before an address does, with the section; those of a section by address, then number.
+fn wanted(order: &Order<'_>, mut places: Vec<Places<'_>>) -> Vec<(usize, u32)> {
     // By the number of the section, which of the places are its own.
     let mut own = vec![usize::MAX; places.iter().map(|places| places.section + 1).max().unwrap_or(0)];
     places.iter().enumerate().for_each(|(number, places)| own[places.section] = number);
-    let own = |symbol: &RawSymbol| own.get(section_of(symbol)?).copied().filter(|number| *number != usize::MAX);
-    symbol_table::each(object, table, |symbol| {
-        if let Some(number) = own(&symbol) {
-            places[number].add(symbol.address);
-        }
-    });
-    places.iter_mut().for_each(Places::spread);
     let mut found = Vec::new();
-    let (mut file, mut seen) = (None, Seen::Nothing);
-    symbol_table::each(object, table, |symbol| {
-        if symbol.kind == STT_FILE {
-            file = Some(symbol.index);
-            if seen == Seen::Symbol {
-                seen = Seen::FileAfterSymbol;
-            }
-            return;
+    for entry in order.entries() {
+        let own = entry.section.and_then(|section| own.get(section)).and_then(|number| places.get_mut(*number));
+        if let Some(places) = own {
+            places.add(entry, &mut found);
         }
-        if seen == Seen::Nothing {
-            seen = Seen::Symbol;
-        }
-        let Some(section) = own(&symbol).map(|number| &places[number]).filter(|section| section.has(symbol.address)) else {
-            return;
-        };
-        let Some(name) = symbol_table::name(object, table, symbol.index) else { return };
-        let is_own = symbol.bind == STB_LOCAL || seen != Seen::FileAfterSymbol;
-        let file = file.filter(|_| is_own).and_then(|file| symbol_table::name(object, table, file));
-        let RawSymbol { address, size, kind, .. } = symbol;
-        found.push(Function { section: section.section, start: address, size: size.max(1), kind, name, file });
-    });
+    }
+    for places in &mut places {
+        // No address is beyond.
+        places.pass(u64::MAX, &mut found);
+    }
     found
 }
 
-/// The section of a symbol that may be a function.
-fn section_of(symbol: &RawSymbol) -> Option<usize> {
-    symbol.section.filter(|_| !matches!(symbol.kind, STT_SECTION | STT_OBJECT | STT_TLS | STT_FILE))
+/// What a symbol is; `None` if its name is broken.
+fn function<'data>(object: &File<'data>, table: Table, order: &Order<'_>, (section, index): (usize, u32)) -> Option<Function<'data>> {
+    let RawSymbol { address, size, kind, bind, .. } = symbol_table::at(object, table, index)?;
+    let name = symbol_table::name(object, table, index)?;
+    let is_own = bind == STB_LOCAL || !order.is_behind_files(index);
+    let file = order.file_before(index).filter(|_| is_own).and_then(|file| symbol_table::name(object, table, file));
+    Some(Function { section, start: address, size: size.max(1), kind, name, file })
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Frame, demangle};
+use super::kept::{Known, NamePair, by_mangled};
+use super::{Answers, Demangled, Frame, demangle};
 use crate::workers;
 
 /// Names that a thread demangles at a time.
@@ -73,26 +74,49 @@ impl Frames {
         self.ends.push(self.all.len());
     }
 
-    /// Demangles all names, on as many threads as that is worth, and gives the frames of each address.
-    pub(super) fn finish(self) -> Vec<Vec<Frame>> {
-        let names = demangled(&self.names);
+    /// Demangles all names that are not known, on as many threads as that is worth. Gives the frames of each address, and the names
+    /// that were not known.
+    pub(super) fn finish(self, known: &Known) -> (Answers<'static>, Vec<NamePair>) {
+        let (names, new) = demangled(&self.names, known);
         let places = &self.places.all;
         let frame =
             |(name, place): &(u32, u32)| Frame { name: Arc::clone(&names[*name as usize]), place: Arc::clone(&places[*place as usize]) };
         let mut from = 0;
         let frames = self.ends.iter().map(|end| self.all[std::mem::replace(&mut from, *end)..*end].iter().map(frame).collect());
-        frames.collect()
+        let frames = frames.collect();
+        let demangled = Demangled(self.names.all.into_iter().zip(names).collect());
+        (Answers { frames, demangled, symbols: Vec::new() }, new)
     }
 }
 
-fn demangled(names: &Texts) -> Vec<Arc<str>> {
+/// The names for people, and those among them that were not known.
+fn demangled(names: &Texts, known: &Known) -> (Vec<Arc<str>>, Vec<NamePair>) {
+    let parts = known.names();
+    let known = by_mangled(&parts);
     let chunks: Vec<&[Arc<str>]> = names.all.chunks(CHUNK).collect();
     let threads = workers::threads_for(names.bytes, THREAD_BYTES);
     let done = workers::run(chunks.len(), threads, Vec::new, |done, chunk| {
-        let names: Vec<Arc<str>> = chunks[chunk].iter().map(|name| demangle(name).into()).collect();
+        let name = |name: &Arc<str>| match known.get(&**name) {
+            Some(known) => ((*known).into(), false),
+            None => demangled_name(name),
+        };
+        let names: Vec<(Arc<str>, bool)> = chunks[chunk].iter().map(name).collect();
         done.push((chunk, names));
     });
-    let mut done: Vec<(usize, Vec<Arc<str>>)> = done.into_iter().flatten().collect();
+    let mut done: Vec<(usize, Vec<(Arc<str>, bool)>)> = done.into_iter().flatten().collect();
     done.sort_unstable_by_key(|(chunk, _)| *chunk);
-    done.into_iter().flat_map(|(_, names)| names).collect()
+    let mut new = Vec::new();
+    let all = done.into_iter().flat_map(|(_, names)| names).zip(&names.all).map(|((name, is_new), mangled)| {
+        if is_new {
+            new.push((Arc::clone(mangled), Arc::clone(&name)));
+        }
+        name
+    });
+    (all.collect(), new)
+}
+
+/// The name for people, and whether it is worth to be kept.
+fn demangled_name(mangled: &Arc<str>) -> (Arc<str>, bool) {
+    let name = demangle(mangled);
+    if name == **mangled { (Arc::clone(mangled), false) } else { (name.into(), true) }
 }

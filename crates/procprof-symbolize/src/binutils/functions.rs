@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use gimli::{AttributeValue, DebuggingInformationEntry, DwLang, UnitOffset};
+use gimli::{AttributeValue, DwLang, UnitOffset};
 
 use super::dwarf::{Units, text};
 use crate::dwarf::{Call, Dwarf, Reader, Unit};
@@ -64,18 +64,21 @@ impl<'a> Functions<'a> {
         let mut functions = Self::default();
         for item in items(found) {
             let number = functions.all.len() as u32;
-            let push = |(start, end): &(u64, u64)| functions.ranges.push(Range { start: *start, end: *end, reach: 0, function: number });
+            let mut push =
+                |(start, end): &(u64, u64)| functions.ranges.push(Range { start: *start, end: *end, reach: 0, function: number });
             match item {
                 Item::Function(tree) => {
                     let Some(tree_entry) = found.trees[tree as usize].as_ref() else { continue };
-                    let own = found.code.iter().filter(|span| span.value == tree);
-                    own.map(|Span { begin, end, .. }| (*begin, *end)).collect::<Vec<_>>().iter().for_each(push);
+                    // They are in the order of functions.
+                    let own = &found.code[found.code.partition_point(|span| span.value < tree)..];
+                    let own = own.iter().take_while(|span| span.value == tree);
+                    own.for_each(|Span { begin, end, .. }| push(&(*begin, *end)));
                     functions.push(tree_entry.entry, tree_entry.start, None, (0, 0));
                 }
                 Item::Call { call, caller } => {
                     let Call { entry, file, line, ranges, .. } = &found.calls[call as usize];
                     let own = &found.ranges[ranges.start as usize..ranges.end as usize];
-                    own.iter().for_each(push);
+                    own.iter().for_each(&mut push);
                     let start = own.first().map_or(u64::MAX, |(begin, _)| *begin);
                     functions.push(*entry, start, Some(caller), (file.unwrap_or(0), *line));
                 }
@@ -95,6 +98,18 @@ impl<'a> Functions<'a> {
         for range in &mut self.ranges {
             reach = range.end.max(reach);
             range.reach = reach;
+        }
+    }
+
+    /// Reads the names of the functions and calls around addresses.
+    pub(super) fn read_names(&self, units: &Units<'a>, unit: &Unit<'a>, addresses: impl Iterator<Item = u64>) {
+        for address in addresses {
+            let mut next = self.find(address);
+            // Where one has its name, those around have theirs, too.
+            while let Some(function) = next.filter(|function| function.name.borrow().is_none()) {
+                function.name(units, unit);
+                next = function.caller.filter(|_| function.is_inlined).and_then(|caller| self.all.get(caller as usize));
+            }
         }
     }
 
@@ -160,8 +175,7 @@ impl<'a> Function<'a> {
         if let Some(name) = &*self.name.borrow() {
             return Name::clone(name);
         }
-        let attributes = unit.entry(self.entry).map(|entry| NameAttributes::of(&entry)).unwrap_or_default();
-        let name = attributes.resolve(units, unit, units.dwarf(), 0);
+        let name = NameAttributes::read(unit, self.entry).unwrap_or_default().resolve(units, unit, units.dwarf(), 0);
         self.set_name(name.clone());
         name
     }
@@ -172,26 +186,39 @@ impl<'a> Function<'a> {
 }
 
 impl<'a> NameAttributes<'a> {
-    fn of(entry: &DebuggingInformationEntry<Reader<'a>>) -> Self {
-        let value = |attribute| entry.attr_value(attribute);
-        Self {
-            origin: value(gimli::DW_AT_abstract_origin).or_else(|| value(gimli::DW_AT_specification)),
-            name: value(gimli::DW_AT_name),
-            linkage: value(gimli::DW_AT_linkage_name).or_else(|| value(gimli::DW_AT_MIPS_linkage_name)),
+    /// Those of an entry; of equal ones the first counts.
+    fn read(unit: &Unit<'a>, entry: UnitOffset) -> gimli::Result<Self> {
+        let (mut origin, mut specification, mut name, mut linkage, mut old_linkage) = (None, None, None, None, None);
+        let mut entries = unit.entries_raw(Some(entry))?;
+        let abbreviation = entries.read_abbreviation()?.ok_or(gimli::Error::NoEntryAtGivenOffset(entry.0 as u64))?;
+        for attribute in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*attribute)?;
+            let place = match attribute.name() {
+                gimli::DW_AT_abstract_origin => &mut origin,
+                gimli::DW_AT_specification => &mut specification,
+                gimli::DW_AT_name => &mut name,
+                gimli::DW_AT_linkage_name => &mut linkage,
+                gimli::DW_AT_MIPS_linkage_name => &mut old_linkage,
+                _ => continue,
+            };
+            place.get_or_insert_with(|| attribute.value());
         }
+        Ok(Self { origin: origin.or(specification), name, linkage: linkage.or(old_linkage) })
     }
 
     fn resolve(&self, units: &Units<'a>, unit: &Unit<'a>, dwarf: &Dwarf<'a>, depth: usize) -> Name<'a> {
+        if let Some(linkage) = self.linkage {
+            return Name { text: text(dwarf, unit, linkage), is_linkage: true };
+        }
         let mut name = Name::default();
         if let Some(origin) = self.origin.filter(|_| depth < ORIGINS_MAX) {
-            name = units.follow(unit, dwarf, origin, |unit, dwarf, entry| NameAttributes::of(entry).resolve(units, unit, dwarf, depth + 1));
+            name = units.follow(unit, dwarf, origin, |unit, dwarf, entry| {
+                NameAttributes::read(unit, entry).unwrap_or_default().resolve(units, unit, dwarf, depth + 1)
+            });
         }
         if let (None, Some(own)) = (&name.text, self.name) {
             name.text = text(dwarf, unit, own);
-            name.is_linkage |= !units.language(unit).is_some_and(mangles);
-        }
-        if let Some(linkage) = self.linkage {
-            name = Name { text: text(dwarf, unit, linkage), is_linkage: true };
+            name.is_linkage |= !units.language(unit, dwarf).is_some_and(mangles);
         }
         name
     }

@@ -1,5 +1,7 @@
 //! Demangling with the symbol's version kept.
 
+use crate::demangle::demangle_without_tail;
+
 /// The name for people. A version (`@@GLIBC_2.34`) stays behind it, unlike in [`crate::demangle`].
 pub fn demangle(name: &str) -> String {
     let at = name.find('@').unwrap_or(name.len());
@@ -14,7 +16,7 @@ pub fn demangle(name: &str) -> String {
 
 /// As binutils spell it.
 fn cpp(name: &str) -> String {
-    let text = crate::demangle(parsed(name));
+    let text = demangle_without_tail(name);
     let text = match text.strip_prefix("{virtual override thunk({virtual offset(").and_then(|rest| rest.strip_suffix(")}")) {
         Some(rest) => format!("virtual thunk to {}", rest.split_once(")}, ").map_or(rest, |(_, function)| function)),
         None => text,
@@ -26,14 +28,6 @@ fn cpp(name: &str) -> String {
     // Spelled out where it was spelled out, as in templates.
     let streams = ["istream", "ostream", "iostream"].into_iter().filter(|stream| !name.contains(&format!("basic_{stream}")));
     streams.fold(text, with_stream)
-}
-
-/// The name less an end that the demangler does not understand: types behind the function's name.
-fn parsed(name: &str) -> &str {
-    match cpp_demangle::BorrowedSymbol::with_tail(name.as_bytes()) {
-        Ok((_, tail)) if !tail.is_empty() && !tail.starts_with(b".") => name.get(..name.len() - tail.len()).unwrap_or(name),
-        _ => name,
-    }
 }
 
 /// The short name of a stream of characters, but not where its own constructor or destructor follows.

@@ -8,6 +8,8 @@ use procprof_profile::SymbolAddr;
 use rustc_hash::FxHashSet;
 
 use super::around::symbols_around;
+use super::order::Order;
+use super::symbol_table::Table;
 use crate::Image;
 use crate::image::parse_elf;
 
@@ -52,15 +54,20 @@ pub fn nm_around<'a>(image: &'a Image, addresses: &[SymbolAddr]) -> Vec<NmSymbol
     let Ok(object) = parse_elf(&image.bytes, image.path()) else {
         return Vec::new();
     };
+    around(image, &object, &Order::of(&object, Table::All), addresses)
+}
+
+/// As [`nm_around`], with the order of `.symtab`.
+pub(super) fn around<'a>(image: &'a Image, object: &File<'a>, order: &Order<'_>, addresses: &[SymbolAddr]) -> Vec<NmSymbol<'a>> {
     let Some(fini) = object.section_by_name(".fini").map(|section| section.address()) else {
         // The symbol that tells whether inlined functions are given may be anywhere.
         return nm(image);
     };
-    let around = symbols_around(&object, addresses.iter().map(|address| address.0).chain([fini]).collect());
+    let around = symbols_around(order, addresses.iter().map(|address| address.0).chain([fini]).collect());
     if around.is_empty() {
         return nm(image);
     }
-    let code = code_sections(&object);
+    let code = code_sections(object);
     let symbols = around.into_iter().filter_map(|index| object.symbol_by_index(SymbolIndex(index as usize)).ok());
     let mut symbols: Vec<NmSymbol<'_>> =
         symbols.filter_map(|symbol| listed(&symbol, &code, symbol.name().map(Cow::Borrowed).ok()?)).collect();

@@ -1,7 +1,7 @@
 //! The symbols of a file, looked at one after the other without more than a glance at each: there may be
 //! half a million of them, and few are wanted.
 
-use object::elf::{STT_FILE, STT_NOTYPE, STT_SECTION, SymbolBind, SymbolType};
+use object::elf::{STT_FILE, STT_NOTYPE, STT_OBJECT, STT_SECTION, STT_TLS, SymbolBind, SymbolType};
 use object::read::elf::{ElfFile, FileHeader, Sym, SymbolTable};
 use object::{File, SymbolIndex};
 
@@ -33,6 +33,22 @@ impl RawSymbol {
     /// Whether it is one of `nm`'s.
     pub(super) fn is_listed(&self) -> bool {
         !matches!(self.kind, STT_FILE | STT_SECTION) && !self.is_undefined && (self.kind != STT_NOTYPE || self.is_named)
+    }
+}
+
+impl RawSymbol {
+    /// The section of a symbol that may be a function.
+    pub(super) fn function_section(&self) -> Option<usize> {
+        self.section.filter(|_| !matches!(self.kind, STT_SECTION | STT_OBJECT | STT_TLS | STT_FILE))
+    }
+}
+
+/// The symbol with that number.
+pub(super) fn at(file: &File<'_>, table: Table, index: u32) -> Option<RawSymbol> {
+    match file {
+        File::Elf64(elf) => at_of(elf, of_elf(elf, table), index),
+        File::Elf32(elf) => at_of(elf, of_elf(elf, table), index),
+        _ => None,
     }
 }
 
@@ -74,18 +90,28 @@ fn each_of<Elf: FileHeader>(elf: &ElfFile<'_, Elf>, table: &SymbolTable<'_, Elf>
     let endian = elf.endian();
     // The first one stands for none.
     for (index, symbol) in table.symbols().iter().enumerate().skip(1) {
-        let section = table.symbol_section(endian, symbol, SymbolIndex(index)).ok().flatten();
-        let kind = symbol.st_type();
-        visit(RawSymbol {
-            index: index as u32,
-            address: symbol.st_value(endian).into(),
-            size: symbol.st_size(endian).into(),
-            kind,
-            bind: symbol.st_bind(),
-            section: section.map(|section| section.0),
-            is_undefined: symbol.is_undefined(endian),
-            is_named: kind != STT_NOTYPE || symbol.name(endian, table.strings()).is_ok_and(|name| !name.is_empty()),
-        });
+        visit(raw(endian, table, index, symbol));
+    }
+}
+
+fn at_of<Elf: FileHeader>(elf: &ElfFile<'_, Elf>, table: &SymbolTable<'_, Elf>, index: u32) -> Option<RawSymbol> {
+    let symbol = table.symbol(SymbolIndex(index as usize)).ok()?;
+    Some(raw(elf.endian(), table, index as usize, symbol))
+}
+
+#[inline]
+fn raw<Elf: FileHeader>(endian: Elf::Endian, table: &SymbolTable<'_, Elf>, index: usize, symbol: &Elf::Sym) -> RawSymbol {
+    let section = table.symbol_section(endian, symbol, SymbolIndex(index)).ok().flatten();
+    let kind = symbol.st_type();
+    RawSymbol {
+        index: index as u32,
+        address: symbol.st_value(endian).into(),
+        size: symbol.st_size(endian).into(),
+        kind,
+        bind: symbol.st_bind(),
+        section: section.map(|section| section.0),
+        is_undefined: symbol.is_undefined(endian),
+        is_named: kind != STT_NOTYPE || symbol.name(endian, table.strings()).is_ok_and(|name| !name.is_empty()),
     }
 }
 

@@ -78,6 +78,14 @@ pub(crate) fn walk_guided<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>, zone: Zone<'_>
     (walk.found, result)
 }
 
+impl Functions<'_> {
+    /// Where the code of each function is described.
+    pub(crate) fn described(&self) -> Vec<Span<usize>> {
+        let entry = |span: &Span<u32>| Span { begin: span.begin, end: span.end, value: self.entries[span.value as usize] };
+        self.code.iter().map(entry).collect()
+    }
+}
+
 impl<'a> Root<'a> {
     /// The plans to step over the unit's entries.
     pub(super) fn plans<'u>(&'u self, dwarf: &Dwarf<'a>) -> gimli::Result<Plans<'u, 'a>> {

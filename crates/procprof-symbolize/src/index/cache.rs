@@ -12,22 +12,32 @@
 //! A cache is of one set of files: its name tells the build id and the sizes of the binary and what
 //! belongs to it, so that a debug file that was installed later is not missed.
 
+use std::borrow::Cow;
+
 use procprof_process::BuildId;
 
 use super::build::head;
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
-use super::head::{Head, StoredPart};
+use super::head::{Head, PartEntry, StoredPart, error};
 use super::kept::Kept;
 use super::{IndexFolder, SymbolIndex};
+use crate::binutils::check_order;
 use crate::dwarf::{DebugInfo, Guide, Guides};
 use crate::leb::Read;
 use crate::records::{Node, Record, Records, Row};
 use crate::spans::Span;
 use crate::unit_batch::UnitAnswers;
-use crate::{Frame, Image, ImageOptions};
+use crate::{Frame, Image, ImageOptions, Result};
 
 /// Parts from which a cache is begun anew: each batch adds some, and each is looked at.
 const PARTS_MAX: usize = 256;
+
+/// Where a part that covers no address begins tells what it has: guides.
+pub(super) const GUIDES: u64 = 0;
+/// As [`GUIDES`]: names.
+pub(super) const NAMES: u64 = 1;
+/// As [`GUIDES`]: symbols.
+pub(super) const SYMBOLS: u64 = 2;
 
 /// Where the cache of an image is.
 #[derive(Debug)]
@@ -45,6 +55,11 @@ impl ImageCache {
             name.push_str(&format!("-{size:x}"));
         }
         Some(Self { folder, name })
+    }
+
+    /// Where what is kept by the rules of binutils is, which has guides and names only.
+    pub(crate) fn of_binutils(&self) -> Self {
+        Self { folder: self.folder.clone(), name: format!("{}-binutils", self.name) }
     }
 
     /// What was kept; `None` if there is nothing, or nothing that can be read.
@@ -72,14 +87,55 @@ impl ImageCache {
 /// The guides that were kept. A broken part has those before the break.
 pub(crate) fn guides(index: &SymbolIndex) -> Guides {
     let mut guides = Guides::default();
-    for part in index.head.parts.iter().filter(|part| part.begin == part.end) {
-        let Ok(bytes) = part.decompressed(&index.bytes) else { continue };
+    for bytes in parts_of(index, GUIDES) {
         let mut read = Read(&bytes);
         while let (Ok(unit), Ok(guide)) = (read.number(), Guide::read(&mut read)) {
             guides.insert(unit as usize, guide);
         }
     }
     guides
+}
+
+/// The parts with names.
+pub(crate) fn name_parts(index: &SymbolIndex) -> Vec<Cow<'_, [u8]>> {
+    parts_of(index, NAMES).collect()
+}
+
+/// The part with symbols.
+pub(crate) fn symbol_part(index: &SymbolIndex) -> Option<Cow<'_, [u8]>> {
+    parts_of(index, SYMBOLS).last()
+}
+
+/// Hands over the names in a part, mangled and for people. A broken one has those before the break.
+pub(crate) fn each_name<'p>(part: &'p [u8], mut add: impl FnMut(&'p str, &'p str)) {
+    let mut read = Read(part);
+    while let (Ok(mangled), Ok(name)) = (read.bytes(), read.bytes()) {
+        if let (Ok(mangled), Ok(name)) = (std::str::from_utf8(mangled), std::str::from_utf8(name)) {
+            add(mangled, name);
+        }
+    }
+}
+
+/// Checks a part that covers no address; others are checked when they are used.
+pub(super) fn check(part: &PartEntry, bytes: &[u8]) -> Result<()> {
+    let malformed = |_| error("a malformed part");
+    let mut read = Read(bytes);
+    let next = match (part.begin, part.end) {
+        (SYMBOLS, SYMBOLS) => return check_order(bytes).map_err(malformed),
+        (GUIDES, GUIDES) => |read: &mut Read<'_>| read.number().and_then(|_| Guide::read(read)).map(drop),
+        (NAMES, NAMES) => |read: &mut Read<'_>| read.bytes().and_then(|_| read.bytes()).map(drop),
+        _ => return Ok(()),
+    };
+    while !read.0.is_empty() {
+        next(&mut read).map_err(malformed)?;
+    }
+    Ok(())
+}
+
+/// The parts of a kind that covers no address.
+fn parts_of(index: &SymbolIndex, kind: u64) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let own = index.head.parts.iter().filter(move |part| (part.begin, part.end) == (kind, kind));
+    own.filter_map(|part| part.decompressed(&index.bytes).ok())
 }
 
 /// Whether a record is kept: its names do not depend on symbols, nor its extent on other units.

@@ -138,10 +138,10 @@ impl Head {
         file
     }
 
-    /// The parts as they are stored in a file.
+    /// The parts as they are stored in a file, less those that are broken.
     pub(super) fn stored<'p>(&self, file: &'p [u8]) -> Vec<StoredPart<'p>> {
-        let bytes = |part: &PartEntry| file.get(part.place..).and_then(|rest| rest.get(..part.stored_bytes)).unwrap_or_default();
-        self.parts.iter().map(|part| StoredPart { entry: part.clone(), stored: Cow::Borrowed(bytes(part)) }).collect()
+        let stored = |part: &PartEntry| Some(StoredPart { entry: part.clone(), stored: Cow::Borrowed(part.stored(file).ok()?) });
+        self.parts.iter().filter_map(stored).collect()
     }
 
     /// Reads the head of an index.
@@ -207,13 +207,16 @@ impl PartEntry {
         if is_bounded { Ok(part) } else { Err(Malformed) }
     }
 
-    /// The part's own bytes.
-    pub(super) fn decompressed<'a>(&self, file: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    /// The part as it is stored.
+    fn stored<'a>(&self, file: &'a [u8]) -> Result<&'a [u8]> {
         let stored = file.get(self.place..).and_then(|rest| rest.get(..self.stored_bytes));
         let stored = stored.ok_or_else(|| error("cut short"))?;
-        if crc32fast::hash(stored) != self.checksum {
-            return Err(error("wrong checksum of a part"));
-        }
+        if crc32fast::hash(stored) == self.checksum { Ok(stored) } else { Err(error("wrong checksum of a part")) }
+    }
+
+    /// The part's own bytes.
+    pub(super) fn decompressed<'a>(&self, file: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let stored = self.stored(file)?;
         match self.codec {
             Codec::Raw => Ok(Cow::Borrowed(stored)),
             Codec::Zstd => match zstd::bulk::decompress(stored, self.bytes) {

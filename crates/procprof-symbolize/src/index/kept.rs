@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::build::function_names;
-use super::cache::is_kept;
+use super::cache::{GUIDES, NAMES, SYMBOLS, is_kept};
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use crate::dwarf::{DebugInfo, Function, Guide};
 use crate::leb::Write;
@@ -17,6 +17,12 @@ pub(crate) struct Kept {
     pub(crate) functions: Vec<KeptFunctions>,
     /// The answers of single addresses.
     pub(crate) points: Vec<RawPart>,
+    /// Guides besides those of functions, with the units' offsets.
+    pub(crate) guides: Vec<(usize, Guide)>,
+    /// Names, mangled and for people.
+    pub(crate) names: Vec<NamePair>,
+    /// The symbols in their order, as [`binutils`](crate::binutils) writes them.
+    pub(crate) symbols: Option<Vec<u8>>,
 }
 
 /// The functions that one thread has read, as far as their names do not depend on symbols.
@@ -35,10 +41,11 @@ struct KeptFunction {
     scope: String,
     line: u32,
     is_mangling: bool,
+    /// The name for people, and the linker's.
     known: Option<NamePair>,
 }
 
-/// The name for people, and the linker's.
+/// Two names of a function.
 type NamePair = (Arc<str>, Arc<str>);
 
 impl Kept {
@@ -46,7 +53,9 @@ impl Kept {
     pub(super) fn into_parts(self) -> Vec<RawPart> {
         let mut parts: Vec<RawPart> = self.functions.iter().flat_map(KeptFunctions::parts).collect();
         parts.extend(self.points);
-        parts.extend(guide_part(self.functions.iter().flat_map(|thread| &thread.guides)));
+        parts.extend(guide_part(self.functions.iter().flat_map(|thread| &thread.guides).chain(&self.guides)));
+        parts.extend(name_part(&self.names));
+        parts.extend(self.symbols.map(|bytes| RawPart { begin: SYMBOLS, end: SYMBOLS, bytes }));
         parts
     }
 }
@@ -102,5 +111,15 @@ fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<Ra
         bytes.number(*unit as u64);
         guide.write(&mut bytes);
     }
-    (!bytes.is_empty()).then_some(RawPart { begin: 0, end: 0, bytes })
+    (!bytes.is_empty()).then_some(RawPart { begin: GUIDES, end: GUIDES, bytes })
+}
+
+/// Names, as a part; nothing if there are none. See [`super`] for the layout.
+fn name_part(names: &[NamePair]) -> Option<RawPart> {
+    let mut bytes = Vec::new();
+    for (mangled, name) in names {
+        bytes.bytes(mangled.as_bytes());
+        bytes.bytes(name.as_bytes());
+    }
+    (!bytes.is_empty()).then_some(RawPart { begin: NAMES, end: NAMES, bytes })
 }

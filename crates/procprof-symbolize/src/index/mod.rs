@@ -29,9 +29,14 @@
 //!
 //! Parts may overlap; what an earlier one says counts.
 //!
-//! An index that is not complete has the functions that were asked for so far: see `cache.rs`. Its parts
-//! that cover no address are guides to the debug information: for each unit its offset, then functions
-//! and sequences of lines (each: count, then: offset further, ± gap before, bytes covered).
+//! An index that is not complete has the functions that were asked for so far: see `cache.rs`. Of its parts
+//! that cover no address those that begin at 0 are guides to the debug information: for each unit its offset,
+//! then functions and sequences of lines (each: count, then: offset further, ± gap before, bytes covered).
+//! Those that begin at 1 are names: of each the mangled one and the one for people (length, bytes); one that
+//! begins at 2 has the symbols by address: see `binutils/order.rs`.
+//!
+//! What [`binutils`](crate::binutils) keeps is an index of its own, since its names follow other rules: guides
+//! without sequences, names and symbols.
 
 mod behind;
 mod build;
@@ -116,9 +121,9 @@ impl SymbolIndex {
         Ok(Self { bytes, head })
     }
 
-    /// Checks all parts, so that a broken index can be refused when it arrives.
+    /// Checks the sums of all parts, and reads those that cover no address, so that a broken index can be refused when it arrives.
     pub fn verify(&self) -> Result<()> {
-        self.head.parts.iter().try_for_each(|part| part.decompressed(&self.bytes).map(|_| ()))
+        self.head.parts.iter().try_for_each(|part| cache::check(part, &part.decompressed(&self.bytes)?))
     }
 
     /// The build id of the file; `None` if it has none.

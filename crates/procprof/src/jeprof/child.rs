@@ -23,7 +23,8 @@ pub(crate) fn run(task: &str) -> Result<ExitCode> {
     let dumps = dumps()?;
     let path = |index: usize| dumps.get(index).map_or(String::new(), |dump| format!("/proc/self/fd/{}", dump.as_raw_fd()));
     let words = task.words.iter().map(|word| word.replace("{0}", &path(0)).replace("{1}", &path(1)).into()).collect();
-    Ok(super::run(words))
+    // A server keeps nothing outside of its own folder.
+    Ok(super::run(words, procprof_server::child_indexes()))
 }
 
 /// The dumps of standard input, each a file in memory.

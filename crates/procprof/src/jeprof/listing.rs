@@ -33,6 +33,7 @@ pub(super) fn text(listed: Listed, program: &str, request: &Request, loaded: &Lo
         prefixes: &request.prefixes,
         copies: request.copies,
         detail: Detail::NamesAndPlaces,
+        cache: request.cache.as_ref(),
     };
     let view = View::new(&loaded.stacks, &loaded.pcs, &loaded.symbols, loaded.kind, settings);
     view.messages().iter().for_each(|message| eprintln!("{message}"));

@@ -125,6 +125,7 @@ fn from_files(request: &Request, program: &str, read: &Read) -> Result<Symbols> 
         prefixes: &request.prefixes,
         copies: request.copies,
         detail: request.detail(),
+        cache: request.cache.as_ref(),
     };
     Ok(Symbols::new(&read.pcs, names::of_addresses(&libraries, &places, read.pcs.addresses())))
 }

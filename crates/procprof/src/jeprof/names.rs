@@ -17,8 +17,8 @@ use procprof_process::{BuildId, open_regular};
 use procprof_profile::SymbolAddr;
 use procprof_report::jeprof::libraries::Library;
 use procprof_report::jeprof::{Symbol, short_function_name};
-use procprof_symbolize::binutils::{self, Detail, Frame, NmSymbol};
-use procprof_symbolize::{Image, ImageOptions};
+use procprof_symbolize::binutils::{self, Answers, Demangled, Detail, Frame, NmSymbol};
+use procprof_symbolize::{Image, ImageOptions, IndexFolder};
 
 /// The symbol that must be there for inlined functions to be told.
 const SEPARATOR: &str = "_fini";
@@ -43,8 +43,8 @@ enum Origin {
     Unmoved,
 }
 
-fn open(path: &Path) -> Option<Image> {
-    let image = Image::open(path, &ImageOptions::default());
+fn open(path: &Path, cache: Option<&IndexFolder>) -> Option<Image> {
+    let image = Image::open(path, &ImageOptions { cache: cache.cloned(), ..ImageOptions::default() });
     image.inspect_err(|error| eprintln!("jeprof: {error}")).ok()
 }
 
@@ -70,6 +70,8 @@ pub(super) struct Places<'a> {
     pub(super) copies: Copies,
     /// Whether places are asked for, too.
     pub(super) detail: Detail,
+    /// Where what is read of files is kept for the next time.
+    pub(super) cache: Option<&'a IndexFolder>,
 }
 
 /// The functions at each address, outermost first. Each file is read by a thread of its own.
@@ -117,13 +119,13 @@ fn part(library: &Library, places: &Places<'_>) -> Part {
 }
 
 fn unlisted(path: &Path) -> Option<Part> {
-    let text = binutils::text_section(&open(path)?)?;
+    let text = binutils::text_section(&open(path, None)?)?;
     Some(Part { path: path.to_owned(), start: text.address, finish: text.address.wrapping_add(text.size), origin: Origin::Unmoved })
 }
 
 fn in_part(part: &Part, addresses: &[u64], places: &Places<'_>) -> Vec<(u64, Vec<Symbol>)> {
     let copy = debug_copy(&part.path, places.copies);
-    let Some(image) = open(copy.as_deref().unwrap_or(&part.path)) else { return Vec::new() };
+    let Some(image) = open(copy.as_deref().unwrap_or(&part.path), places.cache) else { return Vec::new() };
     in_image(&image, bias(part, &image, copy.is_some()), addresses, places.detail)
 }
 
@@ -175,14 +177,10 @@ fn build_id(path: &Path) -> Option<(String, String)> {
 
 fn in_image(image: &Image, bias: u64, addresses: &[u64], detail: Detail) -> Vec<(u64, Vec<Symbol>)> {
     let own: Vec<SymbolAddr> = addresses.iter().map(|address| SymbolAddr(address.wrapping_sub(bias))).collect();
-    let (symbols, answers) = std::thread::scope(|scope| {
-        let symbols = scope.spawn(|| binutils::nm_around(image, &own));
-        let answers = binutils::addr2line_in(image, &own, detail);
-        (symbols.join().unwrap_or_default(), answers)
-    });
-    let procedures = Procedures::of(&symbols);
+    let Answers { frames, demangled, symbols } = binutils::look_up(image, &own, detail);
+    let procedures = Procedures::of(&symbols, &demangled);
     let mut short_names = ShortNames::default();
-    let named = addresses.iter().zip(own).zip(answers).map(|((address, own), frames)| {
+    let named = addresses.iter().zip(own).zip(frames).map(|((address, own), frames)| {
         let count = if procedures.has_separator { frames.len() } else { 1 };
         let procedure = procedures.name(own.0, *address);
         let functions = frames[..count].iter().rev().map(|frame| symbol(frame, procedure.as_ref(), &mut short_names));
@@ -216,6 +214,7 @@ fn symbol(frame: &Frame, procedure: Option<&ProcedureName>, short_names: &mut Sh
 struct Procedures<'a> {
     all: Vec<Procedure<'a>>,
     has_separator: bool,
+    demangled: &'a Demangled,
 }
 
 struct Procedure<'a> {
@@ -236,7 +235,7 @@ struct ProcedureName {
 }
 
 impl<'a> Procedures<'a> {
-    fn of(symbols: &'a [NmSymbol<'_>]) -> Self {
+    fn of(symbols: &'a [NmSymbol<'_>], demangled: &'a Demangled) -> Self {
         let mut all: Vec<Procedure<'a>> = Vec::new();
         let mut has_separator = false;
         for symbol in symbols {
@@ -256,8 +255,8 @@ impl<'a> Procedures<'a> {
                 }
             }
         }
-        leave_last_of_each_name(&mut all);
-        Self { all, has_separator }
+        leave_last_of_each_name(&mut all, demangled);
+        Self { all, has_separator, demangled }
     }
 
     /// Short and whole name of the procedure at an address of the file, or, behind the last one, the
@@ -265,7 +264,7 @@ impl<'a> Procedures<'a> {
     fn name(&self, own: u64, address: u64) -> Option<ProcedureName> {
         let position = self.all.partition_point(|procedure| procedure.end <= own);
         match self.all.get(position) {
-            Some(procedure) => Some(procedure.names.get_or_init(|| procedure.names()).clone()),
+            Some(procedure) => Some(procedure.names.get_or_init(|| procedure.names(self.demangled)).clone()),
             None if self.all.is_empty() => None,
             None => {
                 let text: Arc<str> = format!("0x{address:016x}").into();
@@ -276,23 +275,23 @@ impl<'a> Procedures<'a> {
 }
 
 impl Procedure<'_> {
-    fn names(&self) -> ProcedureName {
-        let full = self.full_name();
+    fn names(&self, demangled: &Demangled) -> ProcedureName {
+        let full = self.full_name(demangled);
         ProcedureName { short: short_function_name(&full).into(), full: full.into() }
     }
 
-    fn full_name(&self) -> String {
-        let name = binutils::demangle(self.name);
-        if self.is_tagged { format!("{name}<{:016x}>", self.start) } else { name }
+    fn full_name(&self, demangled: &Demangled) -> String {
+        let name = demangled.name(self.name);
+        if self.is_tagged { format!("{name}<{:016x}>", self.start) } else { name.into_owned() }
     }
 }
 
 /// Of procedures without an address in their names the last of each name is known; where another
 /// was, the one behind it begins earlier.
-fn leave_last_of_each_name(all: &mut Vec<Procedure<'_>>) {
+fn leave_last_of_each_name(all: &mut Vec<Procedure<'_>>, demangled: &Demangled) {
     let mut seen = std::collections::BTreeSet::new();
     let repeated: Vec<bool> =
-        all.iter().rev().map(|procedure| !procedure.is_tagged && !seen.insert(binutils::demangle(procedure.name))).collect();
+        all.iter().rev().map(|procedure| !procedure.is_tagged && !seen.insert(demangled.name(procedure.name).into_owned())).collect();
     let mut repeated = repeated.into_iter().rev();
     all.retain(|_| !repeated.next().unwrap_or(false));
 }
@@ -308,21 +307,23 @@ mod tests {
     #[test]
     fn procedures_reach_to_the_next() {
         let symbols = [nm(0x10, true, "a"), nm(0x20, false, "weak"), nm(0x20, true, "b"), nm(0x20, false, "c"), nm(0x30, true, "_fini")];
-        let procedures = Procedures::of(&symbols);
+        let demangled = Demangled::default();
+        let procedures = Procedures::of(&symbols, &demangled);
         assert!(procedures.has_separator);
         let name = |own| procedures.name(own, 0xfff).map(|name| name.full);
         assert_eq!(name(0x8).as_deref(), Some("a<0000000000000010>"));
         assert_eq!(name(0x1f).as_deref(), Some("a<0000000000000010>"));
         assert_eq!(name(0x20).as_deref(), Some("b"));
         assert_eq!(name(0x30).as_deref(), Some("0x0000000000000fff"));
-        assert!(Procedures::of(&[]).name(1, 1).is_none());
+        assert!(Procedures::of(&[], &demangled).name(1, 1).is_none());
     }
 
     #[test]
     fn of_equal_names_without_address_the_last_is_left() {
         let symbols =
             [nm(0x10, true, "a"), nm(0x10, true, "x"), nm(0x20, true, "b"), nm(0x30, true, "c"), nm(0x30, true, "x"), nm(0x40, true, "d")];
-        let procedures = Procedures::of(&symbols);
+        let demangled = Demangled::default();
+        let procedures = Procedures::of(&symbols, &demangled);
         assert_eq!(procedures.name(0x11, 0).map(|name| name.full).as_deref(), Some("b<0000000000000020>"));
         assert_eq!(procedures.name(0x31, 0).map(|name| name.full).as_deref(), Some("x"));
     }

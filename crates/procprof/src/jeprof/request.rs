@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use procprof_report::jeprof::{Delay, Granularity, Index, Settings};
+use procprof_symbolize::IndexFolder;
 use procprof_symbolize::binutils::Detail;
 use regex::Regex;
 
@@ -52,6 +53,8 @@ pub(super) struct Request {
     pub(super) prefixes: Vec<String>,
     /// Which copies with debug information are used.
     pub(super) copies: Copies,
+    /// Where what is read of binaries is kept for the next time.
+    pub(super) cache: Option<IndexFolder>,
 }
 
 impl Request {
@@ -133,6 +136,7 @@ pub(super) fn meant(typed: Typed) -> Result<Request, Refusal> {
         seconds: number(&typed, "seconds", 30)?,
         add_lib: text("add_lib"),
         copies,
+        cache: None,
         prefixes: prefixes.split(',').map(|prefix| prefix.trim_end_matches('/').to_owned()).filter(|prefix| !prefix.is_empty()).collect(),
         words: typed.words,
     })

@@ -132,7 +132,7 @@ impl Naming {
 }
 
 /// The folder of what was read of binaries.
-fn cache() -> Option<IndexFolder> {
+pub(crate) fn cache() -> Option<IndexFolder> {
     crate::debuginfod::cache_dir().map(|folder| IndexFolder::new(folder.join("symbols"), CACHE_BYTES_MAX))
 }
 

@@ -6,7 +6,8 @@ use procprof_profile::SymbolAddr;
 use procprof_report::code::{Architecture, Syntax, disassemble};
 use procprof_report::jeprof::libraries::Library;
 use procprof_report::jeprof::{Instruction, Procedure, View, short_function_name};
-use procprof_symbolize::{Image, Machine, binutils};
+use procprof_symbolize::binutils::{self, Demangled};
+use procprof_symbolize::{Image, Machine};
 use regex::Regex;
 
 use super::{Part, Places, Procedures, bias, debug_copy, open, parts};
@@ -25,13 +26,14 @@ pub(in crate::jeprof) fn procedures(libraries: &[Library], places: &Places<'_>, 
 
 fn in_file(part: &Part, places: &Places<'_>, view: &View<'_>, pattern: &Regex) -> Option<Vec<Procedure>> {
     let copy = debug_copy(&part.path, places.copies);
-    let named = open(copy.as_deref().unwrap_or(&part.path))?;
-    let image = if copy.is_some() { open(&part.path)? } else { open(named.path())? };
+    let named = open(copy.as_deref().unwrap_or(&part.path), places.cache)?;
+    let image = if copy.is_some() { open(&part.path, None)? } else { open(named.path(), places.cache)? };
     let architecture = architecture(&image)?;
     let bias = bias(part, &named, copy.is_some());
     let symbols = binutils::nm(&named);
-    let all = Procedures::of(&symbols).all;
-    let mut chosen: Vec<(String, u64, u64)> = all.iter().map(|one| (one.full_name(), one.start, one.end)).collect();
+    let demangled = Demangled::default();
+    let all = Procedures::of(&symbols, &demangled).all;
+    let mut chosen: Vec<(String, u64, u64)> = all.iter().map(|one| (one.full_name(&demangled), one.start, one.end)).collect();
     chosen.retain(|(name, start, end)| pattern.is_match(name) && view.has_samples(start.wrapping_add(bias), end.wrapping_add(bias)));
     chosen.sort_by_key(|(name, start, _)| (short_function_name(name), *start));
     let targets: BTreeMap<u64, String> = all.iter().map(|one| (one.start, binutils::demangle(one.name))).collect();

@@ -1,0 +1,85 @@
+//! What is kept of a file for the next time, beside its index: where its functions are described, how names
+//! are demangled, and its symbols by address.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use object::File;
+use rustc_hash::FxHashMap;
+
+use super::order::Order;
+use super::symbol_table::{self, Table};
+use crate::Image;
+use crate::dwarf::{Guide, Guides};
+use crate::index::{ImageCache, Kept, SymbolIndex, cache};
+
+/// Symbols that are worth to be kept in order.
+const KEPT_SYMBOLS: usize = 100_000;
+
+/// A mangled name and the one for people.
+pub(super) type NamePair = (Arc<str>, Arc<str>);
+
+/// What was kept of a file.
+pub(super) struct Known {
+    cache: Option<ImageCache>,
+    index: Option<SymbolIndex>,
+}
+
+/// What was read that was not known.
+pub(super) struct Learned {
+    /// Guides to units, with the units' offsets.
+    pub(super) guides: Vec<(usize, Guide)>,
+    pub(super) names: Vec<NamePair>,
+    /// The order of the symbols.
+    pub(super) symbols: Option<Vec<u8>>,
+}
+
+impl Known {
+    pub(super) fn of(image: &Image) -> Self {
+        let cache = image.cache.as_ref().map(ImageCache::of_binutils);
+        let index = cache.as_ref().and_then(|cache| cache.open(image));
+        Self { cache, index }
+    }
+
+    pub(super) fn guides(&self) -> Guides {
+        self.index.as_ref().map(cache::guides).unwrap_or_default()
+    }
+
+    /// The order of a table of the file with the debug information, as it was kept, else made anew.
+    pub(super) fn order(&self, file: &File<'_>, table: Table) -> Order<'_> {
+        let kept = self.index.as_ref().and_then(cache::symbol_part);
+        let kept = kept.and_then(|bytes| Order::read(bytes, file, table).ok());
+        kept.unwrap_or_else(|| Order::of(file, table))
+    }
+
+    /// An order that is to be kept: one that was made anew, of many symbols.
+    pub(super) fn new_order(&self, order: Order<'_>, file: &File<'_>, table: Table) -> Option<Vec<u8>> {
+        let Order { bytes: Cow::Owned(bytes), .. } = order else { return None };
+        (self.cache.is_some() && symbol_table::count(file, table) >= KEPT_SYMBOLS).then_some(bytes)
+    }
+
+    /// The parts with names.
+    pub(super) fn names(&self) -> Vec<Cow<'_, [u8]>> {
+        self.index.as_ref().map(cache::name_parts).unwrap_or_default()
+    }
+
+    /// Keeps what was learned, too.
+    pub(super) fn add(self, image: &Image, learned: Learned) {
+        let Learned { guides, names, symbols } = learned;
+        let is_new = !guides.is_empty() || !names.is_empty() || symbols.is_some();
+        if let Some(cache) = self.cache.filter(|_| is_new) {
+            cache.add(image, self.index, Kept { guides, names, symbols, ..Kept::default() });
+        }
+    }
+}
+
+/// The names for people by mangled ones.
+pub(super) fn by_mangled<'p>(parts: &'p [Cow<'_, [u8]>]) -> FxHashMap<&'p str, &'p str> {
+    let mut names = FxHashMap::default();
+    for part in parts {
+        cache::each_name(part, |mangled, name| {
+            names.insert(mangled, name);
+        });
+    }
+    names
+}
