@@ -87,4 +87,12 @@ impl Error {
     pub fn invalid(what: impl Into<String>) -> Error {
         Error::Invalid(what.into())
     }
+
+    /// The same of a text with so many lines before the one it was found in.
+    pub(crate) fn behind(mut self, lines: usize) -> Error {
+        if let Error::Malformed { place: Place::Line(line), .. } | Error::Truncated { place: Place::Line(line), .. } = &mut self {
+            *line += lines;
+        }
+        self
+    }
 }

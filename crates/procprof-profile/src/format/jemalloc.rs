@@ -20,12 +20,17 @@
 //! The totals are no sums of the samples (since 5.3 each line is corrected by itself), so they cannot tell a dump that was cut off between two
 //! samples; a missing memory map does, and is a warning, because jemalloc leaves the map out where there is no `/proc`.
 
-use rustc_hash::FxHashMap;
+mod pieces;
 
-use super::raw_stacks::{RawStacks, raw_address};
-use super::text::{Cursor, Line, Lines, OddLines, begins, is_map_heading};
-use super::{Detect, Format, Limits, legacy_frames};
-use crate::{Addresses, Error, Label, Place, Profile, ProfileType, Result, Sampling, maps};
+use super::raw_stacks::raw_address;
+use super::text::{Cursor, begins};
+use super::{Detect, Format, Limits};
+use crate::{Error, Profile, Result, Sampling, maps};
+
+pub use pieces::{Dump, Piece, PieceReader};
+
+/// How much of a text is read at once, in bytes: what a core keeps at hand.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Name of the format.
 pub const NAME: &str = "jemalloc";
@@ -45,12 +50,12 @@ pub fn detect(bytes: &[u8]) -> Detect {
     }
 }
 
-/// Decodes the stacks with their counts over all threads.
+/// Decodes the stacks with their counts over all threads. A large dump in a file can be read in pieces instead: see [`Dump`].
 ///
 /// # Errors
 /// [`Error::Malformed`] or [`Error::Truncated`] with the line, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    Dump::new(limits, Wanted::Totals).read(bytes, warnings)
+    decoded(bytes, limits, Wanted::Totals, warnings)
 }
 
 /// Decodes the stacks with their counts by thread: one sample for each stack and thread, labelled with it.
@@ -58,7 +63,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 /// # Errors
 /// As [`decode`].
 pub fn decode_threads(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    Dump::new(limits, Wanted::Threads).read(bytes, warnings)
+    decoded(bytes, limits, Wanted::Threads, warnings)
 }
 
 /// Encodes a sampled heap profile with its counts as measured, its stacks' raw addresses and its mappings.
@@ -111,124 +116,18 @@ struct Counts {
     allocated: (i64, i64),
 }
 
-/// A dump being read.
-struct Dump {
-    stacks: RawStacks,
-    wanted: Wanted,
-    /// The line of the last stack, while no counts have followed it.
-    pending: Option<usize>,
-    in_header: bool,
-    names: FxHashMap<i64, String>,
-    has_allocations: bool,
-    odd: OddLines,
-}
-
-impl Dump {
-    fn new(limits: &Limits, wanted: Wanted) -> Dump {
-        let stacks = RawStacks::new(NAME, ProfileType::Heap.sample_types(), Addresses::RawReturn, &legacy_frames::HEAP, limits);
-        let (names, odd) = (FxHashMap::default(), OddLines::default());
-        Dump { stacks, wanted, pending: None, in_header: true, names, has_allocations: false, odd }
+fn decoded(bytes: &[u8], limits: &Limits, wanted: Wanted, warnings: &mut Vec<String>) -> Result<Profile> {
+    let mut dump = Dump::of(bytes, bytes.len() as u64, limits, wanted)?;
+    let mut reader = dump.reader();
+    let mut start = 0;
+    while start < bytes.len() {
+        let end = Dump::border(bytes, start + PIECE_BYTES).unwrap_or(bytes.len());
+        if let Some(map) = dump.add(reader.read(&bytes[start..end]))? {
+            return dump.finish(Some(&bytes[start + map..]), warnings);
+        }
+        start = end;
     }
-
-    fn read(mut self, bytes: &[u8], warnings: &mut Vec<String>) -> Result<Profile> {
-        let mut lines = Lines::new(bytes);
-        self.read_first(&mut lines)?;
-        let mut has_map = false;
-        let mut last = 1;
-        for line in lines.by_ref() {
-            last = line.number;
-            match line.text.first() {
-                None | Some(b'#') => {}
-                Some(b't') => self.read_counts(&line)?,
-                Some(b'@') => self.read_stack(&line)?,
-                Some(_) if is_map_heading(line.text) => {
-                    has_map = true;
-                    break;
-                }
-                Some(_) if line.is_cut => return Err(line.error(NAME, "a stack, counts or a heading")),
-                Some(_) => self.odd.note(&line),
-            }
-        }
-        self.check_whole(has_map, last, warnings)?;
-        std::mem::take(&mut self.odd).tell(NAME, warnings);
-        if !self.has_allocations {
-            self.stacks.builder.comment("alloc_objects and alloc_space are 0: jemalloc kept no totals (prof_accum:false)");
-        }
-        self.stacks.finish(lines.rest())
-    }
-
-    fn read_first(&mut self, lines: &mut Lines<'_>) -> Result<()> {
-        let Some(line) = lines.next() else { return Err(Error::Empty) };
-        let mut cursor = Cursor::new(line.text);
-        let rate = cursor.eat_text(b"heap_v2/").and_then(|()| cursor.integer());
-        let rate = rate.filter(|_| cursor.is_done() && !line.is_cut).ok_or_else(|| line.error(NAME, "heap_v2/RATE"))?;
-        self.stacks.builder.period("space", "bytes", rate);
-        self.stacks.builder.default_sample_type("inuse_space");
-        self.stacks.builder.parts_mut().sampling = if rate > 1 { Sampling::Poisson(rate) } else { Sampling::Exact };
-        Ok(())
-    }
-
-    fn read_stack(&mut self, line: &Line<'_>) -> Result<()> {
-        self.in_header = false;
-        if self.pending.is_some() {
-            self.odd.note(line);
-        }
-        self.stacks.read_stack(Cursor::new(&line.text[1..]), line)?;
-        self.pending = Some(line.number);
-        Ok(())
-    }
-
-    fn read_counts(&mut self, line: &Line<'_>) -> Result<()> {
-        let is_total = line.text.get(1) == Some(&b'*');
-        if self.in_header {
-            return self.read_header_counts(line);
-        }
-        if is_total {
-            self.pending = None;
-        }
-        if is_total != (self.wanted == Wanted::Totals) && !line.is_cut {
-            return Ok(());
-        }
-        let (owner, counts, _) = counts(line.text).filter(|_| !line.is_cut).ok_or_else(|| line.error(NAME, "tTHREAD: N: S [N: S]"))?;
-        let Counts { inuse, allocated } = counts;
-        self.has_allocations |= allocated != (0, 0);
-        let values = [allocated.0, allocated.1, inuse.0, inuse.1];
-        match owner {
-            Owner::All => self.stacks.sample(&values, &[]),
-            Owner::Thread(thread) => {
-                let labels = self.thread_labels(thread);
-                self.stacks.sample(&values, &labels);
-            }
-        }
-        Ok(())
-    }
-
-    fn read_header_counts(&mut self, line: &Line<'_>) -> Result<()> {
-        let read = counts(line.text).filter(|_| !line.is_cut);
-        let (owner, _, name) = read.ok_or_else(|| line.error(NAME, "tTHREAD: N: S [N: S]"))?;
-        if let (Owner::Thread(thread), false) = (owner, name.is_empty()) {
-            self.names.insert(thread, String::from_utf8_lossy(name).into_owned());
-        }
-        Ok(())
-    }
-
-    fn thread_labels(&mut self, thread: i64) -> Vec<Label> {
-        let builder = &mut self.stacks.builder;
-        let number = builder.number_label("thread", thread, "");
-        let name = self.names.get(&thread).map(|name| builder.text_label("thread_name", name));
-        [Some(number), name].into_iter().flatten().collect()
-    }
-
-    fn check_whole(&self, has_map: bool, last: usize, warnings: &mut Vec<String>) -> Result<()> {
-        match (self.pending, has_map) {
-            (Some(line), false) => Err(Error::Truncated { format: NAME, place: Place::Line(line), what: "a stack without counts" }),
-            (None, false) => {
-                warnings.push(format!("{NAME}: line {last}: no memory map at the end; the dump may be cut off"));
-                Ok(())
-            }
-            (_, true) => Ok(()),
-        }
-    }
+    dump.finish(None, warnings)
 }
 
 /// Reads `tOWNER: N: S [N: S] NAME`; the brackets and the name may be missing.

@@ -47,6 +47,26 @@ impl RawStacks {
         self.stack.clear();
     }
 
+    /// The location of an address.
+    #[inline]
+    pub(crate) fn location(&mut self, address: u64) -> LocationId {
+        match self.locations.get(&address) {
+            Some(id) => *id,
+            None => {
+                let id = self.builder.location(Location { address: Addr(address), ..Location::default() }, &[]);
+                self.locations.insert(address, id);
+                id
+            }
+        }
+    }
+
+    /// Makes these locations, of which there are not too many, the current stack.
+    #[inline]
+    pub(crate) fn set(&mut self, stack: impl Iterator<Item = LocationId>) {
+        self.stack.clear();
+        self.stack.extend(stack);
+    }
+
     /// Adds a frame at the root's end of the current stack.
     ///
     /// # Errors
@@ -56,14 +76,7 @@ impl RawStacks {
         if self.stack.len() == self.depth {
             return Err(Error::TooLarge { format: self.format, what: "frames of a stack", limit: self.depth as u64 });
         }
-        let id = match self.locations.get(&address) {
-            Some(id) => *id,
-            None => {
-                let id = self.builder.location(Location { address: Addr(address), ..Location::default() }, &[]);
-                self.locations.insert(address, id);
-                id
-            }
-        };
+        let id = self.location(address);
         self.stack.push(id);
         Ok(())
     }

@@ -252,8 +252,22 @@ pub(crate) struct OddLines {
 impl OddLines {
     #[cold]
     pub(crate) fn note(&mut self, line: &Line<'_>) {
+        self.add(line.number, line.excerpt());
+    }
+
+    /// Counts a line by its number and beginning.
+    #[cold]
+    pub(crate) fn add(&mut self, number: usize, excerpt: String) {
         self.count += 1;
-        self.first.get_or_insert_with(|| (line.number, line.excerpt()));
+        self.first.get_or_insert((number, excerpt));
+    }
+
+    /// Adds those of a text behind so many lines.
+    pub(crate) fn append(&mut self, other: OddLines, lines: usize) {
+        self.count += other.count;
+        if self.first.is_none() {
+            self.first = other.first.map(|(number, excerpt)| (number + lines, excerpt));
+        }
     }
 
     pub(crate) fn tell(self, format: &str, warnings: &mut Vec<String>) {

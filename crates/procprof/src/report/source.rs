@@ -5,22 +5,28 @@
 //! seconds on top. Processes are asked at once, and what those that fail would have added is told and missing.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use procprof_collect::Fetched;
-use procprof_profile::format::{self, Decoded};
+use procprof_profile::format::jemalloc::{self, Dump, PieceReader};
+use procprof_profile::format::{self, Decoded, Detect, Limits};
 use procprof_profile::{Grammar, Profile, diff, merge};
 use procprof_symbolize::Fetch;
 use reqwest::Url;
 
 use super::{Base, saved};
 use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
+use crate::pieces::Pieces;
 
 /// Largest profile file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// As much of a file as tells what it is, in bytes.
+const HEAD_BYTES: u64 = 64 << 10;
 /// Path of a URL without one.
 const DEFAULT_PATH: &str = "/debug/pprof/profile";
 /// Time beyond the time-out that a process has for its answer.
@@ -261,22 +267,48 @@ fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Resul
 /// Reads and decodes a profile file; `-` is standard input.
 fn read_file(source: &Source) -> Result<Profile> {
     let Source::File(path) = source else { bail!("{} is no file", source.name()) };
-    let mut bytes = Vec::new();
+    let name = path.display().to_string();
+    let (mut bytes, mut expected) = (Vec::new(), 0);
     let input: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
-        let file = std::fs::File::open(path).with_context(|| format!("open {}", path.display()))?;
-        // Grown step by step, it would be copied several times.
-        let expected = file.metadata().map_or(0, |metadata| metadata.len());
-        bytes.reserve_exact(expected.min(FILE_BYTES_MAX) as usize + 1);
+        let mut file = File::open(path).with_context(|| format!("open {name}"))?;
+        let metadata = file.metadata().with_context(|| format!("read {name}"))?;
+        expected = metadata.len();
+        file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).with_context(|| format!("read {name}"))?;
+        let is_large = metadata.is_file() && (HEAD_BYTES..=FILE_BYTES_MAX).contains(&expected);
+        if is_large && jemalloc::detect(&bytes) == Detect::Yes && bytes.contains(&b'\n') {
+            return adjusted(in_pieces(&bytes, &file, expected, &name)?, &name);
+        }
         Box::new(file)
     };
-    input.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
+    // Grown step by step, it would be copied several times.
+    bytes.reserve_exact((expected.min(FILE_BYTES_MAX) as usize + 1).saturating_sub(bytes.len()));
+    input.take(FILE_BYTES_MAX + 1 - bytes.len() as u64).read_to_end(&mut bytes).with_context(|| format!("read {name}"))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("{}: more than {FILE_BYTES_MAX} bytes, which is the most that is read", path.display());
+        bail!("{name}: more than {FILE_BYTES_MAX} bytes, which is the most that is read");
     }
-    let decoded = format::decode(&bytes, &format::Limits::default()).with_context(|| format!("decode {}", path.display()))?;
-    adjusted(decoded, &path.display().to_string())
+    let decoded = format::decode(&bytes, &Limits::default()).with_context(|| format!("decode {name}"))?;
+    drop(bytes);
+    adjusted(decoded, &name)
+}
+
+/// Decodes a dump of jemalloc, which can be large, on all cores; `head` is how it begins.
+fn in_pieces(head: &[u8], file: &File, size: u64, name: &str) -> Result<Decoded> {
+    let mut dump = Dump::open(head, size, &Limits::default()).with_context(|| format!("decode {name}"))?;
+    let pieces = Pieces::of(file, size, Dump::border);
+    let readers = (0..pieces.threads()).map(|_| dump.reader()).collect();
+    let mut ended = Ok(None);
+    let read = pieces.read(readers, PieceReader::read, |piece, place| {
+        ended = dump.add(piece).map(|map| map.map(|map| place.start + map as u64));
+        if matches!(ended, Ok(None)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    read.with_context(|| format!("read {name}"))?;
+    let map = ended.with_context(|| format!("decode {name}"))?;
+    let map = map.map(|map| pieces.rest(map)).transpose().with_context(|| format!("read {name}"))?;
+    let mut warnings = Vec::new();
+    let profile = dump.finish(map.as_deref(), &mut warnings).with_context(|| format!("decode {name}"))?;
+    Ok(Decoded { profile, format: jemalloc::NAME, warnings })
 }
 
 fn adjusted(decoded: Decoded, name: &str) -> Result<Profile> {

@@ -113,3 +113,50 @@ fn what_was_stored_as_pprof_is_written_as_it_was_measured() {
     let wrong = encode(&decoded(b"a;b 1\n").profile).unwrap_err().to_string();
     assert!(wrong.contains("jemalloc cannot hold this profile"), "{wrong}");
 }
+
+/// Reads in pieces of `size` bytes and what follows up to a border, by several readers in turn.
+fn in_pieces(text: &[u8], size: usize, readers: usize, wanted: Wanted) -> (Result<Profile>, Vec<String>) {
+    let mut warnings = Vec::new();
+    let read = |warnings: &mut Vec<String>| {
+        let mut dump = Dump::of(text, text.len() as u64, &Limits { depth: 4, ..Limits::default() }, wanted)?;
+        let mut readers: Vec<_> = (0..readers).map(|_| dump.reader()).collect();
+        let (mut start, count) = (0, readers.len());
+        for number in 0.. {
+            if start == text.len() {
+                break;
+            }
+            let end = Dump::border(text, start + size).unwrap_or(text.len());
+            if let Some(map) = dump.add(readers[number % count].read(&text[start..end]))? {
+                return dump.finish(Some(&text[start + map..]), warnings);
+            }
+            start = end;
+        }
+        dump.finish(None, warnings)
+    };
+    (read(&mut warnings), warnings)
+}
+
+#[test]
+fn pieces_give_what_the_whole_does() {
+    let head = "heap_v2/524288\n  t*: 3: 786432 [0: 0]\n  t1: 3: 786432 [0: 0] main\n# a comment\n";
+    let stacks = "@ 0x10 0x20 0x30\n  t*: 3: 300 [5: 500]\n  t1: 3: 300 [5: 500]\n@ 0x40 0x20 0x30\nodd\n@ 0x10\n\n@ 0x40 0x30\n  t*: 1: 7\n  t2: 1: 7\n";
+    let map = "\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 0 /bin/a\n@ 0x50\n t*: x\n";
+    let endings =
+        [map, "", "@ 0x50\n", "@ 0x50 x\n", "@ 0x50\x0c0x40\n", "@ 1 2 3\n", "@ 0x1 0x2 0x3 0x4 0x5\n t*: 1: 1\n", " t*: x\n", " t*: 1: 1"];
+    for text in endings.map(|ending| format!("{head}{stacks}{stacks}{ending}")) {
+        for wanted in [Wanted::Totals, Wanted::Threads] {
+            let whole = in_pieces(text.as_bytes(), text.len(), 1, wanted);
+            for size in 1..text.len() {
+                for readers in 1..3 {
+                    assert_eq!(in_pieces(text.as_bytes(), size, readers, wanted), whole, "{size} {readers} {text:?}");
+                }
+            }
+        }
+    }
+    let (profile, warnings) = in_pieces(format!("{head}{stacks}{map}").as_bytes(), 20, 2, Wanted::Totals);
+    assert_eq!(profile.unwrap().sample_count(), 2);
+    assert_eq!(warnings, ["jemalloc: line 9: passed over 3 lines not understood, the first \"odd\""]);
+    let (failure, _) = in_pieces(format!("{head}{stacks}@ 0x50 x\n").as_bytes(), 20, 2, Wanted::Totals);
+    let expected = "jemalloc: line 15: expected an address such as 0x4005d0, found \"@ 0x50 x\"";
+    assert_eq!(failure.unwrap_err().to_string(), expected);
+}
