@@ -10,6 +10,7 @@
 //! Functions inlined into others are charged to those, as everything is by address. The code is the caller's to read: [`wanted`] says around which
 //! addresses.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use procprof_profile::{Addr, MappingId, Profile};
@@ -52,7 +53,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
 /// The addresses with samples in the mappings of functions that match, or of the address that `symbol` is.
 pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
     let options = &without_inlined(options);
-    let view = View::new(profile, options)?;
+    let view = View::new(Cow::Borrowed(profile), options)?;
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(DRAWING);
     let matches = |node: &Node<'_>| options.symbol.as_ref().is_none_or(|symbol| symbol.is_match(&node.name));

@@ -9,6 +9,8 @@
 //! Dropped 12 nodes (cum <= 0.04s)
 //! ```
 
+use std::borrow::Cow;
+
 use procprof_profile::{Profile, StringId};
 
 use crate::graph::Trimmed;
@@ -44,7 +46,7 @@ pub(crate) fn legend(subject: &Subject<'_>, shown: &Trimmed<'_>, to: &str) -> Ve
 /// # Errors
 /// As [`Report::render`](crate::Report::render).
 pub fn about(profile: &Profile, options: &Options) -> Result<Vec<String>> {
-    let view = View::new(profile, options)?;
+    let view = View::new(Cow::Borrowed(profile), options)?;
     let subject = Subject::new(&view.profile, options)?;
     Ok(facts(&subject, &options.unit))
 }

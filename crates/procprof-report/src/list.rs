@@ -9,6 +9,7 @@
 //! ```
 //! The text is the caller's to read: [`files`] says which files, and a reason stands where one is missing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
 
 /// The files whose text the report shows, as the profile names them.
 pub(crate) fn files(profile: &Profile, options: &Options) -> Result<Vec<String>> {
-    let view = View::new(profile, options)?;
+    let view = View::new(Cow::Borrowed(profile), options)?;
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(DRAWING);
     let routines = routines(&shown.graph, options)?;

@@ -1,5 +1,6 @@
 //! The table of reports and the one call that renders any of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use procprof_profile::{Addr, MappingId, Profile};
@@ -270,6 +271,18 @@ impl Report {
     /// # Errors
     /// [`Error::Value`] for an option that does not fit the profile, [`Error::Profile`] when the profile cannot be prepared or encoded.
     pub fn render(&self, profile: &Profile, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
+        self.render_view(Cow::Borrowed(profile), options, sources)
+    }
+
+    /// As [`Report::render`], of a profile that is not needed afterwards: what is left out of it is not copied.
+    ///
+    /// # Errors
+    /// As [`Report::render`].
+    pub fn render_owned(&self, profile: Profile, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
+        self.render_view(Cow::Owned(profile), options, sources)
+    }
+
+    fn render_view(&self, profile: Cow<'_, Profile>, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
         let view = if self.adjusts { View::new(profile, options)? } else { View::measured(profile) };
         (self.render)(&view, options, sources)
     }

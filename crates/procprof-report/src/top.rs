@@ -9,6 +9,7 @@
 //! `topproto` is the same as a profile with one sample for each row: its cum and its flat, in the profile's unit unless another is asked for
 //! (pprof writes whole numbers of the unit that `top` would show, which are often 0).
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use procprof_profile::{Addr, Function, Line, Location, Profile, ProfileBuilder, format};
@@ -53,7 +54,7 @@ pub struct TopRow {
 /// # Errors
 /// As [`Report::render`](crate::Report::render).
 pub fn top(profile: &Profile, options: &Options) -> Result<Top> {
-    rows(&View::new(profile, options)?, options)
+    rows(&View::new(Cow::Borrowed(profile), options)?, options)
 }
 
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {

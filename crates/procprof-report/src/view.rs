@@ -2,7 +2,7 @@
 //!
 //! Frames are left out by the profile's own expressions (`drop_frames`), exactly as `go tool pprof` does it, and at the leaf also those without a
 //! name in an allocator's library, which `go tool pprof` shows. Values and totals stay: what a frame used is its caller's then. Where nothing is
-//! left out, nothing is copied.
+//! left out, or nobody needs the profile afterwards, nothing is copied.
 
 use std::borrow::Cow;
 
@@ -29,12 +29,12 @@ pub(crate) enum LeftOut {
 
 impl<'a> View<'a> {
     /// The profile as it was measured.
-    pub(crate) fn measured(profile: &'a Profile) -> View<'a> {
-        View { profile: Cow::Borrowed(profile), left_out: LeftOut::Nothing }
+    pub(crate) fn measured(profile: Cow<'a, Profile>) -> View<'a> {
+        View { profile, left_out: LeftOut::Nothing }
     }
 
     /// The profile as it is read.
-    pub(crate) fn new(profile: &'a Profile, options: &Options) -> Result<View<'a>> {
+    pub(crate) fn new(profile: Cow<'a, Profile>, options: &Options) -> Result<View<'a>> {
         let profile = adjusted(profile)?;
         if options.keep_allocators {
             return Ok(View { profile, left_out: LeftOut::Nothing });
@@ -67,9 +67,9 @@ pub fn without_uninteresting(profile: &Profile) -> Result<Cow<'_, Profile>> {
     Ok(View::without_uninteresting(Cow::Borrowed(profile))?.profile)
 }
 
-fn adjusted(profile: &Profile) -> Result<Cow<'_, Profile>> {
+fn adjusted(profile: Cow<'_, Profile>) -> Result<Cow<'_, Profile>> {
     if profile.sampling() == Sampling::Exact && profile.addresses() == Addresses::CallSite {
-        return Ok(Cow::Borrowed(profile));
+        return Ok(profile);
     }
-    Ok(Cow::Owned(profile.clone().adjusted(Grammar::Pprof)?))
+    Ok(Cow::Owned(profile.into_owned().adjusted(Grammar::Pprof)?))
 }

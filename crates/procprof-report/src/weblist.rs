@@ -2,6 +2,7 @@
 //!
 //! Lines unfold without a script. An instruction of an inlined function stands below the line that called it, with its own place beside it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -45,7 +46,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources) -> R
 
 /// The addresses at which functions that match are.
 pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
-    let view = View::new(profile, options)?;
+    let view = View::new(Cow::Borrowed(profile), options)?;
     let subject = Subject::new(&view.profile, options)?;
     let profile = subject.profile();
     let mut addresses: BTreeMap<MappingId, Vec<Addr>> = BTreeMap::new();

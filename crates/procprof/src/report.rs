@@ -14,6 +14,7 @@ mod sources;
 mod spelling;
 mod web;
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -144,7 +145,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     if is_session && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         return shell::run(&profile, arguments.options.clone(), arguments.naming.binaries(program));
     }
-    let bytes = rendered(report, &profile, &options, &arguments.naming.binaries(program))?;
+    let bytes = rendered(report, Cow::Owned(profile), &options, &arguments.naming.binaries(program))?;
     match &arguments.output {
         Some(path) => write_over(path, &bytes).with_context(|| format!("write {}", path.display())),
         None => print(&bytes).context("write to standard output"),
@@ -180,12 +181,16 @@ pub(crate) fn of_files(
     let naming = Naming::plain();
     let named = |profile, origin: Option<Origin<'_>>| naming.symbolized(profile, binary, origin);
     let profile = source::load(&profiles, base.as_ref(), &Fetching::default(), &named)?;
-    rendered(report, &profile, &options, &naming.binaries(binary))
+    rendered(report, Cow::Owned(profile), &options, &naming.binaries(binary))
 }
 
 /// The report, with the sources and the machine code of this machine that it shows.
-fn rendered(report: &Report, profile: &Profile, options: &Options, binaries: &[PathBuf]) -> Result<Vec<u8>> {
-    Ok(report.render(profile, options, &sources_of(report, profile, options, binaries)?)?)
+fn rendered(report: &Report, profile: Cow<'_, Profile>, options: &Options, binaries: &[PathBuf]) -> Result<Vec<u8>> {
+    let sources = sources_of(report, &profile, options, binaries)?;
+    Ok(match profile {
+        Cow::Borrowed(profile) => report.render(profile, options, &sources)?,
+        Cow::Owned(profile) => report.render_owned(profile, options, &sources)?,
+    })
 }
 
 fn sources_of(report: &Report, profile: &Profile, options: &Options, binaries: &[PathBuf]) -> procprof_report::Result<Sources> {
