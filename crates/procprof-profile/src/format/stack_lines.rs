@@ -39,7 +39,8 @@ impl<'a, Id: Copy> StackLines<'a, Id> {
         let mut back = self.same_back(text, front, behind);
         let before = std::mem::replace(&mut self.text, text);
         loop {
-            (self.new_frames.clear(), self.new_words.clear());
+            self.new_frames.clear();
+            self.new_words.clear();
             let start_of_back = self.words.get(back).map_or(text.len(), |word| word.start + text.len() - before.len());
             let mut any = front > 0;
             let mut at = behind;

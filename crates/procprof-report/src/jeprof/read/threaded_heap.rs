@@ -138,10 +138,10 @@ impl PieceReader {
             if let Some(addresses) = line.strip_prefix(b"@") {
                 piece.frames.extend_from_slice(read_stack(addresses, &mut self.pcs, &mut lines));
                 piece.ends.push(piece.frames.len());
-            } else if let (Some(stack), Some((thread, counts))) = (piece.ends.len().checked_sub(1), thread_counts(line)) {
-                if thread.is_none() || self.by_thread {
-                    piece.counts.push((stack as u32, thread, self.sampling.estimate(counts, self.index)));
-                }
+            } else if let (Some(stack), Some((thread, counts))) = (piece.ends.len().checked_sub(1), thread_counts(line))
+                && (thread.is_none() || self.by_thread)
+            {
+                piece.counts.push((stack as u32, thread, self.sampling.estimate(counts, self.index)));
             }
         }
         piece.addresses = self.pcs.addresses()[known..].to_vec();
