@@ -49,18 +49,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     tools::require(TOOLS)?;
     let folder = product::target()?.join("bench-peers");
     inputs::ensure(&folder, &options.only)?;
-    let programs = peers::ensure(&folder)?;
+    let is_wanted = |part: &&parts::Part| options.only.is_empty() || options.only.iter().any(|name| name == part.name);
+    // SQL has no peer.
+    let has_peers = |part: &parts::Part| !part.rows.is_empty();
+    let programs = match options.inputs_only || parts::PARTS.iter().filter(is_wanted).any(has_peers) {
+        true => Some(peers::ensure(&folder)?),
+        false => None,
+    };
     if options.inputs_only {
         return Ok(());
     }
     bench::machine();
-    println!("programs: {}", programs.versions.join("; "));
-    let wanted = parts::PARTS.iter().filter(|part| options.only.is_empty() || options.only.iter().any(|name| name == part.name));
-    for part in wanted {
+    if let Some(programs) = &programs {
+        println!("programs: {}", programs.versions.join("; "));
+    }
+    for part in parts::PARTS.iter().filter(is_wanted) {
         eprintln!("xtask: {}: {}", part.name, part.what);
-        let measured = match part.rows {
-            [] => sql::part(part, &folder, options.quick),
-            _ => run::part(part, &folder, &programs, options.quick),
+        let measured = match programs.as_ref().filter(|_| has_peers(part)) {
+            Some(programs) => run::part(part, &folder, programs, options.quick),
+            None => sql::part(part, &folder, options.quick),
         };
         measured.with_context(|| format!("measure {}", part.name))?;
     }

@@ -33,7 +33,7 @@ struct Taken {
 pub(super) fn part(part: &Part, root: &Path, quick: bool) -> Result<()> {
     let bench = Bench::start(&root.join(part.folder), inputs::named(part.folder)?.program)?;
     let runs = if quick { QUICK_RUNS } else { RUNS };
-    let mut table = Table::new(&["statement", "index", "runs", "wall", "longest", "user+sys of the server", "lines", "goal"]);
+    let mut table = Table::new(&["statement", "index", "runs", "wall", "least", "user+sys of the server", "lines", "goal"]);
     let cold = (0..runs).map(|_| bench.cold(part.profile)).collect::<Result<Vec<_>>>()?;
     table.row(cells("none", cold, part.cold.as_ref()));
     let warm = (0..runs).map(|_| bench.warm(part.learned, part.second)).collect::<Result<Vec<_>>>()?;
@@ -54,7 +54,7 @@ fn cells(index: &str, mut runs: Vec<Taken>, goal: Option<&Goal>) -> [String; 8] 
         index.to_owned(),
         runs.len().to_string(),
         format!("{:.3} s", median.wall.as_secs_f64()),
-        format!("{:.3} s", runs[runs.len() - 1].wall.as_secs_f64()),
+        format!("{:.3} s", runs[0].wall.as_secs_f64()),
         format!("{:.2} s", median.cpu),
         median.lines.to_string(),
         goal.unwrap_or_default(),
