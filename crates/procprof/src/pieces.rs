@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-/// Length of a piece in bytes, up to the next border.
-const PIECE_BYTES: u64 = 1 << 20;
+/// Length of a piece in bytes, up to the next border: what a core keeps at hand.
+const PIECE_BYTES: u64 = 256 << 10;
 /// What is read to find a border at once, in bytes.
 const BORDER_BYTES: usize = 16 << 10;
 /// Most threads that read.
@@ -16,6 +16,9 @@ const THREADS_MAX: usize = 8;
 
 /// Where a text can be cut: the first place at or behind one, but not at the text's own beginning.
 pub(crate) type Border = fn(&[u8], usize) -> Option<usize>;
+
+/// What became of a piece, and its place.
+type Read<P> = io::Result<(P, Range<u64>)>;
 
 /// A text in a file, cut into pieces.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +87,7 @@ impl<'a> Pieces<'a> {
                 });
                 receiver
             };
-            let receivers: Vec<Receiver<io::Result<(P, Range<u64>)>>> = readers.into_iter().enumerate().map(start).collect();
+            let receivers: Vec<Receiver<Read<P>>> = readers.into_iter().enumerate().map(start).collect();
             for receiver in receivers.iter().cycle().take(usize::try_from(count).unwrap_or(usize::MAX)) {
                 let (piece, place) = receiver.recv().map_err(|_| io::Error::other("a thread that read ended early"))??;
                 if take(piece, place).is_break() {
