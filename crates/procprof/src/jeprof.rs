@@ -42,13 +42,13 @@ pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Vec
 /// Runs jeprof's grammar to the end; what is read of binaries is kept in `cache`.
 pub(crate) fn run(words: Vec<OsString>, cache: Option<IndexFolder>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    match answer(words, cache) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("jeprof: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let code = answer(words, cache.clone()).unwrap_or_else(|error| {
+        eprintln!("jeprof: {error:#}");
+        ExitCode::FAILURE
+    });
+    // It is written behind the report.
+    cache.iter().for_each(IndexFolder::wait);
+    code
 }
 
 fn answer(words: Vec<String>, cache: Option<IndexFolder>) -> Result<ExitCode> {

@@ -103,7 +103,7 @@ fn demangled(names: &Texts, known: &Known) -> (Vec<Arc<str>>, Vec<NamePair>) {
         let names: Vec<(Arc<str>, bool)> = chunks[chunk].iter().map(name).collect();
         done.push((chunk, names));
     });
-    let mut done: Vec<(usize, Vec<(Arc<str>, bool)>)> = done.into_iter().flatten().collect();
+    let mut done: Vec<(usize, Vec<_>)> = done.into_iter().flatten().collect();
     done.sort_unstable_by_key(|(chunk, _)| *chunk);
     let mut new = Vec::new();
     let all = done.into_iter().flat_map(|(_, names)| names).zip(&names.all).map(|((name, is_new), mangled)| {

@@ -6,6 +6,9 @@ use crate::leb::{Malformed, Read, Write};
 use crate::spans::Span;
 use crate::zone::Zone;
 
+/// Fewest bytes of a span as it is written.
+const SPAN_BYTES_MIN: usize = 3;
+
 /// What is where in a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Guide {
@@ -38,7 +41,9 @@ impl Guide {
         let mut guide = Self::default();
         for spans in [&mut guide.functions, &mut guide.sequences] {
             let (mut place, mut address) = (0usize, 0u64);
-            for _ in 0..read.count()? {
+            let count = read.count()?;
+            spans.reserve(count.min(read.0.len() / SPAN_BYTES_MIN));
+            for _ in 0..count {
                 let further = usize::try_from(read.number()?).map_err(|_| Malformed)?;
                 place = place.checked_add(further).ok_or(Malformed)?;
                 let begin = address.wrapping_add(read.signed()? as u64);

@@ -132,6 +132,9 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn entries_of(&mut self, plans: &Plans<'_, 'a>, guide: &Guide) -> Result<(), Broken> {
+        self.found.code.reserve(guide.functions.len());
+        self.found.trees.reserve(guide.functions.len());
+        self.found.entries.reserve(guide.functions.len());
         // Functions in a function that is read are read with it.
         let mut read_until = 0;
         for ranges in guide.functions.chunk_by(|a, b| a.value == b.value) {

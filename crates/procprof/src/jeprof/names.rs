@@ -126,7 +126,10 @@ fn unlisted(path: &Path) -> Option<Part> {
 fn in_part(part: &Part, addresses: &[u64], places: &Places<'_>) -> Vec<(u64, Vec<Symbol>)> {
     let copy = debug_copy(&part.path, places.copies);
     let Some(image) = open(copy.as_deref().unwrap_or(&part.path), places.cache) else { return Vec::new() };
-    in_image(&image, bias(part, &image, copy.is_some()), addresses, places.detail)
+    let named = in_image(&image, bias(part, &image, copy.is_some()), addresses, places.detail);
+    // The kernel takes a while to unmap what was read of a gigabyte; the report need not wait for that.
+    let _ = std::thread::Builder::new().name("unmap".to_owned()).spawn(move || drop(image));
+    named
 }
 
 /// What an address of the process has more than the same one in the file.
