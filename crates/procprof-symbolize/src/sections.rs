@@ -129,6 +129,8 @@ pub(crate) fn owned_package_bytes(sections: &DwarfPackageSections<Cow<'_, [u8]>>
     bytes
 }
 
+/// Adds the bytes of a section that is not in the file as it is.
+#[expect(clippy::ptr_arg, reason = "a slice would not tell whether it was decompressed")]
 fn count<'s>(section: &'s Cow<'_, [u8]>, bytes: &mut usize) -> &'s [u8] {
     if let Cow::Owned(owned) = section {
         *bytes += owned.len();
