@@ -23,7 +23,8 @@ unsafe impl Sync for Configuration {}
 /// Read once by jemalloc before `main`; the environment's `_RJEM_MALLOC_CONF` is read after it and wins.
 // SAFETY: the name is jemalloc's own hook for this purpose, declared weak there, and the type is the one it expects.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static CONFIGURATION: Configuration = Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,dirty_decay_ms:1000,thp:always".as_ptr());
+static CONFIGURATION: Configuration =
+    Configuration(c"prof:true,prof_active:false,lg_prof_sample:19,dirty_decay_ms:1000,thp:always".as_ptr());
 
 /// jemalloc's control function, for the agent's heap profiles.
 pub(crate) const MALLCTL: unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int =
