@@ -151,7 +151,11 @@ impl Bench<'_> {
         let line = self.line(tally.row);
         let empty = tempfile::tempdir_in(self.scratch.path()).context("make a folder")?;
         let learned = self.learned();
-        let cache = if tally.row.who == Who::Warm { &learned } else { empty.path() };
+        let cache = empty.path();
+        if tally.row.who == Who::Warm {
+            // Each run finds what the other dump left, and nothing of the runs before.
+            copy_folder(&learned, cache)?;
+        }
         let patience = if line.starts_with("jeprof") { JEPROF_PATIENCE } else { PATIENCE };
         match self.run(&line, cache, patience)? {
             Ended::Well(taken) => tally.runs.push(taken),
@@ -252,4 +256,19 @@ impl Bench<'_> {
 
 fn met(reached: bool) -> &'static str {
     if reached { "met" } else { "missed" }
+}
+
+/// Copies the files of a folder, and of those in it.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).context("make a folder")?;
+    for entry in fs::read_dir(from).context("list a folder")? {
+        let path = entry.context("list a folder")?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_folder(&path, &copy)?;
+        } else {
+            fs::copy(&path, &copy).with_context(|| format!("copy {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
