@@ -51,6 +51,7 @@ mod go_table;
 mod image;
 pub mod index;
 mod inflate;
+mod ladder;
 mod leb;
 mod lines;
 mod mini_debug;

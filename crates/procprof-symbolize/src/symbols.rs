@@ -12,6 +12,7 @@ use object::elf::{SHF_EXECINSTR, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, 
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolFlags};
 use rustc_hash::FxHashMap;
 
+use crate::ladder::Ladder;
 use crate::spans;
 
 /// The names at a batch of addresses.
@@ -59,12 +60,11 @@ impl<'data> Symbols<'data> {
     /// ascend. Symbols with broken names are left out.
     pub(crate) fn at(files: &[&File<'data>], addresses: &[u64]) -> Self {
         let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
-        let covers =
-            |start, end| addresses.get(addresses.partition_point(|address| *address < start)).is_some_and(|address| *address < end);
-        let found = Self::among(addresses, |visit| {
+        let ladder = Ladder::new(addresses);
+        let found = Self::among(&ladder, |visit| {
             for (file, sections) in files.iter().zip(&sections) {
                 let all = file.symbols().chain(file.dynamic_symbols());
-                all.filter_map(|symbol| code_symbol(&symbol, sections, covers)).for_each(&mut *visit);
+                all.filter_map(|symbol| code_symbol(&symbol, sections, |start, end| ladder.has_in(start, end))).for_each(&mut *visit);
             }
         });
         let has_table =
@@ -89,13 +89,14 @@ impl<'data> Symbols<'data> {
         apart.into_iter().map(|span| spans::Span { begin: span.begin, end: span.end, value: span.value.1 }).collect()
     }
 
-    fn among(addresses: &[u64], for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) -> Self {
+    fn among(ladder: &Ladder<'_>, for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) -> Self {
+        let addresses = ladder.addresses();
         let mut covering = Vec::new();
         let mut starts = Starts { addresses, at: vec![Start::default(); addresses.len()] };
         let mut is_partial = true;
         for_each(&mut |symbol| {
             is_partial = false;
-            let first = addresses.partition_point(|address| *address < symbol.start);
+            let first = ladder.place(symbol.start);
             starts.add(symbol, first);
             if symbol.sized && addresses.get(first).is_some_and(|address| *address < symbol.end) {
                 covering.push(symbol);

@@ -15,7 +15,7 @@ fn spans(symbols: &[(&'static str, u64, u64)]) -> String {
             name: name.as_bytes(),
         })
         .collect();
-    let names = |addresses: &[u64]| Symbols::among(addresses, |visit| symbols.iter().copied().for_each(visit)).names;
+    let names = |addresses: &[u64]| Symbols::among(&Ladder::new(addresses), |visit| symbols.iter().copied().for_each(visit)).names;
     let addresses: Vec<u64> = (0..110).collect();
     let all = names(&addresses);
     // Asked for alone, with everything else forgotten, each address has the same name.
@@ -67,5 +67,5 @@ fn the_best_of_several_names_wins() {
 
 #[test]
 fn no_symbols_are_told_apart_from_no_answer() {
-    assert!(Symbols::among(&[1], |_| ()).is_partial);
+    assert!(Symbols::among(&Ladder::new(&[1]), |_| ()).is_partial);
 }
