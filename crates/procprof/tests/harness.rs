@@ -14,7 +14,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The built command.
 pub(crate) fn procprof() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_procprof"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_procprof"));
+    command.env("PROCPROF_CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+    command
 }
 
 /// A running server; killed when dropped.
