@@ -142,8 +142,8 @@ async fn the_flame_graph_works_inside_its_sandboxed_frame() {
     let frame = browser.find("iframe.graph").await;
     browser.call(Method::POST, "/frame", json!({ "id": frame })).await;
     let width = async |name: &str| browser.run(&BOXES.replace("NAME", name)).await.as_f64().unwrap();
-    // The frame lays itself out after the page has loaded.
-    for _ in 0..100 {
+    // The frame lays itself out after the page has loaded, on a busy machine long after.
+    for _ in 0..600 {
         if width("all").await > 1000.0 {
             break;
         }

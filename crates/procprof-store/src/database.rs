@@ -20,6 +20,8 @@ pub(crate) enum Unfit {
 
 /// Databases up to this size are read through before they are trusted (it takes about half a second); larger ones later, by [`check`].
 const CHECKED_AT_ONCE_BYTES: u64 = 64 << 20;
+/// From so many pages of 4 KiB on the log before the catalog is written into it, so that what retention frees on a full disk is not used up by telling of it.
+const WAL_PAGES: u32 = 256;
 
 /// Opens a database for writing if it can be trusted, and tells whether it was read through.
 pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool), Unfit> {
@@ -92,6 +94,7 @@ pub(crate) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }

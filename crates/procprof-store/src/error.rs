@@ -137,9 +137,10 @@ impl Error {
         Error::Io { doing, path: path.to_owned(), source }
     }
 
-    /// An [`Error::DiskFull`] when SQLite says so, else an [`Error::Catalog`].
+    /// An [`Error::DiskFull`] when SQLite says so, or finds no room for the index of its log, else an [`Error::Catalog`].
     pub(crate) fn catalog(doing: &'static str, source: rusqlite::Error) -> Error {
-        if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+        let has_no_index = source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
+        if has_no_index || source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             return Error::DiskFull { doing: format!("catalog: {doing}") };
         }
         Error::Catalog { doing, source }

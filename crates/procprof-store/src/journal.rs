@@ -65,7 +65,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal, making it when needed, and hands every good line to `each`.
+    /// Opens the journal, making it when needed, and hands every good line to `each`. Room is kept by [`Journal::reserve`].
     pub(crate) fn open(data: &Path, bytes_max: u64, mut each: impl FnMut(Record) -> bool) -> Result<(Journal, JournalDamage)> {
         let folder = data.join("journal");
         make_folder(rustix::fs::CWD, &folder, &folder)?;
@@ -76,15 +76,14 @@ impl Journal {
         let bytes = std::fs::read(&path).map_err(|source| error("read", source))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         damage.torn_bytes = (bytes.len() - whole) as u64;
-        if damage.torn_bytes > 0 {
-            file.set_len(whole as u64).map_err(|source| error("truncate", source))?;
-        }
+        // Also gives back what was reserved behind the end: on a full disk the catalog opens in that room.
+        file.set_len(whole as u64).map_err(|source| error("truncate", source))?;
         for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
             if !parse(line).is_some_and(&mut each) {
                 damage.wrong_lines += 1;
             }
         }
-        let mut journal = Journal {
+        let journal = Journal {
             file,
             folder,
             size: whole as u64,
@@ -97,7 +96,6 @@ impl Journal {
             lost: 0,
         };
         journal.sync_folder()?;
-        journal.reserve();
         Ok((journal, damage))
     }
 
@@ -230,7 +228,7 @@ impl Journal {
     }
 
     /// Keeps room behind the end. A file system that cannot, or has no room, is no error: rows then wait in memory.
-    fn reserve(&mut self) {
+    pub(crate) fn reserve(&mut self) {
         if rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.size, RESERVE).is_ok() {
             self.reserved = self.size + RESERVE;
         }

@@ -50,6 +50,11 @@ impl Ledger {
         Ok((Ledger { journal, errors_max: options.errors_max, errors, pins, next_number }, damage))
     }
 
+    /// Keeps room for rows that say that the disk is full.
+    pub(crate) fn reserve(&mut self) {
+        self.journal.reserve();
+    }
+
     /// Keeps an error row; returns its number.
     pub(crate) fn record(&mut self, row: ErrorRow) -> u64 {
         let entry = ErrorEntry { number: self.next_number, row: row.cut() };

@@ -76,7 +76,7 @@ impl Store {
         let data = data.as_ref();
         std::fs::create_dir_all(data).map_err(|source| Error::io("create folder", data, source))?;
         let lock = LockFile::take(data)?;
-        let (ledger, journal) = Ledger::open(data, &options)?;
+        let (mut ledger, journal) = Ledger::open(data, &options)?;
         let folder = Folder::open(data)?;
         let cache = Cache::open(data, options.cache_bytes_max)?;
         let (catalog, rebuilt) = Catalog::open(&data.join("catalog.sqlite"), options.readers)?;
@@ -88,6 +88,7 @@ impl Store {
         if rebuilt.is_some() {
             catalog.set_complete()?;
         }
+        ledger.reserve();
         std::fs::File::open(data).and_then(|folder| folder.sync_all()).map_err(|source| Error::io("sync", data, source))?;
         let opened = Opened { rebuilt, reconciled, journal, took: started.elapsed() };
         tell(data, &opened);
