@@ -6,8 +6,8 @@
 //! rarely.
 //!
 //! The CPU time after a thread's last sample, half a period on average, is in no sample. So a thread that may end soon begins with a counter whose samples
-//! are closer, and they get half as close each time it doubles its age: from its second period
-//! on that is at most a thirtieth of its CPU time, whenever it ends.
+//! are closer, and they get half as close each time it doubles its age: from its second period on that
+//! is a thirtieth of its CPU time at most, on average, whenever it ends; the sampler's own ticks, when it looks how old threads are, come on top.
 
 use super::options::CpuEngine;
 use super::perf::{Counter, Scope};
