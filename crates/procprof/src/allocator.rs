@@ -1,9 +1,9 @@
 //! The binary's allocator: jemalloc with its heap profiler compiled in and asleep.
 //!
 //! `prof:true` can only be said at start; it costs a check per allocation until `prof.active` is switched on.
-//! Its memory is in large pages where the kernel has them on request: a report touches 100 MB for a tenth of a second, and page by page
-//! the kernel takes as long to give them. Processes that stay have small ones ([`large_pages`]), and threads that give memory back
-//! ([`start_background_threads`]).
+//! Its memory can be in large pages where the kernel has them on request ([`large_pages`]): a report of a large dump touches 100 MB for a
+//! tenth of a second, and page by page the kernel takes as long to give them. Processes that stay have small ones, and threads that give
+//! memory back ([`start_background_threads`]).
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -30,7 +30,17 @@ static CONFIGURATION: Configuration =
 pub(crate) const MALLCTL: unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int =
     tikv_jemalloc_sys::mallctl;
 
-/// Whether the kernel may back this process, and those it starts, by pages of 2 MiB.
+/// Bytes of input from which on large pages pay: below, clearing one costs more than what is used of it.
+const LARGE_INPUT: u64 = 1 << 20;
+
+/// Large pages from here on if this much is to be read.
+pub(crate) fn expect_input(bytes: u64) {
+    if bytes >= LARGE_INPUT {
+        large_pages(true);
+    }
+}
+
+/// Whether the kernel may back this process, and those it starts, by pages of 2 MiB from here on.
 /// A kernel that knows no such pages has none to forbid.
 pub(crate) fn large_pages(are_wanted: bool) {
     let _ = rustix::thread::disable_transparent_huge_pages(!are_wanted);

@@ -25,6 +25,7 @@ use clap::Parser;
 use crate::cli::{Cli, Command, StoreCommand, UserCommand};
 
 fn main() -> ExitCode {
+    allocator::large_pages(false);
     // Its grammar is not that of the other commands, and a link by its name is a drop-in.
     if let Some(words) = jeprof::arguments(std::env::args_os()) {
         return jeprof::run(words, report::cache());
@@ -40,12 +41,6 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Serve(_) | Command::Collect(_) | Command::DemoNode(_) => allocator::large_pages(false),
-        // The server that started it forbade them for itself.
-        Command::JeprofChild { .. } | Command::SymbolizeChild { .. } => allocator::large_pages(true),
-        _ => {}
-    }
-    match command {
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Collect(arguments) => return collect::run(arguments),
         Command::Report(arguments) => report::run(&arguments)?,
@@ -56,7 +51,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
         Command::DemoNode(arguments) => demo::run(&arguments)?,
         Command::JeprofChild { task } => return jeprof::child::run(&task),
-        Command::SymbolizeChild { task } => return Ok(exit_code(procprof_server::symbolize_child_main(&task))),
+        Command::SymbolizeChild { task } => {
+            allocator::large_pages(true);
+            return Ok(exit_code(procprof_server::symbolize_child_main(&task)));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

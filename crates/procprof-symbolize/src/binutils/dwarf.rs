@@ -21,7 +21,7 @@ use crate::workers;
 pub(super) type Result<T> = std::result::Result<T, gimli::Error>;
 
 /// Symbols that are worth a thread.
-const THREAD_SYMBOLS: usize = 100_000;
+const THREAD_SYMBOLS: usize = 10_000;
 /// Bytes of debug information that are worth a thread to find the units in it.
 const THREAD_INFO_BYTES: usize = 64 << 20;
 

@@ -13,6 +13,7 @@ use regex::Regex;
 use super::names::{self, Places};
 use super::remote::{self, Address, SymbolPage};
 use super::request::Request;
+use crate::allocator;
 use crate::fetch::Fetcher;
 use crate::pieces::Pieces;
 
@@ -216,6 +217,7 @@ fn read_one(path: &str, settings: &Settings, files: &Files, pcs: &mut Pcs) -> Re
     if size > FILE_BYTES_MAX {
         bail!("{path}: {size} bytes, at most {FILE_BYTES_MAX} are read");
     }
+    allocator::expect_input(size);
     let mut bytes = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).with_context(|| path.to_owned())?;
     if bytes.starts_with(b"\x1f\x8b") {

@@ -20,6 +20,7 @@ use procprof_symbolize::Fetch;
 use reqwest::Url;
 
 use super::{Base, saved};
+use crate::allocator;
 use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
 use crate::pieces::Pieces;
 
@@ -275,6 +276,7 @@ fn read_file(source: &Source) -> Result<Profile> {
         let mut file = File::open(path).with_context(|| format!("open {name}"))?;
         let metadata = file.metadata().with_context(|| format!("read {name}"))?;
         expected = metadata.len();
+        allocator::expect_input(expected);
         file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).with_context(|| format!("read {name}"))?;
         let is_large = metadata.is_file() && (HEAD_BYTES..=FILE_BYTES_MAX).contains(&expected);
         if is_large && jemalloc::detect(&bytes) == Detect::Yes && bytes.contains(&b'\n') {
