@@ -88,7 +88,7 @@ enum Keep {
     Functions,
 }
 
-fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides) -> (Vec<Resolved>, Kept) {
+fn from_files(image: &Image, wanted: &[u64], keep: Keep, guides: Guides<'_>) -> (Vec<Resolved>, Kept) {
     with_opened(image, Some(wanted), guides, |opened| match opened {
         None => (vec![Resolved::Unknown(Reason::Damaged); wanted.len()], Kept::default()),
         Some(Opened { files, info: Some(info), .. }) => look_up(info, files, wanted, keep, image.memory.as_ref(), workers::threads()),
@@ -132,7 +132,7 @@ pub(crate) struct Opened<'o, 'data, 'a> {
 pub(crate) fn with_opened<T>(
     image: &Image,
     wanted: Option<&[u64]>,
-    guides: Guides,
+    guides: Guides<'_>,
     read: impl FnOnce(Option<Opened<'_, '_, '_>>) -> T,
 ) -> T {
     let Ok(main) = parse_elf(&image.bytes, image.path()) else {

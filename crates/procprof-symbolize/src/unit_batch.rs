@@ -163,8 +163,8 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             None => Home { origin: Origin::Main, dwarf: &info.dwarf, root },
         };
         let offset = root.unit.header.offset().0;
-        let guide = info.guides.get(&offset).filter(|_| split.is_none());
-        let (mut functions, walked) = match guide {
+        let guide = Some(&info.guides).filter(|_| split.is_none()).and_then(|guides| guides.get(offset));
+        let (mut functions, walked) = match &guide {
             Some(guide) => walk_guided(home.dwarf, home.root, zone, guide),
             None => walk(home.dwarf, home.root, zone),
         };
@@ -172,7 +172,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
         let pieces = pieces(&mut functions, zone, extent);
         let line_zone: Vec<(u64, u64)> = joined(&pieces);
         // Lines are never split off.
-        let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone), guide);
+        let lines = dwarf::rows(root.unit_ref(&info.dwarf), root.lines, Zone::new(&line_zone), guide.as_ref());
         let is_damaged = walked.is_err() || lines.is_err();
         let (rows, files, sequences) =
             lines.map_or_else(|_| (Vec::new(), None, Vec::new()), |lines| (lines.rows, Some(lines.files), lines.sequences));

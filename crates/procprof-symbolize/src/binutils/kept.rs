@@ -41,7 +41,7 @@ impl Known {
         Self { cache, index }
     }
 
-    pub(super) fn guides(&self) -> Guides {
+    pub(super) fn guides(&self) -> Guides<'_> {
         self.index.as_ref().map(cache::guides).unwrap_or_default()
     }
 

@@ -48,7 +48,7 @@ struct Read<'a> {
 
 impl<'u, 'a> Tables<'u, 'a> {
     /// Reads what units say of addresses, which ascend; of those with a guide no more than that.
-    pub(super) fn of(units: &'u Units<'a>, wanted: &[u64], detail: Detail, guides: &Guides) -> Self {
+    pub(super) fn of(units: &'u Units<'a>, wanted: &[u64], detail: Detail, guides: &Guides<'_>) -> Self {
         let zones = zones(units, wanted);
         let bytes = zones.iter().map(|(unit, _)| units.index.bytes(*unit)).sum();
         let threads = workers::threads_for(bytes, THREAD_BYTES);
@@ -108,12 +108,12 @@ fn zones(units: &Units<'_>, wanted: &[u64]) -> Vec<(usize, Vec<(u64, u64)>)> {
 
 impl<'a> Read<'a> {
     /// Reads the functions of a unit in the zone, and their names.
-    fn add(&mut self, units: &Units<'a>, unit: usize, zone: Zone<'_>, guides: &Guides) {
+    fn add(&mut self, units: &Units<'a>, unit: usize, zone: Zone<'_>, guides: &Guides<'_>) {
         let Some(root) = units.root(unit) else {
             return self.functions.push((unit, Functions::default()));
         };
         let offset = root.unit.header.offset().0;
-        let guided = guides.get(&offset).map(|guide| dwarf::walk_guided(units.dwarf(), root, zone, guide));
+        let guided = guides.get(offset).map(|guide| dwarf::walk_guided(units.dwarf(), root, zone, &guide));
         // One that leads astray is as good as none.
         let found = match guided {
             Some((found, Ok(()))) => found,

@@ -1,6 +1,11 @@
 //! Where in a unit each function and each sequence of lines is described, so that one of them can be read
 //! without the rest of the unit.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
 use super::Broken;
 use crate::leb::{Malformed, Read, Write};
 use crate::spans::Span;
@@ -24,7 +29,21 @@ impl Guide {
         self.sequences.iter().filter(move |span| zone.touches(span.begin, span.end)).map(|span| span.value)
     }
 
-    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+    /// Writes it with its unit's offset, so that those of other units can be passed over.
+    pub(crate) fn write_next(&self, unit: usize, bytes: &mut Vec<u8>) {
+        let mut own = Vec::new();
+        self.write(&mut own);
+        bytes.number(unit as u64);
+        bytes.bytes(&own);
+    }
+
+    /// The offset of the next unit, and its guide as it is written.
+    pub(crate) fn read_next<'b>(read: &mut Read<'b>) -> Result<(usize, &'b [u8]), Malformed> {
+        let unit = usize::try_from(read.number()?).map_err(|_| Malformed)?;
+        Ok((unit, read.bytes()?))
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
         for spans in [&self.functions, &self.sequences] {
             bytes.number(spans.len() as u64);
             let (mut place, mut address) = (0, 0);
@@ -37,7 +56,9 @@ impl Guide {
         }
     }
 
-    pub(crate) fn read(read: &mut Read<'_>) -> Result<Self, Malformed> {
+    /// Errs if it is anything but one guide.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut read = Read(bytes);
         let mut guide = Self::default();
         for spans in [&mut guide.functions, &mut guide.sequences] {
             let (mut place, mut address) = (0usize, 0u64);
@@ -51,7 +72,36 @@ impl Guide {
                 spans.push(Span { begin, end: address, value: place });
             }
         }
-        Ok(guide)
+        if read.0.is_empty() { Ok(guide) } else { Err(Malformed) }
+    }
+}
+
+/// Guides by the offset of their unit, each read when it is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Guides<'k> {
+    parts: Vec<Cow<'k, [u8]>>,
+    /// The part, and where in it.
+    places: FxHashMap<usize, (usize, Range<usize>)>,
+}
+
+impl<'k> Guides<'k> {
+    /// Those of parts of an index; a later one of the same unit counts. A broken part has those before the break.
+    pub(crate) fn of(parts: Vec<Cow<'k, [u8]>>) -> Self {
+        let mut places = FxHashMap::default();
+        for (number, part) in parts.iter().enumerate() {
+            let mut read = Read(part);
+            while let Ok((unit, bytes)) = Guide::read_next(&mut read) {
+                let end = part.len() - read.0.len();
+                places.insert(unit, (number, end - bytes.len()..end));
+            }
+        }
+        Self { parts, places }
+    }
+
+    /// The guide to the unit at that offset; `None` if there is none, or a broken one.
+    pub(crate) fn get(&self, unit: usize) -> Option<Guide> {
+        let (part, place) = self.places.get(&unit)?;
+        Guide::read(&self.parts[*part][place.clone()]).ok()
     }
 }
 

@@ -4,6 +4,7 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `units` | which units there are, and which cover an address |
+//! | `address_tables` | the addresses of units, where they are listed |
 //! | `root_ranges` | the addresses of a unit, without the rest of its root entry |
 //! | `plan` | how to step over entries |
 //! | `walk` | functions and inlined calls of a unit |
@@ -14,6 +15,7 @@
 //! | `split` | the files of units that were split off |
 //! | `line_program` | how a line program is run |
 
+mod address_tables;
 mod guide;
 mod line_program;
 mod names;
@@ -29,7 +31,7 @@ use std::borrow::Cow;
 
 use gimli::{DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
 
-pub(crate) use guide::Guide;
+pub(crate) use guide::{Guide, Guides};
 pub(crate) use names::{Function, Home, Names, Origin, is_mangled};
 pub(crate) use rows::{Files, Row, rows};
 pub(crate) use split::{SplitFiles, SplitFolders};
@@ -64,11 +66,8 @@ pub(crate) struct DebugInfo<'a> {
     /// The parts that were split off, each in its file.
     split_files: &'a SplitFiles,
     /// What is known of units by their offset.
-    pub(crate) guides: Guides,
+    pub(crate) guides: Guides<'a>,
 }
-
-/// Guides by the offset of their unit.
-pub(crate) type Guides = rustc_hash::FxHashMap<usize, Guide>;
 
 impl<'a> DebugInfo<'a> {
     /// Indexes the units, on `threads` threads: all, or those that cover one of the addresses `wanted`,

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use gimli::{AttributeValue, DebugInfoOffset, DebugLineOffset, DwLang, Section, UnitOffset, UnitType};
 
+use super::address_tables::{AddressTables, Keep};
 use super::root_ranges;
 use super::rows::sequences;
 use super::{Dwarf, Reader, Unit, UnitHeader, UnitRef};
@@ -46,7 +47,7 @@ impl<'a> Units<'a> {
     /// The units that others refer to.
     pub(crate) fn without_ranges(dwarf: &Dwarf<'a>) -> Self {
         /// Bytes of a unit, at the least on average; more of them make room as they come.
-        const UNIT_BYTES: usize = 4 << 10;
+        const UNIT_BYTES: usize = 64 << 10;
         let mut headers = dwarf.units();
         let mut entries = Vec::with_capacity(dwarf.debug_info.reader().slice().len() / UNIT_BYTES);
         let damaged = loop {
@@ -71,29 +72,48 @@ impl<'a> Units<'a> {
         };
         let entries: Vec<Entry<'a>> = offsets.iter().filter_map(entry).collect();
         let damaged = entries.len() < offsets.len();
-        Self { entries, ranges: Vec::new(), damaged }.ranged(dwarf, Some(wanted), threads)
+        let keep = Keep::new(Some(wanted));
+        Self { entries, ranges: Vec::new(), damaged }.ranged(dwarf, &AddressTables::read(dwarf, &keep), &keep, threads)
     }
 
     /// The units with the addresses they cover: all, or those with one of `wanted`, which ascend.
     pub(crate) fn with_ranges(dwarf: &Dwarf<'a>, wanted: Option<&[u64]>, threads: usize) -> Self {
-        Self::without_ranges(dwarf).ranged(dwarf, wanted, threads)
+        /// Bytes of tables that are worth a thread: reading them takes about a millisecond.
+        const THREAD_BYTES: usize = 1 << 20;
+        let keep = Keep::new(wanted);
+        let is_alone = threads == 1 || dwarf.debug_aranges.reader().slice().len() < THREAD_BYTES;
+        let (tables, units) = if is_alone {
+            (AddressTables::read(dwarf, &keep), Self::without_ranges(dwarf))
+        } else {
+            std::thread::scope(|scope| {
+                let tables = scope.spawn(|| AddressTables::read(dwarf, &keep));
+                let units = Self::without_ranges(dwarf);
+                (tables.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), units)
+            })
+        };
+        units.ranged(dwarf, &tables, &keep, threads)
     }
 
-    fn ranged(self, dwarf: &Dwarf<'a>, wanted: Option<&[u64]>, threads: usize) -> Self {
+    fn ranged(self, dwarf: &Dwarf<'a>, tables: &AddressTables, keep: &Keep<'_>, threads: usize) -> Self {
         /// Units a thread takes at a time.
         const CHUNK: usize = 64;
         /// Units that are worth a thread.
         const THREAD_UNITS: usize = 4096;
         let mut units = self;
-        let keep = Keep { wanted };
-        let (tables, mut ranges) = address_tables(dwarf, &units.entries, keep);
         let entries = &units.entries;
-        let without_table = tables.iter().filter(|has_table| !**has_table).count();
+        // Partial units are only referred to, and type units have no code.
+        let number =
+            |offset: &usize| entries.binary_search_by_key(offset, |entry| entry.offset).ok().filter(|unit| entries[*unit].has_code());
+        let mut has_table = vec![false; entries.len()];
+        tables.units.iter().filter_map(number).for_each(|unit| has_table[unit] = true);
+        let in_tables = tables.ranges.iter().filter_map(|(range, offset)| Some(UnitRange::new(*range, number(offset)? as u32)));
+        let mut ranges: Vec<UnitRange> = in_tables.collect();
+        let without_table = has_table.iter().filter(|has_table| !**has_table).count();
         let threads = threads.min(1 + without_table / THREAD_UNITS);
         let found = workers::run(entries.len().div_ceil(CHUNK), threads, Vec::new, |ranges, chunk| {
             let first = chunk * CHUNK;
             for (index, entry) in entries.iter().enumerate().skip(first).take(CHUNK) {
-                if !tables[index] {
+                if !has_table[index] {
                     add_ranges(dwarf, entry, index as u32, keep, ranges);
                 }
             }
@@ -189,55 +209,13 @@ impl<'a> Units<'a> {
     }
 }
 
-/// Which ranges are of interest.
-#[derive(Clone, Copy)]
-struct Keep<'w> {
-    wanted: Option<&'w [u64]>,
-}
-
-impl Keep<'_> {
-    fn push(self, ranges: &mut Vec<UnitRange>, range: gimli::Range, unit: u32) {
-        let is_wanted = |wanted: &[u64]| {
-            let first = wanted.partition_point(|address| *address < range.begin);
-            wanted.get(first).is_some_and(|address| *address < range.end)
-        };
-        if range.begin < range.end && self.wanted.is_none_or(is_wanted) {
-            ranges.push(UnitRange::new(range, unit));
-        }
-    }
-}
-
-/// The ranges of `.debug_aranges`, and for each unit whether it has any there. Broken tables are left out.
-fn address_tables(dwarf: &Dwarf<'_>, entries: &[Entry<'_>], keep: Keep<'_>) -> (Vec<bool>, Vec<UnitRange>) {
-    let mut has_table = vec![false; entries.len()];
-    let mut ranges = Vec::new();
-    let mut headers = dwarf.debug_aranges.headers();
-    while let Ok(Some(header)) = headers.next() {
-        let offset = header.debug_info_offset().0;
-        let Ok(unit) = entries.binary_search_by_key(&offset, |entry| entry.offset) else { continue };
-        // Partial units are only referred to, and type units have no code.
-        if !entries[unit].has_code() {
-            continue;
-        }
-        let mut pairs = header.entries();
-        while let Some(pair) = pairs.next().transpose() {
-            // One that overflows the address space is an error of its own, not of the table.
-            if let Some(pair) = pair.ok().filter(|pair| pair.length() != 0) {
-                has_table[unit] = true;
-                keep.push(&mut ranges, pair.range(), unit as u32);
-            }
-        }
-    }
-    (has_table, ranges)
-}
-
 impl Entry<'_> {
     fn has_code(&self) -> bool {
         matches!(self.header.type_(), UnitType::Compilation | UnitType::Skeleton(_))
     }
 }
 
-fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: Keep<'_>, ranges: &mut Vec<UnitRange>) {
+fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: &Keep<'_>, ranges: &mut Vec<UnitRange>) {
     if !entry.has_code() {
         return;
     }
@@ -245,7 +223,9 @@ fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: Keep<'_>, r
     let mut any = false;
     let mut add = |ranges: &mut Vec<UnitRange>, range: gimli::Range| {
         any |= range.begin < range.end;
-        keep.push(ranges, range, unit);
+        if keep.has(range) {
+            ranges.push(UnitRange::new(range, unit));
+        }
     };
     let lines = match root_ranges::read(dwarf, &entry.header, |range| add(ranges, range)) {
         Some(root_ranges::Lines(lines)) => lines,
@@ -263,7 +243,9 @@ fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: Keep<'_>, r
     };
     if !any {
         for range in sequences(dwarf, lines, entry.header.address_size()).unwrap_or_default() {
-            keep.push(ranges, range, unit);
+            if keep.has(range) {
+                ranges.push(UnitRange::new(range, unit));
+            }
         }
     }
 }

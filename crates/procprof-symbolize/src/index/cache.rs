@@ -32,12 +32,12 @@ use crate::{Frame, Image, ImageOptions, Result};
 /// Parts from which a cache is begun anew: each batch adds some, and each is looked at.
 const PARTS_MAX: usize = 256;
 
-/// Where a part that covers no address begins tells what it has: guides.
-pub(super) const GUIDES: u64 = 0;
-/// As [`GUIDES`]: names.
+/// Where a part that covers no address begins tells what it has: names.
 pub(super) const NAMES: u64 = 1;
-/// As [`GUIDES`]: symbols.
+/// As [`NAMES`]: symbols.
 pub(super) const SYMBOLS: u64 = 2;
+/// As [`NAMES`]: guides.
+pub(super) const GUIDES: u64 = 3;
 
 /// Where the cache of an image is.
 #[derive(Debug)]
@@ -84,16 +84,9 @@ impl ImageCache {
     }
 }
 
-/// The guides that were kept. A broken part has those before the break.
-pub(crate) fn guides(index: &SymbolIndex) -> Guides {
-    let mut guides = Guides::default();
-    for bytes in parts_of(index, GUIDES) {
-        let mut read = Read(&bytes);
-        while let (Ok(unit), Ok(guide)) = (read.number(), Guide::read(&mut read)) {
-            guides.insert(unit as usize, guide);
-        }
-    }
-    guides
+/// The guides that were kept.
+pub(crate) fn guides(index: &SymbolIndex) -> Guides<'_> {
+    Guides::of(parts_of(index, GUIDES).collect())
 }
 
 /// The parts with names.
@@ -122,7 +115,7 @@ pub(super) fn check(part: &PartEntry, bytes: &[u8]) -> Result<()> {
     let mut read = Read(bytes);
     let next = match (part.begin, part.end) {
         (SYMBOLS, SYMBOLS) => return check_order(bytes).map_err(malformed),
-        (GUIDES, GUIDES) => |read: &mut Read<'_>| read.number().and_then(|_| Guide::read(read)).map(drop),
+        (GUIDES, GUIDES) => |read: &mut Read<'_>| Guide::read_next(read).and_then(|(_, bytes)| Guide::read(bytes)).map(drop),
         (NAMES, NAMES) => |read: &mut Read<'_>| read.bytes().and_then(|_| read.bytes()).map(drop),
         _ => return Ok(()),
     };

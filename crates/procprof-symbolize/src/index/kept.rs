@@ -108,8 +108,7 @@ impl KeptFunctions {
 fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<RawPart> {
     let mut bytes = Vec::new();
     for (unit, guide) in guides {
-        bytes.number(*unit as u64);
-        guide.write(&mut bytes);
+        guide.write_next(*unit, &mut bytes);
     }
     (!bytes.is_empty()).then_some(RawPart { begin: GUIDES, end: GUIDES, bytes })
 }

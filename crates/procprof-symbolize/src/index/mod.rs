@@ -30,10 +30,10 @@
 //! Parts may overlap; what an earlier one says counts.
 //!
 //! An index that is not complete has the functions that were asked for so far: see `cache.rs`. Of its parts
-//! that cover no address those that begin at 0 are guides to the debug information: for each unit its offset,
+//! that cover no address those that begin at 1 are names: of each the mangled one and the one for people
+//! (length, bytes); one that begins at 2 has the symbols by address: see `binutils/order.rs`. Those that begin at 3
+//! are guides to the debug information: for each unit its offset, the bytes of the rest,
 //! then functions and sequences of lines (each: count, then: offset further, ± gap before, bytes covered).
-//! Those that begin at 1 are names: of each the mangled one and the one for people (length, bytes); one that
-//! begins at 2 has the symbols by address: see `binutils/order.rs`.
 //!
 //! What [`binutils`](crate::binutils) keeps is an index of its own, since its names follow other rules: guides
 //! without sequences, names and symbols.
