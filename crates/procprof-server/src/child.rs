@@ -79,7 +79,9 @@ async fn answer(app: &App, child: Child<'_>) -> Result<Vec<u8>, ChildError> {
     let write = async move {
         for piece in input {
             // A child that ended early is told by its status, not by the broken pipe.
-            let _ = stdin.write_all(&piece).await;
+            if stdin.write_all(&piece).await.is_err() {
+                break;
+            }
         }
         Ok(())
     };

@@ -29,7 +29,6 @@ const JEPROF_PATIENCE: Duration = Duration::from_secs(300);
 pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -> Result<()> {
     let input = inputs::named(part.folder)?;
     let bench = Bench { part, input, folder: root.join(part.folder), programs, scratch: tempfile::tempdir().context("make a folder")? };
-    bench.warm_page_cache()?;
     bench.learn()?;
     let wanted = |row: &&Row| !(quick && row.who == Who::SlowPeer);
     let mut tallies: Vec<Tally> =
@@ -88,7 +87,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Reads the files once, so that no run waits for the disk.
+    /// Reads the files, so that the next run does not wait for the disk: while a peer works for a minute the kernel may drop them.
     fn warm_page_cache(&self) -> Result<()> {
         for entry in fs::read_dir(&self.folder).context("list a folder")? {
             let path = entry.context("list a folder")?.path();
@@ -157,6 +156,7 @@ impl Bench<'_> {
             copy_folder(&learned, cache)?;
         }
         let patience = if line.starts_with("jeprof") { JEPROF_PATIENCE } else { PATIENCE };
+        self.warm_page_cache()?;
         match self.run(&line, cache, patience)? {
             Ended::Well(taken) => tally.runs.push(taken),
             Ended::Badly(why) => tally.failure = Some(why),
