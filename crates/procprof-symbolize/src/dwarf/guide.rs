@@ -110,3 +110,46 @@ impl From<Malformed> for Broken {
         Self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guide(places: &[usize]) -> Guide {
+        let spans = places.iter().map(|place| Span { begin: 0x1000 + *place as u64, end: 0x1008 + *place as u64, value: *place });
+        Guide { functions: spans.clone().collect(), sequences: spans.rev().take(1).collect() }
+    }
+
+    #[test]
+    fn finds_the_guide_of_a_unit() {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        guide(&[11, 300]).write_next(0, &mut first);
+        guide(&[]).write_next(70_000, &mut first);
+        guide(&[5]).write_next(9, &mut second);
+        // A later part counts.
+        guide(&[12]).write_next(0, &mut second);
+        let guides = Guides::of(vec![Cow::Borrowed(&first), Cow::Borrowed(&second)]);
+        assert_eq!(guides.get(0), Some(guide(&[12])));
+        assert_eq!(guides.get(9), Some(guide(&[5])));
+        assert_eq!(guides.get(70_000), Some(guide(&[])));
+        assert_eq!(guides.get(1), None);
+    }
+
+    #[test]
+    fn a_broken_part_has_the_guides_before_the_break() {
+        let mut part = Vec::new();
+        guide(&[1, 2, 3]).write_next(7, &mut part);
+        let whole = part.len();
+        guide(&[4]).write_next(8, &mut part);
+        for cut in 0..part.len() {
+            let guides = Guides::of(vec![Cow::Borrowed(&part[..cut])]);
+            assert_eq!(guides.get(7), (cut >= whole).then(|| guide(&[1, 2, 3])), "cut at {cut}");
+            assert_eq!(guides.get(8), None, "cut at {cut}");
+        }
+        // A length that is right around a guide that is not.
+        let mut odd = Vec::new();
+        odd.number(7);
+        odd.bytes(&[1, 5]);
+        assert_eq!(Guides::of(vec![Cow::Owned(odd)]).get(7), None);
+    }
+}

@@ -79,7 +79,7 @@ impl ImageCache {
             let mut stored: Vec<StoredPart<'_>> = known.as_ref().map(|known| known.head.stored(&known.bytes)).unwrap_or_default();
             stored.extend(parts.iter().map(StoredPart::raw));
             let before = head.before(&stored);
-            write(&[&*before].into_iter().chain(stored.iter().map(StoredPart::bytes)).collect::<Vec<_>>())
+            write(&[&*before].into_iter().chain(stored.iter().flat_map(StoredPart::pieces)).collect::<Vec<_>>())
         });
     }
 }

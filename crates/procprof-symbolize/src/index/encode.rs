@@ -25,7 +25,8 @@ const PART_BYTES: usize = 2 << 20;
 pub(crate) struct RawPart {
     pub(super) begin: u64,
     pub(super) end: u64,
-    pub(super) bytes: Vec<u8>,
+    /// Its bytes, one piece behind the other: they are megabytes, and need not be put together to be written.
+    pub(super) pieces: Vec<Vec<u8>>,
 }
 
 /// Writes records, given by ascending address, into parts of a bearable size.
@@ -211,8 +212,7 @@ impl<'n> PartWriter<'n> {
     fn finish_part(&mut self) {
         let part = std::mem::take(self);
         self.done = part.done;
-        let mut bytes =
-            Vec::with_capacity(part.bodies.len() + part.directory.len() + part.string_bytes.len() + part.function_table.len() + 64);
+        let mut bytes = Vec::with_capacity(part.directory.len() + part.function_table.len() + part.string_lengths.len() + 64);
         let tables = [
             (part.strings.len(), &part.string_lengths),
             (part.files.len(), &part.file_table),
@@ -224,9 +224,8 @@ impl<'n> PartWriter<'n> {
             bytes.number(table.len() as u64);
             bytes.extend_from_slice(table);
         }
-        bytes.bytes(&part.string_bytes);
-        bytes.extend_from_slice(&part.bodies);
-        self.done.push(RawPart { begin: part.begin, end: part.end, bytes });
+        bytes.number(part.string_bytes.len() as u64);
+        self.done.push(RawPart { begin: part.begin, end: part.end, pieces: vec![bytes, part.string_bytes, part.bodies] });
     }
 
     /// The parts.

@@ -69,35 +69,44 @@ pub(super) struct Head {
 /// A part as it is stored.
 pub(super) struct StoredPart<'p> {
     entry: PartEntry,
-    stored: Cow<'p, [u8]>,
+    pieces: Vec<Cow<'p, [u8]>>,
 }
 
 impl<'p> StoredPart<'p> {
-    /// The bytes in the file.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.stored
+    /// The bytes in the file, one piece behind the other.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|piece| &**piece)
     }
 
     /// Stores a part as it is.
     pub(super) fn raw(part: &'p RawPart) -> Self {
-        Self::of(part, Codec::Raw, Cow::Borrowed(&part.bytes))
+        Self::of(part, Codec::Raw, part.pieces.iter().map(|piece| Cow::Borrowed(&**piece)).collect())
     }
 
     /// Stores a part compressed.
     pub(super) fn compressed(part: &'p RawPart) -> Result<Self> {
-        let stored = zstd::bulk::compress(&part.bytes, ZSTD_LEVEL).map_err(|error| Error::Index { what: error.to_string() })?;
+        let bytes = part.pieces.concat();
+        let stored = zstd::bulk::compress(&bytes, ZSTD_LEVEL).map_err(|error| Error::Index { what: error.to_string() })?;
         // One that is nearly all repetition is stored as it is, so that no honest part is refused.
-        if part.bytes.len() as u64 / GROWTH_MAX >= stored.len() as u64 {
+        if bytes.len() as u64 / GROWTH_MAX >= stored.len() as u64 {
             return Ok(Self::raw(part));
         }
-        Ok(Self::of(part, Codec::Zstd, Cow::Owned(stored)))
+        Ok(Self::of(part, Codec::Zstd, vec![Cow::Owned(stored)]))
     }
 
-    fn of(part: &RawPart, codec: Codec, stored: Cow<'p, [u8]>) -> Self {
-        let checksum = crc32fast::hash(&stored);
-        let (begin, end) = (part.begin, part.end);
-        let entry = PartEntry { begin, end, codec, place: 0, stored_bytes: stored.len(), bytes: part.bytes.len(), checksum };
-        Self { entry, stored }
+    fn of(part: &RawPart, codec: Codec, pieces: Vec<Cow<'p, [u8]>>) -> Self {
+        let mut checksum = crc32fast::Hasher::new();
+        pieces.iter().for_each(|piece| checksum.update(piece));
+        let entry = PartEntry {
+            begin: part.begin,
+            end: part.end,
+            codec,
+            place: 0,
+            stored_bytes: pieces.iter().map(|piece| piece.len()).sum(),
+            bytes: part.pieces.iter().map(Vec::len).sum(),
+            checksum: checksum.finalize(),
+        };
+        Self { entry, pieces }
     }
 }
 
@@ -105,7 +114,7 @@ impl Head {
     /// An index in one piece.
     pub(super) fn write(&self, parts: &[StoredPart<'_>]) -> Vec<u8> {
         let mut file = self.before(parts);
-        parts.iter().for_each(|part| file.extend_from_slice(&part.stored));
+        parts.iter().flat_map(StoredPart::pieces).for_each(|piece| file.extend_from_slice(piece));
         file
     }
 
@@ -140,7 +149,7 @@ impl Head {
 
     /// The parts as they are stored in a file, less those that are broken.
     pub(super) fn stored<'p>(&self, file: &'p [u8]) -> Vec<StoredPart<'p>> {
-        let stored = |part: &PartEntry| Some(StoredPart { entry: part.clone(), stored: Cow::Borrowed(part.stored(file).ok()?) });
+        let stored = |part: &PartEntry| Some(StoredPart { entry: part.clone(), pieces: vec![Cow::Borrowed(part.stored(file).ok()?)] });
         self.parts.iter().filter_map(stored).collect()
     }
 

@@ -55,7 +55,7 @@ impl Kept {
         parts.extend(self.points);
         parts.extend(guide_part(self.functions.iter().flat_map(|thread| &thread.guides).chain(&self.guides)));
         parts.extend(name_part(&self.names));
-        parts.extend(self.symbols.map(|bytes| RawPart { begin: SYMBOLS, end: SYMBOLS, bytes }));
+        parts.extend(self.symbols.map(|bytes| RawPart { begin: SYMBOLS, end: SYMBOLS, pieces: vec![bytes] }));
         parts
     }
 }
@@ -110,7 +110,7 @@ fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<Ra
     for (unit, guide) in guides {
         guide.write_next(*unit, &mut bytes);
     }
-    (!bytes.is_empty()).then_some(RawPart { begin: GUIDES, end: GUIDES, bytes })
+    (!bytes.is_empty()).then_some(RawPart { begin: GUIDES, end: GUIDES, pieces: vec![bytes] })
 }
 
 /// Names, as a part; nothing if there are none. See [`super`] for the layout.
@@ -120,5 +120,5 @@ fn name_part(names: &[NamePair]) -> Option<RawPart> {
         bytes.bytes(mangled.as_bytes());
         bytes.bytes(name.as_bytes());
     }
-    (!bytes.is_empty()).then_some(RawPart { begin: NAMES, end: NAMES, bytes })
+    (!bytes.is_empty()).then_some(RawPart { begin: NAMES, end: NAMES, pieces: vec![bytes] })
 }
