@@ -1,22 +1,17 @@
 //! Building a profile piece by piece, with strings, functions and locations interned.
 
-use std::hash::BuildHasher;
-
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use crate::{
     Addr, Error, Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Nanos, Parts, Profile, Result,
-    StringId, ValueType,
+    StringId, StringIndex, ValueType,
 };
 
 /// Collects a profile. Ids it hands out belong to this builder; the first failure is kept and told by [`ProfileBuilder::finish`].
 #[derive(Debug, Default)]
 pub struct ProfileBuilder {
     parts: Parts,
-    /// The first string of each hash: the texts themselves are kept once, in the table.
-    strings: FxHashMap<u64, StringId>,
-    /// Strings whose hash another one had before, which are few.
-    same_hash: Vec<StringId>,
+    strings: StringIndex,
     functions: FxHashMap<Function, FunctionId>,
     locations: FxHashMap<(Option<MappingId>, Addr, bool), LocationId>,
     frames: FxHashMap<StringId, LocationId>,
@@ -36,26 +31,11 @@ impl ProfileBuilder {
 
     /// The id of a string, the same for equal strings.
     pub fn intern(&mut self, text: &str) -> StringId {
-        if text.is_empty() {
-            return StringId(0);
-        }
-        let hash = FxBuildHasher.hash_one(text);
-        let first = self.strings.get(&hash).copied();
-        if let Some(first) = first {
-            let mut known = std::iter::once(first).chain(self.same_hash.iter().copied());
-            if let Some(id) = known.find(|id| self.parts.strings.get(*id) == Some(text)) {
-                return id;
-            }
-        }
-        let Some(id) = self.parts.strings.push(text) else {
+        let id = self.strings.intern(&mut self.parts.strings, text);
+        id.unwrap_or_else(|| {
             self.failure.get_or_insert(Error::invalid("more than 4 GiB of strings"));
-            return StringId(0);
-        };
-        match first {
-            Some(_) => self.same_hash.push(id),
-            None => drop(self.strings.insert(hash, id)),
-        }
-        id
+            StringId(0)
+        })
     }
 
     /// A value type of these two interned strings.

@@ -84,12 +84,12 @@ impl Parts {
 
     fn compact_locations(&mut self) -> Result<()> {
         let mut uses = Uses::new(self.locations.len(), "location");
-        for id in &self.stacks {
-            uses.mark(id.0)?;
-        }
-        uses.retain(&mut self.locations);
-        for id in &mut self.stacks {
-            *id = LocationId(uses.new_id(id.0));
+        uses.mark_all(self.stacks.iter().map(|id| id.0))?;
+        if !uses.are_all() {
+            uses.retain(&mut self.locations);
+            for id in &mut self.stacks {
+                *id = LocationId(uses.new_id(id.0));
+            }
         }
         self.lay_out_lines()
     }
@@ -110,7 +110,10 @@ impl Parts {
             return Ok(());
         }
         let mut strings = StringTable::default();
-        for (_, text) in self.strings.iter().enumerate().skip(1).filter(|(index, _)| uses.is_used(*index)) {
+        let kept = || self.strings.iter().enumerate().skip(1).filter(|(index, _)| uses.is_used(*index)).map(|(_, text)| text);
+        let (count, bytes) = kept().fold((0, 0), |(count, bytes), text| (count + 1, bytes + text.len()));
+        strings.reserve(count, bytes);
+        for text in kept() {
             // A part of a table that fits cannot be too large.
             strings.push(text).ok_or_else(|| Error::invalid("more than 4 GiB of strings"))?;
         }
@@ -186,6 +189,16 @@ impl Uses {
             Some(used) => *used = true,
             None => return Err(Error::invalid(format!("{} {id} of {}", self.what, self.used.len()))),
         }
+        Ok(())
+    }
+
+    /// Marks many: with the highest looked at first, none of the others can be outside.
+    fn mark_all(&mut self, ids: impl ExactSizeIterator<Item = u32> + Clone) -> Result<()> {
+        if ids.len() == 0 {
+            return Ok(());
+        }
+        self.mark(ids.clone().fold(0, u32::max))?;
+        ids.for_each(|id| self.used[id as usize] = true);
         Ok(())
     }
 

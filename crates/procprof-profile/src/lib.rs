@@ -46,4 +46,4 @@ pub use model::{Addresses, Function, Label, LabelValue, Line, Location, Mapping,
 pub use parts::Parts;
 pub use profile_id::{ParseProfileIdError, ProfileId};
 pub use profile_type::{ParseProfileTypeError, ProfileType};
-pub use string_table::StringTable;
+pub use string_table::{StringIndex, StringTable};

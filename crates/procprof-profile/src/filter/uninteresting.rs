@@ -50,8 +50,8 @@ pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Unint
     if !named.contains(&true) {
         return Ok((profile, 0));
     }
-    let mut inlined = Vec::new();
-    let mut cuts = Vec::new();
+    let mut inlined = Vec::with_capacity(profile.locations().len());
+    let mut cuts = Vec::with_capacity(profile.locations().len());
     for index in 0..profile.locations().len() {
         let these = profile.lines(LocationId(index as u32));
         let outermost = these.iter().rposition(|line| named[line.function.index()]);
@@ -59,8 +59,9 @@ pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Unint
         inlined.push(if cut == Some(Cut::Inlined) { outermost.map_or(0, |line| line + 1) } else { 0 });
         cuts.push(cut);
     }
+    let has_inlined = cuts.contains(&Some(Cut::Inlined));
     let is_inlined = |id: &LocationId| cuts[id.index()] == Some(Cut::Inlined);
-    let shorter = |before: &[LocationId], after: &[LocationId]| after.len() < before.len() || after.iter().any(is_inlined);
+    let shorter = |before: &[LocationId], after: &[LocationId]| after.len() < before.len() || has_inlined && after.iter().any(is_inlined);
     let (leaves, samples) = cut_stacks(&profile, |stack| interesting(stack, &cuts), shorter);
     if samples == 0 {
         return Ok((profile, 0));
@@ -141,15 +142,12 @@ enum Cut {
     Inlined,
 }
 
+/// What is left of a stack: cut is at the first such frame from the root that an interesting one called.
 fn interesting<'a>(stack: &'a [LocationId], cuts: &[Option<Cut>]) -> &'a [LocationId] {
-    let mut found_user = false;
-    for (index, id) in stack.iter().enumerate().rev() {
-        match cuts[id.index()] {
-            None => found_user = true,
-            Some(Cut::Whole) if found_user => return &stack[index + 1..],
-            Some(Cut::Inlined) if found_user => return &stack[index..],
-            Some(_) => {}
-        }
+    let first = stack.iter().rposition(|id| cuts[id.index()].is_none()).unwrap_or(0);
+    match stack[..first].iter().rposition(|id| cuts[id.index()].is_some()) {
+        None => stack,
+        Some(index) if cuts[stack[index].index()] == Some(Cut::Inlined) => &stack[index..],
+        Some(index) => &stack[index + 1..],
     }
-    stack
 }
