@@ -60,6 +60,7 @@ mod options;
 mod outcome;
 mod reason;
 mod records;
+mod release;
 pub mod remote;
 mod sections;
 mod sources;

@@ -4,6 +4,7 @@ use procprof_profile::{Addresses, Line, LocationId, Mapping, MappingId, Parts, P
 
 use crate::lines::LineWriter;
 use crate::outcome::{MappingOutcome, Outcome, Proof};
+use crate::release::{release_answers, release_images};
 use crate::sources::{Answer, Inquiries, SOURCES, Sources};
 use crate::{Error, Frame, Resolved, Result};
 
@@ -21,8 +22,12 @@ pub fn symbolize_profile(profile: Profile, sources: &mut Sources<'_>) -> Result<
         (row.ask)(&mut inquiries, sources);
     }
     let answers = answers(&mut inquiries);
+    let images = inquiries.all.iter_mut().filter_map(|inquiry| inquiry.found.take()).map(|found| found.image).collect();
     let outcome = outcome(inquiries);
-    write(profile, &answers, outcome)
+    release_images(images);
+    let written = write(profile, &answers, outcome);
+    release_answers(answers);
+    written
 }
 
 /// The answers by location; `None` for those that had symbols before.

@@ -1,6 +1,6 @@
 //! How much of a profile each wanted file would name.
 
-use procprof_profile::{MappingId, Profile};
+use procprof_profile::{Location, LocationId, MappingId, Profile};
 
 use crate::outcome::{Outcome, WantedFile};
 
@@ -20,18 +20,21 @@ impl Outcome {
         let files = self.wanted();
         let file_of_mapping = self.files_by_mapping(&files, profile.mappings().len());
         let column = profile.default_sample_type();
+        let wanted_at = wanted_at(profile, &file_of_mapping);
+        let is_wanted: Vec<bool> = wanted_at.iter().map(Option::is_some).collect();
         let mut weights = vec![Weight::default(); files.len()];
         let mut total = Weight::default();
         let mut is_met = vec![false; files.len()];
         for sample in profile.samples() {
             let weight = Weight { value: sample.values.get(column).map_or(0.0, |value| value.unsigned_abs() as f64), samples: 1.0 };
             total.add(weight);
+            // Of most stacks all is named.
+            if !sample.stack.iter().any(|id| is_wanted[id.index()]) {
+                continue;
+            }
             is_met.fill(false);
-            for id in sample.stack {
-                let unnamed = profile.lines(*id).is_empty();
-                let mapping = profile.location(*id).mapping.filter(|_| unnamed).map_or(file_of_mapping.len() - 1, MappingId::index);
-                if let Some(file) = file_of_mapping[mapping].filter(|file| !is_met[*file]) {
-                    is_met[file] = true;
+            for file in sample.stack.iter().filter_map(|id| wanted_at[id.index()]) {
+                if !std::mem::replace(&mut is_met[file], true) {
                     weights[file].add(weight);
                 }
             }
@@ -58,6 +61,16 @@ impl Outcome {
         }
         positions
     }
+}
+
+/// For each location, the position of the file that would name it; `None` where it has a name, or no file would give it one.
+fn wanted_at(profile: &Profile, file_of_mapping: &[Option<usize>]) -> Vec<Option<usize>> {
+    let nowhere = file_of_mapping.len() - 1;
+    let wanted = |(index, location): (usize, &Location)| {
+        let is_named = !profile.lines(LocationId(index as u32)).is_empty();
+        if is_named { None } else { file_of_mapping[location.mapping.map_or(nowhere, MappingId::index)] }
+    };
+    profile.locations().iter().enumerate().map(wanted).collect()
 }
 
 #[derive(Debug, Clone, Copy, Default)]
