@@ -25,7 +25,6 @@ mod line_table;
 mod names;
 mod nm;
 mod order;
-mod symbol_table;
 mod tables;
 
 use std::borrow::Cow;

@@ -38,6 +38,7 @@ impl<'n> Ladder<'n> {
     }
 
     /// How many addresses are below `address`, which is the place of the first that is not.
+    #[inline]
     pub(crate) fn place(&self, address: u64) -> usize {
         let (Some(first), Some(last)) = (self.addresses.first(), self.addresses.last()) else {
             return 0;

@@ -65,6 +65,7 @@ pub mod remote;
 mod sections;
 mod sources;
 mod spans;
+mod symbol_table;
 mod symbolize;
 mod symbols;
 mod unit_batch;

@@ -1,19 +1,26 @@
 //! The symbols of a file that cover the wanted addresses.
 //!
-//! A symbol covers its size and nothing beyond. One without a size (assembly) covers what follows
-//! up to the next symbol or the end of its section, unless it is a label inside a sized one. Of
+//! A symbol covers its size and nothing beyond. One without a size (assembly) is a label: it covers what
+//! follows up to the next symbol or the end of its section, unless it is inside a symbol with a size. Of
 //! nested symbols the innermost counts; of several names for the same span the one that
 //! [`Symbol::rank`] puts first.
 //!
 //! The tables are read once from end to end, and a symbol without a wanted address is forgotten at
-//! once: sorting half a million of them would take longer than everything else.
+//! once: sorting half a million of them would take longer than everything else. They are read once more
+//! only if a label may be the name of an address that no symbol with a size covers.
+
+mod covering;
+mod labels;
 
 use object::elf::{SHF_EXECINSTR, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolBind};
-use object::{File, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolFlags};
-use rustc_hash::FxHashMap;
+use object::{File, Object, ObjectSection, SectionFlags};
 
 use crate::ladder::Ladder;
-use crate::spans;
+use crate::spans::{self, Span};
+use crate::symbol_table::{self, RawSymbol, Table};
+
+use covering::covered_by;
+use labels::{Gaps, Labels};
 
 /// The names at a batch of addresses.
 #[derive(Debug, Default)]
@@ -24,24 +31,31 @@ pub(crate) struct Symbols<'data> {
     pub(crate) is_partial: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span<'data> {
+/// Where a symbol of code lies.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
     start: u64,
+    /// Behind `start`. That of a label is the end of its section.
     end: u64,
-    name: &'data [u8],
+    sized: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Symbol<'data> {
-    start: u64,
-    end: u64,
-    sized: bool,
+    extent: Extent,
     function: bool,
     binding: SymbolBind,
     name: &'data [u8],
 }
 
-impl Symbol<'_> {
+impl<'data> Symbol<'data> {
+    /// A symbol of code with its name, if that counts.
+    fn of(raw: &RawSymbol<'data>, extent: Extent) -> Option<Self> {
+        // `$x`, `$d` and the like mark code and data for disassemblers.
+        raw.initial().filter(|initial| *initial != b'$')?;
+        Some(Self { extent, function: raw.kind != STT_NOTYPE, binding: raw.bind, name: raw.name_bytes()? })
+    }
+
     /// The best name of a span has the least rank: functions before labels, global before weak
     /// before local, fewer leading underscores, then by name.
     fn rank(&self) -> (bool, u8, usize, &[u8]) {
@@ -59,240 +73,141 @@ impl<'data> Symbols<'data> {
     /// Looks in `.symtab` and `.dynsym` of all files, which describe the same image. `addresses`
     /// ascend. Symbols with broken names are left out.
     pub(crate) fn at(files: &[&File<'data>], addresses: &[u64]) -> Self {
-        let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
+        let files = code_of(files);
+        let is_partial = !files.iter().any(Code::has_table);
+        if addresses.is_empty() {
+            return Self { names: Vec::new(), is_partial };
+        }
         let ladder = Ladder::new(addresses);
-        let found = Self::among(&ladder, |visit| {
-            for (file, sections) in files.iter().zip(&sections) {
-                let all = file.symbols().chain(file.dynamic_symbols());
-                all.filter_map(|symbol| code_symbol(&symbol, sections, |start, end| ladder.has_in(start, end))).for_each(&mut *visit);
-            }
-        });
-        let has_table =
-            |(file, sections): (&&File<'_>, _)| file.symbols().any(|symbol| code_symbol(&symbol, sections, |_, _| false).is_some());
-        Self { is_partial: !files.iter().zip(&sections).any(has_table), ..found }
+        let mut near = Near::new(&ladder);
+        files.iter().for_each(|code| code.each(|symbol, extent| near.add(extent, || Symbol::of(symbol, extent))));
+        let (mut names, mut gaps) = near.names();
+        if !gaps.is_empty() {
+            let ends = gaps.ends();
+            let ends = Ladder::new(&ends);
+            files.iter().for_each(|code| code.each(|symbol, extent| gaps.cut(&ends, extent, || Symbol::of(symbol, extent).is_some())));
+            gaps.name(addresses, &mut names);
+        }
+        Self { names, is_partial }
     }
 
     /// The names at all addresses, as [`Symbols::at`] gives them: ascending, not overlapping.
-    pub(crate) fn all(files: &[&File<'data>]) -> Vec<spans::Span<&'data [u8]>> {
-        let sections: Vec<_> = files.iter().map(|file| executable_sections(file)).collect();
+    pub(crate) fn all(files: &[&File<'data>]) -> Vec<Span<&'data [u8]>> {
         let mut symbols = Vec::new();
-        for (file, sections) in files.iter().zip(&sections) {
-            let all = file.symbols().chain(file.dynamic_symbols());
-            symbols.extend(all.filter_map(|symbol| code_symbol(&symbol, sections, |_, _| true)));
+        for code in code_of(files) {
+            code.each(|symbol, extent| symbols.extend(Symbol::of(symbol, extent)));
         }
-        symbols.sort_by_key(|symbol| symbol.start);
-        let labels = labels(&symbols);
-        let spans = spans_of(symbols.into_iter().filter(|symbol| symbol.sized).collect());
-        let spans = spans.into_iter().map(|span| spans::Span { begin: span.start, end: span.end, value: (false, span.name) });
-        let both = spans.chain(labels).collect();
-        let apart = spans::apart(both, |span: &spans::Span<(bool, &[u8])>| span.value.0);
-        apart.into_iter().map(|span| spans::Span { begin: span.begin, end: span.end, value: span.value.1 }).collect()
+        symbols.sort_by_key(|symbol| symbol.extent.start);
+        let labels = labels::all(&symbols);
+        let spans = covered_by(symbols.into_iter().filter(|symbol| symbol.extent.sized).collect());
+        let ranked = |is_label: bool| move |Span { begin, end, value }: Span<&'data [u8]>| Span { begin, end, value: (is_label, value) };
+        let both = spans.into_iter().map(ranked(false)).chain(labels.into_iter().map(ranked(true))).collect();
+        let apart = spans::apart(both, |span: &Span<(bool, &[u8])>| span.value.0);
+        apart.into_iter().map(|span| Span { begin: span.begin, end: span.end, value: span.value.1 }).collect()
+    }
+}
+
+/// The symbols that may name a wanted address.
+struct Near<'data, 'n> {
+    ladder: &'n Ladder<'n>,
+    /// Those with a size that cover one.
+    covering: Vec<Symbol<'data>>,
+    labels: Labels<'data>,
+}
+
+impl<'data, 'n> Near<'data, 'n> {
+    fn new(ladder: &'n Ladder<'n>) -> Self {
+        Self { ladder, covering: Vec::new(), labels: Labels::default() }
     }
 
-    fn among(ladder: &Ladder<'_>, for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) -> Self {
-        let addresses = ladder.addresses();
-        let mut covering = Vec::new();
-        let mut starts = Starts { addresses, at: vec![Start::default(); addresses.len()] };
-        let mut is_partial = true;
-        for_each(&mut |symbol| {
-            is_partial = false;
-            let first = ladder.place(symbol.start);
-            starts.add(symbol, first);
-            if symbol.sized && addresses.get(first).is_some_and(|address| *address < symbol.end) {
-                covering.push(symbol);
+    /// Adds a symbol of code, which is read only if it may be one of them.
+    #[inline]
+    fn add(&mut self, extent: Extent, read: impl FnOnce() -> Option<Symbol<'data>>) {
+        let place = self.ladder.place(extent.start);
+        if self.ladder.addresses().get(place).is_some_and(|address| !extent.sized || *address < extent.end) {
+            self.add_read(place, extent, read);
+        }
+    }
+
+    /// Few symbols come here: the others are passed over faster without it.
+    #[inline(never)]
+    fn add_read(&mut self, place: usize, extent: Extent, read: impl FnOnce() -> Option<Symbol<'data>>) {
+        if extent.sized {
+            self.covering.extend(read());
+        } else {
+            self.labels.add(place, extent.start, read);
+        }
+    }
+
+    /// The names by symbols with a size, one an address; and what labels may name of the rest.
+    fn names(self) -> (Vec<Option<&'data [u8]>>, Gaps<'data>) {
+        let spans = covered_by(self.covering);
+        let mut spans = spans.iter().peekable();
+        let mut gaps = Gaps::default();
+        let mut name = |(place, address): (usize, &u64)| {
+            while spans.next_if(|span| span.end <= *address).is_some() {}
+            let name = spans.peek().filter(|span| span.begin <= *address).map(|span| span.value);
+            if name.is_none() {
+                self.labels.before(place, *address).into_iter().for_each(|label| gaps.add(label, *address));
             }
-        });
-        let spans = spans_of(covering);
-        let mut labels = starts.labels();
-        drop_inside(&mut labels, for_each);
-        let name = |(address, label): (&u64, &Option<Symbol<'data>>)| find(&spans, *address).or(label.map(|label| label.name));
-        Self { names: addresses.iter().zip(&labels).map(name).collect(), is_partial }
-    }
-}
-
-fn find<'data>(spans: &[Span<'data>], address: u64) -> Option<&'data [u8]> {
-    let after = spans.partition_point(|span| span.start <= address);
-    let span = spans.get(after.checked_sub(1)?)?;
-    (address < span.end).then_some(span.name)
-}
-
-/// The last symbol that starts between a wanted address and the one before.
-#[derive(Debug, Clone, Copy, Default)]
-struct Start<'data> {
-    /// Where, if there is one.
-    start: Option<u64>,
-    /// Of those that start there the best without a size, unless one with a size is among them.
-    label: Option<Symbol<'data>>,
-    sized: bool,
-}
-
-struct Starts<'data, 'n> {
-    addresses: &'n [u64],
-    at: Vec<Start<'data>>,
-}
-
-impl<'data> Starts<'data, '_> {
-    /// Notes a symbol; `first` is the first of the addresses that is not below it.
-    fn add(&mut self, symbol: Symbol<'data>, first: usize) {
-        // One that starts at an address is the last one before it, too.
-        let Some(at) = self.at.get_mut(first) else {
-            return;
+            name
         };
-        if at.start.is_some_and(|start| start > symbol.start) {
-            return;
-        }
-        if at.start != Some(symbol.start) {
-            *at = Start { start: Some(symbol.start), label: None, sized: false };
-        }
-        if symbol.sized {
-            at.sized = true;
-        } else if at.label.is_none_or(|label| symbol.rank() < label.rank()) {
-            at.label = Some(symbol);
-        }
-    }
-
-    /// The label that reaches each address.
-    fn labels(&self) -> Vec<Option<Symbol<'data>>> {
-        let mut last = Start::default();
-        let mut label = |(address, start): (&u64, &Start<'data>)| {
-            if start.start.is_some() {
-                last = *start;
-            }
-            last.label.filter(|label| !last.sized && *address < label.end)
-        };
-        self.addresses.iter().zip(&self.at).map(&mut label).collect()
+        let names = self.ladder.addresses().iter().enumerate().map(&mut name).collect();
+        (names, gaps)
     }
 }
 
-/// Takes away the labels that are inside a symbol with a size.
-fn drop_inside<'data>(labels: &mut [Option<Symbol<'data>>], for_each: impl Fn(&mut dyn FnMut(Symbol<'data>))) {
-    let mut starts: Vec<u64> = labels.iter().flatten().map(|label| label.start).collect();
-    starts.dedup();
-    if starts.is_empty() {
-        return;
-    }
-    // For each start how far the farthest symbol reaches that starts between it and the one before.
-    let mut reach = vec![0; starts.len()];
-    for_each(&mut |symbol| {
-        let after = starts.partition_point(|start| *start <= symbol.start);
-        if let Some(reach) = reach.get_mut(after).filter(|_| symbol.sized) {
-            *reach = symbol.end.max(*reach);
-        }
-    });
-    let mut farthest = 0;
-    let mut inside = Vec::with_capacity(starts.len());
-    for (start, reach) in starts.iter().zip(&reach) {
-        farthest = farthest.max(*reach);
-        inside.push(farthest > *start);
-    }
-    for label in labels {
-        let place = label.and_then(|label| starts.binary_search(&label.start).ok());
-        if place.is_some_and(|place| inside[place]) {
-            *label = None;
-        }
-    }
+/// A file and which of its sections are code.
+struct Code<'f, 'data> {
+    file: &'f File<'data>,
+    /// By the section's number where it ends, 0 where it is none of code.
+    ends: Vec<u64>,
 }
 
-/// What the labels cover that are in no symbol with a size: up to the next symbol or the end of their
-/// section. The symbols ascend.
-fn labels<'data>(symbols: &[Symbol<'data>]) -> Vec<spans::Span<(bool, &'data [u8])>> {
-    let mut labels = Vec::new();
-    let mut reach = 0;
-    let mut groups = symbols.chunk_by(|a, b| a.start == b.start).peekable();
-    while let Some(group) = groups.next() {
-        let next = groups.peek().and_then(|group| group.first()).map_or(u64::MAX, |symbol| symbol.start);
-        let sized = group.iter().filter(|symbol| symbol.sized).map(|symbol| symbol.end).max();
-        let best = group.iter().filter(|_| sized.is_none()).min_by(|a, b| a.rank().cmp(&b.rank()));
-        if let Some(label) = best.filter(|label| reach <= label.start) {
-            labels.push(spans::Span { begin: label.start, end: label.end.min(next), value: (true, label.name) });
+fn code_of<'f, 'data>(files: &[&'f File<'data>]) -> Vec<Code<'f, 'data>> {
+    files.iter().map(|file| Code { file, ends: ends_of_code(file) }).collect()
+}
+
+fn ends_of_code(file: &File<'_>) -> Vec<u64> {
+    let mut ends = Vec::new();
+    for section in file.sections() {
+        if matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0) {
+            ends.resize(section.index().0, 0);
+            ends.push(section.address().saturating_add(section.size()));
         }
-        reach = reach.max(sized.unwrap_or(0));
     }
-    labels
+    ends
 }
 
-/// Where each section with code ends.
-fn executable_sections(file: &File<'_>) -> FxHashMap<SectionIndex, u64> {
-    let code = file.sections().filter(|section| match section.flags() {
-        object::SectionFlags::Elf { sh_flags, .. } => sh_flags.0 & SHF_EXECINSTR.0 != 0,
-        _ => false,
-    });
-    code.map(|section| (section.index(), section.address().saturating_add(section.size()))).collect()
-}
+impl<'data> Code<'_, 'data> {
+    /// Hands over the symbols of code of both tables. Their names are not looked at.
+    #[inline]
+    fn each(&self, mut visit: impl FnMut(&RawSymbol<'data>, Extent)) {
+        for table in [Table::All, Table::Dynamic] {
+            symbol_table::each(self.file, table, |symbol| {
+                if let Some(extent) = self.extent(symbol) {
+                    visit(symbol, extent);
+                }
+            });
+        }
+    }
 
-/// The symbol, if it is one of code. Its name is read if it has no size, or if its size is one of those
-/// that `is_named`: looking for the ends of half a million names takes longer than everything else here.
-fn code_symbol<'data>(
-    symbol: &object::Symbol<'data, '_>,
-    sections: &FxHashMap<SectionIndex, u64>,
-    is_named: impl Fn(u64, u64) -> bool,
-) -> Option<Symbol<'data>> {
-    let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
-        return None;
-    };
-    let kind = st_info.st_type();
-    if !matches!(kind, STT_NOTYPE | STT_FUNC | STT_GNU_IFUNC) {
-        return None;
+    /// Whether there is a symbol of code in the table of all symbols.
+    fn has_table(&self) -> bool {
+        let is_code = |symbol: &RawSymbol<'data>| self.extent(symbol).is_some_and(|extent| Symbol::of(symbol, extent).is_some());
+        symbol_table::any(self.file, Table::All, is_code)
     }
-    let section_end = *sections.get(&symbol.section_index()?)?;
-    let (start, sized) = (symbol.address(), symbol.size() != 0);
-    let end = if sized { start.saturating_add(symbol.size()) } else { section_end };
-    if start >= end {
-        return None;
-    }
-    let mut name = &[][..];
-    if !sized || kind == STT_NOTYPE || is_named(start, end) {
-        name = symbol.name_bytes().ok()?;
-        // `$x`, `$d` and the like mark code and data for disassemblers.
-        if name.is_empty() || name.starts_with(b"$") {
+
+    /// Where a symbol lies, if it is one of code.
+    #[inline]
+    fn extent(&self, symbol: &RawSymbol<'_>) -> Option<Extent> {
+        if !matches!(symbol.kind, STT_NOTYPE | STT_FUNC | STT_GNU_IFUNC) {
             return None;
         }
-    }
-    Some(Symbol { start, end, sized, function: kind != STT_NOTYPE, binding: st_info.st_bind(), name })
-}
-
-/// The spans of symbols with a size, which do not overlap any more: one pass by ascending start,
-/// with the symbols that are still open on a stack; the topmost covers.
-fn spans_of(mut symbols: Vec<Symbol<'_>>) -> Vec<Span<'_>> {
-    // Of symbols with one start the longer ones come first, so that the shorter ones lie on top;
-    // those of one extent come worst name first, so that the best lies on top.
-    symbols.sort_unstable_by(|a, b| {
-        let place = |symbol: &Symbol<'_>| (symbol.start, u64::MAX - symbol.end);
-        place(a).cmp(&place(b)).then_with(|| b.rank().cmp(&a.rank()))
-    });
-    let mut spans = Spans::default();
-    for symbol in symbols {
-        spans.close_until(symbol.start);
-        spans.open.push(symbol);
-    }
-    spans.close_until(u64::MAX);
-    spans.done
-}
-
-#[derive(Default)]
-struct Spans<'data> {
-    done: Vec<Span<'data>>,
-    open: Vec<Symbol<'data>>,
-    /// Everything before is done.
-    cursor: u64,
-}
-
-impl Spans<'_> {
-    /// Closes what ends at or before `address` and cuts the topmost there.
-    fn close_until(&mut self, address: u64) {
-        while let Some(top) = self.open.last().copied() {
-            let end = top.end.min(address);
-            if self.cursor.max(top.start) < end {
-                let start = self.cursor.max(top.start);
-                self.done.push(Span { start, end, name: top.name });
-                self.cursor = end;
-            }
-            if top.end > address {
-                break;
-            }
-            self.open.pop();
-        }
-        self.cursor = self.cursor.max(address);
+        let section_end = *self.ends.get(symbol.section?)?;
+        let (start, sized) = (symbol.address, symbol.size != 0);
+        let end = if sized { start.saturating_add(symbol.size) } else { section_end };
+        (section_end != 0 && start < end).then_some(Extent { start, end, sized })
     }
 }
 

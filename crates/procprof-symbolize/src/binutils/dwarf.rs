@@ -10,12 +10,12 @@ use procprof_profile::SymbolAddr;
 use super::find_function::SymbolFunctions;
 use super::frames::Frames;
 use super::kept::{Known, Learned};
-use super::symbol_table::{self, Table};
 use super::tables::Tables;
 use super::{Answers, Detail, NmSymbol, nm};
 use crate::dwarf::{self, Dwarf, Reader, Root, Unit};
 use crate::image::{Image, parse_elf};
 use crate::sections::{self, Needed};
+use crate::symbol_table::{self, Table};
 use crate::workers;
 
 pub(super) type Result<T> = std::result::Result<T, gimli::Error>;

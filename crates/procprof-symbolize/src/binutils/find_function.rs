@@ -4,7 +4,7 @@ use object::elf::{SHF_ALLOC, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Sym
 use object::{File, Object, ObjectSection, SectionFlags};
 
 use super::order::{Entry, Order};
-use super::symbol_table::{self, RawSymbol, Table};
+use crate::symbol_table::{self, Table};
 
 /// What symbols say of addresses.
 #[derive(Default)]
@@ -155,9 +155,8 @@ fn wanted(order: &Order<'_>, mut places: Vec<Places<'_>>) -> Vec<(usize, u32)> {
 
 /// What a symbol is; `None` if its name is broken.
 fn function<'data>(object: &File<'data>, table: Table, order: &Order<'_>, (section, index): (usize, u32)) -> Option<Function<'data>> {
-    let RawSymbol { address, size, kind, bind, .. } = symbol_table::at(object, table, index)?;
-    let name = symbol_table::name(object, table, index)?;
-    let is_own = bind == STB_LOCAL || !order.is_behind_files(index);
-    let file = order.file_before(index).filter(|_| is_own).and_then(|file| symbol_table::name(object, table, file));
-    Some(Function { section, start: address, size: size.max(1), kind, name, file })
+    let symbol = symbol_table::at(object, table, index)?;
+    let is_own = symbol.bind == STB_LOCAL || !order.is_behind_files(index);
+    let file = order.file_before(index).filter(|_| is_own).and_then(|file| symbol_table::at(object, table, file)?.name());
+    Some(Function { section, start: symbol.address, size: symbol.size.max(1), kind: symbol.kind, name: symbol.name()?, file })
 }

@@ -8,10 +8,10 @@ use object::File;
 use rustc_hash::FxHashMap;
 
 use super::order::Order;
-use super::symbol_table::{self, Table};
 use crate::Image;
 use crate::dwarf::{Guide, Guides};
 use crate::index::{ImageCache, Kept, SymbolIndex, cache};
+use crate::symbol_table::{self, Table};
 
 /// Symbols that are worth to be kept in order.
 const KEPT_SYMBOLS: usize = 100_000;

@@ -9,9 +9,9 @@ use rustc_hash::FxHashSet;
 
 use super::around::symbols_around;
 use super::order::Order;
-use super::symbol_table::Table;
 use crate::Image;
 use crate::image::parse_elf;
+use crate::symbol_table::Table;
 
 /// One line of `nm -n`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use object::File;
 use object::elf::STT_FILE;
 
-use super::symbol_table::{self, RawSymbol, Table};
 use crate::leb::{Malformed, Read, Write};
+use crate::symbol_table::{self, RawSymbol, Table};
 
 /// In an entry: `nm` lists the symbol.
 const LISTED: u64 = 1;
@@ -147,7 +147,7 @@ impl Writer {
         let count = symbol_table::count(file, table);
         self.symbols = vec![0; count];
         self.places.reserve(count);
-        symbol_table::each(file, table, |symbol| self.add(&symbol));
+        symbol_table::each(file, table, |symbol| self.add(symbol));
         self.places.sort_unstable();
         // Numbers further and addresses further take three bytes each, mostly.
         let mut bytes = Vec::with_capacity(count * 6);
@@ -176,7 +176,7 @@ impl Writer {
         bytes
     }
 
-    fn add(&mut self, symbol: &RawSymbol) {
+    fn add(&mut self, symbol: &RawSymbol<'_>) {
         if symbol.kind == STT_FILE {
             self.files.push(symbol.index);
         } else {

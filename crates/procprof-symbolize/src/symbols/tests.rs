@@ -2,20 +2,31 @@
 
 use super::*;
 
+/// The names at `addresses`, as [`Symbols::at`] gives them.
+fn names(symbols: &[Symbol<'static>], addresses: &[u64]) -> Vec<Option<&'static [u8]>> {
+    let ladder = Ladder::new(addresses);
+    let mut near = Near::new(&ladder);
+    symbols.iter().for_each(|symbol| near.add(symbol.extent, || Some(*symbol)));
+    let (mut names, mut gaps) = near.names();
+    let ends = gaps.ends();
+    let ends = Ladder::new(&ends);
+    symbols.iter().for_each(|symbol| gaps.cut(&ends, symbol.extent, || true));
+    gaps.name(addresses, &mut names);
+    names
+}
+
 /// The names at each address below 110, as spans.
 fn spans(symbols: &[(&'static str, u64, u64)]) -> String {
     let symbols: Vec<Symbol<'static>> = symbols
         .iter()
         .map(|(name, start, end)| Symbol {
-            start: *start,
-            end: *end,
-            sized: !name.contains('~'),
+            extent: Extent { start: *start, end: *end, sized: !name.contains('~') },
             function: !name.contains('?'),
             binding: if name.contains("weak") { STB_WEAK } else { STB_GLOBAL },
             name: name.as_bytes(),
         })
         .collect();
-    let names = |addresses: &[u64]| Symbols::among(&Ladder::new(addresses), |visit| symbols.iter().copied().for_each(visit)).names;
+    let names = |addresses: &[u64]| names(&symbols, addresses);
     let addresses: Vec<u64> = (0..110).collect();
     let all = names(&addresses);
     // Asked for alone, with everything else forgotten, each address has the same name.
@@ -66,6 +77,13 @@ fn the_best_of_several_names_wins() {
 }
 
 #[test]
+fn a_symbol_cuts_off_all_labels_that_it_covers() {
+    let long = [("~a", 0, 100), ("b", 10, 60), ("~c", 20, 100), ("d", 30, 31), ("~e", 40, 100), ("~f", 60, 100), ("g", 70, 71)];
+    assert_eq!(spans(&long), "~a 0-10, b 10-30, d 30-31, b 31-60, ~f 60-70, g 70-71");
+    assert_eq!(spans(&[("~a", 10, 20), ("b", 0, 5), ("~c", 15, 20)]), "b 0-5, ~a 10-15, ~c 15-20");
+}
+
+#[test]
 fn no_symbols_are_told_apart_from_no_answer() {
-    assert!(Symbols::among(&Ladder::new(&[1]), |_| ()).is_partial);
+    assert!(Symbols::at(&[], &[1]).is_partial);
 }
