@@ -131,8 +131,11 @@ fn at_of<'data, Elf: FileHeader>(elf: &ElfFile<'data, Elf>, table: Table, index:
 /// The names of a table, up to the end of the last one: a name is broken exactly if it begins behind.
 fn names_of<'data, Elf: FileHeader>(elf: &ElfFile<'data, Elf>, table: &SymbolTable<'data, Elf>) -> &'data [u8] {
     let section = elf.elf_section_table().section(table.string_section());
-    let bytes = section.and_then(|section| section.data(elf.endian(), elf.data())).unwrap_or_default();
-    memrchr(0, bytes).map_or(&[], |end| &bytes[..=end])
+    up_to_last_end(section.and_then(|section| section.data(elf.endian(), elf.data())).unwrap_or_default())
+}
+
+fn up_to_last_end(names: &[u8]) -> &[u8] {
+    memrchr(0, names).map_or(&[], |end| &names[..=end])
 }
 
 #[inline]
@@ -154,5 +157,58 @@ fn raw<'data, Elf: FileHeader>(
         is_undefined: symbol.is_undefined(endian),
         name: symbol.st_name(endian),
         names,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::{Object, ObjectSymbol};
+
+    use super::*;
+
+    #[test]
+    fn says_what_is_said_of_a_symbol_asked_for_alone() {
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let file = File::parse(&*bytes).unwrap();
+        for (table, symbols) in [(Table::All, file.symbols()), (Table::Dynamic, file.dynamic_symbols())] {
+            let mut symbols = symbols.skip_while(|symbol| symbol.index().0 == 0);
+            let mut seen = 1;
+            each(&file, table, |own| {
+                let symbol = symbols.next().unwrap();
+                assert_eq!(own.index as usize, symbol.index().0);
+                assert_eq!((own.address, own.size), (symbol.address(), symbol.size()));
+                assert_eq!(own.section, symbol.section_index().map(|section| section.0));
+                assert_eq!(own.is_undefined, symbol.is_undefined());
+                assert_eq!(own.name_bytes(), symbol.name_bytes().ok());
+                assert_eq!(own.initial(), symbol.name_bytes().ok().and_then(|name| name.first()).copied());
+                assert_eq!(at(&file, table, own.index).unwrap().name(), symbol.name().ok());
+                seen += 1;
+            });
+            assert!(symbols.next().is_none());
+            assert_eq!(seen, count(&file, table));
+        }
+    }
+
+    #[test]
+    fn names_that_do_not_end_are_broken() {
+        let names = up_to_last_end(b"\0start\0end");
+        let symbol = |name| RawSymbol {
+            index: 1,
+            address: 0,
+            size: 0,
+            kind: STT_NOTYPE,
+            bind: SymbolBind(0),
+            section: None,
+            is_undefined: false,
+            name,
+            names,
+        };
+        assert_eq!((symbol(0).initial(), symbol(0).name_bytes()), (None, Some(&b""[..])));
+        assert_eq!((symbol(1).initial(), symbol(1).name()), (Some(b's'), Some("start")));
+        assert_eq!((symbol(6).initial(), symbol(6).name()), (None, Some("")));
+        for behind in [7, 8, u32::MAX] {
+            assert_eq!((symbol(behind).initial(), symbol(behind).name_bytes()), (None, None));
+        }
+        assert!(!symbol(7).is_listed());
     }
 }

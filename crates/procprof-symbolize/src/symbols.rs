@@ -97,6 +97,10 @@ impl<'data> Symbols<'data> {
         for code in code_of(files) {
             code.each(|symbol, extent| symbols.extend(Symbol::of(symbol, extent)));
         }
+        Self::named_by(symbols)
+    }
+
+    fn named_by(mut symbols: Vec<Symbol<'data>>) -> Vec<Span<&'data [u8]>> {
         symbols.sort_by_key(|symbol| symbol.extent.start);
         let labels = labels::all(&symbols);
         let spans = covered_by(symbols.into_iter().filter(|symbol| symbol.extent.sized).collect());

@@ -83,6 +83,50 @@ fn a_symbol_cuts_off_all_labels_that_it_covers() {
     assert_eq!(spans(&[("~a", 10, 20), ("b", 0, 5), ("~c", 15, 20)]), "b 0-5, ~a 10-15, ~c 15-20");
 }
 
+/// By the rules of the module, one after the other.
+fn name_by_rules(symbols: &[Symbol<'static>], address: u64) -> Option<&'static [u8]> {
+    let sized = |symbol: &&Symbol<'_>| symbol.extent.sized;
+    let covers = |symbol: &&Symbol<'_>| symbol.extent.start <= address && address < symbol.extent.end;
+    let innermost = |symbol: &&Symbol<'static>| (u64::MAX - symbol.extent.start, symbol.extent.end, symbol.rank().2, symbol.name);
+    if let Some(covering) = symbols.iter().filter(sized).filter(covers).min_by_key(innermost) {
+        return Some(covering.name);
+    }
+    let labels = symbols.iter().filter(|symbol| !symbol.extent.sized && symbol.extent.start <= address);
+    let label = labels.min_by_key(|label| (u64::MAX - label.extent.start, label.name)).filter(covers)?;
+    let is_cut = symbols.iter().filter(sized).any(|symbol| symbol.extent.start <= address && label.extent.start < symbol.extent.end);
+    (!is_cut).then_some(label.name)
+}
+
+#[test]
+fn any_symbols_name_what_the_rules_say() {
+    const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let mut state = 1u64;
+    let mut below = |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    for _ in 0..2000 {
+        let count = 1 + below(12) as usize;
+        let mut symbol = |name: &'static str| {
+            let (start, sized) = (below(40), below(2) == 0);
+            // Two sections: from 0 and from 20 on.
+            let section_end = if start < 20 { 20 } else { 40 };
+            let end = if sized { start + 1 + below(12) } else { section_end };
+            Symbol { extent: Extent { start, end, sized }, function: true, binding: STB_GLOBAL, name: name.as_bytes() }
+        };
+        let symbols: Vec<Symbol<'static>> = NAMES[..count].iter().map(|name| symbol(name)).collect();
+        let all = Symbols::named_by(symbols.clone());
+        let step = 1 + below(5) as usize;
+        let addresses: Vec<u64> = (below(5)..60).step_by(step).collect();
+        for (address, name) in addresses.iter().zip(names(&symbols, &addresses)) {
+            let by_rules = name_by_rules(&symbols, *address);
+            assert_eq!(name, by_rules, "{address} of {addresses:?} in {symbols:?}");
+            let span = all.iter().find(|span| span.begin <= *address && *address < span.end);
+            assert_eq!(span.map(|span| span.value), by_rules, "{address} in {symbols:?}");
+        }
+    }
+}
+
 #[test]
 fn no_symbols_are_told_apart_from_no_answer() {
     assert!(Symbols::at(&[], &[1]).is_partial);
