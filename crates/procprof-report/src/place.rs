@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use procprof_profile::{Line, Location, Profile};
+use procprof_profile::{FunctionId, Line, Location, MappingId, Profile};
 
 use crate::{Granularity, Options};
 
@@ -27,6 +27,30 @@ impl Detail {
             _ => false,
         };
         Detail { granularity, has_columns }
+    }
+}
+
+/// What a place is made of, by number: equal ones give equal places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Position {
+    mapping: Option<MappingId>,
+    function: Option<FunctionId>,
+    address: u64,
+    line: i64,
+    column: i64,
+}
+
+impl Position {
+    /// The position of `line`, or of the bare address, as far as it counts.
+    pub(crate) fn new(location: &Location, line: Option<&Line>, detail: Detail) -> Position {
+        let with_line = matches!(detail.granularity, Granularity::Lines | Granularity::Addresses);
+        Position {
+            mapping: location.mapping,
+            function: line.map(|line| line.function),
+            address: if detail.granularity == Granularity::Addresses { location.address.0 } else { 0 },
+            line: line.filter(|_| with_line).map_or(0, |line| line.line),
+            column: line.filter(|_| detail.has_columns).map_or(0, |line| line.column),
+        }
     }
 }
 
@@ -72,8 +96,11 @@ impl<'a> Place<'a> {
     }
 
     /// Address, name, and file with line, as far as they count.
-    pub(crate) fn printable(&self) -> String {
-        self.components().join(" ")
+    pub(crate) fn printable(&self) -> Cow<'a, str> {
+        if !self.name.is_empty() && self.address == 0 && self.line == 0 && self.file.is_empty() {
+            return Cow::Borrowed(self.name);
+        }
+        Cow::Owned(self.components().join(" "))
     }
 
     /// The parts of the printable name.

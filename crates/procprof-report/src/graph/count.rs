@@ -8,13 +8,62 @@ use super::steps::Steps;
 use super::tags::SampleTags;
 use super::{Edge, Graph, Node, Places, Shape, Weight};
 
+/// The cum of a node while samples are counted: apart from the rest of the node, so that millions of frames find it near.
+#[derive(Clone, Copy, Default)]
+struct Cum {
+    weight: Weight,
+    /// The last sample that was added, counted from 1: a sample counts once however often it comes by.
+    last_sample: u32,
+}
+
+impl Cum {
+    /// Adds a sample; false where it was added before.
+    #[inline]
+    fn add(&mut self, sample: u32, weight: Weight) -> bool {
+        let is_new = self.last_sample != sample;
+        if is_new {
+            self.last_sample = sample;
+            self.weight.add(weight);
+        }
+        is_new
+    }
+}
+
 impl<'a> Graph<'a> {
     /// One node for each place, however it was reached.
     pub(super) fn of_places(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
-        let nodes = places.places.iter().cloned().map(Node::new).collect();
-        let mut graph = Graph { nodes, edges: Vec::new(), is_call_tree: false, shown: Vec::new() };
+        let mut graph = Graph::of_bare_places(places);
         graph.count(profile, places, shape, None);
         graph
+    }
+
+    /// One node for each place with what it weighs, but no calls and no labels yet: enough to tell which nodes are too light.
+    pub(super) fn of_weights(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
+        let mut graph = Graph::of_bare_places(places);
+        let mut cums = vec![Cum::default(); graph.nodes.len()];
+        let mut count = 0;
+        for sample in profile.samples() {
+            let weight = shape.values.weight(&sample);
+            if weight.is_zero() {
+                continue;
+            }
+            count += 1;
+            for location in sample.stack {
+                for place in &places.of_lines[places.of(*location)] {
+                    cums[*place as usize].add(count, weight);
+                }
+            }
+            if let Some(leaf) = sample.stack.first().and_then(|leaf| places.of_lines.get(places.of(*leaf).start)) {
+                graph.nodes[*leaf as usize].flat.add(weight);
+            }
+        }
+        graph.finish_nodes(&cums, shape, |_| true);
+        graph
+    }
+
+    fn of_bare_places(places: &Places<'a>) -> Graph<'a> {
+        let nodes = places.places.iter().cloned().map(Node::new).collect();
+        Graph { nodes, edges: Vec::new(), is_call_tree: false, shown: Vec::new() }
     }
 
     /// Counts anew, as if only the kept nodes existed: a call over left-out ones joins what is left and is called residual.
@@ -23,6 +72,7 @@ impl<'a> Graph<'a> {
         self.edges.clear();
         let is_kept = |id: u32| kept.is_none_or(|kept| kept[id as usize]);
         let mut steps = Steps::of(places, is_kept);
+        let mut cums = vec![Cum::default(); self.nodes.len()];
         let mut count = 0;
         for sample in profile.samples() {
             let weight = shape.values.weight(&sample);
@@ -39,13 +89,12 @@ impl<'a> Graph<'a> {
                     let step = steps.step(position);
                     let id = step.node;
                     residual |= step.residual;
-                    let node = &mut self.nodes[id as usize];
-                    if node.last_sample != count {
-                        node.last_sample = count;
-                        node.add_cum(weight, tags.as_ref());
+                    if let (true, Some(tags)) = (cums[id as usize].add(count, weight), &tags) {
+                        self.nodes[id as usize].add_cum_tags(weight, tags);
                     }
                     if let Some(parent) = parent.filter(|parent| *parent != id) {
-                        let edge = steps.edge(position, parent, || self.push_edge(parent, id));
+                        let known = steps.last_edge(position, parent);
+                        let edge = known.unwrap_or_else(|| steps.edge(position, parent, || self.push_edge(parent, id)));
                         let edge = &mut self.edges[edge as usize];
                         if edge.last_sample != count {
                             edge.last_sample = count;
@@ -61,6 +110,12 @@ impl<'a> Graph<'a> {
                 self.nodes[leaf as usize].add_flat(weight, tags.as_ref());
             }
         }
+        self.finish_nodes(&cums, shape, is_kept);
+    }
+
+    /// Takes what was counted, and finds the nodes to show.
+    fn finish_nodes(&mut self, cums: &[Cum], shape: &Shape<'_>, is_kept: impl Fn(u32) -> bool) {
+        self.nodes.iter_mut().zip(cums).for_each(|(node, cum)| node.cum = cum.weight);
         let counted = |id: &u32| is_kept(*id) && self.is_worth_showing(*id, shape);
         self.shown = (0..self.nodes.len() as u32).filter(counted).collect();
     }

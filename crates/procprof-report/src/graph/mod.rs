@@ -10,12 +10,13 @@ mod steps;
 mod tags;
 mod trim;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use procprof_profile::{LocationId, Profile, Sample};
 use rustc_hash::FxHashMap;
 
-use crate::place::{Detail, Place};
+use crate::place::{Detail, Place, Position};
 pub(crate) use order::Order;
 use tags::SampleTags;
 pub(crate) use tags::{Tag, TagFormat, Tags, sort as sort_tags};
@@ -60,7 +61,7 @@ pub(crate) struct Graph<'a> {
 pub(crate) struct Node<'a> {
     pub(crate) place: Place<'a>,
     /// The place as text.
-    pub(crate) name: String,
+    pub(crate) name: Cow<'a, str>,
     pub(crate) flat: Weight,
     pub(crate) cum: Weight,
     /// Calls of this node.
@@ -68,8 +69,6 @@ pub(crate) struct Node<'a> {
     /// Calls from this node.
     pub(crate) outgoing: Vec<u32>,
     pub(crate) tags: Tags,
-    /// The last sample that was added, counted from 1: a sample counts once however often it comes by.
-    last_sample: u32,
 }
 
 /// The calls from one node to another.
@@ -82,7 +81,7 @@ pub(crate) struct Edge {
     pub(crate) residual: bool,
     /// Whether all were inlined.
     pub(crate) inlined: bool,
-    /// As of a node.
+    /// The last sample that was added, counted from 1: a sample counts once however often it comes by.
     last_sample: u32,
 }
 
@@ -90,7 +89,7 @@ pub(crate) struct Edge {
 pub(crate) struct Places<'a> {
     pub(crate) places: Vec<Place<'a>>,
     /// For each location, a range of `of_lines`.
-    of_location: Vec<Range<usize>>,
+    of_location: Vec<Range<u32>>,
     /// Place of each line, innermost first.
     pub(crate) of_lines: Vec<u32>,
 }
@@ -144,7 +143,7 @@ impl<'a> Node<'a> {
     fn new(place: Place<'a>) -> Node<'a> {
         let name = place.printable();
         let (flat, cum) = (Weight::default(), Weight::default());
-        Node { place, name, flat, cum, incoming: Vec::new(), outgoing: Vec::new(), tags: Tags::default(), last_sample: 0 }
+        Node { place, name, flat, cum, incoming: Vec::new(), outgoing: Vec::new(), tags: Tags::default() }
     }
 
     fn clear(&mut self) {
@@ -152,7 +151,6 @@ impl<'a> Node<'a> {
         self.incoming.clear();
         self.outgoing.clear();
         self.tags = Tags::default();
-        self.last_sample = 0;
     }
 
     fn add_flat(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {
@@ -165,8 +163,12 @@ impl<'a> Node<'a> {
     fn add_cum(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {
         self.cum.add(weight);
         if let Some(tags) = tags {
-            self.tags.add(weight, tags, |tag| &mut tag.cum);
+            self.add_cum_tags(weight, tags);
         }
+    }
+
+    fn add_cum_tags(&mut self, weight: Weight, tags: &SampleTags<'_>) {
+        self.tags.add(weight, tags, |tag| &mut tag.cum);
     }
 }
 
@@ -181,31 +183,36 @@ impl Edge {
 impl<'a> Places<'a> {
     /// Places in some detail; with `objects`, equal functions of different binaries are different places.
     pub(crate) fn new(profile: &'a Profile, detail: Detail, objects: bool) -> Places<'a> {
+        let locations = profile.locations();
+        let mut found = Places { places: Vec::new(), of_location: Vec::with_capacity(locations.len()), of_lines: Vec::new() };
         let mut known: FxHashMap<Place<'_>, u32> = FxHashMap::default();
-        let mut found = Places { places: Vec::new(), of_location: Vec::new(), of_lines: Vec::new() };
-        for (index, location) in profile.locations().iter().enumerate() {
-            let start = found.of_lines.len();
+        // Most positions were met before: their numbers tell that without a look at the texts.
+        let mut met: FxHashMap<Position, u32> = FxHashMap::default();
+        for (index, location) in locations.iter().enumerate() {
+            let start = found.of_lines.len() as u32;
             let lines = profile.lines(LocationId(index as u32));
             let bare = lines.is_empty().then_some(None);
             for line in lines.iter().map(Some).chain(bare) {
-                let mut place = Place::new(profile, location, line, detail);
-                if objects {
-                    place.tell_objects_apart(profile, location, line);
-                }
-                let places = &mut found.places;
-                let id = *known.entry(place).or_insert_with_key(|place| {
-                    places.push(place.clone());
-                    places.len() as u32 - 1
+                let id = *met.entry(Position::new(location, line, detail)).or_insert_with(|| {
+                    let mut place = Place::new(profile, location, line, detail);
+                    if objects {
+                        place.tell_objects_apart(profile, location, line);
+                    }
+                    *known.entry(place).or_insert_with_key(|place| {
+                        found.places.push(place.clone());
+                        found.places.len() as u32 - 1
+                    })
                 });
                 found.of_lines.push(id);
             }
-            found.of_location.push(start..found.of_lines.len());
+            found.of_location.push(start..found.of_lines.len() as u32);
         }
         found
     }
 
     /// Positions in `of_lines` of a location, innermost first; never empty.
     pub(crate) fn of(&self, location: LocationId) -> Range<usize> {
-        self.of_location[location.index()].clone()
+        let range = &self.of_location[location.index()];
+        range.start as usize..range.end as usize
     }
 }

@@ -44,7 +44,7 @@ impl Graph<'_> {
 
     fn compare_edges(&self, a: u32, b: u32) -> Ordering {
         let (one, two) = (&self.edges[a as usize], &self.edges[b as usize]);
-        let name = |id: u32| self.node(id).name.as_str();
+        let name = |id: u32| &*self.node(id).name;
         let size = |weight: i64| Reverse(weight.unsigned_abs());
         size(one.weight.sum)
             .cmp(&size(two.weight.sum))

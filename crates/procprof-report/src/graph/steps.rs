@@ -39,7 +39,7 @@ impl Steps {
             let first = steps.len() as u32;
             let mut residual = false;
             for position in range.clone().rev() {
-                let node = places.of_lines[position];
+                let node = places.of_lines[position as usize];
                 if is_kept(node) {
                     steps.push(Step { node, residual, inlined: position + 1 != range.end, source: NONE, edge: NONE });
                 }
@@ -61,14 +61,19 @@ impl Steps {
         self.steps[step as usize]
     }
 
-    /// The edge by which a step is come to from a node; `new` makes one. Most steps have one caller, so the last is kept at hand.
+    /// The edge by which a step is come to from a node, if that is the node it was come to from last: most steps have one caller.
     #[inline]
+    pub(super) fn last_edge(&self, step: u32, source: u32) -> Option<u32> {
+        let step = &self.steps[step as usize];
+        (step.source == source && step.edge != NONE).then_some(step.edge)
+    }
+
+    /// The edge by which a step is come to from a node; `new` makes one.
+    #[inline(never)]
     pub(super) fn edge(&mut self, step: u32, source: u32, new: impl FnOnce() -> u32) -> u32 {
         let step = &mut self.steps[step as usize];
-        if step.source != source || step.edge == NONE {
-            step.edge = *self.edges.entry((source, step.node)).or_insert_with(new);
-            step.source = source;
-        }
+        step.edge = *self.edges.entry((source, step.node)).or_insert_with(new);
+        step.source = source;
         step.edge
     }
 }

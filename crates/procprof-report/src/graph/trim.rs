@@ -31,7 +31,9 @@ pub(crate) struct Trimmed<'a> {
 
 impl<'a> Trimmed<'a> {
     pub(crate) fn new(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>, limits: Limits, order: Order) -> Trimmed<'a> {
-        let mut graph = Graph::new(profile, places, shape);
+        // Where nodes may be too light, calls are counted once that is known: without them.
+        let weighs_first = !shape.call_tree && limits.node_share > 0.0;
+        let mut graph = if weighs_first { Graph::of_weights(profile, places, shape) } else { Graph::new(profile, places, shape) };
         let total = graph.shown_nodes().fold(0i64, |sum, node| sum.saturating_add(node.flat.sum));
         let cutoff = |share: f64| ((total as f64 * share) as i64).saturating_abs();
         let (node_cutoff, edge_cutoff) = (cutoff(limits.node_share), cutoff(limits.edge_share));
@@ -45,6 +47,8 @@ impl<'a> Trimmed<'a> {
         let dropped_nodes = graph.shown.len() - heavy.len();
         if dropped_nodes > 0 {
             keep(&mut graph, &heavy);
+        } else if weighs_first {
+            graph.count(profile, places, shape, None);
         }
         let passed = graph.shown.len();
 

@@ -84,7 +84,7 @@ impl Painter<'_> {
             font_size: 8.0 + growth,
             stroke: Color::of(score),
             fill: Some(Color::pale(score)),
-            name: node.name.clone(),
+            name: node.name.to_string(),
             facts: format!("self {flat_text} ({}) · total {cum_text} ({})", self.share(flat), self.share(cum)),
             amount: cum_text,
             ..Node::of_lines(lines)
