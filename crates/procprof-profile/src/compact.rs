@@ -87,9 +87,8 @@ impl Parts {
         uses.mark_all(self.stacks.iter().map(|id| id.0))?;
         if !uses.are_all() {
             uses.retain(&mut self.locations);
-            for id in &mut self.stacks {
-                *id = LocationId(uses.new_id(id.0));
-            }
+            let new_ids = uses.new_ids.as_slice();
+            self.stacks.iter_mut().for_each(|id| *id = LocationId(new_ids[id.index()]));
         }
         self.lay_out_lines()
     }
@@ -198,7 +197,8 @@ impl Uses {
             return Ok(());
         }
         self.mark(ids.clone().fold(0, u32::max))?;
-        ids.for_each(|id| self.used[id as usize] = true);
+        let used = self.used.as_mut_slice();
+        ids.for_each(|id| used[id as usize] = true);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ impl StringTable {
     }
 
     /// Makes room for `strings` more strings of `bytes` bytes in all.
-    pub(crate) fn reserve(&mut self, strings: usize, bytes: usize) {
+    pub fn reserve(&mut self, strings: usize, bytes: usize) {
         self.ends.reserve_exact(strings);
         self.text.reserve_exact(bytes);
     }
@@ -115,3 +115,6 @@ impl StringIndex {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,26 @@
-//! Writing frames into the tables of a profile, with strings and functions interned.
+//! Writing the functions of frames into the tables of a profile, each once.
 
 use std::hash::{Hash, Hasher};
 
-use procprof_profile::{Function, FunctionId, Line, Parts, StringId, StringIndex};
+use procprof_profile::{Function, FunctionId, Parts, StringId, StringIndex};
 use rustc_hash::FxHashMap;
 
 use crate::{Frame, Result};
 
-/// Adds functions and lines to the tables of a profile.
-pub(crate) struct LineWriter<'f> {
+/// Adds strings and functions to the tables of a profile.
+pub(crate) struct FunctionWriter {
     strings: StringIndex,
-    texts: FxHashMap<Shared<'f>, StringId>,
     functions: FxHashMap<Function, FunctionId>,
-    /// The functions of frames: most frames are in one that was met before.
-    met: FxHashMap<FunctionPlace<'f>, FunctionId>,
-    /// The lines of the last location.
-    lines: Vec<Line>,
+}
+
+/// The functions of frames, each once, numbered in the order they are met.
+#[derive(Default)]
+struct Met<'f> {
+    numbers: FxHashMap<FunctionPlace<'f>, u32>,
+    functions: Vec<FunctionPlace<'f>>,
+    /// All texts, and their ids once they have some.
+    texts: FxHashMap<Shared<'f>, Option<StringId>>,
+    text_bytes: usize,
 }
 
 /// A text by where it is, as frames share most of theirs: much shorter than the text. While it is borrowed, no other can be in its place.
@@ -45,16 +50,34 @@ impl Hash for Shared<'_> {
     }
 }
 
-impl<'f> LineWriter<'f> {
+impl<'f> Met<'f> {
+    fn number(&mut self, frame: &'f Frame) -> u32 {
+        let place = FunctionPlace {
+            name: Shared(&frame.name),
+            system_name: Shared(&frame.system_name),
+            file: frame.file.as_deref().map(Shared),
+            start_line: frame.start_line,
+        };
+        if let Some(number) = self.numbers.get(&place) {
+            return *number;
+        }
+        for text in [Some(place.name), Some(place.system_name), place.file].into_iter().flatten() {
+            self.text_bytes += if self.texts.insert(text, None).is_none() { text.0.len() } else { 0 };
+        }
+        let number = self.functions.len() as u32;
+        self.functions.push(place);
+        self.numbers.insert(place, number);
+        number
+    }
+}
+
+impl FunctionWriter {
     /// Starts with what the tables hold.
     pub(crate) fn new(parts: &Parts) -> Self {
         let functions = parts.functions.iter().enumerate();
         Self {
             strings: StringIndex::of(&parts.strings),
-            texts: FxHashMap::default(),
             functions: functions.map(|(index, function)| (*function, FunctionId(index as u32))).collect(),
-            met: FxHashMap::default(),
-            lines: Vec::new(),
         }
     }
 
@@ -66,47 +89,41 @@ impl<'f> LineWriter<'f> {
         Ok(id.ok_or_else(|| procprof_profile::Error::invalid("more than 4 GiB of strings"))?)
     }
 
-    /// The lines of frames, in their order.
-    pub(crate) fn lines(&mut self, parts: &mut Parts, frames: &'f [Frame]) -> Result<&[Line]> {
-        self.lines.clear();
-        for frame in frames {
-            let function = self.function(parts, frame)?;
-            let (line, column) = (frame.line.map_or(0, i64::from), frame.column.map_or(0, i64::from));
-            self.lines.push(Line { function, line, column });
-        }
-        Ok(&self.lines)
+    /// The function of each frame. All are handed over at once, so that room is made for their texts once.
+    ///
+    /// Errs as [`FunctionWriter::string`].
+    pub(crate) fn functions<'f>(&mut self, parts: &mut Parts, frames: impl Iterator<Item = &'f Frame>) -> Result<Vec<FunctionId>> {
+        let mut met = Met::default();
+        let numbers: Vec<u32> = frames.map(|frame| met.number(frame)).collect();
+        parts.strings.reserve(met.texts.len(), met.text_bytes);
+        parts.functions.reserve(met.functions.len());
+        let ids = met.functions.iter().map(|place| self.function(parts, place, &mut met.texts));
+        let ids: Vec<FunctionId> = ids.collect::<Result<_>>()?;
+        Ok(numbers.into_iter().map(|number| ids[number as usize]).collect())
     }
 
-    fn function(&mut self, parts: &mut Parts, frame: &'f Frame) -> Result<FunctionId> {
-        let place = FunctionPlace {
-            name: Shared(&frame.name),
-            system_name: Shared(&frame.system_name),
-            file: frame.file.as_deref().map(Shared),
-            start_line: frame.start_line,
+    fn function<'f>(
+        &mut self,
+        parts: &mut Parts,
+        place: &FunctionPlace<'f>,
+        texts: &mut FxHashMap<Shared<'f>, Option<StringId>>,
+    ) -> Result<FunctionId> {
+        let mut shared = |text: Shared<'f>| {
+            let id = texts.entry(text).or_default();
+            match id {
+                Some(id) => Ok(*id),
+                None => self.string(parts, text.0).map(|new| *id.insert(new)),
+            }
         };
-        if let Some(id) = self.met.get(&place) {
-            return Ok(*id);
-        }
         let function = Function {
-            name: self.shared(parts, place.name)?,
-            system_name: self.shared(parts, place.system_name)?,
-            filename: place.file.map_or(Ok(StringId(0)), |file| self.shared(parts, file))?,
+            name: shared(place.name)?,
+            system_name: shared(place.system_name)?,
+            filename: place.file.map_or(Ok(StringId(0)), shared)?,
             start_line: place.start_line.map_or(0, i64::from),
         };
-        let id = *self.functions.entry(function).or_insert_with(|| {
+        Ok(*self.functions.entry(function).or_insert_with(|| {
             parts.functions.push(function);
             FunctionId(parts.functions.len() as u32 - 1)
-        });
-        self.met.insert(place, id);
-        Ok(id)
-    }
-
-    fn shared(&mut self, parts: &mut Parts, text: Shared<'f>) -> Result<StringId> {
-        if let Some(id) = self.texts.get(&text) {
-            return Ok(*id);
-        }
-        let id = self.string(parts, text.0)?;
-        self.texts.insert(text, id);
-        Ok(id)
+        }))
     }
 }

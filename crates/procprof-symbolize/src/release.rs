@@ -42,3 +42,6 @@ fn maps(image: Image) -> impl Iterator<Item = FileBytes> {
     let others = [debug, image.shared.map(|shared| shared.bytes), image.package.map(|package| package.bytes)];
     [image.bytes].into_iter().chain(others.into_iter().flatten())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! Symbolizing a profile: each source in turn is asked for what is still unknown.
 
-use procprof_profile::{Addresses, Line, LocationId, Mapping, MappingId, Parts, Profile};
+use procprof_profile::{Addresses, FunctionId, Line, LocationId, Mapping, MappingId, Parts, Profile};
 
-use crate::lines::LineWriter;
+use crate::lines::FunctionWriter;
 use crate::outcome::{MappingOutcome, Outcome, Proof};
 use crate::release::{release_answers, release_images};
 use crate::sources::{Answer, Inquiries, SOURCES, Sources};
@@ -74,9 +74,12 @@ fn write(profile: Profile, answers: &[Option<Answer>], mut outcome: Outcome) -> 
     let old_lines: Vec<Line> = ids.flat_map(|id| profile.lines(id)).copied().collect();
     let mut old_lines = old_lines.as_slice();
     let mut parts = profile.into_parts();
-    let mut writer = LineWriter::new(&parts);
-    let locations = std::mem::take(&mut parts.locations);
-    parts.lines.clear();
+    let mut writer = FunctionWriter::new(&parts);
+    let mut functions = writer.functions(&mut parts, answers.iter().flatten().flat_map(Answer::frames))?.into_iter();
+    let count = parts.locations.len();
+    let locations = std::mem::replace(&mut parts.locations, Vec::with_capacity(count));
+    parts.lines = Vec::with_capacity(old_lines.len() + functions.len());
+    let mut lines: Vec<Line> = Vec::new();
     for (index, location) in locations.into_iter().enumerate() {
         let slot = location.mapping.map_or(outcome.mappings.len() - 1, MappingId::index);
         let of_mapping = &mut outcome.mappings[slot];
@@ -87,18 +90,14 @@ fn write(profile: Profile, answers: &[Option<Answer>], mut outcome: Outcome) -> 
             parts.push_location(location, kept)?;
             continue;
         };
-        let frames = match (&answer.resolved, answer.source) {
-            (Resolved::Frames(frames), Some(source)) => {
-                of_mapping.count_resolved(source);
-                frames.as_slice()
-            }
-            (Resolved::Frames(_), None) => &[],
-            (Resolved::Unknown(reason), _) => {
-                of_mapping.count_unresolved(*reason);
-                &[]
-            }
-        };
-        let lines = writer.lines(&mut parts, frames)?;
+        match (&answer.resolved, answer.source) {
+            (Resolved::Frames(_), Some(source)) => of_mapping.count_resolved(source),
+            (Resolved::Frames(_), None) => {}
+            (Resolved::Unknown(reason), _) => of_mapping.count_unresolved(*reason),
+        }
+        let frames = answer.frames();
+        lines.clear();
+        lines.extend(frames.iter().zip(functions.by_ref()).map(|(frame, function)| line(frame, function)));
         parts.push_location(location, &lines)?;
         if let Some(id) = location.mapping.filter(|_| !frames.is_empty()) {
             mark(&mut parts.mappings[id.index()], frames);
@@ -109,6 +108,10 @@ fn write(profile: Profile, answers: &[Option<Answer>], mut outcome: Outcome) -> 
     Ok((parts.finish()?, outcome))
 }
 
+fn line(frame: &Frame, function: FunctionId) -> Line {
+    Line { function, line: frame.line.map_or(0, i64::from), column: frame.column.map_or(0, i64::from) }
+}
+
 fn mark(mapping: &mut Mapping, frames: &[Frame]) {
     mapping.has_functions = true;
     mapping.has_filenames |= frames.iter().any(|frame| frame.file.is_some());
@@ -117,7 +120,7 @@ fn mark(mapping: &mut Mapping, frames: &[Frame]) {
 }
 
 /// Adds the build ids of proven files to mappings without one.
-fn fill_build_ids(outcomes: &mut [MappingOutcome], parts: &mut Parts, writer: &mut LineWriter) -> Result<()> {
+fn fill_build_ids(outcomes: &mut [MappingOutcome], parts: &mut Parts, writer: &mut FunctionWriter) -> Result<()> {
     for outcome in outcomes.iter_mut().filter(|outcome| outcome.build_id.is_empty()) {
         let proven = outcome.used.iter().filter(|used| used.proof == Proof::Verified).find_map(|used| used.build_id.as_ref());
         if let (Some(id), Some(build_id)) = (outcome.mapping, proven) {

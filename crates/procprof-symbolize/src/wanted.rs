@@ -21,7 +21,8 @@ impl Outcome {
         let file_of_mapping = self.files_by_mapping(&files, profile.mappings().len());
         let column = profile.default_sample_type();
         let wanted_at = wanted_at(profile, &file_of_mapping);
-        let is_wanted: Vec<bool> = wanted_at.iter().map(Option::is_some).collect();
+        let lacks_name: Vec<bool> = wanted_at.iter().map(Option::is_some).collect();
+        let lacks_name = lacks_name.as_slice();
         let mut weights = vec![Weight::default(); files.len()];
         let mut total = Weight::default();
         let mut is_met = vec![false; files.len()];
@@ -29,7 +30,7 @@ impl Outcome {
             let weight = Weight { value: sample.values.get(column).map_or(0.0, |value| value.unsigned_abs() as f64), samples: 1.0 };
             total.add(weight);
             // Of most stacks all is named.
-            if !sample.stack.iter().any(|id| is_wanted[id.index()]) {
+            if !sample.stack.iter().any(|id| lacks_name[id.index()]) {
                 continue;
             }
             is_met.fill(false);

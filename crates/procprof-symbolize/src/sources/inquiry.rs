@@ -11,7 +11,7 @@ use super::live::Live;
 use super::named::NamedBinary;
 use super::{Source, Sources};
 use crate::outcome::{Failure, Proof, Refusal, UsedFile};
-use crate::{Image, Reason, Resolved};
+use crate::{Frame, Image, Reason, Resolved};
 
 /// All that is asked about one profile.
 pub(crate) struct Inquiries<'p> {
@@ -58,6 +58,16 @@ pub(crate) struct Answer {
     pub(crate) resolved: Resolved,
     /// Who gave it; `None` as long as nothing is known.
     pub(crate) source: Option<Source>,
+}
+
+impl Answer {
+    /// The frames that a source gave; none where nothing is known.
+    pub(crate) fn frames(&self) -> &[Frame] {
+        match (&self.resolved, self.source) {
+            (Resolved::Frames(frames), Some(_)) => frames,
+            _ => &[],
+        }
+    }
 }
 
 /// What an address is in.
