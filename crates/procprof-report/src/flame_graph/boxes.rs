@@ -146,9 +146,10 @@ fn limits(tree: &StackTree, asked: i64, most: usize, rows: u32) -> (i64, u32) {
     let (mut low, mut high) = (0, counts.totals.len());
     while low < high {
         let middle = low + (high - low) / 2;
-        if counts.boxes(counts.totals[middle].saturating_add(1)) <= most { high = middle } else { low = middle + 1 }
+        let total = counts.totals.at(middle).unwrap_or(i64::MAX);
+        if counts.boxes(total.saturating_add(1)) <= most { high = middle } else { low = middle + 1 }
     }
-    let tied = counts.totals.get(low).copied().unwrap_or(i64::MAX);
+    let tied = counts.totals.at(low).unwrap_or(i64::MAX);
     let least = tied.saturating_add(1);
     let (kept, lower_rows) = lower_rows(tree, tied, most, rows);
     if kept > 2 * counts.boxes(least) { (tied, lower_rows) } else { (least, rows) }
@@ -171,56 +172,119 @@ fn lower_rows(tree: &StackTree, least: i64, most: usize, rows: u32) -> (usize, u
     (kept, rows)
 }
 
-/// Sorted totals from which the number of boxes follows for any least total, as far as that is not more than `most`.
+/// Totals from which the number of boxes follows for any least total, as far as that is not more than `most`.
 struct Counts {
     /// Of all nodes that may be boxes.
-    totals: Vec<i64>,
+    totals: Totals,
     /// Of those with something on top.
-    parents: Vec<i64>,
+    parents: Totals,
     /// The narrowest thing on top of each of those; 0 where it may be no box, so that it is always merged.
-    children: Vec<i64>,
+    children: Totals,
 }
 
 impl Counts {
     fn new(tree: &StackTree, asked: i64, most: usize, rows: u32) -> Counts {
         let may_be_box = |node: &Node| node.total >= asked && node.depth < rows;
-        let mut narrowest: Vec<Option<i64>> = vec![None; tree.nodes.len()];
-        let mut open: Vec<usize> = Vec::new();
-        let mut position = 0;
-        while let Some(node) = tree.nodes.get(position) {
-            open.truncate(node.depth as usize);
-            let is_box = may_be_box(node);
-            if let Some(parent) = open.last() {
-                let total = if is_box { node.total } else { 0 };
-                let slot = &mut narrowest[*parent];
-                *slot = Some(slot.map_or(total, |before| before.min(total)));
-            }
-            if is_box || position == 0 {
-                open.push(position);
-                position += 1;
-            } else {
-                position = node.end as usize;
-            }
-        }
-        // What is passed over above has no narrowest child, and no box: with values below zero a child may be wider than its parent.
-        let boxes = || tree.nodes.iter().zip(&narrowest).filter(|(node, _)| may_be_box(node));
-        let mut totals: Vec<i64> = boxes().map(|(node, _)| node.total).collect();
         // More than `most` nodes are at least as wide as this, so a limit is above it, and what is narrower need not be told apart.
-        let narrow = totals.len().checked_sub(most + 1).map_or(0, |at| *totals.select_nth_unstable(at).1);
-        let sorted = |mut totals: Vec<i64>| {
-            totals.iter_mut().for_each(|total| *total = (*total).max(narrow));
-            totals.sort_unstable();
-            totals
-        };
-        Counts {
-            totals: sorted(totals),
-            parents: sorted(boxes().filter(|(_, child)| child.is_some()).map(|(node, _)| node.total).collect()),
-            children: sorted(boxes().filter_map(|(_, child)| *child).collect()),
-        }
+        let mut widest = Widest { most: most.saturating_add(1), totals: Vec::new() };
+        visit(tree, may_be_box, |node, _| widest.add(node.total));
+        let narrow = widest.least().unwrap_or(0);
+        let totals = || Totals { narrow, narrow_count: 0, wider: Vec::new() };
+        let mut counts = Counts { totals: totals(), parents: totals(), children: totals() };
+        visit(tree, may_be_box, |node, narrowest| {
+            counts.totals.add(node.total);
+            if let Some(narrowest) = narrowest {
+                counts.parents.add(node.total);
+                counts.children.add(narrowest);
+            }
+        });
+        [&mut counts.totals, &mut counts.parents, &mut counts.children].into_iter().for_each(|totals| totals.wider.sort_unstable());
+        counts
     }
 
     fn boxes(&self, least: i64) -> usize {
-        let below = |sorted: &[i64]| sorted.partition_point(|total| *total < least);
-        self.totals.len() - below(&self.totals) + below(&self.children).saturating_sub(below(&self.parents))
+        self.totals.len() - self.totals.below(least) + self.children.below(least).saturating_sub(self.parents.below(least))
+    }
+}
+
+/// Hands over the nodes that may be boxes, each after all on top of it, with the narrowest thing on top: 0 for one that may be no box.
+fn visit(tree: &StackTree, may_be_box: impl Fn(&Node) -> bool, mut done: impl FnMut(&Node, Option<i64>)) {
+    let mut close = |open: &mut Vec<(usize, Option<i64>)>, depth: usize| {
+        for (position, narrowest) in open.drain(depth.min(open.len())..).rev() {
+            let node = &tree.nodes[position];
+            if may_be_box(node) {
+                done(node, narrowest);
+            }
+        }
+    };
+    let mut open: Vec<(usize, Option<i64>)> = Vec::new();
+    let mut position = 0;
+    while let Some(node) = tree.nodes.get(position) {
+        close(&mut open, node.depth as usize);
+        let is_box = may_be_box(node);
+        if let Some((_, narrowest)) = open.last_mut() {
+            let total = if is_box { node.total } else { 0 };
+            *narrowest = Some(narrowest.map_or(total, |before| before.min(total)));
+        }
+        if is_box || position == 0 {
+            open.push((position, None));
+            position += 1;
+        } else {
+            position = node.end as usize;
+        }
+    }
+    close(&mut open, 0);
+}
+
+/// The largest totals of many.
+struct Widest {
+    /// How many of them are wanted.
+    most: usize,
+    /// They and at most as many others.
+    totals: Vec<i64>,
+}
+
+impl Widest {
+    fn add(&mut self, total: i64) {
+        if self.totals.len() == self.most.saturating_mul(2) {
+            self.totals.select_nth_unstable_by_key(self.most - 1, |total| std::cmp::Reverse(*total));
+            self.totals.truncate(self.most);
+        }
+        self.totals.push(total);
+    }
+
+    /// The least of those wanted; `None` if there are not that many.
+    fn least(mut self) -> Option<i64> {
+        let last = self.most - 1;
+        (last < self.totals.len()).then(|| *self.totals.select_nth_unstable_by_key(last, |total| std::cmp::Reverse(*total)).1)
+    }
+}
+
+/// Totals in ascending order, the narrow ones as so many of one width.
+struct Totals {
+    narrow: i64,
+    narrow_count: usize,
+    wider: Vec<i64>,
+}
+
+impl Totals {
+    fn add(&mut self, total: i64) {
+        if total > self.narrow { self.wider.push(total) } else { self.narrow_count += 1 }
+    }
+
+    fn len(&self) -> usize {
+        self.narrow_count + self.wider.len()
+    }
+
+    fn at(&self, position: usize) -> Option<i64> {
+        match position.checked_sub(self.narrow_count) {
+            None => Some(self.narrow),
+            Some(position) => self.wider.get(position).copied(),
+        }
+    }
+
+    /// How many are less.
+    fn below(&self, least: i64) -> usize {
+        if least > self.narrow { self.narrow_count + self.wider.partition_point(|total| *total < least) } else { 0 }
     }
 }

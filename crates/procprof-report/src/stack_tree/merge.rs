@@ -9,6 +9,10 @@ use procprof_profile::{LocationId, Profile, Sample};
 use super::{Inlined, Node};
 use crate::frame::{Frame, Frames};
 
+/// Nodes for which there is room at first: so many for each sample, and at most so many.
+const SAMPLE_NODES: usize = 32;
+const ROOM_MAX: usize = 2 << 20;
+
 /// A sample on its way from the root to its leaf.
 struct Walker<'p> {
     /// What is left of its stack.
@@ -82,6 +86,8 @@ impl<'p> Stacks<'p> {
         let mut rank = vec![0; by_rank.len()];
         by_rank.iter().zip(0..).for_each(|(frame, place)| rank[*frame as usize] = place);
         let samples = walkers.len();
+        // A list of that many that grows is copied again and again; memory that is not written to is not taken.
+        let room = samples.saturating_mul(SAMPLE_NODES).min(ROOM_MAX);
         let mut merging = Merging {
             frames: self.frames,
             rank,
@@ -89,7 +95,7 @@ impl<'p> Stacks<'p> {
             walkers,
             order: (0..samples as u32).collect(),
             waiting: vec![Group { begin: 0, end: samples, frame: self.root, depth: 0 }],
-            laid: Vec::new(),
+            laid: Vec::with_capacity(room),
             open: Vec::new(),
         };
         merging.run();
