@@ -12,8 +12,17 @@ use anyhow::{Context, Result};
 
 use crate::vitals::Vitals;
 
-/// Between two looks at the memory; ten times as long after a second.
+/// Between two looks at the memory; ten times as long after a second, and where only the patience is watched.
 const EVERY: Duration = Duration::from_millis(1);
+
+/// What is watched of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// Its memory, which takes the processors a few hundredths of their time.
+    Memory,
+    /// Nothing but whether it ends.
+    Time,
+}
 
 /// What a run took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +31,7 @@ pub(super) struct Taken {
     pub(super) wall: f64,
     /// Seconds of all threads and processes, in user mode and in the kernel, in steps of 10 ms.
     pub(super) cpu: f64,
+    /// Nothing where it was not watched.
     pub(super) memory: Memory,
 }
 
@@ -43,7 +53,7 @@ pub(super) enum Ended {
 }
 
 /// Runs a line by bash in `command`'s folder and environment, with what it prints going to `output`.
-pub(super) fn run(command: &mut Command, output: &Path, patience: Duration) -> Result<Ended> {
+pub(super) fn run(command: &mut Command, output: &Path, patience: Duration, what: Watch) -> Result<Ended> {
     let errors = output.with_extension("errors");
     command.stdin(Stdio::null()).stdout(File::create(output).context("make a file")?);
     command.stderr(File::create(&errors).context("make a file")?).process_group(0);
@@ -52,7 +62,7 @@ pub(super) fn run(command: &mut Command, output: &Path, patience: Duration) -> R
     let mut child = command.spawn().context("run bash")?;
     let (done, pid) = (AtomicBool::new(false), child.id());
     let (status, wall, watched) = thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch(pid, &done, start, patience));
+        let watcher = scope.spawn(|| watch(pid, &done, start, patience, what));
         let status = child.wait();
         let wall = start.elapsed();
         done.store(true, Ordering::Relaxed);
@@ -76,10 +86,11 @@ struct Watched {
 }
 
 /// Looks at the process and its descendants until it is done, and kills its group when the patience ends.
-fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration) -> Watched {
+fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration, what: Watch) -> Watched {
     let mut watched = Watched { memory: Memory::default(), given_up: false };
     while !done.load(Ordering::Relaxed) {
-        let now = family(pid).into_iter().filter_map(|member| Vitals::of(member).ok()).fold(Memory::default(), |sum, vitals| Memory {
+        let looked_at = if what == Watch::Memory { family(pid) } else { Vec::new() };
+        let now = looked_at.into_iter().filter_map(|member| Vitals::of(member).ok()).fold(Memory::default(), |sum, vitals| Memory {
             anonymous: sum.anonymous + vitals.anonymous,
             file: sum.file + vitals.resident.saturating_sub(vitals.anonymous),
         });
@@ -90,7 +101,8 @@ fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration) -> Wat
             // It may have ended just now; then there is nobody to kill.
             let _ = Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
         }
-        thread::sleep(if start.elapsed() < Duration::from_secs(1) { EVERY } else { EVERY * 10 });
+        let is_close = what == Watch::Memory && start.elapsed() < Duration::from_secs(1);
+        thread::sleep(if is_close { EVERY } else { EVERY * 10 });
     }
     watched
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use super::inputs::{self, Input};
-use super::measure::{self, Ended, Taken};
+use super::measure::{self, Ended, Taken, Watch};
 use super::parts::{Answer, Goal, Part, Row, Who};
 use super::peers::Programs;
 use crate::table::Table;
@@ -33,9 +33,10 @@ pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -
     let wanted = |row: &&Row| !(quick && row.who == Who::SlowPeer);
     let mut tallies: Vec<Tally> =
         part.rows.iter().filter(wanted).map(|row| Tally { row, runs: Vec::new(), failure: None, printed: Vec::new() }).collect();
-    for _ in 0..if quick { QUICK_RUNS } else { RUNS } {
+    for round in 0..=if quick { QUICK_RUNS } else { RUNS } {
+        let watch = if round == 0 { Watch::Memory } else { Watch::Time };
         for tally in tallies.iter_mut().filter(|tally| tally.goes_on()) {
-            bench.once(tally)?;
+            bench.once(tally, watch)?;
         }
     }
     bench.print(&tallies);
@@ -45,6 +46,7 @@ pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -
 /// What a line has taken so far.
 struct Tally<'a> {
     row: &'a Row,
+    /// The first is watched closely: its time counts only where there is no other.
     runs: Vec<Taken>,
     /// Why it is not run again.
     failure: Option<String>,
@@ -57,9 +59,14 @@ impl Tally<'_> {
         self.failure.is_none() && self.runs.iter().map(|run| run.wall).sum::<f64>() < ENOUGH
     }
 
+    /// The runs whose time counts.
+    fn timed(&self) -> &[Taken] {
+        if self.runs.len() > 1 { &self.runs[1..] } else { &self.runs }
+    }
+
     /// The median of all runs.
     fn wall(&self) -> Option<f64> {
-        median(self.runs.iter().map(|run| run.wall))
+        median(self.timed().iter().map(|run| run.wall))
     }
 
     fn lines(&self) -> usize {
@@ -111,7 +118,7 @@ impl Bench<'_> {
         fs::create_dir(self.learned()).context("make a folder")?;
         for grammar in ["jeprof", "report"] {
             let line = format!("procprof {grammar} --dot {} {}.heap", self.input.program, self.part.learned);
-            match self.run(&line, &self.learned(), JEPROF_PATIENCE)? {
+            match self.run(&line, &self.learned(), JEPROF_PATIENCE, Watch::Time)? {
                 Ended::Well(_) => {}
                 Ended::Badly(why) => bail!("{line}: {why}"),
                 Ended::GivenUp => bail!("{line}: given up"),
@@ -124,7 +131,7 @@ impl Bench<'_> {
         self.scratch.path().join("output")
     }
 
-    fn run(&self, line: &str, cache: &Path, patience: Duration) -> Result<Ended> {
+    fn run(&self, line: &str, cache: &Path, patience: Duration, watch: Watch) -> Result<Ended> {
         // A lone program takes the place of its shell.
         let line = if line.contains('|') { line.to_owned() } else { format!("exec {line}") };
         let mut command = Command::new("bash");
@@ -137,7 +144,7 @@ impl Bench<'_> {
             ("JEPROF_TMPDIR", self.scratch.path().as_os_str()),
         ];
         command.envs(own).env_remove("DEBUGINFOD_URLS").env_remove("PPROF_BINARY_PATH");
-        measure::run(&mut command, &self.output(), patience)
+        measure::run(&mut command, &self.output(), patience, watch)
     }
 
     fn line(&self, row: &Row) -> String {
@@ -146,7 +153,7 @@ impl Bench<'_> {
     }
 
     /// Runs a line once more.
-    fn once(&self, tally: &mut Tally) -> Result<()> {
+    fn once(&self, tally: &mut Tally, watch: Watch) -> Result<()> {
         let line = self.line(tally.row);
         let empty = tempfile::tempdir_in(self.scratch.path()).context("make a folder")?;
         let learned = self.learned();
@@ -157,7 +164,7 @@ impl Bench<'_> {
         }
         let patience = if line.starts_with("jeprof") { JEPROF_PATIENCE } else { PATIENCE };
         self.warm_page_cache()?;
-        match self.run(&line, cache, patience)? {
+        match self.run(&line, cache, patience, watch)? {
             Ended::Well(taken) => tally.runs.push(taken),
             Ended::Badly(why) => tally.failure = Some(why),
             Ended::GivenUp => tally.failure = Some(format!("given up after {} s", patience.as_secs())),
@@ -172,7 +179,7 @@ impl Bench<'_> {
     fn check_same(&self, tally: &Tally) -> Result<()> {
         let line = self.line(tally.row);
         let empty = tempfile::tempdir_in(self.scratch.path()).context("make a folder")?;
-        ensure!(matches!(self.run(&line, empty.path(), PATIENCE)?, Ended::Well(_)), "{line} fails without an index");
+        ensure!(matches!(self.run(&line, empty.path(), PATIENCE, Watch::Time)?, Ended::Well(_)), "{line} fails without an index");
         let printed = fs::read(self.output()).context("read what a line printed")?;
         ensure!(printed == tally.printed, "{line} prints something else with an index than without");
         Ok(())
@@ -218,9 +225,9 @@ impl Bench<'_> {
         [
             format!("`{}`", self.line(tally.row).replace('|', "\\|")),
             index.to_owned(),
-            tally.runs.len().to_string(),
+            tally.timed().len().to_string(),
             tally.failure.clone().or(tally.wall().map(|wall| format!("{wall:.3} s"))).unwrap_or_default(),
-            median(tally.runs.iter().map(|run| run.cpu)).map_or_else(String::new, |cpu| format!("{cpu:.2} s")),
+            median(tally.timed().iter().map(|run| run.cpu)).map_or_else(String::new, |cpu| format!("{cpu:.2} s")),
             most(|run| run.memory.anonymous),
             most(|run| run.memory.file),
             tally.lines().to_string(),
