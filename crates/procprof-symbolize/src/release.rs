@@ -1,6 +1,6 @@
 //! Giving back what naming a profile took, beside what follows.
 //!
-//! The kernel takes 20 ms to unmap half a gigabyte of debug information that was read, and the texts that
+//! The kernel takes 10 to 20 ms to unmap half a gigabyte of debug information that was read, and the texts that
 //! such a file gives are not freed at once either. Nobody waits for the threads that do it: they hold
 //! memory and read-only maps and nothing else (no open file, no lock, nothing that is still to be written),
 //! so that nothing is lost where the process ends before them; the kernel then does the same.
