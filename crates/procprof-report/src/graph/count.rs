@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use procprof_profile::Profile;
+use procprof_profile::{Profile, Sample};
 
 use super::steps::Steps;
 use super::tags::SampleTags;
@@ -29,6 +29,12 @@ impl Cum {
     }
 }
 
+/// The samples that weigh anything, counted from 1.
+fn weighed<'p>(profile: &'p Profile, shape: &Shape<'_>) -> impl Iterator<Item = (u32, Sample<'p>, Weight)> {
+    let weighed = profile.samples().map(|sample| (shape.values.weight(&sample), sample)).filter(|(weight, _)| !weight.is_zero());
+    weighed.zip(1..).map(|((weight, sample), count)| (count, sample, weight))
+}
+
 impl<'a> Graph<'a> {
     /// One node for each place, however it was reached.
     pub(super) fn of_places(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
@@ -41,13 +47,7 @@ impl<'a> Graph<'a> {
     pub(super) fn of_weights(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
         let mut graph = Graph::of_bare_places(places);
         let mut cums = vec![Cum::default(); graph.nodes.len()];
-        let mut count = 0;
-        for sample in profile.samples() {
-            let weight = shape.values.weight(&sample);
-            if weight.is_zero() {
-                continue;
-            }
-            count += 1;
+        for (count, sample, weight) in weighed(profile, shape) {
             for location in sample.stack {
                 for place in &places.of_lines[places.of(*location)] {
                     cums[*place as usize].add(count, weight);
@@ -73,13 +73,7 @@ impl<'a> Graph<'a> {
         let is_kept = |id: u32| kept.is_none_or(|kept| kept[id as usize]);
         let mut steps = Steps::of(places, is_kept);
         let mut cums = vec![Cum::default(); self.nodes.len()];
-        let mut count = 0;
-        for sample in profile.samples() {
-            let weight = shape.values.weight(&sample);
-            if weight.is_zero() {
-                continue;
-            }
-            count += 1;
+        for (count, sample, weight) in weighed(profile, shape) {
             let tags = shape.tags.as_ref().and_then(|format| SampleTags::of(profile, &sample, format));
             let mut parent: Option<u32> = None;
             let mut residual = false;
