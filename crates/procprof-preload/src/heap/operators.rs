@@ -1,19 +1,20 @@
 //! C++'s `operator new` and `operator delete`.
 //!
-//! Those of libstdc++ and libc++ call `malloc` and `free`, which are counted there. jemalloc and tcmalloc have operators of their own that do not: these are
-//! counted here. What is counted where is decided once, by whether the next operator is in the same library as the next `malloc`.
+//! Those of libstdc++ and libc++ call `malloc` and `free`, which are counted there. jemalloc and tcmalloc have operators of their own that mostly do not
+//! (jemalloc's aligned ones call its exported `aligned_alloc`). So where the next operators are in the same library as the next `malloc`, each of them is
+//! tried once: it is counted here if nothing arrives there.
 //!
 //! A library that was loaded privately (`dlopen` without `RTLD_GLOBAL`) may find these functions though no C++ library stands behind them in the loader's
 //! order. Then the one it brought along is asked, and if there is none, `malloc` itself.
 
 use super::{allocate_and_note, family, forget_and_free, next, thread};
 use crate::tell::tell;
-use procprof_agent::heap_hook::{count_down, is_noted};
+use procprof_agent::heap_hook::{arrives, count_down, is_noted};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Whether the operators behind this library do not come to `malloc`.
-static ARE_COUNTED: AtomicBool = AtomicBool::new(false);
+/// Whether the operators behind this library are the allocator's own: what they allocate and free need not come to `malloc` and `free`.
+static ARE_THE_ALLOCATORS: AtomicBool = AtomicBool::new(false);
 
 /// Libraries that bring the operators.
 const LIBRARIES: [&CStr; 2] = [c"libstdc++.so.6", c"libc++.so.1"];
@@ -23,7 +24,8 @@ pub(super) fn at_load() {
     // SAFETY: looks a name up in what is loaded.
     let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_Znwm".as_ptr()) };
     if !operator.is_null() && library_of(operator).is_some_and(|library| library_of(next::address_of_malloc()) == Some(library)) {
-        ARE_COUNTED.store(true, Ordering::Relaxed);
+        ARE_THE_ALLOCATORS.store(true, Ordering::Relaxed);
+        try_all();
     }
 }
 
@@ -53,41 +55,65 @@ fn look_up(name: &CStr, otherwise: *mut ()) -> *mut () {
     }
 }
 
-/// Exports operators that allocate: the bytes are always the first argument.
+/// Exports operators that allocate: the bytes are always the first argument. The value after each further one is for trying it.
 macro_rules! news {
-    ($($name:ident $symbol:literal ($($argument:ident: $type:ty),*) otherwise $otherwise:expr;)*) => {$(
-        /// # Safety
-        /// As in C++.
-        #[unsafe(export_name = $symbol)]
-        unsafe extern "C-unwind" fn $name(size: usize $(, $argument: $type)*) -> *mut c_void {
-            type Function = unsafe extern "C-unwind" fn(usize $(, $type)*) -> *mut c_void;
-            static NEXT: AtomicPtr<()> = AtomicPtr::new(first as *const () as *mut ());
-            unsafe extern "C-unwind" fn first(size: usize $(, $argument: $type)*) -> *mut c_void {
-                unsafe extern "C-unwind" fn otherwise(size: usize $(, $argument: $type)*) -> *mut c_void {
-                    let otherwise: fn(usize $(, $type)*) -> *mut c_void = $otherwise;
-                    otherwise(size $(, $argument)*)
+    ($($name:ident $symbol:literal ($($argument:ident: $type:ty = $tried:expr),*) otherwise $otherwise:expr;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                type Function = unsafe extern "C-unwind" fn(usize $(, $type)*) -> *mut c_void;
+                static NEXT: AtomicPtr<()> = AtomicPtr::new(first as *const () as *mut ());
+                /// Whether nothing arrives at `malloc` and its family when this one is called.
+                static IS_COUNTED: AtomicBool = AtomicBool::new(false);
+
+                unsafe extern "C-unwind" fn first(size: usize $(, $argument: $type)*) -> *mut c_void {
+                    unsafe extern "C-unwind" fn otherwise(size: usize $(, $argument: $type)*) -> *mut c_void {
+                        let otherwise: fn(usize $(, $type)*) -> *mut c_void = $otherwise;
+                        otherwise(size $(, $argument)*)
+                    }
+                    const SYMBOL: &CStr = match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                        Ok(symbol) => symbol,
+                        Err(_) => panic!("a symbol has no zero byte"),
+                    };
+                    NEXT.store(look_up(SYMBOL, otherwise as *const () as *mut ()), Ordering::Relaxed);
+                    // SAFETY: by the caller's promise.
+                    unsafe { call(size $(, $argument)*) }
                 }
-                const SYMBOL: &CStr = match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
-                    Ok(symbol) => symbol,
-                    Err(_) => panic!("a symbol has no zero byte"),
-                };
-                NEXT.store(look_up(SYMBOL, otherwise as *const () as *mut ()), Ordering::Relaxed);
-                // SAFETY: by the caller's promise.
-                unsafe { call(size $(, $argument)*) }
+
+                #[inline(always)]
+                unsafe fn call(size: usize $(, $argument: $type)*) -> *mut c_void {
+                    // SAFETY: the pointer holds functions of this type only, and the caller keeps the promises of this one.
+                    unsafe { std::mem::transmute::<*mut (), Function>(NEXT.load(Ordering::Relaxed))(size $(, $argument)*) }
+                }
+
+                /// # Safety
+                /// As in C++.
+                #[unsafe(export_name = $symbol)]
+                unsafe extern "C-unwind" fn operator(size: usize $(, $argument: $type)*) -> *mut c_void {
+                    // SAFETY: by the caller's promise.
+                    let allocate = || unsafe { call(size $(, $argument)*) };
+                    if IS_COUNTED.load(Ordering::Relaxed) && count_down(&thread::current().sampler, size) {
+                        return allocate_and_note(size, allocate);
+                    }
+                    allocate()
+                }
+
+                pub(super) fn attempt() {
+                    let arrives = arrives(&thread::current().sampler, || {
+                        // SAFETY: the arguments are those that C++ may give; the allocator's `free` takes what its operators give.
+                        unsafe { next::free(call(TRIED $(, $tried)*)) }
+                    });
+                    IS_COUNTED.store(!arrives, Ordering::Relaxed);
+                }
             }
-            #[inline(always)]
-            unsafe fn call(size: usize $(, $argument: $type)*) -> *mut c_void {
-                // SAFETY: the pointer holds functions of this type only, and the caller keeps the promises of this one.
-                unsafe { std::mem::transmute::<*mut (), Function>(NEXT.load(Ordering::Relaxed))(size $(, $argument)*) }
-            }
-            // SAFETY: by the caller's promise.
-            let allocate = || unsafe { call(size $(, $argument)*) };
-            if ARE_COUNTED.load(Ordering::Relaxed) && count_down(&thread::current().sampler, size) {
-                return allocate_and_note(size, allocate);
-            }
-            allocate()
+        )*
+
+        /// Tries each of them.
+        fn try_all() {
+            $($name::attempt();)*
         }
-    )*};
+    };
 }
 
 /// Exports operators that free: the block is always the first argument.
@@ -120,7 +146,7 @@ macro_rules! deletes {
             }
             // SAFETY: by the caller's promise.
             let free = || unsafe { call(block $(, $argument)*) };
-            if ARE_COUNTED.load(Ordering::Relaxed) && is_noted(block.cast()) {
+            if ARE_THE_ALLOCATORS.load(Ordering::Relaxed) && is_noted(block.cast()) {
                 return forget_and_free(block, free);
             }
             free()
@@ -130,15 +156,21 @@ macro_rules! deletes {
 
 type NoThrow = *const c_void;
 
+/// `std::nothrow`, an object without contents.
+const NOTHROW: NoThrow = std::ptr::dangling();
+
+/// Bytes, and their alignment, of an allocation for trying an operator.
+const TRIED: usize = 64;
+
 news! {
     new "_Znwm" () otherwise allocated;
     new_array "_Znam" () otherwise allocated;
-    new_nothrow "_ZnwmRKSt9nothrow_t" (_nothrow: NoThrow) otherwise |size, _| attempted(MALLOC_ALIGNMENT, size);
-    new_array_nothrow "_ZnamRKSt9nothrow_t" (_nothrow: NoThrow) otherwise |size, _| attempted(MALLOC_ALIGNMENT, size);
-    new_aligned "_ZnwmSt11align_val_t" (alignment: usize) otherwise allocated_aligned;
-    new_array_aligned "_ZnamSt11align_val_t" (alignment: usize) otherwise allocated_aligned;
-    new_aligned_nothrow "_ZnwmSt11align_val_tRKSt9nothrow_t" (alignment: usize, _nothrow: NoThrow) otherwise |size, alignment, _| attempted(alignment, size);
-    new_array_aligned_nothrow "_ZnamSt11align_val_tRKSt9nothrow_t" (alignment: usize, _nothrow: NoThrow) otherwise |size, alignment, _| attempted(alignment, size);
+    new_nothrow "_ZnwmRKSt9nothrow_t" (_nothrow: NoThrow = NOTHROW) otherwise |size, _| attempted(MALLOC_ALIGNMENT, size);
+    new_array_nothrow "_ZnamRKSt9nothrow_t" (_nothrow: NoThrow = NOTHROW) otherwise |size, _| attempted(MALLOC_ALIGNMENT, size);
+    new_aligned "_ZnwmSt11align_val_t" (alignment: usize = TRIED) otherwise allocated_aligned;
+    new_array_aligned "_ZnamSt11align_val_t" (alignment: usize = TRIED) otherwise allocated_aligned;
+    new_aligned_nothrow "_ZnwmSt11align_val_tRKSt9nothrow_t" (alignment: usize = TRIED, _nothrow: NoThrow = NOTHROW) otherwise |size, alignment, _| attempted(alignment, size);
+    new_array_aligned_nothrow "_ZnamSt11align_val_tRKSt9nothrow_t" (alignment: usize = TRIED, _nothrow: NoThrow = NOTHROW) otherwise |size, alignment, _| attempted(alignment, size);
 }
 
 deletes! {

@@ -62,6 +62,14 @@ pub fn count_down(thread: &ThreadState, size: usize) -> bool {
     thread.count_down(size)
 }
 
+/// Whether anything is counted while `allocate` runs. Nothing of it is sampled, and the countdown stays where it was.
+pub fn arrives(thread: &ThreadState, allocate: impl FnOnce()) -> bool {
+    let _busy = thread.enter();
+    let before = thread.position();
+    allocate();
+    thread.position() != before
+}
+
 /// Samples an allocation if its turn has come: one of `size` bytes for which [`count_down`] was true; null when it has failed.
 ///
 /// To be called by a function that is not inlined: its frame is left out of the sample's stack, which begins with its caller.

@@ -110,6 +110,11 @@ impl ThreadState {
         left < 0
     }
 
+    /// Where the countdown stands.
+    pub(super) fn position(&self) -> i64 {
+        self.left.get()
+    }
+
     /// Sets the next stop; true if a sampling point lies in the allocation of `size` bytes that led here.
     pub(super) fn go_on(&self, size: u64) -> bool {
         let Some(past_stop) = self.left.get().checked_neg().filter(|past| *past > 0) else {
