@@ -84,7 +84,7 @@ static std::shared_mutex a_shared_mutex;
 WAITS(waits_to_read) {
     books.function = __func__;
     if (micros > 2000) { // The one that holds it for longer writes.
-        a_shared_mutex.lock();
+        take(books, [] { return a_shared_mutex.try_lock(); }, [] { a_shared_mutex.lock(); });
         hold(micros);
         return a_shared_mutex.unlock();
     }
