@@ -2,7 +2,7 @@
 //! parent's goes on; the child may begin its own.
 
 use crate::isolated::isolated;
-use crate::work::{close, flat, process_cpu, split_70_30, thread_cpu};
+use crate::work::{around, flat, is_the_cpu_time, split_70_30, thread_cpu};
 use procprof_agent::{CpuCapture, CpuEngine, CpuOptions, Error};
 use std::time::Duration;
 
@@ -34,8 +34,7 @@ fn forked(body: impl FnOnce()) {
 }
 
 fn fork_under(engine: CpuEngine) {
-    let mut capture = CpuCapture::start(&options(engine)).unwrap();
-    let began = process_cpu();
+    let (mut capture, began) = around(|| CpuCapture::start(&options(engine)).unwrap());
     let burner = std::thread::spawn(|| split_70_30(Duration::from_millis(800)));
     std::thread::sleep(Duration::from_millis(150));
     assert_eq!(counters() > 0, engine != CpuEngine::Tick, "{engine:?}");
@@ -46,10 +45,10 @@ fn fork_under(engine: CpuEngine) {
             assert!(matches!(capture.cut(), Err(Error::Forked { .. })));
             for own in [CpuEngine::Perf, CpuEngine::Tick, CpuEngine::Auto] {
                 let own = CpuCapture::start(&CpuOptions { hz: 997, ..options(own) }).unwrap();
-                split_70_30(thread_cpu() + Duration::from_millis(100));
+                split_70_30(thread_cpu() + Duration::from_millis(300));
                 let samples = own.finish().unwrap().total(0);
-                // A busy machine lets timers wait.
-                assert!(samples > 1, "{samples} samples of 100 ms");
+                // Seventy where the thread is alone; on a busy machine the kernel's tick seldom meets it.
+                assert!(samples > 1, "{samples} samples of 300 ms");
                 assert_eq!(counters(), 0, "descriptors left");
             }
             // A child of the child, which has what it takes from both.
@@ -60,11 +59,9 @@ fn fork_under(engine: CpuEngine) {
     std::thread::sleep(Duration::from_millis(250));
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
     assert!(counters() <= threads, "{} descriptors for {threads} threads", counters());
-    let profile = capture.finish().unwrap();
-    let used = (process_cpu() - began).as_nanos() as f64;
-    println!("{engine:?}: {} of {used}", profile.total(1));
-    assert!(close(profile.total(1) as f64, used, 1.0), "{} of {used}", profile.total(1));
-    assert!(flat(&profile)["hot_70"] > 300_000_000, "{:?}", flat(&profile));
+    let (profile, ended) = around(|| capture.finish().unwrap());
+    is_the_cpu_time(profile.total(1) as f64, &began, &ended);
+    assert!(flat(&profile)["hot_70"] > 100_000_000, "{:?}", flat(&profile));
     assert_eq!(counters(), 0);
 }
 

@@ -1,7 +1,7 @@
 //! The usual ways to spread work over threads: tokio, rayon, plain threads. All of it is seen, under the names of the threads that did it.
 
 use crate::isolated::isolated;
-use crate::work::{close, process_cpu, split_70_30, thread_cpu, thread_of};
+use crate::work::{around, is_the_cpu_time, split_70_30, thread_cpu, thread_of};
 use procprof_agent::{CpuCapture, CpuOptions};
 use procprof_profile::Profile;
 use rayon::prelude::*;
@@ -19,14 +19,11 @@ fn burn(millis: u64) {
 
 /// Captures `work`, of which threads named so do at least `millis`.
 fn check(threads: &str, millis: u64, work: impl FnOnce()) {
-    let capture = CpuCapture::start(&CpuOptions::default()).unwrap();
-    let began = process_cpu();
+    let (capture, began) = around(|| CpuCapture::start(&CpuOptions::default()).unwrap());
     work();
-    let profile = capture.finish().unwrap();
-    let used = (process_cpu() - began).as_nanos() as f64;
+    let (profile, ended) = around(|| capture.finish().unwrap());
     let of_them = cpu_of(&profile, threads);
-    println!("{threads}: {of_them} of {} of {used}", profile.total(1));
-    assert!(close(profile.total(1) as f64, used, 1.0), "{} of {used}", profile.total(1));
+    is_the_cpu_time(profile.total(1) as f64, &began, &ended);
     assert!(of_them > 0.95e6 * millis as f64, "{threads} have {of_them} of {millis} ms");
 }
 

@@ -2,6 +2,7 @@
 
 use procprof_profile::Profile;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::process::Command;
 use std::time::Duration;
 
@@ -140,7 +141,27 @@ pub(crate) fn thread_of(profile: &Profile, sample: usize) -> String {
     names.next().unwrap()
 }
 
-/// `a` within `percent` of `b`.
-pub(crate) fn close(a: f64, b: f64, percent: f64) -> bool {
-    (a - b).abs() <= b * percent / 100.0
+/// What starts or ends a capture, and the process's CPU time before and after it: the capture's window begins or ends in between.
+pub(crate) fn around<T>(action: impl FnOnce() -> T) -> (T, Range<Duration>) {
+    let before = process_cpu();
+    let done = action();
+    (done, before..process_cpu())
+}
+
+/// Checks the CPU nanoseconds of a window that began and ended within these, to one percent.
+pub(crate) fn is_the_cpu_time(total: f64, began: &Range<Duration>, ended: &Range<Duration>) {
+    let (least, most) = ((ended.start - began.end).as_nanos() as f64, (ended.end - began.start).as_nanos() as f64);
+    println!("{total} of {least} to {most}");
+    assert!(total > 0.99 * least && total < 1.01 * most, "{total} of {least} to {most}");
+}
+
+/// Nanoseconds of a thread, and those of them that no sample stands for.
+pub(crate) fn time_of(profile: &Profile, thread: &str) -> (f64, f64) {
+    let (mut all, mut unsampled) = (0.0, 0.0);
+    for index in (0..profile.sample_count()).filter(|index| thread_of(profile, *index) == thread) {
+        let sample = profile.sample(index);
+        all += sample.values[1] as f64;
+        unsampled += if sample.values[0] == 0 { sample.values[1] as f64 } else { 0.0 };
+    }
+    (all, unsampled)
 }
