@@ -54,6 +54,7 @@ mod selection;
 mod stack_tree;
 mod subject;
 mod svg;
+mod symbols;
 mod tag_frames;
 mod tags;
 mod text;

@@ -10,8 +10,8 @@ use crate::code::Code;
 use crate::nearest::nearest;
 use crate::view::View;
 use crate::{
-    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pdf, pprof, raw, svg, tags, top, traces,
-    tree, weblist,
+    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pdf, pprof, raw, svg, symbols, tags, top,
+    traces, tree, weblist,
 };
 
 /// Texts that a report shows beside the profile, read by the caller.
@@ -212,6 +212,14 @@ pub const REPORTS: &[Report] = &[
         help: "The rows of top as gzip'd pprof protobuf",
         adjusts: true,
         render: top::render_proto,
+    },
+    Report {
+        name: "symbols",
+        extension: "symbols.txt",
+        media_type: "text/plain; charset=utf-8",
+        help: "Addresses with their names, as /pprof/symbol answers",
+        adjusts: true,
+        render: symbols::render,
     },
     Report {
         name: "raw",

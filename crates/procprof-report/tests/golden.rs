@@ -26,4 +26,5 @@ fn reports_are_as_before() {
     check("mixed.collapsed.txt", "collapsed", &[]);
     check("mixed.collapsed.granularity=lines.txt", "collapsed", &[("granularity", "lines")]);
     check("mixed.json", "json", &[]);
+    check("mixed.symbols.txt", "symbols", &[]);
 }

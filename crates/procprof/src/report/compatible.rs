@@ -1,5 +1,5 @@
-//! Flags of `go tool pprof` that change the profile before any report: where names come from, its build id, its comments; and those that stand
-//! for another program's output, with what to use instead.
+//! Flags of `go tool pprof` that change the profile before any report: where names come from, its build id, its comments; and those of pprof
+//! and jeprof that are not done here, with what to use instead.
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -40,8 +40,9 @@ impl Compatible {
                 .value_parser(SYMBOLIZE),
             arg("tools", "PATH", "Taken and not needed: no other program is run").hide(true),
         ];
-        let kind = |name: &'static str| Arg::new(name).long(name).hide(true).action(ArgAction::SetTrue);
-        args.extend(spelling::elsewhere().map(kind));
+        let other =
+            |name: &'static str| Arg::new(name).long(name).hide(true).num_args(0..=1).require_equals(true).default_missing_value("");
+        args.extend(spelling::elsewhere().map(other));
         args
     }
 
@@ -84,9 +85,9 @@ impl Compatible {
     }
 }
 
-/// Refuses a kind that is another program's, by what to use instead.
+/// Refuses a flag that is not done here, by what to use instead.
 pub(super) fn refuse_elsewhere(matches: &ArgMatches) -> Result<(), clap::Error> {
-    let Some(name) = spelling::elsewhere().find(|name| matches.get_flag(name)) else { return Ok(()) };
+    let Some(name) = spelling::elsewhere().find(|name| matches.contains_id(name)) else { return Ok(()) };
     let instead = spelling::instead(name).unwrap_or_default();
     Err(clap::Error::raw(clap::error::ErrorKind::InvalidValue, format!("--{name} is not done here; {instead}\n")))
 }

@@ -16,8 +16,8 @@ fn page() -> String {
     let mut page = String::from(
         "# Reports and options\n\nThis page is generated from the tables of `procprof report` and `procprof jeprof`; a test keeps them the same. \
          [report.md](report.md) tells how\nprofiles of running processes are read, of the session, the browser and the exit codes.\n\n\
-         One dash or two before a name mean the same. `KEY` alone switches on what is `false` unless asked. In the web the same reports and\n\
-         options are `?format=REPORT&KEY=VALUE`.\n\n## Reports\n\n| report | file | what it shows |\n|---|---|---|\n",
+         One dash or two before a name mean the same, and so do `_` and `-` within it. `KEY` alone switches on what is `false` unless asked. In the\n\
+         web the same reports and options are `?format=REPORT&KEY=VALUE`.\n\n## Reports\n\n| report | file | what it shows |\n|---|---|---|\n",
     );
     for report in REPORTS {
         let alias = spelling::alias(report.name).map_or_else(String::new, |alias| format!(", `-{alias}`"));

@@ -61,7 +61,7 @@ const SHORTS: &[Short] = &[
     short("mean_delay", &[("sample_index", "delay"), ("mean", "true")]),
 ];
 
-/// Names of pprof's commands that start another program, and what to use in their place.
+/// Commands of pprof that start another program, then options of jeprof that this grammar has not; and what to use in their place.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("web", "start procprof report with -http=:0, or write svg and open the file in a browser"),
     ("gv", "write dot and open the file with a viewer of graphs"),
@@ -71,6 +71,15 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ps", "write pdf or dot"),
     ("gif", "write svg"),
     ("png", "write svg"),
+    ("show_bytes", "use -unit=B, or procprof jeprof"),
+    ("retain", "use -show, or procprof jeprof"),
+    ("exclude", "use -hide, or procprof jeprof"),
+    ("scale", "use -divide_by, or procprof jeprof"),
+    ("thread", "use procprof jeprof"),
+    ("maxdegree", "use -edgefraction, or procprof jeprof"),
+    ("heapcheck", "use procprof jeprof"),
+    ("add_lib", "use -binary, or procprof jeprof"),
+    ("lib_prefix", "use -debug-dir, or procprof jeprof"),
 ];
 
 /// The names of pprof's commands that are not done here.
@@ -120,27 +129,34 @@ pub(super) fn meant(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     given.flat_map(|short| short.options).map(|(key, value)| (*key, (*value).to_owned())).collect()
 }
 
-/// The command line with a second dash before the options of `report` that have one.
-pub(crate) fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+/// The command line with the options of `report` as its tables have them: two dashes before a name, and in it dashes or underscores.
+pub(crate) fn as_in_tables(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_none_or(|command| command != "report") {
         return arguments;
     }
     for argument in arguments.iter_mut().skip(2).take_while(|argument| *argument != "--") {
-        let name = argument.to_str().and_then(|text| text.strip_prefix('-')).and_then(|text| text.split('=').next());
-        if name.is_some_and(is_known) {
-            let mut spelled = OsString::from("-");
-            spelled.push(&argument);
-            *argument = spelled;
+        if let Some(spelled) = argument.to_str().and_then(as_in_table) {
+            *argument = spelled.into();
         }
     }
     arguments
 }
 
-fn is_known(name: &str) -> bool {
+/// One argument, if it is an option of the tables.
+fn as_in_table(argument: &str) -> Option<String> {
+    let option = argument.strip_prefix('-')?;
+    let option = option.strip_prefix('-').unwrap_or(option);
+    let name = option.split('=').next()?;
+    let dashed = |name: &str| name.replace('_', "-");
+    let known = known().find(|known| *known == name).or_else(|| known().find(|known| dashed(known) == dashed(name)))?;
+    Some(format!("--{known}{}", &option[name.len()..]))
+}
+
+fn known() -> impl Iterator<Item = &'static str> {
     let reports = REPORTS.iter().map(|report| report.name).chain(KIND_ALIASES.iter().map(|(alias, _)| *alias));
     let options = OPTIONS.iter().map(|row| row.key).chain(SHORTS.iter().map(|short| short.flag));
-    reports.chain(options).chain(OTHER_FLAGS.iter().copied()).chain(elsewhere()).any(|known| known == name)
+    reports.chain(options).chain(OTHER_FLAGS.iter().copied()).chain(elsewhere())
 }
 
 #[cfg(test)]
@@ -148,15 +164,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_dash_is_enough_where_the_name_is_known() {
+    fn one_dash_and_either_word_joint_do_where_the_name_is_known() {
         let spelled = |words: &str| {
             let arguments = words.split(' ').map(OsString::from);
-            with_two_dashes(arguments).iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            as_in_tables(arguments).iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         let cases = [
             ("procprof report -top -cum -focus=a x", "procprof report --top --cum --focus=a x"),
             ("procprof report -o out --dot -mean x", "procprof report -o out --dot --mean x"),
             ("procprof report -oout -unknown -h x", "procprof report -oout -unknown -h x"),
+            (
+                "procprof report --keep-allocators -sample-index=delay --debug_dir=/a_b-c x",
+                "procprof report --keep_allocators --sample_index=delay --debug-dir=/a_b-c x",
+            ),
+            ("procprof report --no-such_option -", "procprof report --no-such_option -"),
             ("procprof report -- -top", "procprof report -- -top"),
             ("procprof collect -top", "procprof collect -top"),
         ];

@@ -29,6 +29,7 @@ const TABS: &[(&str, &str)] = &[
     ("traces", "Traces"),
     ("tags", "Labels"),
     ("comments", "Comments"),
+    ("symbols", "Symbols"),
     ("raw", "Raw"),
 ];
 
