@@ -3,7 +3,7 @@
 //! Estimates are made sample by sample and summed later, never the other way round: the correction is not linear.
 //! They touch pairs of sample types in order, one counted in `count` and the next in `bytes`; other types stay as they are.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::{Addr, Addresses, Line, Location, LocationId, MappingId, Parts, Profile, Result, Sampling, ValueType};
 
@@ -145,7 +145,7 @@ fn step_callers_back(parts: &mut Parts) -> Result<()> {
             is_caller[id.index()] = true;
         }
     }
-    let mut leaves: FxHashMap<LocationId, LocationId> = FxHashMap::default();
+    let mut leaves: HashMap<LocationId, LocationId> = HashMap::default();
     for leaf in stack_ranges(parts).filter(|range| !range.is_empty()).map(|range| range.start).collect::<Vec<_>>() {
         let id = parts.stacks[leaf];
         let location = parts.locations[id.index()];
@@ -176,7 +176,7 @@ fn stack_ranges(parts: &Parts) -> impl Iterator<Item = std::ops::Range<usize>> +
 type Content<'a> = (Option<MappingId>, Addr, bool, &'a [Line]);
 
 fn join_equal_locations(parts: &mut Parts) {
-    let mut known: FxHashMap<Content<'_>, LocationId> = FxHashMap::default();
+    let mut known: HashMap<Content<'_>, LocationId> = HashMap::default();
     let mut kept: Vec<Location> = Vec::with_capacity(parts.locations.len());
     let mut new_ids = Vec::with_capacity(parts.locations.len());
     for location in &parts.locations {

@@ -1,6 +1,6 @@
 //! Building a profile piece by piece, with strings, functions and locations interned.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::{
     Addr, Error, Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Nanos, Parts, Profile, Result,
@@ -12,9 +12,9 @@ use crate::{
 pub struct ProfileBuilder {
     parts: Parts,
     strings: StringIndex,
-    functions: FxHashMap<Function, FunctionId>,
-    locations: FxHashMap<(Option<MappingId>, Addr, bool), LocationId>,
-    frames: FxHashMap<StringId, LocationId>,
+    functions: HashMap<Function, FunctionId>,
+    locations: HashMap<(Option<MappingId>, Addr, bool), LocationId>,
+    frames: HashMap<StringId, LocationId>,
     failure: Option<Error>,
 }
 

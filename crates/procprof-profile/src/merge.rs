@@ -16,7 +16,7 @@ mod mappings;
 
 use std::hash::BuildHasher;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use foldhash::HashMap;
 
 use crate::{
     Addr, Addresses, Function, FunctionId, Grammar, Label, LabelValue, Line, Location, LocationId, Profile, ProfileBuilder, Result,
@@ -64,8 +64,8 @@ struct Sum<'a> {
     mappings: &'a MergedMappings,
     keeps_returns: bool,
     width: usize,
-    locations: FxHashMap<(Location, Vec<Line>), LocationId>,
-    samples: FxHashMap<u64, u32>,
+    locations: HashMap<(Location, Vec<Line>), LocationId>,
+    samples: HashMap<u64, u32>,
     next: Vec<Option<u32>>,
     sums: Vec<i128>,
 }
@@ -79,8 +79,8 @@ impl<'a> Sum<'a> {
             mappings,
             keeps_returns: header.captured != Addresses::CallSite,
             width: header.sample_types().len(),
-            locations: FxHashMap::default(),
-            samples: FxHashMap::default(),
+            locations: HashMap::default(),
+            samples: HashMap::default(),
             next: Vec::new(),
             sums: Vec::new(),
         }
@@ -137,7 +137,7 @@ impl<'a> Sum<'a> {
     }
 
     fn sample(&mut self, stack: &[LocationId], labels: &[Label]) -> u32 {
-        let hash = FxBuildHasher.hash_one((stack, labels));
+        let hash = self.samples.hasher().hash_one((stack, labels));
         let first = self.samples.get(&hash).copied();
         let mut seen = first;
         while let Some(position) = seen {

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use foldhash::HashMap;
 
 use crate::StringId;
 
@@ -66,7 +66,7 @@ impl StringTable {
 #[derive(Clone, Debug, Default)]
 pub struct StringIndex {
     /// The first string of each hash.
-    first: FxHashMap<u64, StringId>,
+    first: HashMap<u64, StringId>,
     /// Strings whose hash another one had before, which are few.
     same_hash: Vec<StringId>,
 }
@@ -76,7 +76,7 @@ impl StringIndex {
     pub fn of(strings: &StringTable) -> StringIndex {
         let mut index = StringIndex::default();
         for (id, text) in strings.iter().enumerate().skip(1) {
-            let hash = FxBuildHasher.hash_one(text);
+            let hash = index.first.hasher().hash_one(text);
             if index.find(strings, hash, text).is_none() {
                 index.add(hash, StringId(id as u32));
             }
@@ -91,7 +91,7 @@ impl StringIndex {
         if text.is_empty() {
             return Some(StringId(0));
         }
-        let hash = FxBuildHasher.hash_one(text);
+        let hash = self.first.hasher().hash_one(text);
         if let Some(id) = self.find(strings, hash, text) {
             return Some(id);
         }

@@ -17,7 +17,7 @@
 
 use std::fmt::Write;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::graph::{Graph, Node};
 use crate::measure::scale;
@@ -63,7 +63,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> 
 
 /// Numbers of names that stood already.
 #[derive(Default)]
-struct Names(FxHashMap<String, usize>);
+struct Names(HashMap<String, usize>);
 
 impl Names {
     fn short(&mut self, name: &str) -> String {
@@ -91,21 +91,21 @@ fn address(before: Option<&Node<'_>>, address: u64) -> String {
 
 /// Names with a number for nodes whose function is not the only one of that name and file: those of several binaries, or, in a call tree,
 /// called by several.
-fn distinct_names(graph: &Graph<'_>) -> FxHashMap<u32, String> {
+fn distinct_names(graph: &Graph<'_>) -> HashMap<u32, String> {
     type Function = (i64, String, Option<u32>);
     let function = |id: u32| -> Function {
         let (place, incoming) = (&graph.node(id).place, &graph.node(id).incoming);
         let caller = if graph.is_call_tree { incoming.first().map(|edge| graph.edges[*edge as usize].source) } else { None };
         (place.start_line, place.mapping.to_owned(), caller)
     };
-    let mut numbers: FxHashMap<(&str, &str), FxHashMap<Function, usize>> = FxHashMap::default();
+    let mut numbers: HashMap<(&str, &str), HashMap<Function, usize>> = HashMap::default();
     for id in &graph.shown {
         let place = &graph.node(*id).place;
         let functions = numbers.entry((&place.file, place.name)).or_default();
         let next = functions.len() + 1;
         functions.entry(function(*id)).or_insert(next);
     }
-    let mut names = FxHashMap::default();
+    let mut names = HashMap::default();
     for id in &graph.shown {
         let place = &graph.node(*id).place;
         let functions = &numbers[&(place.file.as_ref(), place.name)];

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use procprof_profile::{Line, Location, LocationId, Mapping, Profile};
 
@@ -105,9 +105,9 @@ impl Frames {
 #[derive(Default)]
 struct Interner<'a> {
     frames: Vec<Frame>,
-    ids: FxHashMap<(String, FrameKind), u32>,
+    ids: HashMap<(String, FrameKind), u32>,
     /// Spares making the text again; only code without a mapping may be a remark, so that is part of the key.
-    places: FxHashMap<(Place<'a>, FrameKind), u32>,
+    places: HashMap<(Place<'a>, FrameKind), u32>,
 }
 
 impl<'a> Interner<'a> {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use foldhash::HashMap;
 use procprof_profile::filter::Filter;
 use procprof_profile::{LocationId, Parts, Profile, StringId};
-use rustc_hash::FxHashMap;
 
 use crate::place::trimmed_path;
 use crate::tag_frames::with_tag_frames;
@@ -68,7 +68,7 @@ fn without_inlined(profile: Profile, with_columns: bool) -> Result<Profile> {
 
 fn with_trimmed_paths(profile: Profile, options: &Options) -> Result<Profile> {
     let mut parts = profile.parts().clone();
-    let mut new_ids: FxHashMap<StringId, StringId> = FxHashMap::default();
+    let mut new_ids: HashMap<StringId, StringId> = HashMap::default();
     for function in &mut parts.functions {
         let path = profile.string(function.filename);
         let strings = &mut parts.strings;

@@ -3,8 +3,8 @@
 //! The frame's function is named by the label's values, its file is the label's key. A sample without the label gets a frame without a name, as
 //! pprof has it, so that all stacks have as many.
 
+use foldhash::HashMap;
 use procprof_profile::{Addr, Function, FunctionId, LabelValue, Line, Location, LocationId, Parts, Profile, Sample};
-use rustc_hash::FxHashMap;
 
 use crate::measure::label;
 use crate::{Options, Result};
@@ -21,7 +21,7 @@ pub(crate) fn with_tag_frames(profile: Profile, options: &Options) -> Result<Pro
         label_ends: Vec::new(),
         ..parts.clone()
     };
-    let mut frames = TagFrames { parts: cleared(profile.parts()), known: FxHashMap::default(), unit: &options.unit };
+    let mut frames = TagFrames { parts: cleared(profile.parts()), known: HashMap::default(), unit: &options.unit };
     for sample in profile.samples() {
         let above = frames.of(&profile, &sample, &roots)?;
         let mut stack = frames.of(&profile, &sample, &leaves)?;
@@ -41,7 +41,7 @@ fn keys(list: &str) -> Vec<&str> {
 struct TagFrames<'a> {
     parts: Parts,
     /// Locations by name and key.
-    known: FxHashMap<(String, &'a str), LocationId>,
+    known: HashMap<(String, &'a str), LocationId>,
     unit: &'a str,
 }
 

@@ -9,8 +9,8 @@
 
 use std::fmt::Write;
 
+use foldhash::HashMap;
 use procprof_profile::{LabelValue, Profile, Sample};
-use rustc_hash::FxHashMap;
 
 use crate::graph::Places;
 use crate::measure::label;
@@ -28,7 +28,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> 
     let profile = subject.profile();
     let places = Places::new(profile, Detail::asked(options), false);
     let names: Vec<String> = places.places.iter().map(|place| one_line(&place.printable()).into_owned()).collect();
-    let mut units = Units { profile: subject.whole, known: FxHashMap::default() };
+    let mut units = Units { profile: subject.whole, known: HashMap::default() };
     let mut out = String::new();
     for line in headline::facts(&subject, &options.unit) {
         let _ = writeln!(out, "{line}");
@@ -53,7 +53,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources) -> 
 /// Units of numbers by their key, looked up once.
 struct Units<'a> {
     profile: &'a Profile,
-    known: FxHashMap<String, String>,
+    known: HashMap<String, String>,
 }
 
 fn push_labels(out: &mut String, profile: &Profile, sample: &Sample<'_>, units: &mut Units<'_>) {

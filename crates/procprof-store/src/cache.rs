@@ -6,8 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use foldhash::HashMap;
 use procprof_profile::{Nanos, ProfileId};
-use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use sha2::{Digest, Sha256};
 
@@ -51,7 +51,7 @@ pub(crate) struct Cache {
     path: PathBuf,
     bytes_max: u64,
     bytes: u64,
-    files: FxHashMap<u128, Cached>,
+    files: HashMap<u128, Cached>,
 }
 
 impl Cache {
@@ -60,7 +60,7 @@ impl Cache {
         let path = data.join("cache");
         make_folder(rustix::fs::CWD, &path, &path)?;
         let dir = open_folder(&path)?;
-        let mut cache = Cache { dir, path, bytes_max, bytes: 0, files: FxHashMap::default() };
+        let mut cache = Cache { dir, path, bytes_max, bytes: 0, files: HashMap::default() };
         for (name, kind) in entries(&cache.dir, &cache.path)? {
             let state = rustix::fs::statat(&cache.dir, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
             match (parse(&name), state) {

@@ -6,8 +6,8 @@
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
+use foldhash::HashMap;
 use procprof_profile::{Meta, Nanos};
-use rustc_hash::FxHashMap;
 
 /// Largest length of one fact, and of all together; longer ones are an error.
 const FACT_MAX: u64 = 64 << 10;
@@ -28,7 +28,7 @@ pub(crate) fn read(gzip: impl BufRead, unpacked_max: u64) -> io::Result<Said> {
     let unpacked = MultiGzDecoder::new(gzip).take(unpacked_max.saturating_add(1));
     let mut wire = Wire { input: BufReader::with_capacity(64 << 10, unpacked), read: 0, max: unpacked_max };
     let mut said = Said::default();
-    let mut facts: FxHashMap<u64, String> = FxHashMap::default();
+    let mut facts: HashMap<u64, String> = HashMap::default();
     let mut comments: Vec<u64> = Vec::new();
     let mut string_count = 0;
     let mut facts_bytes = 0;

@@ -2,8 +2,8 @@
 
 use std::io::{BufReader, Read, Seek};
 
+use foldhash::{HashMap, HashSet};
 use procprof_profile::ProfileId;
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::catalog::{Catalog, NewRow};
 use crate::facts::{ContentHash, Facts};
@@ -53,7 +53,7 @@ pub(crate) enum Leftovers {
 
 /// Makes the catalog say what the folder holds.
 pub(crate) fn reconcile(folder: &Folder, catalog: &Catalog, options: &StoreOptions, leftovers: Leftovers) -> Result<Reconciled> {
-    let mut rows: FxHashMap<u64, FxHashSet<String>> = FxHashMap::default();
+    let mut rows: HashMap<u64, HashSet<String>> = HashMap::default();
     for (node, file) in catalog.files()? {
         rows.entry(node).or_default().insert(file);
     }

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use gimli::{EndianSlice, RunTimeEndian};
 use object::Object;
 use procprof_profile::SymbolAddr;
-use rustc_hash::FxHashMap;
 
 use crate::budget::Room;
 use crate::dwarf::{DebugInfo, Function, Guides, SplitFiles, is_mangled};
@@ -269,7 +269,7 @@ fn look_up<'data>(
 
 /// The next unit for each pending address, the largest first.
 fn batches(info: &DebugInfo<'_>, wanted: &[u64], pending: &[u32], round: usize) -> Vec<UnitBatch> {
-    let mut by_unit: FxHashMap<usize, Vec<u32>> = FxHashMap::default();
+    let mut by_unit: HashMap<usize, Vec<u32>> = HashMap::default();
     for index in pending {
         let mut units: Vec<usize> = Vec::new();
         // A unit with several ranges here is asked once.

@@ -28,9 +28,9 @@ mod order;
 mod tables;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use object::{Object, ObjectSection};
 use procprof_profile::SymbolAddr;
 
@@ -98,7 +98,7 @@ pub struct Answers<'a> {
 
 /// Names for people by those of the linker, for those that were met.
 #[derive(Debug, Default)]
-pub struct Demangled(HashMap<Arc<str>, Arc<str>, rustc_hash::FxBuildHasher>);
+pub struct Demangled(HashMap<Arc<str>, Arc<str>>);
 
 impl Demangled {
     /// As [`demangle`], without doing that again for a name that was met.

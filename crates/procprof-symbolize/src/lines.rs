@@ -2,24 +2,24 @@
 
 use std::hash::{Hash, Hasher};
 
+use foldhash::HashMap;
 use procprof_profile::{Function, FunctionId, Parts, StringId, StringIndex};
-use rustc_hash::FxHashMap;
 
 use crate::{Frame, Result};
 
 /// Adds strings and functions to the tables of a profile.
 pub(crate) struct FunctionWriter {
     strings: StringIndex,
-    functions: FxHashMap<Function, FunctionId>,
+    functions: HashMap<Function, FunctionId>,
 }
 
 /// The functions of frames, each once, numbered in the order they are met.
 #[derive(Default)]
 struct Met<'f> {
-    numbers: FxHashMap<FunctionPlace<'f>, u32>,
+    numbers: HashMap<FunctionPlace<'f>, u32>,
     functions: Vec<FunctionPlace<'f>>,
     /// All texts, and their ids once they have some.
-    texts: FxHashMap<Shared<'f>, Option<StringId>>,
+    texts: HashMap<Shared<'f>, Option<StringId>>,
     text_bytes: usize,
 }
 
@@ -106,7 +106,7 @@ impl FunctionWriter {
         &mut self,
         parts: &mut Parts,
         place: &FunctionPlace<'f>,
-        texts: &mut FxHashMap<Shared<'f>, Option<StringId>>,
+        texts: &mut HashMap<Shared<'f>, Option<StringId>>,
     ) -> Result<FunctionId> {
         let mut shared = |text: Shared<'f>| {
             let id = texts.entry(text).or_default();

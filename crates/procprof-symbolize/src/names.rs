@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::{demangle, workers};
 
@@ -13,7 +13,7 @@ pub(crate) struct NameId(u32);
 /// Names as the linker or the debug information has them, each once.
 #[derive(Default)]
 pub(crate) struct NameTable<'n> {
-    ids: FxHashMap<RawName<'n>, u32>,
+    ids: HashMap<RawName<'n>, u32>,
     names: Vec<RawName<'n>>,
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::MemoryBudget;
 use crate::dwarf::{self, Call, DebugInfo, Files, Functions, Guide, Home, Names, Origin, walk, walk_guided};
@@ -67,7 +67,7 @@ pub(crate) struct UnitAnswers<'i, 'a> {
 /// The names of source files, each once.
 #[derive(Debug, Default)]
 pub(crate) struct FileNames {
-    numbers: FxHashMap<Arc<str>, u32>,
+    numbers: HashMap<Arc<str>, u32>,
     pub(crate) all: Vec<Arc<str>>,
     text_bytes: usize,
 }
@@ -187,7 +187,7 @@ impl<'i, 'a> UnitAnswers<'i, 'a> {
             names: &mut self.names,
             file_names: &mut self.files,
             files,
-            numbers: FxHashMap::default(),
+            numbers: HashMap::default(),
         };
         adding.add(&functions, &pieces, &rows);
         (first..self.records.all.len(), is_damaged)
@@ -243,7 +243,7 @@ struct Adding<'r, 'i, 'u, 'a> {
     file_names: &'r mut FileNames,
     files: Option<Files<'u, 'a>>,
     /// The files of the unit that have a number in `names`.
-    numbers: FxHashMap<u64, Option<u32>>,
+    numbers: HashMap<u64, Option<u32>>,
 }
 
 impl<'i: 'u, 'u, 'a> Adding<'_, 'i, 'u, 'a> {

@@ -19,7 +19,7 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::text::Line;
 use super::{Detect, Format, Limits};
@@ -72,7 +72,7 @@ fn without_line_break(text: &[u8]) -> &[u8] {
 /// [`Error::Malformed`] with the line for one without number, [`Error::Truncated`] when the input ends in it, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
-    let mut frames: FxHashMap<&[u8], LocationId> = FxHashMap::default();
+    let mut frames: HashMap<&[u8], LocationId> = HashMap::default();
     let mut stack: Vec<LocationId> = Vec::new();
     let mut not_utf8 = None;
     for (index, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {

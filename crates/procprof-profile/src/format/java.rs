@@ -14,7 +14,7 @@
 //! A frame that the table does not name stays without lines; a warning counts those. Heap counts are sampled at 512 KiB ([`Sampling::Poisson`]),
 //! with the mean size as number label `bytes`; contentions and delays are multiplied by the sampling period while decoding.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::gperftools_cpu::read_samples;
 use super::text::{Cursor, Line, Lines, any, begins};
@@ -196,8 +196,8 @@ fn read_sample(line: &Line<'_>, frames: &mut Frames<'_>, builder: &mut ProfileBu
 
 /// The table of frames, and the stack being read.
 struct Frames<'a> {
-    named: FxHashMap<u64, &'a [u8]>,
-    known: FxHashMap<u64, LocationId>,
+    named: HashMap<u64, &'a [u8]>,
+    known: HashMap<u64, LocationId>,
     stack: Vec<LocationId>,
     depth: usize,
     unnamed: usize,
@@ -208,7 +208,7 @@ struct Frames<'a> {
 impl<'a> Frames<'a> {
     /// Reads the table; lines that are no entries are passed over, of equal ids the last counts.
     fn read(lines: Lines<'a>, limits: &Limits) -> Frames<'a> {
-        let (named, known) = (FxHashMap::default(), FxHashMap::default());
+        let (named, known) = (HashMap::default(), HashMap::default());
         let mut frames = Frames { named, known, stack: Vec::new(), depth: limits.depth, unnamed: 0, cut: None };
         for line in lines {
             let mut cursor = Cursor::new(line.text);

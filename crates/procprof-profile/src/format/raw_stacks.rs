@@ -2,7 +2,7 @@
 //!
 //! It takes at most about 32 bytes for each byte of text or binary input.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::Limits;
 use super::legacy_frames::LegacyFrames;
@@ -14,7 +14,7 @@ pub(crate) struct RawStacks {
     pub(crate) builder: ProfileBuilder,
     format: &'static str,
     depth: usize,
-    locations: FxHashMap<u64, LocationId>,
+    locations: HashMap<u64, LocationId>,
     stack: Vec<LocationId>,
 }
 
@@ -30,7 +30,7 @@ impl RawStacks {
         let mut builder = ProfileBuilder::new(sample_types);
         uninteresting.set(&mut builder);
         builder.parts_mut().addresses = addresses;
-        RawStacks { builder, format, depth: limits.depth, locations: FxHashMap::default(), stack: Vec::new() }
+        RawStacks { builder, format, depth: limits.depth, locations: HashMap::default(), stack: Vec::new() }
     }
 
     /// Makes room for that many samples and frames in all.

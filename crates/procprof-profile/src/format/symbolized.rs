@@ -11,7 +11,7 @@
 //! address; so each location takes the name of the address before its own, else of its own. Mappings whose every location is named say so. The path
 //! of the binary becomes the comment `binary=PATH`. Errors of the profile inside carry its own format's name, and places in the whole input.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::text::{Cursor, Line, Lines, OddLines, any, begins};
 use super::{Detect, FORMATS, Format, Limits, contention};
@@ -89,14 +89,14 @@ fn shifted(error: Error, lines: usize, bytes: usize) -> Error {
 
 /// The table of symbols.
 struct Symbols<'a> {
-    names: FxHashMap<u64, &'a [u8]>,
+    names: HashMap<u64, &'a [u8]>,
     binary: Option<&'a [u8]>,
 }
 
 impl<'a> Symbols<'a> {
     /// Reads up to the closing `---`.
     fn read(lines: &mut Lines<'a>, warnings: &mut Vec<String>) -> Result<Symbols<'a>> {
-        let mut symbols = Symbols { names: FxHashMap::default(), binary: None };
+        let mut symbols = Symbols { names: HashMap::default(), binary: None };
         let mut odd = OddLines::default();
         let mut last = 1;
         for line in lines.by_ref() {
@@ -132,7 +132,7 @@ impl<'a> Symbols<'a> {
 
     /// Gives names to all locations that have none.
     fn name(&self, parts: &mut Parts) -> Result<()> {
-        let mut functions = FxHashMap::default();
+        let mut functions = HashMap::default();
         let mut lines = Vec::new();
         let mut unnamed = vec![parts.locations.is_empty(); parts.mappings.len()];
         let mut inlined = vec![false; parts.mappings.len()];
@@ -183,7 +183,7 @@ fn pieces(names: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn function<'a>(parts: &mut Parts, known: &mut FxHashMap<&'a [u8], FunctionId>, name: &'a [u8]) -> Result<FunctionId> {
+fn function<'a>(parts: &mut Parts, known: &mut HashMap<&'a [u8], FunctionId>, name: &'a [u8]) -> Result<FunctionId> {
     if let Some(id) = known.get(name) {
         return Ok(*id);
     }

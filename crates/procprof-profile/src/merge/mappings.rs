@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::Term;
 use crate::{Addr, Mapping, MappingId, Profile, ProfileBuilder};
@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 /// The mappings of a sum, the main programs first.
 pub(super) struct MergedMappings {
     merged: Vec<(Key, Merged)>,
-    places: FxHashMap<(usize, MappingId), (MappingId, u64)>,
+    places: HashMap<(usize, MappingId), (MappingId, u64)>,
 }
 
 /// What makes two mappings one.
@@ -51,7 +51,7 @@ impl MergedMappings {
         }
         let mut merged: Vec<(Key, Merged)> = by_key.into_iter().collect();
         merged.sort_by_key(|(_, one)| !one.is_main);
-        let mut mappings = MergedMappings { merged, places: FxHashMap::default() };
+        let mut mappings = MergedMappings { merged, places: HashMap::default() };
         mappings.find_places(terms);
         mappings
     }

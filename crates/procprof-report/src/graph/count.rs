@@ -1,6 +1,6 @@
 //! Counting samples into a graph: flat, cum, calls and labels of each node.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use procprof_profile::{Profile, Sample};
 
@@ -117,7 +117,7 @@ impl<'a> Graph<'a> {
     /// One node for each path from the root.
     pub(super) fn of_paths(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
         let mut graph = Graph { nodes: Vec::new(), edges: Vec::new(), is_call_tree: true, shown: Vec::new() };
-        let mut known: FxHashMap<(Option<u32>, u32), (u32, Option<u32>)> = FxHashMap::default();
+        let mut known: HashMap<(Option<u32>, u32), (u32, Option<u32>)> = HashMap::default();
         for sample in profile.samples() {
             let weight = shape.values.weight(&sample);
             if weight.is_zero() {

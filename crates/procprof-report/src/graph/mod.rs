@@ -13,8 +13,8 @@ mod trim;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use foldhash::HashMap;
 use procprof_profile::{LocationId, Profile, Sample};
-use rustc_hash::FxHashMap;
 
 use crate::place::{Detail, Place, Position};
 pub(crate) use order::Order;
@@ -185,9 +185,9 @@ impl<'a> Places<'a> {
     pub(crate) fn new(profile: &'a Profile, detail: Detail, objects: bool) -> Places<'a> {
         let locations = profile.locations();
         let mut found = Places { places: Vec::new(), of_location: Vec::with_capacity(locations.len()), of_lines: Vec::new() };
-        let mut known: FxHashMap<Place<'_>, u32> = FxHashMap::default();
+        let mut known: HashMap<Place<'_>, u32> = HashMap::default();
         // Most positions were met before: their numbers tell that without a look at the texts.
-        let mut met: FxHashMap<Position, u32> = FxHashMap::default();
+        let mut met: HashMap<Position, u32> = HashMap::default();
         for (index, location) in locations.iter().enumerate() {
             let start = found.of_lines.len() as u32;
             let lines = profile.lines(LocationId(index as u32));

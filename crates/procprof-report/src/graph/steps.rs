@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::Places;
 
@@ -14,7 +14,7 @@ pub(super) struct Steps {
     steps: Vec<Step>,
     /// For each location, which steps, and whether left-out nodes follow the last of them.
     of_location: Vec<(Range<u32>, bool)>,
-    edges: FxHashMap<(u32, u32), u32>,
+    edges: HashMap<(u32, u32), u32>,
 }
 
 /// A node that a path comes to.
@@ -47,7 +47,7 @@ impl Steps {
             }
             of_location.push((first..steps.len() as u32, residual));
         }
-        Steps { steps, of_location, edges: FxHashMap::default() }
+        Steps { steps, of_location, edges: HashMap::default() }
     }
 
     /// Which steps a location has, and whether left-out nodes follow the last of them.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use foldhash::HashMap;
 use regex::{Captures, Regex};
-use rustc_hash::FxHashMap;
 
 use super::number::integer;
 use super::stacks::PcId;
@@ -40,8 +40,8 @@ impl View<'_> {
     }
 
     /// Leaves and calls as text, with the sums of their values.
-    fn calls(&self) -> FxHashMap<String, f64> {
-        let mut calls: FxHashMap<String, f64> = FxHashMap::default();
+    fn calls(&self) -> HashMap<String, f64> {
+        let mut calls: HashMap<String, f64> = HashMap::default();
         for (stack, value) in self.stacks() {
             let mut callee: Option<String> = None;
             for pc in stack {
@@ -72,7 +72,7 @@ fn sort_key<'t>(found: &Option<Captures<'t>>) -> (&'t str, u64) {
 /// Names that are written once and then by number.
 #[derive(Default)]
 struct Compressed {
-    numbers: FxHashMap<String, usize>,
+    numbers: HashMap<String, usize>,
 }
 
 impl Compressed {

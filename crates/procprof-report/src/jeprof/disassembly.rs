@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::number::percent;
 use super::view::View;
@@ -42,7 +42,7 @@ pub struct Instruction {
 
 /// What each address uses, by itself and with all it calls.
 pub(super) struct Uses {
-    by_address: FxHashMap<u64, (f64, f64)>,
+    by_address: HashMap<u64, (f64, f64)>,
     pub(super) total: f64,
 }
 
@@ -89,8 +89,8 @@ impl View<'_> {
     }
 
     pub(super) fn uses(&self) -> Uses {
-        let mut uses = Uses { by_address: FxHashMap::default(), total: 0.0 };
-        let mut seen = FxHashSet::default();
+        let mut uses = Uses { by_address: HashMap::default(), total: 0.0 };
+        let mut seen = HashSet::default();
         for (stack, value) in self.stacks() {
             seen.clear();
             for (depth, pc) in stack.iter().enumerate().filter(|(_, pc)| seen.insert(**pc)).collect::<Vec<_>>() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::number::{descending, percent};
 use super::view::{NameId, Row, View};
@@ -166,7 +166,7 @@ impl View<'_> {
 
     /// Calls between nodes that are shown, by value, then by the names of caller and callee.
     fn graph_calls(&self, positions: &[Option<usize>]) -> Vec<Call> {
-        let mut values: FxHashMap<(NameId, NameId), f64> = FxHashMap::default();
+        let mut values: HashMap<(NameId, NameId), f64> = HashMap::default();
         let mut entries = Vec::new();
         for (stack, value) in self.stacks() {
             self.translate(stack, &mut entries);

@@ -4,7 +4,8 @@ mod table;
 
 use std::hash::Hasher;
 
-use rustc_hash::{FxHashMap, FxHasher};
+use foldhash::fast::FoldHasher;
+use foldhash::{HashMap, SharedSeed};
 
 use self::table::Table;
 
@@ -22,7 +23,7 @@ impl PcId {
 #[derive(Debug, Default)]
 pub struct Pcs {
     addresses: Vec<u64>,
-    ids: FxHashMap<u64, PcId>,
+    ids: HashMap<u64, PcId>,
 }
 
 impl Pcs {
@@ -136,10 +137,10 @@ fn range(ends: &[usize], position: usize) -> std::ops::Range<usize> {
     position.checked_sub(1).map_or(0, |before| ends[before])..ends[position]
 }
 
-/// The hash of some frames, two at a time; its upper bits depend on all of them.
+/// The hash of some frames, two at a time, another one in each process; its upper bits depend on all of them.
 #[inline]
 fn hash(stack: &[PcId]) -> u64 {
-    let mut hasher = FxHasher::default();
+    let mut hasher = FoldHasher::with_seed(0, SharedSeed::global_random());
     let (pairs, last) = stack.as_chunks::<2>();
     for [first, second] in pairs {
         hasher.write_u64(u64::from(first.0) << 32 | u64::from(second.0));

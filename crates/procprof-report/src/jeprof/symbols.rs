@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::stacks::{PcId, Pcs};
 
@@ -25,7 +25,7 @@ pub struct Symbols {
 
 impl Symbols {
     /// Takes what is known of each address of `pcs`; addresses that are missing stay as they are.
-    pub fn new(pcs: &Pcs, mut by_address: FxHashMap<u64, Vec<Symbol>>) -> Symbols {
+    pub fn new(pcs: &Pcs, mut by_address: HashMap<u64, Vec<Symbol>>) -> Symbols {
         let by_pc = pcs.addresses().iter().map(|address| by_address.remove(address).filter(|symbols| !symbols.is_empty()));
         Symbols { by_pc: by_pc.collect() }
     }
@@ -51,9 +51,9 @@ impl Symbols {
 
     /// By whole name, the short names of functions that share theirs with a function at another
     /// address: `name@1234`.
-    pub(super) fn distinct_names(&self) -> FxHashMap<Arc<str>, Arc<str>> {
-        let mut seen: FxHashMap<&str, &str> = FxHashMap::default();
-        let mut repeated: FxHashSet<&str> = FxHashSet::default();
+    pub(super) fn distinct_names(&self) -> HashMap<Arc<str>, Arc<str>> {
+        let mut seen: HashMap<&str, &str> = HashMap::default();
+        let mut repeated: HashSet<&str> = HashSet::default();
         for symbol in self.all_outermost().filter(|symbol| tag(&symbol.full).is_some()) {
             let known = *seen.entry(&symbol.short).or_insert(&symbol.full);
             if known != &*symbol.full {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use foldhash::HashSet;
 use regex::Regex;
-use rustc_hash::FxHashSet;
 
 use super::stacks::{Cuts, PcId, Pcs, Stacks};
 use super::symbols::Symbols;
@@ -132,7 +132,7 @@ struct Cut {
 
 impl Cut {
     fn new(pcs: &Pcs, symbols: &Symbols, kind: Kind, settings: &Settings) -> Cut {
-        let names: FxHashSet<String> = match kind {
+        let names: HashSet<String> = match kind {
             Kind::Heap | Kind::Growth => HEAP.iter().flat_map(|name| [(*name).to_owned(), format!("_{name}")]).collect(),
             Kind::Contention => CONTENTION.iter().map(|name| (*name).to_owned()).collect(),
             Kind::Cpu => CPU.iter().map(|name| (*name).to_owned()).collect(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::number::Unit;
 use super::stacks::{PcId, Pcs, Stacks};
@@ -54,7 +54,7 @@ impl NameId {
 #[derive(Default)]
 struct Names {
     all: Vec<String>,
-    ids: FxHashMap<String, NameId>,
+    ids: HashMap<String, NameId>,
     /// Numbers of callbacks by the address they call.
     callbacks: BTreeMap<u64, usize>,
 }
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
                 Entries::ByCallee => {
                     let callee = position.checked_sub(1).map_or(0, |callee| self.pcs.addresses()[stack[callee].index()]);
                     let number = self.names.callbacks.get(&callee).copied();
-                    let distinct = FxHashMap::default();
+                    let distinct = HashMap::default();
                     let namer = Namer { granularity: self.settings.granularity, distinct: &distinct };
                     let text = address_text(self.pcs.addresses()[pc.index()]);
                     into.extend(namer.entries(&text, self.symbols.at(*pc), number).filter_map(|name| self.names.ids.get(&name)));
@@ -212,7 +212,7 @@ impl<'a> View<'a> {
 /// Names what one address stands for.
 struct Namer<'n> {
     granularity: Granularity,
-    distinct: &'n FxHashMap<Arc<str>, Arc<str>>,
+    distinct: &'n HashMap<Arc<str>, Arc<str>>,
 }
 
 impl Namer<'_> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::kept::{Known, NamePair, by_mangled};
 use super::{Answers, Demangled, Frame, demangle};
@@ -16,7 +16,7 @@ const THREAD_BYTES: usize = 32 << 10;
 /// Texts, each once.
 #[derive(Default)]
 struct Texts {
-    numbers: FxHashMap<Arc<str>, u32>,
+    numbers: HashMap<Arc<str>, u32>,
     all: Vec<Arc<str>>,
     bytes: usize,
 }

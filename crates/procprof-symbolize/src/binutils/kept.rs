@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use object::File;
-use rustc_hash::FxHashMap;
 
 use super::order::Order;
 use crate::Image;
@@ -74,8 +74,8 @@ impl Known {
 }
 
 /// The names for people by mangled ones.
-pub(super) fn by_mangled<'p>(parts: &'p [Cow<'_, [u8]>]) -> FxHashMap<&'p str, &'p str> {
-    let mut names = FxHashMap::default();
+pub(super) fn by_mangled<'p>(parts: &'p [Cow<'_, [u8]>]) -> HashMap<&'p str, &'p str> {
+    let mut names = HashMap::default();
     for part in parts {
         cache::each_name(part, |mangled, name| {
             names.insert(mangled, name);

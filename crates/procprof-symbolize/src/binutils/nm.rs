@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use foldhash::HashSet;
 use object::elf::{SHF_EXECINSTR, STB_GNU_UNIQUE, STB_WEAK, STT_FILE, STT_GNU_IFUNC, STT_SECTION};
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, Symbol, SymbolFlags, SymbolIndex, SymbolSection};
 use procprof_profile::SymbolAddr;
-use rustc_hash::FxHashSet;
 
 use super::around::symbols_around;
 use super::order::Order;
@@ -75,7 +75,7 @@ pub(super) fn around<'a>(image: &'a Image, object: &File<'a>, order: &Order<'_>,
     symbols
 }
 
-fn listed<'a>(symbol: &Symbol<'a, '_>, code: &FxHashSet<SectionIndex>, name: Cow<'a, str>) -> Option<NmSymbol<'a>> {
+fn listed<'a>(symbol: &Symbol<'a, '_>, code: &HashSet<SectionIndex>, name: Cow<'a, str>) -> Option<NmSymbol<'a>> {
     let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
         return None;
     };
@@ -89,7 +89,7 @@ fn listed<'a>(symbol: &Symbol<'a, '_>, code: &FxHashSet<SectionIndex>, name: Cow
 }
 
 /// Sections with code, by their flag or by their name.
-fn code_sections(object: &File<'_>) -> FxHashSet<SectionIndex> {
+fn code_sections(object: &File<'_>) -> HashSet<SectionIndex> {
     let is_code = |section: &object::Section<'_, '_>| {
         let flagged = matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
         flagged || section.name().is_ok_and(is_code_name)

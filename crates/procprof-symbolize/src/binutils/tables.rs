@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use foldhash::HashMap;
 use gimli::IncompleteLineProgram;
-use rustc_hash::FxHashMap;
 
 use super::Detail;
 use super::dwarf::Units;
@@ -25,7 +25,7 @@ const THREAD_BYTES: usize = 1 << 20;
 pub(super) struct Tables<'u, 'a> {
     units: &'u Units<'a>,
     /// By the number of the unit.
-    read: FxHashMap<usize, UnitTables<'a>>,
+    read: HashMap<usize, UnitTables<'a>>,
     detail: Detail,
     /// Guides to units that had none, with the units' offsets.
     pub(super) guides: Vec<(usize, Guide)>,
@@ -56,7 +56,7 @@ impl<'u, 'a> Tables<'u, 'a> {
             let (unit, zone) = &zones[job];
             read.add(units, *unit, Zone::new(zone), guides);
         });
-        let (mut read, mut made) = (FxHashMap::default(), Vec::new());
+        let (mut read, mut made) = (HashMap::default(), Vec::new());
         for found in found {
             made.extend(found.guides);
             let tables = |(unit, functions)| (unit, UnitTables { unit, functions, program: OnceCell::new(), lines: OnceCell::new() });
@@ -92,7 +92,7 @@ impl<'u, 'a> Tables<'u, 'a> {
 
 /// The addresses of each unit, the largest unit first.
 fn zones(units: &Units<'_>, wanted: &[u64]) -> Vec<(usize, Vec<(u64, u64)>)> {
-    let mut zones: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
+    let mut zones: HashMap<usize, Vec<(u64, u64)>> = HashMap::default();
     for address in wanted {
         for unit in units.index.at(*address) {
             let zone = zones.entry(unit).or_default();

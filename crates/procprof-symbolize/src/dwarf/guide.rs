@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::Broken;
 use crate::leb::{Malformed, Read, Write};
@@ -81,13 +81,13 @@ impl Guide {
 pub(crate) struct Guides<'k> {
     parts: Vec<Cow<'k, [u8]>>,
     /// The part, and where in it.
-    places: FxHashMap<usize, (usize, Range<usize>)>,
+    places: HashMap<usize, (usize, Range<usize>)>,
 }
 
 impl<'k> Guides<'k> {
     /// Those of parts of an index; a later one of the same unit counts. A broken part has those before the break.
     pub(crate) fn of(parts: Vec<Cow<'k, [u8]>>) -> Self {
-        let mut places = FxHashMap::default();
+        let mut places = HashMap::default();
         for (number, part) in parts.iter().enumerate() {
             let mut read = Read(part);
             while let Ok((unit, bytes)) = Guide::read_next(&mut read) {

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use gimli::{AttributeValue, DwLang, UnitOffset, UnitSectionOffset};
-use rustc_hash::FxHashMap;
 
 use super::plan::Kind;
 use super::scopes::Scopes;
@@ -82,9 +82,9 @@ pub(crate) fn is_mangled(name: &[u8]) -> bool {
 /// The functions found by one thread, each once.
 pub(crate) struct Names<'i, 'a> {
     info: &'i DebugInfo<'a>,
-    known: FxHashMap<(Origin, usize), u32>,
+    known: HashMap<(Origin, usize), u32>,
     pub(crate) functions: Vec<Function<'a>>,
-    scopes: FxHashMap<(Origin, usize), Arc<Scopes>>,
+    scopes: HashMap<(Origin, usize), Arc<Scopes>>,
     /// What texts and scopes take, bytes.
     text_bytes: usize,
 }
@@ -101,7 +101,7 @@ struct Entry<'a> {
 
 impl<'i, 'a> Names<'i, 'a> {
     pub(crate) fn new(info: &'i DebugInfo<'a>) -> Self {
-        Self { info, known: FxHashMap::default(), functions: Vec::new(), scopes: FxHashMap::default(), text_bytes: 0 }
+        Self { info, known: HashMap::default(), functions: Vec::new(), scopes: HashMap::default(), text_bytes: 0 }
     }
 
     /// The number of the function that a reference in `home` leads to.

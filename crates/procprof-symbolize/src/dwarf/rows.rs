@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
-use rustc_hash::FxHashMap;
 
 use super::line_program::{LineProgram, LineRow};
 use super::{Broken, Dwarf, Guide, Reader, UnitRef};
@@ -41,7 +41,7 @@ pub(crate) fn rows<'u, 'a>(
     zone: Zone<'_>,
     guide: Option<&Guide>,
 ) -> Result<Lines<'u, 'a>, Broken> {
-    let mut files = Files { unit, program: None, names: FxHashMap::default() };
+    let mut files = Files { unit, program: None, names: HashMap::default() };
     let Some(lines) = lines else {
         return Ok(Lines { rows: Vec::new(), files, sequences: Vec::new() });
     };
@@ -145,7 +145,7 @@ pub(crate) fn sequences(dwarf: &Dwarf<'_>, lines: Option<DebugLineOffset>, addre
 pub(crate) struct Files<'u, 'a> {
     unit: UnitRef<'u, 'a>,
     program: Option<IncompleteLineProgram<Reader<'a>>>,
-    names: FxHashMap<u64, Option<Arc<str>>>,
+    names: HashMap<u64, Option<Arc<str>>>,
 }
 
 impl Files<'_, '_> {

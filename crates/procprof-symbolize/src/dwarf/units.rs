@@ -162,7 +162,7 @@ impl<'a> Units<'a> {
         for (address, opens, number) in edges {
             if !open.is_empty() && from < address {
                 let mut units: Vec<u32> = open.iter().map(|range: &usize| self.ranges[*range].unit).collect();
-                let mut seen = rustc_hash::FxHashSet::default();
+                let mut seen = foldhash::HashSet::default();
                 units.retain(|unit| seen.insert(*unit));
                 match pieces.last_mut() {
                     Some((_, end, before)) if *end == from && *before == units => *end = address,

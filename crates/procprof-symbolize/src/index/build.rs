@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
@@ -123,7 +123,7 @@ fn of_units(info: &DebugInfo<'_>, symbols: &[Span<&[u8]>]) -> Vec<Done> {
     let mut pending: Vec<(usize, u64, u64)> = pieces.iter().enumerate().map(|(number, (begin, end, _))| (number, *begin, *end)).collect();
     let mut all = Vec::new();
     for round in 0..UNITS_MAX {
-        let mut zones: FxHashMap<usize, UnitZone> = FxHashMap::default();
+        let mut zones: HashMap<usize, UnitZone> = HashMap::default();
         for (piece, begin, end) in &pending {
             if let Some(unit) = pieces[*piece].2.get(round).map(|unit| *unit as usize) {
                 zones.entry(unit).or_insert_with(|| UnitZone { unit, spans: Vec::new() }).spans.push((*begin, *end, *piece));

@@ -1,6 +1,6 @@
 //! Writes records as a part of an index. Layout: see [`super`].
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::leb::Write;
 use crate::records::{Records, Row};
@@ -32,15 +32,15 @@ pub(crate) struct RawPart {
 /// Writes records, given by ascending address, into parts of a bearable size.
 #[derive(Default)]
 pub(super) struct PartWriter<'n> {
-    strings: FxHashMap<&'n str, u32>,
+    strings: HashMap<&'n str, u32>,
     string_lengths: Vec<u8>,
     string_bytes: Vec<u8>,
-    files: FxHashMap<&'n str, u32>,
+    files: HashMap<&'n str, u32>,
     file_table: Vec<u8>,
-    functions: FxHashMap<FunctionNames<'n>, u32>,
+    functions: HashMap<FunctionNames<'n>, u32>,
     /// What the records' numbers became.
-    function_numbers: FxHashMap<u32, u32>,
-    file_numbers: FxHashMap<u32, u32>,
+    function_numbers: HashMap<u32, u32>,
+    file_numbers: HashMap<u32, u32>,
     function_table: Vec<u8>,
     directory: Vec<u8>,
     count: u64,

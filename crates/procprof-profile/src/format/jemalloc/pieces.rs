@@ -1,6 +1,6 @@
 //! Reading a dump in pieces, which can be read one beside the other: a [`Dump`] adds up what its readers gave.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::{Counts, NAME, Owner, Wanted, counts};
 use crate::format::raw_stacks::RawStacks;
@@ -19,7 +19,7 @@ pub struct Dump {
     lines: usize,
     /// The line of the last stack, while no counts have followed it.
     pending: Option<usize>,
-    names: FxHashMap<i64, String>,
+    names: HashMap<i64, String>,
     has_allocations: bool,
     odd: OddLines,
     /// By reader: the locations of its addresses.
@@ -31,7 +31,7 @@ pub struct PieceReader {
     number: usize,
     wanted: Wanted,
     depth: usize,
-    ids: FxHashMap<u64, u32>,
+    ids: HashMap<u64, u32>,
     /// Addresses that were not met before this piece.
     new: Vec<u64>,
 }
@@ -74,7 +74,7 @@ impl Dump {
         stacks.builder.period("space", "bytes", rate);
         stacks.builder.default_sample_type("inuse_space");
         stacks.builder.parts_mut().sampling = if rate > 1 { Sampling::Poisson(rate) } else { Sampling::Exact };
-        let (names, odd, ids) = (FxHashMap::default(), OddLines::default(), Vec::new());
+        let (names, odd, ids) = (HashMap::default(), OddLines::default(), Vec::new());
         let depth = limits.depth;
         Ok(Dump { stacks, wanted, depth, len, lines: 0, pending: None, names, has_allocations: false, odd, ids })
     }
@@ -89,7 +89,7 @@ impl Dump {
     pub fn reader(&mut self) -> PieceReader {
         self.ids.push(Vec::new());
         let Dump { wanted, depth, .. } = *self;
-        PieceReader { number: self.ids.len() - 1, wanted, depth, ids: FxHashMap::default(), new: Vec::new() }
+        PieceReader { number: self.ids.len() - 1, wanted, depth, ids: HashMap::default(), new: Vec::new() }
     }
 
     /// Adds a piece, the first of the dump first, by a reader of this dump's; gives where in it the memory map begins, which ends the dump.
