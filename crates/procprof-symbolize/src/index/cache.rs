@@ -18,7 +18,7 @@ use procprof_process::BuildId;
 
 use super::build::head;
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
-use super::head::{Head, PartEntry, StoredPart, error};
+use super::head::{Head, IndexWriter, PartEntry, StoredPart, error};
 use super::kept::Kept;
 use super::{IndexFolder, SymbolIndex};
 use crate::binutils::check_order;
@@ -29,8 +29,10 @@ use crate::spans::Span;
 use crate::unit_batch::UnitAnswers;
 use crate::{Frame, Image, ImageOptions, Result};
 
-/// Parts from which a cache is begun anew: each batch adds some, and each is looked at.
+/// Parts from which on a cache is begun anew: each batch adds some, and each is looked at.
 const PARTS_MAX: usize = 256;
+/// Most parts that a batch adds, of 2 MiB and more where functions do not overlap; the rest is read from the files again.
+const NEW_PARTS_MAX: usize = 512;
 
 /// Where a part that covers no address begins tells what it has: names.
 pub(super) const NAMES: u64 = 1;
@@ -69,17 +71,19 @@ impl ImageCache {
 
     /// Adds to what was kept, in a thread of its own. A cache that can't be written is none, so errors are not told.
     pub(crate) fn add(&self, image: &Image, known: Option<SymbolIndex>, kept: Kept) {
+        if kept.is_empty() {
+            return;
+        }
         let head: Head = head(image, false);
-        self.folder.write_behind(&self.name, move |write| {
-            let parts = kept.into_parts();
-            if parts.is_empty() {
-                return Ok(());
+        self.folder.write_behind(&self.name, move |file| {
+            let known = known.filter(|known| known.head.parts.len() < PARTS_MAX);
+            let mut index = IndexWriter::new(file, head, PARTS_MAX + NEW_PARTS_MAX)?;
+            let mut former = 0;
+            for part in known.iter().flat_map(|known| known.head.stored(&known.bytes)) {
+                former += usize::from(index.add(&part)?);
             }
-            let known = known.filter(|known| known.head.parts.len() + parts.len() <= PARTS_MAX);
-            let mut stored: Vec<StoredPart<'_>> = known.as_ref().map(|known| known.head.stored(&known.bytes)).unwrap_or_default();
-            stored.extend(parts.iter().map(StoredPart::raw));
-            let before = head.before(&stored);
-            write(&[&*before].into_iter().chain(stored.iter().flat_map(StoredPart::pieces)).collect::<Vec<_>>())
+            kept.each_part(|part| index.add(&StoredPart::raw(&part)).map(drop))?;
+            Ok(index.finish()? > former)
         });
     }
 }

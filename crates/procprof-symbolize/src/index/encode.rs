@@ -228,7 +228,12 @@ impl<'n> PartWriter<'n> {
         self.done.push(RawPart { begin: part.begin, end: part.end, pieces: vec![bytes, part.string_bytes, part.bodies] });
     }
 
-    /// The parts.
+    /// The parts that are whole so far, each once.
+    pub(super) fn done(&mut self) -> impl Iterator<Item = RawPart> {
+        self.done.drain(..)
+    }
+
+    /// The other parts.
     pub(super) fn finish(mut self) -> Vec<RawPart> {
         if self.count > 0 {
             self.finish_part();

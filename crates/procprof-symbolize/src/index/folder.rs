@@ -23,9 +23,6 @@ const PREFIX: &str = ".writing-";
 /// How long a file may be written at, in seconds; an older one was left by a process that ended.
 const WRITING_SECONDS_MAX: u64 = 600;
 
-/// Writes a file in pieces.
-pub(super) type Write<'w> = dyn Fn(&[&[u8]]) -> io::Result<()> + 'w;
-
 /// A folder of indexes by build id.
 ///
 /// What [`Image::resolve`](crate::Image::resolve) keeps is written by threads of its own; dropping the last clone waits for them.
@@ -65,8 +62,7 @@ impl IndexFolder {
     /// Errs if the folder can't be written, and with [`io::ErrorKind::InvalidInput`] for an index
     /// without a build id.
     pub fn store(&self, build_id: &BuildId, bytes: &[u8]) -> io::Result<()> {
-        self.write(&build_id.to_string(), &[bytes])?;
-        self.evict()
+        self.write(&build_id.to_string(), |file| file.write_all(bytes).map(|()| true))
     }
 
     /// Waits until all is written that was read so far.
@@ -85,28 +81,33 @@ impl IndexFolder {
         Some(index)
     }
 
-    /// Makes and writes an index in a thread of its own, then removes what is too much. Where that fails the files are read again.
-    pub(super) fn write_behind(&self, name: &str, make: impl FnOnce(&Write<'_>) -> io::Result<()> + Send + 'static) {
+    /// Makes and writes an index in a thread of its own, as [`write`](Self::write). Where that fails the files are read again.
+    pub(super) fn write_behind(&self, name: &str, make: impl FnOnce(&mut File) -> io::Result<bool> + Send + 'static) {
         let own = Self::new(self.folder.clone(), self.bytes_max);
         let file = name.to_owned();
         self.writers.start(name, move || {
-            let _ = make(&|pieces| own.write(&file, pieces).and_then(|()| own.evict()));
+            let _ = own.write(&file, make);
         });
     }
 
-    fn write(&self, name: &str, pieces: &[&[u8]]) -> io::Result<()> {
+    /// Writes an index, then removes what is too much; `make` says whether there is anything to keep.
+    fn write(&self, name: &str, make: impl FnOnce(&mut File) -> io::Result<bool>) -> io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(&self.folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let mut file = File::options().write(true).create_new(true).open(&temporary)?;
-        let written = pieces.iter().try_for_each(|piece| file.write_all(piece));
-        let written = written.and_then(|()| fs::rename(&temporary, self.folder.join(format!("{name}{SUFFIX}"))));
-        if written.is_err() {
+        let kept = make(&mut file).and_then(|is_kept| {
+            if is_kept {
+                fs::rename(&temporary, self.folder.join(format!("{name}{SUFFIX}")))?;
+            }
+            Ok(is_kept)
+        });
+        if !matches!(kept, Ok(true)) {
             // The first error is the one to tell.
             let _ = fs::remove_file(&temporary);
         }
-        written
+        if kept? { self.evict() } else { Ok(()) }
     }
 
     /// Removes the indexes not used for the longest until the others fit, and what was left half written.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write as _};
 
 use procprof_process::BuildId;
 
@@ -66,6 +68,43 @@ pub(super) struct Head {
     pub(super) parts: Vec<PartEntry>,
 }
 
+/// Most bytes that the head has for a part.
+const ENTRY_BYTES_MAX: usize = 4 * 10 + 1 + 4;
+
+/// Writes an index part by part, so that none is kept in memory: room is left for the head, which comes last.
+pub(super) struct IndexWriter<'f> {
+    file: &'f mut File,
+    head: Head,
+    room: usize,
+    parts_max: usize,
+}
+
+impl<'f> IndexWriter<'f> {
+    /// Begins an index with that head, of at most so many parts.
+    pub(super) fn new(file: &'f mut File, head: Head, parts_max: usize) -> io::Result<Self> {
+        let room = head.before(&[], 0).len() + ENTRY_BYTES_MAX * (parts_max + 1);
+        file.seek(SeekFrom::Start(room as u64))?;
+        Ok(Self { file, head, room, parts_max })
+    }
+
+    /// Adds a part; false when there are as many as there may be.
+    pub(super) fn add(&mut self, part: &StoredPart<'_>) -> io::Result<bool> {
+        if self.head.parts.len() == self.parts_max {
+            return Ok(false);
+        }
+        part.pieces().try_for_each(|piece| self.file.write_all(piece))?;
+        self.head.parts.push(part.entry.clone());
+        Ok(true)
+    }
+
+    /// Writes the head; how many parts there are.
+    pub(super) fn finish(self) -> io::Result<usize> {
+        self.file.rewind()?;
+        self.file.write_all(&self.head.before(&self.head.parts, self.room))?;
+        Ok(self.head.parts.len())
+    }
+}
+
 /// A part as it is stored.
 pub(super) struct StoredPart<'p> {
     entry: PartEntry,
@@ -113,13 +152,14 @@ impl<'p> StoredPart<'p> {
 impl Head {
     /// An index in one piece.
     pub(super) fn write(&self, parts: &[StoredPart<'_>]) -> Vec<u8> {
-        let mut file = self.before(parts);
+        let entries: Vec<PartEntry> = parts.iter().map(|part| part.entry.clone()).collect();
+        let mut file = self.before(&entries, 0);
         parts.iter().flat_map(StoredPart::pieces).for_each(|piece| file.extend_from_slice(piece));
         file
     }
 
-    /// What an index begins with; the parts follow.
-    pub(super) fn before(&self, parts: &[StoredPart<'_>]) -> Vec<u8> {
+    /// What an index begins with, zeros behind it up to `least` bytes; the parts follow.
+    fn before(&self, parts: &[PartEntry], least: usize) -> Vec<u8> {
         let mut head = Vec::new();
         head.number(u64::from(self.is_complete));
         head.bytes(self.build_id.as_ref().map_or(&[][..], BuildId::as_bytes));
@@ -132,13 +172,14 @@ impl Head {
             }
         }
         head.number(parts.len() as u64);
-        for StoredPart { entry, .. } in parts {
+        for entry in parts {
             let codec = u64::from(entry.codec == Codec::Zstd);
             for number in [entry.begin, entry.end - entry.begin, codec, entry.stored_bytes as u64, entry.bytes as u64] {
                 head.number(number);
             }
             head.extend_from_slice(&entry.checksum.to_le_bytes());
         }
+        head.resize(head.len().max(least.saturating_sub(FIXED_BYTES)), 0);
         let mut file = MAGIC.to_vec();
         for number in [VERSION, head.len() as u32, crc32fast::hash(&head)] {
             file.extend_from_slice(&number.to_le_bytes());
@@ -148,9 +189,9 @@ impl Head {
     }
 
     /// The parts as they are stored in a file, less those that are broken.
-    pub(super) fn stored<'p>(&self, file: &'p [u8]) -> Vec<StoredPart<'p>> {
+    pub(super) fn stored<'p>(&self, file: &'p [u8]) -> impl Iterator<Item = StoredPart<'p>> {
         let stored = |part: &PartEntry| Some(StoredPart { entry: part.clone(), pieces: vec![Cow::Borrowed(part.stored(file).ok()?)] });
-        self.parts.iter().filter_map(stored).collect()
+        self.parts.iter().filter_map(stored)
     }
 
     /// Reads the head of an index.
@@ -239,4 +280,37 @@ impl PartEntry {
 
 pub(super) fn error(what: &str) -> Error {
     Error::Index { what: what.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        let segments = vec![Segment { offset: 0, file_bytes: 1, address: 2, memory_bytes: 3, executable: true }];
+        let (layout_key, file_name) = (LayoutKey([7; 16]), "server".to_owned());
+        Head { is_complete: false, build_id: BuildId::new(b"id"), layout_key, file_name, segments, parts: Vec::new() }
+    }
+
+    /// The contents of the parts of an index.
+    fn contents(file: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+        let head = Head::read(file).unwrap();
+        head.parts.iter().map(|part| (part.begin, part.end, part.decompressed(file).unwrap().into_owned())).collect()
+    }
+
+    #[test]
+    fn written_part_by_part_an_index_has_the_same_parts_up_to_the_most() {
+        let part = |number: u64| RawPart { begin: number << 56, end: u64::MAX - 1, pieces: vec![vec![number as u8; 300], vec![1]] };
+        let parts: Vec<RawPart> = (0..200).map(part).collect();
+        let whole = head().write(&parts.iter().map(StoredPart::raw).collect::<Vec<_>>());
+        let mut file = tempfile::tempfile().unwrap();
+        let mut writer = IndexWriter::new(&mut file, head(), 150).unwrap();
+        let added = parts.iter().filter(|part| writer.add(&StoredPart::raw(part)).unwrap()).count();
+        assert_eq!((added, writer.finish().unwrap()), (150, 150));
+        let mut written = Vec::new();
+        file.rewind().unwrap();
+        io::Read::read_to_end(&mut file, &mut written).unwrap();
+        assert_eq!(contents(&written), contents(&whole)[..150]);
+        assert_eq!(Head::read(&written).unwrap().segments, head().segments);
+    }
 }

@@ -1,5 +1,6 @@
 //! What a batch has read and a cache keeps, free of the files it was read from: it is written while the answers are used already.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,14 +50,24 @@ struct KeptFunction {
 type NamePair = (Arc<str>, Arc<str>);
 
 impl Kept {
-    /// The parts of an index.
-    pub(super) fn into_parts(self) -> Vec<RawPart> {
-        let mut parts: Vec<RawPart> = self.functions.iter().flat_map(KeptFunctions::parts).collect();
-        parts.extend(self.points);
-        parts.extend(guide_part(self.functions.iter().flat_map(|thread| &thread.guides).chain(&self.guides)));
-        parts.extend(name_part(&self.names));
-        parts.extend(self.symbols.map(|bytes| RawPart { begin: SYMBOLS, end: SYMBOLS, pieces: vec![bytes] }));
-        parts
+    /// Whether nothing was read.
+    pub(super) fn is_empty(&self) -> bool {
+        let has_none = |functions: &KeptFunctions| functions.records.all.is_empty() && functions.guides.is_empty();
+        let rest = [self.points.len(), self.guides.len(), self.names.len(), self.symbols.as_ref().map_or(0, Vec::len)];
+        self.functions.iter().all(has_none) && rest == [0; 4]
+    }
+
+    /// Hands the parts of an index over, one by one as they are made, and gives back the memory of what they were made of.
+    pub(super) fn each_part(self, mut add: impl FnMut(RawPart) -> io::Result<()>) -> io::Result<()> {
+        let mut guides = Vec::new();
+        for mut functions in self.functions {
+            functions.each_part(&mut add)?;
+            guides.append(&mut functions.guides);
+        }
+        guides.extend(self.guides);
+        let symbols = self.symbols.map(|bytes| RawPart { begin: SYMBOLS, end: SYMBOLS, pieces: vec![bytes] });
+        let rest = self.points.into_iter().chain(guide_part(&guides)).chain(name_part(&self.names)).chain(symbols);
+        rest.into_iter().try_for_each(add)
     }
 }
 
@@ -79,7 +90,7 @@ impl KeptFunctions {
         Self { records, files: found.files.all, raw_names, functions, guides: found.guides.unwrap_or_default() }
     }
 
-    fn parts(&self) -> Vec<RawPart> {
+    fn each_part(&self, add: &mut impl FnMut(RawPart) -> io::Result<()>) -> io::Result<()> {
         let function = |kept: &KeptFunction| Function {
             name: &self.raw_names[kept.name.clone()],
             scope: kept.scope.clone(),
@@ -99,13 +110,14 @@ impl KeptFunctions {
             let function = record.function.and_then(names);
             let piece = Piece { begin: record.begin, end: record.end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
             writer.add(&self.records, &piece, names, |file| &*self.files[file as usize]);
+            writer.done().try_for_each(&mut *add)?;
         }
-        writer.finish()
+        writer.finish().into_iter().try_for_each(add)
     }
 }
 
 /// The guides of units, as a part; nothing if there are none. See [`super`] for the layout.
-fn guide_part<'g>(guides: impl Iterator<Item = &'g (usize, Guide)>) -> Option<RawPart> {
+fn guide_part(guides: &[(usize, Guide)]) -> Option<RawPart> {
     let mut bytes = Vec::new();
     for (unit, guide) in guides {
         guide.write_next(*unit, &mut bytes);

@@ -17,6 +17,7 @@
 //! head      flags (1: complete), build id (length, bytes), layout key (16 bytes), file name (length, bytes),
 //!           segments (count, then: place in the file, bytes there, address, bytes in memory, 1 if executable),
 //!           parts (count, then: begin, bytes covered, kind, stored bytes, bytes, CRC-32 of what is stored)
+//!           and whatever room was left for parts that did not come
 //! kind      0: records; 1: records, compressed with zstd
 //! records   strings (count, bytes of all lengths, lengths), files (count, bytes, strings),
 //!           functions (count, bytes, then: system name, 1 + name or 0, first line),
