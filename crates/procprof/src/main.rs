@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     if let Some(words) = jeprof::arguments(std::env::args_os()) {
         return jeprof::run(words, report::cache());
     }
-    match run(Cli::parse_from(report::as_in_tables(std::env::args_os())).command) {
+    match run(Cli::parse_from(report::as_declared(std::env::args_os())).command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("procprof: {error:#}");

@@ -30,7 +30,7 @@ use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::Viewer;
 
 pub(crate) use naming::cache;
-pub(crate) use spelling::as_in_tables;
+pub(crate) use spelling::as_declared;
 
 /// What `report` was asked for.
 #[derive(Debug)]

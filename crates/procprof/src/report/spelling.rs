@@ -2,33 +2,9 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, ArgAction, ArgMatches};
-use procprof_report::{OPTIONS, REPORTS};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
-/// Flags of `report` that are neither kinds nor report options.
-pub(super) const OTHER_FLAGS: &[&str] = &[
-    "output",
-    "binary",
-    "base",
-    "diff_base",
-    "normalize",
-    "seconds",
-    "timeout",
-    "tls_ca",
-    "tls_cert",
-    "tls_key",
-    "http",
-    "no_browser",
-    "debug-dir",
-    "perf-map",
-    "kallsyms",
-    "short-names",
-    "buildid",
-    "add_comment",
-    "symbolize",
-    "tools",
-    "help",
-];
+use super::ReportArgs;
 
 /// Other names of kinds.
 const KIND_ALIASES: &[(&str, &str)] = &[("text", "top"), ("proto", "pprof")];
@@ -129,45 +105,49 @@ pub(super) fn meant(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     given.flat_map(|short| short.options).map(|(key, value)| (*key, (*value).to_owned())).collect()
 }
 
-/// The command line with the options of `report` as its tables have them: two dashes before a name, and in it dashes or underscores.
-pub(crate) fn as_in_tables(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+/// The command line with the options of `report` as they are declared: two dashes before a name, and in it dashes or underscores.
+pub(crate) fn as_declared(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_none_or(|command| command != "report") {
         return arguments;
     }
+    let options = options();
     for argument in arguments.iter_mut().skip(2).take_while(|argument| *argument != "--") {
-        if let Some(spelled) = argument.to_str().and_then(as_in_table) {
+        if let Some(spelled) = argument.to_str().and_then(|argument| spelled(argument, &options)) {
             *argument = spelled.into();
         }
     }
     arguments
 }
 
-/// One argument, if it is an option of the tables.
-fn as_in_table(argument: &str) -> Option<String> {
+/// One argument, if it is one of these options.
+fn spelled(argument: &str, options: &[String]) -> Option<String> {
     let option = argument.strip_prefix('-')?;
     let option = option.strip_prefix('-').unwrap_or(option);
     let name = option.split('=').next()?;
     let dashed = |name: &str| name.replace('_', "-");
-    let known = known().find(|known| *known == name).or_else(|| known().find(|known| dashed(known) == dashed(name)))?;
+    let known = options.iter().find(|known| *known == name).or_else(|| options.iter().find(|known| dashed(known) == dashed(name)))?;
     Some(format!("--{known}{}", &option[name.len()..]))
 }
 
-fn known() -> impl Iterator<Item = &'static str> {
-    let reports = REPORTS.iter().map(|report| report.name).chain(KIND_ALIASES.iter().map(|(alias, _)| *alias));
-    let options = OPTIONS.iter().map(|row| row.key).chain(SHORTS.iter().map(|short| short.flag));
-    reports.chain(options).chain(OTHER_FLAGS.iter().copied()).chain(elsewhere())
+/// Every long option of `report`.
+fn options() -> Vec<String> {
+    let command = ReportArgs::augment_args(Command::new("report")).arg(Arg::new("help").long("help"));
+    let names = command.get_arguments().filter_map(Arg::get_long_and_visible_aliases).flatten();
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use procprof_report::{OPTIONS, REPORTS};
+
     use super::*;
 
     #[test]
     fn one_dash_and_either_word_joint_do_where_the_name_is_known() {
         let spelled = |words: &str| {
             let arguments = words.split(' ').map(OsString::from);
-            as_in_tables(arguments).iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            as_declared(arguments).iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         let cases = [
             ("procprof report -top -cum -focus=a x", "procprof report --top --cum --focus=a x"),
@@ -177,6 +157,7 @@ mod tests {
                 "procprof report --keep-allocators -sample-index=delay --debug_dir=/a_b-c x",
                 "procprof report --keep_allocators --sample_index=delay --debug-dir=/a_b-c x",
             ),
+            ("procprof report -no_cache -text x", "procprof report --no-cache --text x"),
             ("procprof report --no-such_option -", "procprof report --no-such_option -"),
             ("procprof report -- -top", "procprof report -- -top"),
             ("procprof collect -top", "procprof collect -top"),
