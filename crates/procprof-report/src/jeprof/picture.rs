@@ -4,7 +4,7 @@ use super::Settings;
 use super::dot::{Edge, Shown, name_lines};
 use super::view::{Row, View};
 use crate::layout::Size;
-use crate::picture::{Align, Color, Edge as Line, Font, Legend, Node, Outline, Picture, Stroke};
+use crate::picture::{Align, Color, Edge as Line, Font, LINE_WIDTH_MIN, Legend, Node, Outline, Picture, Stroke};
 use crate::{Result, pdf, svg};
 
 /// Size of texts at edges: that of Graphviz.
@@ -32,7 +32,7 @@ impl View<'_> {
         let Some(shown) = self.shown() else { return Ok(None) };
         let mut picture = self.picture(&shown);
         // Thin lines are hard to see and to hit with a pointer.
-        picture.edges.iter_mut().for_each(|edge| edge.width = edge.width.max(1.0));
+        picture.edges.iter_mut().for_each(|edge| edge.width = edge.width.max(LINE_WIDTH_MIN));
         Ok(Some(Drawn { bytes: svg::svg(&picture)?.into_bytes(), message: self.dropping(&shown.limits) }))
     }
 

@@ -18,7 +18,7 @@ mod tags;
 pub(crate) use color::Color;
 pub(crate) use font::{Font, code};
 pub(crate) use of_graph::picture;
-pub(crate) use placed::{Placed, TRIPLE_GAP, arrow, baselines};
+pub(crate) use placed::{LINE_WIDTH_MIN, Placed, TRIPLE_GAP, arrow, baselines};
 
 use crate::layout::Size;
 

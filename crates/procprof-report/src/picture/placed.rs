@@ -14,6 +14,8 @@ const PADDING_Y: f64 = 4.0;
 const BOX_MIN: Size = Size { width: 34.0, height: 20.0 };
 /// Around everything.
 const MARGIN: f64 = 12.0;
+/// Room that a line has at least: where it is drawn thinner, everything stays in its place.
+pub(crate) const LINE_WIDTH_MIN: f64 = 1.0;
 /// Between the legend and what is beside it.
 const LEGEND_GAP: f64 = 24.0;
 
@@ -42,7 +44,7 @@ impl Picture {
             to: edge.to,
             weight: edge.weight,
             length_min: edge.length_min,
-            width: edge.width,
+            width: edge.width.max(LINE_WIDTH_MIN),
             label: *label,
         });
         let drawing = Graph { nodes: sizes.clone(), edges: edges.collect() }.drawing()?;
