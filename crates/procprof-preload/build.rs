@@ -1,9 +1,10 @@
 //! Links the library with glibc as it was at version 2.17, whatever the machine has.
 //!
-//! A linker binds each function to the newest version that the machine's glibc has, and the library would then refuse to load on hosts with an older
-//! one. So it is given libraries made here, which have the symbols of `glibc/symbols.txt` with their old versions, and no code: at run time the
-//! real glibc is there, of that version or any later one. Functions that may be missing at run time (the standard library's weak references) are in
-//! none of them, stay without a version, and are bound where they exist.
+//! A linker binds each function to the newest version that the machine's glibc has, and the library would then refuse
+//! to load on hosts with an older one. So it is given libraries made here, which have the symbols of
+//! `glibc/symbols.txt` with their old versions, and no code: at run time the real glibc is there, of that version or
+//! any later one. Functions that may be missing at run time (the standard library's weak references) are in none of
+//! them, stay without a version, and are bound where they exist.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -33,11 +34,17 @@ fn main() {
     }
     // As the real `libc.so`: the loader's own symbols come with it.
     let loader = folder.join(loader(is_x86));
-    fs::write(folder.join("libc.so"), format!("INPUT ( {} AS_NEEDED ( {} ) )\n", folder.join("libc.so.6").display(), loader.display()))
-        .expect("write to OUT_DIR");
-    for (name, file) in
-        [("libm.so", "libm.so.6"), ("libpthread.so", "libpthread.so.0"), ("libdl.so", "libdl.so.2"), ("librt.so", "librt.so.1")]
-    {
+    fs::write(
+        folder.join("libc.so"),
+        format!("INPUT ( {} AS_NEEDED ( {} ) )\n", folder.join("libc.so.6").display(), loader.display()),
+    )
+    .expect("write to OUT_DIR");
+    for (name, file) in [
+        ("libm.so", "libm.so.6"),
+        ("libpthread.so", "libpthread.so.0"),
+        ("libdl.so", "libdl.so.2"),
+        ("librt.so", "librt.so.1"),
+    ] {
         fs::write(folder.join(name), format!("INPUT ( {} )\n", folder.join(file).display())).expect("write to OUT_DIR");
     }
     println!("cargo::rustc-cdylib-link-arg=-L{}", folder.display());
@@ -45,8 +52,8 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
 }
 
-/// What links for the target: as cargo was told, else this machine's for itself. Without one, as when another machine's code is only checked, there is
-/// nothing to link with either.
+/// What links for the target: as cargo was told, else this machine's for itself. Without one, as when another machine's
+/// code is only checked, there is nothing to link with either.
 fn linker() -> Option<String> {
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let is_native = env::var("HOST") == env::var("TARGET");

@@ -1,5 +1,6 @@
-//! Any bytes as a profile: by the format table, unpacked first if need be, or by the one decoder that `FUZZ_PART` names (a format, or
-//! `jemalloc-threads`), whether it would take them or not. What decodes must be kept by pprof, add up with itself, and survive a filter.
+//! Any bytes as a profile: by the format table, unpacked first if needed, or by the one decoder that `FUZZ_PART` names
+//! (a format, or `jemalloc-threads`), whether or not it detects them. A decoded profile must survive encoding as pprof,
+//! merging with itself, and a filter.
 //!
 //! `FUZZ_PART=jemalloc cargo +nightly fuzz run decode_profile fuzz/corpus/decode_profile-jemalloc testdata/formats/jemalloc`
 
@@ -15,7 +16,7 @@ use procprof_profile::format::{self, FORMATS, Limits, MEMORY_FREE, MEMORY_MULTIP
 use procprof_profile::{Grammar, Profile, Result};
 
 const LIMITS: Limits = Limits { unpacked_bytes: 1 << 20, depth: 4096 };
-/// What unpacking takes while the input is at most 64 KiB.
+/// Memory of unpacking as long as the input is at most 64 KiB.
 const UNPACKING: usize = 3 * LIMITS.unpacked_bytes as usize;
 
 thread_local! {

@@ -1,6 +1,7 @@
-//! Any bytes as `.eh_frame` and `.eh_frame_hdr`, on both architectures: compiled within limits, looked up everywhere, stepped through.
+//! Any bytes as `.eh_frame` and `.eh_frame_hdr`, on both architectures: compiled within limits, looked up everywhere,
+//! stepped through.
 //!
-//! The first two bytes say how long the header is.
+//! The first two bytes are the length of the header.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any bytes as what a SQL client sends: `FUZZ_PART=greeting` its answer to the greeting, `command` a command and its prepared parameters,
-//! `connection` packets with their heads from the login on, `statement` a statement's text, `script` that of `ADMIN EXECUTE`.
+//! Any bytes as input from a SQL client: `FUZZ_PART=greeting` its answer to the greeting, `command` a command and its
+//! prepared parameters, `connection` packets with their heads from the login on, `statement` a statement's text,
+//! `script` that of `ADMIN EXECUTE`.
 
 #![no_main]
 
@@ -7,7 +8,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use procprof_fuzz::{Bound, Meter, part};
-use procprof_server::fuzz;
+use procprof_sql::fuzz;
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {

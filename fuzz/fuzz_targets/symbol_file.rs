@@ -1,5 +1,5 @@
-//! Any bytes as a file with debug information: names for addresses in both grammars, and an index that says the same. `FUZZ_PART` tells what
-//! the bytes are:
+//! Any bytes as a file with debug information: names for addresses in both grammars, and an index with the same names.
+//! `FUZZ_PART` is the kind of the bytes:
 //!
 //! | part | the bytes |
 //! |---|---|

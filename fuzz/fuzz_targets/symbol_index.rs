@@ -1,5 +1,5 @@
-//! Any bytes as a symbol index, and as the records, guides, names and symbols of one whose head and checksums are right: an answer for
-//! each address or an error.
+//! Any bytes as a symbol index, and as the records, guides, names and symbols of one whose head and checksums are
+//! right: an answer for each address or an error.
 
 #![no_main]
 
@@ -39,7 +39,8 @@ fn look_up(bytes: Vec<u8>) {
     }
 }
 
-/// An index with one part, which covers `covered` bytes from `begin` and is not compressed: the layout is in `procprof_symbolize::index`.
+/// An index with one part, which covers `covered` bytes from `begin` and is not compressed: the layout is in
+/// `procprof_symbolize::index`.
 fn with_part(begin: u64, covered: u64, part: &[u8]) -> Vec<u8> {
     let mut head = vec![0, 0];
     head.extend_from_slice(&[0; 16]);

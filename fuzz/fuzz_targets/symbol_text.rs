@@ -1,5 +1,5 @@
-//! Any bytes as a text of symbols that names the addresses of a profile: `FUZZ_PART=perf_map` as a run-time compiler writes it,
-//! `FUZZ_PART=kallsyms` as the kernel does.
+//! Any bytes as a text of symbols that names the addresses of a profile: `FUZZ_PART=perf_map` as a run-time compiler
+//! writes it, `FUZZ_PART=kallsyms` as the kernel does.
 
 #![no_main]
 

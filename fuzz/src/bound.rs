@@ -8,19 +8,20 @@ use rustix::time::{ClockId, clock_gettime};
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// Most processor time that one input may take, all threads together: the fuzzer's own limit is of wall time, in whole seconds.
+/// Most processor time that one input may take, all threads together: the fuzzer's own limit is of wall time, in whole
+/// seconds.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How much memory one input may take at any moment.
+/// The memory that one input may take at any moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// In times the size of the input.
+    /// In multiples of the size of the input.
     pub multiple: usize,
-    /// What comes on top, in bytes.
+    /// Additional bytes.
     pub free: usize,
 }
 
-/// Holds work to a bound and remembers the worst.
+/// Checks that work stays within its bounds, and records the worst.
 #[derive(Debug)]
 pub struct Meter {
     bound: Bound,
@@ -29,15 +30,15 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// One that has seen nothing.
+    /// A new one.
     pub const fn new(bound: Bound) -> Meter {
         Meter { bound, multiple: 0.0, time: Duration::ZERO }
     }
 
-    /// Does the work, which reads that many bytes.
+    /// Runs the work, which reads that many bytes.
     ///
     /// # Panics
-    /// When it passes the bound of memory, or takes a second.
+    /// If it exceeds the bound of memory, or takes a second.
     pub fn hold<T>(&mut self, input_bytes: usize, work: impl FnOnce() -> T) -> T {
         HEAP.reset_peak_usage();
         let (held, started) = (HEAP.current_usage(), processor_time());

@@ -12,13 +12,13 @@ pub struct Files {
 }
 
 impl Files {
-    /// An empty one, in memory where the machine has a place for that.
+    /// An empty one, in memory if the machine has such a folder.
     pub fn new() -> Files {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Files { folder: folder.expect("a temporary folder can be made") }
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, bytes).expect("a temporary file can be written");

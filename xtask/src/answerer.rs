@@ -1,4 +1,4 @@
-//! A node as the server sees it, simulated: a listener on the loopback interface that answers every request from memory.
+//! A simulated node: a listener on the loopback interface that answers every request from memory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,13 +7,14 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// What is sent back.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: &'static str,
     pub(crate) body: Arc<Vec<u8>>,
 }
 
-/// Answers until the program ends; `answer` is given the target of a request, such as `/debug/pprof/profile?seconds=1`, and may take its time.
+/// Answers until the program ends; `answer` gets the target of a request, such as `/debug/pprof/profile?seconds=1`, and
+/// may take its time.
 ///
 /// Returns the port.
 pub(crate) fn serve(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Result<u16> {
@@ -23,7 +24,7 @@ pub(crate) fn serve(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> 
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let answer = Arc::clone(&answer);
-            // A client that goes away ends its conversation; that is its business.
+            // A client that disconnects ends its connection, which is no error.
             thread::spawn(move || converse(stream, &*answer).ok());
         }
     });
@@ -34,7 +35,11 @@ fn converse(mut stream: TcpStream, answer: &dyn Fn(&str) -> Answer) -> std::io::
     let mut reader = BufReader::new(stream.try_clone()?);
     while let Some(target) = read_request(&mut reader)? {
         let Answer { status, body } = answer(&target);
-        write!(stream, "HTTP/1.1 {status}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n", body.len())?;
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        )?;
         stream.write_all(&body)?;
     }
     Ok(())

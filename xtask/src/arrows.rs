@@ -1,4 +1,5 @@
-//! Which crate of the workspace may use which: the table of ARCHITECTURE.md, compared with `cargo metadata`.
+//! The permitted dependencies between the workspace's crates: the arrows of ARCHITECTURE.md, compared with
+//! `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -6,51 +7,18 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Allowed normal and build dependencies between our crates; dev-dependencies of tests are free.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("procprof-profile", &[]),
-    ("procprof-process", &["procprof-profile"]),
-    ("procprof-report", &["procprof-profile"]),
-    ("procprof-store", &["procprof-profile"]),
-    ("procprof-symbolize", &["procprof-profile", "procprof-process"]),
-    ("procprof-unwind", &[]),
-    ("procprof-collect", &["procprof-profile", "procprof-process"]),
-    ("procprof-agent", &["procprof-profile", "procprof-process", "procprof-symbolize", "procprof-unwind"]),
-    // Nothing may depend on it: it exports `malloc`.
-    ("procprof-preload", &["procprof-agent"]),
-    (
-        "procprof-server",
-        &[
-            "procprof-profile",
-            "procprof-process",
-            "procprof-report",
-            "procprof-store",
-            "procprof-symbolize",
-            "procprof-collect",
-            "procprof-agent",
-        ],
-    ),
-    (
-        "procprof",
-        &[
-            "procprof-profile",
-            "procprof-process",
-            "procprof-report",
-            "procprof-store",
-            "procprof-symbolize",
-            "procprof-collect",
-            "procprof-agent",
-            "procprof-server",
-        ],
-    ),
-];
+/// The page with the arrows, and the beginning of their block.
+const PAGE: &str = "ARCHITECTURE.md";
+const BLOCK: &str = "```arrows\n";
 
 /// Dependencies of the agent's default build, the agent itself not counted, stay below this.
 const AGENT_CRATES: usize = 20;
 
-/// Fails with every arrow that the table does not have.
+/// Fails with every normal or build dependency between the workspace's crates that the page does not have; those of
+/// tests are not checked.
 pub(crate) fn check() -> Result<()> {
-    let allowed: BTreeMap<&str, BTreeSet<&str>> = ARROWS.iter().map(|(from, to)| (*from, to.iter().copied().collect())).collect();
+    let page = std::fs::read_to_string(PAGE).with_context(|| format!("read {PAGE}"))?;
+    let allowed = allowed(&page)?;
     let metadata = metadata()?;
     let packages = metadata["packages"].as_array().context("read packages of cargo metadata")?;
     let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
@@ -60,11 +28,11 @@ pub(crate) fn check() -> Result<()> {
         if from == "xtask" {
             continue;
         }
-        let Some(allowed) = allowed.get(from) else {
-            wrong.push(format!("{from} has no row in the table of arrows"));
+        let Some(allowed) = allowed.get(short(from)) else {
+            wrong.push(format!("{from} has no line among the arrows of {PAGE}"));
             continue;
         };
-        let arrows = uses(package).filter(|to| ours.contains(to) && !allowed.contains(to));
+        let arrows = uses(package).filter(|to| ours.contains(to) && !allowed.contains(short(to)));
         wrong.extend(arrows.map(|to| format!("{from} -> {to} is not allowed")));
     }
     if !wrong.is_empty() {
@@ -73,26 +41,74 @@ pub(crate) fn check() -> Result<()> {
     check_agent_size()
 }
 
+/// The permitted dependencies of each crate, by the lines `crate -> crate, crate` of the page.
+fn allowed(page: &str) -> Result<BTreeMap<&str, BTreeSet<&str>>> {
+    let block = page
+        .split_once(BLOCK)
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .with_context(|| format!("find the arrows of {PAGE}"))?
+        .0;
+    let line = |line| {
+        let (from, to): (&str, &str) =
+            str::split_once(line, "->").with_context(|| format!("{PAGE}: {line:?} is no arrow"))?;
+        Ok((from.trim(), to.split(',').map(str::trim).filter(|to| *to != "nothing").collect()))
+    };
+    block.lines().map(line).collect()
+}
+
+/// A crate's name on the page.
+fn short(name: &str) -> &str {
+    name.strip_prefix("procprof-").unwrap_or(name)
+}
+
 fn metadata() -> Result<Value> {
-    let output = Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]).output().context("run cargo metadata")?;
+    let output = Command::new("cargo")
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("run cargo metadata")?;
     serde_json::from_slice(&output.stdout).context("read cargo metadata")
 }
 
 fn uses(package: &Value) -> impl Iterator<Item = &str> {
     let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
-    dependencies.iter().filter(|dependency| dependency["kind"] != "dev").filter_map(|dependency| dependency["name"].as_str())
+    dependencies
+        .iter()
+        .filter(|dependency| dependency["kind"] != "dev")
+        .filter_map(|dependency| dependency["name"].as_str())
 }
 
 fn check_agent_size() -> Result<()> {
     let tree = Command::new("cargo")
-        .args(["tree", "-p", "procprof-agent", "-e", "normal", "--prefix", "none", "--target", "x86_64-unknown-linux-gnu"])
+        .args([
+            "tree",
+            "-p",
+            "procprof-agent",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+            "--target",
+            "x86_64-unknown-linux-gnu",
+        ])
         .output()
         .context("run cargo tree")?;
     let text = String::from_utf8_lossy(&tree.stdout).into_owned();
     let crates: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let count = crates.len().saturating_sub(1);
     if count == 0 || count >= AGENT_CRATES {
-        bail!("procprof-agent pulls in {count} crates by default, fewer than {AGENT_CRATES} wanted:\n{text}");
+        bail!("procprof-agent depends on {count} crates by default; the limit is below {AGENT_CRATES}:\n{text}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_are_read_from_the_page() {
+        let allowed = allowed("# A\n```arrows\na -> nothing\nb   -> a, c\n```\n").unwrap();
+        assert_eq!((allowed["a"].len(), allowed["b"].iter().copied().collect::<Vec<_>>()), (0, vec!["a", "c"]));
+        assert!(super::allowed("```arrows\nnonsense\n```").is_err() && super::allowed("none").is_err());
+    }
 }

@@ -1,14 +1,16 @@
-//! `cargo xtask bench [PART..]`: how fast the product is and what it needs, beside its peers, printed as the tables of docs/benchmarks.md.
+//! `cargo xtask bench [PART..]`: measures speed and memory of the product beside its peers, for the tables of
+//! docs/benchmarks.md.
 
 mod decode;
 mod fleet;
 mod pages;
 mod rest;
 mod store;
+mod viewer;
 
 use anyhow::{Context, Result, bail};
 
-/// A part by its name, what it measures, and what does it.
+/// A part: its name, its subject, and its function.
 type Part = (&'static str, &'static str, fn() -> Result<()>);
 
 const PARTS: &[Part] = &[
@@ -17,6 +19,7 @@ const PARTS: &[Part] = &[
     ("rest", "memory and CPU time of a server at rest with 10 nodes", rest::run),
     ("fleet", "100 nodes with a profile a minute each on one core", fleet::run),
     ("pages", "time to the first byte of list pages with 10,000 profiles", pages::run),
+    ("viewer", "flame graphs in Chromium, beside google/pprof, speedscope and d3-flame-graph", viewer::run),
 ];
 
 /// Runs the named parts, or all.
@@ -35,7 +38,7 @@ pub(crate) fn run(wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Tells what it is measured on.
+/// Prints the machine.
 pub(crate) fn machine() {
     let first = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! `cargo xtask bench-agent [--quick] [--inputs] [PART..]`: what the agent costs and how true its profiles are, beside other profilers in the same run.
+//! `cargo xtask bench-agent [--quick] [--inputs] [PART..]`: measures the cost of the agent and the accuracy of its
+//! profiles, beside other profilers in the same run.
 //!
-//! The programs that are measured are built once from `xtask/peers/profilers`, a profiler each, and run in turn, so that what else the
-//! machine does meets all of them alike.
+//! The programs that are measured are built once from `xtask/peers/profilers`, with one profiler each, and run in turn,
+//! so that other load of the machine affects all of them alike.
 
 mod build;
 mod cpu;
@@ -18,13 +19,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{bench, tools};
 
-/// Programs a measurement needs, by the Debian packages that have them.
+/// Programs that a measurement needs, by their Debian packages.
 const TOOLS: &[(&str, &str)] = &[("as", "binutils"), ("g++", "g++"), ("taskset", "util-linux"), ("wrk", "wrk")];
 
-/// Where peers are linked from.
+/// The folder of the peers' libraries.
 const GPERFTOOLS: (&str, &str) = ("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev");
 
-/// How long everything is measured.
+/// The length of measurements.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     is_quick: bool,
@@ -37,7 +38,7 @@ struct Effort {
 const FULL: Effort = Effort { is_quick: false, rounds: 5, seconds: 4 };
 const QUICK: Effort = Effort { is_quick: true, rounds: 1, seconds: 2 };
 
-/// A part by its name, what it measures, what does it, and what builds its programs.
+/// A part: its name, its subject, its function, and the function that builds its programs.
 struct Part {
     name: &'static str,
     what: &'static str,
@@ -47,19 +48,39 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part { name: "sample", what: "one CPU sample, beside an empty handler", measure: cpu::sample, build: profilers },
-    Part { name: "unwind", what: "unwinding alone, beside framehop", measure: |_| UNWIND.run(), build: || UNWIND.build() },
-    Part { name: "error", what: "CPU time told beside CPU time used", measure: truth::error, build: profilers },
+    Part {
+        name: "unwind",
+        what: "unwinding alone, beside framehop",
+        measure: |_| UNWIND.run(),
+        build: || UNWIND.build(),
+    },
+    Part { name: "error", what: "reported beside used CPU time", measure: truth::error, build: profilers },
     Part { name: "split", what: "a known split of a thread's time", measure: truth::split, build: profilers },
-    Part { name: "bursts", what: "threads that work in bursts or live shortly", measure: truth::bursts, build: profilers },
+    Part {
+        name: "bursts",
+        what: "threads that work in bursts or live shortly",
+        measure: truth::bursts,
+        build: profilers,
+    },
     Part { name: "roots", what: "stacks that reach their thread's root", measure: truth::roots, build: profilers },
     Part { name: "heap", what: "heap profilers: cost and truth", measure: heap::measure, build: heap::programs },
-    Part { name: "sampler", what: "the heap sampler by kinds of allocation", measure: |_| SAMPLER.run(), build: || SAMPLER.build() },
-    Part { name: "contention", what: "what a lock costs more", measure: |_| CONTENTION.run(), build: || CONTENTION.build() },
+    Part {
+        name: "sampler",
+        what: "the heap sampler by kinds of allocation",
+        measure: |_| SAMPLER.run(),
+        build: || SAMPLER.build(),
+    },
+    Part {
+        name: "contention",
+        what: "what a lock costs more",
+        measure: |_| CONTENTION.run(),
+        build: || CONTENTION.build(),
+    },
     Part { name: "memory", what: "memory that an idle agent adds", measure: memory::measure, build: memory::programs },
     Part { name: "http", what: "an HTTP server with everything on", measure: http::measure, build: http::programs },
 ];
 
-/// What was asked for.
+/// The parsed options.
 struct Options {
     effort: Effort,
     /// Build the programs, and measure nothing.
@@ -74,7 +95,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (header, package) = GPERFTOOLS;
     ensure!(Path::new(header).exists(), "missing: {header}; on Debian: sudo apt-get install {package}");
     if options.inputs_only {
-        return options.parts.iter().try_for_each(|part| (part.build)().with_context(|| format!("build for {}", part.name)));
+        return options
+            .parts
+            .iter()
+            .try_for_each(|part| (part.build)().with_context(|| format!("build for {}", part.name)));
     }
     bench::machine();
     for part in options.parts {
@@ -108,7 +132,7 @@ fn profilers() -> Result<()> {
     [build::OURS].into_iter().chain(build::PEERS).try_for_each(|profiler| profiler.program().map(drop))
 }
 
-/// A bench of the workspace, which has its peers within.
+/// A bench of the workspace, which contains its peers.
 struct Bench {
     package: &'static str,
     features: &'static str,
@@ -139,20 +163,24 @@ impl Bench {
 
     fn cargo(&self, more: &[&str]) -> Result<()> {
         let mut command = Command::new("cargo");
-        command.args(["bench", "--quiet", "--locked"]).args(self.arguments()).args(more).env("CARGO_TARGET_DIR", build::folder()?);
+        command
+            .args(["bench", "--quiet", "--locked"])
+            .args(self.arguments())
+            .args(more)
+            .env("CARGO_TARGET_DIR", build::folder()?);
         let status = command.status().context("run cargo bench")?;
         ensure!(status.success(), "cargo bench {} failed", self.arguments().join(" "));
         Ok(())
     }
 }
 
-/// The middle of some values; not a number of none.
+/// The median of some values; NaN if there are none.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// How a goal is said to be.
+/// The text for a goal.
 fn verdict(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
 }

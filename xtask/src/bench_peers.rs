@@ -1,6 +1,8 @@
-//! `cargo xtask bench-peers`: whole reports of large programs, from the profile to the picture, timed beside the tools that people use.
+//! `cargo xtask bench-peers`: times whole reports of large programs, from the profile to the picture, beside other
+//! tools.
 //!
-//! The inputs and the peers are built once, below `bench-peers` in the target folder, and reused as long as they are there.
+//! The inputs and the peers are built once, below `bench-peers` in the target folder, and reused as long as they are
+//! there.
 
 mod build;
 mod convert;
@@ -19,7 +21,7 @@ use crate::bench;
 use crate::product;
 use crate::tools;
 
-/// Programs a measurement needs, by the Debian packages that have them.
+/// Programs that a measurement needs, by their Debian packages.
 const TOOLS: &[(&str, &str)] = &[
     ("bash", "bash"),
     ("go", "golang-go"),
@@ -32,7 +34,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("mariadb", "mariadb-client"),
 ];
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Default)]
 struct Options {
     /// Build the inputs and the peers, and measure nothing.
@@ -82,7 +84,9 @@ fn parse(arguments: &[String]) -> Result<Options> {
             "--inputs" => options.inputs_only = true,
             "--quick" => options.quick = true,
             "--only" => options.only.push(part_name(arguments.next())?),
-            _ => bail!("unknown argument {argument:?}; there are --inputs, --quick and --only NAME, which may be given again"),
+            _ => bail!(
+                "unknown argument {argument:?}; there are --inputs, --quick and --only NAME, which may be given again"
+            ),
         }
     }
     Ok(options)
@@ -92,7 +96,8 @@ fn part_name(name: Option<&String>) -> Result<String> {
     match name {
         Some(name) if parts::PARTS.iter().any(|part| part.name == name) => Ok(name.clone()),
         _ => {
-            let known: Vec<String> = parts::PARTS.iter().map(|part| format!("  {:<16}{}", part.name, part.what)).collect();
+            let known: Vec<String> =
+                parts::PARTS.iter().map(|part| format!("  {:<16}{}", part.name, part.what)).collect();
             bail!("--only takes a part:\n{}", known.join("\n"))
         }
     }

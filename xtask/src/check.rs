@@ -1,43 +1,48 @@
-//! `cargo xtask check`: everything that can be told without running the product.
+//! `cargo xtask check`: all checks that do not run the product.
 
-use std::process::Command;
+use anyhow::{Context, Result};
 
-use anyhow::{Context, Result, bail};
+use crate::cargo::Step;
+use crate::{arrows, browser, modules, places, ports, tools};
 
-use crate::{arrows, ports, tools};
-
-/// Runs every check in turn; stops at the first that fails.
+/// Runs all checks in turn; stops at the first that fails.
 pub(crate) fn run() -> Result<()> {
-    cargo(&["fmt", "--all", "--check"])?;
-    arrows::check().context("compare the crates with the table of arrows")?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])?;
+    Step::new(&["fmt", "--all", "--check"]).run()?;
+    arrows::check().context("compare the crates with the arrows of ARCHITECTURE.md")?;
+    modules::check()?;
+    places::check()?;
+    Step::new(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
+        .run()?;
+    browser::check_types()?;
     ports::check()?;
     documentation()?;
-    cargo(&["build", "--manifest-path", "fuzz/Cargo.toml", "--locked"])?;
+    Step::new(&["check", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--target-dir", "target"]).run()?;
     tools::ensure_cargo_subcommand("cargo-deny")?;
-    cargo(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"])?;
+    Step::new(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]).run()?;
+    advisories()?;
     eprintln!("xtask: all checks pass");
     Ok(())
 }
 
-fn documentation() -> Result<()> {
-    let mut command = Command::new("cargo");
-    command.args(["doc", "--workspace", "--no-deps", "--all-features", "--locked"]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    finish(command, "doc")
-}
-
-fn cargo(arguments: &[&str]) -> Result<()> {
-    eprintln!("xtask: cargo {}", arguments.join(" "));
-    let mut command = Command::new("cargo");
-    command.args(arguments);
-    finish(command, arguments[0])
-}
-
-fn finish(mut command: Command, what: &str) -> Result<()> {
-    let status = command.status().with_context(|| format!("run cargo {what}"))?;
-    if !status.success() {
-        bail!("cargo {what} failed");
+/// Checks the dependencies against the RustSec advisories. If their database cannot be fetched, this is reported, and
+/// is a failure only with `PROCPROF_ADVISORIES=required`, since otherwise nothing could be checked on a machine without
+/// a network.
+fn advisories() -> Result<()> {
+    if let Err(error) = Step::new(&["deny", "--log-level", "error", "fetch", "db"]).run() {
+        let is_required = std::env::var_os("PROCPROF_ADVISORIES").is_some_and(|value| value == "required");
+        if is_required {
+            return Err(error);
+        }
+        eprintln!(
+            "xtask: ADVISORIES NOT CHECKED: their database cannot be fetched here ({error}); PROCPROF_ADVISORIES=required fails instead"
+        );
+        return Ok(());
     }
-    Ok(())
+    Step::new(&["deny", "--log-level", "error", "check", "--disable-fetch", "advisories"]).run()
+}
+
+fn documentation() -> Result<()> {
+    Step::new(&["doc", "--workspace", "--no-deps", "--all-features", "--locked"])
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()
 }

@@ -1,62 +1,100 @@
-//! The MySQL clients of other languages that the tests log in with, fetched from their registries into `target/mysql-clients`.
+//! Packages that tests use from the registries of other languages: MySQL clients, fetched into `target/mysql-clients`,
+//! and the linter and generators for the OpenAPI document, fetched into `target/openapi`.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Where the tests' clients and what they need are listed.
+/// The list of the tests' clients and their dependencies.
 const CLIENTS: &str = "crates/procprof/tests/mysql/clients";
-/// Connector/J, as Maven names it.
-const CONNECTOR_J: &str = "com.mysql:mysql-connector-j:9.5.0";
+/// Drivers of Java, as Maven names them.
+const DRIVERS: &[&str] = &[
+    "mysql:mysql-connector-java:5.1.49",
+    "com.mysql:mysql-connector-j:8.4.0",
+    "com.mysql:mysql-connector-j:9.5.0",
+    "org.mariadb.jdbc:mariadb-java-client:2.7.12",
+    "org.mariadb.jdbc:mariadb-java-client:3.5.6",
+];
+/// The list of the linter and generators for the OpenAPI document.
+const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 
-/// Fetches what is not there yet.
+/// Fetches missing packages.
 pub(crate) fn ensure() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let (listed, place) = (root.join(OPENAPI), root.join("target/openapi"));
+    python(&listed, &place)?;
+    node(&listed, &place)?;
     let (listed, place) = (root.join(CLIENTS), root.join("target/mysql-clients"));
-    std::fs::create_dir_all(&place).with_context(|| format!("create {}", place.display()))?;
-    let python = place.join("python");
-    once(&place, "python", &std::fs::read_to_string(listed.join("requirements.txt"))?, || {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
-        run(Command::new(python.join("bin/pip")).args(["install", "-q", "-r"]).arg(listed.join("requirements.txt")))
+    python(&listed, &place)?;
+    node(&listed, &place)?;
+    once(&place, "java", &DRIVERS.join("\n"), || {
+        let folder = format!("-DoutputDirectory={}", place.join("java").display());
+        for driver in DRIVERS {
+            run(Command::new("mvn").args(["-q", "-B", "dependency:copy", &format!("-Dartifact={driver}"), &folder]))?;
+        }
+        Ok(())
     })?;
-    once(&place, "node", &std::fs::read_to_string(listed.join("package-lock.json"))?, || {
+    let sources = std::fs::read_to_string(listed.join("main.go"))? + &std::fs::read_to_string(listed.join("go.sum"))?;
+    once(&place, "go", &sources, || {
+        run(Command::new("go").current_dir(&listed).args(["build", "-o"]).arg(place.join("go/client")).arg("."))
+    })?;
+    rust(&listed.join("rust"), &place)
+}
+
+/// Builds the client in Rust, which is no member of the workspace.
+fn rust(listed: &Path, place: &Path) -> Result<()> {
+    let sources =
+        std::fs::read_to_string(listed.join("src/main.rs"))? + &std::fs::read_to_string(listed.join("Cargo.lock"))?;
+    once(place, "rust", &sources, || {
+        let folder = place.join("rust");
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        run(cargo
+            .current_dir(listed)
+            .args(["build", "--locked", "--quiet", "--target-dir"])
+            .arg(folder.join("build")))?;
+        std::fs::copy(folder.join("build/debug/several"), folder.join("several")).context("copy the client")?;
+        // The dependencies are not needed again before the sources change.
+        std::fs::remove_dir_all(folder.join("build")).context("remove what the client was built from")
+    })
+}
+
+/// Fetches the listed packages of Python into an environment of their own.
+fn python(listed: &Path, place: &Path) -> Result<()> {
+    let (python, requirements) = (place.join("python"), listed.join("requirements.txt"));
+    once(place, "python", &std::fs::read_to_string(&requirements)?, || {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
+        run(Command::new(python.join("bin/pip")).args(["install", "-q", "-r"]).arg(&requirements))
+    })
+}
+
+/// Fetches the listed packages of Node.
+fn node(listed: &Path, place: &Path) -> Result<()> {
+    once(place, "node", &std::fs::read_to_string(listed.join("package-lock.json"))?, || {
         let node = place.join("node");
         std::fs::create_dir_all(&node).with_context(|| format!("create {}", node.display()))?;
         for file in ["package.json", "package-lock.json"] {
             std::fs::copy(listed.join(file), node.join(file)).with_context(|| format!("copy {file}"))?;
         }
         run(Command::new("npm").args(["ci", "--silent", "--prefix"]).arg(&node))
-    })?;
-    once(&place, "java", CONNECTOR_J, || {
-        let folder = format!("-DoutputDirectory={}", place.join("java").display());
-        run(Command::new("mvn").args([
-            "-q",
-            "-B",
-            "dependency:copy",
-            &format!("-Dartifact={CONNECTOR_J}"),
-            "-Dmdep.stripVersion=true",
-            &folder,
-        ]))
-    })?;
-    let sources = std::fs::read_to_string(listed.join("main.go"))? + &std::fs::read_to_string(listed.join("go.sum"))?;
-    once(&place, "go", &sources, || {
-        run(Command::new("go").current_dir(&listed).args(["build", "-o"]).arg(place.join("go/client")).arg("."))
     })
 }
 
-/// Fetches a client unless it was fetched for the same `version`.
+/// Fetches something unless it was fetched for the same `version`.
 fn once(place: &Path, name: &str, version: &str, fetch: impl FnOnce() -> Result<()>) -> Result<()> {
+    std::fs::create_dir_all(place).with_context(|| format!("create {}", place.display()))?;
     let mark = place.join(format!("{name}.version"));
     if std::fs::read_to_string(&mark).is_ok_and(|fetched| fetched == version) {
         return Ok(());
     }
-    eprintln!("xtask: fetching the {name} client of MySQL");
+    eprintln!("xtask: fetching {}", place.join(name).display());
     match std::fs::remove_dir_all(place.join(name)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("remove an older client"),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove an older {name}"));
+        }
         _ => {}
     }
-    fetch().with_context(|| format!("fetch the {name} client of MySQL"))?;
+    fetch().with_context(|| format!("fetch {}", place.join(name).display()))?;
     std::fs::write(&mark, version).with_context(|| format!("write {}", mark.display()))
 }
 

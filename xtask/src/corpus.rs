@@ -1,11 +1,14 @@
-//! `cargo xtask corpus DIR`: every profile of a folder against what is known about it.
+//! `cargo xtask corpus DIR`: compares every profile of a folder with its expected contents.
 //!
-//! `NAME` with a `NAME.string` beside it is compared with that text, the `String()` of google/pprof's `profile` package, by structure:
-//! numbering and unused table entries do not matter. A pprof file without one is decoded, encoded again, and both are read by
-//! `go tool pprof -raw`, which must print the same. Any other file must decode.
+//! `NAME` with a `NAME.string` beside it is compared with that text, the `String()` of google/pprof's `profile`
+//! package, by structure: numbering and unused table entries do not matter. A pprof file without one is decoded,
+//! encoded again, and both are read by `go tool pprof -raw`, which must print the same. Recordings (`.jfr`) are
+//! compared with the collapsed stacks beside them ([`recordings`]). Any other file must decode; sources of programs are
+//! passed over.
 
 mod expectation;
 mod facts;
+mod recordings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +45,9 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
-        if path.is_file() && path.extension().is_none_or(|extension| extension != "string") {
+        let is_other =
+            path.extension().is_some_and(|end| ["string", "java", "collapsed"].iter().any(|other| end == *other));
+        if path.is_file() && !is_other {
             files.push(path);
         }
     }
@@ -54,6 +59,9 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 fn check(file: &Path) -> Result<String> {
     let bytes = fs::read(file).context("read")?;
     let Decoded { profile, format, .. } = format::decode(&bytes, &Limits::default())?;
+    if format == "jfr" {
+        return Ok(format!("{format}, {} as jfrconv's", recordings::check(file, &bytes)?));
+    }
     let profile = profile.adjusted(Grammar::Pprof)?;
     let expectation = PathBuf::from(format!("{}.string", file.display()));
     if expectation.exists() {
@@ -84,7 +92,9 @@ fn compare_raw(file: &Path, profile: &Profile) -> Result<()> {
     fs::remove_file(&again).context("remove the temporary file")?;
     let (original, encoded) = texts?;
     match original.lines().zip(encoded.lines()).find(|(original, encoded)| original != encoded) {
-        Some((original, encoded)) => bail!("go tool pprof -raw prints {original:?} of it and {encoded:?} of what we encode"),
+        Some((original, encoded)) => {
+            bail!("go tool pprof -raw prints {original:?} of it and {encoded:?} of what we encode")
+        }
         None if original.len() != encoded.len() => bail!("go tool pprof -raw prints more of one than of the other"),
         None => Ok(()),
     }

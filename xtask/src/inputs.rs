@@ -1,10 +1,20 @@
-//! Profiles made to measure with: the same large process in several formats, and the CPU profile of a small node.
+//! Generated profiles for measurements: the same large process in several formats, the CPU profile of a small node, and
+//! call trees of known sizes for viewers.
+
+mod trees;
+
+pub(crate) mod walks;
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 
 use anyhow::{Result, ensure};
 use procprof_profile::format::{FORMATS, pprof};
-use procprof_profile::{Addr, Addresses, Function, Line, Location, LocationId, Mapping, Nanos, Profile, ProfileBuilder};
+use procprof_profile::{
+    Addr, Addresses, Function, Line, Location, LocationId, Mapping, Nanos, Profile, ProfileBuilder,
+};
+
+pub(crate) use trees::write_trees;
 
 /// Stacks of the large profile, about as many as a heap dump of a database server has.
 const STACKS: usize = 25_000;
@@ -74,7 +84,8 @@ fn address(number: u64) -> Addr {
 fn addresses(stacks: &[Vec<u64>]) -> Result<Profile> {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let filename = builder.intern("/usr/bin/server");
-    let mapping = builder.mapping(Mapping { start: Addr(BASE), limit: address(ADDRESSES), filename, ..Mapping::default() });
+    let mapping =
+        builder.mapping(Mapping { start: Addr(BASE), limit: address(ADDRESSES), filename, ..Mapping::default() });
     for (index, stack) in stacks.iter().enumerate() {
         let stack: Vec<_> = stack.iter().map(|number| builder.address(Some(mapping), address(*number))).collect();
         builder.sample(&stack, &[1 + index as i64, 10_000_000 * (1 + index as i64)], &[]);
@@ -139,7 +150,7 @@ fn maps() -> String {
     format!("{BASE:x}-{:x} r-xp 00000000 fd:01 1234 /usr/bin/server\n", address(ADDRESSES).0)
 }
 
-/// The symbolized CPU profile of a node, packed, about 70 KB: as many stacks as that takes.
+/// The symbolized CPU profile of a node, packed, about 70 KB: with as many stacks as needed.
 pub(crate) fn node() -> Result<Vec<u8>> {
     let all = stacks();
     for count in (100..all.len()).step_by(100) {
@@ -160,8 +171,10 @@ fn named_once(stacks: &[Vec<u64>]) -> Result<Profile> {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let mut locations = std::collections::BTreeMap::new();
     for (index, stack) in stacks.iter().enumerate() {
-        let stack: Vec<_> =
-            stack.iter().map(|number| *locations.entry(*number).or_insert_with(|| function(&mut builder, *number))).collect();
+        let stack: Vec<_> = stack
+            .iter()
+            .map(|number| *locations.entry(*number).or_insert_with(|| function(&mut builder, *number)))
+            .collect();
         let count = 1 + index as i64 % 7;
         builder.sample(&stack, &[count, 10_000_000 * count], &[]);
     }
@@ -184,4 +197,21 @@ pub(crate) fn small(number: u64, start: Nanos) -> Result<Vec<u8>> {
 
 fn function_named(builder: &mut ProfileBuilder, number: u64) -> LocationId {
     builder.frame(&format!("server::pipeline::Driver::step_{number}"))
+}
+
+/// A CPU profile of a few hundred bytes, packed, whose only stack is 65,000 frames of a name of 6,000 bytes: 390 MB as
+/// collapsed stacks.
+pub(crate) fn amplified() -> Result<Vec<u8>> {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let frame = builder.frame(&"n".repeat(6000));
+    builder.sample(&vec![frame; 65_000], &[1, 10_000_000], &[]);
+    builder.period("cpu", "nanoseconds", 10_000_000);
+    Ok(pprof::encode_gzip(&builder.finish()?)?)
+}
+
+/// A gzip file of a thousandth of `unpacked` bytes, which are all zero.
+pub(crate) fn bomb(unpacked: u64) -> Result<Vec<u8>> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::copy(&mut std::io::repeat(0).take(unpacked), &mut packed)?;
+    Ok(packed.finish()?)
 }

@@ -1,13 +1,15 @@
-//! Other systems than this one: the agent builds for them, and what unwinds runs where an emulator stands in for the processor.
+//! Other platforms: the agent is compiled for them, and the unwinder runs under an emulator.
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use crate::cargo::Step;
 use crate::tools;
 
-/// What is built, and what it is for.
-const PORTS: &[&str] = &["aarch64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "x86_64-apple-darwin", "aarch64-apple-darwin"];
+/// A target, and its purpose.
+const PORTS: &[&str] =
+    &["aarch64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "x86_64-apple-darwin", "aarch64-apple-darwin"];
 
 /// Every feature of the agent.
 const FEATURES: &str = "axum,contention,heap,symbolize";
@@ -17,13 +19,18 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 /// Programs that build and run code for aarch64, by the Debian packages that have them.
 const EMULATED: &[(&str, &str)] = &[("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("qemu-aarch64", "qemu-user")];
 
+/// Compilers for the C code of dependencies, by the Debian packages that have them.
+const COMPILERS: &[(&str, &str)] = &[("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("musl-gcc", "musl-tools")];
+
 /// The agent, with all features and with none, compiles without a warning for every port.
 pub(crate) fn check() -> Result<()> {
+    tools::ensure_programs(COMPILERS)?;
     ensure_targets(PORTS)?;
     for port in PORTS {
         for features in ["", FEATURES] {
-            let arguments = ["check", "--locked", "--package", "procprof-agent", "--target", port, "--features", features];
-            run(cargo(&arguments).env("RUSTFLAGS", "-D warnings"), &format!("build the agent for {port}"))?;
+            let arguments =
+                ["check", "--locked", "--package", "procprof-agent", "--target", port, "--features", features];
+            Step::new(&arguments).env("RUSTFLAGS", "-D warnings").run()?;
         }
     }
     Ok(())
@@ -34,39 +41,26 @@ pub(crate) fn test() -> Result<()> {
     tools::require(EMULATED)?;
     ensure_targets(&[AARCH64])?;
     let arguments = ["test", "--locked", "--package", "procprof-unwind", "--target", AARCH64];
-    let mut command = cargo(&arguments);
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu");
-    run(&mut command, "run the unwinder's tests on aarch64")
+    Step::new(&arguments)
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc")
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu")
+        .run()
 }
 
 /// Installs the standard library of targets by rustup, or names what is missing.
 fn ensure_targets(targets: &[&str]) -> Result<()> {
     let output = Command::new("rustup").args(["target", "list", "--installed"]).output();
     let installed = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let missing: Vec<&str> = targets.iter().copied().filter(|target| !installed.lines().any(|line| line == *target)).collect();
+    let missing: Vec<&str> =
+        targets.iter().copied().filter(|target| !installed.lines().any(|line| line == *target)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     eprintln!("xtask: rustup target add {}", missing.join(" "));
-    let added = Command::new("rustup").args(["target", "add"]).args(&missing).status().is_ok_and(|status| status.success());
+    let added =
+        Command::new("rustup").args(["target", "add"]).args(&missing).status().is_ok_and(|status| status.success());
     if !added {
         bail!("missing: the Rust targets {}; rustup target add {}", missing.join(", "), missing.join(" "));
-    }
-    Ok(())
-}
-
-fn cargo(arguments: &[&str]) -> Command {
-    eprintln!("xtask: cargo {}", arguments.join(" "));
-    let mut command = Command::new("cargo");
-    command.args(arguments);
-    command
-}
-
-fn run(command: &mut Command, what: &str) -> Result<()> {
-    let status = command.status().with_context(|| format!("{what}: run cargo"))?;
-    if !status.success() {
-        bail!("{what}: cargo failed");
     }
     Ok(())
 }

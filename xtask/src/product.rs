@@ -1,4 +1,4 @@
-//! The product as it is measured: the release build, a running `procprof serve`, and what it says of itself.
+//! The measured product: the release build, a running `procprof serve`, and its own reports.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,19 @@ use crate::vitals::Vitals;
 /// Longest wait for a start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Builds something in release and tells where it is, below the target folder.
+/// Builds a package in release mode and returns its path below the target folder.
 pub(crate) fn build(arguments: &[&str], file: &str) -> Result<PathBuf> {
-    let status =
-        Command::new("cargo").args(["build", "--quiet", "--release", "--locked"]).args(arguments).status().context("run cargo build")?;
+    let status = Command::new("cargo")
+        .args(["build", "--quiet", "--release", "--locked"])
+        .args(arguments)
+        .status()
+        .context("run cargo build")?;
     ensure!(status.success(), "cargo build --release {} failed", arguments.join(" "));
     Ok(target()?.join("release").join(file))
 }
 
-/// The release build of the command; or the program that `PROCPROF_BIN` names, to measure another build by the same yardstick.
+/// The release build of the command; or the program that `PROCPROF_BIN` names, to measure another build in the same
+/// way.
 pub(crate) fn procprof() -> Result<PathBuf> {
     if let Some(program) = std::env::var_os("PROCPROF_BIN") {
         return Ok(program.into());
@@ -31,7 +35,7 @@ pub(crate) fn procprof() -> Result<PathBuf> {
     build(&["-p", "procprof"], "procprof")
 }
 
-/// The target folder, in which this program lies as well.
+/// The target folder, which also contains this program.
 pub(crate) fn target() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
     own.ancestors().nth(2).map(Path::to_owned).context("find the target folder")
@@ -41,7 +45,7 @@ pub(crate) fn target() -> Result<PathBuf> {
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Takes over a child.
+    /// Takes ownership of a child.
     pub(crate) fn new(child: Child) -> Running {
         Running(child)
     }
@@ -50,14 +54,14 @@ impl Running {
         self.0.id()
     }
 
-    /// Ends it as the kernel would.
+    /// Kills it.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.0.kill().context("kill a process")?;
         self.0.wait().context("wait for a killed process")?;
         Ok(())
     }
 
-    /// Whether it has ended, and how.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.0.try_wait().context("look after a process")
     }
@@ -65,7 +69,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already; there is nobody to tell.
+        // It may have already ended, which is no error.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -79,14 +83,23 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts `serve` on a free port over `data`, by `command` (the program, perhaps behind another such as `taskset`), and waits until it answers.
-    /// Its log goes to `data`'s folder, beside `data`.
+    /// Starts `serve` on a free port over `data`, by `command` (the program, perhaps behind another such as `taskset`),
+    /// and waits until it answers. Its log goes to `data`'s folder, beside `data`.
     pub(crate) fn start(mut command: Command, data: &Path, arguments: &[&str]) -> Result<Served> {
         command.args(["serve", "--http", "127.0.0.1:0", "--data"]).arg(data).args(arguments);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("start procprof")?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start procprof")?;
         let log = child.stderr.take().context("read its log")?;
         let process = Running::new(child);
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(data.with_extension("log")).context("open its log")?;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(data.with_extension("log"))
+            .context("open its log")?;
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
@@ -113,16 +126,17 @@ impl Served {
         self.process.kill()
     }
 
-    /// Asks it to end and waits until it has; it must end well.
+    /// Sends SIGTERM and waits until it has ended; it must succeed.
     pub(crate) fn terminate(mut self) -> Result<()> {
-        let status = Command::new("kill").args(["-TERM", &self.process.pid().to_string()]).status().context("run kill")?;
+        let status =
+            Command::new("kill").args(["-TERM", &self.process.pid().to_string()]).status().context("run kill")?;
         ensure!(status.success(), "kill -TERM failed");
         let status = self.process.0.wait().context("wait for procprof")?;
         ensure!(status.success(), "procprof serve ended with {status}");
         Ok(())
     }
 
-    /// Whether it has ended though nobody asked it to.
+    /// Whether it has ended unexpectedly.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.process.ended()
     }
@@ -131,7 +145,7 @@ impl Served {
         http::json(&self.address, path)
     }
 
-    /// All rows of a list that is given in pages: `/api/profiles` or `/api/errors` with a query such as `type=cpu`.
+    /// All rows of a paged list: `/api/profiles` or `/api/errors` with a query such as `type=cpu`.
     pub(crate) fn rows(&self, list: &str, query: &str) -> Result<Vec<Value>> {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -142,5 +156,25 @@ impl Served {
                 None => return Ok(rows),
             }
         }
+    }
+}
+
+/// The port for SQL clients, read from the server's log.
+pub(crate) fn sql_port(log: &Path) -> Result<String> {
+    let began = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(log).context("read the server's log")?;
+        let port = text
+            .split_once("SQL at 127.0.0.1:")
+            .map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect());
+        if let Some(port) = port {
+            return Ok(port);
+        }
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "the log of the server has no address for SQL clients; see {}",
+            log.display()
+        );
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,48 +1,71 @@
-//! `cargo xtask soak [SECONDS]`: a Go server, a replayed StarRocks backend and nodes that misbehave, collected on schedule for that long
-//! while processes are killed; then the server itself killed at random moments. All the while the agent works in storms of signals.
-//! Prints what was checked and fails unless all of it holds.
+//! `cargo xtask soak [SECONDS]`: a Go server, a replayed StarRocks backend and nodes that misbehave, collected on
+//! schedule for that long while processes are killed; then the server itself killed at random moments. Meanwhile the
+//! agent works in storms of signals. Prints the checks and fails unless all of them hold.
+//!
+//! `cargo xtask soak hostile [SECONDS]`: a server under attack instead (see [`hostile`]).
+//! `cargo xtask soak programs [CAPTURES [NAME]]`: real programs under the preload library (see [`programs`]).
+//! `cargo xtask soak long`: the tests that are too long for `cargo xtask test`.
 
 mod checks;
 mod crash;
+mod hostile;
 mod nodes;
+mod programs;
 mod storm;
 mod watch;
 
+use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::product;
+use crate::{product, tools};
 use checks::Checks;
 use nodes::Nodes;
 use storm::Storm;
 
 /// Seconds watched when none are given.
 const SECONDS: u64 = 600;
-/// The events and what must follow them need so long.
+/// The least time for the events and their consequences.
 const SECONDS_MIN: u64 = 60;
 
-/// Runs it; `seconds` as typed.
+/// Runs it; `seconds` is the argument.
 pub(crate) fn run(seconds: Option<&str>) -> Result<()> {
+    let seconds = duration(seconds)?;
+    checked(|folder, checks| collect(folder, seconds, checks))
+}
+
+/// Runs the attacks; `seconds` is the argument.
+pub(crate) fn run_hostile(seconds: Option<&str>) -> Result<()> {
+    let seconds = duration(seconds)?;
+    tools::require(&[("mariadb", "mariadb-client")])?;
+    checked(|folder, checks| hostile::run(folder, seconds, checks))
+}
+
+/// Captures real programs; arguments are the number of captures and a part of the programs' names.
+pub(crate) fn run_programs(captures: Option<&str>, name: Option<&str>) -> Result<()> {
+    checked(|folder, checks| programs::run(folder, captures, name, checks))
+}
+
+/// Runs the tests that are ignored for their length.
+pub(crate) fn run_long() -> Result<()> {
+    crate::test::run(&["--".to_owned(), "--ignored".to_owned()])
+}
+
+fn duration(seconds: Option<&str>) -> Result<u64> {
     let seconds = match seconds {
         None => SECONDS,
         Some(text) => text.parse().with_context(|| format!("{text:?}: expected a number of seconds"))?,
     };
     ensure!(seconds >= SECONDS_MIN, "{seconds} s: at least {SECONDS_MIN} s are needed for what is to happen");
-    let procprof = product::procprof()?;
+    Ok(seconds)
+}
+
+/// Runs a part in a folder of its own, which is kept if anything failed, and prints its checks.
+fn checked(part: impl FnOnce(&Path, &mut Checks) -> Result<()>) -> Result<()> {
     let folder = tempfile::tempdir().context("make a folder")?;
-    let mut nodes = Nodes::start(folder.path())?;
-    let config = folder.path().join("procprof.toml");
-    std::fs::write(&config, nodes.config()).context("write the configuration")?;
-    let place = Place { procprof, data: folder.path().join("data"), config };
     let mut checks = Checks::default();
-    let storm = Storm::build(folder.path())?;
-    let run = thread::scope(|scope| {
-        let agent = scope.spawn(|| storm.run(seconds));
-        let watched = watch::run(&place, &mut nodes, seconds, &mut checks).and_then(|()| crash::run(&place, &mut checks));
-        let found = agent.join().unwrap_or_else(|_| bail!("the agent's part of the soak panicked"));
-        watched.and(found.map(|found| checks.join(found)))
-    });
+    let run = part(folder.path(), &mut checks);
     checks.print();
     if run.is_err() || checks.failed() > 0 {
         let kept = folder.keep();
@@ -55,7 +78,22 @@ pub(crate) fn run(seconds: Option<&str>) -> Result<()> {
     }
 }
 
-/// Where the server under test lives.
+fn collect(folder: &Path, seconds: u64, checks: &mut Checks) -> Result<()> {
+    let procprof = product::procprof()?;
+    let mut nodes = Nodes::start(folder)?;
+    let config = folder.join("procprof.toml");
+    std::fs::write(&config, nodes.config()).context("write the configuration")?;
+    let place = Place { procprof, data: folder.join("data"), config };
+    let storm = Storm::build(folder)?;
+    thread::scope(|scope| {
+        let agent = scope.spawn(|| storm.run(seconds));
+        let watched = watch::run(&place, &mut nodes, seconds, checks).and_then(|()| crash::run(&place, checks));
+        let found = agent.join().unwrap_or_else(|_| bail!("the agent's part of the soak panicked"));
+        watched.and(found.map(|found| checks.join(found)))
+    })
+}
+
+/// The folder of the server under test.
 struct Place {
     procprof: std::path::PathBuf,
     data: std::path::PathBuf,

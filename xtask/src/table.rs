@@ -1,4 +1,4 @@
-//! A table of figures, as Markdown, so that what was measured can go into a page as it is.
+//! A table of figures as Markdown, which can be copied into a page.
 
 /// Columns and rows of text.
 pub(crate) struct Table {
@@ -19,7 +19,9 @@ impl Table {
     /// Prints it below a heading.
     pub(crate) fn print(&self, heading: &str) {
         let columns = self.rows[0].len();
-        let width = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         println!("\n## {heading}\n");
         for (number, row) in self.rows.iter().enumerate() {

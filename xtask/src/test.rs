@@ -1,22 +1,34 @@
-//! `cargo xtask test`: every test of the workspace, after seeing that the programs they compare with are there.
+//! `cargo xtask test`: all tests of the workspace, after checking that the programs they compare with are installed.
 
-use std::process::Command;
+use anyhow::Result;
 
-use anyhow::{Context, Result, bail};
+use crate::cargo::Step;
+use crate::{browser, clients, ports, side_by_side, tools};
 
-use crate::{clients, ports, tools};
-
-/// Runs all tests, and those of the unwinder on aarch64, too; more arguments go to `cargo test`, and leave the latter out.
+/// Runs all tests, the documentation's examples, the pages in a browser, and the unwinder's tests on aarch64; with more
+/// arguments only `cargo test` with these.
+///
+/// # Errors
+/// A program is missing, or tests fail; those that follow run all the same.
 pub(crate) fn run(more: &[String]) -> Result<()> {
     tools::ensure()?;
     clients::ensure()?;
-    let status = Command::new("cargo")
-        .args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"])
-        .args(more)
-        .status()
-        .context("run cargo test")?;
-    if !status.success() {
-        bail!("tests failed");
+    let named = std::env::var("RUST_TEST_THREADS").ok();
+    if !more.is_empty() {
+        let words = ["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
+        let words: Vec<&str> = words.into_iter().chain(more.iter().map(String::as_str)).collect();
+        let threads = named.unwrap_or_else(|| (2 * cores()).to_string());
+        return Step::new(&words).env("RUST_TEST_THREADS", threads).run();
     }
-    if more.is_empty() { ports::test() } else { Ok(()) }
+    // Most tests wait for processes of their own. Two binaries run at a time, so with this many threads in each there
+    // are more than two tests for each core.
+    let tests = side_by_side::run(&named.unwrap_or_else(|| (cores() + 1).to_string()));
+    let examples = Step::new(&["test", "--workspace", "--all-features", "--locked", "--no-fail-fast", "--doc"]).run();
+    let pages = browser::test();
+    let emulated = ports::test();
+    tests.and(examples).and(pages).and(emulated)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }

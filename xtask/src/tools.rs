@@ -1,4 +1,4 @@
-//! Programs outside this workspace that the checks and tests use, and the Debian packages that bring them.
+//! Programs outside this workspace that the checks and tests use, and their Debian packages.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,20 +21,28 @@ const TOOLS: &[(&str, &str)] = &[
     ("llvm-mc", "llvm"),
     ("objdump", "binutils"),
     ("llvm-symbolizer", "llvm"),
+    ("llvm-cxxfilt-19", "llvm-19"),
+    ("clang++-19", "clang-19"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
     ("sqlite3", "sqlite3"),
     ("curl", "curl"),
     ("dot", "graphviz"),
+    ("ps2pdf", "ghostscript"),
     ("pdftotext", "poppler-utils"),
     ("pdftoppm", "poppler-utils"),
     ("strace", "strace"),
     ("mariadb", "mariadb-client"),
+    ("promtool", "prometheus"),
     ("python3", "python3"),
     ("node", "nodejs"),
+    ("php", "php-cli"),
+    ("pkg-config", "pkgconf"),
     ("npm", "npm"),
     ("java", "default-jdk-headless"),
     ("keytool", "default-jdk-headless"),
+    ("jlink", "default-jdk-headless"),
+    ("setpriv", "util-linux"),
     ("mvn", "maven"),
     ("script", "bsdutils"),
     ("bash", "bash"),
@@ -48,30 +56,43 @@ const TOOLS: &[(&str, &str)] = &[
     ("qemu-aarch64", "qemu-user"),
 ];
 
-/// Libraries the tests link C and C++ programs with, by a file of theirs.
+/// Libraries the tests link C and C++ programs with, and files whose symbols they read, by a file of theirs.
 const LIBRARIES: &[(&str, &str)] = &[
+    ("/usr/sbin/mariadbd", "mariadb-server-core"),
+    ("/usr/lib/llvm-19/lib/libLLVM.so.1", "libllvm19"),
+    ("/usr/lib/x86_64-linux-gnu/libclang-cpp.so.19.1", "libclang-cpp19"),
     ("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"),
     ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
     ("/usr/include/jemalloc/jemalloc.h", "libjemalloc-dev"),
+    ("/usr/include/mariadb/mysql.h", "libmariadb-dev"),
+    ("/usr/include/python3.11/Python.h", "python3-dev"),
+    ("/usr/lib/php/20220829/mysqli.so", "php-mysql"),
     ("/usr/aarch64-linux-gnu/lib/libc.so", "libc6-dev-arm64-cross"),
     ("/usr/aarch64-linux-gnu/lib/libstdc++.so.6", "libstdc++6-arm64-cross"),
 ];
 
-/// Installs what is missing by `apt-get` when we may, else names it all.
+/// Installs the programs that the tests need by `apt-get` if permitted, otherwise names the missing ones.
 pub(crate) fn ensure() -> Result<()> {
-    let mut missing = missing();
-    if missing.is_empty() {
+    install(&missing())?;
+    refuse(&missing())
+}
+
+/// The same for some programs; each comes with the Debian package that has it.
+pub(crate) fn ensure_programs(programs: &[(&'static str, &'static str)]) -> Result<()> {
+    let missing: Vec<_> = programs.iter().filter(|(name, _)| !found(name)).copied().collect();
+    install(&missing)?;
+    require(programs)
+}
+
+fn install(missing: &[(&str, &str)]) -> Result<()> {
+    if missing.is_empty() || !is_root() || !found("apt-get") {
         return Ok(());
     }
-    if is_root() && found("apt-get") {
-        eprintln!("xtask: installing {}", packages(&missing));
-        apt(&["update", "-qq"])?;
-        let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
-        arguments.extend(missing.iter().map(|(_, package)| *package));
-        apt(&arguments)?;
-        missing = self::missing();
-    }
-    refuse(&missing)
+    eprintln!("xtask: installing {}", packages(missing));
+    apt(&["update", "-qq"])?;
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(missing.iter().map(|(_, package)| *package));
+    apt(&arguments)
 }
 
 fn refuse(missing: &[(&str, &str)]) -> Result<()> {
@@ -122,11 +143,16 @@ fn cargo_home() -> String {
 }
 
 fn is_root() -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|text| text.lines().any(|line| line.starts_with("Uid:\t0\t")))
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|text| text.lines().any(|line| line.starts_with("Uid:\t0\t")))
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
-    let status = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status().context("run apt-get")?;
+    let status = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .status()
+        .context("run apt-get")?;
     if !status.success() {
         bail!("apt-get {} failed", arguments.join(" "));
     }

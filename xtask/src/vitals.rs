@@ -1,18 +1,18 @@
-//! What `/proc` tells of a running process: memory and CPU time.
+//! Memory and CPU time of a running process, from `/proc`.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-/// Clock ticks a second; the kernel's `USER_HZ`, 100 on every platform we build for.
+/// Clock ticks a second; the kernel's `USER_HZ`, 100 on every supported platform.
 const TICKS: f64 = 100.0;
 
-/// One look at a process.
+/// One reading of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vitals {
     /// Resident memory, bytes.
     pub(crate) resident: u64,
-    /// The part of it that no file is behind, bytes.
+    /// The part of it without file pages, bytes.
     pub(crate) anonymous: u64,
     /// The most that was ever resident, bytes.
     pub(crate) resident_max: u64,
@@ -25,15 +25,21 @@ pub(crate) struct Vitals {
 impl Vitals {
     /// Reads them.
     pub(crate) fn of(pid: u32) -> Result<Vitals> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("read the status of process {pid}"))?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))
+            .with_context(|| format!("read the status of process {pid}"))?;
         let bytes = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes * 1024)
+            line.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+                .map_or(0, |kilobytes| kilobytes * 1024)
         };
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("read the times of process {pid}"))?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+            .with_context(|| format!("read the times of process {pid}"))?;
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let ticks: Vec<f64> = after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse().ok()).collect();
-        let [user, system, children_user, children_system] = ticks[..] else { anyhow::bail!("times of process {pid}: {stat:?}") };
+        let ticks: Vec<f64> =
+            after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse().ok()).collect();
+        let [user, system, children_user, children_system] = ticks[..] else {
+            anyhow::bail!("times of process {pid}: {stat:?}")
+        };
         Ok(Vitals {
             resident: bytes("VmRSS"),
             anonymous: bytes("RssAnon"),

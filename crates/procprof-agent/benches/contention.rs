@@ -1,11 +1,12 @@
-//! `cargo bench -p procprof-agent --features contention --bench contention`: what taking and letting go a lock that nobody else wants costs, and
-//! what it costs more while waits for locks are recorded.
+//! `cargo bench -p procprof-agent --features contention --bench contention`: what taking and letting go a lock that
+//! nobody else wants costs, and what it costs more while waits for locks are recorded.
 //!
-//! With the recording on and off, locks are measured in turn, a few milliseconds each, many times over; what is told is the median of the
-//! differences of neighbours, in nanoseconds of CPU time per pair of taking and letting go, with the quartiles of these differences. Off is the same as
-//! a program without the feature: no call is led elsewhere. The differences of two measurements that are both off are shown beside, as the noise
-//! of the machine.
+//! With the recording on and off, locks are measured in turn, a few milliseconds each, many times over; what is told is
+//! the median of the differences of neighbours, in nanoseconds of CPU time per pair of taking and letting go, with the
+//! quartiles of these differences. Off is the same as a program without the feature: no call is led elsewhere. The
+//! differences of two measurements that are both off are shown beside, as the noise of the machine.
 
+#![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a benchmark ends where something is wrong")]
 
 use procprof_agent::Contention;
@@ -94,7 +95,8 @@ fn time(work: Work) -> f64 {
     (cpu() - began) as f64 / PAIRS as f64
 }
 
-/// What a lock costs: each measurement while off, what each while on was more than its neighbours, and what one while off was more than the next.
+/// What a lock costs: each measurement while off, what each while on was more than its neighbours, and what one while
+/// off was more than the next.
 #[derive(Default)]
 struct Costs {
     off: Vec<f64>,
@@ -128,7 +130,9 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 fn main() {
-    println!("ns of CPU time per pair; what is added is the median (quartiles) of {ROUNDS} differences of neighbours\n");
+    println!(
+        "ns of CPU time per pair; what is added is the median (quartiles) of {ROUNDS} differences of neighbours\n"
+    );
     println!("{:<28} {:>8} {:>26} {:>26}", "lock and unlock", "off", "+ recording on", "+ off again (noise)");
     for ((name, _), costs) in WORKS.iter().zip(measure()) {
         let (off, added, noise) = (quartiles(costs.off)[1], quartiles(costs.added), quartiles(costs.noise));

@@ -1,8 +1,10 @@
-//! How true CPU profiles are, engine by engine: totals beside the kernel's account, a known split, and how many stacks reach their thread's root.
+//! How true CPU profiles are, engine by engine: totals beside the kernel's account, a known split, and how many stacks
+//! reach their thread's root.
 //!
-//! `cargo bench -p procprof-agent --bench cpu_accuracy [-- totals|bursts|split|roots]..` prints one line a figure: what, engine and rate, measured,
-//! goal, whether it is met.
+//! `cargo bench -p procprof-agent --bench cpu_accuracy [-- totals|bursts|split|roots]..` prints one line a figure:
+//! what, engine and rate, measured, goal, whether it is met.
 
+#![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a measurement that can't go on may panic")]
 
 #[path = "cpu_accuracy/mixed.rs"]
@@ -34,7 +36,7 @@ struct Seen {
 
 impl Seen {
     /// Captures while `work` runs.
-    fn of(engine: CpuEngine, hz: u32, work: impl FnOnce() + Send + 'static) -> Self {
+    fn measure(engine: CpuEngine, hz: u32, work: impl FnOnce() + Send + 'static) -> Self {
         let options = CpuOptions { hz, engine, owner: "the measurement".into(), until: None };
         let began = process_cpu();
         let capture = CpuCapture::start(&options).unwrap();
@@ -49,13 +51,15 @@ impl Seen {
 
     /// Time that no sample stands for; of all threads, as is the total.
     fn unsampled(&self) -> f64 {
-        let rows = (0..self.profile.sample_count()).map(|index| self.profile.sample(index)).filter(|sample| sample.values[0] == 0);
+        let rows = (0..self.profile.sample_count())
+            .map(|index| self.profile.sample(index))
+            .filter(|sample| sample.values[0] == 0);
         rows.map(|sample| sample.values[1] as f64).sum()
     }
 
     /// One of the counts among the profile's comments.
     fn count(&self, key: &str) -> f64 {
-        let start = format!("procprof:{key}=");
+        let start = format!("#procprof:{key}=");
         self.profile.comments().find_map(|comment| comment.strip_prefix(&start)?.parse().ok()).unwrap_or_default()
     }
 }
@@ -74,11 +78,18 @@ fn percent(part: f64, whole: f64) -> f64 {
 fn totals() {
     for engine in ENGINES {
         for hz in RATES {
-            let seen = Seen::of(engine, hz, || split_70_30(Duration::from_secs(3)));
+            let seen = Seen::measure(engine, hz, || split_70_30(Duration::from_secs(3)));
             let error = percent(seen.total(), seen.used) - 100.0;
             let (samples, lost) = (seen.profile.total(0), seen.count("lost"));
             let measured = format!("error {error:+.3} %, {samples} samples, {lost} lost");
-            tell("total of a busy thread", engine, hz, &measured, "error 1 %", (seen.total() - seen.used).abs() <= 0.01 * seen.used);
+            tell(
+                "total of a busy thread",
+                engine,
+                hz,
+                &measured,
+                "error 1 %",
+                (seen.total() - seen.used).abs() <= 0.01 * seen.used,
+            );
         }
     }
 }
@@ -107,11 +118,14 @@ fn bursts() {
         [("1 ms every 4 ms", || burst(4)), ("1 ms every 10 ms", || burst(10)), ("threads of 20 ms", short_threads)];
     for (what, work) in works {
         for engine in ENGINES {
-            let seen = Seen::of(engine, 99, work);
+            let seen = Seen::measure(engine, 99, work);
             let (error, unsampled) = (percent(seen.total(), seen.used) - 100.0, percent(seen.unsampled(), seen.used));
             let of_worker = (0..seen.profile.sample_count()).filter(|index| thread_of(&seen.profile, *index) == WORKER);
             let own: f64 = of_worker.map(|index| seen.profile.sample(index).values[1] as f64).sum();
-            let measured = format!("error {error:+.3} %, unsampled {unsampled:.1} %, {:.1} % by that thread", percent(own, seen.used));
+            let measured = format!(
+                "error {error:+.3} %, unsampled {unsampled:.1} %, {:.1} % by that thread",
+                percent(own, seen.used)
+            );
             let has_perf = engine != CpuEngine::Tick;
             let goal = if has_perf { "1 %, unsampled 5 %" } else { "1 %" };
             tell(what, engine, 99, &measured, goal, error.abs() <= 1.0 && (!has_perf || unsampled < 5.0));
@@ -119,10 +133,11 @@ fn bursts() {
     }
 }
 
-/// A known split by so many samples that chance leaves less than a point (three standard deviations of 20,000 are 0.97).
+/// A known split by so many samples that chance leaves less than a point (three standard deviations of 20,000 are
+/// 0.97).
 fn split() {
     for (engine, hz, seconds) in [(CpuEngine::Perf, 4000, 7), (CpuEngine::Auto, 4000, 7), (CpuEngine::Tick, 250, 20)] {
-        let seen = Seen::of(engine, hz, move || {
+        let seen = Seen::measure(engine, hz, move || {
             split_70_30(Duration::from_secs(seconds));
             hot_other(10);
         });
@@ -132,14 +147,21 @@ fn split() {
         let samples = seen.profile.total(0);
         let goal = if samples >= 20_000 { 1.0 } else { 300.0 * (0.21 / samples as f64).sqrt() };
         let measured = format!("{share:.2} % of {samples} samples, {} lost", seen.count("lost"));
-        tell("a split of 70 to 30", engine, hz, &measured, &format!("within {goal:.2} points"), (share - 70.0).abs() <= goal);
+        tell(
+            "a split of 70 to 30",
+            engine,
+            hz,
+            &measured,
+            &format!("within {goal:.2} points"),
+            (share - 70.0).abs() <= goal,
+        );
     }
 }
 
 /// Work of many kinds in Rust and in the C library.
 fn roots() {
     for (engine, hz) in [(CpuEngine::Perf, 1000), (CpuEngine::Auto, 1000), (CpuEngine::Tick, 250)] {
-        let seen = Seen::of(engine, hz, || mixed::work(Duration::from_secs(8)));
+        let seen = Seen::measure(engine, hz, || mixed::work(Duration::from_secs(8)));
         let samples = seen.profile.total(0) as f64;
         let cut = seen.count("samples-without-root") + seen.count("leaf-only-samples");
         let whole = percent(samples - cut, samples);

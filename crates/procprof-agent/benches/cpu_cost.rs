@@ -1,8 +1,11 @@
-//! What a CPU sample costs the thread that is sampled: a signal with our handler beside one with an empty handler, in one run, interleaved.
+//! What a CPU sample costs the thread that is sampled: a signal with our handler beside one with an empty handler, in
+//! one run, interleaved.
 //!
-//! `cargo bench -p procprof-agent --bench cpu_cost`. The signals carry the ticket of the thread's own timer, which the kernel shows in
-//! `/proc/self/timers` (`CONFIG_CHECKPOINT_RESTORE`), so all of it is the handler as it is embedded. Times are the thread's CPU clock.
+//! `cargo bench -p procprof-agent --bench cpu_cost`. The signals carry the ticket of the thread's own timer, which the
+//! kernel shows in `/proc/self/timers` (`CONFIG_CHECKPOINT_RESTORE`), so all of it is the handler as it is embedded.
+//! Times are the thread's CPU clock.
 
+#![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a measurement that can't go on may panic")]
 
 use procprof_agent::{CpuCapture, CpuEngine, CpuOptions};
@@ -42,7 +45,8 @@ fn own_tid() -> i32 {
 /// notify: signal/tid.1234
 /// ```
 fn ticket() -> u64 {
-    let timers = std::fs::read_to_string("/proc/self/timers").expect("a kernel that shows timers (CONFIG_CHECKPOINT_RESTORE)");
+    let timers =
+        std::fs::read_to_string("/proc/self/timers").expect("a kernel that shows timers (CONFIG_CHECKPOINT_RESTORE)");
     let (mut value, own) = (0, format!("notify: signal/tid.{}", own_tid()));
     for line in timers.lines() {
         if let Some((_, hex)) = line.strip_prefix("signal: ").and_then(|rest| rest.split_once('/')) {
@@ -69,9 +73,19 @@ struct Queued {
 
 fn send(tid: i32, ticket: u64) {
     const SI_TIMER: c_int = -2;
-    let info = Queued { signal: libc::SIGPROF, errno: 0, code: SI_TIMER, padding: 0, sender: [0; 2], value: ticket, rest: [0; 12] };
+    let info = Queued {
+        signal: libc::SIGPROF,
+        errno: 0,
+        code: SI_TIMER,
+        padding: 0,
+        sender: [0; 2],
+        value: ticket,
+        rest: [0; 12],
+    };
     // SAFETY: `info` is as long as the kernel's siginfo, which it only reads.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, libc::SIGPROF, &raw const info) }, 0);
+    let sent =
+        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, libc::SIGPROF, &raw const info) };
+    assert_eq!(sent, 0);
 }
 
 /// Handlers of SIGPROF to choose from: the one that is installed, and one that does nothing.
@@ -127,11 +141,15 @@ fn measure() {
         let mut found = [0; 2];
         at_depth(depth, &mut || found = costs(ticket, &handlers));
         let profile = capture.cut().unwrap();
-        let frames = (0..profile.sample_count()).map(|sample| profile.sample(sample).stack.len()).max().unwrap_or_default();
-        let lost = profile.comments().find_map(|comment| comment.strip_prefix("procprof:lost=").map(str::to_owned));
+        let frames =
+            (0..profile.sample_count()).map(|sample| profile.sample(sample).stack.len()).max().unwrap_or_default();
+        let lost = profile.comments().find_map(|comment| comment.strip_prefix("#procprof:lost=").map(str::to_owned));
         assert_eq!(lost.as_deref(), Some("0"), "lost samples are cheaper");
         let [ours, empty] = found.map(|cost| cost as f64 / 1e6);
-        println!("{frames:>4} frames: a sample {ours:.3} us, an empty handler {empty:.3} us, added {:.3} us", ours - empty);
+        println!(
+            "{frames:>4} frames: a sample {ours:.3} us, an empty handler {empty:.3} us, added {:.3} us",
+            ours - empty
+        );
     }
 }
 

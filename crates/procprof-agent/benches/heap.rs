@@ -1,10 +1,12 @@
-//! `cargo bench -p procprof-agent --bench heap`: what the heap sampler adds to an allocation and its freeing, beside no profiler and beside
-//! jemalloc's own.
+//! `cargo bench -p procprof-agent --bench heap`: what the heap sampler adds to an allocation and its freeing, beside no
+//! profiler and beside jemalloc's own.
 //!
-//! Arms are measured in turn, a few milliseconds each, many times over; what is told is the median of the differences of neighbours, in
-//! nanoseconds of CPU time per pair of an allocation and its freeing, with the quartiles of these differences. jemalloc's own profiler can't be
-//! put in or taken out of a running process: its arms are child processes of this program, started in turn.
+//! Arms are measured in turn, a few milliseconds each, many times over; what is told is the median of the differences
+//! of neighbours, in nanoseconds of CPU time per pair of an allocation and its freeing, with the quartiles of these
+//! differences. jemalloc's own profiler can't be put in or taken out of a running process: its arms are child processes
+//! of this program, started in turn.
 
+#![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a benchmark ends where something is wrong")]
 
 use procprof_agent::{HeapSampler, SampledAlloc};
@@ -101,7 +103,9 @@ fn kept<A: GlobalAlloc>(allocator: &A) -> u64 {
         *former = layout(16 + (random >> 32) as usize % 1024, 8);
         *pointer = allocate(allocator, *former);
     }
-    kept.into_iter().filter(|(pointer, _)| !pointer.is_null()).for_each(|(pointer, layout)| free(allocator, pointer, layout));
+    kept.into_iter()
+        .filter(|(pointer, _)| !pointer.is_null())
+        .for_each(|(pointer, layout)| free(allocator, pointer, layout));
     PAIRS
 }
 
@@ -146,7 +150,8 @@ fn median(values: Vec<f64>) -> f64 {
     quartiles(values)[1]
 }
 
-/// Measures each work with and without the sampler: the median without, and the quartiles of what it adds while it is on, and while it is off.
+/// Measures each work with and without the sampler: the median without, and the quartiles of what it adds while it is
+/// on, and while it is off.
 fn compare<A: GlobalAlloc, B: GlobalAlloc>(plain: &A, sampled: &B) -> Vec<(f64, [f64; 3], [f64; 3])> {
     let of_work = |(bare, with): (Work<A>, Work<B>)| {
         let (mut alone, mut on, mut off) = (Vec::new(), Vec::new(), Vec::new());
@@ -172,7 +177,10 @@ fn compare<A: GlobalAlloc, B: GlobalAlloc>(plain: &A, sampled: &B) -> Vec<(f64, 
 
 /// Measures each work by jemalloc alone: medians.
 fn alone() -> Vec<f64> {
-    works::<Jemalloc>().into_iter().map(|(_, work)| median((0..ROUNDS).map(|_| time(&Jemalloc, work)).collect())).collect()
+    works::<Jemalloc>()
+        .into_iter()
+        .map(|(_, work)| median((0..ROUNDS).map(|_| time(&Jemalloc, work)).collect()))
+        .collect()
 }
 
 /// Runs this program with jemalloc set so, and reads the line of numbers it prints.
@@ -188,11 +196,15 @@ fn main() {
         Ok("alone") => return alone().iter().for_each(|value| print!("{value} ")),
         Ok(_) => {
             let rows = compare(&Jemalloc, &SAMPLED_JEMALLOC);
-            return rows.iter().for_each(|(alone, on, off)| print!("{alone} {} {} {} {} ", on[0], on[1], on[2], off[1]));
+            return rows
+                .iter()
+                .for_each(|(alone, on, off)| print!("{alone} {} {} {} {} ", on[0], on[1], on[2], off[1]));
         }
         Err(_) => {}
     }
-    println!("ns of CPU time per allocation and freeing; what is added is the median (quartiles) of {ROUNDS} differences\n");
+    println!(
+        "ns of CPU time per allocation and freeing; what is added is the median (quartiles) of {ROUNDS} differences\n"
+    );
     println!("{:<32} {:>8} {:>22} {:>10}", "by glibc's malloc", "alone", "+ sampler at 512 KiB", "+ it off");
     for ((name, _), (alone, on, off)) in works::<System>().iter().zip(compare(&SYSTEM, &SAMPLED_SYSTEM)) {
         println!("{name:<32} {alone:>8.2} {:>6.2} ({:>5.2} to {:>5.2}) {:>10.2}", on[1], on[0], on[2], off[1]);
@@ -213,6 +225,8 @@ fn main() {
         let alone = of(&plain, index);
         let [low, on, high, off] = [1, 2, 3, 4].map(|part| of(&sampled, 5 * index + part));
         let (own, resting) = (of(&own, index) - alone, of(&resting, index) - alone);
-        println!("{name:<32} {alone:>8.2} {on:>6.2} ({low:>5.2} to {high:>5.2}) {off:>10.2} {own:>22.2} {resting:>10.2}");
+        println!(
+            "{name:<32} {alone:>8.2} {on:>6.2} ({low:>5.2} to {high:>5.2}) {off:>10.2} {own:>22.2} {resting:>10.2}"
+        );
     }
 }

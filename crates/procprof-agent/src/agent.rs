@@ -1,12 +1,13 @@
 //! The agent: what it was told, and the way to its endpoints.
 
-use crate::cpu::CpuEngine;
-use crate::endpoints;
+use crate::aside;
 use crate::error::{Error, Result};
 #[cfg(feature = "heap")]
 use crate::heap::HeapSampler;
-use crate::heap::{DumpFileLimits, DumpFiles, Dumper, Heap, Jemalloc, Keeper, TimedSwitch, Turns};
-use crate::request::{Request, Response};
+use crate::heap::{DumpFileLimits, DumpFiles, Dumper, Heap, HeapStatus, Jemalloc, Keeper, TimedSwitch, Turns};
+use crate::options::CpuEngine;
+use crate::request::Response;
+use crate::room;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,23 +15,26 @@ use std::time::{Duration, Instant};
 /// How to run the agent.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The jemalloc this process allocates with; without it, heap profiles are those of the crate's own sampler (feature `heap`) or there are none.
+    /// The jemalloc this process allocates with; without it, heap profiles are those of the crate's own sampler
+    /// (feature `heap`) or there are none.
     pub jemalloc: Option<Jemalloc>,
     /// Where heap dumps pass through, private and for a moment; the system's folder for temporary files when not given.
     pub dump_folder: Option<PathBuf>,
-    /// How many of the files stay that jemalloc dumps by itself (`lg_prof_interval`, `prof_gdump`); without limits none is deleted. They can be
-    /// listed and fetched either way.
+    /// How many of the files stay that jemalloc dumps by itself (`lg_prof_interval`, `prof_gdump`); without limits none
+    /// is deleted. They can be listed and fetched either way.
     pub dump_files: Option<DumpFileLimits>,
-    /// How CPU samples are made where a request does not say; the environment's `PROCPROF_ENGINE` when not given, else [`CpuEngine::Auto`].
+    /// How CPU samples are made where a request does not say; the environment's `PROCPROF_ENGINE` when not given, else
+    /// [`CpuEngine::Auto`].
     pub engine: Option<CpuEngine>,
     /// The bearer token every request must carry; without it nobody is asked who he is.
     pub token: Option<String>,
 }
 
-/// How often a waiting capture asks whether its client is still there.
-const LOOK_AT_CLIENT: Duration = Duration::from_millis(250);
+/// How often a waiting capture asks whether its client is still there, and memory.
+pub(crate) const LOOK_AT_CLIENT: Duration = Duration::from_millis(250);
 
-/// The running agent. Clones are the same agent; it does nothing until it is asked, and ends with [`Agent::stop`] or its last clone.
+/// The running agent. Clones are the same agent; it does nothing until it is asked, and ends with [`Agent::stop`] or
+/// its last clone.
 #[derive(Clone, Debug)]
 #[must_use = "an agent ends when it is dropped"]
 pub struct Agent {
@@ -76,7 +80,7 @@ pub fn start(config: Config) -> Result<Agent> {
     }
     let dumper = config.jemalloc.map(|jemalloc| Dumper::new(jemalloc, folder));
     let dump_files = config.dump_files;
-    let watched = dumper.as_ref().and_then(|dumper| DumpFiles::of(&dumper.jemalloc)).zip(dump_files);
+    let watched = dumper.as_ref().and_then(|dumper| DumpFiles::from_jemalloc(&dumper.jemalloc)).zip(dump_files);
     let keeper = watched.map(|(files, limits)| Keeper::start(files, limits)).transpose()?;
     let has_sampler = begin_heap(dumper.as_ref());
     let shared = Shared {
@@ -140,13 +144,9 @@ impl Drop for Shared {
 }
 
 impl Agent {
-    /// Answers a request to one of [`crate::ENDPOINTS`]; a capture blocks the caller for its seconds. Any thread may call.
-    pub fn handle(&self, request: &Request<'_>) -> Response {
-        endpoints::handle(self, request)
-    }
-
-    /// Ends what the agent started, as dropping its last clone does: captures that are waiting end and further ones are refused, what was switched for
-    /// a time goes back now, and the heap sampler stops if [`start`] began it. All sampling of its endpoints has ended when their calls return.
+    /// Ends what the agent started, as dropping its last clone does: captures that are waiting end and further ones are
+    /// refused, what was switched for a time goes back now, and the heap sampler stops if [`start`] began it. All
+    /// sampling of its endpoints has ended when their calls return.
     pub fn stop(&self) {
         self.shared.end();
     }
@@ -154,9 +154,49 @@ impl Agent {
     /// The heap as sampled at this moment, by jemalloc or the agent's own sampler: `heap_v2` text.
     ///
     /// # Errors
-    /// [`Error::NoJemalloc`], [`Error::HeapUnavailable`] (naming the variable to set), [`Error::Mallctl`], [`Error::System`] for the file.
+    /// [`Error::NoJemalloc`], [`Error::HeapUnavailable`] (naming the variable to set), [`Error::Mallctl`],
+    /// [`Error::System`] for the file.
     pub fn heap_dump(&self) -> Result<Vec<u8>> {
-        self.heap()?.text()
+        let dump = || self.heap()?.text();
+        aside::run(LOOK_AT_CLIENT, || (), dump)
+            .map_err(|source| Error::System { what: "start a thread for the heap dump", source })?
+    }
+
+    /// What the heap profiler of this process is doing.
+    ///
+    /// # Errors
+    /// [`Error::NoJemalloc`] where no heap profiler is known, [`Error::Forked`].
+    pub fn heap_status(&self) -> Result<HeapStatus> {
+        self.heap_aside(|agent| Ok(agent.heap()?.status()))
+    }
+
+    /// Samples the heap from now on, for good or for a time, after which it is as before; the state then.
+    ///
+    /// # Errors
+    /// As [`Agent::heap_status`]; [`Error::HeapUnavailable`] where the profiler cannot be switched.
+    pub fn heap_activate(&self, length: Option<Duration>) -> Result<HeapStatus> {
+        self.heap_aside(|agent| agent.set_heap(true, length))
+    }
+
+    /// Samples the heap no longer, as [`Agent::heap_activate`].
+    ///
+    /// # Errors
+    /// As [`Agent::heap_activate`].
+    pub fn heap_deactivate(&self, length: Option<Duration>) -> Result<HeapStatus> {
+        self.heap_aside(|agent| agent.set_heap(false, length))
+    }
+
+    /// Switches the heap profiler in the thread that asks.
+    pub(crate) fn set_heap(&self, active: bool, length: Option<Duration>) -> Result<HeapStatus> {
+        let heap = self.heap()?;
+        self.heap_switch().set(active, heap.status().active, length, heap.switch())?;
+        Ok(heap.status())
+    }
+
+    /// Asks the heap profiler in a thread whose descriptors are not the program's.
+    fn heap_aside(&self, ask: impl Fn(&Agent) -> Result<HeapStatus> + Sync) -> Result<HeapStatus> {
+        let asked = aside::run(LOOK_AT_CLIENT, || (), || ask(self));
+        asked.map_err(|source| Error::System { what: "start a thread for the heap profiler", source })?
     }
 
     /// How CPU samples are made where a request does not say.
@@ -215,9 +255,10 @@ impl Agent {
         let end = Instant::now() + length;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            if self.stopped_within(client_waits.map_or(left, |_| left.min(LOOK_AT_CLIENT))) {
+            if self.stopped_within(left.min(LOOK_AT_CLIENT)) {
                 return Err(Error::Stopped);
             }
+            room::go_on()?;
             if client_waits.is_some_and(|waits| !waits()) {
                 return Err(Error::ClientLeft);
             }
@@ -229,7 +270,12 @@ impl Agent {
 
     fn stopped_within(&self, length: Duration) -> bool {
         let stopped = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.shared.stop.wait_timeout_while(stopped, length, |stopped| !*stopped).unwrap_or_else(PoisonError::into_inner).0
+        *self
+            .shared
+            .stop
+            .wait_timeout_while(stopped, length, |stopped| !*stopped)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 
     fn in_own_process(&self) -> Result<()> {
@@ -241,7 +287,8 @@ fn engine_of_environment() -> Result<CpuEngine> {
     const VARIABLE: &str = "PROCPROF_ENGINE";
     let Some(name) = std::env::var_os(VARIABLE) else { return Ok(CpuEngine::Auto) };
     let name = name.to_string_lossy();
-    CpuEngine::of_name(&name).ok_or_else(|| Error::Config { what: format!("{VARIABLE}={name}: expected auto, perf or tick") })
+    CpuEngine::of_name(&name)
+        .ok_or_else(|| Error::Config { what: format!("{VARIABLE}={name}: expected auto, perf or tick") })
 }
 
 /// Compares without telling by its time how much was right.

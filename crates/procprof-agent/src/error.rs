@@ -1,6 +1,6 @@
 //! What can go wrong in the agent, with the facts a caller needs to act on it.
 
-use crate::cpu::CpuEngine;
+use crate::options::CpuEngine;
 use std::time::SystemTime;
 
 /// The result of an operation of this crate.
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A sampling rate outside 1 to [`crate::MAX_HZ`].
-    #[error("frequency {hz}: expected 1 to {} samples a second", crate::MAX_HZ)]
+    #[error("frequency {hz}: expected 1 to {} samples a second", crate::options::MAX_HZ)]
     Frequency {
         /// The rate that was asked for.
         hz: u32,
@@ -57,7 +57,9 @@ pub enum Error {
         limit: usize,
     },
     /// This process is a fork of the one in which the capture or the agent was started.
-    #[error("this process was forked from process {parent}, where the profiler was started; start an agent of its own here")]
+    #[error(
+        "this process was forked from process {parent}, where the profiler was started; start an agent of its own here"
+    )]
     Forked {
         /// The process that started it.
         parent: u32,
@@ -68,6 +70,19 @@ pub enum Error {
     /// The client closed its connection while the operation ran, so nobody is told.
     #[error("the client has left")]
     ClientLeft,
+    /// A capture might not fit below a limit of the process's memory.
+    #[error("a capture may need {} MiB, and {} MiB are left below the limit ({limit})", needed.div_ceil(1 << 20), left >> 20)]
+    NoRoom {
+        /// The limit, as a shell shows it.
+        limit: &'static str,
+        /// Bytes that are left below it.
+        left: u64,
+        /// Bytes that the capture may take.
+        needed: u64,
+    },
+    /// The process's allocator had no memory left while the operation ran.
+    #[error("the process has no memory left; the capture was given up")]
+    OutOfMemory,
     /// This operating system has not what the operation needs.
     #[error("{what}: this build of procprof-agent captures on Linux only")]
     Unsupported {
@@ -112,7 +127,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A heap dump larger than [`crate::MAX_DUMP_BYTES`].
-    #[error("heap dump of {bytes} bytes: at most {} are read", crate::MAX_DUMP_BYTES)]
+    #[error("heap dump of {bytes} bytes: at most {} are read", crate::options::MAX_DUMP_BYTES)]
     DumpTooLarge {
         /// Its size.
         bytes: u64,
@@ -144,7 +159,9 @@ pub enum Error {
     )]
     NoLockHooks,
     /// Waits for locks are not being recorded.
-    #[error("waits for locks are not recorded: ask for ?seconds=N, or switch it on by POST /debug/pprof/contention/enable")]
+    #[error(
+        "waits for locks are not recorded: ask for ?seconds=N, or switch it on by POST /debug/pprof/contention/enable"
+    )]
     ContentionOff,
     /// A profile could not be built or encoded.
     #[error("build the profile: {0}")]

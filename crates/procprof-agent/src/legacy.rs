@@ -1,15 +1,15 @@
 //! A CPU profile made fit for gperftools' binary form, which knows only counts of a fixed period.
 //!
-//! A stack's count becomes its CPU time in periods, rounded so that the sum stays true to half a period. CPU time that no sample
-//! stands for has no address, and is left out of this form.
+//! A stack's count becomes its CPU time in periods, rounded so that the sum stays true to half a period. CPU time that
+//! no sample stands for has no address, and is left out of this form.
 
 use crate::error::Result;
-use procprof_profile::{Parts, Profile, Sample, format, maps};
+use procprof_profile::{LocationId, Parts, Profile, format, maps};
 
 /// Encodes a CPU profile with its addresses as captured.
 ///
-/// An empty line stands before the memory map: jeprof begins to read the map amid the 64-bit words and so loses its first line,
-/// which would be the program's own.
+/// An empty line stands before the memory map: jeprof begins to read the map amid the 64-bit words and so loses its
+/// first line, which would be the program's own.
 pub(crate) fn encode(profile: &Profile) -> Result<Vec<u8>> {
     let reduced = in_periods(profile)?;
     let mut bytes = format::gperftools_cpu::encode(&reduced)?;
@@ -30,13 +30,15 @@ fn in_periods(profile: &Profile) -> Result<Profile> {
     };
     let period = profile.period().max(1);
     let mut carried = 0;
-    let has_addresses = |sample: &Sample<'_>| sample.stack.iter().all(|id| profile.location(*id).address.0 != 0);
-    for sample in profile.samples().filter(has_addresses) {
+    let has_address = |id: &LocationId| profile.location(*id).address.0 != 0;
+    for sample in profile.samples().filter(|sample| sample.stack.first().is_some_and(has_address)) {
         carried += sample.values[1];
         let count = (carried + period / 2).div_euclid(period);
         carried -= count * period;
         if count > 0 {
-            parts.push_sample(sample.stack, &[count, count * period], &[])?;
+            // A frame that stands for unknown ones has none.
+            let stack: Vec<LocationId> = sample.stack.iter().copied().filter(has_address).collect();
+            parts.push_sample(&stack, &[count, count * period], &[])?;
         }
     }
     Ok(parts.finish()?)
@@ -58,7 +60,8 @@ mod tests {
             builder.sample(&[place], &[1, nanos], &[]);
         }
         let reduced = in_periods(&builder.finish().unwrap()).unwrap();
-        let counts: Vec<_> = reduced.samples().map(|sample| (reduced.location(sample.stack[0]).address.0, sample.values[0])).collect();
+        let counts: Vec<_> =
+            reduced.samples().map(|sample| (reduced.location(sample.stack[0]).address.0, sample.values[0])).collect();
         assert_eq!(counts, [(2, 1), (4, 10)]);
     }
 }

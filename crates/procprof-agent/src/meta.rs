@@ -8,7 +8,7 @@ use procprof_profile::{Meta, Profile, ProfileType};
 pub(crate) const TOOL: &str = concat!("procprof-agent ", env!("CARGO_PKG_VERSION"));
 
 /// The facts known without looking at the samples.
-pub(crate) fn of(profile_type: ProfileType, engine: &str, modules: &Modules) -> Meta {
+pub(crate) fn known_facts(profile_type: ProfileType, engine: &str, modules: &Modules) -> Meta {
     Meta {
         profile_type: Some(profile_type),
         engine: engine.to_owned(),

@@ -1,13 +1,13 @@
 //! The executable mappings of this process and their build ids.
 //!
-//! Build ids are read from the loaded images' own notes, not from files: so they are those of the code that runs, also when the file
-//! was replaced or deleted since.
+//! Build ids are read from the loaded images' own notes, not from files: so they are those of the code that runs, also
+//! when the file was replaced or deleted since.
 
+#[cfg(target_os = "linux")]
+use crate::loader;
 use procprof_profile::maps::{self, MapsEntry};
 #[cfg(target_os = "linux")]
 use procprof_profile::{Addr, FileOffset, Mapping, MappingId, ProfileBuilder};
-#[cfg(target_os = "linux")]
-use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
 /// One executable mapping.
@@ -101,43 +101,46 @@ fn loaded_build_ids() -> Vec<(u64, String)> {
 /// An address in the code of each loaded image, and the image's build id.
 #[cfg(target_os = "linux")]
 fn loaded_build_ids() -> Vec<(u64, String)> {
-    let mut found: Vec<(u64, String)> = Vec::new();
-    // SAFETY: the callback gets back the pointer to `found`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(each_image), (&raw mut found).cast()) };
+    let mut found = Vec::new();
+    loader::each_image(|info| {
+        add_build_id(info, &mut found);
+        true
+    });
     found
 }
 
 #[cfg(target_os = "linux")]
-unsafe extern "C" fn each_image(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` hands a valid image; `found` is the vector given to it, used by nobody else meanwhile.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<(u64, String)>>()) };
-    if info.dlpi_phdr.is_null() {
-        return 0;
-    }
-    // SAFETY: the loader's own table of that many headers.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+fn add_build_id(info: &libc::dl_phdr_info, found: &mut Vec<(u64, String)>) {
+    let headers = loader::headers(info);
     let base = info.dlpi_addr;
-    let span = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr)..base.wrapping_add(header.p_vaddr + header.p_memsz);
+    let span = |header: &libc::Elf64_Phdr| {
+        base.wrapping_add(header.p_vaddr)..base.wrapping_add(header.p_vaddr + header.p_memsz)
+    };
     let loaded = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD;
-    let note_is_loaded =
-        |note: &Range<u64>| headers.iter().filter(loaded).any(|header| span(header).start <= note.start && note.end <= span(header).end);
-    let build_id = headers.iter().filter(|header| header.p_type == libc::PT_NOTE).map(span).filter(note_is_loaded).find_map(|note| {
-        let length = (note.end - note.start) as usize;
-        // SAFETY: inside a segment that the loader has mapped readable for as long as `dl_iterate_phdr` holds it.
-        build_id_in(unsafe { std::slice::from_raw_parts(note.start as *const u8, length) })
-    });
+    let note_is_loaded = |note: &Range<u64>| {
+        headers.iter().filter(loaded).any(|header| span(header).start <= note.start && note.end <= span(header).end)
+    };
+    let build_id =
+        headers.iter().filter(|header| header.p_type == libc::PT_NOTE).map(span).filter(note_is_loaded).find_map(
+            |note| {
+                let length = (note.end - note.start) as usize;
+                // SAFETY: inside a segment that the loader has mapped readable for as long as it is handed over.
+                build_id_in(unsafe { std::slice::from_raw_parts(note.start as *const u8, length) })
+            },
+        );
     if let Some(build_id) = build_id {
         let code = headers.iter().filter(loaded).filter(|header| header.p_flags & libc::PF_X != 0);
         found.extend(code.map(|header| (span(header).start, build_id.clone())));
     }
-    0
 }
 
 /// The description of the note `GNU`, type 3, in a note segment (name and description padded to 4 bytes).
 #[cfg(target_os = "linux")]
 fn build_id_in(mut notes: &[u8]) -> Option<String> {
     const BUILD_ID: u32 = 3;
-    let word = |bytes: &[u8], at: usize| bytes.get(at..at + 4).map(|bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+    let word = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 4).map(|bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    };
     loop {
         let (name_length, length, kind) = (word(notes, 0)? as usize, word(notes, 4)? as usize, word(notes, 8)?);
         let description = 12 + name_length.next_multiple_of(4);
@@ -158,7 +161,11 @@ mod tests {
         let modules = Modules::of_this_process();
         let own = &modules.modules[modules.find(module_of as *const () as u64).unwrap()];
         assert_eq!(Some(own.path.as_str()), std::env::current_exe().unwrap().to_str());
-        let notes = std::process::Command::new("readelf").arg("-n").arg(&own.path).output().expect("readelf (binutils) is needed");
+        let notes = std::process::Command::new("readelf")
+            .arg("-n")
+            .arg(&own.path)
+            .output()
+            .expect("readelf (binutils) is needed");
         assert!(!own.build_id.is_empty());
         assert!(String::from_utf8_lossy(&notes.stdout).contains(&own.build_id));
         assert_eq!(modules.main_build_id(), own.build_id);

@@ -15,7 +15,7 @@ pub enum Method {
 
 impl Method {
     /// The method of that name, case-sensitive as in HTTP.
-    pub fn of(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "GET" => Self::Get,
             "HEAD" => Self::Head,
@@ -50,8 +50,8 @@ pub struct Request<'a> {
     pub authorization: Option<&'a str>,
     /// Who asks, for others who have to wait: an address or a user's name.
     pub client: &'a str,
-    /// Tells whether the client still waits for the answer, where that can be known: asked a few times a second while a capture runs, which ends
-    /// when it says no.
+    /// Tells whether the client still waits for the answer, where that can be known: asked a few times a second while a
+    /// capture runs, which ends when it says no.
     pub waits: Option<&'a dyn Fn() -> bool>,
 }
 

@@ -1,8 +1,8 @@
 //! The endpoints as an axum `Router`.
 //!
-//! An answer is made on the runtime's blocking threads, at most [`MAX_ANSWERS`] at once, so a capture of minutes takes no worker. A client that leaves
-//! ends its capture. Nothing is streamed: a capture's answer begins when its seconds are over, so layers that time requests out have to leave it
-//! that long; put them on other routes.
+//! An answer is made on the runtime's blocking threads, at most [`MAX_ANSWERS`] at once, so a capture of minutes takes
+//! no worker. A client that leaves ends its capture. Nothing is streamed: a capture's answer begins when its seconds
+//! are over, so layers that time requests out have to leave it that long; put them on other routes.
 
 use crate::agent::Agent;
 use crate::endpoints::{ENDPOINTS, MAX_BODY};
@@ -29,8 +29,10 @@ const LOOPBACK_ONLY: &str = "these endpoints are for this machine only: set Conf
 
 /// All [`ENDPOINTS`] for an axum server, to be merged or nested anywhere; give it to `Router::merge` or `Router::nest`.
 ///
-/// Without [`Config::token`](crate::Config::token) only clients on this machine are answered, by names of this machine and without a proxy between: the
-/// server has to say who they are (`into_make_service_with_connect_info::<SocketAddr>()`), else everyone is refused. With a token every request needs it.
+/// Without [`Config::token`](crate::Config::token) only clients on this machine are answered, by names of this machine
+/// and without a proxy between: the server has to say who they are
+/// (`into_make_service_with_connect_info::<SocketAddr>()`), else everyone is refused. With a token every request needs
+/// it.
 ///
 /// ```
 /// let agent = procprof_agent::start(procprof_agent::Config::default())?;
@@ -95,7 +97,7 @@ async fn respond(service: Arc<Service>, parts: Parts, body: Body) -> Response {
         let _turn = turn;
         let client = client(&parts).map_or_else(|| "a client".to_owned(), |address| address.to_string());
         service.agent.handle(&Request {
-            method: Method::of(parts.method.as_str()),
+            method: Method::from_name(parts.method.as_str()),
             path: parts.uri.path(),
             query: parts.uri.query().unwrap_or_default(),
             body: &body,

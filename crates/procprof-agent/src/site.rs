@@ -1,4 +1,5 @@
-//! Who may ask where no token is set: programs and pages of this machine, nobody whom a browser or a proxy brings in from elsewhere.
+//! Who may ask where no token is set: programs and pages of this machine, nobody whom a browser or a proxy brings in
+//! from elsewhere.
 
 use crate::request::Response;
 
@@ -12,7 +13,8 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Refuses what a browser would send for a page that is not ours: where only this machine is served, a host name that is not its own; anywhere, a foreign origin.
+    /// Refuses what a browser would send for a page that is not ours: where only this machine is served, a host name
+    /// that is not its own; anywhere, a foreign origin.
     pub(crate) fn check(self, only_this_machine: bool) -> Result<(), Response> {
         let host = self.host.unwrap_or_default();
         if only_this_machine && self.host.is_some() && !is_loopback_name(host) {

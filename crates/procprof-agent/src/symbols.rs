@@ -1,10 +1,10 @@
 //! Names for this process's addresses, from its own files; without the feature `symbolize` there are none.
 //!
-//! What is read for a request is dropped after it: an agent that is not asked costs no memory. One request is worked on at a time, within
-//! `MEMORY` bytes; what would take more stays without names or lines, and the profile says so:
+//! What is read for a request is dropped after it: an agent that is not asked costs no memory. One request is worked on
+//! at a time, within `MEMORY` bytes; what would take more stays without names or lines, and the profile says so:
 //!
 //! ```text
-//! procprof:unnamed=1200 addresses: naming them would take more than 64 MiB; symbolize=0 leaves it to the reader
+//! #procprof:unnamed=1200 addresses: naming them would take more than 64 MiB; symbolize=0 leaves it to the reader
 //! ```
 
 use crate::error::Result;
@@ -19,7 +19,8 @@ pub(crate) fn name_all(profile: Profile) -> Result<Profile> {
     Ok(profile)
 }
 
-/// For each address the functions there, callers before those inlined into them, separated by `--`; empty where unknown.
+/// For each address the functions there, callers before those inlined into them, separated by `--`; empty where
+/// unknown.
 #[cfg(not(all(feature = "symbolize", target_os = "linux")))]
 pub(crate) fn names(addresses: &[u64]) -> Result<impl Iterator<Item = String>> {
     Ok(addresses.iter().map(|_| String::new()))
@@ -78,9 +79,9 @@ mod of_own_files {
 
     fn name_within(profile: Profile, bytes: u64) -> Result<Profile> {
         let _turn = Turn::wait();
-        let memory = MemoryBudget::of(bytes);
+        let memory = MemoryBudget::new(bytes);
         let image = ImageOptions { memory: Some(memory.clone()), ..ImageOptions::default() };
-        let process = Identity::of(Pid::current()).ok();
+        let process = Identity::read(Pid::current()).ok();
         let (profile, _) = symbolize_profile(profile, &mut Sources { process, image, ..Sources::default() })?;
         match memory.left_out() {
             0 => Ok(profile),
@@ -96,17 +97,23 @@ mod of_own_files {
         Meta { more: [("unnamed".to_owned(), text)].into(), ..Meta::default() }
     }
 
-    /// For each address the functions there, callers before those inlined into them, separated by `--`; empty where unknown.
+    /// For each address the functions there, callers before those inlined into them, separated by `--`; empty where
+    /// unknown.
     pub(crate) fn names(addresses: &[u64]) -> Result<impl Iterator<Item = String>> {
         let modules = Modules::of_this_process();
         let mut builder = ProfileBuilder::new(&[("addresses", "count")]);
         let mappings = modules.add_to(&mut builder);
-        let place = |address: &u64| builder.address(modules.find(*address).map(|index| mappings[index]), Addr(*address));
+        let place =
+            |address: &u64| builder.address(modules.find(*address).map(|index| mappings[index]), Addr(*address));
         let places: Vec<LocationId> = addresses.iter().map(place).collect();
         let profile = name_all(builder.finish()?)?;
         Ok(places.into_iter().map(move |place| {
-            let names: Vec<&str> =
-                profile.lines(place).iter().rev().map(|line| profile.string(profile.function(line.function).name)).collect();
+            let names: Vec<&str> = profile
+                .lines(place)
+                .iter()
+                .rev()
+                .map(|line| profile.string(profile.function(line.function).name))
+                .collect();
             names.join("--")
         }))
     }
@@ -118,8 +125,12 @@ mod of_own_files {
 
         /// Functions of this program, one of each of many units.
         fn profile() -> Profile {
-            let functions: [*const (); 4] =
-                [profile as *const (), name_all as *const (), crate::legacy::encode as *const (), std::fs::read::<&str> as *const ()];
+            let functions: [*const (); 4] = [
+                profile as *const (),
+                name_all as *const (),
+                crate::legacy::encode as *const (),
+                std::fs::read::<&str> as *const (),
+            ];
             let modules = Modules::of_this_process();
             let mut builder = ProfileBuilder::new(&[("addresses", "count")]);
             let mappings = modules.add_to(&mut builder);
@@ -132,7 +143,7 @@ mod of_own_files {
         }
 
         fn told(profile: &Profile) -> Option<&str> {
-            profile.comments().find_map(|comment| comment.strip_prefix("procprof:unnamed="))
+            profile.comments().find_map(|comment| comment.strip_prefix("#procprof:unnamed="))
         }
 
         fn with_lines(profile: &Profile) -> usize {

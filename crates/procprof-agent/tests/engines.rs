@@ -11,7 +11,7 @@ fn options(engine: CpuEngine) -> CpuOptions {
 }
 
 fn comment(profile: &Profile, key: &str) -> String {
-    let start = format!("procprof:{key}=");
+    let start = format!("#procprof:{key}=");
     profile.comments().find_map(|comment| comment.strip_prefix(&start)).unwrap_or_default().to_owned()
 }
 
@@ -57,9 +57,38 @@ fn bursts_between_two_ticks_are_seen_beside_a_busy_thread() {
         assert_eq!(comment(&profile, "perf"), "permitted");
         for thread in ["busy", "every4", "every10"] {
             let (all, unsampled) = time_of(&profile, thread);
-            // A twentieth at rest, which `benches/cpu_accuracy.rs` measures; on a busy machine ticks and counters wait alike.
+            // A twentieth at rest, which `benches/cpu_accuracy.rs` measures; on a busy machine ticks and counters wait
+            // alike.
             assert!(unsampled < 0.2 * all, "{thread}: {unsampled} of {all} unsampled");
         }
+    });
+}
+
+/// Works below so many frames of its own.
+#[inline(never)]
+fn deep(frames: u32, cpu: Duration) {
+    if frames == 0 {
+        split_70_30(cpu);
+    } else {
+        deep(frames - 1, cpu);
+    }
+    std::hint::black_box(frames);
+}
+
+/// Forty such stacks are twice as much as a ring holds.
+#[test]
+fn deep_stacks_are_kept_at_a_high_rate() {
+    isolated("engines::deep_stacks_are_kept_at_a_high_rate", || {
+        let capture = CpuCapture::start(&CpuOptions { hz: 999, ..options(CpuEngine::Perf) }).unwrap();
+        named("deep", || deep(418, Duration::from_secs(2))).join().unwrap();
+        let profile = capture.finish().unwrap();
+        let (all, unsampled) = time_of(&profile, "deep");
+        let deepest = profile.samples().map(|sample| sample.stack.len()).max().unwrap();
+        println!("{all} ns, {unsampled} unsampled, {} samples lost, {deepest} frames", comment(&profile, "lost"));
+        assert!(deepest > 418 && all > 1.9e9);
+        // A sampler that is kept from its processor for long loses some; so would a ring for 180 frames, and half of
+        // all in any case.
+        assert!(comment(&profile, "lost").parse::<f64>().unwrap() < 0.1 * profile.total(0) as f64);
     });
 }
 
@@ -78,34 +107,10 @@ fn perf_events_keep_a_rate_above_the_kernels_tick() {
     });
 }
 
-/// Makes `perf_event_open` fail in all threads of this process, as the filters of containers do.
-fn refuse_perf_events() {
-    const LOAD_NUMBER: u16 = 0x20;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    const ALLOW: u32 = 0x7fff_0000;
-    const FAIL: u32 = 0x0005_0000;
-    const SET_FILTER: libc::c_ulong = 1;
-    const ALL_THREADS: libc::c_ulong = 1;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut steps = [
-        step(LOAD_NUMBER, 0, 0, 0),
-        step(JUMP_IF_EQUAL, 0, 1, libc::SYS_perf_event_open as u32),
-        step(RETURN, 0, 0, FAIL | libc::EPERM as u32),
-        step(RETURN, 0, 0, ALLOW),
-    ];
-    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the kernel copies the program.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::syscall(libc::SYS_seccomp, SET_FILTER, ALL_THREADS, &raw const program), 0);
-    }
-}
-
 #[test]
 fn where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so() {
     isolated("engines::where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so", || {
-        refuse_perf_events();
+        crate::filters::refuse(&[libc::SYS_perf_event_open]);
         let refused = CpuCapture::start(&options(CpuEngine::Perf)).unwrap_err().to_string();
         assert!(refused.starts_with("perf events: perf_event_open: Operation not permitted"), "{refused}");
         let (capture, began) = around(|| CpuCapture::start(&options(CpuEngine::Auto)).unwrap());
@@ -115,7 +120,10 @@ fn where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so() {
         let (profile, ended) = around(|| capture.finish().unwrap());
         let status = comment(&profile, "perf");
         assert!(status.starts_with("refused: perf_event_open: Operation not permitted"), "{status}");
-        assert_eq!((engine_of(&profile, "busy").as_str(), comment(&profile, "threads-by-perf").as_str()), ("tick", "0"));
+        assert_eq!(
+            (engine_of(&profile, "busy").as_str(), comment(&profile, "threads-by-perf").as_str()),
+            ("tick", "0")
+        );
         is_the_cpu_time(profile.total(1) as f64, &began, &ended);
         // A hundred where the thread is alone; on a busy machine the kernel's tick seldom meets it.
         assert!(profile.total(0) > 5, "{} samples", profile.total(0));
@@ -145,6 +153,9 @@ fn the_environment_and_the_query_choose_the_engine() {
         assert_eq!(refused, "configuration: PROCPROF_ENGINE=quartz: expected auto, perf or tick");
         let agent = start(Config { engine: Some(CpuEngine::Tick), ..Config::default() }).unwrap();
         let response = agent.handle(&Request::get("/debug/pprof/profile?seconds=1&engine=quartz"));
-        assert_eq!((response.status, response.body.as_slice()), (400, &b"engine=quartz: expected auto, perf or tick\n"[..]));
+        assert_eq!(
+            (response.status, response.body.as_slice()),
+            (400, &b"engine=quartz: expected auto, perf or tick\n"[..])
+        );
     });
 }

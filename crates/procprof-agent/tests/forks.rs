@@ -1,5 +1,5 @@
-//! A process that forks while it is sampled: the child is not sampled and holds nothing of the capture, whichever engine makes the samples; the
-//! parent's goes on; the child may begin its own.
+//! A process that forks while it is sampled: the child is not sampled and holds nothing of the capture, whichever
+//! engine makes the samples; the parent's goes on; the child may begin its own.
 
 use crate::isolated::isolated;
 use crate::work::{around, flat, is_the_cpu_time, split_70_30, thread_cpu};
@@ -10,11 +10,14 @@ fn options(engine: CpuEngine) -> CpuOptions {
     CpuOptions { engine, owner: "the test".into(), ..CpuOptions::default() }
 }
 
-/// Descriptors of perf events that this process holds.
+/// Descriptors of perf events in the program's own table.
 fn counters() -> usize {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     entries
-        .filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|file| file.ends_with("anon_inode:[perf_event]")))
+        .filter(|entry| {
+            std::fs::read_link(entry.as_ref().unwrap().path())
+                .is_ok_and(|file| file.ends_with("anon_inode:[perf_event]"))
+        })
         .count()
 }
 
@@ -33,11 +36,18 @@ fn forked(body: impl FnOnce()) {
     assert_eq!(status, 0, "the child's verdict");
 }
 
-fn fork_under(engine: CpuEngine) {
+/// Makes the calls fail that give a thread a table of its own, as filters of containers do: descriptors are in the
+/// program's then.
+fn refuse_own_tables() {
+    const CLOSE_RANGE: libc::c_long = 436;
+    crate::filters::refuse(&[CLOSE_RANGE, libc::SYS_unshare]);
+}
+
+fn fork_under(engine: CpuEngine, has_own_table: bool) {
     let (mut capture, began) = around(|| CpuCapture::start(&options(engine)).unwrap());
     let burner = std::thread::spawn(|| split_70_30(Duration::from_millis(800)));
     std::thread::sleep(Duration::from_millis(150));
-    assert_eq!(counters() > 0, engine != CpuEngine::Tick, "{engine:?}");
+    assert_eq!(counters() > 0, engine != CpuEngine::Tick && !has_own_table, "{engine:?}");
     for _ in 0..2 {
         forked(|| {
             assert_eq!(counters(), 0, "descriptors of the parent's");
@@ -62,28 +72,40 @@ fn fork_under(engine: CpuEngine) {
     let (profile, ended) = around(|| capture.finish().unwrap());
     is_the_cpu_time(profile.total(1) as f64, &began, &ended);
     assert!(flat(&profile)["hot_70"] > 100_000_000, "{:?}", flat(&profile));
+    let by_perf =
+        profile.comments().find_map(|comment| comment.strip_prefix("#procprof:threads-by-perf=")?.parse().ok());
+    assert!(engine != CpuEngine::Perf || by_perf.is_some_and(|threads: u64| threads > 0), "{by_perf:?}");
     assert_eq!(counters(), 0);
 }
 
 #[test]
 fn a_child_holds_no_timers_and_may_begin_its_own_capture() {
-    isolated("forks::a_child_holds_no_timers_and_may_begin_its_own_capture", || fork_under(CpuEngine::Tick));
+    isolated("forks::a_child_holds_no_timers_and_may_begin_its_own_capture", || fork_under(CpuEngine::Tick, true));
 }
 
 #[test]
 fn a_child_holds_no_counters_and_may_begin_its_own_capture() {
-    isolated("forks::a_child_holds_no_counters_and_may_begin_its_own_capture", || fork_under(CpuEngine::Perf));
+    isolated("forks::a_child_holds_no_counters_and_may_begin_its_own_capture", || fork_under(CpuEngine::Perf, true));
 }
 
 #[test]
 fn a_child_under_either_engine_by_choice_holds_neither() {
-    isolated("forks::a_child_under_either_engine_by_choice_holds_neither", || fork_under(CpuEngine::Auto));
+    isolated("forks::a_child_under_either_engine_by_choice_holds_neither", || fork_under(CpuEngine::Auto, true));
+}
+
+#[test]
+fn where_descriptors_are_the_programs_a_child_holds_none_either() {
+    isolated("forks::where_descriptors_are_the_programs_a_child_holds_none_either", || {
+        refuse_own_tables();
+        fork_under(CpuEngine::Perf, false);
+    });
 }
 
 /// The C library does not see such a fork; what the child inherited goes when it begins its own capture.
 #[test]
 fn a_child_made_without_the_c_library_lets_go_when_it_begins() {
     isolated("forks::a_child_made_without_the_c_library_lets_go_when_it_begins", || {
+        refuse_own_tables();
         let _capture = CpuCapture::start(&options(CpuEngine::Perf)).unwrap();
         std::thread::sleep(Duration::from_millis(150));
         // SAFETY: a plain fork by its number; the child uses little and ends at once.
@@ -101,10 +123,12 @@ fn a_child_made_without_the_c_library_lets_go_when_it_begins() {
     });
 }
 
-/// Copies of descriptors in a child that was made without the C library would keep the counters, and their signals, alive.
+/// Copies of descriptors in a child that was made without the C library would keep the counters, and their signals,
+/// alive.
 #[test]
 fn no_signal_comes_after_the_end_while_a_child_holds_copies() {
     isolated("forks::no_signal_comes_after_the_end_while_a_child_holds_copies", || {
+        refuse_own_tables();
         let capture = CpuCapture::start(&CpuOptions { hz: 1000, ..options(CpuEngine::Perf) }).unwrap();
         split_70_30(thread_cpu() + Duration::from_millis(200));
         // SAFETY: as above.

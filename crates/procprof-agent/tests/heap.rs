@@ -3,9 +3,16 @@
 use crate::isolated::{isolated, isolated_with};
 use procprof_agent::{Agent, Config, DumpFileLimits, Jemalloc, JemallocNaming, MallctlFn, Request};
 use std::ffi::{c_char, c_int, c_void};
+use std::time::Duration;
 
 unsafe extern "C" {
-    fn _rjem_mallctl(name: *const c_char, old: *mut c_void, old_length: *mut usize, new: *mut c_void, new_length: usize) -> c_int;
+    fn _rjem_mallctl(
+        name: *const c_char,
+        old: *mut c_void,
+        old_length: *mut usize,
+        new: *mut c_void,
+        new_length: usize,
+    ) -> c_int;
 }
 
 /// An agent that knows this binary's jemalloc.
@@ -15,7 +22,8 @@ pub(crate) fn agent() -> Agent {
     procprof_agent::start(Config { jemalloc: Some(jemalloc), ..Config::default() }).unwrap()
 }
 
-/// Keeps eight megabytes that only this function allocates; it stays on the stack meanwhile, as the call is not its last act.
+/// Keeps eight megabytes that only this function allocates; it stays on the stack meanwhile, as the call is not its
+/// last act.
 #[inline(never)]
 pub(crate) fn keep_eight_megabytes() -> Vec<Vec<u8>> {
     std::hint::black_box((0..128).map(|_| vec![7; 64 << 10]).collect())
@@ -32,11 +40,31 @@ fn post(agent: &Agent, path: &str) -> (u16, String) {
 }
 
 #[test]
+fn the_profiler_is_switched_by_calls_as_by_requests() {
+    isolated("heap::the_profiler_is_switched_by_calls_as_by_requests", || {
+        let agent = agent();
+        let told = || text(&agent, "/debug/pprof/heap/status").1;
+        let off = agent.heap_deactivate(None).unwrap();
+        assert!(off.available && !off.active && told().contains("\"active\":false"));
+        let on = agent.heap_activate(Some(Duration::from_secs(3600))).unwrap();
+        assert!(on.active && told().contains("\"active\":true") && told().contains("\"until\":\""));
+        assert_eq!(agent.heap_status().unwrap(), on);
+        assert!(agent.heap_activate(None).unwrap().active && told().contains("\"until\":null"), "for good");
+        assert_eq!(post(&agent, "/debug/pprof/heap/disable").0, 200);
+        assert!(!agent.heap_status().unwrap().active);
+        let other = procprof_agent::start(Config::default()).unwrap();
+        assert!(other.heap_status().unwrap().available, "without jemalloc's it is the sampler");
+    });
+}
+
+#[test]
 fn a_dump_is_jemallocs_text_and_leaves_no_file() {
     isolated("heap::a_dump_is_jemallocs_text_and_leaves_no_file", || {
         let agent = agent();
         let kept = keep_eight_megabytes();
-        for path in ["/pprof/heap", "/debug/mem", "/debug/mem/pprof/profile?seconds=30", "/debug/pprof/heap?format=legacy"] {
+        for path in
+            ["/pprof/heap", "/debug/mem", "/debug/mem/pprof/profile?seconds=30", "/debug/pprof/heap?format=legacy"]
+        {
             let (status, dump) = text(&agent, path);
             assert_eq!(status, 200, "{path}: {dump}");
             assert!(dump.starts_with("heap_v2/32768\n"), "{path}: {}", &dump[..dump.len().min(200)]);
@@ -45,7 +73,10 @@ fn a_dump_is_jemallocs_text_and_leaves_no_file() {
         drop(kept);
         let left = std::fs::read_dir(std::env::temp_dir()).unwrap();
         let own = format!("procprof-{}-", std::process::id());
-        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).filter(|name| name.to_string_lossy().starts_with(&own)).collect();
+        let left: Vec<_> = left
+            .map(|entry| entry.unwrap().file_name())
+            .filter(|name| name.to_string_lossy().starts_with(&own))
+            .collect();
         assert!(left.is_empty(), "{left:?}");
     });
 }
@@ -62,7 +93,7 @@ fn the_proto_holds_what_is_in_use() {
         let total = decoded.profile.total(space) as f64;
         println!("{total} bytes in use");
         assert!(total > 7.0e6 && total < 14.0e6, "{total} bytes");
-        assert!(decoded.profile.comments().any(|comment| comment.starts_with("procprof:tool=procprof-agent ")));
+        assert!(decoded.profile.comments().any(|comment| comment.starts_with("#procprof:tool=procprof-agent ")));
         drop(kept);
     });
 }
@@ -103,20 +134,24 @@ fn the_switches_switch() {
 
 #[test]
 fn without_profiling_the_answer_names_the_variable_to_set() {
-    isolated_with("heap::without_profiling_the_answer_names_the_variable_to_set", &[("_RJEM_MALLOC_CONF", "prof:false")], || {
-        // SAFETY: the jemalloc that is this binary's global allocator.
-        let known_as = |naming| unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, naming) };
-        let told = |naming| known_as(naming).set_active(true).unwrap_err().to_string();
-        let start = "heap profiling is off in this process: start it with";
-        let rust = format!("{start} _RJEM_MALLOC_CONF=prof:true (now _RJEM_MALLOC_CONF=prof:false)");
-        assert_eq!(told(JemallocNaming::Rust), rust);
-        let in_vain = "(_RJEM_MALLOC_CONF is set, but its jemalloc does not read that)";
-        assert_eq!(told(JemallocNaming::Plain), format!("{start} MALLOC_CONF=prof:true {in_vain}"));
-        assert_eq!(told(JemallocNaming::Je), format!("{start} JEMALLOC_CONF=prof:true {in_vain}"));
-        assert!(!known_as(JemallocNaming::Rust).status().available);
-        // The sampler around the allocator has the heap instead.
-        assert!(text(&agent(), "/debug/pprof/heap/status").1.starts_with("{\"allocator\":\"procprof-agent\""));
-    });
+    isolated_with(
+        "heap::without_profiling_the_answer_names_the_variable_to_set",
+        &[("_RJEM_MALLOC_CONF", "prof:false")],
+        || {
+            // SAFETY: the jemalloc that is this binary's global allocator.
+            let known_as = |naming| unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, naming) };
+            let told = |naming| known_as(naming).set_active(true).unwrap_err().to_string();
+            let start = "heap profiling is off in this process: start it with";
+            let rust = format!("{start} _RJEM_MALLOC_CONF=prof:true (now _RJEM_MALLOC_CONF=prof:false)");
+            assert_eq!(told(JemallocNaming::Rust), rust);
+            let in_vain = "(_RJEM_MALLOC_CONF is set, but its jemalloc does not read that)";
+            assert_eq!(told(JemallocNaming::Plain), format!("{start} MALLOC_CONF=prof:true {in_vain}"));
+            assert_eq!(told(JemallocNaming::Je), format!("{start} JEMALLOC_CONF=prof:true {in_vain}"));
+            assert!(!known_as(JemallocNaming::Rust).status().available);
+            // The sampler around the allocator has the heap instead.
+            assert!(text(&agent(), "/debug/pprof/heap/status").1.starts_with("{\"allocator\":\"procprof-agent\""));
+        },
+    );
 }
 
 #[test]
@@ -149,8 +184,9 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
         let kept = keep_eight_megabytes();
         let (status, list) = text(&agent, "/debug/pprof/heap/dumps");
         assert_eq!(status, 200, "{list}");
-        let head =
-            format!("{{\"folder\":\"{folder}\",\"prefix\":\"dump\",\"lg_prof_interval\":20,\"prof_gdump\":false,\"keep_files\":null,");
+        let head = format!(
+            "{{\"folder\":\"{folder}\",\"prefix\":\"dump\",\"lg_prof_interval\":20,\"prof_gdump\":false,\"keep_files\":null,"
+        );
         assert!(list.starts_with(&head), "{list}");
         let names: Vec<&str> = list.split('"').filter(|word| word.ends_with(".heap")).collect();
         assert!(names.len() >= 5 && list.contains("\"cause\":\"interval\""), "{list}");
@@ -158,7 +194,11 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
         assert_eq!(profile.status, 200);
         let profile = procprof_profile::format::decode(&profile.body, &Default::default()).unwrap().profile;
         assert!(profile.total(profile.sample_type_index("inuse_space").unwrap()) > 1_000_000);
-        assert!(text(&agent, &format!("/debug/pprof/heap/dumps?format=legacy&name={}", names[1])).1.starts_with("heap_v2/32768\n"));
+        assert!(
+            text(&agent, &format!("/debug/pprof/heap/dumps?format=legacy&name={}", names[1]))
+                .1
+                .starts_with("heap_v2/32768\n")
+        );
         for wrong in ["dump.1.2.i3.heap", "../dump.1.2.i3.heap", "x"] {
             assert_eq!(text(&agent, &format!("/debug/pprof/heap/dumps?name={wrong}")).0, 404);
         }
@@ -176,7 +216,9 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
         // SAFETY: as in `agent`.
         let jemalloc = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Rust) };
         let limits = DumpFileLimits { files: 1, ..DumpFileLimits::default() };
-        let keeper = procprof_agent::start(Config { jemalloc: Some(jemalloc), dump_files: Some(limits), ..Config::default() }).unwrap();
+        let keeper =
+            procprof_agent::start(Config { jemalloc: Some(jemalloc), dump_files: Some(limits), ..Config::default() })
+                .unwrap();
         let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while std::fs::read_dir(&folder).unwrap().count() > 2 {
             assert!(std::time::Instant::now() < end, "cleaned without being asked");
@@ -201,7 +243,10 @@ fn dumps_at_new_peaks_are_listed_with_their_cause() {
     isolated_with("heap::dumps_at_new_peaks_are_listed_with_their_cause", &environment, || {
         let kept = keep_eight_megabytes();
         let list = text(&agent(), "/debug/pprof/heap/dumps").1;
-        assert!(list.contains("\"lg_prof_interval\":null,\"prof_gdump\":true,") && list.contains("\"cause\":\"peak\""), "{list}");
+        assert!(
+            list.contains("\"lg_prof_interval\":null,\"prof_gdump\":true,") && list.contains("\"cause\":\"peak\""),
+            "{list}"
+        );
         drop(kept);
     });
     std::fs::remove_dir_all(folder).unwrap_or_default();
@@ -214,8 +259,9 @@ fn growth_shows_what_was_kept_meanwhile() {
         let agent = agent();
         let before = keep_eight_megabytes();
         let of_thread = agent.clone();
-        let asked =
-            std::thread::spawn(move || of_thread.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/growth?seconds=2") }));
+        let asked = std::thread::spawn(move || {
+            of_thread.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/growth?seconds=2") })
+        });
         std::thread::sleep(std::time::Duration::from_millis(700));
         let kept = keep_four_megabytes();
         let (status, told) = text(&agent, "/pprof/growth?seconds=1");
@@ -232,7 +278,7 @@ fn growth_shows_what_was_kept_meanwhile() {
         let quiet = agent.handle(&Request::get("/pprof/growth?seconds=1&format=proto"));
         let quiet = procprof_profile::format::decode(&quiet.body, &Default::default()).unwrap().profile;
         assert!(quiet.total(1) < 1 << 20, "{}", quiet.total(1));
-        assert!(quiet.comments().any(|comment| comment == "procprof:type=growth"));
+        assert!(quiet.comments().any(|comment| comment == "#procprof:type=growth"));
         assert_eq!(quiet.duration().0, 1_000_000_000);
         assert_eq!(text(&agent, "/pprof/growth?seconds=0").0, 400);
         drop((before, kept));

@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 const INSIDE: &str = "PROCPROF_TEST_INSIDE";
 
-/// Runs `body` in a child: the first call starts this binary again for the test `name` alone, the second one runs the body.
+/// Runs `body` in a child: the first call starts this binary again for the test `name` alone, the second one runs the
+/// body.
 pub(crate) fn isolated(name: &str, body: impl FnOnce()) {
     isolated_with(name, &[], body);
 }
@@ -24,7 +25,12 @@ pub(crate) fn isolated_under(program: &[&OsStr], name: &str, environment: &[(&st
 }
 
 /// As [`isolated_under`], but what the child says and how it ended is the caller's to judge; `None` inside the child.
-pub(crate) fn output_of(program: &[&OsStr], name: &str, environment: &[(&str, &str)], body: impl FnOnce()) -> Option<(Output, String)> {
+pub(crate) fn output_of(
+    program: &[&OsStr],
+    name: &str,
+    environment: &[(&str, &str)],
+    body: impl FnOnce(),
+) -> Option<(Output, String)> {
     if std::env::var_os(INSIDE).is_some() {
         body();
         return None;

@@ -69,11 +69,17 @@ fn an_address_beyond_loopback_needs_a_token() {
 
 #[test]
 fn the_extra_handler_answers_first() {
-    let extra = |request: &procprof_agent::Request<'_>| (request.path == "/healthz").then(|| Response::text(200, "well"));
+    let extra =
+        |request: &procprof_agent::Request<'_>| (request.path == "/healthz").then(|| Response::text(200, "well"));
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = Listener::bind(address, start(Config::default()).unwrap(), Some(Arc::new(extra))).unwrap();
-    assert!(exchange(listener.address(), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").ends_with("\r\n\r\nwell\n"));
-    assert!(exchange(listener.address(), "GET /pprof/cmdline HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(
+        exchange(listener.address(), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").ends_with("\r\n\r\nwell\n")
+    );
+    assert!(
+        exchange(listener.address(), "GET /pprof/cmdline HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .starts_with("HTTP/1.1 200")
+    );
 }
 
 #[test]
@@ -107,7 +113,8 @@ fn a_client_that_leaves_ends_its_capture() {
         let mut first = TcpStream::connect(listener.address()).unwrap();
         first.write_all(b"GET /debug/pprof/wall?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         std::thread::sleep(Duration::from_millis(500));
-        let ask = || exchange_bytes(listener.address(), "GET /pprof/wall?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let ask =
+            || exchange_bytes(listener.address(), "GET /pprof/wall?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(ask().starts_with(b"HTTP/1.1 409 "));
         drop(first);
         let end = Instant::now() + Duration::from_secs(20);

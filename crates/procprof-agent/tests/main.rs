@@ -1,11 +1,15 @@
-//! The agent in a real process. Each test runs in a process of its own (`isolated`), since a process has one sampler and one clock.
+//! The agent in a real process. Each test runs in a process of its own (`isolated`), since a process has one sampler
+//! and one clock.
 
+#![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod blocked;
 mod contention;
 mod cpu;
 mod endpoints;
 mod engines;
+mod filters;
 mod forks;
 mod heap;
 mod isolated;

@@ -29,7 +29,10 @@ impl Server {
         })
     }
 
-    fn run<F: Future<Output = ()> + Send + 'static>(profiles: axum::Router, serve: impl FnOnce(TcpListener, axum::Router) -> F) -> Self {
+    fn run<F: Future<Output = ()> + Send + 'static>(
+        profiles: axum::Router,
+        serve: impl FnOnce(TcpListener, axum::Router) -> F,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -95,7 +98,10 @@ fn a_capture_leaves_the_only_worker_free() {
         capture.read_to_end(&mut answer).unwrap();
         let split = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
         let head = String::from_utf8_lossy(&answer[..split]).into_owned();
-        assert!(status(&head) == 200 && head.contains("content-disposition: attachment; filename=\"profile.pb.gz\""), "{head}");
+        assert!(
+            status(&head) == 200 && head.contains("content-disposition: attachment; filename=\"profile.pb.gz\""),
+            "{head}"
+        );
         procprof_profile::format::decode(&answer[split..], &Default::default()).unwrap();
     });
 }
@@ -135,13 +141,16 @@ fn without_a_token_only_this_machine_is_served() {
 
 #[test]
 fn a_server_that_does_not_say_who_asks_is_told_what_to_do() {
-    let unknown = Server::run(router(agent()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
+    let unknown =
+        Server::run(router(agent()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
     let refused = unknown.ask("GET", "/debug/pprof/", "");
     assert!(status(&refused) == 403 && refused.contains("into_make_service_with_connect_info"), "{refused}");
-    let guarded = Server::run(open_router(agent()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
+    let guarded =
+        Server::run(open_router(agent()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
     let from_afar = "GET /debug/pprof/ HTTP/1.1\r\nHost: some.host\r\nX-Forwarded-For: 10.0.0.7";
     assert_eq!(status(&guarded.ask_with(from_afar, "")), 200);
-    let token = Server::run(router(with_token()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
+    let token =
+        Server::run(router(with_token()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
     assert_eq!(status(&token.ask_with(from_afar, "")), 401);
     assert_eq!(status(&token.ask_with(&format!("{from_afar}\r\nAuthorization: Bearer secret"), "")), 200);
 }
@@ -149,7 +158,9 @@ fn a_server_that_does_not_say_who_asks_is_told_what_to_do() {
 #[test]
 fn the_index_leads_to_the_endpoints_wherever_it_is_nested() {
     let server = Server::start(axum::Router::new().nest("/internal", router(agent())));
-    for (page, link) in [("/internal/debug/pprof/", "\"../../pprof/cmdline\""), ("/internal/debug/pprof", "\"../pprof/cmdline\"")] {
+    for (page, link) in
+        [("/internal/debug/pprof/", "\"../../pprof/cmdline\""), ("/internal/debug/pprof", "\"../pprof/cmdline\"")]
+    {
         let page = server.ask("GET", page, "");
         assert!(status(&page) == 200 && page.contains(link), "{page}");
     }

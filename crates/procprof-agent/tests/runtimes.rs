@@ -1,4 +1,5 @@
-//! The usual ways to spread work over threads: tokio, rayon, plain threads. All of it is seen, under the names of the threads that did it.
+//! The usual ways to spread work over threads: tokio, rayon, plain threads. All of it is seen, under the names of the
+//! threads that did it.
 
 use crate::isolated::isolated;
 use crate::work::{around, is_the_cpu_time, split_70_30, thread_cpu, thread_of};
@@ -17,21 +18,26 @@ fn burn(millis: u64) {
     split_70_30(thread_cpu() + Duration::from_millis(millis));
 }
 
-/// Captures `work`, of which threads named so do at least `millis`.
+/// Captures `work`, of which threads named so do at least `millis`. Each thread may end with a tick or two that no
+/// sample stands for, and a busy kernel merges ticks; threads that are not seen at all lack everything.
 fn check(threads: &str, millis: u64, work: impl FnOnce()) {
     let (capture, began) = around(|| CpuCapture::start(&CpuOptions::default()).unwrap());
     work();
     let (profile, ended) = around(|| capture.finish().unwrap());
     let of_them = cpu_of(&profile, threads);
     is_the_cpu_time(profile.total(1) as f64, &began, &ended);
-    assert!(of_them > 0.95e6 * millis as f64, "{threads} have {of_them} of {millis} ms");
+    assert!(of_them > 0.8e6 * millis as f64, "{threads} have {of_them} of {millis} ms");
 }
 
 #[test]
 fn tasks_and_blocking_calls_of_tokio_are_seen() {
     isolated("runtimes::tasks_and_blocking_calls_of_tokio_are_seen", || {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("tokio-test").enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("tokio-test")
+            .enable_time()
+            .build()
+            .unwrap();
         check("tokio-test", 700, || {
             runtime.block_on(async {
                 let tasks: Vec<_> = (0..40)
@@ -54,7 +60,11 @@ fn tasks_and_blocking_calls_of_tokio_are_seen() {
 #[test]
 fn the_pool_of_rayon_is_seen() {
     isolated("runtimes::the_pool_of_rayon_is_seen", || {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).thread_name(|index| format!("rayon-test{index}")).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(3)
+            .thread_name(|index| format!("rayon-test{index}"))
+            .build()
+            .unwrap();
         check("rayon-test", 600, || pool.install(|| (0..60).into_par_iter().for_each(|_| burn(10))));
     });
 }
@@ -65,7 +75,9 @@ fn plain_threads_and_threads_in_scope_are_seen() {
         let named = |index: u64| std::thread::Builder::new().name(format!("plain-test{index}"));
         check("plain-test", 800, || {
             let outer = named(0).spawn(|| burn(200)).unwrap();
-            std::thread::scope(|scope| (1..4).for_each(|index| drop(named(index).spawn_scoped(scope, || burn(200)).unwrap())));
+            std::thread::scope(|scope| {
+                (1..4).for_each(|index| drop(named(index).spawn_scoped(scope, || burn(200)).unwrap()))
+            });
             outer.join().unwrap();
         });
     });

@@ -10,7 +10,9 @@ use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 
 /// A process in which jemalloc's own profiler is off, so that the sampler has the heap.
 fn without_jemalloc(name: &str, body: impl FnOnce(&Agent)) {
-    isolated_with(name, &[("_RJEM_MALLOC_CONF", "prof:false")], || body(&procprof_agent::start(Config::default()).unwrap()));
+    isolated_with(name, &[("_RJEM_MALLOC_CONF", "prof:false")], || {
+        body(&procprof_agent::start(Config::default()).unwrap())
+    });
 }
 
 fn answer(agent: &Agent, request: &Request<'_>) -> Vec<u8> {
@@ -22,10 +24,13 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Vec<u8> {
 /// What the four sample types of [`Account::step`] add up to, estimated from the text as a reader of that grammar does.
 fn totals(grammar: Grammar, symbols: &Symbols) -> [f64; 4] {
     let text = HeapSampler::text().unwrap();
-    let profile = procprof_profile::format::decode(&text, &Default::default()).unwrap().profile.adjusted(grammar).unwrap();
-    let of_steps =
-        (0..profile.sample_count()).filter(|index| symbols.stack(&profile, *index).iter().any(|name| name.contains("Account::step")));
-    of_steps.fold([0.0; 4], |sums, sample| [0, 1, 2, 3].map(|index| sums[index] + profile.sample(sample).values[index] as f64))
+    let profile =
+        procprof_profile::format::decode(&text, &Default::default()).unwrap().profile.adjusted(grammar).unwrap();
+    let of_steps = (0..profile.sample_count())
+        .filter(|index| symbols.stack(&profile, *index).iter().any(|name| name.contains("Account::step")));
+    of_steps.fold([0.0; 4], |sums, sample| {
+        [0, 1, 2, 3].map(|index| sums[index] + profile.sample(sample).values[index] as f64)
+    })
 }
 
 /// A thread's own account of what it does, and its random numbers.
@@ -112,9 +117,9 @@ unsafe impl Send for Account {}
 /// Standard deviations that an estimate may be off: with more, one of 26 million would be.
 const MOST_DEVIATIONS: f64 = 5.5;
 
-/// The estimates are within [`MOST_DEVIATIONS`] of what was done (and half a percent: threads notice a new rate after 64 KiB), whatever threads
-/// allocate, grow, shrink and free, also each other's blocks; and when everything is freed, nothing is left. The environment's
-/// `PROCPROF_SOAK_SECONDS` lets it run for longer.
+/// The estimates are within [`MOST_DEVIATIONS`] of what was done (and half a percent: threads notice a new rate after
+/// 64 KiB), whatever threads allocate, grow, shrink and free, also each other's blocks; and when everything is freed,
+/// nothing is left. The environment's `PROCPROF_SOAK_SECONDS` lets it run for longer.
 #[test]
 fn estimates_are_true_to_exact_bookkeeping_over_threads() {
     let length = std::env::var("PROCPROF_SOAK_SECONDS").map_or(0, |text| text.parse().unwrap());
@@ -128,7 +133,8 @@ fn estimates_are_true_to_exact_bookkeeping_over_threads() {
             rounds += 1;
             accounts = on_other_threads(accounts, |account| (0..STEPS).for_each(|_| account.step()));
             for grammar in [Grammar::Pprof, Grammar::Jeprof] {
-                worst = worst.max(compare(&accounts, totals(grammar, &symbols), &format!("round {rounds}, {grammar:?}")));
+                worst =
+                    worst.max(compare(&accounts, totals(grammar, &symbols), &format!("round {rounds}, {grammar:?}")));
             }
         }
         accounts = on_other_threads(accounts, Account::free_all);
@@ -176,14 +182,16 @@ fn profiles_show_who_allocates_and_not_the_sampler() {
     without_jemalloc("sampled::profiles_show_who_allocates_and_not_the_sampler", |agent| {
         let kept = keep_eight_megabytes();
         for (path, shown) in [("/debug/pprof/heap", "inuse_space"), ("/debug/pprof/allocs", "alloc_space")] {
-            let profile = procprof_profile::format::decode(&answer(agent, &Request::get(path)), &Default::default()).unwrap().profile;
+            let profile = procprof_profile::format::decode(&answer(agent, &Request::get(path)), &Default::default())
+                .unwrap()
+                .profile;
             assert_eq!(profile.sample_type(profile.default_sample_type()).0, shown);
             let total = of_function(&profile, "keep_eight_megabytes");
             // 16 samples are expected: 25 % is one standard deviation.
             assert!((1.0e6..20.0e6).contains(&total), "{path}: {total}");
             let names: Vec<&str> = profile.functions().iter().map(|function| profile.string(function.name)).collect();
             assert!(!names.iter().any(|name| name.contains("sampler::thread::stop")), "{names:?}");
-            assert!(profile.comments().any(|comment| comment == "procprof:engine=agent-heap"));
+            assert!(profile.comments().any(|comment| comment == "#procprof:engine=agent-heap"));
         }
         drop(kept);
         let status = String::from_utf8(answer(agent, &Request::get("/debug/pprof/heap/status"))).unwrap();
@@ -193,7 +201,8 @@ fn profiles_show_who_allocates_and_not_the_sampler() {
         );
         let status = String::from_utf8(answer(agent, &Request::post("/debug/pprof/heap/disable?for=1h", &[]))).unwrap();
         assert!(status.contains("\"active\":false") && !status.contains("\"until\":null"), "{status}");
-        let status = String::from_utf8(answer(agent, &Request::post("/debug/pprof/heap/reset?lg_sample=12", &[]))).unwrap();
+        let status =
+            String::from_utf8(answer(agent, &Request::post("/debug/pprof/heap/reset?lg_sample=12", &[]))).unwrap();
         assert!(status.contains("\"lg_sample\":12"), "{status}");
         let text = String::from_utf8(answer(agent, &Request::get("/pprof/heap"))).unwrap();
         assert!(text.starts_with("heap_v2/4096\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n"), "{}", &text[..200]);
@@ -232,7 +241,10 @@ fn jeprof_and_go_read_what_the_sampler_writes() {
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 keep_eight_megabytes()
             });
-            run("curl", &["-sS", "--fail", "-o", file, &format!("http://{address}/pprof/growth?seconds=1&format={form}")]);
+            run(
+                "curl",
+                &["-sS", "--fail", "-o", file, &format!("http://{address}/pprof/growth?seconds=1&format={form}")],
+            );
             let table = run(tool, &[arguments, &[&own_binary(), file]].concat());
             assert!(table.contains("keep_eight_megabytes"), "{tool}: {table}");
             drop(meanwhile.join().unwrap());

@@ -32,7 +32,8 @@ pub(crate) fn own_binary() -> String {
     std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Keeps a thread busy for up to 5 s of its CPU time while `body` runs: longer than a capture, shorter than what tools do with it.
+/// Keeps a thread busy for up to 5 s of its CPU time while `body` runs: longer than a capture, shorter than what tools
+/// do with it.
 fn busy(body: impl FnOnce()) {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
@@ -71,7 +72,7 @@ fn go_tool_pprof_reads_a_live_capture() {
         let listener = listen(heap::agent());
         busy(|| {
             let url = format!("http://{}/debug/pprof/profile?seconds=3&frequency=1000", listener.address());
-            split_is_right(&run("go", &["tool", "pprof", "-top", &url]));
+            split_is_right(&run("go", &["tool", "pprof", "-timeout=120", "-top", &url]));
         });
     });
 }
@@ -83,7 +84,7 @@ fn the_legacy_binary_is_read_by_three_tools() {
         busy(|| {
             let file = folder().join("cpu.prof");
             let url = format!("http://{}/pprof/profile?seconds=3&frequency=1000", listener.address());
-            split_is_right(&run("go", &["tool", "pprof", "-top", "-symbolize=remote", &url]));
+            split_is_right(&run("go", &["tool", "pprof", "-timeout=120", "-top", "-symbolize=remote", &url]));
             run("curl", &["-sS", "--fail", "-o", file.to_str().unwrap(), &url]);
             let file = file.to_str().unwrap();
             split_is_right(&run("google-pprof", &["--text", &own_binary(), file]));
@@ -100,8 +101,18 @@ fn jeprof_and_go_read_the_heap() {
         let address = listener.address();
         let table = run("jeprof", &["--text", "--cum", &own_binary(), &format!("http://{address}/debug/mem")]);
         assert!(table.contains("keep_eight_megabytes"), "{table}");
-        let table =
-            run("go", &["tool", "pprof", "-top", "-cum", "-sample_index=inuse_space", &format!("http://{address}/debug/pprof/heap")]);
+        let table = run(
+            "go",
+            &[
+                "tool",
+                "pprof",
+                "-timeout=120",
+                "-top",
+                "-cum",
+                "-sample_index=inuse_space",
+                &format!("http://{address}/debug/pprof/heap"),
+            ],
+        );
         assert!(table.contains("keep_eight_megabytes"), "{table}");
         drop(kept);
         std::fs::remove_dir_all(folder()).unwrap();

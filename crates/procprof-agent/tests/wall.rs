@@ -23,7 +23,7 @@ fn wall_of(profile: &Profile, thread: &str, part: &str) -> (f64, f64) {
 }
 
 fn signals(profile: &Profile) -> u64 {
-    let signals = profile.comments().find_map(|comment| comment.strip_prefix("procprof:signals="));
+    let signals = profile.comments().find_map(|comment| comment.strip_prefix("#procprof:signals="));
     signals.unwrap().parse().unwrap()
 }
 
@@ -69,7 +69,9 @@ type Wait = [Range<i64>; 2];
 fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
     isolated("wall::all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep", || {
         let (stop, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let named = |name: &str, work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(work).unwrap();
+        let named = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.into()).spawn(work).unwrap()
+        };
         let (of_poller, count) = (stop.clone(), interrupted.clone());
         let _poller = named("poller", Box::new(move || poll_until(&of_poller, &count)));
         let of_mixed = stop.clone();
@@ -106,11 +108,47 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
         println!("{:?}", profile.comments().collect::<Vec<_>>());
         assert!((3.8e9..4.6e9).contains(&poll) && (3.8e9..4.6e9).contains(&all), "{poll} and {all} of 4 s");
         assert!(in_poll > 0.9 * poll, "{in_poll} of {poll}");
-        // The kernel does not tell how long a thread that is woken waits for a processor from how long one does that had to leave it.
+        // The kernel does not tell how long a thread that is woken waits for a processor from how long one does that
+        // had to leave it.
         assert!(asleep - 3.0 < share && share < gone + 3.0, "{share:.1} % of {asleep:.1} to {gone:.1} %");
         assert!(interrupted.load(Ordering::Relaxed) <= 10, "woken at most when something moved");
         assert!(signals(&profile) < 400);
         mixed.join().unwrap();
+    });
+}
+
+/// Sleeps for a second, as far as it is let, and then works for a moment, until `stop`; the seconds it could have slept
+/// are its rounds.
+#[inline(never)]
+fn sleep_and_work_until(stop: &AtomicBool, rounds: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        // SAFETY: takes a number.
+        let left = unsafe { libc::sleep(1) };
+        rounds.fetch_add(1, Ordering::Relaxed);
+        hot_other(1000);
+        std::hint::black_box(left);
+    }
+}
+
+/// A signal would end the sleep, and the work after it would be the reason for the next signal.
+#[test]
+fn a_thread_that_sleeps_and_works_in_turn_is_not_woken() {
+    isolated("wall::a_thread_that_sleeps_and_works_in_turn_is_not_woken", || {
+        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (of_sleeper, count) = (stop.clone(), rounds.clone());
+        let sleeper = std::thread::Builder::new().name("sleeper".into());
+        let sleeper = sleeper.spawn(move || sleep_and_work_until(&of_sleeper, &count)).unwrap();
+        let agent = start(Config::default()).unwrap();
+        let response = agent.handle(&Request::get("/debug/pprof/wall?seconds=6&frequency=50&symbolize=0"));
+        let rounds = rounds.load(Ordering::Relaxed);
+        let profile = procprof_profile::format::decode(&response.body, &Default::default()).unwrap().profile;
+        let (all, asleep) = wall_of(&profile, "sleeper", "sleep_and_work_until");
+        println!("{rounds} rounds in 6 s, {all} ns, {asleep} of them in its loop; {} signals", signals(&profile));
+        // By a signal a visit it would be a hundred and more.
+        assert!((1..=20).contains(&rounds), "{rounds} rounds in 6 s");
+        assert!(asleep > 0.9 * all && all > 5.5e9, "{asleep} of {all}");
+        stop.store(true, Ordering::Relaxed);
+        sleeper.join().unwrap();
     });
 }
 
@@ -119,7 +157,9 @@ fn one_capture_at_a_time_and_the_other_is_told_whose_it_is() {
     isolated("wall::one_capture_at_a_time_and_the_other_is_told_whose_it_is", || {
         let agent = start(Config::default()).unwrap();
         let first = agent.clone();
-        let first = std::thread::spawn(move || first.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/wall?seconds=2") }));
+        let first = std::thread::spawn(move || {
+            first.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/wall?seconds=2") })
+        });
         std::thread::sleep(Duration::from_millis(700));
         let refused = agent.handle(&Request::get("/debug/pprof/wall?seconds=1"));
         let told = String::from_utf8_lossy(&refused.body).into_owned();

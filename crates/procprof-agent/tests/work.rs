@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::process::Command;
 use std::time::Duration;
 
-/// Burns about `units` microseconds in a loop that is all its own code: the remark in it keeps optimizers from making one function of all.
+/// Burns about `units` microseconds in a loop that is all its own code: the remark in it keeps optimizers from making
+/// one function of all.
 macro_rules! burner {
     ($name:ident) => {
         #[inline(never)]
@@ -68,7 +69,11 @@ pub(crate) struct Symbols {
 impl Symbols {
     pub(crate) fn of_this_binary() -> Self {
         let program = std::env::current_exe().unwrap();
-        let output = Command::new("nm").args(["-S", "-C", "--defined-only"]).arg(program).output().expect("nm (binutils) is needed");
+        let output = Command::new("nm")
+            .args(["-S", "-C", "--defined-only"])
+            .arg(program)
+            .output()
+            .expect("nm (binutils) is needed");
         let text = String::from_utf8(output.stdout).unwrap();
         let mut by_address: Vec<_> = text.lines().filter_map(symbol).collect();
         by_address.sort();
@@ -141,7 +146,8 @@ pub(crate) fn thread_of(profile: &Profile, sample: usize) -> String {
     names.next().unwrap()
 }
 
-/// What starts or ends a capture, and the process's CPU time before and after it: the capture's window begins or ends in between.
+/// What starts or ends a capture, and the process's CPU time before and after it: the capture's window begins or ends
+/// in between.
 pub(crate) fn around<T>(action: impl FnOnce() -> T) -> (T, Range<Duration>) {
     let before = process_cpu();
     let done = action();

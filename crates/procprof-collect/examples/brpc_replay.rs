@@ -1,12 +1,15 @@
-//! A stand-in for a StarRocks backend's brpc service, for tests: answers what brpc answers, byte for byte where it matters.
+//! A stand-in for a StarRocks backend's brpc service, for tests: answers what brpc answers, byte for byte where it
+//! matters.
 //!
-//! `brpc_replay [--port N] [--recorded DIR | --live]` binds 127.0.0.1 (port 0 unless told), prints `port N` on standard output and serves until
-//! it is ended. With `--recorded` the profiles are the files `cpu.gperftools`, `contention.brpc` and `heap.jemalloc` of a folder. With
-//! `--live` they name functions of this very process (`hot_70`, `hot_30`, `slow_lock`, `grow_heap`) at their real addresses and end in its
-//! real maps, so that a reader on this host can resolve them.
+//! `brpc_replay [--port N] [--recorded DIR | --live]` binds 127.0.0.1 (port 0 unless told), prints `port N` on standard
+//! output and serves until it is ended. With `--recorded` the profiles are the files `cpu.gperftools`,
+//! `contention.brpc` and `heap.jemalloc` of a folder. With `--live` they name functions of this very process (`hot_70`,
+//! `hot_30`, `slow_lock`, `grow_heap`) at their real addresses and end in its real maps, so that a reader on this host
+//! can resolve them.
 //!
-//! brpc's rules: `profile` and `contention` need `seconds=N`, else HTTP 400 and `[E22]…`; a second one at the same time gets HTTP 500 and
-//! `[E11]Another profiler is running, try again later`; an unknown path is HTTP 404 and `[E1002]Fail to find method on …`.
+//! brpc's rules: `profile` and `contention` need `seconds=N`, else HTTP 400 and `[E22]…`; a second one at the same time
+//! gets HTTP 500 and `[E11]Another profiler is running, try again later`; an unknown path is HTTP 404 and
+//! `[E1002]Fail to find method on …`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -74,7 +77,8 @@ impl Server {
         let mut writer = stream;
         while let Some(question) = read_question(&mut reader)? {
             let Answer { status, body } = self.answer(&question);
-            let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", body.len());
+            let head =
+                format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", body.len());
             writer.write_all(head.as_bytes())?;
             if question.method != "HEAD" {
                 writer.write_all(&body)?;
@@ -100,7 +104,8 @@ impl Server {
     }
 
     fn profile(&self, question: &Question, busy: &AtomicBool, file: &str, live: fn(u64) -> Vec<u8>) -> Answer {
-        let seconds = question.query.split('&').find_map(|pair| pair.strip_prefix("seconds=")?.parse::<u64>().ok()).unwrap_or(0);
+        let seconds =
+            question.query.split('&').find_map(|pair| pair.strip_prefix("seconds=")?.parse::<u64>().ok()).unwrap_or(0);
         if seconds == 0 {
             let body = "[E22]You have to specify ?seconds=N. If you're using pprof, add --seconds=N".into();
             return Answer { status: "400 Bad Request", body };
@@ -200,7 +205,8 @@ fn maps() -> String {
 
 /// gperftools' binary: words `0 3 0 period 0`, then `count depth pc…` per stack, the trailer `0 1 0`, the maps.
 ///
-/// The two stacks have different callers: readers take a second frame that all stacks share for the signal handler's and drop it.
+/// The two stacks have different callers: readers take a second frame that all stacks share for the signal handler's
+/// and drop it.
 fn live_cpu(seconds: u64) -> Vec<u8> {
     let mut words = vec![0, 3, 0, 10_000, 0];
     for (count, leaf, caller) in [(70, hot_70 as Function, scan_rows as Function), (30, hot_30, merge_rows)] {
@@ -215,14 +221,23 @@ fn live_cpu(seconds: u64) -> Vec<u8> {
 fn live_contention(seconds: u64) -> Vec<u8> {
     let (leaf, caller) = (inside(slow_lock), inside(scan_rows));
     let count = 20 * seconds;
-    format!("--- contention\ncycles/second=1000000000\n{} {count} @ {leaf:#x} {caller:#x}\n{}", count * 5_000_000, maps()).into_bytes()
+    format!(
+        "--- contention\ncycles/second=1000000000\n{} {count} @ {leaf:#x} {caller:#x}\n{}",
+        count * 5_000_000,
+        maps()
+    )
+    .into_bytes()
 }
 
 fn live_heap() -> Vec<u8> {
     let (leaf, caller) = (inside(grow_heap), inside(merge_rows));
     let mut text = String::from("heap_v2/524288\n  t*: 4: 2097152 [0: 0]\n  t0: 4: 2097152 [0: 0]\n");
     // Writing to a string cannot fail.
-    let _ = write!(text, "@ {leaf:#x} {caller:#x}\n  t*: 4: 2097152 [0: 0]\n  t0: 4: 2097152 [0: 0]\n\nMAPPED_LIBRARIES:\n{}", maps());
+    let _ = write!(
+        text,
+        "@ {leaf:#x} {caller:#x}\n  t*: 4: 2097152 [0: 0]\n  t0: 4: 2097152 [0: 0]\n\nMAPPED_LIBRARIES:\n{}",
+        maps()
+    );
     text.into_bytes()
 }
 

@@ -50,7 +50,8 @@ impl BaseUrl {
         Ok(BaseUrl(url))
     }
 
-    /// The addresses of this machine the URL may mean: the loopback address, both of them for `localhost`; empty for any other host.
+    /// The addresses of this machine the URL may mean: the loopback address, both of them for `localhost`; empty for
+    /// any other host.
     pub fn loopback(&self) -> Vec<IpAddr> {
         if self.host().eq_ignore_ascii_case("localhost") {
             return vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16])];
@@ -71,7 +72,7 @@ impl BaseUrl {
 
 impl ProfileUrl {
     /// Takes a URL that was made from one parsed here, and so carries no credentials.
-    pub(crate) fn of(url: Url) -> ProfileUrl {
+    pub(crate) fn from_url(url: Url) -> ProfileUrl {
         ProfileUrl(url)
     }
 
@@ -142,7 +143,7 @@ pub(crate) fn shown(url: &Url) -> String {
     let mut plain = url.clone();
     plain.set_query(None);
     let pairs = url.query_pairs().map(|(key, value)| match &*key {
-        "seconds" | "frequency" => format!("{key}={value}"),
+        "seconds" | "frequency" | "filename" | "node" => format!("{key}={value}"),
         _ => format!("{key}=***"),
     });
     let query: Vec<String> = pairs.collect();

@@ -1,9 +1,12 @@
-//! When to try again after failures: 2 minutes, doubling to 15, until a success. A pure state machine; the caller waits and logs.
+//! When to try again after failures: after 5 seconds, doubling to the interval of the schedule. A pure state machine;
+//! the caller waits and logs.
+//!
+//! So a process that was restarted has its profiles again within seconds, and one that was away for long within an
+//! interval of its return.
 
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_secs(120);
-const LONGEST: Duration = Duration::from_secs(900);
+const FIRST: Duration = Duration::from_secs(5);
 
 /// The failures in a row of one node and profile type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,11 +33,11 @@ impl Backoff {
         Backoff::default()
     }
 
-    /// Counts a failure.
-    pub fn failed(&mut self) -> Transition {
+    /// Counts a failure of what is collected once in `interval`; the delay is never longer than that.
+    pub fn failed(&mut self, interval: Duration) -> Transition {
         self.failures = self.failures.saturating_add(1);
-        let doubled = FIRST.saturating_mul(1 << (self.failures - 1).min(8));
-        let delay = doubled.min(LONGEST);
+        let doubled = FIRST.saturating_mul(1 << (self.failures - 1).min(20));
+        let delay = doubled.min(interval);
         if self.failures == 1 { Transition::Entering(delay) } else { Transition::Within(delay) }
     }
 
@@ -67,16 +70,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_to_the_longest_and_tells_each_turn_once() {
+    fn doubles_to_the_interval_and_reports_each_turn_once() {
+        let minute = Duration::from_secs(60);
         let mut backoff = Backoff::new();
         assert_eq!(backoff.succeeded(), Transition::None);
-        assert_eq!(backoff.failed(), Transition::Entering(Duration::from_secs(120)));
-        let delays: Vec<u64> = (0..5).filter_map(|_| backoff.failed().delay()).map(|delay| delay.as_secs()).collect();
-        assert_eq!(delays, [240, 480, 900, 900, 900]);
-        assert_eq!(backoff.succeeded(), Transition::Leaving(6));
+        assert_eq!(backoff.failed(minute), Transition::Entering(Duration::from_secs(5)));
+        let delays: Vec<u64> =
+            (0..6).filter_map(|_| backoff.failed(minute).delay()).map(|delay| delay.as_secs()).collect();
+        assert_eq!(delays, [10, 20, 40, 60, 60, 60]);
+        assert_eq!(backoff.succeeded(), Transition::Leaving(7));
         assert_eq!(backoff.succeeded(), Transition::None);
+        assert_eq!(
+            backoff.failed(Duration::from_secs(2)).delay(),
+            Some(Duration::from_secs(2)),
+            "never longer than the interval"
+        );
         for _ in 0..100 {
-            assert!(backoff.failed().delay().unwrap() <= LONGEST);
+            assert!(backoff.failed(minute).delay().unwrap() <= minute);
         }
     }
 }

@@ -1,29 +1,25 @@
 //! The HTTP connections: one reqwest client for each set of TLS options and connect time-out, made when first needed.
 //!
-//! No proxy is used and no connection is kept for the next request: a capture a minute gains nothing from it, and a connection that
-//! breaks then always means this capture.
+//! No proxy is used and no connection is kept for the next request: a capture a minute gains nothing from it, and a
+//! connection that breaks then always means this capture.
 
 use std::collections::HashMap;
-use std::io::Read;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION};
 use reqwest::redirect::{Action, Attempt, Policy};
-use reqwest::{Certificate, Identity, Method, RequestBuilder, Url};
+use reqwest::{Identity, Method, RequestBuilder, Url};
 
+use crate::trust::{read_pem, trust_only};
 use crate::{ClientCertificate, CollectError, Result, Target, Tls};
 
 /// Redirects followed, to the same host and port only.
 const MAX_REDIRECTS: usize = 3;
 
-/// Largest file of certificates or of a key, in bytes.
-const MAX_PEM_BYTES: u64 = 4 << 20;
-
 /// Makes connections; shared by all targets. A changed CA file takes effect with a new `Client`.
 #[derive(Debug, Default)]
-pub struct Client {
+pub struct HttpClient {
     clients: Mutex<HashMap<(Trust, Duration), reqwest::Client>>,
 }
 
@@ -34,10 +30,10 @@ enum Trust {
     Tls(Tls),
 }
 
-impl Client {
+impl HttpClient {
     /// A client without connections.
-    pub fn new() -> Client {
-        Client::default()
+    pub fn new() -> HttpClient {
+        HttpClient::default()
     }
 
     /// A request to `url` with the target's credentials.
@@ -77,10 +73,14 @@ fn build(trust: &Trust, connect: Duration) -> Result<reqwest::Client> {
     builder = match trust {
         Trust::Plain => builder.tls_certs_only([]),
         Trust::Tls(Tls { insecure: true, .. }) => builder.tls_danger_accept_invalid_certs(true),
-        Trust::Tls(Tls { ca_file: Some(path), .. }) => builder.tls_certs_only(authorities(path)?),
+        Trust::Tls(Tls { ca_file: Some(path), client, .. }) => {
+            builder.tls_backend_preconfigured(trust_only(path, &read_pem(path)?, client.as_ref())?)
+        }
         Trust::Tls(_) => builder,
     };
-    if let Trust::Tls(Tls { client: Some(client), .. }) = trust {
+    if let Trust::Tls(Tls { client: Some(client), ca_file, insecure }) = trust
+        && (ca_file.is_none() || *insecure)
+    {
         builder = builder.identity(identity(client)?);
     }
     builder.build().map_err(|error| CollectError::target("tls", format!("{trust:?}"), cause(&error)))
@@ -92,28 +92,6 @@ fn identity(client: &ClientCertificate) -> Result<Identity> {
     pem.extend(read_pem(&client.cert_file)?);
     let wrong = |error: reqwest::Error| CollectError::CaFile { path: client.cert_file.clone(), why: cause(&error) };
     Identity::from_pem(&pem).map_err(wrong)
-}
-
-fn read_pem(path: &Path) -> Result<Vec<u8>> {
-    let wrong = |why: String| CollectError::CaFile { path: path.to_owned(), why };
-    // A device or pipe in its place would be read for ever.
-    let file = procprof_process::open_regular(path).map_err(|error| wrong(error.to_string()))?;
-    let mut pem = Vec::new();
-    file.take(MAX_PEM_BYTES + 1).read_to_end(&mut pem).map_err(|error| wrong(error.to_string()))?;
-    if pem.len() as u64 > MAX_PEM_BYTES {
-        return Err(wrong(format!("longer than {MAX_PEM_BYTES} bytes")));
-    }
-    Ok(pem)
-}
-
-fn authorities(path: &Path) -> Result<Vec<Certificate>> {
-    let wrong = |why: String| CollectError::CaFile { path: path.to_owned(), why };
-    let pem = read_pem(path)?;
-    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
-    if certificates.is_empty() {
-        return Err(wrong("no certificate in it".to_owned()));
-    }
-    Ok(certificates)
 }
 
 fn redirect(attempt: Attempt<'_>) -> Action {

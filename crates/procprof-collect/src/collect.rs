@@ -1,6 +1,6 @@
 //! One capture from request to checked profile.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use procprof_profile::format::Decoded;
@@ -9,7 +9,31 @@ use reqwest::{Method, Response, Url};
 
 use crate::address::{ProfileUrl, shown};
 use crate::client::cause;
-use crate::{BaseUrl, Client, CollectError, Instance, Progress, Request, Result, Target, Watch, body, sniff};
+use crate::clock::now;
+use crate::{
+    BaseUrl, CollectError, HttpClient, Instance, Progress, Request, Result, Target, Watch, body, decode_answer, sniff,
+};
+
+/// An answer that came whole from a process that did not restart, not yet looked at.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// As the process sent it.
+    pub bytes: Bytes,
+    /// What was asked for.
+    pub profile_type: ProfileType,
+    /// Length of the capture; 0 for a moment.
+    pub seconds: u32,
+    /// The answer's `Content-Type`.
+    pub content_type: Option<String>,
+    /// When the request was sent (UTC).
+    pub started: Nanos,
+    /// When the answer was complete (UTC).
+    pub finished: Nanos,
+    /// What was asked, without secrets.
+    pub url: String,
+    /// The process that answered, as far as known.
+    pub instance: Instance,
+}
 
 /// A checked profile and what is known of its making.
 #[derive(Clone, Debug)]
@@ -34,31 +58,63 @@ pub struct Collected {
     pub instance: Instance,
 }
 
-/// Collects one profile.
+/// Collects one profile: [`receive`], and decodes it here.
 ///
-/// Waits 1.01 times the seconds of the capture plus the target's margin, follows three redirects to the same host and port, takes no
-/// more than the target's limit, and returns only what decodes as a profile of the type asked for by a process that did not restart.
+/// Returns only what decodes as a profile of the type asked for. Decoding takes at most a stated multiple of the
+/// unpacked size ([`procprof_profile::format::MEMORY_MULTIPLE`]), and that is at most four times the target's limit;
+/// whoever cannot spare so much decodes elsewhere ([`decode_answer`](crate::decode_answer)).
 ///
 /// # Errors
-/// [`CollectError`]; those of the request itself ([`CollectError::Unsupported`], [`CollectError::Request`]) before anything is sent.
-pub async fn collect(client: &Client, target: &Target, request: &Request, watch: &Watch) -> Result<Collected> {
+/// [`CollectError`]; those of the request itself ([`CollectError::Unsupported`], [`CollectError::Request`]) before
+/// anything is sent.
+pub async fn collect(client: &HttpClient, target: &Target, request: &Request, watch: &Watch) -> Result<Collected> {
+    let received = receive(client, target, request, watch).await?;
+    watch.tell(Progress::Checking);
+    let (bytes, asked, limit) =
+        (received.bytes.clone(), request.profile_type.clone(), target.max_bytes.saturating_mul(4));
+    // A thread of its own: decoding a large heap profile takes a second.
+    let checked = tokio::task::spawn_blocking(move || decode_answer(&bytes, &asked, limit)).await;
+    // The task fails only if the runtime is going down.
+    let checked = checked.map_err(|_| CollectError::Cancelled { url: received.url.clone() })?;
+    let decoded = checked.map_err(|unfit| unfit.error(&received.url, &received.bytes))?;
+    let Received { bytes, profile_type, seconds, content_type, started, finished, url, instance } = received;
+    Ok(Collected { bytes, decoded, profile_type, seconds, content_type, started, finished, url, instance })
+}
+
+/// Gets one answer.
+///
+/// Waits 1.01 times the seconds of the capture plus the target's margin, for the head of the answer less where the
+/// capture has a length; follows three redirects to the same host and port, takes no more than the target's limit, and
+/// only from a process that did not restart.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn receive(client: &HttpClient, target: &Target, request: &Request, watch: &Watch) -> Result<Received> {
     let plan = target.plan(request)?;
     let mut first_error = None;
     for url in plan.urls {
-        let capture =
-            Capture { client, target, request, watch, base: ProfileUrl::of(url.clone()).base(), shown: shown(&url), seconds: plan.seconds };
+        let capture = Capture {
+            client,
+            target,
+            request,
+            watch,
+            base: ProfileUrl::from_url(url.clone()).base(),
+            shown: shown(&url),
+            seconds: plan.seconds,
+        };
         match capture.run(url).await {
             Err(error) if error.try_elsewhere() => first_error = first_error.or(Some(error)),
             result => return result,
         }
     }
-    let unsupported = || CollectError::Unsupported { kind: target.kind, profile_type: request.profile_type.clone() };
+    let unsupported =
+        || CollectError::Unsupported { kind: target.endpoints.name, profile_type: request.profile_type.clone() };
     Err(first_error.unwrap_or_else(unsupported))
 }
 
 /// One request to one URL.
 struct Capture<'a> {
-    client: &'a Client,
+    client: &'a HttpClient,
     target: &'a Target,
     request: &'a Request,
     watch: &'a Watch,
@@ -68,7 +124,7 @@ struct Capture<'a> {
 }
 
 impl Capture<'_> {
-    async fn run(&self, url: Url) -> Result<Collected> {
+    async fn run(&self, url: Url) -> Result<Received> {
         tokio::select! {
             biased;
             () = self.watch.cancel.cancelled() => Err(CollectError::Cancelled { url: self.shown.clone() }),
@@ -76,7 +132,7 @@ impl Capture<'_> {
         }
     }
 
-    async fn between_probes(&self, url: Url) -> Result<Collected> {
+    async fn between_probes(&self, url: Url) -> Result<Received> {
         let instance = Instance::read(self.client, self.target, &self.base).await;
         let limit = self.target.total_timeout(self.seconds);
         let started = now();
@@ -92,32 +148,21 @@ impl Capture<'_> {
             return Err(CollectError::Restarted { url: self.shown.clone(), why });
         }
         let (bytes, content_type) = fetched?;
-        let (bytes, decoded) = self.check(bytes).await?;
         let (profile_type, url, seconds) = (self.request.profile_type.clone(), self.shown.clone(), self.seconds);
-        Ok(Collected { bytes, decoded, profile_type, seconds, content_type, started, finished, url, instance })
+        Ok(Received { bytes: bytes.into(), profile_type, seconds, content_type, started, finished, url, instance })
     }
 
     async fn fetch(&self, url: Url) -> Result<(Vec<u8>, Option<String>)> {
         let request = self.client.request(self.target, Method::GET, url)?;
         self.watch.tell(Progress::Sampling { seconds: self.seconds });
-        let response = request.send().await.map_err(|error| not_sent(error, &self.shown, self.target.timeouts.connect))?;
+        let head = self.target.answer_timeout(self.seconds);
+        let response = tokio::time::timeout(head, request.send()).await;
+        let response = response.map_err(|_| CollectError::Timeout { url: self.shown.clone(), after: head })?;
+        let response = response.map_err(|error| not_sent(error, &self.shown, self.target.timeouts.connect))?;
         let response = refuse_failure(response, &self.shown).await?;
         let content_type = body::content_type(&response);
         let bytes = body::read(response, &self.shown, self.target.max_bytes, self.watch).await?;
         Ok((bytes, content_type))
-    }
-
-    /// Decodes on a thread of its own: a large heap profile would hold up everything else for a second.
-    async fn check(&self, bytes: Vec<u8>) -> Result<(Bytes, Decoded)> {
-        self.watch.tell(Progress::Checking);
-        let (url, asked) = (self.shown.clone(), self.request.profile_type.clone());
-        let unpacked_limit = self.target.max_bytes.saturating_mul(4);
-        let checked = tokio::task::spawn_blocking(move || {
-            let decoded = sniff::profile(&url, &bytes, &asked, unpacked_limit)?;
-            Ok((Bytes::from(bytes), decoded))
-        });
-        // The task fails only if the runtime is going down.
-        checked.await.unwrap_or_else(|_| Err(CollectError::Cancelled { url: self.shown.clone() }))
     }
 }
 
@@ -152,10 +197,4 @@ pub(crate) fn not_sent(error: reqwest::Error, url: &str, connect: Duration) -> C
         return CollectError::Connect { url, why };
     }
     CollectError::Broken { url, received: 0, why }
-}
-
-/// The clock (UTC).
-pub(crate) fn now() -> Nanos {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

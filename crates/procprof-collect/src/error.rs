@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use procprof_profile::{Nanos, ProfileType};
 
-use crate::Kind;
-
 /// Result with this crate's [`CollectError`].
 pub type Result<T> = std::result::Result<T, CollectError>;
 
@@ -36,8 +34,8 @@ pub enum CollectError {
     /// This kind of process has no such profile, or no URL is configured for it.
     #[error("a {kind} process has no {profile_type} profile to collect")]
     Unsupported {
-        /// The kind.
-        kind: Kind,
+        /// The kind of process.
+        kind: &'static str,
         /// What was asked for.
         profile_type: ProfileType,
     },
@@ -151,6 +149,14 @@ pub enum CollectError {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// There is no room for the answer at this moment.
+    #[error("{url}: no room for the answer: {why}")]
+    NoRoom {
+        /// What was asked.
+        url: String,
+        /// What is full.
+        why: String,
+    },
     /// The connection broke before the answer was complete.
     #[error("{url}: connection broke after {received} bytes of the answer: {why}")]
     Broken {
@@ -167,6 +173,29 @@ pub enum CollectError {
         /// What was asked.
         url: String,
         /// What changed.
+        why: String,
+    },
+    /// The process works and does not have this profile, by its own account.
+    #[error("not available: {why}")]
+    Unavailable {
+        /// Why not.
+        why: String,
+    },
+    /// A heap profile of this very process without a single sample: the heap is too small, or its profiler too young.
+    #[error("nothing was sampled yet: too little was allocated since the heap profiler was switched on")]
+    NothingYet,
+    /// The process works, and has made no profile since the last one that was fetched.
+    #[error("nothing new: {why}")]
+    NothingNew {
+        /// Which one was the last.
+        why: String,
+    },
+    /// What records failed, beside HTTP.
+    #[error("{why}")]
+    Engine {
+        /// What it is: a short name that does not change between versions.
+        code: &'static str,
+        /// What happened.
         why: String,
     },
     /// The asker gave up.
@@ -197,8 +226,13 @@ impl CollectError {
             CollectError::NotAProfile { .. } => "not_a_profile",
             CollectError::NoSamples { .. } => "no_samples",
             CollectError::TooLarge { .. } => "too_large",
+            CollectError::NoRoom { .. } => "no_room",
             CollectError::Broken { .. } => "broken",
             CollectError::Restarted { .. } => "restarted",
+            CollectError::Unavailable { .. } => "unavailable",
+            CollectError::NothingYet => "no_samples",
+            CollectError::NothingNew { .. } => "nothing_new",
+            CollectError::Engine { code, .. } => code,
             CollectError::Cancelled { .. } => "cancelled",
         }
     }

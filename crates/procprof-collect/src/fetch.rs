@@ -10,7 +10,7 @@ use procprof_profile::format::Decoded;
 use reqwest::{Method, Response};
 
 use crate::collect::{not_sent, refuse_failure};
-use crate::{Client, CollectError, Instance, ProfileUrl, Progress, Result, Target, Watch, body, sniff};
+use crate::{CollectError, HttpClient, Instance, ProfileUrl, Progress, Result, Target, Watch, body, decode_answer};
 
 /// A profile from a URL.
 #[derive(Clone, Debug)]
@@ -25,13 +25,21 @@ pub struct Fetched {
     pub instance: Instance,
 }
 
-/// Gets a profile of any type from `url`, within `limit`; `seconds` is how long the process is known to take, for the watch alone.
+/// Gets a profile of any type from `url`, within `limit`; `seconds` is how long the process is known to take, for the
+/// watch alone.
 ///
 /// Redirects are followed as in [`collect`](crate::collect()): three, to the same host and port.
 ///
 /// # Errors
 /// [`CollectError`]; what does not decode as a profile is [`CollectError::NotAProfile`].
-pub async fn fetch(client: &Client, target: &Target, url: &ProfileUrl, seconds: u32, limit: Duration, watch: &Watch) -> Result<Fetched> {
+pub async fn fetch(
+    client: &HttpClient,
+    target: &Target,
+    url: &ProfileUrl,
+    seconds: u32,
+    limit: Duration,
+    watch: &Watch,
+) -> Result<Fetched> {
     let shown = url.to_string();
     let get = async {
         let instance = Instance::read(client, target, &url.base()).await;
@@ -49,7 +57,8 @@ pub async fn fetch(client: &Client, target: &Target, url: &ProfileUrl, seconds: 
     let (asked, unpacked) = (shown.clone(), target.max_bytes.saturating_mul(4));
     // A thread of its own: decoding a large heap profile takes a second.
     let checked = tokio::task::spawn_blocking(move || {
-        let decoded = sniff::profile(&asked, &bytes, &ProfileType::Other(String::new()), unpacked)?;
+        let decoded = decode_answer(&bytes, &ProfileType::Other(String::new()), unpacked)
+            .map_err(|unfit| unfit.error(&asked, &bytes))?;
         Ok((Bytes::from(bytes), decoded))
     });
     // The task fails only if the runtime is going down.
@@ -61,7 +70,13 @@ pub async fn fetch(client: &Client, target: &Target, url: &ProfileUrl, seconds: 
 ///
 /// # Errors
 /// [`CollectError`].
-pub async fn fetch_text(client: &Client, target: &Target, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
+pub async fn fetch_text(
+    client: &HttpClient,
+    target: &Target,
+    url: &ProfileUrl,
+    bytes: u64,
+    limit: Duration,
+) -> Result<String> {
     text(client, target, Method::GET, url, bytes, limit).await
 }
 
@@ -69,32 +84,60 @@ pub async fn fetch_text(client: &Client, target: &Target, url: &ProfileUrl, byte
 ///
 /// # Errors
 /// [`CollectError`].
-pub async fn post_text(client: &Client, target: &Target, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
+pub async fn post_text(
+    client: &HttpClient,
+    target: &Target,
+    url: &ProfileUrl,
+    bytes: u64,
+    limit: Duration,
+) -> Result<String> {
     text(client, target, Method::POST, url, bytes, limit).await
 }
 
-async fn text(client: &Client, target: &Target, method: Method, url: &ProfileUrl, bytes: u64, limit: Duration) -> Result<String> {
+async fn text(
+    client: &HttpClient,
+    target: &Target,
+    method: Method,
+    url: &ProfileUrl,
+    bytes: u64,
+    limit: Duration,
+) -> Result<String> {
+    let got = fetch_bytes(client, target, method, url, bytes, limit, &Watch::default()).await?;
+    Ok(String::from_utf8_lossy(&got).into_owned())
+}
+
+/// Gets at most `bytes` from `url`, within `limit`, in whatever format.
+pub(crate) async fn fetch_bytes(
+    client: &HttpClient,
+    target: &Target,
+    method: Method,
+    url: &ProfileUrl,
+    bytes: u64,
+    limit: Duration,
+    watch: &Watch,
+) -> Result<Vec<u8>> {
     let shown = url.to_string();
     let get = async {
         let response = send(client, target, method, url).await?;
-        body::read(response, &shown, bytes, &Watch::default()).await
+        body::read(response, &shown, bytes, watch).await
     };
-    let got = tokio::time::timeout(limit, get).await.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?;
-    Ok(String::from_utf8_lossy(&got).into_owned())
+    tokio::time::timeout(limit, get)
+        .await
+        .unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))
 }
 
 /// Where `url` leads when it redirects, found by `HEAD`; itself when it does not, or when that can't be found out.
 ///
 /// A `POST` that is redirected arrives without its body at many servers, so the way is asked for first.
-pub async fn resolve(client: &Client, target: &Target, url: &ProfileUrl, limit: Duration) -> ProfileUrl {
+pub async fn resolve(client: &HttpClient, target: &Target, url: &ProfileUrl, limit: Duration) -> ProfileUrl {
     let probe = async {
         let response = client.request(target, Method::HEAD, url.url()).ok()?.send().await.ok()?;
-        Some(ProfileUrl::of(response.url().clone()))
+        Some(ProfileUrl::from_url(response.url().clone()))
     };
     tokio::time::timeout(limit, probe).await.ok().flatten().unwrap_or_else(|| url.clone())
 }
 
-async fn send(client: &Client, target: &Target, method: Method, url: &ProfileUrl) -> Result<Response> {
+async fn send(client: &HttpClient, target: &Target, method: Method, url: &ProfileUrl) -> Result<Response> {
     let shown = url.to_string();
     let request = client.request(target, method, url.url())?;
     let response = request.send().await.map_err(|error| not_sent(error, &shown, target.timeouts.connect))?;

@@ -1,4 +1,5 @@
-//! One capture at a time of each node and type: a second one joins the first if that serves it, else it hears who is at it until when, and can wait.
+//! One capture at a time of each node and type, also where one capture is of several types: a second one joins the
+//! first if that serves it, else it hears who is at it until when, and can wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ pub struct Flights<T> {
 type Key = (u64, ProfileType);
 type Table<T> = HashMap<Key, InFlight<T>>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct InFlight<T> {
     flight: Flight,
     outcome: watch::Receiver<Option<T>>,
@@ -38,7 +39,7 @@ pub struct Flight {
 
 /// What a caller who wants to capture is told.
 #[derive(Debug)]
-pub enum Entry<T> {
+pub enum FlightRole<T> {
     /// Capture, and report the outcome by [`Leader::finish`].
     Lead(Leader<T>),
     /// A capture that serves the request is running: wait for it.
@@ -47,11 +48,12 @@ pub enum Entry<T> {
     Busy(Follower<T>),
 }
 
-/// The right to capture, and the duty to tell how it ended. Dropping it without telling frees the place and followers hear [`Abandoned`].
+/// The right to capture, and the duty to tell how it ended. Dropping it without telling frees the place and followers
+/// hear [`Abandoned`].
 #[derive(Debug)]
 pub struct Leader<T> {
     table: Arc<Mutex<Table<T>>>,
-    key: Key,
+    keys: Vec<Key>,
     outcome: watch::Sender<Option<T>>,
 }
 
@@ -87,19 +89,24 @@ impl<T: Clone> Flights<T> {
     }
 
     /// Starts, joins or refuses a capture.
-    pub fn enter(&self, flight: Flight) -> Entry<T> {
-        let key = (flight.node, flight.request.profile_type.clone());
+    pub fn enter(&self, flight: Flight) -> FlightRole<T> {
+        let keys: Vec<Key> = flight.request.types().map(|profile_type| (flight.node, profile_type.clone())).collect();
         let mut table = lock(&self.table);
-        if let Some(running) = table.get(&key) {
+        if let Some(running) = keys.iter().find_map(|key| table.get(key)) {
             let follower = Follower { flight: running.flight.clone(), outcome: running.outcome.clone() };
-            return if flight.request.fits(&running.flight.request) { Entry::Join(follower) } else { Entry::Busy(follower) };
+            return if flight.request.fits(&running.flight.request) {
+                FlightRole::Join(follower)
+            } else {
+                FlightRole::Busy(follower)
+            };
         }
         let (outcome, receiver) = watch::channel(None);
-        table.insert(key.clone(), InFlight { flight, outcome: receiver });
-        Entry::Lead(Leader { table: Arc::clone(&self.table), key, outcome })
+        let running = InFlight { flight, outcome: receiver };
+        table.extend(keys.iter().map(|key| (key.clone(), running.clone())));
+        FlightRole::Lead(Leader { table: Arc::clone(&self.table), keys, outcome })
     }
 
-    /// All captures in flight, by node and type.
+    /// All captures in flight, by node and type; one of several types is there for each.
     pub fn list(&self) -> Vec<Flight> {
         let mut flights: Vec<Flight> = lock(&self.table).values().map(|running| running.flight.clone()).collect();
         flights.sort_by(|a, b| (a.node, &a.request.profile_type).cmp(&(b.node, &b.request.profile_type)));
@@ -111,7 +118,9 @@ impl<T> Leader<T> {
     /// Frees the place and tells everyone who joined.
     pub fn finish(self, outcome: T) {
         // Freed first: who enters now must lead a capture of its own, not join one that is over.
-        lock(&self.table).remove(&self.key);
+        let mut table = lock(&self.table);
+        self.keys.iter().for_each(|key| drop(table.remove(key)));
+        drop(table);
         self.outcome.send_replace(Some(outcome));
     }
 }
@@ -120,9 +129,11 @@ impl<T> Drop for Leader<T> {
     fn drop(&mut self) {
         let mut table = lock(&self.table);
         // After `finish` the place may be another's already.
-        let own = table.get(&self.key).is_some_and(|running| running.outcome.same_channel(&self.outcome.subscribe()));
-        if own {
-            table.remove(&self.key);
+        let own = self.outcome.subscribe();
+        for key in &self.keys {
+            if table.get(key).is_some_and(|running| running.outcome.same_channel(&own)) {
+                table.remove(key);
+            }
         }
     }
 }
@@ -152,7 +163,7 @@ mod tests {
 
     fn lead(flights: &Flights<u32>, flight: Flight) -> Leader<u32> {
         match flights.enter(flight) {
-            Entry::Lead(leader) => leader,
+            FlightRole::Lead(leader) => leader,
             other => panic!("{other:?}"),
         }
     }
@@ -161,8 +172,8 @@ mod tests {
     async fn the_second_joins_or_hears_who_and_until_when() {
         let flights = Flights::new();
         let leader = lead(&flights, cpu(10));
-        let Entry::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
-        let Entry::Busy(busy) = flights.enter(cpu(5)) else { panic!("not refused") };
+        let FlightRole::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
+        let FlightRole::Busy(busy) = flights.enter(cpu(5)) else { panic!("not refused") };
         assert_eq!((busy.flight.by.as_str(), busy.flight.until), ("ann", Nanos(9)));
         let other_type = Flight { request: Request::new(ProfileType::Heap), ..cpu(10) };
         drop(lead(&flights, other_type));
@@ -173,10 +184,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_capture_of_several_types_holds_the_place_of_each() {
+        let flights = Flights::new();
+        let both = || Flight { request: Request::new(ProfileType::Cpu).and(ProfileType::Alloc).seconds(10), ..cpu(10) };
+        let alloc = |seconds| Flight { request: Request::new(ProfileType::Alloc).seconds(seconds), ..cpu(10) };
+        let leader = lead(&flights, both());
+        let FlightRole::Join(follower) = flights.enter(alloc(10)) else { panic!("not joined") };
+        assert!(matches!(flights.enter(alloc(5)), FlightRole::Busy(_)));
+        leader.finish(7);
+        assert_eq!(follower.wait().await, Ok(7));
+        let alone = lead(&flights, alloc(10));
+        assert!(matches!(flights.enter(both()), FlightRole::Busy(_)), "what runs has one of the two");
+        drop(alone);
+        drop(lead(&flights, both()));
+        assert!(flights.list().is_empty());
+    }
+
+    #[tokio::test]
     async fn an_abandoned_capture_frees_its_place() {
         let flights = Flights::new();
         let leader = lead(&flights, cpu(10));
-        let Entry::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
+        let FlightRole::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };
         drop(leader);
         assert_eq!(follower.wait().await, Err(Abandoned));
         lead(&flights, cpu(5)).finish(1);

@@ -1,7 +1,7 @@
 //! Which instance of a process answers, as far as can be known, so that a restart during a capture is noticed.
 //!
-//! For a process on this host (a loopback address) it is the pid and start time of the owner of the listening port, from `/proc`. A remote
-//! StarRocks backend tells its pid and uptime at brpc's `/vars`:
+//! For a process on this host (a loopback address) it is the pid and start time of the owner of the listening port,
+//! from `/proc`. A remote StarRocks backend tells its pid and uptime at brpc's `/vars`:
 //! ```text
 //! pid : 4242
 //! process_uptime : 86400.123456
@@ -14,9 +14,9 @@ use procprof_process::{Identity, Pid, Process, listeners_on};
 use procprof_profile::Nanos;
 use reqwest::Method;
 
-use crate::collect::now;
-use crate::route::Service;
-use crate::{BaseUrl, Client, Kind, Target, Watch, body};
+use crate::clock::now;
+use crate::route::HttpEndpoint;
+use crate::{BaseUrl, HttpClient, Target, Watch, body};
 
 /// How long the process is given to tell who it is.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -41,14 +41,12 @@ pub struct Instance {
 
 impl Instance {
     /// Finds out what is known of the process behind `base`, one of the target's services. Failures leave it unknown.
-    pub async fn read(client: &Client, target: &Target, base: &BaseUrl) -> Instance {
+    pub async fn read(client: &HttpClient, target: &Target, base: &BaseUrl) -> Instance {
         if let Some(local) = local_owner(base).await {
             return Instance { local: Some(local), ..Instance::default() };
         }
-        if target.kind != Kind::StarrocksBe {
-            return Instance::default();
-        }
-        let vars = tokio::time::timeout(PATIENCE, read_vars(client, target));
+        let Some(page) = target.endpoints.variables else { return Instance::default() };
+        let vars = tokio::time::timeout(PATIENCE, read_vars(client, target, page));
         vars.await.ok().flatten().unwrap_or_default()
     }
 
@@ -57,7 +55,8 @@ impl Instance {
         self.local.map(|identity| identity.start_time).or(self.started)
     }
 
-    /// What shows that the process ended, asked after its connection broke: a process on this host is given a moment to be gone.
+    /// What shows that the process ended, asked after its connection broke: a process on this host is given a moment to
+    /// be gone.
     pub(crate) async fn ended(&self) -> Option<String> {
         let local = self.local?;
         for _ in 0..ENDING_LOOKS {
@@ -70,7 +69,7 @@ impl Instance {
     }
 
     /// What shows that another process answers by now, if anything does.
-    pub async fn changed(&self, client: &Client, target: &Target, base: &BaseUrl) -> Option<String> {
+    pub async fn changed(&self, client: &HttpClient, target: &Target, base: &BaseUrl) -> Option<String> {
         if let Some(local) = self.local {
             return (!is_running(&local)).then(|| format!("process {} ended", local.pid));
         }
@@ -112,13 +111,13 @@ pub(crate) async fn local_owner(base: &BaseUrl) -> Option<Identity> {
         let listeners = listeners_on(port).ok()?;
         let heard = listeners.iter().filter(|listener| addresses.iter().any(|address| listener.accepts(*address)));
         let pid: Pid = heard.flat_map(|listener| &listener.owners).map(|owner| owner.pid).min()?;
-        Identity::of(pid).ok()
+        Identity::read(pid).ok()
     });
     found.await.ok().flatten()
 }
 
-async fn read_vars(client: &Client, target: &Target) -> Option<Instance> {
-    let url = target.base(Service::Brpc).ok()?.join("/vars/pid;process_uptime?console=1");
+async fn read_vars(client: &HttpClient, target: &Target, page: HttpEndpoint) -> Option<Instance> {
+    let url = target.base(page.service).ok()?.join(page.path);
     let response = client.request(target, Method::GET, url).ok()?.send().await.ok()?;
     if !response.status().is_success() {
         return None;

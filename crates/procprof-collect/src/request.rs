@@ -9,12 +9,15 @@ use tokio_util::sync::CancellationToken;
 /// Longest capture that can be asked for, in seconds.
 pub const MAX_SECONDS: u32 = 3600;
 
-/// One profile to collect.
+/// What is to be recorded: one profile type, or several at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What to collect.
     pub profile_type: ProfileType,
-    /// Length of the capture, at most [`MAX_SECONDS`]. Without it, or with 0 where the profile is of a moment, the route decides.
+    /// Further types that are recorded with it, each once.
+    pub also: Vec<ProfileType>,
+    /// Length of the capture, at most [`MAX_SECONDS`]. Without it, or with 0 where the profile is of a moment, the
+    /// route decides.
     pub seconds: Option<u32>,
     /// Samples per second, 1 to 10,000, where the endpoint takes it; passed over elsewhere.
     pub frequency: Option<u32>,
@@ -23,7 +26,20 @@ pub struct Request {
 impl Request {
     /// A request with the route's own length and frequency.
     pub fn new(profile_type: ProfileType) -> Request {
-        Request { profile_type, seconds: None, frequency: None }
+        Request { profile_type, also: Vec::new(), seconds: None, frequency: None }
+    }
+
+    /// The same with a further type.
+    pub fn and(mut self, profile_type: ProfileType) -> Request {
+        if !self.types().any(|known| *known == profile_type) {
+            self.also.push(profile_type);
+        }
+        self
+    }
+
+    /// All types that are asked for.
+    pub fn types(&self) -> impl Iterator<Item = &ProfileType> {
+        std::iter::once(&self.profile_type).chain(&self.also)
     }
 
     /// The same for `seconds` seconds.
@@ -38,10 +54,12 @@ impl Request {
         self
     }
 
-    /// Whether a capture made for `other` is as good: the same type, and the same length and frequency where this request names them.
+    /// Whether a capture made for `other` is as good: it has every type, and the same length and frequency where this
+    /// request names them.
     pub fn fits(&self, other: &Request) -> bool {
         let same = |own: Option<u32>, others: Option<u32>| own.is_none() || own == others;
-        self.profile_type == other.profile_type && same(self.seconds, other.seconds) && same(self.frequency, other.frequency)
+        let has_all = self.types().all(|wanted| other.types().any(|given| wanted == given));
+        has_all && same(self.seconds, other.seconds) && same(self.frequency, other.frequency)
     }
 }
 
@@ -71,7 +89,15 @@ pub struct Watch {
     pub cancel: CancellationToken,
     /// Called at each step and for each piece of the answer; must be quick.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// Who asks, for a source that keeps others waiting meanwhile.
+    pub by: String,
+    /// Asked before so many bytes more of the answer are kept in memory; its sentence ends the capture with
+    /// [`CollectError::NoRoom`](crate::CollectError::NoRoom). Must be quick.
+    pub admit: Option<Admit>,
 }
+
+/// Whether so many bytes more may be kept; if not, why.
+pub type Admit = Arc<dyn Fn(u64) -> std::result::Result<(), String> + Send + Sync>;
 
 impl Watch {
     pub(crate) fn tell(&self, progress: Progress) {
@@ -99,5 +125,8 @@ mod tests {
         assert!(!cpu().seconds(5).fits(&cpu().seconds(10)));
         assert!(!cpu().frequency(99).fits(&cpu()));
         assert!(!Request::new(ProfileType::Heap).fits(&cpu()));
+        let both = || cpu().and(ProfileType::Alloc).and(ProfileType::Cpu);
+        assert_eq!(both().types().count(), 2);
+        assert!(cpu().fits(&both()) && Request::new(ProfileType::Alloc).fits(&both()) && !both().fits(&cpu()));
     }
 }

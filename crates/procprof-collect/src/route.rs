@@ -1,10 +1,11 @@
-//! Where each kind of process serves each profile type, and how often it is asked by default: one row each.
+//! What a process offers: profile types with their windows and default schedules, and, over HTTP, the endpoints that
+//! serve them.
 
 use procprof_profile::ProfileType;
 
 /// Which of a process's two HTTP services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum HttpService {
     /// Its web service ([`Target::http`](crate::Target::http)).
     Http,
     /// Its brpc service ([`Target::brpc`](crate::Target::brpc)).
@@ -13,17 +14,29 @@ pub enum Service {
 
 /// One endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HttpEndpoint {
     /// The service that has it.
-    pub service: Service,
+    pub service: HttpService,
     /// Path below the service's base address, perhaps with a fixed query.
     pub path: &'static str,
+}
+
+impl HttpEndpoint {
+    /// A path of the web service.
+    pub const fn http(path: &'static str) -> HttpEndpoint {
+        HttpEndpoint { service: HttpService::Http, path }
+    }
+
+    /// A path of the brpc service.
+    pub const fn brpc(path: &'static str) -> HttpEndpoint {
+        HttpEndpoint { service: HttpService::Brpc, path }
+    }
 }
 
 /// The span of time a profile is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The seconds asked for; they must be told.
+    /// The seconds asked for; they must be given.
     Seconds,
     /// The moment of asking; seconds other than 0 are refused.
     Moment,
@@ -42,109 +55,80 @@ pub struct Schedule {
     pub interval_seconds: u32,
 }
 
-/// One profile type of one kind of process.
-#[derive(Clone, Debug)]
-pub struct Route {
+/// One profile type that a process can give, and on which terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
     /// What is collected.
     pub profile_type: ProfileType,
-    /// Where, the first choice first; a later one is asked when an earlier one is unreachable or has no such endpoint.
-    /// Empty where only a configured URL tells.
-    pub places: &'static [Place],
-    /// What is expected there, in words.
-    pub expects: &'static str,
     /// What span of time it is about.
     pub window: Window,
-    /// Whether the endpoint takes a sampling frequency.
+    /// Whether a sampling frequency can be asked for.
     pub takes_frequency: bool,
+    /// Whether the schedule keeps one recording running and cuts it, so that nothing is lost between two profiles.
+    pub continuous: bool,
     /// The default schedule.
     pub schedule: Schedule,
 }
 
-/// A row: the type, where it is, what comes, and on which terms.
-const fn row(profile_type: ProfileType, places: &'static [Place], expects: &'static str, terms: Terms) -> Route {
-    let Terms { window, takes_frequency, schedule } = terms;
-    Route { profile_type, places, expects, window, takes_frequency, schedule }
-}
+impl Offer {
+    /// What is sampled for some seconds: 10 s every 60 s, off.
+    pub const fn sampled(profile_type: ProfileType) -> Offer {
+        let schedule = Schedule { on: false, seconds: 10, interval_seconds: 60 };
+        Offer { profile_type, window: Window::Seconds, takes_frequency: false, continuous: false, schedule }
+    }
 
-#[derive(Clone, Copy)]
-struct Terms {
-    window: Window,
-    takes_frequency: bool,
-    schedule: Schedule,
-}
+    /// What is of a moment: every 60 s, off.
+    pub const fn moment(profile_type: ProfileType) -> Offer {
+        let schedule = Schedule { on: false, seconds: 0, interval_seconds: 60 };
+        Offer { profile_type, window: Window::Moment, takes_frequency: false, continuous: false, schedule }
+    }
 
-/// 10 s every 60 s, off.
-const SAMPLED: Terms =
-    Terms { window: Window::Seconds, takes_frequency: false, schedule: Schedule { on: false, seconds: 10, interval_seconds: 60 } };
-/// A moment every 60 s, off.
-const MOMENT: Terms =
-    Terms { window: Window::Moment, takes_frequency: false, schedule: Schedule { on: false, seconds: 0, interval_seconds: 60 } };
-
-impl Terms {
-    const fn on(mut self) -> Terms {
+    /// The same, collected unless switched off.
+    pub const fn on(mut self) -> Offer {
         self.schedule.on = true;
         self
     }
 
-    const fn with_frequency(mut self) -> Terms {
+    /// The same, for which a frequency can be asked.
+    pub const fn with_frequency(mut self) -> Offer {
         self.takes_frequency = true;
         self
     }
 
-    const fn or_delta(mut self) -> Terms {
+    /// The same, of a moment without seconds and a difference with them.
+    pub const fn or_delta(mut self) -> Offer {
         self.window = Window::MomentOrDelta;
         self
     }
 
-    const fn seconds(mut self, seconds: u32) -> Terms {
+    /// The same, for so many seconds by default.
+    pub const fn seconds(mut self, seconds: u32) -> Offer {
         self.schedule.seconds = seconds;
+        self
+    }
+
+    /// The same, recorded without gaps and cut at each interval.
+    pub const fn continuous(mut self) -> Offer {
+        self.continuous = true;
         self
     }
 }
 
-const fn http(path: &'static str) -> Place {
-    Place { service: Service::Http, path }
+/// One profile type over HTTP.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The type and its terms.
+    pub offer: Offer,
+    /// Where, the first choice first; a later one is asked when an earlier one is unreachable or has no such endpoint.
+    /// Empty where only a configured URL gives the place.
+    pub endpoints: &'static [HttpEndpoint],
+    /// What is expected there, in words.
+    pub expects: &'static str,
 }
 
-const fn brpc(path: &'static str) -> Place {
-    Place { service: Service::Brpc, path }
+impl Route {
+    /// A type at these endpoints.
+    pub const fn new(offer: Offer, endpoints: &'static [HttpEndpoint], expects: &'static str) -> Route {
+        Route { offer, endpoints, expects }
+    }
 }
-
-pub(crate) const STARROCKS_BE: &[Route] = &[
-    row(ProfileType::Cpu, &[brpc("/pprof/profile")], "gperftools CPU profile", SAMPLED.on()),
-    row(ProfileType::Contention, &[brpc("/pprof/contention")], "brpc contention text", SAMPLED),
-    row(ProfileType::Heap, &[http("/pprof/heap"), brpc("/pprof/heap")], "jemalloc or tcmalloc heap text", MOMENT),
-];
-
-pub(crate) const DATABEND: &[Route] = &[
-    row(ProfileType::Cpu, &[http("/debug/pprof/profile")], "pprof protobuf", SAMPLED.on().with_frequency()),
-    row(ProfileType::Heap, &[http("/debug/mem/pprof/profile?seconds=0")], "jemalloc heap text", MOMENT),
-];
-
-/// `heap`, `allocs`, `mutex` and `block` are totals since the start unless `seconds` asks for the difference.
-pub(crate) const GO: &[Route] = &[
-    row(ProfileType::Cpu, &[http("/debug/pprof/profile")], "pprof protobuf", SAMPLED.on()),
-    row(ProfileType::Heap, &[http("/debug/pprof/heap")], "pprof protobuf", MOMENT.on().or_delta()),
-    row(ProfileType::Goroutine, &[http("/debug/pprof/goroutine")], "pprof protobuf", MOMENT.on()),
-    row(ProfileType::Alloc, &[http("/debug/pprof/allocs")], "pprof protobuf", SAMPLED.or_delta()),
-    row(ProfileType::Mutex, &[http("/debug/pprof/mutex")], "pprof protobuf", SAMPLED.or_delta()),
-    row(ProfileType::Contention, &[http("/debug/pprof/block")], "pprof protobuf", SAMPLED.or_delta()),
-];
-
-/// The paths that most tools use; a configured URL goes before them.
-pub(crate) const PPROF: &[Route] = &[
-    row(ProfileType::Cpu, &[http("/debug/pprof/profile")], "any CPU profile", SAMPLED.on().with_frequency()),
-    row(ProfileType::Wall, &[], "any wall-clock profile", SAMPLED),
-    row(ProfileType::Contention, &[], "any contention profile", SAMPLED),
-    row(ProfileType::Heap, &[http("/debug/pprof/heap")], "any heap profile", MOMENT),
-];
-
-/// Addresses only: the names are found by who collects, not at the cost of the profiled process.
-pub(crate) const PROCPROF: &[Route] = &[
-    row(ProfileType::Cpu, &[http("/debug/pprof/profile?symbolize=0")], "pprof protobuf", SAMPLED.on().with_frequency().seconds(60)),
-    row(ProfileType::Heap, &[http("/debug/pprof/heap?symbolize=0")], "pprof protobuf", MOMENT.on()),
-    row(ProfileType::Alloc, &[http("/debug/pprof/allocs")], "pprof protobuf", SAMPLED),
-    row(ProfileType::Contention, &[http("/debug/pprof/contention?symbolize=0")], "pprof protobuf", SAMPLED),
-    row(ProfileType::Mutex, &[http("/debug/pprof/mutex?symbolize=0")], "pprof protobuf", SAMPLED),
-    row(ProfileType::Wall, &[http("/debug/pprof/wall")], "pprof protobuf", SAMPLED),
-];

@@ -1,9 +1,10 @@
-//! Tells a profile from everything else a process may answer: HTTP statuses, error sentences with HTTP 200, pages, broken bytes.
+//! Tells a profile from everything else a process may answer: HTTP statuses, error sentences with HTTP 200, pages,
+//! broken bytes.
 
-use procprof_profile::format::{Decoded, Limits, decode};
+use procprof_profile::format::{Decoded, Limits, decode_events};
 use procprof_profile::{Error, Nanos, Profile, ProfileType};
 
-use crate::{CollectError, Result};
+use crate::CollectError;
 
 /// Bytes of a refused answer kept with the error.
 const FIRST_BYTES: usize = 256;
@@ -30,28 +31,65 @@ pub(crate) fn of_status(url: &str, status: u16, message: &[u8], retry_after: Opt
     })
 }
 
-/// Decodes the body of a successful answer.
-pub(crate) fn profile(url: &str, bytes: &[u8], asked: &ProfileType, unpacked_bytes: u64) -> Result<Decoded> {
-    let limits = Limits { unpacked_bytes, ..Limits::default() };
-    let decoded = match decode(bytes, &limits) {
-        Ok(decoded) => decoded,
-        // Real heap and contention texts are long; only a short text is searched for the sentence.
-        Err(_) if bytes.len() <= 4096 && says_busy(bytes) => {
-            return Err(CollectError::Busy { url: url.to_owned(), by: None, until: None });
-        }
-        Err(error) => return Err(not_a_profile(url, bytes, what_else(bytes, &error))),
-    };
-    if let Some(other) = another_type(&decoded.profile, asked) {
-        return Err(not_a_profile(url, bytes, format!("{other} where a {asked} profile was asked for")));
-    }
-    if *asked == ProfileType::Heap && decoded.profile.sample_count() == 0 {
-        return Err(CollectError::NoSamples { url: url.to_owned() });
-    }
-    Ok(decoded)
+/// Why the body of a successful answer is not what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It says that another profiler is at work.
+    Busy,
+    /// It is a heap profile without a single sample.
+    NoSamples,
+    /// It is no profile, or one of another type: what it is instead.
+    NotAProfile(String),
 }
 
-fn not_a_profile(url: &str, bytes: &[u8], reason: String) -> CollectError {
-    CollectError::NotAProfile { url: url.to_owned(), reason, first_bytes: bytes[..bytes.len().min(FIRST_BYTES)].to_vec() }
+impl Unfit {
+    /// The error of a capture from `url` that was answered with `bytes`.
+    pub fn error(self, url: &str, bytes: &[u8]) -> CollectError {
+        let url = url.to_owned();
+        match self {
+            Unfit::Busy => CollectError::Busy { url, by: None, until: None },
+            Unfit::NoSamples => CollectError::NoSamples { url },
+            Unfit::NotAProfile(reason) => {
+                CollectError::NotAProfile { url, reason, first_bytes: bytes[..bytes.len().min(FIRST_BYTES)].to_vec() }
+            }
+        }
+    }
+}
+
+/// Decodes the body of a successful answer, at most `unpacked_bytes` after unpacking; only the profile of the type that
+/// was asked for.
+///
+/// # Errors
+/// What it is instead.
+pub fn decode_answer(bytes: &[u8], asked: &ProfileType, unpacked_bytes: u64) -> std::result::Result<Decoded, Unfit> {
+    decode_answers(bytes, asked, unpacked_bytes).map(|(decoded, _)| decoded)
+}
+
+/// The same with the further profiles that the body holds, in a format for several.
+///
+/// # Errors
+/// As [`decode_answer`].
+pub fn decode_answers(
+    bytes: &[u8],
+    asked: &ProfileType,
+    unpacked_bytes: u64,
+) -> std::result::Result<(Decoded, Vec<Decoded>), Unfit> {
+    let limits = Limits { unpacked_bytes, ..Limits::default() };
+    let mut all = match decode_events(bytes, &limits) {
+        Ok(all) => all,
+        // Real heap and contention texts are long; only a short text is searched for the sentence.
+        Err(_) if bytes.len() <= 4096 && says_busy(bytes) => return Err(Unfit::Busy),
+        Err(error) => return Err(Unfit::NotAProfile(what_else(bytes, &error))),
+    };
+    let fitting = all.iter().position(|decoded| another_type(&decoded.profile, asked).is_none());
+    let decoded = all.remove(fitting.unwrap_or(0));
+    if let Some(other) = another_type(&decoded.profile, asked) {
+        return Err(Unfit::NotAProfile(format!("{other} where a {asked} profile was asked for")));
+    }
+    if *asked == ProfileType::Heap && decoded.profile.sample_count() == 0 {
+        return Err(Unfit::NoSamples);
+    }
+    Ok((decoded, all))
 }
 
 /// What bytes that no format decodes are, as far as can be told.
@@ -94,7 +132,8 @@ fn says_busy(message: &[u8]) -> bool {
 fn is_sentence(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(FIRST_BYTES)];
     let text = String::from_utf8_lossy(head);
-    let odd = text.chars().filter(|c| c.is_control() && !c.is_whitespace() || *c == char::REPLACEMENT_CHARACTER).count();
+    let odd =
+        text.chars().filter(|c| c.is_control() && !c.is_whitespace() || *c == char::REPLACEMENT_CHARACTER).count();
     // One replacement character may be the cut at the end.
     odd <= 1
 }
@@ -112,7 +151,8 @@ mod tests {
 
     #[test]
     fn statuses_have_distinct_codes() {
-        let code = |status: u16, message: &str| of_status("u", status, message.as_bytes(), None).map(|error| error.code());
+        let code =
+            |status: u16, message: &str| of_status("u", status, message.as_bytes(), None).map(|error| error.code());
         assert_eq!(code(200, "Another profiler is running"), None);
         assert_eq!(code(400, "[E22]You have to specify ?seconds=N."), Some("refused"));
         assert_eq!(code(401, ""), Some("unauthorized"));
@@ -126,12 +166,19 @@ mod tests {
 
     #[test]
     fn says_what_came_instead() {
-        let sentence = |bytes: &[u8]| profile("http://a:1/p", bytes, &ProfileType::Cpu, 1 << 20).unwrap_err().to_string();
+        let error =
+            |bytes: &[u8]| decode_answer(bytes, &ProfileType::Cpu, 1 << 20).unwrap_err().error("http://a:1/p", bytes);
+        let sentence = |bytes: &[u8]| error(bytes).to_string();
         assert_eq!(sentence(b""), "http://a:1/p: not a profile: an empty body");
         assert_eq!(sentence(b"\n <!DOCTYPE html><p>x"), "http://a:1/p: not a profile: an HTML page");
-        assert_eq!(sentence(b"dump jemalloc prof file failed"), "http://a:1/p: not a profile: it says \"dump jemalloc prof file failed\"");
-        assert_eq!(sentence(b"Another profiler is running, try again later"), "http://a:1/p: busy: another profiler is capturing");
-        let error = profile("u", &[b'x'; 1000], &ProfileType::Cpu, 1 << 20).unwrap_err();
-        assert_eq!(error.first_bytes().len(), 256);
+        assert_eq!(
+            sentence(b"dump jemalloc prof file failed"),
+            "http://a:1/p: not a profile: it says \"dump jemalloc prof file failed\""
+        );
+        assert_eq!(
+            sentence(b"Another profiler is running, try again later"),
+            "http://a:1/p: busy: another profiler is capturing"
+        );
+        assert_eq!(error(&[b'x'; 1000]).first_bytes().len(), 256);
     }
 }

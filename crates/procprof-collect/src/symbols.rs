@@ -1,4 +1,5 @@
-//! Asks a process for the names of its own addresses, at `/pprof/symbol`. Opt-in: an older StarRocks backend crashed on it.
+//! Asks a process for the names of its own addresses, at `/pprof/symbol`. Opt-in: an older StarRocks backend crashed on
+//! it.
 //!
 //! ```text
 //! GET  /pprof/symbol               num_symbols: 1
@@ -14,8 +15,7 @@ use reqwest::{Method, Url};
 
 use crate::address::shown;
 use crate::collect::{not_sent, refuse_failure};
-use crate::route::Service;
-use crate::{Client, CollectError, Kind, ProfileUrl, Result, Target, Watch, body};
+use crate::{CollectError, HttpClient, ProfileUrl, Result, Target, Watch, body};
 
 /// Bytes of names kept; once they are reached nothing more is asked.
 const NAMES_BYTES_MAX: usize = 64 << 20;
@@ -51,7 +51,8 @@ impl Default for SymbolLimits {
 /// The names a process gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Name by address as asked for; inlined functions follow the one they are inlined into, after `--`. Unknown addresses are missing.
+    /// Name by address as asked for; inlined functions follow the one they are inlined into, after `--`. Unknown
+    /// addresses are missing.
     pub names: BTreeMap<Addr, String>,
     /// Addresses that were asked for; fewer than given when a limit was hit.
     pub asked: usize,
@@ -60,11 +61,17 @@ pub struct Symbols {
 /// Asks the target's symbol page for names of `addresses`, which should be without repetitions.
 ///
 /// # Errors
-/// [`CollectError`] of the first request that fails; [`CollectError::Unsupported`] never. When the time for all runs out or 64 MiB of
-/// names have come, what is known by then is returned with a smaller [`Symbols::asked`].
-pub async fn fetch_symbols(client: &Client, target: &Target, addresses: &[Addr], limits: &SymbolLimits, watch: &Watch) -> Result<Symbols> {
-    let (service, path) = page(target.kind);
-    let url = target.base(service)?.join(path);
+/// [`CollectError`] of the first request that fails; [`CollectError::Unsupported`] never. When the time for all runs
+/// out or 64 MiB of names have come, what is known by then is returned with a smaller [`Symbols::asked`].
+pub async fn fetch_symbols(
+    client: &HttpClient,
+    target: &Target,
+    addresses: &[Addr],
+    limits: &SymbolLimits,
+    watch: &Watch,
+) -> Result<Symbols> {
+    let place = target.endpoints.symbols;
+    let url = target.base(place.service)?.join(place.path);
     let page = Page { client, target, limits, watch, shown: shown(&url), url };
     let told = page.ask(Method::GET, String::new()).await?;
     if !has_symbols(&told) {
@@ -73,12 +80,13 @@ pub async fn fetch_symbols(client: &Client, target: &Target, addresses: &[Addr],
     page.names(addresses).await
 }
 
-/// Asks the symbol page at `url`, whatever it may say of itself, for names of `addresses`; the target gives credentials and TLS options.
+/// Asks the symbol page at `url`, whatever it may say of itself, for names of `addresses`; the target gives credentials
+/// and TLS options.
 ///
 /// # Errors
 /// As [`fetch_symbols`].
 pub async fn fetch_symbols_at(
-    client: &Client,
+    client: &HttpClient,
     target: &Target,
     url: &ProfileUrl,
     addresses: &[Addr],
@@ -101,16 +109,8 @@ impl Symbols {
     }
 }
 
-fn page(kind: Kind) -> (Service, &'static str) {
-    match kind {
-        Kind::StarrocksBe => (Service::Brpc, "/pprof/symbol"),
-        Kind::Pprof => (Service::Http, "/pprof/symbol"),
-        Kind::Databend | Kind::Go | Kind::Procprof => (Service::Http, "/debug/pprof/symbol"),
-    }
-}
-
 struct Page<'a> {
-    client: &'a Client,
+    client: &'a HttpClient,
     target: &'a Target,
     limits: &'a SymbolLimits,
     watch: &'a Watch,
@@ -149,7 +149,8 @@ impl Page<'_> {
 
     async fn send(&self, method: Method, query: String) -> Result<String> {
         let request = self.client.request(self.target, method, self.url.clone())?.body(query);
-        let response = request.send().await.map_err(|error| not_sent(error, &self.shown, self.target.timeouts.connect))?;
+        let response =
+            request.send().await.map_err(|error| not_sent(error, &self.shown, self.target.timeouts.connect))?;
         let response = refuse_failure(response, &self.shown).await?;
         let answer = body::read(response, &self.shown, self.limits.answer_bytes, &Watch::default()).await?;
         Ok(String::from_utf8_lossy(&answer).into_owned())

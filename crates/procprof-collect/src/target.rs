@@ -10,8 +10,8 @@ use http::{HeaderName, HeaderValue};
 use procprof_profile::ProfileType;
 use reqwest::Url;
 
-use crate::route::{Place, Route, Service, Window};
-use crate::{BaseUrl, CollectError, Kind, MAX_SECONDS, ProfileUrl, Request, Result};
+use crate::route::{HttpEndpoint, HttpService, Route, Window};
+use crate::{BaseUrl, CollectError, Endpoints, MAX_SECONDS, ProfileUrl, Request, Result};
 
 /// brpc's port on a StarRocks backend.
 const BRPC_PORT: u16 = 8060;
@@ -47,7 +47,8 @@ pub struct Header {
 /// How the other side's certificate is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tls {
-    /// PEM file of the only authorities to trust; without it, the system's.
+    /// PEM file of the only certificates to trust, authorities' or the server's own; without it, the system's
+    /// authorities.
     pub ca_file: Option<PathBuf>,
     /// Accept any certificate. Only for nodes it was switched on for by name.
     pub insecure: bool,
@@ -69,27 +70,31 @@ pub struct ClientCertificate {
 pub struct Timeouts {
     /// For the connection, TLS included.
     pub connect: Duration,
+    /// For the head of the answer beyond 1.01 times the seconds of the capture, where it has a length: the process is
+    /// silent while it samples, and has no reason to be so for long afterwards. What is of a moment may be gathered for
+    /// as long as `margin`.
+    pub answer: Duration,
     /// For the whole answer beyond 1.01 times the seconds of the capture.
     pub margin: Duration,
 }
 
 impl Default for Timeouts {
-    /// 5 s to connect, 60 s margin.
+    /// 5 s to connect, 30 s to begin the answer, 60 s margin.
     fn default() -> Self {
-        Timeouts { connect: Duration::from_secs(5), margin: Duration::from_secs(60) }
+        Timeouts { connect: Duration::from_secs(5), answer: Duration::from_secs(30), margin: Duration::from_secs(60) }
     }
 }
 
 /// One process to collect from.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// How it is collected from.
-    pub kind: Kind,
+    /// What it serves.
+    pub endpoints: &'static Endpoints,
     /// Its web service.
     pub http: BaseUrl,
     /// Its brpc service; without it, port 8060 of the same host.
     pub brpc: Option<BaseUrl>,
-    /// URLs by profile type, instead of the route's own; a [`Kind::Pprof`] with any has no others.
+    /// URLs by profile type, instead of the route's own; see [`Endpoints::urls_instead`].
     pub urls: BTreeMap<ProfileType, ProfileUrl>,
     /// TLS options.
     pub tls: Tls,
@@ -99,7 +104,8 @@ pub struct Target {
     pub auth: Auth,
     /// How long is waited.
     pub timeouts: Timeouts,
-    /// Largest answer, in bytes, as sent and after unpacking `Content-Encoding`. The profile inside may unpack to four times as much.
+    /// Largest answer, in bytes, as sent and after unpacking `Content-Encoding`. The profile inside may unpack to four
+    /// times as much.
     pub max_bytes: u64,
 }
 
@@ -112,9 +118,9 @@ pub(crate) struct Plan {
 
 impl Target {
     /// A target with no credentials, default time-outs and a limit of 256 MiB.
-    pub fn new(kind: Kind, http: BaseUrl) -> Target {
+    pub fn new(endpoints: &'static Endpoints, http: BaseUrl) -> Target {
         Target {
-            kind,
+            endpoints,
             http,
             brpc: None,
             urls: BTreeMap::new(),
@@ -126,13 +132,14 @@ impl Target {
         }
     }
 
-    /// The types that can be collected from it: those of its kind that have a place, or for a [`Kind::Pprof`] with URLs the types of these.
+    /// The types that can be collected from it: those of its routes that have a place, and those of its URLs, which may
+    /// be all.
     pub fn profile_types(&self) -> Vec<ProfileType> {
-        let mut types: Vec<ProfileType> = match self.kind {
-            Kind::Pprof if !self.urls.is_empty() => Vec::new(),
-            kind => kind.routes().iter().filter(|route| !route.places.is_empty()).map(|route| route.profile_type.clone()).collect(),
-        };
-        let further: Vec<ProfileType> = self.urls.keys().filter(|profile_type| !types.contains(profile_type)).cloned().collect();
+        let placed =
+            self.endpoints.routes.iter().filter(|route| !route.endpoints.is_empty() && !self.has_urls_instead());
+        let mut types: Vec<ProfileType> = placed.map(|route| route.offer.profile_type.clone()).collect();
+        let further: Vec<ProfileType> =
+            self.urls.keys().filter(|profile_type| !types.contains(profile_type)).cloned().collect();
         types.extend(further);
         types
     }
@@ -145,12 +152,16 @@ impl Target {
         self.plan(request).map(|plan| plan.seconds)
     }
 
+    fn has_urls_instead(&self) -> bool {
+        self.endpoints.urls_instead && !self.urls.is_empty()
+    }
+
     /// The base of one of its services.
-    pub(crate) fn base(&self, service: Service) -> Result<BaseUrl> {
+    pub(crate) fn base(&self, service: HttpService) -> Result<BaseUrl> {
         match (service, &self.brpc) {
-            (Service::Http, _) => Ok(self.http.clone()),
-            (Service::Brpc, Some(brpc)) => Ok(brpc.clone()),
-            (Service::Brpc, None) => self.http.at_port(BRPC_PORT),
+            (HttpService::Http, _) => Ok(self.http.clone()),
+            (HttpService::Brpc, Some(brpc)) => Ok(brpc.clone()),
+            (HttpService::Brpc, None) => self.http.at_port(BRPC_PORT),
         }
     }
 
@@ -159,31 +170,42 @@ impl Target {
         Duration::from_millis(u64::from(seconds) * 1010) + self.timeouts.margin
     }
 
+    /// Time to wait for the head of an answer to a capture of `seconds`.
+    pub(crate) fn answer_timeout(&self, seconds: u32) -> Duration {
+        match seconds {
+            0 => self.total_timeout(0),
+            seconds => {
+                Duration::from_millis(u64::from(seconds) * 1010) + self.timeouts.answer.min(self.timeouts.margin)
+            }
+        }
+    }
+
     /// Checks the request against its route and spells out the URLs to try, in order.
     pub(crate) fn plan(&self, request: &Request) -> Result<Plan> {
-        let route = self.kind.route(&request.profile_type);
+        let route = self.endpoints.route(&request.profile_type);
         let seconds = window_seconds(request, route)?;
         if request.frequency.is_some_and(|frequency| !(1..=10_000).contains(&frequency)) {
             return Err(wrong(request, "frequency must be 1 to 10000 per second"));
         }
-        let unsupported = || CollectError::Unsupported { kind: self.kind, profile_type: request.profile_type.clone() };
+        let unsupported =
+            || CollectError::Unsupported { kind: self.endpoints.name, profile_type: request.profile_type.clone() };
         let mut urls = match (self.urls.get(&request.profile_type), route) {
             (Some(url), _) => vec![url.url()],
-            (None, Some(_)) if self.kind == Kind::Pprof && !self.urls.is_empty() => return Err(unsupported()),
-            (None, Some(route)) => self.place_urls(route.places)?,
+            (None, Some(_)) if self.has_urls_instead() => return Err(unsupported()),
+            (None, Some(route)) => self.place_urls(route.endpoints)?,
             (None, None) => return Err(unsupported()),
         };
         if urls.is_empty() {
             return Err(unsupported());
         }
         for url in &mut urls {
-            let takes_frequency = route.is_some_and(|route| route.takes_frequency);
+            let takes_frequency = route.is_some_and(|route| route.offer.takes_frequency);
             add_query(url, seconds, request.frequency.filter(|_| takes_frequency));
         }
         Ok(Plan { urls, seconds })
     }
 
-    fn place_urls(&self, places: &[Place]) -> Result<Vec<Url>> {
+    fn place_urls(&self, places: &[HttpEndpoint]) -> Result<Vec<Url>> {
         places.iter().map(|place| Ok(self.base(place.service)?.join(place.path))).collect()
     }
 
@@ -207,13 +229,14 @@ impl Target {
     }
 }
 
-/// The seconds to ask for, after the rules of the route's window. A type without a route is of a moment unless seconds are given.
+/// The seconds to ask for, after the rules of the route's window. A type without a route is of a moment unless seconds
+/// are given.
 fn window_seconds(request: &Request, route: Option<&Route>) -> Result<u32> {
-    let asked = request.seconds.unwrap_or(route.map_or(0, |route| route.schedule.seconds));
+    let asked = request.seconds.unwrap_or(route.map_or(0, |route| route.offer.schedule.seconds));
     if asked > MAX_SECONDS {
         return Err(wrong(request, format!("{asked} seconds pass the limit of {MAX_SECONDS}")));
     }
-    match route.map_or(Window::MomentOrDelta, |route| route.window) {
+    match route.map_or(Window::MomentOrDelta, |route| route.offer.window) {
         Window::Seconds if asked == 0 => Err(wrong(request, "seconds must be 1 or more")),
         Window::Moment if asked != 0 => Err(wrong(request, "is of a moment and takes no seconds")),
         _ => Ok(asked),
@@ -259,11 +282,17 @@ impl Header {
     pub fn new(name: &str, value: &str) -> Result<Header> {
         let bad_name = |why: &str| CollectError::target("header", name, why);
         let parsed = HeaderName::try_from(name).map_err(|_| bad_name("not a header name"))?;
-        let own = [http::header::HOST, http::header::CONTENT_LENGTH, http::header::TRANSFER_ENCODING, http::header::CONNECTION];
+        let own = [
+            http::header::HOST,
+            http::header::CONTENT_LENGTH,
+            http::header::TRANSFER_ENCODING,
+            http::header::CONNECTION,
+        ];
         if own.contains(&parsed) {
             return Err(bad_name("is set by the connection itself"));
         }
-        let mut value = HeaderValue::try_from(value).map_err(|_| bad_name("its value holds a character no header can"))?;
+        let mut value =
+            HeaderValue::try_from(value).map_err(|_| bad_name("its value holds a character no header can"))?;
         value.set_sensitive(true);
         Ok(Header { name: parsed, value })
     }

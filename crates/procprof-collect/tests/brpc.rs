@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use procprof_collect::{Client, Kind, Progress, Request, SymbolLimits, Target, Watch, collect, fetch_symbols};
+use procprof_collect::{HttpClient, Progress, Request, SymbolLimits, Target, Watch, collect, endpoints, fetch_symbols};
 use procprof_profile::{Addr, ProfileType};
 use tokio::sync::Notify;
 
@@ -12,7 +12,7 @@ use crate::target;
 
 /// Its web service does not answer; brpc does.
 fn backend(server: &Server) -> Target {
-    let mut target = target(Kind::StarrocksBe, 1);
+    let mut target = target(&endpoints::STARROCKS_BE, 1);
     target.brpc = Some(format!("127.0.0.1:{}", server.port).parse().unwrap());
     target
 }
@@ -20,7 +20,7 @@ fn backend(server: &Server) -> Target {
 #[tokio::test]
 async fn recorded_profiles_of_all_types() {
     let server = Server::brpc_recorded();
-    let (client, target) = (Client::new(), backend(&server));
+    let (client, target) = (HttpClient::new(), backend(&server));
     let check = async |request: Request, sample_type: &str, file: &str| {
         let collected = collect(&client, &target, &request, &Watch::default()).await.unwrap();
         let profile = &collected.decoded.profile;
@@ -40,7 +40,7 @@ async fn a_second_capture_is_busy() {
     let server = Server::brpc_recorded();
     let _others = occupy(server.port);
     let request = Request::new(ProfileType::Cpu).seconds(1);
-    let busy = collect(&Client::new(), &backend(&server), &request, &Watch::default()).await.unwrap_err();
+    let busy = collect(&HttpClient::new(), &backend(&server), &request, &Watch::default()).await.unwrap_err();
     assert_eq!(busy.code(), "busy");
     assert!(busy.to_string().contains(&format!("http://127.0.0.1:{}/pprof/profile", server.port)), "{busy}");
 }
@@ -50,9 +50,10 @@ async fn progress_is_told() {
     let server = Server::brpc_recorded();
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
-    let watch = Watch { progress: Some(Arc::new(move |progress| listener.lock().unwrap().push(progress))), ..Watch::default() };
+    let watch =
+        Watch { progress: Some(Arc::new(move |progress| listener.lock().unwrap().push(progress))), ..Watch::default() };
     let request = Request::new(ProfileType::Cpu).seconds(1);
-    collect(&Client::new(), &backend(&server), &request, &watch).await.unwrap();
+    collect(&HttpClient::new(), &backend(&server), &request, &watch).await.unwrap();
     let told = told.lock().unwrap();
     assert_eq!(told[0], Progress::Sampling { seconds: 1 });
     assert!(matches!(told[1], Progress::Receiving { bytes, total: Some(_) } if bytes > 0));
@@ -62,7 +63,7 @@ async fn progress_is_told() {
 #[tokio::test]
 async fn a_process_that_dies_during_the_capture_is_told_so() {
     let mut server = Server::brpc_live();
-    let (client, target) = (Client::new(), backend(&server));
+    let (client, target) = (HttpClient::new(), backend(&server));
     let sampling = Arc::new(Notify::new());
     let listener = Arc::clone(&sampling);
     let watch = Watch { progress: Some(Arc::new(move |_| listener.notify_one())), ..Watch::default() };
@@ -80,7 +81,7 @@ async fn a_process_that_dies_during_the_capture_is_told_so() {
 #[tokio::test]
 async fn a_capture_can_be_cancelled_at_once() {
     let server = Server::brpc_live();
-    let (client, target) = (Client::new(), backend(&server));
+    let (client, target) = (HttpClient::new(), backend(&server));
     let (request, watch) = (Request::new(ProfileType::Cpu).seconds(30), Watch::default());
     let begun = std::time::Instant::now();
     let (result, ()) = tokio::join!(collect(&client, &target, &request, &watch), async {
@@ -94,7 +95,7 @@ async fn a_capture_can_be_cancelled_at_once() {
 #[tokio::test]
 async fn names_come_from_the_symbol_page_in_batches() {
     let server = Server::brpc_live();
-    let (client, target) = (Client::new(), backend(&server));
+    let (client, target) = (HttpClient::new(), backend(&server));
     let request = Request::new(ProfileType::Cpu).seconds(1);
     let collected = collect(&client, &target, &request, &Watch::default()).await.unwrap();
     let profile = &collected.decoded.profile;

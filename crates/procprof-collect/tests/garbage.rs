@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use procprof_collect::{Auth, Client, CollectError, Collected, Header, Kind, Request, Secret, Target, Watch, collect};
+use procprof_collect::{
+    Auth, CollectError, Collected, Header, HttpClient, Request, Secret, Target, Watch, collect, endpoints,
+};
 use procprof_profile::ProfileType;
 
 use crate::target;
@@ -60,10 +62,14 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
         "/announced" => send("200 OK\r\nContent-Length: 99999999999", b"x"),
         "/no-samples" => send("200 OK", b"heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n"),
         "/loop" => send("302 Found\r\nLocation: /loop\r\nContent-Length: 0", b""),
-        "/elsewhere" => send(&format!("302 Found\r\nLocation: http://127.0.0.1:{}/cpu\r\nContent-Length: 0", port ^ 1), b""),
+        "/elsewhere" => {
+            send(&format!("302 Found\r\nLocation: http://127.0.0.1:{}/cpu\r\nContent-Length: 0", port ^ 1), b"")
+        }
         "/other-host" => send(&format!("302 Found\r\nLocation: http://localhost:{port}/cpu\r\nContent-Length: 0"), b""),
         "/moved" => send("302 Found\r\nLocation: /cpu\r\nContent-Length: 0", b""),
-        "/private" if headers.contains("authorization: Basic am9lOmh1bnRlcjI=") && headers.contains("x-token: hunter3") => {
+        "/private"
+            if headers.contains("authorization: Basic am9lOmh1bnRlcjI=") && headers.contains("x-token: hunter3") =>
+        {
             send("200 OK", CPU)
         }
         "/private" => send("401 Unauthorized", b""),
@@ -92,7 +98,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn at(port: u16, path: &str) -> Target {
-    let mut target = target(Kind::Pprof, port);
+    let mut target = target(&endpoints::PPROF, port);
     for profile_type in [ProfileType::Cpu, ProfileType::Heap] {
         target.urls.insert(profile_type, format!("http://127.0.0.1:{port}{path}").parse().unwrap());
     }
@@ -103,7 +109,7 @@ fn at(port: u16, path: &str) -> Target {
 
 async fn get(target: &Target, profile_type: ProfileType) -> Result<Collected, CollectError> {
     let seconds = if profile_type == ProfileType::Cpu { 1 } else { 0 };
-    collect(&Client::new(), target, &Request::new(profile_type).seconds(seconds), &Watch::default()).await
+    collect(&HttpClient::new(), target, &Request::new(profile_type).seconds(seconds), &Watch::default()).await
 }
 
 #[tokio::test]

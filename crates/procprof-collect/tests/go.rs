@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use procprof_collect::{Client, Kind, Request, Watch, collect};
+use procprof_collect::{HttpClient, Request, Watch, collect, endpoints};
 use procprof_profile::{Profile, ProfileType};
 
 use crate::process::Server;
@@ -15,7 +15,7 @@ fn functions(profile: &Profile) -> BTreeSet<&str> {
 #[tokio::test]
 async fn every_type_a_go_process_has() {
     let server = Server::go();
-    let (client, target) = (Client::new(), target(Kind::Go, server.port));
+    let (client, target) = (HttpClient::new(), target(&endpoints::GO, server.port));
     let check = async |request: Request, sample_type: &str, function: &str| {
         let collected = collect(&client, &target, &request, &Watch::default()).await.unwrap();
         assert_eq!(collected.decoded.format, "pprof");
@@ -38,9 +38,10 @@ async fn every_type_a_go_process_has() {
 #[tokio::test]
 async fn a_second_cpu_capture_is_told_that_it_is_busy() {
     let server = Server::go();
-    let (client, target) = (Client::new(), target(Kind::Go, server.port));
+    let (client, target) = (HttpClient::new(), target(&endpoints::GO, server.port));
     let (request, watch) = (Request::new(ProfileType::Cpu).seconds(3), Watch::default());
-    let (first, second) = tokio::join!(collect(&client, &target, &request, &watch), collect(&client, &target, &request, &watch));
+    let (first, second) =
+        tokio::join!(collect(&client, &target, &request, &watch), collect(&client, &target, &request, &watch));
     let codes: Vec<_> = [first, second].iter().map(|result| result.as_ref().err().map(|error| error.code())).collect();
     assert!(codes.contains(&None) && codes.contains(&Some("busy")), "{codes:?}");
 }

@@ -3,14 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod brpc;
+mod frontend;
 mod garbage;
 mod go;
+mod jvm;
 mod process;
 mod tls;
 
-use procprof_collect::{Kind, Target};
+use procprof_collect::{Endpoints, Target};
 
 /// A target on this host.
-fn target(kind: Kind, port: u16) -> Target {
-    Target::new(kind, format!("127.0.0.1:{port}").parse().unwrap())
+fn target(endpoints: &'static Endpoints, port: u16) -> Target {
+    Target::new(endpoints, format!("127.0.0.1:{port}").parse().unwrap())
 }

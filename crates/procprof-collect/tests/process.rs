@@ -43,7 +43,8 @@ impl Server {
     }
 }
 
-/// Keeps the CPU profiler of a replayed brpc busy for as long as the connections are held: asks until somebody is refused.
+/// Keeps the CPU profiler of a replayed brpc busy for as long as the connections are held: asks until somebody is
+/// refused.
 pub(crate) fn occupy(port: u16) -> Vec<TcpStream> {
     let mut connections = Vec::new();
     loop {
@@ -85,7 +86,8 @@ fn go_server() -> PathBuf {
     let source = repository().join("testdata/go/pprof-server");
     let mut build = Command::new("go");
     build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
-    let status = build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+    let status =
+        build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
     assert!(status.success(), "{build:?}");
     binary
 }

@@ -1,6 +1,7 @@
 //! What a program may call, as `include/procprof.h` declares it.
 //!
-//! The names carry a version: a program that was built with another header must not meet functions of another meaning. Functions return 0, or -1 and leave the reason to [`error`]. None of them unwinds into the program.
+//! The names carry a version: a program that was built with another header must not meet functions of another meaning.
+//! Functions return 0, or -1 and leave the reason to [`error`]. None of them unwinds into the program.
 
 use crate::settings::Settings;
 use crate::start::{self as agent};
@@ -54,7 +55,9 @@ extern "C" fn port() -> c_int {
 unsafe extern "C" fn dump(endpoint: *const c_char, file: *const c_char) -> c_int {
     // SAFETY: by the caller's promise.
     let (endpoint, file) = unsafe { (text(endpoint), text(file)) };
-    let (Some(endpoint), Some(file)) = (endpoint, file) else { return code(Err("expected an endpoint and a file".to_owned())) };
+    let (Some(endpoint), Some(file)) = (endpoint, file) else {
+        return code(Err("expected an endpoint and a file".to_owned()));
+    };
     code(write(endpoint, Path::new(file)))
 }
 

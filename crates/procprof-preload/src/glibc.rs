@@ -1,7 +1,8 @@
 //! Functions that older versions of glibc have no symbol for.
 //!
-//! Before 2.33 `stat` and its family, and to this day `pthread_atfork`, were linked into each program from a static part of glibc that calls the ones
-//! with the version of the structure, or with the handle of the calling library, as first or last argument. These do the same, and are not exported.
+//! Before 2.33 `stat` and its family, and to this day `pthread_atfork`, were linked into each program from a static
+//! part of glibc that calls the ones with the version of the structure, or with the handle of the calling library, as
+//! first or last argument. These do the same, and are not exported.
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(

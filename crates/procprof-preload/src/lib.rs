@@ -7,25 +7,40 @@
 //! ```
 //!
 //! - `settings`: the variables `PROCPROF_*`;
-//! - `start`: the agent and its listener, begun before `main`, by a program's own call, or by a child whose parent is gone (`heir`);
+//! - `start`: the agent and its listener, begun before `main`, by a program's own call, or by a child whose parent is
+//!   gone (`heir`);
 //! - `heap`: the `malloc` family and C++'s operators, sampled;
+//! - `signals`: SIGPROF shared with the program, and the ways out of the process;
+//! - `births`: threads that arm themselves while CPU time is sampled;
+//! - `waits`: where servers wait, and a forked worker joins a capture;
 //! - `glibc`: what older C libraries lack;
+//! - `thread`: what is kept of each thread;
+//! - `destructors`: what is done with this library's own thread-local variables when a thread ends;
 //! - `c_api`: what a program may call, declared in `include/procprof.h`.
 //!
 //! Without `PROCPROF_LISTEN` nothing is started: allocations pass through at the cost of a subtraction and a jump.
 //!
-//! This is a crate of its own because it exports `malloc`: linked into a Rust program it would take over the program's own allocations. It needs no
-//! glibc symbol newer than 2.17, see `build.rs`. Elsewhere than on Linux with glibc it is empty.
+//! This is a crate of its own because it exports `malloc`: linked into a Rust program it would take over the program's
+//! own allocations. It needs no glibc symbol newer than 2.17, see `build.rs`. Elsewhere than on Linux with glibc it is
+//! empty.
 
+#![allow(unsafe_code)]
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
+mod at_end;
+mod births;
 mod c_api;
+mod destructors;
 mod glibc;
 mod heap;
 mod heir;
+mod next;
 mod settings;
+mod signals;
 mod start;
 mod tell;
+mod thread;
+mod waits;
 
 /// Called by the loader before `main`.
 #[used]

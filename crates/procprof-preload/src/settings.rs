@@ -1,6 +1,7 @@
 //! The environment variables, one row each: parser, documentation and the page `docs/preload.md` come from here.
 //!
-//! A bad value is told in one line and leaves its default in place: a typing error must not keep the program from running.
+//! A bad value is told in one line and leaves its default in place: a typing error must not keep the program from
+//! running.
 
 use procprof_agent::{CpuEngine, DumpFileLimits};
 use std::net::SocketAddr;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Settings {
     /// Where to listen; nothing is started without it.
     pub(crate) listen: Option<SocketAddr>,
+    /// The file whose making starts it all; without one it starts at once.
+    pub(crate) start_file: Option<PathBuf>,
     /// Names of the programs that are meant; empty for all.
     only: Vec<String>,
     /// How CPU samples are made where a request does not say.
@@ -46,7 +49,14 @@ const SETTINGS: &[Setting] = &[
     Setting {
         variable: "PROCPROF_ONLY",
         expected: "names of programs, separated by commas",
-        set: |settings, value| put(&mut settings.only, Some(value.split(',').map(|name| name.trim().to_owned()).collect())),
+        set: |settings, value| {
+            put(&mut settings.only, Some(value.split(',').map(|name| name.trim().to_owned()).collect()))
+        },
+    },
+    Setting {
+        variable: "PROCPROF_START_FILE",
+        expected: "a path",
+        set: |settings, value| put(&mut settings.start_file, (!value.is_empty()).then(|| Some(value.into()))),
     },
     Setting {
         variable: "PROCPROF_ENGINE",
@@ -71,19 +81,28 @@ const SETTINGS: &[Setting] = &[
             put(&mut settings.dump_files, Some(Some(DumpFileLimits { files, ..DumpFileLimits::default() })))
         },
     },
-    Setting { variable: "PROCPROF_HEAP", expected: "on or off", set: |settings, value| put(&mut settings.heap, switch(value)) },
+    Setting {
+        variable: "PROCPROF_HEAP",
+        expected: "on or off",
+        set: |settings, value| put(&mut settings.heap, switch(value)),
+    },
     Setting {
         variable: "PROCPROF_HEAP_SAMPLE_BYTES",
         expected: "a number of bytes from 1",
         set: |settings, value| put(&mut settings.heap_sample_bytes, value.parse().ok().filter(|bytes| *bytes > 0)),
     },
-    Setting { variable: "PROCPROF_CONTENTION", expected: "on or off", set: |settings, value| put(&mut settings.contention, switch(value)) },
+    Setting {
+        variable: "PROCPROF_CONTENTION",
+        expected: "on or off",
+        set: |settings, value| put(&mut settings.contention, switch(value)),
+    },
 ];
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: None,
+            start_file: None,
             only: Vec::new(),
             engine: CpuEngine::Auto,
             token: None,
@@ -114,8 +133,11 @@ impl Settings {
     pub(crate) fn is_for_this_program(&self) -> bool {
         let file = std::env::current_exe().ok();
         let called = std::env::args_os().next().map(PathBuf::from);
-        let names: Vec<_> =
-            [file, called].into_iter().flatten().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+        let names: Vec<_> = [file, called]
+            .into_iter()
+            .flatten()
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
         self.only.is_empty() || self.only.iter().any(|only| names.contains(only))
     }
 }

@@ -1,9 +1,11 @@
-//! The agent of this process: begun before `main` where the environment says so, by a call of the program's, or in the place of a process that is gone.
+//! The agent of this process: begun before `main` where the environment says so, by a call of the program's, or in the
+//! place of a process that is gone.
 
 use crate::settings::Settings;
+use crate::signals::Around;
 use crate::tell::tell;
-use crate::{heap, heir};
-use procprof_agent::{Agent, Config, Contention, HeapSampler, Jemalloc, Listener};
+use crate::{births, heap, heir, signals, waits};
+use procprof_agent::{Agent, Config, Contention, HeapSampler, Jemalloc, Listener, ProcessTree};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +29,8 @@ struct Process {
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What runs in this process. A forked child finds nothing: the parent's threads are not there, and what it held is left alone.
+/// What runs in this process. A forked child finds nothing: the parent's threads are not there, and what it held is
+/// left alone.
 pub(crate) fn running() -> MutexGuard<'static, Option<Running>> {
     let (pid, current) = (std::process::id(), PROCESS.load(Ordering::Acquire));
     // SAFETY: null, or leaked below and never freed.
@@ -47,6 +50,10 @@ pub(crate) fn running() -> MutexGuard<'static, Option<Running>> {
 /// Called by the loader before `main`, in a process that has one thread.
 pub(crate) extern "C" fn at_load() {
     heap::at_load();
+    signals::at_load(&AROUND_FILTERS);
+    waits::at_load();
+    births::at_load();
+    heir::begin_by(take_over);
     if std::env::var_os("PROCPROF_LISTEN").is_none() {
         return;
     }
@@ -55,20 +62,49 @@ pub(crate) extern "C" fn at_load() {
         return;
     }
     let own = std::process::id() as i32;
-    let holder = std::env::var(HOLDER).ok().and_then(|text| text.parse().ok()).filter(|holder| *holder != own && heir::lives(*holder));
+    let holder = std::env::var(HOLDER)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .filter(|holder| *holder != own && heir::lives(*holder));
     if let Some(holder) = holder {
         return heir::wait_for(holder);
     }
     bad.iter().for_each(|line| tell(line));
-    begin_by(&settings);
+    begin_in_time(&settings);
     // Also where that failed: it was told, and each child would tell it again.
     // SAFETY: the process has no other thread of the program's yet that could read its environment.
     unsafe { std::env::set_var(HOLDER, own.to_string()) };
 }
 
 /// Begins in a process whose ancestor has listened until now, and has told what there was to tell.
-pub(crate) fn take_over() {
-    begin_by(&Settings::of_environment().0);
+fn take_over() {
+    begin_in_time(&Settings::of_environment().0);
+}
+
+/// What is done around a filter for all threads.
+static AROUND_FILTERS: Around = Around { end: end_before_filter, begin_again: take_over };
+
+/// The process would be ended by the next thing that a thread of ours does; whether there was one.
+fn end_before_filter() -> bool {
+    let is_running = running().is_some();
+    if is_running {
+        end();
+        tell(&format!(
+            "process {} runs on without a profiler: it loads a seccomp filter for all its threads that forbids what the profiler calls",
+            std::process::id()
+        ));
+    }
+    is_running
+}
+
+/// Begins, or waits for the file that is to be there first.
+fn begin_in_time(settings: &Settings) {
+    let later = settings.start_file.as_deref().filter(|file| !file.exists());
+    match later.map(heir::wait_for_file) {
+        None => begin_by(settings),
+        Some(Ok(())) => {}
+        Some(Err(expected)) => tell(&format!("PROCPROF_START_FILE: expected {expected}")),
+    }
 }
 
 /// Begins where the environment says so, and tells what the caller can't know.
@@ -98,18 +134,22 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
         token: settings.token.clone(),
     };
     let agent = procprof_agent::start(config).map_err(|error| error.to_string())?;
-    let bound = listen.map(|address| {
-        let listener = without_signals(|| Listener::bind(address, agent.clone(), None));
-        listener.map_err(|error| format!("{address}: {error}"))
-    });
+    let bound = listen
+        .map(|address| Listener::bind(address, agent.clone(), None).map_err(|error| format!("{address}: {error}")));
     let listener = bound.transpose().inspect_err(|_| HeapSampler::disable())?;
     set_heap(settings);
     if settings.contention
-        && let Err(error) = without_signals(Contention::enable)
+        && let Err(error) = Contention::enable()
     {
         tell(&format!("process {} runs without a record of locks: {error}", std::process::id()));
     }
     heir::forget();
+    if listener.is_some() && !ProcessTree::begin() {
+        tell(&format!(
+            "process {} is profiled without the processes it will fork: there is no memory to share with them",
+            std::process::id()
+        ));
+    }
     let address = listener.as_ref().map(Listener::address);
     *running = Some(Running { agent, listener, token: settings.token.clone() });
     Ok(address)
@@ -160,20 +200,4 @@ unsafe extern "C" fn in_child() {
         listener.close_in_child();
         heir::wait_for(parent.pid as i32);
     }
-}
-
-/// Runs `start` with all signals but SIGPROF blocked, so that the threads it starts take none that are meant for the program.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: all-zero is a valid `sigset_t` to be filled.
-    let (mut block, mut former): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: both sets are valid; the calling thread's mask is put back below.
-    unsafe {
-        libc::sigfillset(&mut block);
-        libc::sigdelset(&mut block, libc::SIGPROF);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &block, &mut former);
-    }
-    let result = start();
-    // SAFETY: `former` was filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &former, std::ptr::null_mut()) };
-    result
 }

@@ -22,7 +22,9 @@ fn an_allocator_preloaded_behind_the_library_is_wrapped() {
     command.env("LD_PRELOAD", format!("{}:{jemalloc}", crate::build::library().display()));
     let mut host = Host::start(command);
     let exact: f64 = host.line().split_whitespace().nth(6).unwrap().parse().unwrap();
-    let profile = procprof_profile::format::decode(&host.get("/debug/pprof/heap?symbolize=0"), &Default::default()).unwrap().profile;
+    let profile = procprof_profile::format::decode(&host.get("/debug/pprof/heap?symbolize=0"), &Default::default())
+        .unwrap()
+        .profile;
     let estimate = profile.total(3) as f64;
     assert!((estimate - exact).abs() < 0.1 * exact, "{estimate} for {exact}");
     assert!(host.finish().success());

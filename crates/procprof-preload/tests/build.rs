@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
 
-/// The library. A test of a crate does not depend on a shared library of the same crate, so it is built here; `PROCPROF_PRELOAD_LIBRARY` names another
-/// build to be tested, such as the one of a release.
+/// The library. A test of a crate does not depend on a shared library of the same crate, so it is built here;
+/// `PROCPROF_PRELOAD_LIBRARY` names another build to be tested, such as the one of a release.
 pub(crate) fn library() -> &'static Path {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let library = BUILT.get_or_init(|| {
@@ -43,7 +43,9 @@ pub(crate) fn program(source: &str, more: &[&str]) -> PathBuf {
     let program = folder.path().join(format!("{}-{}", source.split('.').next().unwrap(), built.len()));
     let compiler = if source.ends_with(".c") { "gcc" } else { "g++" };
     let mut command = Command::new(compiler);
-    command.args(["-O1", "-g", "-Wall", "-Werror", "-pthread", "-I"]).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+    command
+        .args(["-O1", "-g", "-Wall", "-Werror", "-pthread", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
     command.arg(testdata().join(source)).arg("-o").arg(&program).args(more);
     let output = command.output().unwrap_or_else(|error| panic!("{compiler} is needed: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

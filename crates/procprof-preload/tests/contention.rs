@@ -37,7 +37,9 @@ fn books(host: &mut Host) -> Vec<(String, [i64; 2])> {
                 assert_eq!(right, "1", "a lock answers differently");
                 return books;
             }
-            [function, waits, nanos] => books.push((function.to_owned(), [waits.parse().unwrap(), nanos.parse().unwrap()])),
+            [function, waits, nanos] => {
+                books.push((function.to_owned(), [waits.parse().unwrap(), nanos.parse().unwrap()]))
+            }
             _ => panic!("{line}"),
         }
     }
@@ -56,7 +58,8 @@ fn waits_are_those_of_exact_books_for_every_kind_of_lock() {
         // What passes between our clock and the program's is more on a busy machine.
         assert!((seen[1] - exact[1]).abs() < exact[1] / 25 + 1_000_000, "{function}: {} ns of {}", seen[1], exact[1]);
         assert!((seen[0] - exact[0]).abs() <= exact[0] / 10 + 2, "{function}: {} waits of {}", seen[0], exact[0]);
-        assert!(held[1] > exact[1] / 2, "{function}: {} ns held of {}", held[1], exact[1]);
+        // On a busy machine two threads may never have met at one of them.
+        assert!(held[1] >= exact[1] / 2, "{function}: {} ns held of {}", held[1], exact[1]);
     }
     let errors = [&waits, &holds].map(|profile| (profile.total(1) - all).abs() as f64 / all as f64);
     assert!(errors[0] < 0.02 && errors[1] < 0.02, "{errors:?} of {all} ns");
@@ -96,7 +99,9 @@ fn mutexes_that_the_program_defines_are_left_alone() {
     let profile = get(&host, "/debug/pprof/contention");
     assert_eq!(of_function(&profile, "waits_for_own_mutex"), [0, 0]);
     assert_eq!(of_function(&profile, "waits_to_write")[0], 1);
-    let told = profile.comments().find_map(|comment| comment.strip_prefix("procprof:defined-by-the-program-and-not-followed="));
+    let told = profile
+        .comments()
+        .find_map(|comment| comment.strip_prefix("#procprof:defined-by-the-program-and-not-followed="));
     assert_eq!(told, Some("pthread_mutex_lock pthread_mutex_unlock"));
     assert!(host.finish().success());
 }
@@ -113,4 +118,45 @@ fn go_and_jeprof_read_both_views() {
     let table = tool("jeprof", &["--text", "--cum", program.to_str().unwrap(), &host.url("/pprof/contention")]);
     assert!(table.contains("waits_for_mutex"), "{table}");
     assert!(host.finish().success());
+}
+
+/// Nanoseconds that functions held a mutex in a round, by the program's own books, and of the round.
+fn held(host: &mut Host, way: &str) -> (f64, Vec<(String, f64)>) {
+    host.tell(way);
+    let whole = host.line().parse().unwrap();
+    let mut books = Vec::new();
+    loop {
+        let line = host.line();
+        let Some((function, nanos)) = line.split_once(' ') else { return (whole, books) };
+        books.push((function.to_owned(), nanos.parse().unwrap()));
+    }
+}
+
+/// Each function's part of what was waited is its part of the time, whether it takes the lock again at once, and
+/// whether it is still there when the lock is let go.
+#[test]
+fn holders_are_charged_with_their_part_of_the_time() {
+    for (way, functions) in [
+        ("one", &["holds_nearly_always"][..]),
+        ("two", &["holds_for_long", "holds_for_short"]),
+        ("last", &["lets_go_at_last"]),
+    ] {
+        let mut command = preloaded(&program("holders.cpp", &["-O2"]));
+        command.env("PROCPROF_CONTENTION", "on");
+        let mut host = Host::start(command);
+        let (whole, books) = held(&mut host, way);
+        let holds = get(&host, "/debug/pprof/mutex");
+        for sample in holds.samples() {
+            let lines = sample.stack.iter().flat_map(|place| holds.lines(*place));
+            let names: Vec<_> = lines.map(|line| holds.string(holds.function(line.function).name)).collect();
+            println!("{way}: {:?} {names:?}", sample.values);
+        }
+        for function in functions {
+            let exact = books.iter().find(|(name, _)| name == function).unwrap().1 / whole;
+            let charged = of_function(&holds, function)[1] as f64 / holds.total(1) as f64;
+            println!("{way}: {function} held it for {exact:.3} of the time and is charged with {charged:.3}");
+            assert!((charged - exact).abs() < 0.05, "{function}: {charged:.3} of the waiting, {exact:.3} of the time");
+        }
+        assert!(host.finish().success());
+    }
 }

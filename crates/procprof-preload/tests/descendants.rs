@@ -46,7 +46,9 @@ fn exec_begins_anew() {
     command.args(["/bin/cat"]);
     let host = Host::start(command);
     let address = host.told_address();
-    assert!(String::from_utf8_lossy(&crate::host::get(&address, "/debug/pprof/cmdline").unwrap()).starts_with("/bin/cat"));
+    assert!(
+        String::from_utf8_lossy(&crate::host::get(&address, "/debug/pprof/cmdline").unwrap()).starts_with("/bin/cat")
+    );
     assert!(host.told().is_empty());
     assert!(host.finish().success());
 }
@@ -77,6 +79,10 @@ fn descriptors_that_the_program_took_stay_its_own() {
 /// The loader ignores `LD_PRELOAD` where a program has more rights than its caller; nothing of ours is to be seen then.
 #[test]
 fn a_child_without_the_library_is_left_alone() {
-    let output = Command::new("/bin/sh").args(["-c", "echo $LD_PRELOAD"]).env("PROCPROF_LISTEN", "127.0.0.1:0").output().unwrap();
+    let output = Command::new("/bin/sh")
+        .args(["-c", "echo $LD_PRELOAD"])
+        .env("PROCPROF_LISTEN", "127.0.0.1:0")
+        .output()
+        .unwrap();
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (b"\n".as_slice(), b"".as_slice()));
 }

@@ -70,3 +70,35 @@ fn sampling_is_switched_while_the_program_runs() {
     assert!(status(&host).contains("\"active\":true"), "{}", status(&host));
     assert!(host.finish().success());
 }
+
+/// What captures allocate is not the program's.
+#[test]
+fn the_profilers_own_memory_is_not_in_the_profile() {
+    let mut command = preloaded(&program("busy.cpp", &[]));
+    command.env("PROCPROF_HEAP_SAMPLE_BYTES", "64");
+    let mut host = Host::start(command);
+    host.line();
+    for path in [
+        "/debug/pprof/profile?seconds=1",
+        "/debug/pprof/wall?seconds=1",
+        "/debug/pprof/contention?seconds=1",
+        "/debug/pprof/heap",
+    ] {
+        host.get(path);
+    }
+    let profile = decode(&host.get("/debug/pprof/allocs"), &Default::default()).unwrap().profile;
+    let mut own = Vec::new();
+    for sample in profile.samples() {
+        let lines = sample.stack.iter().flat_map(|place| profile.lines(*place));
+        let names: Vec<&str> = lines.map(|line| profile.string(profile.function(line.function).name)).collect();
+        // What stands between the program and its allocator is in the program's stacks, too, where nothing is inlined.
+        if names.iter().any(|name| name.contains("procprof_agent::") && !name.contains("procprof_agent::heap::")) {
+            own.push((sample.values.to_vec(), names));
+        }
+    }
+    assert!(profile.sample_count() > 0);
+    // The thread that listens is made before anybody could know whose it is.
+    let bytes: i64 = own.iter().map(|(values, _)| values[1]).sum();
+    assert!(bytes < 4096, "{bytes} bytes: {own:#?}");
+    assert!(host.finish().success());
+}

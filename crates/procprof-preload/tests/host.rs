@@ -29,7 +29,11 @@ pub(crate) fn preloaded(program: &Path) -> Command {
 impl Host {
     /// Starts a program that listens on a free port and says so.
     pub(crate) fn start(mut command: Command) -> Self {
-        command.env("PROCPROF_LISTEN", "127.0.0.1:0").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("PROCPROF_LISTEN", "127.0.0.1:0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (sender, told) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -70,6 +74,11 @@ impl Host {
     /// Gives it a line to read.
     pub(crate) fn go_on(&mut self) {
         self.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    /// Gives it a line with a text.
+    pub(crate) fn tell(&mut self, text: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{text}").unwrap();
     }
 
     /// What it answers to a `GET`.

@@ -54,7 +54,8 @@ fn sort() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
     std::fs::write(&file, (0..200_000_u64).map(|i| format!("{}\n", i * 7919 % 200_003)).collect::<String>()).unwrap();
-    let output = unharmed(&find("sort"), &[OsStr::new("--parallel=4"), OsStr::new("-n"), file.as_os_str()], &[("LC_ALL", "C")]);
+    let output =
+        unharmed(&find("sort"), &[OsStr::new("--parallel=4"), OsStr::new("-n"), file.as_os_str()], &[("LC_ALL", "C")]);
     assert!(output.stdout.starts_with(b"0\n1\n"));
 }
 

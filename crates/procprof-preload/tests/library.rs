@@ -5,8 +5,10 @@ use crate::build::{folder_of_tests, library, tool};
 #[test]
 fn no_symbol_is_newer_than_glibc_2_17() {
     let table = tool("objdump", &["-T", library().to_str().unwrap()]);
-    let versions: Vec<&str> =
-        table.split(|character: char| "() \t\n".contains(character)).filter_map(|word| word.strip_prefix("GLIBC_")).collect();
+    let versions: Vec<&str> = table
+        .split(|character: char| "() \t\n".contains(character))
+        .filter_map(|word| word.strip_prefix("GLIBC_"))
+        .collect();
     assert!(versions.len() > 50, "{table}");
     for version in versions {
         let number = |part: Option<&str>| part.map_or(0, |part| part.parse::<u32>().unwrap());
@@ -33,19 +35,56 @@ fn nothing_else_is_exported() {
         "reallocarray",
         "valloc",
     ];
+    /// Where workers wait for work.
+    const WAITS: &[&str] = &["accept", "accept4", "epoll_pwait", "epoll_pwait2", "epoll_wait"];
+    /// Where threads are born.
+    const BIRTHS: &[&str] = &["pthread_create", "thrd_create"];
+    /// What owns SIGPROF, waits for it, leaves the process, and loads filters.
+    const SIGNALS: &[&str] = &[
+        "__sigaction",
+        "__sysv_signal",
+        "bsd_signal",
+        "execl",
+        "execle",
+        "execlp",
+        "execv",
+        "execve",
+        "execveat",
+        "execvp",
+        "execvpe",
+        "fexecve",
+        "prctl",
+        "sigaction",
+        "sigaltstack",
+        "sigignore",
+        "siginterrupt",
+        "signal",
+        "sigset",
+        "sigtimedwait",
+        "sigwait",
+        "sigwaitinfo",
+        "ssignal",
+        "syscall",
+        "sysv_signal",
+    ];
     let table = tool("nm", &["-D", "--defined-only", library().to_str().unwrap()]);
     let names: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().last()).collect();
-    for name in FAMILY {
+    for name in FAMILY.iter().chain(SIGNALS).chain(WAITS).chain(BIRTHS) {
         assert!(names.contains(name), "{name}");
     }
     let is_operator = |name: &str| ["_Znw", "_Zna", "_Zdl", "_Zda"].iter().any(|start| name.starts_with(start));
-    let others: Vec<&&str> =
-        names.iter().filter(|name| !FAMILY.contains(name) && !is_operator(name) && !name.starts_with("procprof_v1_")).collect();
+    let is_meant = |name: &str| {
+        [FAMILY, SIGNALS, WAITS, BIRTHS].iter().any(|names| names.contains(&name))
+            || is_operator(name)
+            || name.starts_with("procprof_v1_")
+    };
+    let others: Vec<&&str> = names.iter().filter(|name| !is_meant(name)).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(names.iter().filter(|name| is_operator(name)).count(), 20);
 }
 
-/// A Rust program that embeds the agent keeps its allocator: only this library has a `malloc`, and the agent names no `#[global_allocator]`.
+/// A Rust program that embeds the agent keeps its allocator: only this library has a `malloc`, and the agent names no
+/// `#[global_allocator]`.
 #[test]
 fn the_agent_is_no_allocator() {
     let agents: Vec<_> = std::fs::read_dir(folder_of_tests())
@@ -61,7 +100,8 @@ fn the_agent_is_no_allocator() {
         let table = tool("nm", &["--defined-only", "--quiet", "--format=posix", agent.to_str().unwrap()]);
         let names = table.lines().filter_map(|line| line.split_whitespace().next());
         for name in names {
-            let is_allocator = ["malloc", "free", "calloc", "realloc", "_Znwm", "_ZdlPv"].contains(&name) || name.contains("__rust_alloc");
+            let is_allocator = ["malloc", "free", "calloc", "realloc", "_Znwm", "_ZdlPv"].contains(&name)
+                || name.contains("__rust_alloc");
             assert!(!is_allocator, "{} defines {name}", agent.display());
         }
     }

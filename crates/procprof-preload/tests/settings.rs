@@ -34,7 +34,11 @@ fn a_bad_value_is_told_in_one_line_and_the_program_runs() {
         ("PROCPROF_DUMP_FOLDER", "/nowhere", "procprof: PROCPROF_DUMP_FOLDER=/nowhere: expected a folder"),
         ("PROCPROF_DUMP_FILES", "-1", "procprof: PROCPROF_DUMP_FILES=-1: expected a number of files from 1"),
         ("PROCPROF_HEAP", "perhaps", "procprof: PROCPROF_HEAP=perhaps: expected on or off"),
-        ("PROCPROF_HEAP_SAMPLE_BYTES", "0", "procprof: PROCPROF_HEAP_SAMPLE_BYTES=0: expected a number of bytes from 1"),
+        (
+            "PROCPROF_HEAP_SAMPLE_BYTES",
+            "0",
+            "procprof: PROCPROF_HEAP_SAMPLE_BYTES=0: expected a number of bytes from 1",
+        ),
         ("PROCPROF_CONTENTION", "maybe", "procprof: PROCPROF_CONTENTION=maybe: expected on or off"),
         ("PROCPROF_LISTEN", "192.0.2.1:1", "an address beyond loopback needs a token"),
     ] {
@@ -63,7 +67,11 @@ fn a_taken_port_is_told_and_does_no_harm() {
     let mut host = Host::start(preloaded(Path::new("/bin/cat")));
     let output = shell(&[("PROCPROF_LISTEN", &host.address)]);
     assert!(output.status.success());
-    assert!(told(&output).contains("runs without a profiler") && told(&output).contains(&host.address), "{}", told(&output));
+    assert!(
+        told(&output).contains("runs without a profiler") && told(&output).contains(&host.address),
+        "{}",
+        told(&output)
+    );
     assert_eq!(told(&output).lines().count(), 1);
     host.go_on();
     assert_eq!(host.line(), "");

@@ -46,7 +46,8 @@ fn jeprof_draws_the_heap_and_what_it_grew_by() {
         let grown = tool("jeprof", &[kind, text(&file), &format!("--base={}", text(&before)), text(&after)]);
         assert!(grown.contains("keep_four_megabytes") && !grown.contains("keep_eight_megabytes"), "{grown}");
     }
-    let command = format!("exec jeprof --pdf {} --base={} {} > {}", text(&file), text(&before), text(&after), text(&pdf));
+    let command =
+        format!("exec jeprof --pdf {} --base={} {} > {}", text(&file), text(&before), text(&after), text(&pdf));
     tool("bash", &["-c", &command]);
     let words = tool("pdftotext", &[text(&pdf), "-"]);
     assert!(words.contains("keep_four_megabytes"), "{words}");
@@ -85,12 +86,18 @@ fn go_tool_pprof_shows_the_pages_of_a_live_profile() {
     let pprof = Command::new("go").args(["tool", "-n", "pprof"]).output().expect("go is needed");
     let pprof = String::from_utf8(pprof.stdout).unwrap();
     let mut command = Command::new(pprof.trim_end());
-    command.args(["-no_browser", "-http=127.0.0.1:", &host.url("/debug/pprof/heap")]).env("PPROF_TMPDIR", folder.path());
+    command
+        .args(["-no_browser", "-http=127.0.0.1:", &host.url("/debug/pprof/heap")])
+        .env("PPROF_TMPDIR", folder.path());
     let mut pages = Pages(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let mut told = BufReader::new(pages.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let address = told.find_map(|line| line.strip_prefix("Serving web UI on http://").map(str::to_owned)).expect("it serves");
+    let address =
+        told.find_map(|line| line.strip_prefix("Serving web UI on http://").map(str::to_owned)).expect("it serves");
     for page in ["/ui/top", "/ui/flamegraph"] {
-        let answer = tool("curl", &["-sS", "--fail", "--retry", "20", "--retry-connrefused", &format!("http://{address}{page}")]);
+        let answer = tool(
+            "curl",
+            &["-sS", "--fail", "--retry", "20", "--retry-connrefused", &format!("http://{address}{page}")],
+        );
         assert!(answer.contains("keep_eight_megabytes") && answer.contains("keep_four_megabytes"), "{page}: {answer}");
     }
     assert!(host.finish().success());

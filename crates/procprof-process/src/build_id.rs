@@ -1,7 +1,7 @@
 //! The build id of an ELF file or of an ELF image in a process's memory.
 //!
 //! The linker writes it as a note: name `GNU\0`, type 3, the id (20 bytes of a SHA-1, as a rule)
-//! as its content. Notes lie in `PT_NOTE` segments (loaded with the image) and `SHT_NOTE` sections
+//! as its content. Notes are in `PT_NOTE` segments (loaded with the image) and `SHT_NOTE` sections
 //! (still there in separate debug files, whose segments are empty).
 //! Layout: [ELF](https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html), a note being
 //! ```text
@@ -16,13 +16,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 
-/// Longest build id taken, in bytes; linkers write 8 to 20, `--build-id=0x...` may be longer.
+/// Longest accepted build id, in bytes; linkers write 8 to 20, `--build-id=0x...` may be longer.
 const BYTES_MAX: usize = 64;
 /// Most program or section headers read of one file.
 const HEADERS_MAX: u64 = 65_536;
 /// Most bytes read of one note segment or section.
 const NOTES_BYTES_MAX: u64 = 64 << 10;
-/// Most note segments and sections looked at, of each; real files have a handful.
+/// Most note segments and sections that are read, each; real files have a handful.
 const NOTES_MAX: usize = 64;
 
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -30,7 +30,7 @@ const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
 const SHT_NOTE: u32 = 7;
 
-/// What a linker calls a binary by: bytes that are the same exactly when the binary is.
+/// The identity that a linker gives to a binary: equal bytes mean equal binaries.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BuildId(Vec<u8>);
 
@@ -128,7 +128,7 @@ impl FromStr for BuildId {
 /// Fills the buffer with the bytes at an offset, or errs.
 type ReadAt<'a> = &'a dyn Fn(u64, &mut [u8]) -> io::Result<()>;
 
-/// The headers of an ELF file: where its notes are.
+/// The headers of an ELF file with the places of its notes.
 struct Elf<'a> {
     source: ReadAt<'a>,
     class64: bool,
@@ -255,7 +255,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Where the fields of a header table are: `(offset, size)` in bytes, for 32 and 64 bit.
+/// The places of the fields of a header table: `(offset, size)` in bytes, for 32 and 64 bit.
 struct HeaderTable {
     fields: [HeaderFields; 2],
 }

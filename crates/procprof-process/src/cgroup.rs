@@ -1,4 +1,4 @@
-//! The control groups of a process, and the container they tell of.
+//! The control groups of a process, and its container.
 //!
 //! `/proc/PID/cgroup` has one line a hierarchy, `ID:CONTROLLERS:PATH`; version 2 is `0::PATH`:
 //! ```text
@@ -72,7 +72,11 @@ fn parse_cgroups(text: &str, path: &Path) -> Result<Vec<Cgroup>> {
         let group = fields.next().ok_or_else(|| malformed("a path"))?;
         cgroups.push(Cgroup {
             hierarchy: hierarchy.ok_or_else(|| malformed("a hierarchy number"))?,
-            controllers: controllers.split(',').filter(|controller| !controller.is_empty()).map(str::to_owned).collect(),
+            controllers: controllers
+                .split(',')
+                .filter(|controller| !controller.is_empty())
+                .map(str::to_owned)
+                .collect(),
             path: group.to_owned(),
         });
     }

@@ -1,21 +1,21 @@
-//! What can go wrong when looking at a process.
+//! Errors of reading a process.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Pid;
 
-/// The result of looking at a process.
+/// The result of reading a process.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong when looking at a process.
+/// Errors of reading a process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The process has ended, or another one has its pid now.
     #[error("process {pid} is gone")]
     Gone {
-        /// The pid that was asked for.
+        /// The requested pid.
         pid: Pid,
     },
     /// This user may not read that part of the process.
@@ -31,10 +31,10 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What should have been there.
+        /// The expected text.
         expected: &'static str,
     },
-    /// A file is longer than what is read of it at most.
+    /// A file exceeds the limit of its length.
     #[error("{} is longer than {limit} bytes", path.display())]
     TooLong {
         /// The file that was read.
@@ -53,7 +53,7 @@ pub enum Error {
     Io {
         /// The file that was read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -70,7 +70,7 @@ impl Error {
 
     /// Sorts a failure to read `path` below `/proc/PID`, where "not found" means the process ended.
     pub(crate) fn of_process(pid: Pid, path: &Path, source: io::Error) -> Self {
-        /// `ESRCH`: what reading an already open file of a process that ended gives.
+        /// `ESRCH`: the error of reading an open file of a process that ended.
         const NO_SUCH_PROCESS: i32 = 3;
         let not_found = source.kind() == io::ErrorKind::NotFound;
         if not_found || source.raw_os_error() == Some(NO_SUCH_PROCESS) {
@@ -79,12 +79,12 @@ impl Error {
         Self::io(path, source)
     }
 
-    /// Says that `path` has something unexpected in `line`.
+    /// The error for something unexpected in `line` of `path`.
     pub(crate) fn malformed(path: &Path, line: usize, expected: &'static str) -> Self {
         Self::Malformed { path: path.to_owned(), line, expected }
     }
 
-    /// Whether the process (or thread) ended, as opposed to a failure to look at it.
+    /// Whether the process (or thread) ended, as opposed to a failure to read it.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. })
     }

@@ -1,9 +1,8 @@
 //! A Linux process as seen from outside or inside: identity, maps, build ids, threads, namespaces.
 //!
-//! Everything is read from `/proc` at the moment it is asked for; nothing is cached and nothing is
-//! written. A pid alone does not name a process, since pids are reused: [`Process`] keeps the
-//! [`Identity`] (pid and start time) it was opened with, and [`Process::check_same`] tells whether
-//! the pid still belongs to it.
+//! Everything is read from `/proc` when it is requested; nothing is cached and nothing is written. A pid alone does not
+//! name a process, since pids are reused: [`Process`] keeps the [`Identity`] (pid and start time) it was opened with,
+//! and [`Process::check_same`] checks that the pid still belongs to it.
 //!
 //! The caller must expect every call to fail: processes end between two reads ([`Error::Gone`]),
 //! and other users' processes are not readable ([`Error::Permission`]).
@@ -26,9 +25,11 @@ mod build_id;
 mod cgroup;
 mod error;
 mod identity;
+mod image;
 mod mapped_file;
 mod maps;
 mod namespace;
+mod pid;
 mod process;
 mod procfs;
 mod socket;
@@ -39,10 +40,11 @@ mod thread;
 pub use build_id::{BuildId, ParseBuildIdError};
 pub use cgroup::{Cgroup, ContainerId};
 pub use error::{Error, Result};
-pub use identity::{Identity, Pid, Tid};
+pub use identity::Identity;
 pub use mapped_file::{MappedFile, Via, open_regular};
 pub use maps::MappedRange;
 pub use namespace::{NamespaceKind, Namespaces};
+pub use pid::{Pid, Tid};
 pub use process::{Executable, Process, Usage};
 pub use socket::{Listener, SocketOwner, listeners_on};
 pub use status::Status;

@@ -1,15 +1,15 @@
-//! Opening the very file that a process has mapped, whatever happened to its name since.
+//! Opens the file that a process has mapped, whatever happened to its name since.
 //!
 //! | way | reaches | needs |
 //! |---|---|---|
 //! | `/proc/PID/map_files/START-END` | the file itself, deleted or not, in any container | privilege |
 //! | `/proc/PID/exe` | the main binary itself, deleted or not | the right to trace the process |
 //! | `/proc/PID/root` + path | a file in the process's mount namespace | the right to trace the process |
-//! | the path | a file in our own mount namespace | nothing |
+//! | the path | a file in this process's mount namespace | nothing |
 //!
-//! The first needs no proof. What the others open is taken only if it is proven to be the mapped
-//! file: by device and inode, or (where a file system shows others in maps than in stat, as
-//! overlayfs and btrfs do) by the build id in the process's memory.
+//! The first needs no proof. Files opened in the other ways are used only if they are proven to be the mapped file: by
+//! device and inode, or (where a file system shows others in maps than in stat, as overlayfs and btrfs do) by the build
+//! id in the process's memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use crate::{BuildId, Error, MappedRange, Process, Result, procfs};
+use crate::image::build_id_in_memory;
+use crate::{BuildId, Error, Identity, MappedRange, Pid, Result, procfs};
 
-/// How a mapped file was reached.
+/// The way in which a mapped file was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// By the kernel's own link to the mapped file.
@@ -40,13 +41,13 @@ pub struct MappedFile {
     pub file: File,
     /// The path it was opened by; good for as long as the process lives.
     pub path: PathBuf,
-    /// How it was reached.
+    /// The way in which it was opened.
     pub via: Via,
 }
 
 /// Opens the file behind `range` of `process`.
-pub(crate) fn open_mapped(process: &Process, range: &MappedRange) -> Result<MappedFile> {
-    let pid = process.identity().pid;
+pub(crate) fn open_mapped(process: &Identity, range: &MappedRange) -> Result<MappedFile> {
+    let pid = process.pid;
     let unreachable = || Error::Unreachable { path: range.path.clone() };
     if range.inode == 0 || !range.path.is_absolute() {
         return Err(unreachable());
@@ -66,17 +67,17 @@ pub(crate) fn open_mapped(process: &Process, range: &MappedRange) -> Result<Mapp
     ];
     for (via, file, path) in candidates {
         if let Ok(file) = file
-            && is_mapped_file(process, range, &file)
+            && is_mapped_file(pid, range, &file)
         {
             return Ok(MappedFile { file, path, via });
         }
     }
-    process.check_same()?;
+    process.check_current()?;
     Err(unreachable())
 }
 
 /// Whether `file` is proven to be what `range` maps.
-fn is_mapped_file(process: &Process, range: &MappedRange, file: &File) -> bool {
+fn is_mapped_file(pid: Pid, range: &MappedRange, file: &File) -> bool {
     let Ok(metadata) = file.metadata() else {
         return false;
     };
@@ -88,10 +89,10 @@ fn is_mapped_file(process: &Process, range: &MappedRange, file: &File) -> bool {
     let Ok(Some(of_file)) = BuildId::of_file(file) else {
         return false;
     };
-    matches!(process.build_id_in_memory(range), Ok(Some(id)) if id == of_file)
+    matches!(build_id_in_memory(pid, range), Ok(Some(id)) if id == of_file)
 }
 
-/// Opens a regular file for reading; never blocks on a pipe or device that took its name.
+/// Opens a regular file for reading; never blocks on a pipe or device of that name.
 ///
 /// Errs with `InvalidInput` if it is no regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {

@@ -1,7 +1,7 @@
 //! The address space of a live process: `/proc/PID/maps`, typed, one line a range.
 //!
 //! Unlike the maps inside a profile these keep device and inode, which prove that a file is the
-//! mapped one. Grammar, from proc(5): the path is the rest of the line, may hold spaces, and ends
+//! mapped one. Grammar, from proc(5): the path is the rest of the line, may contain spaces, and ends
 //! in ` (deleted)` once the file is unlinked; a newline in it is written `\012`.
 //! ```text
 //! 55d0c0a01000-55d0c0a2e000 r-xp 00001000 08:01 1048602    /usr/bin/cat
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use procprof_profile::{Addr, FileOffset};
 
-use crate::{Error, Result};
+use crate::{Error, Pid, Result, procfs};
 
-/// What a mapping of an unlinked file ends in.
+/// The suffix of a mapping of an unlinked file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// One range of a process's address space.
@@ -32,7 +32,7 @@ pub struct MappedRange {
     pub writable: bool,
     /// Whether it may be executed.
     pub executable: bool,
-    /// Where `start` is in the file; 0 without a file.
+    /// The offset of `start` in the file; 0 without a file.
     pub file_offset: FileOffset,
     /// The file's device, major and minor; 0, 0 without a file.
     pub device: (u32, u32),
@@ -73,6 +73,12 @@ impl MappedRange {
     }
 }
 
+/// The address space of a process, by ascending address; empty for a kernel thread and a zombie.
+pub(crate) fn maps_of(pid: Pid) -> Result<Vec<MappedRange>> {
+    let text = procfs::read(pid, "maps")?;
+    parse_maps(&text, &procfs::path(pid, "maps"))
+}
+
 /// Parses the text of a maps file that was read from `path`; ranges keep the kernel's order, by
 /// ascending address.
 pub(crate) fn parse_maps(text: &[u8], path: &Path) -> Result<Vec<MappedRange>> {
@@ -87,7 +93,7 @@ pub(crate) fn parse_maps(text: &[u8], path: &Path) -> Result<Vec<MappedRange>> {
     Ok(ranges)
 }
 
-/// On failure gives what was expected.
+/// On failure returns the expected text.
 fn parse_line(line: &[u8]) -> std::result::Result<MappedRange, &'static str> {
     let mut rest = line;
     let addresses = next_field(&mut rest).ok_or("an address range")?;
@@ -149,8 +155,7 @@ fn unescape_path(bytes: &[u8]) -> (PathBuf, bool) {
     (PathBuf::from(OsString::from_vec(path)), deleted)
 }
 
-/// The path a link of `/proc` (such as `exe`) gives, without ` (deleted)`, and whether that was
-/// there.
+/// The target of a link of `/proc` (such as `exe`), without ` (deleted)`, and whether that was there.
 pub(crate) fn split_deleted(path: PathBuf) -> (PathBuf, bool) {
     match path.as_os_str().as_bytes().strip_suffix(DELETED) {
         Some(bytes) => (PathBuf::from(OsString::from_vec(bytes.to_vec())), true),

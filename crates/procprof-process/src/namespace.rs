@@ -28,7 +28,8 @@ pub enum NamespaceKind {
 
 impl NamespaceKind {
     /// All kinds, by name.
-    pub const ALL: [Self; 8] = [Self::Cgroup, Self::Ipc, Self::Mount, Self::Network, Self::Pid, Self::Time, Self::User, Self::Uts];
+    pub const ALL: [Self; 8] =
+        [Self::Cgroup, Self::Ipc, Self::Mount, Self::Network, Self::Pid, Self::Time, Self::User, Self::Uts];
 
     /// The kernel's name, as below `/proc/PID/ns`.
     pub fn name(self) -> &'static str {
@@ -53,7 +54,7 @@ pub struct Namespaces {
 
 impl Namespaces {
     /// Reads the namespaces of `pid`.
-    pub(crate) fn of(pid: Pid) -> Result<Self> {
+    pub(crate) fn read(pid: Pid) -> Result<Self> {
         let mut inodes = [None; NamespaceKind::ALL.len()];
         for (inode, kind) in inodes.iter_mut().zip(NamespaceKind::ALL) {
             *inode = inode_of(pid, kind)?;

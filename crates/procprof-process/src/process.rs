@@ -1,7 +1,6 @@
-//! One process: the handle everything else is asked through.
+//! One process: the handle for all queries.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use crate::mapped_file::{self, MappedFile};
 use crate::maps::{self, MappedRange};
 use crate::stat::Stat;
 use crate::thread::{self, Thread};
-use crate::{BuildId, Error, Identity, Namespaces, Pid, Result, Status, procfs};
+use crate::{BuildId, Error, Identity, Namespaces, Pid, Result, Status, image, procfs};
 
-/// A process that was there when it was opened. Each method reads `/proc` anew.
+/// A process that existed when it was opened. Each method reads `/proc` again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     identity: Identity,
@@ -27,7 +26,7 @@ pub struct Executable {
     pub deleted: bool,
 }
 
-/// What a process uses at one moment.
+/// The resource usage of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time spent so far by all its threads, ended ones included, to a clock tick (10 ms).
@@ -43,7 +42,7 @@ impl Process {
     ///
     /// Errs with [`Error::Gone`] if there is none.
     pub fn open(pid: Pid) -> Result<Self> {
-        let identity = Identity::of(pid)?;
+        let identity = Identity::read(pid)?;
         Ok(Self { identity })
     }
 
@@ -52,7 +51,7 @@ impl Process {
         Self::open(Pid::current())
     }
 
-    /// Which process it is.
+    /// Its identity.
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -62,15 +61,12 @@ impl Process {
         self.identity.pid
     }
 
-    /// Checks that the pid still belongs to this process. Ask after a series of reads to know that
-    /// all of them were of one process.
+    /// Checks that the pid still belongs to this process. Call it after a series of reads to verify that all of them
+    /// were of one process.
     ///
     /// Errs with [`Error::Gone`] if the process ended.
     pub fn check_same(&self) -> Result<()> {
-        if Identity::of(self.pid())?.is_same(&self.identity) {
-            return Ok(());
-        }
-        Err(Error::Gone { pid: self.pid() })
+        self.identity.check_current()
     }
 
     /// Its arguments, the program's name first; empty for a kernel thread. Bytes that are not
@@ -95,16 +91,15 @@ impl Process {
 
     /// Its address space, by ascending address; empty for a kernel thread and a zombie.
     pub fn maps(&self) -> Result<Vec<MappedRange>> {
-        let text = procfs::read(self.pid(), "maps")?;
-        maps::parse_maps(&text, &procfs::path(self.pid(), "maps"))
+        maps::maps_of(self.pid())
     }
 
-    /// Opens the very file behind a range of its maps, also if it is deleted, replaced or in a
+    /// Opens the file behind a range of its maps, also if it is deleted, replaced or in a
     /// container.
     ///
     /// Errs with [`Error::Unreachable`] if there is no file, or none proven to be that one.
     pub fn open_mapped(&self, range: &MappedRange) -> Result<MappedFile> {
-        mapped_file::open_mapped(self, range)
+        mapped_file::open_mapped(&self.identity, range)
     }
 
     /// The build id of the image a range of its maps belongs to: from the file, else from memory
@@ -112,35 +107,9 @@ impl Process {
     pub fn build_id_of(&self, range: &MappedRange) -> Result<Option<BuildId>> {
         match self.open_mapped(range) {
             Ok(mapped) => BuildId::of_file(&mapped.file).map_err(|source| Error::Io { path: mapped.path, source }),
-            Err(Error::Unreachable { .. }) => self.build_id_in_memory(range),
+            Err(Error::Unreachable { .. }) => image::build_id_in_memory(self.pid(), range),
             Err(error) => Err(error),
         }
-    }
-
-    /// The build id that the image around `range` has in the process's memory.
-    pub(crate) fn build_id_in_memory(&self, range: &MappedRange) -> Result<Option<BuildId>> {
-        let path = procfs::path(self.pid(), "mem");
-        let sort = |source| Error::of_process(self.pid(), &path, source);
-        let Some(start) = self.image_start(range)? else {
-            return Ok(None);
-        };
-        let memory = File::open(&path).map_err(sort)?;
-        match BuildId::of_image(&memory, start.start.0) {
-            // What the kernel says of addresses that hold nothing.
-            Err(error) if error.raw_os_error() == Some(EIO) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(sort(error)),
-            result => result.map_err(sort),
-        }
-    }
-
-    /// The range with the image's ELF header: the nearest one before with file offset 0.
-    fn image_start(&self, range: &MappedRange) -> Result<Option<MappedRange>> {
-        let maps = self.maps()?;
-        let start = maps
-            .into_iter()
-            .rev()
-            .find(|candidate| candidate.start <= range.start && candidate.file_offset.0 == 0 && candidate.is_same_file(range));
-        Ok(start.filter(|start| start.readable))
     }
 
     /// Its threads, by ascending id.
@@ -153,14 +122,14 @@ impl Process {
         cgroup::cgroups_of(self.pid())
     }
 
-    /// The container it runs in; `None` if nothing tells of one.
+    /// The container it runs in; `None` if none is found.
     pub fn container(&self) -> Result<Option<ContainerId>> {
         cgroup::container_of(self.pid())
     }
 
     /// The namespaces it is in.
     pub fn namespaces(&self) -> Result<Namespaces> {
-        Namespaces::of(self.pid())
+        Namespaces::read(self.pid())
     }
 
     /// Its name, users and pids in other namespaces.
@@ -174,9 +143,10 @@ impl Process {
         let text = procfs::read_text(self.pid(), "stat")?;
         let stat = Stat::parse(&text, &procfs::path(self.pid(), "stat"))?;
         let page_bytes = rustix::param::page_size() as u64;
-        Ok(Usage { cpu_time: stat.cpu_time(), resident_bytes: stat.resident_pages.saturating_mul(page_bytes), threads: stat.threads })
+        Ok(Usage {
+            cpu_time: stat.cpu_time(),
+            resident_bytes: stat.resident_pages.saturating_mul(page_bytes),
+            threads: stat.threads,
+        })
     }
 }
-
-/// Input/output error, on every Linux.
-const EIO: i32 = 5;

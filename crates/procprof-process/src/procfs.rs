@@ -1,7 +1,7 @@
 //! Bounded reads below `/proc`.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Pid, Result};
@@ -38,6 +38,26 @@ pub(crate) fn read_global_text(path: &Path) -> Result<String> {
     Ok(lossy(read_global(path)?))
 }
 
+/// Reads the first lines of a file of `/proc` that belongs to no single process, for as long as they are `wanted`; one
+/// more may follow.
+///
+/// The kernel generates such a file as it is read: unread parts cost nothing.
+pub(crate) fn read_first_lines(path: &Path, mut wanted: impl FnMut(&str) -> bool) -> Result<String> {
+    let file = File::open(path).map_err(|source| Error::io(path, source))?;
+    let (mut text, mut end) = (String::new(), 0);
+    let mut lines = BufReader::with_capacity(4096, file.take(TEXT_BYTES_MAX + 1));
+    loop {
+        lines.read_line(&mut text).map_err(|source| Error::io(path, source))?;
+        if text.len() as u64 > TEXT_BYTES_MAX {
+            return Err(Error::TooLong { path: path.to_owned(), limit: TEXT_BYTES_MAX });
+        }
+        if text.len() == end || !wanted(&text[end..]) {
+            return Ok(text);
+        }
+        end = text.len();
+    }
+}
+
 fn lossy(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
         Ok(text) => text,
@@ -45,7 +65,7 @@ fn lossy(bytes: Vec<u8>) -> String {
     }
 }
 
-/// The outer error is ours (too long), the inner one the system's, to be sorted by the caller.
+/// The outer error is this crate's (too long), the inner one the system's, for the caller to classify.
 fn read_file(file: File, path: &Path) -> Result<std::io::Result<Vec<u8>>> {
     let mut bytes = Vec::new();
     if let Err(source) = file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes) {

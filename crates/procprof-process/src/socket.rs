@@ -1,11 +1,12 @@
-//! Which process listens on a TCP port of this host.
+//! Finds the process that listens on a TCP port of this host.
 //!
 //! `/proc/net/tcp` and `tcp6` list the sockets of this network namespace, a line each; addresses
 //! are hex digits of 32-bit words in the machine's byte order, state `0A` is "listening":
 //! ```text
 //!    0: 0100007F:1F5E 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 4242 1 ...
 //! ```
-//! The inode (4242) is matched with the links `/proc/PID/fd/N -> socket:[4242]`.
+//! Those that listen come first, before connections (`tcp_seq_start` in the kernel's `net/ipv4/tcp_ipv4.c`): the rest
+//! is not read. The inode (4242) is matched with the links `/proc/PID/fd/N -> socket:[4242]`.
 
 use std::fs;
 use std::io;
@@ -14,6 +15,8 @@ use std::path::Path;
 
 use crate::stat::Stat;
 use crate::{Error, Pid, Result, procfs};
+
+const LISTENING: &str = "0A";
 
 /// A listening TCP socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +57,12 @@ impl Listener {
 
 /// Finds the TCP sockets that listen on `port` in this network namespace, with their processes.
 ///
-/// Errs only if the list of sockets can't be read; processes that can't be read are passed over.
+/// Errs only if the list of sockets can't be read; processes that can't be read are skipped.
 pub fn listeners_on(port: u16) -> Result<Vec<Listener>> {
     let mut listeners = Vec::new();
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
         let path = Path::new(table);
-        let text = match procfs::read_global_text(path) {
+        let text = match procfs::read_first_lines(path, may_be_followed) {
             Ok(text) => text,
             // A kernel without IPv6 has no such table.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
@@ -75,6 +78,12 @@ pub fn listeners_on(port: u16) -> Result<Vec<Listener>> {
     Ok(listeners)
 }
 
+/// Whether sockets that listen may come behind this line: they come first, and others may be tens of thousands.
+fn may_be_followed(line: &str) -> bool {
+    let state = line.split_ascii_whitespace().nth(3);
+    state == Some(LISTENING) || state == Some("st")
+}
+
 fn parse_listening(text: &str, path: &Path) -> Result<Vec<Listener>> {
     let mut listeners = Vec::new();
     for (index, line) in text.lines().enumerate().skip(1) {
@@ -83,7 +92,7 @@ fn parse_listening(text: &str, path: &Path) -> Result<Vec<Listener>> {
         let &[_, local, _, state, _, _, _, uid, _, inode] = fields.as_slice() else {
             return Err(malformed("ten fields"));
         };
-        if state != "0A" {
+        if state != LISTENING {
             continue;
         }
         listeners.push(Listener {
@@ -138,7 +147,8 @@ fn find_owners(listeners: &mut [Listener]) -> Result<()> {
 fn open_sockets(pid: Pid) -> Vec<u64> {
     let directory = procfs::path(pid, "fd");
     let descriptors = procfs::numbers_in(&directory).unwrap_or_default();
-    let links = descriptors.into_iter().filter_map(|descriptor| fs::read_link(directory.join(descriptor.to_string())).ok());
+    let links =
+        descriptors.into_iter().filter_map(|descriptor| fs::read_link(directory.join(descriptor.to_string())).ok());
     links
         .filter_map(|target| {
             let number = target.to_str()?.strip_prefix("socket:[")?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// What this crate uses of a stat line.
+/// The fields of a stat line that this crate uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// The thread's name, at most 15 bytes (the kernel cuts it).

@@ -1,10 +1,10 @@
-//! `/proc/PID/status`: name, users and the pid as the process itself sees it.
+//! `/proc/PID/status`: name, users, and the process's pid in its own namespace.
 
 use std::path::Path;
 
 use crate::{Error, Pid, Result};
 
-/// What `/proc/PID/status` says of a process.
+/// The contents of `/proc/PID/status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The main thread's name, at most 15 bytes (the kernel cuts it).
@@ -13,20 +13,27 @@ pub struct Status {
     pub uid: u32,
     /// The effective group id.
     pub gid: u32,
-    /// The process's pid in each pid namespace it is in, from the reader's to its own. In a
-    /// container the last one is what the process takes for its pid.
+    /// The process's pid in each pid namespace it is in, from the reader's to its own. In a container, the last one is
+    /// the pid that the process itself sees.
     pub namespace_pids: Vec<Pid>,
     /// The process that traces it (a debugger), if any.
     pub tracer: Option<Pid>,
+    /// The signals that it has handlers for: bit 0 for signal 1.
+    pub caught_signals: u64,
 }
 
 impl Status {
+    /// Whether it has a handler for a signal, by number.
+    pub fn catches(&self, signal: i32) -> bool {
+        (1..=64).contains(&signal) && self.caught_signals >> (signal - 1) & 1 == 1
+    }
+
     /// Parses the text of a status file that was read from `path`.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
         let mut name = None;
         let (mut uid, mut gid) = (None, None);
         let mut namespace_pids = Vec::new();
-        let mut tracer = None;
+        let (mut tracer, mut caught_signals) = (None, 0);
         for (index, line) in text.lines().enumerate() {
             let Some((key, value)) = line.split_once(':') else {
                 continue;
@@ -38,6 +45,10 @@ impl Status {
                 "Gid" => gid = Some(effective(value).ok_or_else(|| malformed("four group ids"))?),
                 "NSpid" => namespace_pids = pids(value).ok_or_else(|| malformed("pids"))?,
                 "TracerPid" => tracer = pids(value).ok_or_else(|| malformed("a pid"))?.pop(),
+                "SigCgt" => {
+                    caught_signals =
+                        u64::from_str_radix(value.trim(), 16).map_err(|_| malformed("hexadecimal digits"))?
+                }
                 _ => {}
             }
         }
@@ -48,6 +59,7 @@ impl Status {
             gid: gid.ok_or_else(|| missing("a Gid line"))?,
             namespace_pids,
             tracer: tracer.filter(|pid| pid.0 != 0),
+            caught_signals,
         })
     }
 }
@@ -69,12 +81,16 @@ mod tests {
     #[test]
     fn parses_a_containerised_process() {
         let text = "Name:\tstarrocks_be\nState:\tS\nTracerPid:\t0\nUid:\t0\t1000\t0\t0\n\
-                    Gid:\t5\t6\t7\t8\nNSpid:\t4093\t12\n";
+                    Gid:\t5\t6\t7\t8\nNSpid:\t4093\t12\nSigCgt:\t0000000181005ccf\n";
         let status = Status::parse(text, Path::new("status")).unwrap();
         assert_eq!(status.name, "starrocks_be");
         assert_eq!((status.uid, status.gid), (1000, 6));
         assert_eq!(status.namespace_pids, [Pid(4093), Pid(12)]);
         assert_eq!(status.tracer, None);
+        assert_eq!(
+            [1, 3, 5, 33, 64, 65, 0].map(|signal| status.catches(signal)),
+            [true, true, false, true, false, false, false]
+        );
     }
 
     #[test]

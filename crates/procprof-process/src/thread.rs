@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::stat::Stat;
 use crate::{Error, Pid, Result, Tid, procfs};
 
-/// One thread of a process, as it was when asked.
+/// One thread of a process at the time of the query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     /// The thread id.
@@ -16,7 +16,7 @@ pub struct Thread {
     pub state: char,
     /// CPU time spent so far, to a clock tick (10 ms).
     pub cpu_time: Duration,
-    /// When the thread started, in clock ticks since boot; tells a reused id.
+    /// When the thread started, in clock ticks since boot; distinguishes a reused id.
     pub start_ticks: u64,
 }
 

@@ -9,7 +9,7 @@ use procprof_process::{Pid, Process};
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Starts `program` with nothing to read and waits until it executes (not the fork of us).
+    /// Starts `program` with nothing to read and waits until it executes (no longer the fork of this process).
     pub(crate) fn start(program: &Path) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::piped()).stdout(Stdio::null());

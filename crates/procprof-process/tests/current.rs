@@ -1,4 +1,4 @@
-//! What this process is known to be.
+//! The properties of this process.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};

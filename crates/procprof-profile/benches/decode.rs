@@ -1,8 +1,10 @@
 //! How fast formats are decoded: megabytes of unpacked input a second on one core, the best of several runs.
 //!
-//! `cargo bench -p procprof-profile --bench decode [NAME]`. Inputs are generated: 25,000 stacks of 75 frames over 16,000 addresses, about what a heap
-//! dump of a large Rust server has, and for pprof the same with a name for each address.
+//! `cargo bench -p procprof-profile --bench decode [NAME]`. Inputs are generated: 25,000 stacks of 75 frames over
+//! 16,000 addresses, about what a heap dump of a large Rust server has, and for pprof the same with a name for each
+//! address.
 
+#![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
 use std::fmt::Write;
@@ -81,7 +83,12 @@ fn stacks() -> Stacks {
 fn addresses(stacks: &Stacks) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let filename = builder.intern("/usr/bin/server");
-    let mapping = builder.mapping(Mapping { start: Addr(BASE), limit: Addr(BASE + ADDRESSES * 64), filename, ..Mapping::default() });
+    let mapping = builder.mapping(Mapping {
+        start: Addr(BASE),
+        limit: Addr(BASE + ADDRESSES * 64),
+        filename,
+        ..Mapping::default()
+    });
     for (index, stack) in stacks.iter().enumerate() {
         let stack: Vec<_> = stack.iter().map(|address| builder.address(Some(mapping), Addr(*address))).collect();
         builder.sample(&stack, &[1 + index as i64, 10_000_000 * (1 + index as i64)], &[]);

@@ -1,4 +1,7 @@
-//! Decodes a file some times and tells its format, what was odd, its totals and the speed: `cargo run --release --example decode -- FILE [ROUNDS]`.
+//! Decodes a file some times and tells its format, what was odd, its totals and the speed:
+//! `cargo run --release --example decode -- FILE [ROUNDS]`.
+
+#![allow(clippy::disallowed_methods)]
 
 use std::time::Instant;
 
@@ -18,7 +21,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let decoded = decode(&bytes, &Limits::default())?;
     let megabytes = bytes.len() as f64 / 1e6;
-    println!("{path}: {}, {megabytes:.2} MB, best of {rounds}: {:.1} ms, {:.0} MB/s", decoded.format, best * 1e3, megabytes / best);
+    println!(
+        "{path}: {}, {megabytes:.2} MB, best of {rounds}: {:.1} ms, {:.0} MB/s",
+        decoded.format,
+        best * 1e3,
+        megabytes / best
+    );
     decoded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
     println!(
         "{} samples, {} locations, {} mappings",
@@ -29,7 +37,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let adjusted = decoded.profile.clone().adjusted(Grammar::Pprof)?;
     for index in 0..adjusted.sample_types().len() {
         let (kind, unit) = adjusted.sample_type(index);
-        println!("{kind}/{unit}: {} measured, {} as pprof reads it", decoded.profile.total(index), adjusted.total(index));
+        println!(
+            "{kind}/{unit}: {} measured, {} as pprof reads it",
+            decoded.profile.total(index),
+            adjusted.total(index)
+        );
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! The corrections a reader applies to what was measured: estimates from sampled counts, call sites from return addresses.
+//! The corrections a reader applies to what was measured: estimates from sampled counts, call sites from return
+//! addresses.
 //!
-//! Estimates are made sample by sample and summed later, never the other way round: the correction is not linear.
-//! They touch pairs of sample types in order, one counted in `count` and the next in `bytes`; other types stay as they are.
+//! Estimates are made sample by sample and summed later, never the other way round: the correction is not linear. They
+//! touch pairs of sample types in order, one counted in `count` and the next in `bytes`; other types stay as they are.
 
 use foldhash::HashMap;
 
@@ -10,10 +11,11 @@ use crate::{Addr, Addresses, Line, Location, LocationId, MappingId, Parts, Profi
 /// Whose rules are used to read measured values and addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grammar {
-    /// Google pprof: integer estimates per sample, one subtracted from every return address (in CPU stacks: from all but the leaf).
+    /// Google pprof: integer estimates per sample, one subtracted from every return address (in CPU stacks: from all
+    /// but the leaf).
     Pprof,
-    /// jeprof: float estimates per sample, here rounded to the nearest integer; one subtracted from callers of heap and contention
-    /// stacks and from every address of CPU stacks.
+    /// jeprof: float estimates per sample, here rounded to the nearest integer; one subtracted from callers of heap and
+    /// contention stacks and from every address of CPU stacks.
     Jeprof,
 }
 
@@ -24,8 +26,8 @@ impl Profile {
         scaled && self.parts.addresses == Addresses::CallSite
     }
 
-    /// The profile as that grammar reads it; a profile that is adjusted already is returned unchanged. An address 0 (a frame that is only
-    /// a name) stays 0.
+    /// The profile as that grammar reads it; a profile that is adjusted already is returned unchanged. An address 0 (a
+    /// frame that is only a name) stays 0.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) when splitting locations passes 2^32 of them.
@@ -40,8 +42,12 @@ impl Profile {
         }
         match (parts.addresses, grammar) {
             (Addresses::CallSite, _) => {}
-            (Addresses::RawCpu, Grammar::Jeprof) | (Addresses::RawReturn, Grammar::Pprof) => parts.locations.iter_mut().for_each(step_back),
-            (Addresses::RawCpu, Grammar::Pprof) | (Addresses::RawReturn, Grammar::Jeprof) => step_callers_back(&mut parts)?,
+            (Addresses::RawCpu, Grammar::Jeprof) | (Addresses::RawReturn, Grammar::Pprof) => {
+                parts.locations.iter_mut().for_each(step_back)
+            }
+            (Addresses::RawCpu, Grammar::Pprof) | (Addresses::RawReturn, Grammar::Jeprof) => {
+                step_callers_back(&mut parts)?
+            }
         }
         if parts.addresses != Addresses::CallSite {
             parts.captured = std::mem::take(&mut parts.addresses);
@@ -49,8 +55,8 @@ impl Profile {
         parts.finish()
     }
 
-    /// The profile as captured, from an adjusted one: measured values, return addresses as they were, locations that become equal joined.
-    /// What was never adjusted is returned unchanged.
+    /// The profile as captured, from an adjusted one: measured values, return addresses as they were, locations that
+    /// become equal joined. What was never adjusted is returned unchanged.
     ///
     /// # Errors
     /// None that a valid profile can cause.
@@ -105,11 +111,14 @@ fn estimate(sampling: Sampling, grammar: Grammar, objects: i64, bytes: i64) -> (
         (Grammar::Jeprof, Sampling::Poisson(rate)) => {
             jeprof_estimate(rate, objects, bytes, |sizes_per_rate| 1.0 / (1.0 - (-sizes_per_rate).exp()))
         }
-        (Grammar::Jeprof, Sampling::Linear(rate)) => jeprof_estimate(rate, objects, bytes, |sizes_per_rate| 1.0 / sizes_per_rate.min(1.0)),
+        (Grammar::Jeprof, Sampling::Linear(rate)) => {
+            jeprof_estimate(rate, objects, bytes, |sizes_per_rate| 1.0 / sizes_per_rate.min(1.0))
+        }
     }
 }
 
-/// pprof knows one rule for both kinds of sampling, truncates, and takes a rate of 1 or less as "everything was sampled".
+/// pprof knows one rule for both kinds of sampling, truncates, and takes a rate of 1 or less as "everything was
+/// sampled".
 fn pprof_estimate(rate: i64, objects: i64, bytes: i64) -> (i64, i64) {
     if objects == 0 || bytes == 0 {
         return (0, 0);

@@ -3,11 +3,12 @@
 use foldhash::HashMap;
 
 use crate::{
-    Addr, Error, Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Nanos, Parts, Profile, Result,
-    StringId, StringIndex, ValueType,
+    Addr, Error, Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Nanos, Parts,
+    Profile, Result, StringId, StringIndex, ValueType,
 };
 
-/// Collects a profile. Ids it hands out belong to this builder; the first failure is kept and told by [`ProfileBuilder::finish`].
+/// Collects a profile. Ids it hands out belong to this builder; the first failure is kept and told by
+/// [`ProfileBuilder::finish`].
 #[derive(Debug, Default)]
 pub struct ProfileBuilder {
     parts: Parts,

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use crate::{Error, FunctionId, Label, LabelValue, LocationId, MappingId, Parts, Profile, Result, StringId, StringTable, ValueType};
+use crate::{
+    Error, FunctionId, Label, LabelValue, LocationId, MappingId, Parts, Profile, Result, StringId, StringTable,
+    ValueType,
+};
 
 impl Profile {
     /// The profile with only these sample types, by position and in the order given.
@@ -53,8 +56,8 @@ impl Parts {
         self.labels = new.labels;
     }
 
-    /// Drops locations, functions, mappings and strings that nothing refers to; what stays keeps its order. The first mapping stays: by
-    /// pprof's convention it is the main program.
+    /// Drops locations, functions, mappings and strings that nothing refers to; what stays keeps its order. The first
+    /// mapping stays: by pprof's convention it is the main program.
     ///
     /// # Errors
     /// [`Error::Invalid`] when an id points at nothing.
@@ -109,7 +112,8 @@ impl Parts {
             return Ok(());
         }
         let mut strings = StringTable::default();
-        let kept = || self.strings.iter().enumerate().skip(1).filter(|(index, _)| uses.is_used(*index)).map(|(_, text)| text);
+        let kept =
+            || self.strings.iter().enumerate().skip(1).filter(|(index, _)| uses.is_used(*index)).map(|(_, text)| text);
         let (count, bytes) = kept().fold((0, 0), |(count, bytes), text| (count + 1, bytes + text.len()));
         strings.reserve(count, bytes);
         for text in kept() {
@@ -156,7 +160,11 @@ impl Parts {
 
     /// Where that sample's labels lie in `labels`.
     pub(crate) fn label_range(&self, sample: usize) -> Range<usize> {
-        if sample < self.label_ends.len() { range(&self.label_ends, sample) } else { self.labels.len()..self.labels.len() }
+        if sample < self.label_ends.len() {
+            range(&self.label_ends, sample)
+        } else {
+            self.labels.len()..self.labels.len()
+        }
     }
 
     /// Where that location's lines lie in `lines`.

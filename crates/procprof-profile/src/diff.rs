@@ -1,7 +1,7 @@
 //! Differences between profiles.
 //!
-//! A difference is the sum of a profile and the negated base; it keeps everything but samples from the profile. See [`merge`](crate::merge)
-//! for how stacks and mappings are matched.
+//! A difference is the sum of a profile and the negated base; it keeps everything but samples from the profile. See
+//! [`merge`](crate::merge) for how stacks and mappings are matched.
 
 use crate::merge::{Term, sum};
 use crate::{Error, Label, LabelValue, Profile, Result};
@@ -18,8 +18,8 @@ pub fn diff(base: &Profile, profile: &Profile) -> Result<Profile> {
     sum(&[Term::new(base, -1)?, Term::new(profile, 1)?], &described)
 }
 
-/// As [`diff`], but samples of the base stay samples of their own, negative and labelled [`BASE_LABEL`] = `true`, so that shares of the base can
-/// be computed.
+/// As [`diff`], but samples of the base stay samples of their own, negative and labelled [`BASE_LABEL`] = `true`, so
+/// that shares of the base can be computed.
 ///
 /// # Errors
 /// As [`merge`](crate::merge::merge).
@@ -37,13 +37,14 @@ pub fn drop_negative(profile: Profile) -> Result<Profile> {
         *value = (*value).max(0);
     }
     let width = parts.sample_types.len();
-    let kept: Vec<bool> = parts.values.chunks_exact(width).map(|values| values.iter().any(|value| *value != 0)).collect();
+    let kept: Vec<bool> =
+        parts.values.chunks_exact(width).map(|values| values.iter().any(|value| *value != 0)).collect();
     parts.retain_samples(|index| kept[index]);
     parts.finish()
 }
 
-/// The profile scaled so that each sample type adds up to what it adds up to in `base`; samples of which nothing is left are dropped. What adds
-/// up to nothing stays nothing.
+/// The profile scaled so that each sample type adds up to what it adds up to in `base`; samples of which nothing is
+/// left are dropped. What adds up to nothing stays nothing.
 ///
 /// # Errors
 /// [`Error::Incompatible`] when the base lacks a sample type.
@@ -61,7 +62,8 @@ pub fn normalize(base: &Profile, profile: Profile) -> Result<Profile> {
     for values in parts.values.chunks_exact_mut(ratios.len()) {
         values.iter_mut().zip(&ratios).for_each(|(value, ratio)| *value = (*value as f64 * ratio).round() as i64);
     }
-    let kept: Vec<bool> = parts.values.chunks_exact(ratios.len()).map(|values| values.iter().any(|value| *value != 0)).collect();
+    let kept: Vec<bool> =
+        parts.values.chunks_exact(ratios.len()).map(|values| values.iter().any(|value| *value != 0)).collect();
     parts.retain_samples(|index| kept[index]);
     parts.finish()
 }

@@ -36,6 +36,14 @@ pub enum Error {
         /// The first bytes, escaped, at most 64.
         first: String,
     },
+    /// The input is known, but no profile that can be read.
+    #[error("this is {name}: {advice}")]
+    Foreign {
+        /// The kind of file.
+        name: &'static str,
+        /// The way to a profile.
+        advice: &'static str,
+    },
     /// A format recognises the input, but it is broken.
     #[error("{format}: {place}: {what}")]
     Malformed {
@@ -90,7 +98,9 @@ impl Error {
 
     /// The same of a text with so many lines before the one it was found in.
     pub(crate) fn behind(mut self, lines: usize) -> Error {
-        if let Error::Malformed { place: Place::Line(line), .. } | Error::Truncated { place: Place::Line(line), .. } = &mut self {
+        if let Error::Malformed { place: Place::Line(line), .. } | Error::Truncated { place: Place::Line(line), .. } =
+            &mut self
+        {
             *line += lines;
         }
         self

@@ -1,8 +1,8 @@
 //! Keeps samples, frames and labels by regular expressions and ranges, as pprof's options of the same names do.
 //!
-//! Options are applied in a fixed order: `focus`, `ignore`, `hide` and `show` together, then `show_from`, `tagfocus` and `tagignore`,
-//! `tagshow` and `taghide`, and `prune_from` last. A name matches when the function, its source file or the mapping's path does
-//! (for `prune_from`: the function's name without its arguments).
+//! Options are applied in a fixed order: `focus`, `ignore`, `hide` and `show` together, then `show_from`, `tagfocus`
+//! and `tagignore`, `tagshow` and `taghide`, and `prune_from` last. A name matches when the function, its source file
+//! or the mapping's path does (for `prune_from`: the function's name without its arguments).
 //!
 //! ```
 //! use procprof_profile::filter::{Filter, FilterOptions};
@@ -49,7 +49,8 @@ pub struct FilterOptions {
     pub show_from: String,
     /// Regular expression: takes out what matching functions call.
     pub prune_from: String,
-    /// Keeps samples with a matching label: `[key=]regex[,regex…]` for texts, `[key=]range` for numbers: `32kb`, `:64kb`, `4mb:`, `12kb:64mb`.
+    /// Keeps samples with a matching label: `[key=]regex[,regex…]` for texts, `[key=]range` for numbers: `32kb`,
+    /// `:64kb`, `4mb:`, `12kb:64mb`.
     pub tagfocus: String,
     /// Drops samples with a matching label, written as for `tagfocus`.
     pub tagignore: String,
@@ -74,7 +75,8 @@ pub struct Filter {
     taghide: Option<Regex>,
 }
 
-/// How much each option matched; `None` for options not given. 0 is worth a warning: the option does nothing, or drops everything.
+/// How much each option matched; `None` for options not given. 0 is worth a warning: the option does nothing, or drops
+/// everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
     /// Samples with a matching frame.

@@ -6,15 +6,16 @@
 //! 0x400000-0xfcb000 /usr/bin/prog (@1000) abc123                   with file offset and build id
 //! build=/usr/bin                                                   replaces `$build` in later lines
 //! ```
-//! Log prefixes (`file.cc:12] `) before an entry are passed over, ` (deleted)` behind a path is taken off, other lines are ignored. A `$name` is
-//! replaced only while the replaced text stays under four times the input and 64 KiB.
+//! Log prefixes (`file.cc:12] `) before an entry are passed over, ` (deleted)` behind a path is taken off, other lines
+//! are ignored. A `$name` is replaced only while the replaced text stays under four times the input and 64 KiB.
 //!
-//! [`attach`] does what pprof does with a legacy profile's map (`google/pprof`, `profile/legacy_profile.go`): only executable ranges, adjacent
-//! ranges of one file joined, the main binary first, ranges whose first part is missing widened to file offset 0.
+//! [`attach`] does what pprof does with a legacy profile's map (`google/pprof`, `profile/legacy_profile.go`): only
+//! executable ranges, adjacent ranges of one file joined, the main binary first, ranges whose first part is missing
+//! widened to file offset 0.
 
 use std::collections::BTreeSet;
 
-use crate::format::text::{Cursor, Lines};
+use crate::text::{Cursor, Lines};
 use crate::{Addr, Addresses, FileOffset, Mapping, MappingId, Profile, ProfileBuilder};
 
 /// One line of a memory map.
@@ -71,9 +72,11 @@ pub fn parse_entry(line: &[u8]) -> Option<MapsEntry> {
     Some(entry)
 }
 
-/// Adds the executable ranges as mappings and gives every location with an address, and no mapping yet, the one it lies in.
+/// Adds the executable ranges as mappings and gives every location with an address, and no mapping yet, the one it lies
+/// in.
 ///
-/// The builder's [`Addresses`] say whether a location is looked up at its address or, being a return address, one byte before it.
+/// The builder's [`Addresses`] say whether a location is looked up at its address or, being a return address, one byte
+/// before it.
 pub fn attach(entries: &[MapsEntry], builder: &mut ProfileBuilder) {
     let first = builder.parts_mut().mappings.len();
     for mapping in main_first(joined(executable(entries))) {
@@ -85,7 +88,9 @@ pub fn attach(entries: &[MapsEntry], builder: &mut ProfileBuilder) {
     let parts = builder.parts_mut();
     let addresses = parts.addresses;
     let mut ranges = Ranges::new(&mut parts.mappings[first..]);
-    for location in parts.locations.iter_mut().filter(|location| location.mapping.is_none() && location.address != Addr(0)) {
+    for location in
+        parts.locations.iter_mut().filter(|location| location.mapping.is_none() && location.address != Addr(0))
+    {
         let found = probes(location.address, addresses).into_iter().flatten().find_map(|probe| ranges.find(probe));
         location.mapping = found.map(|index| MappingId((first + index) as u32));
     }
@@ -187,13 +192,16 @@ impl Variables {
     fn define(&mut self, line: &[u8]) {
         let Some(equals) = line.iter().position(|byte| *byte == b'=') else { return };
         let name = line[..equals].trim_ascii();
-        let plain = !name.is_empty() && name.len() <= 64 && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let plain = !name.is_empty()
+            && name.len() <= 64
+            && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
         if plain && self.values.len() < Self::MOST {
             self.values.push((name.to_vec(), line[equals + 1..].trim_ascii().to_vec()));
         }
     }
 
-    /// The line with every `$name` replaced, the first definition winning; `None` when nothing is to be replaced or the budget is used up.
+    /// The line with every `$name` replaced, the first definition winning; `None` when nothing is to be replaced or the
+    /// budget is used up.
     fn replace(&mut self, line: &[u8]) -> Option<Vec<u8>> {
         if self.values.is_empty() || memchr::memchr(b'$', line).is_none() {
             return None;
@@ -245,13 +253,19 @@ fn is_continued(last: &MapsEntry, next: &MapsEntry) -> bool {
     let agree = |a: &str, b: &str| a.is_empty() || b.is_empty() || a == b;
     let offsets_known = last.offset.0 != 0 && next.offset.0 != 0;
     let follows = last.offset.0.wrapping_add(last.limit.0 - last.start.0) == next.offset.0;
-    agree(&last.path, &next.path) && agree(&last.build_id, &next.build_id) && last.limit == next.start && (!offsets_known || follows)
+    agree(&last.path, &next.path)
+        && agree(&last.build_id, &next.build_id)
+        && last.limit == next.start
+        && (!offsets_known || follows)
 }
 
-/// Moves what is guessed to be the main binary to the front, without the huge page in front of it, and at its usual start.
+/// Moves what is guessed to be the main binary to the front, without the huge page in front of it, and at its usual
+/// start.
 fn main_first(mut mappings: Vec<MapsEntry>) -> Vec<MapsEntry> {
     const USUAL_START: u64 = 0x40_0000;
-    let main = mappings.iter().position(|mapping| !mapping.path.is_empty() && !mapping.path.starts_with('[') && !is_library(&mapping.path));
+    let main = mappings
+        .iter()
+        .position(|mapping| !mapping.path.is_empty() && !mapping.path.starts_with('[') && !is_library(&mapping.path));
     if let Some(main) = main {
         mappings.swap(0, main);
     }
@@ -300,10 +314,11 @@ struct Ranges<'a> {
 impl Ranges<'_> {
     fn new(mappings: &mut [Mapping]) -> Ranges<'_> {
         let inside = Segments::new(mappings.iter().map(|mapping| (mapping.start.0, mapping.limit.0)));
-        let before = Segments::new(mappings.iter().map(|mapping| match mapping.start.0.checked_sub(mapping.file_offset.0) {
-            Some(start) => (start, mapping.start.0),
-            None => (0, 0),
-        }));
+        let before =
+            Segments::new(mappings.iter().map(|mapping| match mapping.start.0.checked_sub(mapping.file_offset.0) {
+                Some(start) => (start, mapping.start.0),
+                None => (0, 0),
+            }));
         Ranges { mappings, inside, before }
     }
 

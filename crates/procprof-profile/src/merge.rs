@@ -1,14 +1,16 @@
 //! Sums profiles.
 //!
-//! Profiles are adjusted by [`Grammar::Pprof`] first when they are not adjusted yet: estimates are summed, sums are never estimated. Samples
-//! with the same stack and labels become one; samples of which nothing is left are dropped. The result holds no measured values beside the
-//! estimates, and depends on the set of profiles only, not on their order:
+//! Profiles are adjusted by [`Grammar::Pprof`] first when they are not adjusted yet: estimates are summed, sums are
+//! never estimated. Samples with the same stack and labels become one; samples of which nothing is left are dropped.
+//! The result holds no measured values beside the estimates, and depends on the set of profiles only, not on their
+//! order:
 //!
 //! - sample types must be the same, in any order;
-//! - mappings of one file (by build id, else path, with the same size and offset) become one, and addresses in it move along, so that runs of
-//!   a program at other addresses add up;
+//! - mappings of one file (by build id, else path, with the same size and offset) become one, and addresses in it move
+//!   along, so that runs of a program at other addresses add up;
 //! - time is the earliest, duration the sum, period the longest;
-//! - comments are united; facts of ours (`procprof:`) stay where all say the same, see [`Meta::merged`](crate::Meta::merged).
+//! - comments are united; facts of ours (`#procprof:`) stay where all say the same, see
+//!   [`Meta::merged`](crate::Meta::merged).
 
 mod canonical;
 mod header;
@@ -19,8 +21,8 @@ use std::hash::BuildHasher;
 use foldhash::HashMap;
 
 use crate::{
-    Addr, Addresses, Function, FunctionId, Grammar, Label, LabelValue, Line, Location, LocationId, Profile, ProfileBuilder, Result,
-    StringId,
+    Addr, Addresses, Function, FunctionId, Grammar, Label, LabelValue, Line, Location, LocationId, Profile,
+    ProfileBuilder, Result, StringId,
 };
 use header::Header;
 use mappings::MergedMappings;
@@ -28,8 +30,8 @@ use mappings::MergedMappings;
 /// The sum of profiles, at least one.
 ///
 /// # Errors
-/// [`Error::Incompatible`](crate::Error::Incompatible) when there is none or their sample types differ, [`Error::Invalid`](crate::Error::Invalid) when the
-/// sum passes 2^32 of something.
+/// [`Error::Incompatible`](crate::Error::Incompatible) when there is none or their sample types differ,
+/// [`Error::Invalid`](crate::Error::Invalid) when the sum passes 2^32 of something.
 pub fn merge(profiles: &[&Profile]) -> Result<Profile> {
     let terms = profiles.iter().map(|profile| Term::new(profile, 1)).collect::<Result<Vec<_>>>()?;
     sum(&terms, &terms)
@@ -49,8 +51,8 @@ impl Term {
 
 /// The sum of `terms`, with everything but samples taken from `described`.
 pub(crate) fn sum(terms: &[Term], described: &[Term]) -> Result<Profile> {
-    let header = Header::of(described)?;
-    let mappings = MergedMappings::of(terms);
+    let header = Header::merge(described)?;
+    let mappings = MergedMappings::merge(terms);
     let mut sum = Sum::new(&header, &mappings);
     for (index, term) in terms.iter().enumerate() {
         sum.add(term, index, header.columns(&term.profile)?);
@@ -58,7 +60,8 @@ pub(crate) fn sum(terms: &[Term], described: &[Term]) -> Result<Profile> {
     sum.finish(&header)
 }
 
-/// A sum under construction. Samples are found again by a hash of their stack and labels; equal hashes are chained through `next`.
+/// A sum under construction. Samples are found again by a hash of their stack and labels; equal hashes are chained
+/// through `next`.
 struct Sum<'a> {
     builder: ProfileBuilder,
     mappings: &'a MergedMappings,
@@ -118,7 +121,8 @@ impl<'a> Sum<'a> {
 
     fn location(&mut self, profile: &Profile, index: usize, id: LocationId, functions: &[FunctionId]) -> LocationId {
         let old = profile.location(id);
-        let lines: Vec<Line> = profile.lines(id).iter().map(|line| Line { function: functions[line.function.index()], ..*line }).collect();
+        let lines: Vec<Line> =
+            profile.lines(id).iter().map(|line| Line { function: functions[line.function.index()], ..*line }).collect();
         let (mapping, moved) = match old.mapping {
             Some(mapping) => self.mappings.place(index, mapping),
             None => (None, 0),

@@ -1,18 +1,27 @@
-//! What is known about a profile besides its samples, kept in the profile as comments `procprof:key=value`.
+//! What is known about a profile besides its samples, kept in the profile as comments `#procprof:key=value`.
 //!
 //! ```text
-//! procprof:id=01930c5e-7d1a-7000-8000-0123456789ab
-//! procprof:node=10001
-//! procprof:type=cpu
-//! procprof:label.zone=eu-1
+//! #procprof:id=01930c5e-7d1a-7000-8000-0123456789ab
+//! #procprof:node=10001
+//! #procprof:type=cpu
+//! #procprof:label.zone=eu-1
 //! ```
-//! A value is everything behind the first `=`; line breaks in it are written as a space. Unknown keys are kept in [`Meta::more`].
+//! Comments that begin with `#` stand above no report of `go tool pprof`, nor of ours, which would be drowned in them;
+//! the report `comments` shows them. The former spelling without the `#` is read, too. A value is everything behind the
+//! first `=`; line breaks in it are written as a space. Unknown keys are kept in [`Meta::more`].
 
 use std::collections::BTreeMap;
 
 use crate::{Nanos, Profile, ProfileId, ProfileType, Result};
 
-const PREFIX: &str = "procprof:";
+/// What a fact begins with; `FORMER` where older versions wrote it.
+const PREFIX: &str = "#procprof:";
+const FORMER: &str = "procprof:";
+
+/// A fact behind what it begins with.
+fn fact(comment: &str) -> Option<&str> {
+    comment.strip_prefix(PREFIX).or_else(|| comment.strip_prefix(FORMER))
+}
 
 /// Facts about a captured profile. Empty texts and `None` mean unknown and are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,11 +69,12 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Reads the facts from a profile's comments; comments of others are passed over, malformed values of ours go to [`Meta::more`].
+    /// Reads the facts from a profile's comments; comments of others are passed over, malformed values of ours go to
+    /// [`Meta::more`].
     pub fn from_comments<'a>(comments: impl IntoIterator<Item = &'a str>) -> Meta {
         let mut meta = Meta::default();
         for comment in comments {
-            if let Some((key, value)) = comment.strip_prefix(PREFIX).and_then(|fact| fact.split_once('=')) {
+            if let Some((key, value)) = fact(comment).and_then(|fact| fact.split_once('=')) {
                 meta.set(key, value);
             }
         }
@@ -99,7 +109,8 @@ impl Meta {
         facts.into_iter().map(|(key, value)| format!("{PREFIX}{key}={}", one_line(&value))).collect()
     }
 
-    /// What is true of several profiles together: what all of them say; the latest end; lost, truncated and unsampled amounts added up.
+    /// What is true of several profiles together: what all of them say; the latest end; lost, truncated and unsampled
+    /// amounts added up.
     pub fn merged(metas: &[Meta]) -> Meta {
         Meta {
             id: common(metas, |meta| &meta.id),
@@ -127,7 +138,7 @@ impl Meta {
 
     /// Whether a comment is one of ours.
     pub fn is_fact(comment: &str) -> bool {
-        comment.starts_with(PREFIX)
+        fact(comment).is_some()
     }
 
     fn texts(&self) -> [(&'static str, &String); 10] {
@@ -187,7 +198,8 @@ impl Profile {
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) when the string table is full.
     pub fn with_meta(self, meta: &Meta) -> Result<Profile> {
-        let others: Vec<_> = self.parts().comments.iter().copied().filter(|id| !Meta::is_fact(self.string(*id))).collect();
+        let others: Vec<_> =
+            self.parts().comments.iter().copied().filter(|id| !Meta::is_fact(self.string(*id))).collect();
         let mut parts = self.into_parts();
         parts.comments.clear();
         for fact in meta.to_comments() {

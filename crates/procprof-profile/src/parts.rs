@@ -1,11 +1,12 @@
-//! The tables of a profile before they are checked. Decoders fill them; [`Parts::finish`] is the only way to a [`Profile`].
+//! The tables of a profile before they are checked. Decoders fill them; [`Parts::finish`] is the only way to a
+//! [`Profile`](crate::Profile).
 
 use crate::{
-    Addresses, Error, Function, Label, LabelValue, Line, Location, LocationId, Mapping, Nanos, Profile, Result, Sampling, StringId,
-    StringTable, ValueType,
+    Addresses, Error, Function, Label, LabelValue, Line, Location, LocationId, Mapping, Nanos, Result, Sampling,
+    StringId, StringTable, ValueType,
 };
 
-/// Everything a [`Profile`] holds, open to change and not yet checked.
+/// Everything a [`Profile`](crate::Profile) holds, open to change and not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// All strings.
@@ -54,7 +55,8 @@ pub struct Parts {
     pub sampling: Sampling,
     /// What the locations' addresses point at.
     pub addresses: Addresses,
-    /// What they pointed at when captured, where [`Profile::adjusted`] made them call sites; else [`Addresses::CallSite`].
+    /// What they pointed at when captured, where [`Profile::adjusted`](crate::Profile::adjusted) made them call sites;
+    /// else [`Addresses::CallSite`].
     pub captured: Addresses,
 }
 
@@ -75,10 +77,15 @@ impl Parts {
     /// Appends a sample.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `values` has not one value per sample type, or a profile would hold more than 2^32 frames or labels.
+    /// [`Error::Invalid`] when `values` has not one value per sample type, or a profile would hold more than 2^32
+    /// frames or labels.
     pub fn push_sample(&mut self, stack: &[LocationId], values: &[i64], labels: &[Label]) -> Result<()> {
         if values.len() != self.sample_types.len() {
-            return Err(Error::invalid(format!("a sample has {} values for {} sample types", values.len(), self.sample_types.len())));
+            return Err(Error::invalid(format!(
+                "a sample has {} values for {} sample types",
+                values.len(),
+                self.sample_types.len()
+            )));
         }
         let label_start = self.labels.len();
         self.stacks.extend_from_slice(stack);
@@ -97,11 +104,11 @@ impl Parts {
         Ok(())
     }
 
-    /// Checks every id and range once.
+    /// Checks every id and range once, and gives equal profiles equal tables.
     ///
     /// # Errors
     /// [`Error::Invalid`] with the first thing that points at nothing.
-    pub fn finish(mut self) -> Result<Profile> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         if self.sample_types.is_empty() {
             return Err(Error::invalid("a profile without sample types"));
         }
@@ -112,11 +119,11 @@ impl Parts {
         } else {
             self.label_ends.resize(self.stack_ends.len(), self.labels.len() as u32);
         }
-        self.lay_out_lines()?;
-        Ok(Profile { parts: self })
+        self.lay_out_lines()
     }
 
-    /// The id of a string, which is appended if it is not there. Looks at every string; [`ProfileBuilder`](crate::ProfileBuilder) is for many.
+    /// The id of a string, which is appended if it is not there. Looks at every string;
+    /// [`ProfileBuilder`](crate::ProfileBuilder) is for many.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the table is full.
@@ -128,7 +135,8 @@ impl Parts {
         }
     }
 
-    /// Puts the lines in the order of their locations, nothing between and nothing shared, so that equal profiles have equal tables.
+    /// Puts the lines in the order of their locations, nothing between and nothing shared, so that equal profiles have
+    /// equal tables.
     pub(crate) fn lay_out_lines(&mut self) -> Result<()> {
         let mut end = 0;
         let ordered = self.locations.iter().all(|location| {
@@ -157,7 +165,11 @@ impl Parts {
             return Err(Error::invalid(format!("{} values for {samples} samples", self.values.len())));
         }
         if !self.raw_values.is_empty() && self.raw_values.len() != self.values.len() {
-            return Err(Error::invalid(format!("{} measured values for {} values", self.raw_values.len(), self.values.len())));
+            return Err(Error::invalid(format!(
+                "{} measured values for {} values",
+                self.raw_values.len(),
+                self.values.len()
+            )));
         }
         check_ends("stack", &self.stack_ends, self.stacks.len())?;
         if self.label_ends.len() > samples {
@@ -195,7 +207,8 @@ impl Parts {
     fn string_ids(&self) -> impl Iterator<Item = StringId> + '_ {
         let types = self.sample_types.iter().chain([&self.period_type]).flat_map(|kind| [kind.kind, kind.unit]);
         let mappings = self.mappings.iter().flat_map(|mapping| [mapping.filename, mapping.build_id]);
-        let functions = self.functions.iter().flat_map(|function| [function.name, function.system_name, function.filename]);
+        let functions =
+            self.functions.iter().flat_map(|function| [function.name, function.system_name, function.filename]);
         let labels = self.labels.iter().flat_map(|label| match label.value {
             LabelValue::Text(text) => [label.key, text],
             LabelValue::Number(_, unit) => [label.key, unit],

@@ -34,7 +34,10 @@ impl FromStr for ProfileId {
         let bytes = text.as_bytes();
         let dashes = [8, 13, 18, 23];
         let shaped = bytes.len() == 36
-            && bytes.iter().enumerate().all(|(i, byte)| if dashes.contains(&i) { *byte == b'-' } else { byte.is_ascii_hexdigit() });
+            && bytes
+                .iter()
+                .enumerate()
+                .all(|(i, byte)| if dashes.contains(&i) { *byte == b'-' } else { byte.is_ascii_hexdigit() });
         if !shaped {
             return Err(wrong());
         }

@@ -31,14 +31,23 @@ struct Row {
     sample_types: &'static [(&'static str, &'static str)],
 }
 
-const HEAP: &[(&str, &str)] = &[("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
+const HEAP: &[(&str, &str)] =
+    &[("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
 const DELAYS: &[(&str, &str)] = &[("contentions", "count"), ("delay", "nanoseconds")];
 
 const ROWS: &[(ProfileType, Row)] = &[
-    (ProfileType::Cpu, Row { name: "cpu", prefix: "cpu", label: "CPU", sample_types: &[("samples", "count"), ("cpu", "nanoseconds")] }),
+    (
+        ProfileType::Cpu,
+        Row { name: "cpu", prefix: "cpu", label: "CPU", sample_types: &[("samples", "count"), ("cpu", "nanoseconds")] },
+    ),
     (
         ProfileType::Wall,
-        Row { name: "wall", prefix: "wall", label: "Wall", sample_types: &[("samples", "count"), ("wall", "nanoseconds")] },
+        Row {
+            name: "wall",
+            prefix: "wall",
+            label: "Wall",
+            sample_types: &[("samples", "count"), ("wall", "nanoseconds")],
+        },
     ),
     (
         ProfileType::Alloc,
@@ -50,9 +59,15 @@ const ROWS: &[(ProfileType, Row)] = &[
         },
     ),
     (ProfileType::Heap, Row { name: "heap", prefix: "heap", label: "Heap (in use)", sample_types: HEAP }),
-    (ProfileType::Contention, Row { name: "contention", prefix: "contention", label: "Contention", sample_types: DELAYS }),
+    (
+        ProfileType::Contention,
+        Row { name: "contention", prefix: "contention", label: "Contention", sample_types: DELAYS },
+    ),
     (ProfileType::Mutex, Row { name: "mutex", prefix: "mutex", label: "Contention (holder)", sample_types: DELAYS }),
-    (ProfileType::Goroutine, Row { name: "goroutine", prefix: "goroutine", label: "Goroutines", sample_types: &[("goroutine", "count")] }),
+    (
+        ProfileType::Goroutine,
+        Row { name: "goroutine", prefix: "goroutine", label: "Goroutines", sample_types: &[("goroutine", "count")] },
+    ),
 ];
 
 impl ProfileType {

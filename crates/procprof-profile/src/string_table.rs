@@ -73,7 +73,7 @@ pub struct StringIndex {
 
 impl StringIndex {
     /// The index of a table; of equal strings the first counts.
-    pub fn of(strings: &StringTable) -> StringIndex {
+    pub fn from_table(strings: &StringTable) -> StringIndex {
         let mut index = StringIndex::default();
         for (id, text) in strings.iter().enumerate().skip(1) {
             let hash = index.first.hasher().hash_one(text);

@@ -1,11 +1,9 @@
 //! Why a report could not be rendered.
 
-use crate::layout::{EDGES_MAX, NODES_MAX, VERTICES_MAX};
-
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What is wrong with a request for a report.
+/// The errors of a request for a report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,7 +12,7 @@ pub enum Error {
     UnknownReport {
         /// The name as given.
         name: String,
-        /// The report's name that is nearest to it, where one is near.
+        /// The nearest name of a report, if one is near.
         nearest: Option<&'static str>,
     },
     /// No option has that key.
@@ -22,7 +20,7 @@ pub enum Error {
     UnknownOption {
         /// The key as given.
         key: String,
-        /// The option's key that is nearest to it, where one is near.
+        /// The nearest key of an option, if one is near.
         nearest: Option<&'static str>,
     },
     /// An option's value cannot be read.
@@ -32,10 +30,10 @@ pub enum Error {
         key: &'static str,
         /// The value as given.
         value: String,
-        /// What is wrong with it, or what would be right.
+        /// The problem, or the valid values.
         why: String,
     },
-    /// The call graph is larger than what is drawn.
+    /// The call graph is too large to draw.
     #[error("{}", too_large(*.nodes, *.edges, *.vertices))]
     GraphTooLarge {
         /// Boxes of the graph.
@@ -44,6 +42,33 @@ pub enum Error {
         edges: usize,
         /// Places that boxes and lines take in all layers of the drawing; 0 where they were not counted.
         vertices: usize,
+    },
+    /// The report exceeds its limit.
+    #[error("the report has more than {most} bytes, which is the limit; narrow it by focus, ignore or show")]
+    OutputLimit {
+        /// The limit in bytes.
+        most: u64,
+    },
+    /// A table made for the report exceeds its limit.
+    #[error(
+        "{table} would take more than {most} bytes, which is the limit; narrow the report by focus, ignore or show"
+    )]
+    MemoryLimit {
+        /// The table.
+        table: &'static str,
+        /// The limit in bytes.
+        most: u64,
+    },
+    /// The caller's [`Budget`](crate::Budget) ended it.
+    #[error("the report was stopped")]
+    Stopped,
+    /// The report could not be written.
+    #[error("write the report: {why}")]
+    Write {
+        /// The kind of the error.
+        kind: std::io::ErrorKind,
+        /// The error as text.
+        why: String,
     },
     /// The profile itself could not be prepared or encoded.
     #[error(transparent)]
@@ -56,6 +81,13 @@ impl Error {
     }
 }
 
+/// Most boxes of a call graph that is drawn.
+pub(crate) const NODES_MAX: usize = 4_096;
+/// Most lines of a call graph that is drawn.
+pub(crate) const EDGES_MAX: usize = 16_384;
+/// Most places that boxes and lines take in all layers of a drawing: a long edge is one in each layer that it passes.
+pub(crate) const VERTICES_MAX: usize = 200_000;
+
 fn suggestion(nearest: &Option<&'static str>) -> String {
     nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
@@ -65,5 +97,7 @@ fn too_large(nodes: usize, edges: usize, vertices: usize) -> String {
         0 => format!("at most {NODES_MAX} and {EDGES_MAX} are drawn"),
         _ => format!("which take {vertices} places in its layers, and at most {VERTICES_MAX} are drawn"),
     };
-    format!("the call graph has {nodes} nodes and {edges} edges, {what}; lower nodecount, or raise nodefraction or edgefraction")
+    format!(
+        "the call graph has {nodes} nodes and {edges} edges, {what}; lower nodecount, or raise nodefraction or edgefraction"
+    )
 }

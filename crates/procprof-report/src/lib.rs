@@ -1,15 +1,16 @@
-//! A profile to flame graph, top, collapsed stacks and further shapes.
+//! Renders a profile as flame graph, top, collapsed stacks and other reports.
 //!
-//! [`REPORTS`] is the table of all kinds; [`render`] makes the bytes of one. [`Options`] are read from `key=value` pairs, the same for
-//! HTTP, the command line and SQL. The crate is pure: it reads no files and no clock, and the same input gives the same bytes.
-//! Symbolizing is done before; a frame without a symbol is shown with its file and offset, and why.
+//! [`REPORTS`] is the table of all reports; [`render`] makes the bytes of one. [`Options`] are read from `key=value`
+//! pairs, the same for HTTP, the command line and SQL. The crate is pure: it reads no files and no clock, and the same
+//! input gives the same bytes. Profiles are symbolized before; a frame without a symbol is shown with its file and
+//! offset, and the reason.
 //!
-//! Allocator frames at the leaf (and lock frames of contention profiles, the handler's of CPU profiles) are left out, so that flat names their
-//! caller; the option `keep_allocators` shows them. They are those that the profile's own `drop_frames` names, and frames without a name in
-//! libjemalloc and libtcmalloc.
+//! Allocator frames at the leaf (and lock frames of contention profiles, the handler's of CPU profiles) are omitted, so
+//! that flat values belong to their caller; the option `keep_allocators` shows them. They are those that the profile's
+//! own `drop_frames` names, and frames without a name in libjemalloc and libtcmalloc.
 //!
-//! Sampled values and captured addresses are read by pprof's rules ([`procprof_profile::Grammar`]) where the profile still holds them as
-//! measured; only the `pprof` report hands them on.
+//! Sampled values and captured addresses are adjusted by pprof's rules ([`procprof_profile::Grammar`]) if the profile
+//! still contains them as measured; only the `pprof` report writes them as measured.
 //!
 //! ```
 //! use procprof_profile::ProfileBuilder;
@@ -25,51 +26,35 @@
 //! assert_eq!(collapsed, b"main;hot_70 70000000\n");
 //! ```
 
-mod callgrind;
-pub mod code;
-mod collapsed;
-mod comments;
-mod disasm;
-mod dot;
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod display;
+pub mod drawing;
 mod error;
 mod flame_graph;
-mod frame;
+mod functions;
 mod graph;
-mod headline;
-pub mod jeprof;
-mod json;
-mod layout;
-mod list;
-mod measure;
-mod moment;
-mod nearest;
+mod header;
+
+mod listing;
 mod options;
-mod pdf;
-mod picture;
-mod place;
-mod pprof;
-mod raw;
+mod output;
 mod report;
 mod selection;
-mod stack_tree;
-mod subject;
-mod svg;
-mod symbols;
-mod tag_frames;
-mod tags;
-mod text;
-mod top;
-mod traces;
-mod tree;
-mod view;
-mod weblist;
+mod stacks;
+mod tables;
+pub mod viewer;
 
+pub use display::frame::{Frame, FrameKind};
 pub use error::{Error, Result};
-pub use frame::{Frame, FrameKind};
-pub use headline::about;
-pub use list::source_candidates;
+pub use functions::top::{Top, TopRow, top};
+pub use header::headline::about;
+pub use listing::code;
+pub use listing::list::source_candidates;
+pub use listing::sources::{CodeWanted, Sources};
 pub use options::{Granularity, Layout, OPTIONS, OptionRow, Options, Sort};
-pub use report::{CodeWanted, REPORTS, Report, Sources, render};
-pub use stack_tree::{Inlined, Node, StackTree};
-pub use top::{Top, TopRow, top};
-pub use view::without_uninteresting;
+pub use output::budget::Budget;
+pub use report::{REPORTS, Report, render};
+pub use selection::view::without_uninteresting;
+pub use stacks::collapsed::stacks;
+pub use stacks::stack_tree::{Inlined, Node, StackTree};

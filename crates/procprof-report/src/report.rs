@@ -1,63 +1,57 @@
 //! The table of reports and the one call that renders any of them.
 
+#[cfg(test)]
+mod fake;
+
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::io::Write;
 
-use procprof_profile::{Addr, MappingId, Profile};
-use regex::Regex;
+use procprof_profile::Profile;
 
-use crate::code::Code;
-use crate::nearest::nearest;
-use crate::view::View;
-use crate::{
-    Error, Options, Result, callgrind, collapsed, comments, disasm, dot, flame_graph, json, list, pdf, pprof, raw, svg, symbols, tags, top,
-    traces, tree, weblist,
-};
-
-/// Texts that a report shows beside the profile, read by the caller.
-#[derive(Clone, Debug, Default)]
-pub struct Sources {
-    /// Source texts by the path that the profile gives.
-    pub files: BTreeMap<String, String>,
-    /// Why others could not be read, by their path; binaries too.
-    pub missing: BTreeMap<String, String>,
-    /// Machine code, for reports that say by [`Report::wanted_code`] that they show it.
-    pub code: Vec<Code>,
-}
-
-/// Machine code that a report shows.
-#[derive(Clone, Debug)]
-pub struct CodeWanted {
-    /// The mapping whose file it is in.
-    pub mapping: MappingId,
-    /// Addresses of the profile in the functions that are wanted, in order.
-    pub addresses: Vec<Addr>,
-    /// What the name of a function must match besides, if anything.
-    pub names: Option<Regex>,
-}
-
-impl Sources {
-    /// The text of a file, or why there is none.
-    pub(crate) fn text(&self, path: &str) -> std::result::Result<&str, &str> {
-        let missing = || self.missing.get(path).map_or("the source was not read", String::as_str);
-        self.files.get(path).map(String::as_str).ok_or_else(missing)
-    }
-}
+use crate::drawing::{dot, pdf, svg};
+use crate::functions::{top, tree};
+use crate::listing::sources::{CodeWanted, Sources};
+use crate::listing::{disasm, list, weblist};
+use crate::options::nearest::nearest;
+use crate::output::Output;
+use crate::selection::view::View;
+use crate::stacks::{collapsed, json, traces};
+use crate::tables::{callgrind, comments, encoded, pprof, raw, symbols, tags};
+use crate::{Error, Options, Result, flame_graph};
 
 /// One kind of report.
 pub struct Report {
     /// The name in URLs, on the command line and in SQL.
     pub name: &'static str,
-    /// The end of a file's name, without the first dot.
+    /// The extension of a file's name, without the first dot.
     pub extension: &'static str,
-    /// The media type to answer with.
+    /// The media type.
     pub media_type: &'static str,
-    /// One line for people.
+    /// One line of help.
     pub help: &'static str,
-    /// Whether the profile is read first, by pprof's grammar and without allocators' frames; `false` for what keeps it as measured.
+    /// Its needs besides the profile.
+    needs: Needs,
+    /// Whether the profile is first adjusted by pprof's grammar and without allocators' frames; `false` for reports of
+    /// the profile as measured.
     adjusts: bool,
-    render: fn(&View<'_>, &Options, &Sources) -> Result<Vec<u8>>,
+    render: fn(&View<'_>, &Options, &Sources, &mut Output<'_>) -> Result<()>,
 }
+
+/// Returns the inputs of some kind that a report needs for a profile.
+type Ask<T> = fn(&Profile, &Options) -> Result<Vec<T>>;
+
+/// The needs of a report besides the profile and the options of all reports.
+struct Needs {
+    /// The option `symbol`: it shows the functions that match.
+    symbol: bool,
+    /// The source files, if it shows any.
+    sources: Option<Ask<String>>,
+    /// The machine code, if it shows any.
+    code: Option<Ask<CodeWanted>>,
+}
+
+/// The profile only.
+const NOTHING: Needs = Needs { symbol: false, sources: None, code: None };
 
 /// All reports, in the order menus and help texts show them.
 pub const REPORTS: &[Report] = &[
@@ -66,6 +60,7 @@ pub const REPORTS: &[Report] = &[
         extension: "svg",
         media_type: "image/svg+xml",
         help: "Interactive flame graph, one SVG file",
+        needs: NOTHING,
         adjusts: true,
         render: flame_graph::render_svg,
     },
@@ -74,6 +69,7 @@ pub const REPORTS: &[Report] = &[
         extension: "html",
         media_type: "text/html; charset=utf-8",
         help: "The flame graph and the top functions as one self-contained page",
+        needs: NOTHING,
         adjusts: true,
         render: flame_graph::render_html,
     },
@@ -81,7 +77,8 @@ pub const REPORTS: &[Report] = &[
         name: "top",
         extension: "txt",
         media_type: "text/plain; charset=utf-8",
-        help: "Functions by what they use themselves, as text",
+        help: "Functions by their own values (flat), as text",
+        needs: NOTHING,
         adjusts: true,
         render: top::render,
     },
@@ -89,7 +86,8 @@ pub const REPORTS: &[Report] = &[
         name: "tree",
         extension: "tree.txt",
         media_type: "text/plain; charset=utf-8",
-        help: "Functions between their callers and callees, as text",
+        help: "Functions with their callers and callees, as text",
+        needs: NOTHING,
         adjusts: true,
         render: tree::render,
     },
@@ -98,6 +96,7 @@ pub const REPORTS: &[Report] = &[
         extension: "peek.txt",
         media_type: "text/plain; charset=utf-8",
         help: "Callers and callees of the functions that symbol matches, as text",
+        needs: Needs { symbol: true, ..NOTHING },
         adjusts: true,
         render: tree::render_peek,
     },
@@ -106,6 +105,7 @@ pub const REPORTS: &[Report] = &[
         extension: "list.txt",
         media_type: "text/plain; charset=utf-8",
         help: "Source lines of the functions that symbol matches, as text",
+        needs: Needs { symbol: true, sources: Some(list::files), code: None },
         adjusts: true,
         render: list::render,
     },
@@ -114,6 +114,7 @@ pub const REPORTS: &[Report] = &[
         extension: "disasm.txt",
         media_type: "text/plain; charset=utf-8",
         help: "Machine code of the functions that symbol matches, as text",
+        needs: Needs { symbol: true, sources: None, code: Some(disasm::wanted) },
         adjusts: true,
         render: disasm::render,
     },
@@ -122,6 +123,7 @@ pub const REPORTS: &[Report] = &[
         extension: "weblist.html",
         media_type: "text/html; charset=utf-8",
         help: "Source lines and machine code of the functions that symbol matches, as a self-contained page",
+        needs: Needs { symbol: true, sources: Some(list::files), code: Some(weblist::wanted) },
         adjusts: true,
         render: weblist::render,
     },
@@ -129,7 +131,8 @@ pub const REPORTS: &[Report] = &[
         name: "traces",
         extension: "traces.txt",
         media_type: "text/plain; charset=utf-8",
-        help: "Every sample with its labels and stack, as text",
+        help: "All samples with their labels and stacks, as text",
+        needs: NOTHING,
         adjusts: true,
         render: traces::render,
     },
@@ -137,7 +140,8 @@ pub const REPORTS: &[Report] = &[
         name: "tags",
         extension: "tags.txt",
         media_type: "text/plain; charset=utf-8",
-        help: "Labels and what each of their values adds up to, as text",
+        help: "Labels with the sum for each of their values, as text",
+        needs: NOTHING,
         adjusts: true,
         render: tags::render,
     },
@@ -146,6 +150,7 @@ pub const REPORTS: &[Report] = &[
         extension: "comments.txt",
         media_type: "text/plain; charset=utf-8",
         help: "The comments of the profile, as text",
+        needs: NOTHING,
         adjusts: false,
         render: comments::render,
     },
@@ -154,6 +159,7 @@ pub const REPORTS: &[Report] = &[
         extension: "graph.svg",
         media_type: "image/svg+xml",
         help: "The call graph, one interactive SVG file",
+        needs: NOTHING,
         adjusts: true,
         render: svg::render,
     },
@@ -161,7 +167,8 @@ pub const REPORTS: &[Report] = &[
         name: "pdf",
         extension: "pdf",
         media_type: "application/pdf",
-        help: "The call graph, one PDF page as large as it takes",
+        help: "The call graph, as one PDF page of its size",
+        needs: NOTHING,
         adjusts: true,
         render: pdf::render,
     },
@@ -170,6 +177,7 @@ pub const REPORTS: &[Report] = &[
         extension: "dot",
         media_type: "text/vnd.graphviz; charset=utf-8",
         help: "The call graph for Graphviz",
+        needs: NOTHING,
         adjusts: true,
         render: dot::render,
     },
@@ -178,6 +186,7 @@ pub const REPORTS: &[Report] = &[
         extension: "callgrind",
         media_type: "text/plain; charset=utf-8",
         help: "Addresses with their costs and calls, for KCachegrind",
+        needs: NOTHING,
         adjusts: true,
         render: callgrind::render,
     },
@@ -186,6 +195,7 @@ pub const REPORTS: &[Report] = &[
         extension: "collapsed.txt",
         media_type: "text/plain; charset=utf-8",
         help: "One line for each stack with its value",
+        needs: NOTHING,
         adjusts: true,
         render: collapsed::render,
     },
@@ -194,6 +204,7 @@ pub const REPORTS: &[Report] = &[
         extension: "json",
         media_type: "application/json",
         help: "The merged call tree as columns",
+        needs: NOTHING,
         adjusts: true,
         render: json::render,
     },
@@ -202,14 +213,43 @@ pub const REPORTS: &[Report] = &[
         extension: "pb.gz",
         media_type: "application/octet-stream",
         help: "The profile itself as gzip'd pprof protobuf",
+        needs: NOTHING,
         adjusts: false,
         render: pprof::render,
+    },
+    Report {
+        name: "speedscope",
+        extension: "speedscope.json",
+        media_type: "application/json",
+        help: "The profile for speedscope, with all sample types",
+        needs: NOTHING,
+        adjusts: true,
+        render: encoded::render_speedscope,
+    },
+    Report {
+        name: "cpuprofile",
+        extension: "cpuprofile",
+        media_type: "application/json",
+        help: "The profile for the DevTools of Chrome and for VS Code, one sample type",
+        needs: NOTHING,
+        adjusts: true,
+        render: encoded::render_cpuprofile,
+    },
+    Report {
+        name: "otlp",
+        extension: "otlp.pb",
+        media_type: "application/x-protobuf",
+        help: "The profile as OpenTelemetry's protobuf, with all sample types",
+        needs: NOTHING,
+        adjusts: true,
+        render: encoded::render_otlp,
     },
     Report {
         name: "topproto",
         extension: "top.pb.gz",
         media_type: "application/octet-stream",
         help: "The rows of top as gzip'd pprof protobuf",
+        needs: NOTHING,
         adjusts: true,
         render: top::render_proto,
     },
@@ -217,7 +257,8 @@ pub const REPORTS: &[Report] = &[
         name: "symbols",
         extension: "symbols.txt",
         media_type: "text/plain; charset=utf-8",
-        help: "Addresses with their names, as /pprof/symbol answers",
+        help: "Addresses with their names, in the format of /pprof/symbol",
+        needs: NOTHING,
         adjusts: true,
         render: symbols::render,
     },
@@ -226,9 +267,12 @@ pub const REPORTS: &[Report] = &[
         extension: "raw.txt",
         media_type: "text/plain; charset=utf-8",
         help: "All tables of the profile, as text",
+        needs: NOTHING,
         adjusts: true,
         render: raw::render,
     },
+    #[cfg(test)]
+    fake::ROW,
 ];
 
 impl Report {
@@ -244,55 +288,66 @@ impl Report {
         })
     }
 
-    /// Whether the report is about the functions that the option `symbol` matches.
+    /// Whether the report shows the functions that the option `symbol` matches.
     pub fn takes_symbol(&self) -> bool {
-        ["peek", "list", "disasm", "weblist"].contains(&self.name)
+        self.needs.symbol
     }
 
-    /// Whether the report shows machine code, which only a caller that reads binaries can give it.
+    /// Whether the report shows machine code, which only a caller that reads binaries can provide.
     pub fn takes_code(&self) -> bool {
-        ["disasm", "weblist"].contains(&self.name)
+        self.needs.code.is_some()
     }
 
-    /// The source files that the report shows, as the profile names them after `trim_path`: for the caller to read into [`Sources`].
+    /// Whether the report shows source files, which can change while the profile stays the same.
+    pub fn takes_sources(&self) -> bool {
+        self.needs.sources.is_some()
+    }
+
+    /// The source files that the report shows, by their names in the profile after `trim_path`, for the caller to read
+    /// into [`Sources`].
     ///
     /// # Errors
     /// As [`Report::render`].
     pub fn source_files(&self, profile: &Profile, options: &Options) -> Result<Vec<String>> {
-        if ["list", "weblist"].contains(&self.name) { list::files(profile, options) } else { Ok(Vec::new()) }
+        self.needs.sources.map_or(Ok(Vec::new()), |files| files(profile, options))
     }
 
-    /// The machine code that the report shows: for the caller to read into [`Sources`].
+    /// The machine code that the report shows, for the caller to read into [`Sources`].
     ///
     /// # Errors
     /// As [`Report::render`].
     pub fn wanted_code(&self, profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
-        match self.name {
-            "disasm" => disasm::wanted(profile, options),
-            "weblist" => weblist::wanted(profile, options),
-            _ => Ok(Vec::new()),
-        }
+        self.needs.code.map_or(Ok(Vec::new()), |wanted| wanted(profile, options))
     }
 
-    /// Renders the report. The same profile and options give the same bytes.
+    /// Renders the report into memory. The same profile and options give the same bytes.
     ///
     /// # Errors
-    /// [`Error::Value`] for an option that does not fit the profile, [`Error::Profile`] when the profile cannot be prepared or encoded.
+    /// [`Error::Value`] for an option that does not fit the profile, [`Error::Profile`] when the profile cannot be
+    /// prepared or encoded, [`Error::OutputLimit`], [`Error::MemoryLimit`] and [`Error::Stopped`] by the budget of the
+    /// options.
     pub fn render(&self, profile: &Profile, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
-        self.render_view(Cow::Borrowed(profile), options, sources)
+        let mut bytes = Vec::new();
+        self.write(Cow::Borrowed(profile), options, sources, &mut bytes)?;
+        Ok(bytes)
     }
 
-    /// As [`Report::render`], of a profile that is not needed afterwards: what is left out of it is not copied.
+    /// As [`Report::render`], piece by piece to a writer. A profile that is passed by value is not copied.
     ///
     /// # Errors
-    /// As [`Report::render`].
-    pub fn render_owned(&self, profile: Profile, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
-        self.render_view(Cow::Owned(profile), options, sources)
-    }
-
-    fn render_view(&self, profile: Cow<'_, Profile>, options: &Options, sources: &Sources) -> Result<Vec<u8>> {
+    /// As [`Report::render`], and [`Error::Write`]; the writer may have received a part by then.
+    pub fn write(
+        &self,
+        profile: Cow<'_, Profile>,
+        options: &Options,
+        sources: &Sources,
+        to: &mut dyn Write,
+    ) -> Result<()> {
+        options.budget.go_on()?;
         let view = if self.adjusts { View::new(profile, options)? } else { View::measured(profile) };
-        (self.render)(&view, options, sources)
+        let mut out = Output::new(&options.budget, to);
+        (self.render)(&view, options, sources, &mut out)?;
+        out.flush()
     }
 }
 

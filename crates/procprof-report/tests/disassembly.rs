@@ -8,7 +8,10 @@ use procprof_report::code::{Architecture, Syntax, disassemble};
 use crate::samples;
 
 fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -52,7 +55,7 @@ fn x86_reads_as_in_objdump() {
     assert!(differing.is_empty(), "{} of {}:\n{}", differing.len(), expected.len(), differing.join("\n"));
 }
 
-/// What a compiler of C writes most.
+/// The most frequent instructions of C compilers.
 const ARM: &str = "
 f: stp x29, x30, [sp, #-32]!
 mov x29, sp

@@ -9,10 +9,10 @@ use procprof_report::{Options, Report, Sources, source_candidates};
 
 use crate::samples;
 
-/// A kind, and options as typed for pprof; ours are the same unless said otherwise.
+/// A report, and options as given to pprof; those of procprof are the same unless noted.
 type Case = (&'static str, &'static [&'static str]);
 
-/// What every profile is shown as.
+/// The reports of every profile.
 const KINDS: &[Case] = &[
     ("top", &[]),
     ("tree", &[]),
@@ -145,16 +145,18 @@ const OPTIONS_OF_LABELS: &[Case] = &[
     ("callgrind", &["tagroot=tenant"]),
 ];
 
-/// How far a report may differ.
+/// The allowed differences of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Allowed {
     /// The lines are the same in another order, and so the running sums differ.
     Order,
     /// The lines of DOT may be in another order and its nodes have other numbers.
     Numbers,
-    /// The lines of callgrind may be in another order, and so names and addresses be numbered and relative otherwise; the costs of calls are the same.
+    /// The lines of callgrind may be in another order, and so names and addresses be numbered and relative otherwise;
+    /// the costs of calls are the same.
     Costs,
-    /// The lines of DOT may be in another order, its nodes have other numbers, and other dotted edges be left out as redundant.
+    /// The lines of DOT may be in another order, its nodes have other numbers, and other dotted edges be left out as
+    /// redundant.
     Dotted,
     /// Not compared.
     All,
@@ -210,7 +212,9 @@ fn profiles() -> Vec<(&'static str, Profile)> {
 fn pprof(path: &Path, case: &Case) -> String {
     let mut command = Command::new("go");
     let (folder, (kind, options)) = (path.parent().unwrap(), case);
-    command.args(["tool", "pprof", "-symbolize=none", "-source_path=/nowhere", "-output=/dev/stdout"]).arg(format!("-{kind}"));
+    command
+        .args(["tool", "pprof", "-symbolize=none", "-source_path=/nowhere", "-output=/dev/stdout"])
+        .arg(format!("-{kind}"));
     for option in *options {
         match option.strip_prefix("granularity=") {
             Some(granularity) => command.arg(format!("-{granularity}")),
@@ -220,7 +224,11 @@ fn pprof(path: &Path, case: &Case) -> String {
     command.arg(path).env("TZ", "UTC").env("PPROF_TMPDIR", folder);
     let output = command.output().expect("the Go toolchain's `go` must be installed for this test");
     let failure = || String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
-    if output.status.success() { String::from_utf8_lossy(&output.stdout).into_owned() } else { panic!("pprof {case:?}: {}", failure()) }
+    if output.status.success() {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    } else {
+        panic!("pprof {case:?}: {}", failure())
+    }
 }
 
 fn ours(profile: &Profile, case: &Case) -> String {
@@ -235,7 +243,9 @@ fn ours(profile: &Profile, case: &Case) -> String {
         } else {
             format!("could not find file {path} on path /nowhere")
         };
-        let found = source_candidates(&path, &options, Path::new("/")).iter().find_map(|path| std::fs::read_to_string(path).ok());
+        let found = source_candidates(&path, &options, Path::new("/"))
+            .iter()
+            .find_map(|path| std::fs::read_to_string(path).ok());
         match found {
             Some(text) => sources.files.insert(path, text),
             None => sources.missing.insert(path, why),
@@ -247,7 +257,7 @@ fn ours(profile: &Profile, case: &Case) -> String {
     }
 }
 
-/// The text with what may differ taken out.
+/// The text without the parts that may differ.
 fn reduced(text: &str, allowed: Allowed) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut replace = |regex: &str, by: &str| {
@@ -270,7 +280,9 @@ fn reduced(text: &str, allowed: Allowed) -> Vec<String> {
 
 fn difference(name: &str, case: &Case, profile: &Profile, path: &Path) -> Option<String> {
     let spelled = format!("{} {}", case.0, case.1.join(" "));
-    let listed = DIFFERENCES.iter().find(|(profile, kind, ..)| (*profile == name || *profile == "*") && spelled.trim().starts_with(kind));
+    let listed = DIFFERENCES
+        .iter()
+        .find(|(profile, kind, ..)| (*profile == name || *profile == "*") && spelled.trim().starts_with(kind));
     let allowed = listed.map(|(_, _, allowed, _)| *allowed);
     if allowed == Some(Allowed::All) {
         return None;
@@ -285,13 +297,18 @@ fn difference(name: &str, case: &Case, profile: &Profile, path: &Path) -> Option
     }
     let first = got.lines().zip(expected.lines()).find(|(got, expected)| got != expected);
     (!equal).then(|| {
-        format!("{name} {spelled}\n    ours:  {}\n    pprof: {}", first.map_or("", |pair| pair.0), first.map_or("", |pair| pair.1))
+        format!(
+            "{name} {spelled}\n    ours:  {}\n    pprof: {}",
+            first.map_or("", |pair| pair.0),
+            first.map_or("", |pair| pair.1)
+        )
     })
 }
 
 fn compare(cases: &[Case], chosen: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let profiles: BTreeMap<&str, Profile> = profiles().into_iter().filter(|(name, _)| chosen.is_empty() || chosen.contains(name)).collect();
+    let profiles: BTreeMap<&str, Profile> =
+        profiles().into_iter().filter(|(name, _)| chosen.is_empty() || chosen.contains(name)).collect();
     let mut differences = Vec::new();
     for (name, profile) in &profiles {
         let path = folder.path().join(format!("{name}.pb.gz"));

@@ -1,4 +1,4 @@
-//! Which frames reports leave out, how they say it, and that sums stay.
+//! The frames that reports omit, how they report it, and that sums stay.
 
 use procprof_profile::{Addr, Mapping, Profile, ProfileBuilder};
 use procprof_report::{REPORTS, without_uninteresting};

@@ -1,8 +1,10 @@
 //! Reports as a whole: laws, goldens, the same numbers as `go tool pprof`, and the viewer in a real browser.
 
+#![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod browser;
+mod budget;
 mod disassembly;
 mod escaping;
 mod go_pprof;
@@ -12,3 +14,4 @@ mod laws;
 mod left_out;
 mod pprof_top;
 mod samples;
+mod slices;

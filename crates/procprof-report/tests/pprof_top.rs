@@ -6,7 +6,7 @@ use procprof_profile::{Profile, format};
 
 use crate::samples;
 
-/// The same options, as pprof's flags and as ours.
+/// The same options, as pprof's flags and as procprof's.
 type Case = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
 const CASES: &[Case] = &[
@@ -18,7 +18,10 @@ const CASES: &[Case] = &[
         &["-filefunctions", "-nodecount=7", "-sample_index=0"],
         &[("granularity", "filefunctions"), ("nodecount", "7"), ("sample_index", "0")],
     ),
-    (&["-focus=serve|json", "-ignore=gzip", "-unit=ms"], &[("focus", "serve|json"), ("ignore", "gzip"), ("unit", "ms")]),
+    (
+        &["-focus=serve|json", "-ignore=gzip", "-unit=ms"],
+        &[("focus", "serve|json"), ("ignore", "gzip"), ("unit", "ms")],
+    ),
 ];
 
 fn compare(name: &str, profile: &Profile) {

@@ -96,7 +96,8 @@ pub(crate) fn mixed() -> Profile {
 /// A seeded walk: many long stacks over many names, a few of them wide.
 pub(crate) fn walk(stacks: usize, depth: usize) -> Profile {
     let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
-    let frames: Vec<_> = (0..18_000).map(|index| builder.frame(&format!("module{}::path::function_{index}", index % 97))).collect();
+    let frames: Vec<_> =
+        (0..18_000).map(|index| builder.frame(&format!("module{}::path::function_{index}", index % 97))).collect();
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = |below: usize| {
         seed ^= seed << 13;
@@ -117,7 +118,8 @@ pub(crate) fn walk(stacks: usize, depth: usize) -> Profile {
     builder.finish().unwrap()
 }
 
-/// Samples with labels: texts, numbers with and without units, several values of a key, and stacks that differ in labels alone.
+/// Samples with labels: texts, numbers with and without units, several values of a key, and stacks that differ in
+/// labels alone.
 pub(crate) fn labels() -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("inuse_space", "bytes")]);
     let frames: Vec<_> = ["main", "serve", "alloc", "parse"].iter().map(|name| builder.frame(name)).collect();
@@ -140,12 +142,14 @@ pub(crate) fn labels() -> Profile {
 pub(crate) fn columns() -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let filename = builder.intern("/usr/bin/server");
-    let mapping = builder.mapping(Mapping { start: Addr(0x40_0000), limit: Addr(0x50_0000), filename, ..Mapping::default() });
+    let mapping =
+        builder.mapping(Mapping { start: Addr(0x40_0000), limit: Addr(0x50_0000), filename, ..Mapping::default() });
     let mut function = |name: &str, file: &str| {
         let (name, filename) = (builder.intern(name), builder.intern(file));
         builder.function(Function { name, system_name: name, filename, start_line: 3 })
     };
-    let (main, work, inner) = (function("main", "/src/main.rs"), function("work", "/src/work.rs"), function("inner", "/src/inner.rs"));
+    let (main, work, inner) =
+        (function("main", "/src/main.rs"), function("work", "/src/work.rs"), function("inner", "/src/inner.rs"));
     let line = |function, line, column| Line { function, line, column };
     let mut at = |address: u64, lines: &[Line]| builder.location(Location::new(Some(mapping), Addr(address)), lines);
     let root = at(0x40_1000, &[line(main, 5, 9)]);

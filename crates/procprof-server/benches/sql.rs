@@ -1,8 +1,8 @@
 //! How long `SELECT` takes over a large catalog, by a client of bare packets over one connection.
 //!
-//! `cargo bench -p procprof-server --bench sql -- [rows] [part of statements]`, by default all over 100,000 rows, which are written into the
-//! catalog behind the server's back; their facts are as long as those of real profiles. Printed are milliseconds of wall time a statement, the least
-//! of some rounds.
+//! `cargo bench -p procprof-server --bench sql -- [rows] [part of statements]`, by default all over 100,000 rows, which
+//! are written into the catalog behind the server's back; their facts are as long as those of real profiles. Printed
+//! are milliseconds of wall time a statement, the least of some rounds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -53,8 +53,9 @@ fn main() {
     let nothing = ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() };
     let mut config = "proc_profile_cpu_enable = false\nproc_profile_mem_enable = false\n".to_owned();
     for id in 10_001..10_011 {
-        config +=
-            &format!("[[node]]\nid = {id}\nname = \"be-{id}\"\nkind = \"starrocks-be\"\nhttp = \"127.0.0.1:1\"\npid_lookup = \"off\"\n");
+        config += &format!(
+            "[[node]]\nid = {id}\nname = \"be-{id}\"\nkind = \"starrocks-be\"\nhttp = \"127.0.0.1:1\"\npid_lookup = \"off\"\n"
+        );
     }
     let config = Config::parse(&config, "bench.toml").unwrap();
     let options = ServerOptions {
@@ -110,6 +111,7 @@ fn fill(catalog: &std::path::Path, rows: u64) {
             10000000000, 'schedule', 'default', printf('%szone=eu-%d%s', char(10), i % 4, char(10)), 812 + i % 100, ?2,
             printf('starrocks::pipeline::PipelineDriver::process_%d(starrocks::RuntimeState*, int)', i % 37) FROM n";
     connection.execute(sql, (rows.cast_signed(), totals)).unwrap();
-    let sql = "INSERT INTO profile_details (seq, words, facts, strip) SELECT seq, lower(?1), ?1, zeroblob(60) FROM profiles";
+    let sql =
+        "INSERT INTO profile_details (seq, words, facts, strip) SELECT seq, lower(?1), ?1, zeroblob(60) FROM profiles";
     connection.execute(sql, [facts]).unwrap();
 }

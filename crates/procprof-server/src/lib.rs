@@ -1,13 +1,11 @@
-//! The server: nodes, schedule, ingest, retention, HTTP API and web pages, SQL.
+//! A server of profiles: its parts put together, started, reloaded and stopped.
 //!
-//! [`Server::start`] takes a merged [`Config`] and gives a [`ServerHandle`]. It runs in the caller's tokio runtime and owns a data folder. Everything
-//! a profile goes through on its way in is one function, whoever sent it; everything HTTP answers is one row of a route table, from which the OpenAPI document
-//! is made, too.
+//! [`Server::start`] takes a merged [`Config`] and returns a [`ServerHandle`]. The server runs in the caller's tokio
+//! runtime and owns a data folder. Its parts are in `procprof-core`; `procprof-web` serves them over HTTP,
+//! `procprof-sql` over the MySQL protocol. What the command needs of them is exported here.
 //!
-//! The caller parses the command line, reads the configuration files, installs a log subscriber, waits for signals, and gives a way to start its own
-//! binary again as the child that reads binaries ([`symbolize_child_main`]).
-//!
-//! This crate decodes no formats, draws no reports, looks up no symbols and samples nothing: it puts the crates that do together.
+//! The caller parses the command line, reads the configuration files, installs a log subscriber, waits for signals, and
+//! gives a way to start its own binary again as the child that reads binaries ([`symbolize_child_main`]).
 //!
 //! ```no_run
 //! use procprof_server::{ChildProgram, Config, Server, ServerOptions};
@@ -32,35 +30,16 @@
 //! # }
 //! ```
 
-mod app;
-pub mod auth;
-mod captures;
-mod child;
-pub mod config;
-mod error;
-#[doc(hidden)]
-pub mod fuzz;
-mod http;
-mod imports;
-mod ingest;
-mod metrics;
-mod mysql;
-mod nodes;
-mod remote;
-mod render;
-mod retention;
+mod parts;
 mod server;
-mod sources;
-mod sql;
-mod symbols;
-mod usage;
 
-pub use child::child_indexes;
-pub use config::{ConfFile, Config, config_reference};
-pub use error::{Error, Result};
-pub use http::{ReadSources, Viewer, ViewerHandle, bind_error, openapi_document};
-pub use imports::{import_folder, wanted_files};
-pub use ingest::symbolize_child_main;
-pub use nodes::{ExtraNode, Kind, NodeIds, PidSource, Planned, Role};
-pub use server::{ChildProgram, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};
-pub use sql::JeprofTask;
+pub use procprof_core::children::{ChildProgram, ChildTask, JeprofWords, child_indexes, frame_length};
+pub use procprof_core::config::{ConfFile, Config, Kind, Planned, Role, config_reference};
+pub use procprof_core::imports::{import_folder, wanted_files};
+pub use procprof_core::ingest::symbolize_child_main;
+pub use procprof_core::listening::bind_error;
+pub use procprof_core::nodes::{ExtraNode, NodeIds, PidSource};
+pub use procprof_core::{Error, Printable, Result, auth, config};
+pub use procprof_sql::SqlLogin;
+pub use procprof_web::{ReadSources, Viewer, ViewerHandle, openapi_document};
+pub use server::{Server, ServerHandle, ServerOptions, SqlAddress};

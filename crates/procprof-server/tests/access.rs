@@ -1,14 +1,18 @@
 //! Who may do what, under which names, from where.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
-use procprof_server::Server;
-use procprof_server::auth::{Methods, UserRole, add_user};
+use mysql_async::prelude::Queryable;
+use procprof_server::auth::{Methods, UserRole, add_user, remove_user};
+use procprof_server::{Server, ServerOptions, SqlAddress, SqlLogin};
 use reqwest::Method;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::{TestServer, cpu_profile, options, quiet};
+use crate::raw::exchange;
 
 /// A server with ann (operator) and vic (viewer).
 async fn with_users() -> (TestServer, TempDir) {
@@ -54,6 +58,9 @@ async fn viewers_read_operators_change_strangers_do_neither() {
         (Method::DELETE, format!("/api/profiles/{id}")),
         (Method::POST, "/proc_profile/collect".to_owned()),
         (Method::POST, "/proc_profile/pause".to_owned()),
+        (Method::POST, "/proc_profile/heap".to_owned()),
+        (Method::GET, "/api/nodes/1/heap".to_owned()),
+        (Method::POST, "/api/nodes/1/heap/activate".to_owned()),
         (Method::GET, "/debug/pprof/profile?seconds=1".to_owned()),
         (Method::GET, "/pprof/heap".to_owned()),
     ];
@@ -96,6 +103,213 @@ async fn bearer_works_and_guessing_is_slowed_down() {
     }
     assert_eq!(statuses[..10], [401; 10]);
     assert_eq!(statuses[10..], [429; 2]);
+    // Others from there are not held up, nor is one whose password is known to be right.
+    log_in(&mut server, "vic", "vic's secret");
+    assert_eq!(server.status(Method::GET, "/api/nodes").await, 200);
+    for _ in 0..12 {
+        log_in(&mut server, "vic", "wrong");
+        server.status(Method::GET, "/api/nodes").await;
+    }
+    log_in(&mut server, "vic", "vic's secret");
+    assert_eq!(server.status(Method::GET, "/api/nodes").await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_wrong_passwords_are_checked_at_once_as_one_after_another() {
+    let (server, _users) = with_users().await;
+    let guess = async |number: usize| {
+        let request = server.client.get(server.url("/api/nodes")).basic_auth("ann", Some(format!("guess {number}")));
+        request.send().await.unwrap().status().as_u16()
+    };
+    let right = async || {
+        let request = server.client.get(server.url("/api/nodes")).basic_auth("vic", Some("vic's secret"));
+        request.send().await.unwrap().status().as_u16()
+    };
+    let (statuses, vic) = tokio::join!(futures_util::future::join_all((0..100).map(guess)), right());
+    let count = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!((count(401), count(429), vic), (10, 90, 200));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_names_one_host() {
+    let server = TestServer::start(quiet()).await;
+    for (hosts, status) in [
+        ("Host: localhost\r\n", "200"),
+        ("", "400"),
+        ("Host: localhost\r\nHost: localhost\r\n", "400"),
+        ("Host: localhost\r\nHost: evil.example\r\n", "400"),
+        ("Host: evil.example\r\nHost: localhost\r\n", "400"),
+    ] {
+        let request = format!("GET /api/nodes HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        let answer = exchange(server.address, request.as_bytes()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{hosts:?}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_others_can_change_are_refused() {
+    let set = |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let (server, users) = with_users().await;
+    let file = users.path().join("users");
+    let mut config = quiet();
+    config.users_file = Some(file.clone());
+    let handle = server.handle.as_ref().unwrap();
+    handle.reload(config.clone()).unwrap();
+    set(&file, 0o666);
+    let refused = handle.reload(config.clone()).unwrap_err().to_string();
+    assert!(refused.contains("users: other users of this machine may write it (mode 666)"), "{refused}");
+    let data = tempfile::tempdir().unwrap();
+    assert!(Server::start(options(config, data.path().to_owned())).await.is_err());
+
+    let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Users };
+    let start =
+        async || Server::start(ServerOptions { mysql: Some(mysql), ..options(quiet(), data.path().to_owned()) }).await;
+    assert!(start().await.unwrap().stop(Duration::from_secs(20)).await);
+    let password = data.path().join("mysql-password");
+    for (mode, may) in [(0o606, "write"), (0o644, "read")] {
+        set(&password, mode);
+        let refused = start().await.err().unwrap().to_string();
+        assert!(refused.contains(&format!("may {may} it (mode {mode:o})")), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_site_starts_no_capture() {
+    let server = TestServer::start(quiet()).await;
+    let own = server.url("/proc_profile");
+    const BROWSER: (&str, &str) = ("user-agent", "Mozilla/5.0 (X11; Linux x86_64)");
+    for path in ["/debug/pprof/profile?seconds=1", "/pprof/profile?seconds=1", "/debug/pprof/heap"] {
+        for headers in [
+            &[("sec-fetch-site", "cross-site")][..],
+            &[("sec-fetch-site", "same-site"), BROWSER],
+            &[BROWSER],
+            &[BROWSER, ("referer", "http://evil.example/")],
+        ] {
+            let request = headers
+                .iter()
+                .fold(server.request(Method::GET, path), |request, (name, value)| request.header(*name, *value));
+            assert_eq!(request.send().await.unwrap().status(), 403, "{path} {headers:?}");
+        }
+    }
+    for headers in [
+        &[][..],
+        &[("user-agent", "curl/8.5.0")],
+        &[("sec-fetch-site", "none"), BROWSER],
+        &[("sec-fetch-site", "same-origin"), BROWSER],
+        &[BROWSER, ("referer", own.as_str())],
+    ] {
+        let request = server.request(Method::GET, "/debug/pprof/cmdline");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        assert_eq!(request.send().await.unwrap().status(), 200, "{headers:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_sites_may_link_here_and_load_nothing() {
+    let server = TestServer::start(quiet()).await;
+    let status = async |method: Method, path: &str, site: &str, mode: &str, dest: &str| {
+        let request = server.request(method, path);
+        let headers = [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        let request = headers
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers()["cross-origin-resource-policy"], "same-origin");
+        answer.status().as_u16()
+    };
+    for path in ["/", "/api/profiles", "/api/nodes", "/metrics", "/healthz", "/nowhere"] {
+        for site in ["cross-site", "same-site"] {
+            for (mode, dest) in [
+                ("no-cors", "image"),
+                ("no-cors", "script"),
+                ("no-cors", "style"),
+                ("cors", "empty"),
+                ("navigate", "object"),
+                ("navigate", "embed"),
+                ("", ""),
+            ] {
+                assert_eq!(status(Method::GET, path, site, mode, dest).await, 403, "{path} {site} {mode} {dest}");
+            }
+            assert_eq!(status(Method::HEAD, path, site, "no-cors", "empty").await, 403, "HEAD {path} {site}");
+            for dest in ["document", "iframe", ""] {
+                assert_ne!(status(Method::GET, path, site, "navigate", dest).await, 403, "{path} {site} {dest}");
+            }
+        }
+        for (site, mode, dest) in [
+            ("same-origin", "no-cors", "image"),
+            ("same-origin", "cors", "empty"),
+            ("none", "navigate", "document"),
+            ("", "", ""),
+        ] {
+            assert_ne!(status(Method::GET, path, site, mode, dest).await, 403, "{path} {site} {mode} {dest}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_were_taken_away_end_on_open_sql_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    for name in ["ann", "bob", "eve"] {
+        add_user(&file, name, UserRole::Operator, "secret", Methods::Modern).unwrap();
+    }
+    let natively =
+        |password: &str| add_user(&file, "old", UserRole::Operator, password, Methods::WithMysqlNative).unwrap();
+    natively("secret");
+    let mut config = quiet();
+    config.users_file = Some(file.clone());
+    let data = tempfile::tempdir().unwrap();
+    let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Users };
+    let handle = Server::start(ServerOptions { mysql: Some(mysql), ..options(config.clone(), data.path().to_owned()) })
+        .await
+        .unwrap();
+    let connect = async |name: &str| {
+        let port = handle.mysql().unwrap().port();
+        let options = mysql_async::OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port);
+        mysql_async::Conn::new(options.prefer_socket(false).user(Some(name)).pass(Some("secret"))).await
+    };
+    let (mut ann, mut bob) = (connect("ann").await.unwrap(), connect("bob").await.unwrap());
+    let (mut eve, mut old) = (connect("eve").await.unwrap(), connect("old").await.unwrap());
+    let act = "KILL QUERY 999999";
+    let number =
+        async |connection: &mut mysql_async::Conn, statement: &str| match connection.query_drop(statement).await {
+            Ok(()) => 0,
+            Err(mysql_async::Error::Server(error)) => error.code,
+            Err(error) => panic!("{statement}: {error}"),
+        };
+    let collect = "COLLECT CPU ON 999999";
+    let before = (number(&mut ann, act).await, number(&mut bob, collect).await);
+    assert_eq!((before.0, before.1 == 1227), (1094, false), "operators both");
+
+    remove_user(&file, "ann").unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("bob:operator:", "bob:viewer:")).unwrap();
+    add_user(&file, "eve", UserRole::Operator, "another", Methods::Modern).unwrap();
+    natively("another");
+    assert_eq!((number(&mut eve, act).await, number(&mut old, act).await), (1094, 1094), "not before the reload");
+    handle.reload(config.clone()).unwrap();
+    for (connection, name) in [(&mut eve, "eve"), (&mut old, "old")] {
+        assert_eq!((number(connection, "SELECT 1").await, number(connection, act).await), (1045, 1045), "{name}");
+        assert!(connect(name).await.is_err(), "{name} has another password");
+    }
+    assert_eq!((number(&mut ann, "SELECT 1").await, number(&mut ann, act).await), (1045, 1045), "no user any more");
+    assert_eq!((number(&mut bob, "SELECT 1").await, number(&mut bob, collect).await), (0, 1227), "a viewer now");
+    assert!(connect("ann").await.is_err());
+
+    // Without the key everyone would be let in.
+    let refused = handle.reload(quiet()).unwrap_err().to_string();
+    assert!(refused.contains("users_file"), "{refused}");
+    std::fs::write(&file, "garbage\n").unwrap();
+    assert!(handle.reload(config.clone()).is_err());
+    std::fs::remove_file(&file).unwrap();
+    assert!(handle.reload(config).is_err());
+    assert_eq!(
+        (number(&mut bob, "SELECT 1").await, number(&mut bob, collect).await),
+        (0, 1227),
+        "the former users stay"
+    );
+    handle.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,77 @@
-//! Profile types that a node says it does not have: shown as such, and no fault.
+//! What keeps nobody out: connections that ask for nothing, and profile types that a node says it does not have.
 
 use std::time::{Duration, Instant};
 
 use procprof_agent::{Config as AgentConfig, Listener};
 use serde_json::{Value, json};
 
-use crate::harness::{TestServer, parsed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{TestServer, parsed, quiet};
+use crate::raw::{PATIENCE, http2, rest};
+
+/// Each path is answered to a client that comes now.
+async fn is_served(server: &TestServer, paths: &[&str]) {
+    for path in paths {
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let answer = tokio::time::timeout(PATIENCE, client.get(server.url(path)).send());
+        assert_eq!(answer.await.expect("an answer in time").unwrap().status(), 200, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_make_room_whatever_they_speak() {
+    let mut config = quiet();
+    (config.http_connections_max, config.http_header_seconds_max) = (8, 600);
+    let server = TestServer::start(config).await;
+    let mut idle = Vec::new();
+    for path in ["/healthz", "/api/nodes"] {
+        for _ in 0..20 {
+            idle.push(http2(server.address, path).await);
+        }
+        is_served(&server, &["/healthz", "/readyz", "/api/nodes"]).await;
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+            stream.read_exact(&mut [0; 12]).await.unwrap();
+            idle.push(stream);
+        }
+        is_served(&server, &["/healthz", "/readyz", "/api/nodes"]).await;
+    }
+    // A request that never gets its body is answered by nobody, so it makes room, too.
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = b"POST /api/captures HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
+        stream.write_all(head).await.unwrap();
+        idle.push(stream);
+    }
+    is_served(&server, &["/healthz", "/readyz", "/api/nodes"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_folder_the_server_is_not_ready() {
+    let server = TestServer::start(quiet()).await;
+    assert_eq!(server.status(reqwest::Method::GET, "/readyz").await, 200);
+    std::fs::remove_dir_all(server.data.path().join("profiles")).unwrap();
+    let answer = server.get("/readyz").await;
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status == 503 && text.contains("data_gone"), "{status}: {text}");
+    assert_eq!(server.status(reqwest::Method::GET, "/healthz").await, 200, "the process lives");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_ask_for_nothing_are_closed() {
+    let mut config = quiet();
+    config.http_header_seconds_max = 1;
+    let server = TestServer::start(config).await;
+    let silent = TcpStream::connect(server.address).await.unwrap();
+    let mut answered = TcpStream::connect(server.address).await.unwrap();
+    answered.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    for mut stream in [silent, answered, http2(server.address, "/healthz").await] {
+        rest(&mut stream).await;
+    }
+}
 
 /// A type's state as `/api/nodes/{node}` tells it, once it is known to be unavailable.
 async fn unavailable(server: &TestServer, node: &str, kind: &str) -> Value {
@@ -56,7 +122,10 @@ async fn an_agent_without_a_type_is_asked_once_and_no_error_is_kept() {
     for (kind, sentence) in [("heap", "heap profiles need jemalloc"), ("alloc", "heap profiles need jemalloc")] {
         let state = unavailable(&server, "app", kind).await;
         assert!(state["unavailable"].as_str().unwrap().starts_with(sentence), "{state}");
-        assert_eq!((state["on"].as_bool(), state["last_error"].is_null(), state["retry_at"].is_null()), (Some(false), true, true));
+        assert_eq!(
+            (state["on"].as_bool(), state["last_error"].is_null(), state["retry_at"].is_null()),
+            (Some(false), true, true)
+        );
     }
     let node = server.json("/api/nodes/app").await;
     assert_eq!((node["health"].as_str(), node["last_error"].is_null()), (Some("unknown"), true), "{node}");

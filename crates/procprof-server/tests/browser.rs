@@ -52,14 +52,21 @@ impl Browser {
         flags.push(format!("--user-data-dir={}", folder.path().display()));
         let wanted = json!({ "goog:chromeOptions": { "args": flags }, "goog:loggingPrefs": { "browser": "ALL" } });
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        let mut browser = Browser { driver, _output: output, _folder: folder, client, base: format!("http://127.0.0.1:{port}/session") };
+        let mut browser = Browser {
+            driver,
+            _output: output,
+            _folder: folder,
+            client,
+            base: format!("http://127.0.0.1:{port}/session"),
+        };
         let session = browser.call(Method::POST, "", json!({ "capabilities": { "alwaysMatch": wanted } })).await;
         browser.base = format!("{}/{}", browser.base, session["sessionId"].as_str().unwrap());
         browser
     }
 
     pub(crate) async fn call(&self, method: Method, path: &str, body: Value) -> Value {
-        let answer = self.client.request(method, format!("{}{path}", self.base)).body(body.to_string()).send().await.unwrap();
+        let answer =
+            self.client.request(method, format!("{}{path}", self.base)).body(body.to_string()).send().await.unwrap();
         let mut answer: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
         let value = answer["value"].take();
         assert!(value.get("error").is_none(), "{path}: {value}");
@@ -127,50 +134,21 @@ impl Drop for Browser {
     }
 }
 
-/// The boxes of the flame graph whose name holds a text: their widths.
-const BOXES: &str = "return [...document.querySelectorAll('g.b')]\
-    .filter(box => box.querySelector('title').textContent.startsWith('NAME'))\
-    .map(box => box.getBoundingClientRect().width)[0] || 0";
-
 #[tokio::test(flavor = "multi_thread")]
-async fn the_flame_graph_works_inside_its_sandboxed_frame() {
+async fn a_profile_is_looked_at_and_deleted() {
     let server = TestServer::start(quiet()).await;
     let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
     let browser = Browser::start().await;
     browser.resize(1400, 1000).await;
     browser.open(&server.url(&format!("/p/{}", pushed["id"].as_str().unwrap()))).await;
-    let frame = browser.find("iframe.graph").await;
-    browser.call(Method::POST, "/frame", json!({ "id": frame })).await;
-    let width = async |name: &str| browser.run(&BOXES.replace("NAME", name)).await.as_f64().unwrap();
-    // The frame lays itself out after the page has loaded, on a busy machine long after.
-    for _ in 0..600 {
-        if width("all").await > 1000.0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    let (all, hot_30) = (width("all").await, width("hot_30").await);
-    assert!(all > 1000.0 && (hot_30 / all - 0.3).abs() < 0.01, "{all} {hot_30}");
-    browser.run("[...document.querySelectorAll('g.b')].find(box => box.querySelector('title').textContent.startsWith('hot_30')).setAttribute('id', 'cold')").await;
-    browser.click("#cold rect").await;
-    assert!((width("hot_30").await / all - 1.0).abs() < 0.01, "a click zooms");
-    browser.click("button").await;
-    assert!((width("hot_30").await / all - 0.3).abs() < 0.01, "the first button shows all again");
-    browser.write("input", "hot_70").await;
-    let told = browser.run("return document.documentElement.textContent.includes('70.00% matches')").await;
-    assert_eq!((told, browser.run("return document.querySelectorAll('g.hit').length").await), (json!(true), json!(1)));
-    browser.call(Method::POST, "/frame", json!({ "id": null })).await;
+    let status = "return document.querySelector('.pv-status bdi')?.textContent ?? ''";
+    browser.expect(status, "all").await;
+    browser.write(".pv-find input", "hot_70").await;
+    browser.expect("return document.querySelector('.pv-found').textContent", "70.00% in 1 function").await;
     browser.click("details.confirm summary").await;
     browser.click("button.danger").await;
-    let place = async || browser.run("return location.pathname + location.search").await;
     // The form's answer is another page.
-    for _ in 0..100 {
-        if place().await == "/proc_profile?node=1" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert_eq!(place().await, "/proc_profile?node=1");
+    browser.expect("return location.pathname + location.search", "/proc_profile?node=1").await;
     assert_eq!(server.status(Method::GET, &format!("/p/{}", pushed["id"].as_str().unwrap())).await, 404);
     assert_eq!(browser.console().await, json!([]));
     browser.end().await;

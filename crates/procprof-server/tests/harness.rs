@@ -26,12 +26,20 @@ pub(crate) fn quiet() -> Config {
     let mut config = Config::defaults();
     config.proc_profile_cpu_enable = false;
     config.proc_profile_mem_enable = false;
+    config.proc_profile_file_retained_days = ANY_AGE;
     config
 }
 
+/// Profiles of tests are years old, and retention runs as soon as a server starts.
+const ANY_AGE: u64 = 36_500;
+
 /// A configuration from TOML, on top of nothing happening by itself.
 pub(crate) fn parsed(text: &str) -> Config {
-    Config::parse(text, "test.toml").unwrap()
+    let mut config = Config::parse(text, "test.toml").unwrap();
+    if !text.contains("proc_profile_file_retained_days") {
+        config.proc_profile_file_retained_days = ANY_AGE;
+    }
+    config
 }
 
 pub(crate) fn agent() -> Agent {
@@ -76,7 +84,14 @@ impl TestServer {
     }
 
     pub(crate) fn around(handle: ServerHandle, data: TempDir) -> TestServer {
-        let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).tls_certs_only([]).build().unwrap();
+        // A connection whose request was refused before it was read is closed; a pool may hand it out once more.
+        let client = Client::builder()
+            .no_proxy()
+            .pool_max_idle_per_host(0)
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_certs_only([])
+            .build()
+            .unwrap();
         let address = handle.addr();
         TestServer { handle: Some(handle), data, client, address, credentials: None }
     }

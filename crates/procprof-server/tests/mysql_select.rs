@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use mysql_async::prelude::Queryable;
 use procprof_server::{Config, Server, ServerOptions, SqlAddress, SqlLogin};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -13,7 +14,8 @@ use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
 pub(crate) async fn start(config: Config) -> TestServer {
     let data = tempfile::tempdir().unwrap();
     let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
-    let handle = Server::start(ServerOptions { mysql: Some(mysql), ..options(config, data.path().to_owned()) }).await.unwrap();
+    let handle =
+        Server::start(ServerOptions { mysql: Some(mysql), ..options(config, data.path().to_owned()) }).await.unwrap();
     TestServer::around(handle, data)
 }
 
@@ -28,8 +30,12 @@ fn client(server: &TestServer) -> Command {
 
 /// What a statement prints: its rows with their header, or the error.
 async fn ask(server: &TestServer, statement: &str) -> Result<String, String> {
-    let mut child =
-        client(server).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mariadb: install it");
+    let mut child = client(server)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mariadb: install it");
     child.stdin.take().unwrap().write_all(statement.as_bytes()).await.unwrap();
     let output = child.wait_with_output().await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
@@ -72,8 +78,10 @@ async fn with_profiles(config: Config) -> (TestServer, [String; 2]) {
 #[tokio::test]
 async fn profiles_nodes_and_errors_are_tables() {
     let (server, [first, second]) = with_profiles(quiet()).await;
-    let listed = rows(&server, "SELECT id, node, type, started, completed, seconds FROM profiles ORDER BY completed_ns").await;
-    let line = |id: &str, at: &str, end: &str| format!("{id}\t1\tcpu\t2023-11-14 22:{at}.000\t2023-11-14 22:{end}.000\t1");
+    let listed =
+        rows(&server, "SELECT id, node, type, started, completed, seconds FROM profiles ORDER BY completed_ns").await;
+    let line =
+        |id: &str, at: &str, end: &str| format!("{id}\t1\tcpu\t2023-11-14 22:{at}.000\t2023-11-14 22:{end}.000\t1");
     let header = "id\tnode\ttype\tstarted\tcompleted\tseconds";
     assert_eq!(listed, [header, &line(&first, "13:20", "13:21"), &line(&second, "14:20", "14:21")].join("\n"));
     let cases = [
@@ -82,10 +90,20 @@ async fn profiles_nodes_and_errors_are_tables() {
             "SELECT n.name, COUNT(*) AS profiles FROM `procprof`.`profiles` p JOIN nodes n ON n.id = p.node GROUP BY n.name",
             "name\tprofiles\nprocprof\t2",
         ),
+        (
+            "SELECT retry_at, pid, engine, runtime, limits FROM nodes",
+            "retry_at\tpid\tengine\truntime\tlimits\nNULL\tNULL\tNULL\tNULL\tNULL",
+        ),
         ("SELECT id, name, role, kind, past FROM nodes", "id\tname\trole\tkind\tpast\n1\tprocprof\tself\tself\t0"),
         ("SELECT COUNT(*) FROM errors", "COUNT(*)\n0"),
-        ("SELECT top_function, totals->>'$[1].unit' AS unit FROM profiles LIMIT 1,1", "top_function\tunit\nhot_70\tnanoseconds"),
-        ("SELECT started FROM profiles WHERE completed > '2023-11-14 22:14' LIMIT 10", "started\n2023-11-14 22:14:20.000"),
+        (
+            "SELECT top_function, totals->>'$[1].unit' AS unit FROM profiles LIMIT 1,1",
+            "top_function\tunit\nhot_70\tnanoseconds",
+        ),
+        (
+            "SELECT started FROM profiles WHERE completed > '2023-11-14 22:14' LIMIT 10",
+            "started\n2023-11-14 22:14:20.000",
+        ),
         ("SELECT 1 FROM DUAL", "1\n1"),
         ("WITH recent AS (SELECT * FROM profiles) SELECT COUNT(*) AS n FROM recent", "n\n2"),
     ];
@@ -101,7 +119,8 @@ async fn profiles_are_read_as_tables() {
         rows(&server, &samples).await,
         "function\tflat\tcum\tunit\nhot_70\t700000000\t700000000\tnanoseconds\nhot_30\t300000000\t300000000\tnanoseconds\nmain\t0\t1000000000\tnanoseconds"
     );
-    let all = format!("SELECT sample_type, SUM(flat) AS flat FROM samples('{first}', '*') GROUP BY sample_type ORDER BY 1");
+    let all =
+        format!("SELECT sample_type, SUM(flat) AS flat FROM samples('{first}', '*') GROUP BY sample_type ORDER BY 1");
     assert_eq!(rows(&server, &all).await, "sample_type\tflat\ncpu\t1000000000\nsamples\t100");
     let stacks = format!("SELECT stack, value FROM stacks('{first}', 'samples') ORDER BY value");
     assert_eq!(rows(&server, &stacks).await, "stack\tvalue\nmain;hot_30\t30\nmain;hot_70\t70");
@@ -112,23 +131,156 @@ async fn profiles_are_read_as_tables() {
         ("top(1, 'cpu', '2023-11-14 22:14:00')", 700_000_000, 1),
         ("top(1, 'cpu', 1700000000, '2023-11-14 22:13:30')", 700_000_000, 1),
     ] {
-        let top = rows(&server, &format!("SELECT function, flat, profiles FROM {call} ORDER BY flat DESC LIMIT 1")).await;
+        let top =
+            rows(&server, &format!("SELECT function, flat, profiles FROM {call} ORDER BY flat DESC LIMIT 1")).await;
         assert_eq!(top, format!("function\tflat\tprofiles\nhot_70\t{flat}\t{count}"), "{call}");
     }
     assert_eq!(rows(&server, "SELECT COUNT(*) AS n FROM top(1, 'heap')").await, "n\n0");
-    let diff = format!("SELECT SUM(ABS(flat)) AS changed, SUM(flat_a) AS a, SUM(flat_b) AS b FROM diff('{first}', '{second}')");
+    let diff = format!(
+        "SELECT SUM(ABS(flat)) AS changed, SUM(flat_a) AS a, SUM(flat_b) AS b FROM diff('{first}', '{second}')"
+    );
     assert_eq!(rows(&server, &diff).await, "changed\ta\tb\n0\t1000000000\t1000000000");
     for (statement, says) in [
         ("SELECT * FROM samples('nonsense')", "ERROR 1210 (HY000) at line 1: samples: profile id \"nonsense\""),
         ("SELECT * FROM samples", "call it as samples(profile_id"),
         ("SELECT * FROM samples('01930c5e-7d1a-7000-8000-0123456789ab')", "not in the store"),
-        (&format!("SELECT * FROM samples('{first}', 'wall')"), "no sample type 'wall'; there are samples, cpu and '*' for all"),
+        (
+            &format!("SELECT * FROM samples('{first}', 'wall')"),
+            "no sample type 'wall'; there are samples, cpu and '*' for all",
+        ),
         ("SELECT * FROM top('nowhere')", "node not found: nowhere"),
         ("SELECT * FROM top(1, 'cpu', 'yesterday')", "is no date"),
     ] {
         let refused = refusal(&server, statement).await;
         assert!(refused.contains(says), "{statement}: {refused}");
     }
+    server.stop().await;
+}
+
+/// Rust's client, as it begins by itself; the database in use.
+async fn rusts_client(server: &TestServer) -> mysql_async::Conn {
+    let port = server.handle.as_ref().unwrap().mysql().unwrap().port();
+    let options = mysql_async::OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port).user(Some("somebody"));
+    mysql_async::Conn::new(options.db_name(Some("procprof"))).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_tools_ask_is_answered() {
+    let (server, _) = with_profiles(quiet()).await;
+    let mut client = rusts_client(&server).await;
+    let mut wrong = String::new();
+    for line in include_str!("tools.sql").lines().filter(|line| !line.starts_with("--")) {
+        let (code, statement) = match line.split_once(": ").map(|(code, rest)| (code.parse::<u16>(), rest)) {
+            Some((Ok(code), statement)) => (Some(code), statement),
+            _ => (None, line),
+        };
+        let answered = match client.query_iter(statement).await {
+            Ok(mut result) => result.collect::<mysql_async::Row>().await.map(drop),
+            Err(error) => Err(error),
+        };
+        let refused = match &answered {
+            Err(mysql_async::Error::Server(error)) => Some(error.code),
+            answered => answered.as_ref().err().map(|_| 0),
+        };
+        if refused != code {
+            wrong += &format!("{statement}\n  {answered:?}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_keeps_what_it_sets_until_it_is_reset() {
+    let (server, _) = with_profiles(quiet()).await;
+    let mut client = rusts_client(&server).await;
+    client
+        .query_drop(
+            "SET @seven = 3 + 4, SESSION wait_timeout = 2000, sql_select_limit = 1, @@sql_mode = CONCAT(@@sql_mode, ',PIPES_AS_CONCAT')",
+        )
+        .await
+        .unwrap();
+    let set: Option<(i64, i64, String)> =
+        client.query_first("SELECT @SEVEN, @@wait_timeout, 'a' || 'b'").await.unwrap();
+    assert_eq!(set, Some((7, 2000, "ab".to_owned())));
+    let ids: Vec<String> = client.query("SELECT id FROM profiles").await.unwrap();
+    let limited: Vec<String> = client.query("SELECT id FROM profiles LIMIT 2").await.unwrap();
+    assert_eq!((ids.len(), limited.len()), (1, 2));
+    let shown: Vec<(String, String)> =
+        client.query("SHOW VARIABLES WHERE variable_name IN ('WAIT_TIMEOUT', 'socket')").await.unwrap();
+    assert_eq!(shown, [("socket".to_owned(), String::new()), ("wait_timeout".to_owned(), "2000".to_owned())]);
+    let shown: Option<(String, String)> = client.query_first("SHOW GLOBAL VARIABLES LIKE 'wait\\_%'").await.unwrap();
+    assert_eq!(shown, Some(("wait_timeout".to_owned(), "28800".to_owned())));
+    let refused = client.query_drop("SET @other = 1, time_zone = 'Europe/Berlin'").await.unwrap_err();
+    assert!(refused.to_string().contains("CONVERT_TZ"), "{refused}");
+    let other: Option<Option<i64>> = client.query_first("SELECT @other").await.unwrap();
+    assert_eq!(other, Some(None), "all of it or nothing");
+    assert!(client.reset().await.unwrap(), "by its command, not by a new connection");
+    let reset: Option<(String, i64, Option<i64>)> =
+        client.query_first("SELECT DATABASE(), @@wait_timeout, @seven").await.unwrap();
+    assert_eq!(reset, Some(("procprof".to_owned(), 28_800, None)));
+    client.query_drop("SET max_execution_time = 50").await.unwrap();
+    let late = client.query_drop(format!("{ENDLESS} COUNT(*) FROM n")).await.unwrap_err();
+    assert!(late.to_string().contains("max_execution_time"), "{late}");
+    client.disconnect().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn results_without_values_have_types_and_dates_their_functions() {
+    let server = start(quiet()).await;
+    let mut client = rusts_client(&server).await;
+    let empty = client
+        .query_iter(
+            "SELECT COUNT(*) + 1, AVG(seconds), CONCAT(id, 1), bytes > 1, id FROM profiles WHERE 1 = 0 GROUP BY id",
+        )
+        .await;
+    let types: Vec<_> = empty.unwrap().columns_ref().iter().map(mysql_async::Column::column_type).collect();
+    use mysql_async::consts::ColumnType::{MYSQL_TYPE_DOUBLE, MYSQL_TYPE_LONGLONG, MYSQL_TYPE_VAR_STRING};
+    let [whole, double, text] = [MYSQL_TYPE_LONGLONG, MYSQL_TYPE_DOUBLE, MYSQL_TYPE_VAR_STRING];
+    assert_eq!(types, [whole, double, text, whole, text]);
+    let cases = [
+        ("SELECT CONVERT_TZ('2026-03-04 05:06:07', '+00:00', '-02:30') x", "x\n2026-03-04 02:36:07"),
+        ("SELECT CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL x", "x\n1"),
+        ("SELECT CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'Mars/Olympus') x", "x\nNULL"),
+        ("SELECT CONVERT_TZ('2001-01-01', 'UTC', '+24:00') x", "x\nNULL"),
+        ("SELECT STR_TO_DATE('04/03/2026','%d/%m/%Y') x", "x\n2026-03-04"),
+        ("SELECT STR_TO_DATE('2026-03-04 05:06', '%Y-%m-%d %H:%i') x", "x\n2026-03-04 05:06:00"),
+        ("SELECT STR_TO_DATE('x', '%X %V') x", "x\nNULL"),
+        ("SELECT TIMEDIFF('2026-03-04 05:00:00', '2026-03-04 03:30:00') x", "x\n01:30:00"),
+        ("SELECT TIMEDIFF('01:00:00', '03:00:00.5') x", "x\n-02:00:00.500000"),
+        ("SELECT TIME_FORMAT('05:06:07', '%H-%i') x", "x\n05-06"),
+        (
+            "SELECT QUARTER('2026-03-31') a, DAYOFWEEK('2026-03-04') b, WEEKDAY('2026-03-04') c, DAYOFYEAR('2026-03-04') d",
+            "a\tb\tc\td\n1\t4\t2\t63",
+        ),
+        ("SELECT MAKEDATE(2026, 60) x", "x\n2026-03-01"),
+        ("SELECT DATE_ADD('2026-03-31', INTERVAL -30 DAY) x", "x\n2026-03-01"),
+        (
+            "SELECT 'it' LIKE '_t' a, 'it' LIKE 'I%' b, 'i%t' LIKE 'i|%_' ESCAPE '|' c, NULL LIKE 'x' d",
+            "a\tb\tc\td\n1\t1\t1\tNULL",
+        ),
+        (
+            "SELECT TRIM('  x ') a, LTRIM('xxa', 'x') b, RTRIM('axx', 'x') c, REPLACE('aXa', 'a', 'bc') d",
+            "a\tb\tc\td\nx\ta\ta\tbcXbc",
+        ),
+        (
+            "SELECT INSTR('größe', 'ß') a, INSTR('abc', '') b, INSTR('abc', 'd') c, REPLACE('abc', '', 'x') d",
+            "a\tb\tc\td\n4\t1\t0\tabc",
+        ),
+        ("SHOW DATABASES WHERE `Database` NOT LIKE '%schema%'", "Database\nprocprof"),
+        (
+            "SHOW COLUMNS FROM nodes WHERE Type = 'bigint' AND Field LIKE 'p%'",
+            "Field\tType\tNull\tKey\tDefault\tExtra\npast\tbigint\tYES\t\tNULL\t\npid\tbigint",
+        ),
+        ("SHOW COLLATION WHERE Id > 200 AND Charset = 'UTF8MB4' AND `Default` = ''", "Collation\tCharset\tId"),
+        ("SHOW GRANTS", "Grants for somebody@%\nGRANT SELECT ON *.* TO `somebody`@`%`\nGRANT OPERATE ON SYSTEM"),
+        ("SHOW VARIABLES WHERE nonsense = 1", "--------------"),
+    ];
+    check(&server, &cases).await;
+    let refused = refusal(&server, "SHOW VARIABLES WHERE nonsense = 1").await;
+    assert!(refused.contains("ERROR 1054"), "{refused}");
+    client.disconnect().await.unwrap();
     server.stop().await;
 }
 
@@ -139,15 +291,24 @@ async fn what_clients_say_at_connect_is_answered() {
         ("SELECT @@version_comment LIMIT 1", "@@version_comment\nprocprof "),
         ("SELECT @@session.autocommit, @@max_allowed_packet AS packet", "@@session.autocommit\tpacket\n1\t16777216"),
         ("SELECT VERSION()", "VERSION()\n8.0.33-procprof-"),
-        ("SELECT DATABASE(), USER(), CONNECTION_ID() > 0", "DATABASE()\tUSER()\tCONNECTION_ID() > 0\nNULL\tsomebody@127.0.0.1\t1"),
+        (
+            "SELECT DATABASE(), USER(), CONNECTION_ID() > 0",
+            "DATABASE()\tUSER()\tCONNECTION_ID() > 0\nNULL\tsomebody@127.0.0.1\t1",
+        ),
         ("USE procprof; SELECT DATABASE()", "DATABASE()\nprocprof"),
         ("SELECT 'it''s', \"a \\\"b\\\"\" AS b, `id` FROM nodes", "it's\tb\tid\nit's\ta \"b\"\t1"),
-        ("SELECT 7/2, 7 DIV 2, 7 MOD 2, 1 || 0, 1 <=> NULL, !0", "7/2\t7 DIV 2\t7 MOD 2\t1 || 0\t1 <=> NULL\t!0\n3.5\t3\t1\t1\t0\t1"),
+        (
+            "SELECT 7/2, 7 DIV 2, 7 MOD 2, 1 || 0, 1 <=> NULL, !0",
+            "7/2\t7 DIV 2\t7 MOD 2\t1 || 0\t1 <=> NULL\t!0\n3.5\t3\t1\t1\t0\t1",
+        ),
         (
             "SELECT CONCAT('a', NULL), CONCAT('a', 1), IF(1, 'x', 'y'), LEFT('abc', 2), IFNULL(NULL, 2)",
             "CONCAT('a', NULL)\tCONCAT('a', 1)\tIF(1, 'x', 'y')\tLEFT('abc', 2)\tIFNULL(NULL, 2)\nNULL\ta1\tx\tab\t2",
         ),
-        ("SELECT CAST('7' AS SIGNED) + 1 AS a, CONVERT(5, CHAR) AS b, CONVERT('x' USING utf8mb4) AS c", "a\tb\tc\n8\t5\tx"),
+        (
+            "SELECT CAST('7' AS SIGNED) + 1 AS a, CONVERT(5, CHAR) AS b, CONVERT('x' USING utf8mb4) AS c",
+            "a\tb\tc\n8\t5\tx",
+        ),
         (
             "SELECT FROM_UNIXTIME(0) AS a, UNIX_TIMESTAMP('1970-01-02') AS b, '2024-02-28' + INTERVAL 2 DAY AS c, DATE_SUB('2024-01-01 00:00:00', INTERVAL 1 HOUR) AS d",
             "a\tb\tc\td\n1970-01-01 00:00:00\t86400\t2024-03-01\t2023-12-31 23:00:00",
@@ -162,7 +323,10 @@ async fn what_clients_say_at_connect_is_answered() {
         ("DESCRIBE procprof.stacks", "Field\tType\tNull\tKey\tDefault\tExtra\nsample_type\tlongtext\tYES\t\tNULL\t"),
         ("SHOW COLUMNS FROM nodes LIKE 'id'", "Field\tType\tNull\tKey\tDefault\tExtra\nid\tbigint\tYES\t\tNULL"),
         ("SHOW CREATE TABLE errors", "Table\tCreate Table\nerrors\tCREATE TABLE `errors`"),
-        ("SELECT table_name FROM information_schema.tables WHERE table_schema = 'procprof' LIMIT 1", "TABLE_NAME\nprofiles"),
+        (
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'procprof' LIMIT 1",
+            "TABLE_NAME\nprofiles",
+        ),
         ("USE information_schema; SELECT COUNT(*) AS n FROM columns WHERE TABLE_NAME = 'stacks'", "n\n4"),
         ("SHOW COUNT(*) WARNINGS", "@@session.warning_count\n0"),
         ("EXPLAIN SELECT * FROM nodes", "id\tparent\tnotused\tdetail\n"),
@@ -212,7 +376,7 @@ async fn nothing_but_the_tables_is_reached() {
         ("SELECT @@nonsense", 1193, "unknown system variable"),
         ("SELECT 1 FROM nodes WHERE", 1064, "incomplete input"),
         ("INSERT INTO nodes VALUES (1)", 1235, "read-only"),
-        ("WITH x AS (SELECT 1) DELETE FROM profiles", 1064, "cannot modify"),
+        ("WITH x AS (SELECT 1) DELETE FROM profiles", 1064, "may not be modified"),
         ("WITH x AS (SELECT 1) INSERT INTO main.profiles SELECT 1", 1049, ""),
         (&long, 1226, "bytes is not taken"),
         (&deep, 1226, "is not taken"),
@@ -232,7 +396,8 @@ async fn nothing_but_the_tables_is_reached() {
     server.stop().await;
 }
 
-/// SQLite counts the memory of all statements of the process together: those that take much or long come one after the other.
+/// SQLite counts the memory of all statements of the process together: those that take much or long come one after the
+/// other.
 static GREEDY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Endless, in constant memory.
@@ -251,7 +416,10 @@ async fn time_and_rows_are_bounded() {
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     }
     let refused = refusal(&server, &format!("{ENDLESS} i FROM n")).await;
-    assert!(refused.contains("ERROR 1226 (42000)") && refused.contains("more than 5000 rows (sql_rows_max)"), "{refused}");
+    assert!(
+        refused.contains("ERROR 1226 (42000)") && refused.contains("more than 5000 rows (sql_rows_max)"),
+        "{refused}"
+    );
     let answer = rows(&server, &format!("{ENDLESS} i FROM n LIMIT 5000")).await;
     assert_eq!(answer.lines().count(), 5001);
     server.stop().await;
@@ -264,6 +432,73 @@ async fn memory_is_bounded() {
     let statement = format!("{ENDLESS} CONCAT(PRINTF('%.*c', 1000000, 'x'), i) AS x FROM n ORDER BY x");
     let refused = refusal(&server, &statement).await;
     assert!(refused.contains("ERROR 1226 (42000)") && refused.contains("MiB of memory"), "{refused}");
+    server.stop().await;
+}
+
+/// Functions of texts that took time in proportion to the product of their arguments, far beyond any limit: each ends
+/// with its answer.
+#[tokio::test]
+async fn functions_of_long_texts_end() {
+    let _alone = GREEDY.lock().await;
+    let server = start(quiet()).await;
+    let (long, half) = ("REPEAT('a', 1000000)", "REPEAT('a', 500000)");
+    for (statement, answer) in [
+        (format!("SELECT INSTR({long}, CONCAT({half}, 'b')) AS x"), "0"),
+        (format!("SELECT INSTR(CONCAT({half}, 'b'), 'ab') AS x"), "500000"),
+        (format!("SELECT LENGTH(REPLACE({long}, CONCAT({half}, 'b'), '')) AS x"), "1000000"),
+        ("SELECT TRIM(CONCAT(REPEAT('ab', 250000), 'x'), CONCAT(REPEAT('c', 400000), 'ab')) AS x".to_owned(), "x"),
+        (format!("SELECT {long} LIKE '{}b' AS x", "%a_".repeat(300)), "0"),
+        (format!("SELECT LOCATE(CONCAT({half}, 'b'), {long}) AS x"), "0"),
+    ] {
+        // Those of SQLite take from half a minute to hours.
+        let answered = tokio::time::timeout(Duration::from_secs(25), rows(&server, &statement)).await;
+        assert_eq!(
+            answered.unwrap_or_else(|_| panic!("{statement}: no answer")),
+            format!("x\n{answer}"),
+            "{statement}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn memory_is_bounded_inside_functions() {
+    let _alone = GREEDY.lock().await;
+    let server = start(quiet()).await;
+    let texts = |text: &str, count: usize| vec![text; count].join(", ");
+    let long = "REPEAT('a', 1000000)";
+    let differing =
+        (0..6).map(|_| format!("GREATEST({})", texts("CONCAT('a', 'b')", 100))).collect::<Vec<_>>().join(", ");
+    for (statement, says) in [
+        (format!("SELECT LENGTH(CONCAT({}))", texts(long, 100)), "too big"),
+        (format!("SELECT REPLACE({long}, 'a', 'bb')"), "too big"),
+        (format!("SELECT REGEXP_LIKE({long}, '{}')", "[α-ω]{9}".repeat(40)), "REGEXP: "),
+        (format!("SELECT {}", texts(long, 20)), "bytes; use LEFT(text, n)"),
+        (format!("SELECT {differing}"), "calls more than 500 functions"),
+        ("SELECT 1 WHERE 'a' LIKE REPEAT('%a', 1000)".to_owned(), "pattern too complex"),
+    ] {
+        let refused = refusal(&server, &statement).await;
+        let shown: String = statement.chars().take(80).collect();
+        assert!(refused.contains("ERROR 1226 (42000)") && refused.contains(says), "{shown}: {refused}");
+    }
+    server.stop().await;
+}
+
+/// Statements that SQLite would need long to read: each level of names doubles the one before.
+#[tokio::test]
+async fn reading_a_statement_is_bounded() {
+    let _alone = GREEDY.lock().await;
+    let mut config = parsed("sql_seconds_max = 2\n");
+    (config.proc_profile_cpu_enable, config.proc_profile_mem_enable) = (false, false);
+    let server = start(config).await;
+    for depth in [24, 60] {
+        let level = |level| format!("t{level}(x) AS (SELECT a.x FROM t{0} a, t{0} b)", level - 1);
+        let levels = (1..=depth).map(level).collect::<Vec<_>>().join(", ");
+        let refused =
+            refusal(&server, &format!("WITH t0(x) AS (SELECT 1), {levels} SELECT COUNT(*) FROM t{depth}")).await;
+        let is_limit = refused.contains("ERROR 3024 (HY000)") || refused.contains("ERROR 1226 (42000)");
+        assert!(is_limit, "{depth}: {}", refused.lines().last().unwrap_or_default());
+    }
     server.stop().await;
 }
 
@@ -300,7 +535,12 @@ async fn rows_stream_to_slow_clients_and_stop_when_they_leave() {
     assert_eq!(answer.lines().last(), Some("300000\trow number 300000"));
     // One that leaves in the middle, many times: nothing keeps running.
     for _ in 0..20 {
-        let mut child = client(&server).arg("--quick").arg(format!("--execute={ENDLESS} i FROM n")).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = client(&server)
+            .arg("--quick")
+            .arg(format!("--execute={ENDLESS} i FROM n"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         tokio::time::sleep(Duration::from_millis(30)).await;
         child.kill().await.unwrap();
     }

@@ -1,12 +1,14 @@
 //! Nodes on schedule: Go, the replayed brpc, and those that misbehave.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{TestServer, parsed};
+use crate::harness::{TestServer, cpu_profile, parsed};
 use crate::process::Running;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -72,7 +74,6 @@ async fn go_brpc_and_garbage_are_collected_side_by_side() {
     assert!(row["first_bytes"].as_str().unwrap().starts_with("<html>An error"), "{row}");
     let state = server.json("/api/nodes/garbage").await;
     assert_eq!(state["health"], "failing");
-    assert!(!state["types"][0]["retry_at"].is_null(), "{state}");
     assert!(!server.data.path().join("profiles/20002").join("anything").exists());
     assert!(server.json("/api/profiles?node=garbage").await["profiles"].as_array().unwrap().is_empty());
 
@@ -84,18 +85,61 @@ async fn go_brpc_and_garbage_are_collected_side_by_side() {
     server.stop().await;
 }
 
+/// What a node does with a request.
+type Behaviour = Arc<dyn Fn(&mut TcpStream) + Send + Sync>;
+
+/// A node on `listener` that treats every request in the same way, each on a thread of its own.
+fn behaving(listener: TcpListener, behaviour: Behaviour) -> u16 {
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, behaviour) = (stream.unwrap(), Arc::clone(&behaviour));
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                behaviour(&mut stream);
+            });
+        }
+    });
+    port
+}
+
+fn answer(stream: &mut TcpStream, status: &str, body: &[u8]) {
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+}
+
+fn local() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+fn node(name: &str, port: u16, schedule: &str) -> String {
+    format!(
+        "[[node]]\nname = \"{name}\"\nkind = \"pprof\"\nurls = {{ cpu = \"http://127.0.0.1:{port}/{name}\" }}\nschedule.cpu = {{ {schedule} }}\n"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn captures_that_had_to_wait_are_counted_as_late() {
-    // Accepts and says nothing, so that a capture holds its place until it times out.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = silent.local_addr().unwrap().port();
-    let node = |name: &str| {
-        format!(
-            "[[node]]\nname = \"{name}\"\nkind = \"pprof\"\nurls = {{ heap = \"http://127.0.0.1:{port}/{name}\" }}\nschedule.heap = {{ every = 1 }}\n"
-        )
-    };
-    let server =
-        TestServer::start(parsed(&format!("self_interval_seconds = 3600\nmax_concurrent_captures = 1\n{}{}", node("a"), node("b")))).await;
+async fn nodes_that_hang_keep_no_place_and_late_starts_are_counted() {
+    // Accepts and says nothing; a drip-feed is as bad.
+    let silent = behaving(local(), Arc::new(|_| std::thread::sleep(Duration::from_secs(300))));
+    let dripping = behaving(
+        local(),
+        Arc::new(|stream| {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n");
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }),
+    );
+    let healthy = behaving(local(), Arc::new(|stream| answer(stream, "200 OK", &cpu_profile(1_700_000_000))));
+    let often = "seconds = 1, every = 1";
+    let mut text = "self_interval_seconds = 3600\nmax_concurrent_captures = 1\n".to_owned();
+    for name in ["silent-1", "silent-2"] {
+        text.push_str(&node(name, silent, often));
+    }
+    text.push_str(&node("dripping", dripping, often));
+    text.push_str(&node("healthy", healthy, often));
+    let server = TestServer::start(parsed(&text)).await;
     let delay = async |end: &str| {
         let text = server.text("/metrics").await;
         let line = text
@@ -104,17 +148,95 @@ async fn captures_that_had_to_wait_are_counted_as_late() {
             .unwrap_or_else(|| panic!("{text}"));
         line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
     };
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(delay("count").await, 1.0, "the other still waits");
-    assert!(delay("sum").await < 1.0);
-    // Whoever waits starts when the other is given up, at least two seconds late.
-    drop(silent);
-    let until = std::time::Instant::now() + PATIENCE;
-    while delay("count").await < 2.0 {
-        assert!(std::time::Instant::now() < until, "the second never starts");
+    // Three nodes hold the one place for 4 s each, and the healthy one waits.
+    let until = std::time::Instant::now() + Duration::from_secs(90);
+    while delay("sum").await <= 2.0 {
+        assert!(std::time::Instant::now() < until, "nobody waited");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(delay("sum").await > 2.0);
+    // Whoever kept the place until its time was over, 31 s or 61 s, would let the healthy one have it once in two
+    // minutes.
+    server.profiles("node=healthy", 4, Duration::from_secs(90)).await;
+    assert!(delay("count").await >= 4.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_comes_back_is_profiled_again_and_the_next_try_is_shown() {
+    let (attempts, is_back) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (counted, back) = (Arc::clone(&attempts), Arc::clone(&is_back));
+    let port = behaving(
+        local(),
+        Arc::new(move |stream| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            match back.load(Ordering::SeqCst) {
+                true => answer(stream, "200 OK", &cpu_profile(1_700_000_000)),
+                false => answer(stream, "503 Starting", b""),
+            }
+        }),
+    );
+    // The beat alone would take an hour.
+    let every = "seconds = 0, every = 3600";
+    let text = format!(
+        "self_interval_seconds = 3600\n[[node]]\nname = \"away\"\nid = 10192\nkind = \"pprof\"\nurls = {{ goroutine = \"http://127.0.0.1:{port}/\" }}\nschedule.goroutine = {{ {every} }}\n"
+    );
+    let server = TestServer::start(parsed(&text)).await;
+    let until = std::time::Instant::now() + Duration::from_secs(120);
+    let time = |value: &Value| value.as_str().map(|text| text.parse::<jiff::Timestamp>().unwrap());
+    let (failed, retry) = loop {
+        let state = server.json("/api/nodes/away").await["types"][0].clone();
+        if let (Some(failed), Some(retry)) = (time(&state["last_error"]["at"]), time(&state["retry_at"])) {
+            break (failed, retry);
+        }
+        assert!(std::time::Instant::now() < until, "{state}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let wait = retry.duration_since(failed).as_secs_f64();
+    assert!((5.0..3600.0).contains(&wait), "next try after {wait} s");
+    is_back.store(true, Ordering::SeqCst);
+    server.profiles("node=away", 1, Duration::from_secs(60)).await;
+    let came = jiff::Timestamp::now();
+    assert!(
+        came.duration_since(retry).as_secs_f64() > -1.0,
+        "it was tried at {came}, before the {retry} that was shown"
+    );
+    let state = server.json("/api/nodes/away").await["types"][0].clone();
+    assert!(state["retry_at"].is_null() || attempts.load(Ordering::SeqCst) < 2, "{state}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_goes_on_failing_in_one_way_has_one_error_row() {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    let port = behaving(
+        local(),
+        Arc::new(move |stream| {
+            // After a while it fails in another way.
+            match counted.fetch_add(1, Ordering::SeqCst) {
+                ..3 => answer(stream, "503 Starting", b""),
+                _ => answer(stream, "401 Who", b""),
+            }
+        }),
+    );
+    let server = TestServer::start(parsed(&format!(
+        "self_interval_seconds = 3600\n{}",
+        node("bad", port, "seconds = 1, every = 1")
+    )))
+    .await;
+    let until = std::time::Instant::now() + Duration::from_secs(120);
+    while attempts.load(Ordering::SeqCst) < 7 {
+        assert!(std::time::Instant::now() < until, "it is not tried again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let page = server.json("/api/errors?node=bad").await;
+    let rows: Vec<&str> =
+        page["errors"].as_array().unwrap().iter().map(|row| row["message"].as_str().unwrap()).collect();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[0].contains("HTTP 401") && rows[1].contains("HTTP 503"), "{rows:?}");
+    let counted = server.text("/metrics").await;
+    assert!(
+        counted.contains("procprof_capture_failures_total{node=\"bad\",type=\"cpu\",code=\"server_error\"} 3"),
+        "{counted}"
+    );
 }
 
 /// The process is on this host, so its addresses have names.
@@ -202,7 +324,8 @@ async fn symbols_come_from_where_they_may_and_missing_files_are_named() {
     ));
     let server = TestServer::start(config).await;
     let capture = async |node: &str| {
-        let (_, job) = server.post("/api/captures", serde_json::json!({ "node": node, "type": "cpu", "seconds": 1 })).await;
+        let (_, job) =
+            server.post("/api/captures", serde_json::json!({ "node": node, "type": "cpu", "seconds": 1 })).await;
         let job = server.ended(job["id"].as_str().unwrap()).await;
         assert_eq!(job["state"], "done", "{job}");
         let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
@@ -229,8 +352,11 @@ async fn a_difference_of_gos_totals_starts_when_it_was_asked_for() {
         "[[node]]\nname = \"go\"\nkind = \"go\"\nhttp = \"127.0.0.1:{}\"\nschedule.cpu = {{ on = false }}\nschedule.goroutine = {{ on = false }}\n",
         go.port
     );
-    let server = TestServer::start(parsed(&format!("self_interval_seconds = 3600\nproc_profile_mem_enable = false\n{node}"))).await;
-    let (_, job) = server.post("/api/captures", serde_json::json!({ "node": "go", "type": "mutex", "seconds": 3 })).await;
+    let server =
+        TestServer::start(parsed(&format!("self_interval_seconds = 3600\nproc_profile_mem_enable = false\n{node}")))
+            .await;
+    let (_, job) =
+        server.post("/api/captures", serde_json::json!({ "node": "go", "type": "mutex", "seconds": 3 })).await;
     let job = server.ended(job["id"].as_str().unwrap()).await;
     assert_eq!(job["state"], "done", "{job}");
     let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;

@@ -67,7 +67,8 @@ fn go_server() -> PathBuf {
     let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
     let mut build = Command::new("go");
     build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(repository().join("testdata/go/pprof-server"));
-    let status = build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+    let status =
+        build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
     assert!(status.success(), "{build:?}");
     binary
 }

@@ -42,7 +42,8 @@ async fn list_shows_lines_of_files_below_the_roots_and_of_no_others() {
 
     let server = TestServer::start(quiet()).await;
     let id = server.push("cpu", profile(&functions)).await["id"].as_str().unwrap().to_owned();
-    let list = async |server: &TestServer, query: &str| server.text(&format!("/api/profiles/{id}/render/list?{query}")).await;
+    let list =
+        async |server: &TestServer, query: &str| server.text(&format!("/api/profiles/{id}/render/list?{query}")).await;
     let told = list(&server, "symbol=hot").await;
     assert!(told.contains("source_roots") && !told.contains("return 70"), "{told}");
     let data = server.stop().await;
@@ -53,7 +54,11 @@ async fn list_shows_lines_of_files_below_the_roots_and_of_no_others() {
     assert!(list(&server, "symbol=hot").await.contains("return 70"));
     assert!(list(&server, "symbol=relative").await.contains("return 70"));
     for query in ["symbol=linked", "symbol=outside", "symbol=climbing", "symbol=trick"] {
-        for elsewhere in [String::new(), format!("&source_path={}", folder.path().display()), "&trim_path=/&source_path=/".to_owned()] {
+        for elsewhere in [
+            String::new(),
+            format!("&source_path={}", folder.path().display()),
+            "&trim_path=/&source_path=/".to_owned(),
+        ] {
             let told = list(&server, &format!("{query}{elsewhere}")).await;
             assert!(!told.contains("secret\n"), "{query}{elsewhere}: {told}");
         }

@@ -54,7 +54,10 @@ async fn a_taken_port_names_its_holder_or_is_left_for_the_next() {
     let sentence = refusal(quiet(), &address, true).await;
     let pid = std::process::id();
     assert!(sentence.starts_with(&format!("{address} is in use by ")), "{sentence}");
-    assert!(sentence.contains(&format!("(pid {pid})")) && sentence.ends_with("--http ADDR serves elsewhere"), "{sentence}");
+    assert!(
+        sentence.contains(&format!("(pid {pid})")) && sentence.ends_with("--http ADDR serves elsewhere"),
+        "{sentence}"
+    );
 
     let data = tempfile::tempdir().unwrap();
     let mut next = options(quiet(), data.path().to_owned());
@@ -76,7 +79,8 @@ async fn two_servers_on_one_folder_are_refused() {
 async fn others_on_the_machine_cannot_read_what_the_server_writes() {
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("deep/data");
-    let config = parsed("self_interval_seconds = 3600\n[[node]]\nhttp = \"127.0.0.1:1\"\nschedule.cpu = { on = false }");
+    let config =
+        parsed("self_interval_seconds = 3600\n[[node]]\nhttp = \"127.0.0.1:1\"\nschedule.cpu = { on = false }");
     let handle = Server::start(options(config, data.clone())).await.unwrap();
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&data) & 0o027, mode(&data.join("nodes.json")) & 0o137), (0, 0));
@@ -93,8 +97,10 @@ async fn a_stop_gives_captures_up_and_leaves_nothing_half_written() {
     let data = server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(5));
     let folder = data.path().join("profiles/1");
-    let files: Vec<String> =
-        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
     assert_eq!(files, [stored["file_name"].as_str().unwrap()]);
 
     let again = TestServer::in_folder(quiet(), data).await;
@@ -142,7 +148,10 @@ async fn files_in_the_log_folder_are_taken_over_once() {
     let refused = server.error("imported", Duration::from_secs(10)).await;
     assert!(refused["message"].as_str().unwrap().starts_with("contention-profile-"), "{refused}");
     // What is gone stays gone, what was refused is not refused again, and what is new is taken over.
-    assert_eq!(server.status(reqwest::Method::DELETE, &format!("/api/profiles/{}", rows[0]["id"].as_str().unwrap())).await, 204);
+    assert_eq!(
+        server.status(reqwest::Method::DELETE, &format!("/api/profiles/{}", rows[0]["id"].as_str().unwrap())).await,
+        204
+    );
     let data = server.stop().await;
     std::fs::write(folder.join("cpu-profile-20251120-130000-pprof.gz"), cpu_profile(1_763_643_600)).unwrap();
     let again = TestServer::in_folder(config.clone(), data).await;
@@ -182,4 +191,54 @@ async fn retention_runs_by_itself() {
     assert_eq!((state["profiles"].as_u64(), state["days"].as_u64()), (Some(2), Some(1)));
     assert_eq!(server.get(&format!("/api/profiles/{}", newest["id"].as_str().unwrap())).await.status(), 200);
     assert!(server.text("/metrics").await.contains("procprof_retention_deleted_total 2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_set_ahead_deletes_nothing() {
+    let mut config = quiet();
+    (config.retention_interval_seconds, config.proc_profile_file_retained_days) = (1, 1);
+    let server = TestServer::start(config.clone()).await;
+    let then = jiff::Timestamp::now().as_second() - 2 * 86_400;
+    for minutes in [1, 2, 3] {
+        server.push("cpu", cpu_profile(then - minutes * 60)).await;
+    }
+    let data = server.stop().await;
+    // As if the clock had shown two days ago until this moment, when it was set ahead.
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let uptime = (uptime.split(' ').next().unwrap().parse::<f64>().unwrap() * 1e9) as i64;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let (then, begin) = (then * 1_000_000_000, (then - 3600) * 1_000_000_000);
+    let record = serde_json::json!({
+        "spans": [{ "from": begin, "to": then, "lived": begin }],
+        "boot": boot.trim(),
+        "uptime": uptime,
+    });
+    std::fs::write(data.path().join("clock.json"), record.to_string()).unwrap();
+    let server = TestServer::in_folder(config, data).await;
+    let newest = server.push("heap", cpu_profile(jiff::Timestamp::now().as_second())).await;
+    let run = async || server.json("/api/retention").await["last_run"].as_str().map(str::to_owned);
+    let (until, first) = (Instant::now() + Duration::from_secs(30), run().await);
+    while run().await == first {
+        assert!(Instant::now() < until, "retention does not run");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let left = server.json("/api/profiles").await["profiles"].as_array().unwrap().len();
+    assert_eq!(left, 4, "a jump of the clock deletes nothing");
+    assert_eq!(server.json("/api/retention").await["last_deleted"], 0);
+    assert_eq!(server.get(&format!("/api/profiles/{}", newest["id"].as_str().unwrap())).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_from_the_future_is_listed_by_its_arrival_and_says_so() {
+    let server = TestServer::start(quiet()).await;
+    let far = server.push("cpu", cpu_profile(9_100_000_000)).await;
+    assert!(far["facts"]["time-claimed"].as_str().unwrap().starts_with("2258-"), "{far}");
+    let now = jiff::Timestamp::now();
+    let end: jiff::Timestamp = far["end"].as_str().unwrap().parse().unwrap();
+    assert!(now.duration_since(end).as_secs().abs() < 600, "{end}");
+    let next = server.push("cpu", cpu_profile(now.as_second())).await;
+    let page = server.json("/api/profiles").await;
+    assert_eq!(page["profiles"][0]["id"], next["id"], "what came later is above it");
+    let page = server.text(&format!("/p/{}", far["id"].as_str().unwrap())).await;
+    assert!(page.contains("2258-"), "the page says what it claims");
 }

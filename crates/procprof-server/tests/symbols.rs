@@ -1,4 +1,5 @@
-//! Symbols that are pushed: what is taken, what is refused, whom they name, and what pages say of those that are missing.
+//! Symbols that are pushed: what is taken, what is refused, whom they name, and what pages say of those that are
+//! missing.
 
 use std::process::Command;
 
@@ -54,7 +55,8 @@ impl Program {
         let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         let (filename, build_id) = (builder.intern("/opt/nowhere/program"), builder.intern(&self.build_id));
         let place = (Addr(0x40_0000), Addr(0x41_0000), FileOffset(0));
-        let mapping = Mapping { start: place.0, limit: place.1, file_offset: place.2, filename, build_id, ..Mapping::default() };
+        let mapping =
+            Mapping { start: place.0, limit: place.1, file_offset: place.2, filename, build_id, ..Mapping::default() };
         let mapping = builder.mapping(mapping);
         let [hot, cold] = [self.hot, self.cold].map(|address| builder.address(Some(mapping), Addr(address + 1)));
         let named = builder.frame("named_already");
@@ -104,16 +106,24 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     assert!((wanted["percent"].as_f64().unwrap() - 90.0).abs() < 0.05, "{wanted}");
     for place in [page.as_str(), "/proc_profile?node=1", "/symbols"] {
         let text = server.text(place).await;
-        assert!(text.contains(&command) && text.contains("90.0\u{a0}%") && text.contains(&program.build_id), "{place}: {text}");
+        assert!(
+            text.contains(&command) && text.contains("90.0\u{a0}%") && text.contains(&program.build_id),
+            "{place}: {text}"
+        );
     }
     let download = server.get(&format!("{profile}/download")).await;
-    assert!(!download.headers()["cache-control"].to_str().unwrap().contains("max-age"), "browsers ask again for what may get names");
+    assert!(
+        !download.headers()["cache-control"].to_str().unwrap().contains("max-age"),
+        "browsers ask again for what may get names"
+    );
     let before = server.get(&format!("{profile}/render/top")).await.text().await.unwrap();
     assert!(!before.contains("hot"), "{before}");
 
     let document = server.json("/api/openapi.json").await;
     let schemas = &document["components"]["schemas"];
-    let is_as_said = |name: &str, value: &Value| agree(schemas, &json!({ "$ref": format!("#/components/schemas/{name}") }), value, name);
+    let is_as_said = |name: &str, value: &Value| {
+        agree(schemas, &json!({ "$ref": format!("#/components/schemas/{name}") }), value, name)
+    };
     is_as_said("SymbolList", &server.json("/api/symbols").await);
 
     let (status, answer) = send(&server, program.index("program")).await;
@@ -124,15 +134,25 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     is_as_said("SymbolOffer", &server.post(&offer, Value::Null).await.1);
     let symbols = &answer["symbols"];
     assert_eq!((symbols["name"].as_str(), symbols["detail"].as_str()), (Some("program"), Some("lines")), "{symbols}");
-    assert_eq!((symbols["profiles_wanting"].as_u64(), symbols["profiles_using"].as_u64()), (Some(1), Some(0)), "{symbols}");
+    assert_eq!(
+        (symbols["profiles_wanting"].as_u64(), symbols["profiles_using"].as_u64()),
+        (Some(1), Some(0)),
+        "{symbols}"
+    );
     assert!(!server.text("/symbols").await.contains("/opt/nowhere"), "it is not wanted any more");
 
     let top = server.text(&format!("{profile}/render/top")).await;
     assert!(top.contains("hot") && top.contains("cold"), "{top}");
     let named = server.json(&profile).await;
-    assert!(named["wanted"].as_array().unwrap().is_empty() && named["facts"]["unresolved-locations"].is_null(), "{named}");
+    assert!(
+        named["wanted"].as_array().unwrap().is_empty() && named["facts"]["unresolved-locations"].is_null(),
+        "{named}"
+    );
     assert_eq!(named["facts"]["symbols-uploaded"].as_str(), Some(program.build_id.as_str()));
-    assert_eq!((&named["id"], &named["file_name"], &named["end"]), (&pushed["id"], &pushed["file_name"], &pushed["end"]));
+    assert_eq!(
+        (&named["id"], &named["file_name"], &named["end"]),
+        (&pushed["id"], &pushed["file_name"], &pushed["end"])
+    );
     assert_eq!((named["pinned"].as_bool(), named["top"][0]["name"].as_str()), (Some(true), Some("hot")), "{named}");
     let bytes = server.get(&format!("{profile}/download")).await.bytes().await.unwrap();
     let stored = procprof_profile::format::decode(&bytes, &Default::default()).unwrap().profile;
@@ -155,7 +175,10 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     std::fs::remove_file(data.path().join(format!("symbols/{}.json", program.build_id))).unwrap();
     let server = TestServer::in_folder(quiet(), data).await;
     let again = &server.json("/api/symbols").await["symbols"][0];
-    assert_eq!((&again["functions"], &again["detail"], again["by"].as_str()), (&row["functions"], &row["detail"], Some("")));
+    assert_eq!(
+        (&again["functions"], &again["detail"], again["by"].as_str()),
+        (&row["functions"], &row["detail"], Some(""))
+    );
 
     assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", program.build_id)).await, 204);
     assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", program.build_id)).await, 404);
@@ -169,7 +192,11 @@ async fn what_tells_less_does_not_replace_what_tells_more() {
     let server = TestServer::start(quiet()).await;
     let outcome = async |name: &str| {
         let (status, answer) = send(&server, program.index(name)).await;
-        (status, answer["outcome"].as_str().unwrap().to_owned(), answer["symbols"]["detail"].as_str().unwrap().to_owned())
+        (
+            status,
+            answer["outcome"].as_str().unwrap().to_owned(),
+            answer["symbols"]["detail"].as_str().unwrap().to_owned(),
+        )
     };
     let told = |status: u16, outcome: &str, detail: &str| (status, outcome.to_owned(), detail.to_owned());
     assert_eq!(outcome("no-lines").await, told(201, "added", "functions"));
@@ -215,7 +242,8 @@ async fn hostile_uploads_are_refused_and_leave_nothing() {
     let (status, code, message) = code(vec![0; (1 << 20) + 1]).await;
     assert_eq!((status, code.as_str()), (413, "too_large"), "{message}");
     assert!(message.contains("symbols_file_bytes_max"), "{message}");
-    let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![0_u8; 1 << 16])).take_while_bytes(3 << 20);
+    let endless =
+        futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![0_u8; 1 << 16])).take_while_bytes(3 << 20);
     let endless = server.request(Method::POST, "/api/symbols").body(Body::wrap_stream(endless)).send().await;
     assert!(endless.is_err() || endless.is_ok_and(|response| response.status() == 413), "without a length, too");
     let offer = format!("/api/symbols/offer?key={}&detail=lines&bytes=99999999999999", program.build_id);
@@ -238,7 +266,11 @@ async fn hostile_uploads_are_refused_and_leave_nothing() {
 async fn lie_about_the_length(server: &TestServer, index: &[u8]) {
     use tokio::io::AsyncWriteExt;
     let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
-    let head = format!("POST /api/symbols HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n", server.address, index.len() + 10);
+    let head = format!(
+        "POST /api/symbols HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
+        server.address,
+        index.len() + 10
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(index).await.unwrap();
     drop(stream);
@@ -283,7 +315,8 @@ async fn viewers_see_symbols_and_operators_change_them() {
     assert!(page.contains(&key) && !page.contains("Remove these symbols"), "{page}");
     server.credentials = Some(("ann".to_owned(), "ann's secret".to_owned()));
     let origin = format!("http://{}", server.address);
-    let form = server.request(Method::POST, "/symbols/remove").header(header::ORIGIN, origin).body(format!("key={key}"));
+    let form =
+        server.request(Method::POST, "/symbols/remove").header(header::ORIGIN, origin).body(format!("key={key}"));
     assert_eq!(form.send().await.unwrap().status(), 303);
     assert!(kept(&server).is_empty());
 }
@@ -291,7 +324,8 @@ async fn viewers_see_symbols_and_operators_change_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_used_longest_ago_makes_room() {
     let programs = [Program::new(), Program::new()];
-    let another = std::fs::read_to_string(programs[1].folder.path().join("program.c")).unwrap() + "int other(void) { return 1; }\n";
+    let another = std::fs::read_to_string(programs[1].folder.path().join("program.c")).unwrap()
+        + "int other(void) { return 1; }\n";
     std::fs::write(programs[1].folder.path().join("program.c"), another).unwrap();
     run("gcc", &["-O1", "-g", "-no-pie", "-Wl,--build-id", "-o", "program", "program.c"], &programs[1].folder);
     let indexes = programs.each_ref().map(|program| program.index("program"));
@@ -327,7 +361,8 @@ impl Distant {
         SymbolIndex::build(&Image::open(&self.folder.path().join(name), &ImageOptions::default()).unwrap()).unwrap()
     }
 
-    /// What jemalloc writes: return addresses, and the map of a process in which code has that many pages and lies `base` behind the file's addresses.
+    /// What jemalloc writes: return addresses, and the map of a process in which code has that many pages and lies
+    /// `base` behind the file's addresses.
     fn heap(&self, base: u64, pages: u64) -> Vec<u8> {
         let [hot, cold] = [self.hot, self.cold].map(|address| base + address + 2);
         let code = base + (self.hot & !0xfff);
@@ -342,7 +377,11 @@ impl Distant {
             "MAPPED_LIBRARIES:".to_owned(),
             format!("{:x}-{code:x} r--p 00000000 fd:01 1234 /opt/nowhere/lib/distant_be", code - 0x1000),
             format!("{code:x}-{:x} r-xp 00001000 fd:01 1234 /opt/nowhere/lib/distant_be", code + pages * 0x1000),
-            format!("{:x}-{:x} r--p 00002000 fd:01 1234 /opt/nowhere/lib/distant_be", code + pages * 0x1000, code + (pages + 1) * 0x1000),
+            format!(
+                "{:x}-{:x} r--p 00002000 fd:01 1234 /opt/nowhere/lib/distant_be",
+                code + pages * 0x1000,
+                code + (pages + 1) * 0x1000
+            ),
         ];
         (lines.join("\n") + "\n").into_bytes()
     }
@@ -373,10 +412,17 @@ async fn a_profile_without_build_ids_is_named_by_the_only_debug_file_that_fits()
         let named = server.json(&format!("/api/profiles/{id}")).await;
         let names: Vec<&str> = named["top"].as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
         assert_eq!(names, ["hot", "cold"], "{named}");
-        assert_eq!((&named["facts"]["symbols"], &named["facts"]["symbols-uploaded"]), (&json!("unverified"), &answer["symbols"]["key"]));
+        assert_eq!(
+            (&named["facts"]["symbols"], &named["facts"]["symbols-uploaded"]),
+            (&json!("unverified"), &answer["symbols"]["key"])
+        );
 
         let next = server.push("heap", distant.heap(base, 1)).await;
-        assert_eq!((&next["facts"]["symbols"], next["wanted"].as_array().unwrap().len()), (&json!("unverified"), 0), "{next}");
+        assert_eq!(
+            (&next["facts"]["symbols"], next["wanted"].as_array().unwrap().len()),
+            (&json!("unverified"), 0),
+            "{next}"
+        );
     }
 }
 
@@ -409,7 +455,10 @@ async fn where_several_symbols_fit_none_is_guessed() {
     assert!(!server.text(&format!("/api/profiles/{id}/render/top")).await.contains("hot"));
 
     assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", keys[1])).await, 204);
-    assert!(server.text(&format!("/api/profiles/{id}/render/top")).await.contains("hot"), "the one that is left is used");
+    assert!(
+        server.text(&format!("/api/profiles/{id}/render/top")).await.contains("hot"),
+        "the one that is left is used"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -420,7 +469,11 @@ async fn symbols_of_the_same_name_and_other_code_are_not_used() {
     assert_eq!(send(&server, distant.index("distant_be")).await.0, 201);
     let pushed = server.push("heap", distant.heap(BASE, 2)).await;
     let wanted = &pushed["wanted"][0];
-    assert_eq!((wanted["fitting"].as_array().unwrap().len(), wanted["uploaded"].as_bool()), (0, Some(false)), "{pushed}");
+    assert_eq!(
+        (wanted["fitting"].as_array().unwrap().len(), wanted["uploaded"].as_bool()),
+        (0, Some(false)),
+        "{pushed}"
+    );
     let page = server.text(&format!("/p/{}", pushed["id"].as_str().unwrap())).await;
     assert!(page.contains("do not fit") && page.contains("symbols push") && !page.contains("unverified"), "{page}");
     assert!(server.json("/api/symbols").await["wanted"][0]["same_name"].as_bool().unwrap());

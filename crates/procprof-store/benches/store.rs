@@ -1,7 +1,8 @@
-//! How long it takes to list the newest page of a large store, to open it, and to rebuild its catalog.
+//! Measures listing the newest page of a large store, opening it, and rebuilding its catalog.
 //!
-//! `cargo bench -p procprof-store --bench store -- [profiles listed] [profiles rebuilt]`, by default 100,000 and 10,000 of about 8 KiB.
-//! Files are written without syncing, as an import from a backup would; only the figures printed are of the store.
+//! `cargo bench -p procprof-store --bench store -- [profiles listed] [profiles rebuilt]`, by default 100,000 and 10,000
+//! of about 8 KiB. Files are written without syncing, as an import from a backup would; only the printed figures
+//! measure the store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use procprof_profile::{Meta, Nanos, ProfileId};
-use procprof_store::{Filter, NewProfile, PageRequest, RetentionLimits, Store, StoreOptions, Summary, TopFunction, Total};
+use procprof_store::{
+    Column, Filter, NewProfile, Order, PageRequest, RetentionLimits, RowQuery, Store, StoreOptions, Summary,
+    TopFunction, Total,
+};
 
 #[path = "../tests/support.rs"]
 #[allow(dead_code)]
@@ -42,7 +46,7 @@ fn summary() -> Summary {
         totals: vec![total("samples", "count"), total("cpu", "nanoseconds")],
         samples: 700,
         top: (0..10).map(top).collect(),
-        strip: vec![7; 120],
+        thumbnail: vec![7; 120],
     }
 }
 
@@ -60,7 +64,15 @@ fn fill(data: &Path, count: u64) {
         let bytes = if number < 30 {
             let encoded = support::pprof(&meta, 8000);
             let started = Instant::now();
-            store.put(NewProfile { meta, encoded: &encoded, summary: summary(), start: Nanos(start), duration: Nanos(0) }).unwrap();
+            store
+                .put(NewProfile {
+                    meta,
+                    encoded: &encoded,
+                    summary: summary(),
+                    start: Nanos(start),
+                    duration: Nanos(0),
+                })
+                .unwrap();
             times.push(started.elapsed());
             store.open_bytes(id).unwrap()
         } else {
@@ -91,7 +103,9 @@ fn fill(data: &Path, count: u64) {
 fn replace(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut at = 0;
-    while let Some(found) = bytes[at..4096.min(bytes.len())].windows(from.len()).position(|window| window == from.as_bytes()) {
+    while let Some(found) =
+        bytes[at..4096.min(bytes.len())].windows(from.len()).position(|window| window == from.as_bytes())
+    {
         bytes[at + found..at + found + from.len()].copy_from_slice(to.as_bytes());
         at += found + from.len();
     }
@@ -130,14 +144,36 @@ fn list(store: &Store, count: u64) {
     let text = Filter { text: Some("nothing has this".into()), ..all.clone() };
     time("list a text that nothing has", || page(&text, 50));
     let middle = store
-        .list(&Filter { to: Some(Nanos(support::START + count as i64 / 2 * support::SECOND)), ..all.clone() }, &PageRequest::first(1))
+        .list(
+            &Filter { to: Some(Nanos(support::START + count as i64 / 2 * support::SECOND)), ..all.clone() },
+            &PageRequest::first(1),
+        )
         .unwrap();
     let after = middle.next.unwrap();
     time("list 50 from the middle on", || store.list(&all, &PageRequest::after(50, after)).unwrap().rows.len());
+    let rows = |columns: &[Column], order: Order| {
+        let mut rows = store.rows(&RowQuery { columns: columns.to_vec(), order, ..RowQuery::default() }).unwrap();
+        let mut found = 0;
+        while let Some(batch) = rows.next(4096).unwrap() {
+            found += batch.rows as u64;
+        }
+        assert_eq!(found, count);
+    };
+    time("rows, none of their columns", || rows(&[], Order::Any));
+    time("rows, node, type and bytes", || rows(&[Column::Node, Column::Type, Column::Bytes], Order::Any));
+    time("rows, all columns", || rows(&Column::ALL, Order::Any));
+    time("rows, all columns, newest first", || rows(&Column::ALL, Order::NewestFirst));
     time("get", || store.get(facts(count / 2).id.unwrap()).unwrap());
     time("usage", || store.usage().unwrap());
-    let limits = RetentionLimits { retained_days: 9999, retained_size_bytes: u64::MAX, data_bytes_max: u64::MAX, free_bytes_min: 0 };
-    time("retain, nothing to delete", || assert!(store.retain(&limits, Nanos(support::START)).unwrap().profiles.is_empty()));
+    let limits = RetentionLimits {
+        retained_days: 9999,
+        retained_size_bytes: u64::MAX,
+        data_bytes_max: u64::MAX,
+        free_bytes_min: 0,
+    };
+    time("retain, nothing to delete", || {
+        assert!(store.retain(&limits, Nanos(support::START)).unwrap().profiles.is_empty())
+    });
 }
 
 fn main() {

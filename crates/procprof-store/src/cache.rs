@@ -1,27 +1,28 @@
-//! `DATA/cache/`: renderings kept to be given again. Safe to delete at any time.
+//! `DATA/cache/`: cached renderings. Safe to delete at any time.
 //!
-//! A file is named `<made>-<node>-<profile>-<hash of the key>` (`x` where there is none) and holds the CRC-32 of the content (4 bytes, little
-//! endian), then the content. Nothing is synced: a file that does not agree with its checksum is a miss.
+//! A file is named `<made>-<node>-<profile>-<hash of the key>` (`x` if there is none) and contains the CRC-32 of the
+//! content (4 bytes, little endian), then the content. Nothing is synced: a file with a wrong checksum is a miss.
 
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use foldhash::HashMap;
+use procprof_files::{Bounds, CachedFile, Durability, EntryKind, FileCache, Folder, Layout, surplus};
 use procprof_profile::{Nanos, ProfileId};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use sha2::{Digest, Sha256};
 
-use crate::folder::{entries, make_folder, open_folder, open_regular, read_whole};
-use crate::{Error, Result};
+use crate::Result;
 
-/// What a cached rendering is of.
+/// Mode of the files.
+const MODE: u32 = 0o640;
+
+/// The key of a cached rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheKey<'a> {
-    /// The node it counts for; `None` when it shows several nodes' profiles.
+    /// The node it is counted for; `None` if it shows profiles of several nodes.
     pub node: Option<u64>,
-    /// The profile it shows; it goes when that profile goes. `None` when it shows several.
+    /// The profile it shows, with which it is deleted. `None` if it shows several.
     pub profile: Option<ProfileId>,
-    /// Everything else that decides what it looks like: report, options, version.
+    /// Everything else that determines its content: report, options, version.
     pub what: &'a str,
 }
 
@@ -47,9 +48,8 @@ pub(crate) struct Cached {
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    dir: OwnedFd,
-    path: PathBuf,
-    bytes_max: u64,
+    folder: Folder,
+    kept: FileCache,
     bytes: u64,
     files: HashMap<u128, Cached>,
 }
@@ -57,19 +57,22 @@ pub(crate) struct Cache {
 impl Cache {
     /// Opens the cache; files that are not its own are removed.
     pub(crate) fn open(data: &Path, bytes_max: u64) -> Result<Cache> {
-        let path = data.join("cache");
-        make_folder(rustix::fs::CWD, &path, &path)?;
-        let dir = open_folder(&path)?;
-        let mut cache = Cache { dir, path, bytes_max, bytes: 0, files: HashMap::default() };
-        for (name, kind) in entries(&cache.dir, &cache.path)? {
-            let state = rustix::fs::statat(&cache.dir, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
-            match (parse(&name), state) {
-                (Some((hash, cached)), Some(state)) if kind == FileType::RegularFile => {
-                    cache.add(hash, Cached { bytes: state.st_size.unsigned_abs(), ..cached });
-                }
-                _ if kind != FileType::Directory => {
-                    // Best effort: what cannot be removed is not the cache's and not counted.
-                    let _ = rustix::fs::unlinkat(&cache.dir, &name, AtFlags::empty());
+        let folder = Folder::make(data.join("cache"))?;
+        let kept = FileCache {
+            path: folder.path().to_owned(),
+            layout: Layout::Files(""),
+            bounds: Bounds { bytes_max, files_max: usize::MAX },
+            mode: MODE,
+            durability: Durability::Cached,
+        };
+        let mut cache = Cache { folder, kept, bytes: 0, files: HashMap::default() };
+        for (name, kind) in cache.folder.entries()? {
+            let size = if kind == EntryKind::File { cache.folder.size(&name) } else { None };
+            match (parse(&name), size) {
+                (Some((hash, cached)), Some(bytes)) => cache.add(hash, Cached { bytes, ..cached }),
+                _ if kind != EntryKind::Folder => {
+                    // Best effort: files that cannot be removed are not the cache's and not counted.
+                    let _ = cache.folder.remove(&name);
                 }
                 _ => {}
             }
@@ -90,10 +93,7 @@ impl Cache {
     pub(crate) fn get(&mut self, key: &CacheKey<'_>) -> Option<Vec<u8>> {
         let hash = key.hash();
         let name = name(hash, self.files.get(&hash)?);
-        let path = self.path.join(&name);
-        let max = self.bytes_max.saturating_add(4);
-        let bytes = open_regular(&self.dir, &name, &path, max).and_then(|(file, size)| read_whole(file, size, max, &path));
-        match bytes.ok().and_then(checked) {
+        match self.folder.read(&name, self.kept.bounds.bytes_max.saturating_add(4)).ok().and_then(checked) {
             Some(content) => Some(content),
             None => {
                 self.remove(hash);
@@ -102,31 +102,30 @@ impl Cache {
         }
     }
 
-    /// Keeps a rendering, when it is not larger than the whole cache may be; tells whether it did.
+    /// Stores a rendering if it is not larger than the limit of the cache; returns whether it did.
     pub(crate) fn put(&mut self, key: &CacheKey<'_>, content: &[u8], now: Nanos) -> Result<bool> {
         let hash = key.hash();
         let bytes = content.len() as u64 + 4;
-        if bytes > self.bytes_max {
+        if bytes > self.kept.bounds.bytes_max {
             return Ok(false);
         }
         self.remove(hash);
         self.make_room(bytes);
         let cached = Cached { made: now, node: key.node, profile: key.profile, bytes };
         let name = name(hash, &cached);
-        if let Err(error) = self.write(&name, content) {
-            // Best effort: opening removes what is not whole.
-            let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
-            return Err(error);
-        }
+        let mut file = self.kept.begin(&name)?;
+        file.write(&checksum(content))?;
+        file.write(content)?;
+        self.kept.keep(file, &name)?;
         self.add(hash, cached);
         Ok(true)
     }
 
-    /// Removes a file; whether it is gone.
+    /// Removes a file; returns whether it is gone.
     pub(crate) fn remove(&mut self, hash: u128) -> bool {
         let Some(cached) = self.files.get(&hash) else { return true };
-        match rustix::fs::unlinkat(&self.dir, name(hash, cached), AtFlags::empty()) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => {
+        match self.folder.remove(name(hash, cached)) {
+            Ok(_) => {
                 self.bytes = self.bytes.saturating_sub(cached.bytes);
                 self.files.remove(&hash);
                 true
@@ -137,7 +136,8 @@ impl Cache {
 
     /// Removes everything that shows only this profile.
     pub(crate) fn forget(&mut self, profile: ProfileId) {
-        let hashes: Vec<u128> = self.files().filter(|(_, cached)| cached.profile == Some(profile)).map(|(hash, _)| hash).collect();
+        let hashes: Vec<u128> =
+            self.files().filter(|(_, cached)| cached.profile == Some(profile)).map(|(hash, _)| hash).collect();
         for hash in hashes {
             self.remove(hash);
         }
@@ -151,26 +151,15 @@ impl Cache {
     }
 
     fn make_room(&mut self, bytes: u64) {
-        if self.bytes.saturating_add(bytes) <= self.bytes_max {
+        let bounds = self.kept.bounds;
+        if self.bytes.saturating_add(bytes) <= bounds.bytes_max {
             return;
         }
-        let mut oldest_first: Vec<(Nanos, u128)> = self.files().map(|(hash, cached)| (cached.made, hash)).collect();
-        oldest_first.sort_unstable();
-        for (_, hash) in oldest_first {
-            if self.bytes.saturating_add(bytes) <= self.bytes_max {
-                return;
-            }
+        let files =
+            self.files().map(|(hash, cached)| CachedFile { used: cached.made, bytes: cached.bytes, name: hash });
+        for hash in surplus(files, (bytes, 1), bounds) {
             self.remove(hash);
         }
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
-        use std::io::Write;
-        let error = |source: std::io::Error| Error::io("write", self.path.join(name), source);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o640)).map_err(|errno| error(errno.into()))?;
-        let mut file = std::fs::File::from(file);
-        file.write_all(&checksum(content)).and_then(|()| file.write_all(content)).map_err(error)
     }
 }
 
@@ -204,6 +193,6 @@ fn parse(name: &str) -> Option<(u128, Cached)> {
         bytes: 0,
     };
     let hash = hex(hash)?;
-    // Spelled as it would be written, so that it is found under that name again.
+    // The name as it would be written, so that the file is found again.
     (self::name(hash, &cached) == name).then_some((hash, cached))
 }

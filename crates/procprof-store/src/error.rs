@@ -1,4 +1,4 @@
-//! What can go wrong with a folder of profiles.
+//! Errors of a folder of profiles.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use procprof_profile::ProfileId;
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the store could not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,19 +17,19 @@ pub enum Error {
     Locked {
         /// The data folder.
         folder: PathBuf,
-        /// The process that holds it, as far as the lock file tells.
+        /// The process that holds it, if the lock file has it.
         pid: Option<u32>,
     },
     /// No profile has that id.
     #[error("profile {id}: not in the store")]
     NotFound {
-        /// The id asked for.
+        /// The requested id.
         id: ProfileId,
     },
-    /// The profile is listed, but its file went away behind the store's back.
+    /// The profile is listed, but its file was removed from outside.
     #[error("profile {id}: its file {file} is gone")]
     Gone {
-        /// The id asked for.
+        /// The requested id.
         id: ProfileId,
         /// Node and name of the missing file.
         file: String,
@@ -46,28 +46,28 @@ pub enum Error {
         /// The fact that is missing.
         what: &'static str,
     },
-    /// Bytes that are not what they should be.
+    /// Malformed bytes.
     #[error("{what}: {why}")]
     Malformed {
-        /// What was read.
+        /// The input.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// A stated limit was passed.
-    #[error("{what}: {bytes} bytes pass the limit of {limit}")]
+    /// A limit was exceeded.
+    #[error("{what}: {bytes} bytes exceed the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The object that is too large.
         what: String,
-        /// Its size in bytes, or how much of it was seen when the limit was passed.
+        /// Its size in bytes, or the part that was read when the limit was exceeded.
         bytes: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// The disk (or the quota) has no room left. Nothing half-written remains.
+    /// The disk or the quota is full. Nothing half-written remains.
     #[error("{doing}: no space left")]
     DiskFull {
-        /// What was being written.
+        /// The object that was written.
         doing: String,
     },
     /// The profile is pinned, so it is not deleted.
@@ -76,14 +76,14 @@ pub enum Error {
         /// The id.
         id: ProfileId,
     },
-    /// Pinning this profile would pass the limit on pinned bytes.
-    #[error("profile {id}: pinning its {bytes} bytes beside {pinned} pinned already would pass the limit of {limit}")]
+    /// Pinning this profile would exceed the limit of pinned bytes.
+    #[error("profile {id}: pinning its {bytes} bytes beside {pinned} pinned already would exceed the limit of {limit}")]
     PinsFull {
         /// The id.
         id: ProfileId,
         /// Size of the profile's file.
         bytes: u64,
-        /// Bytes pinned already.
+        /// Bytes that are already pinned.
         pinned: u64,
         /// The limit in bytes.
         limit: u64,
@@ -91,43 +91,45 @@ pub enum Error {
     /// A cursor or another text that cannot be read.
     #[error("{what} {text:?}: {why}")]
     Argument {
-        /// What the text stands for.
+        /// The meaning of the text.
         what: &'static str,
-        /// The text, cut at 64 characters.
+        /// The text, truncated to 64 characters.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// The catalog cannot be read or written; [`Store::rebuild`](crate::Store::rebuild) makes it anew.
+    /// The catalog cannot be read or written; [`Store::rebuild`](crate::Store::rebuild) rebuilds it.
     #[error("catalog: {doing}")]
     Catalog {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// What SQLite says.
-        source: rusqlite::Error,
+        /// Whether the catalog itself is broken.
+        is_corrupt: bool,
+        /// The database's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A row of the catalog does not say what it must.
+    /// A row of the catalog is invalid.
     #[error("catalog: row of profile {id}: {why}")]
     CatalogRow {
         /// The profile.
         id: ProfileId,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// The operating system refused.
     #[error("{doing} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// An [`Error::DiskFull`] when the system says so, else an [`Error::Io`].
+    /// An [`Error::DiskFull`] if the system reports that, otherwise an [`Error::Io`].
     pub(crate) fn io(doing: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Error {
         let source = source.into();
         let path = path.as_ref();
@@ -137,31 +139,27 @@ impl Error {
         Error::Io { doing, path: path.to_owned(), source }
     }
 
-    /// An [`Error::DiskFull`] when SQLite says so, or finds no room for the index of its log, else an [`Error::Catalog`].
-    pub(crate) fn catalog(doing: &'static str, source: rusqlite::Error) -> Error {
-        let has_no_index = source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
-        if has_no_index || source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
-            return Error::DiskFull { doing: format!("catalog: {doing}") };
-        }
-        Error::Catalog { doing, source }
-    }
-
     pub(crate) fn malformed(what: impl Into<String>, why: impl Into<String>) -> Error {
         Error::Malformed { what: what.into(), why: why.into() }
     }
 
     /// Whether the catalog file itself is broken, so that only a rebuild helps.
     pub fn is_catalog_corrupt(&self) -> bool {
-        use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-        match self {
-            Error::CatalogRow { .. } => true,
-            Error::Catalog { source: FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..), .. } => true,
-            Error::Catalog { source: Utf8Error(..), .. } => true,
-            Error::Catalog { source, .. } => {
-                matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) || source.to_string().contains("no such table")
+        matches!(self, Error::CatalogRow { .. } | Error::Catalog { is_corrupt: true, .. })
+    }
+}
+
+impl From<procprof_files::Error> for Error {
+    fn from(error: procprof_files::Error) -> Error {
+        match error {
+            procprof_files::Error::Io { doing, path, source } => Error::io(doing, path, source),
+            procprof_files::Error::TooLarge { path, bytes, limit } => {
+                Error::TooLarge { what: path.display().to_string(), bytes, limit }
             }
-            _ => false,
+            procprof_files::Error::NotRegular { path } => {
+                Error::malformed(path.display().to_string(), "not a regular file")
+            }
+            other => Error::malformed("file", other.to_string()),
         }
     }
 }
@@ -170,4 +168,15 @@ impl Error {
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// An error and its causes, in one line.
+pub(crate) fn with_source(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    text
 }

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! DATA/lock                       held by the one process that has the folder open
-//! DATA/profiles/<node id>/*       the profiles, one plain file each: the truth
-//! DATA/journal/journal            errors and pins, which no profile file can hold: the truth, too
-//! DATA/catalog.sqlite             an index over both; made anew when it is missing, broken or of another version
+//! DATA/profiles/<node id>/*       the profiles, one plain file each: the truth; or another backend of blobs
+//! DATA/journal/journal            errors and pins, which no profile file can contain: the truth, too
+//! DATA/catalog.sqlite             an index over both; rebuilt when it is missing, broken or of another version
 //! DATA/cache/*                    renderings; may be deleted at any time
 //! ```
-//! The API speaks in ids and bytes, never in paths. Everything blocks; a [`Store`] is shared between threads by reference.
+//! It is built on two interfaces: [`Blobs`], the storage of profiles, and the catalog, their metadata by rows and
+//! columns.
 //!
-//! The caller gives every profile its id, its metadata and its summary, and encodes it with the metadata in its comments; the store does not
-//! decode profiles. The caller says what time it is. It calls [`Store::retain`] when it wants limits enforced: nothing here runs by itself.
+//! The API has ids and bytes, no paths. Everything blocks; a [`Store`] is shared between threads by reference.
+//!
+//! The caller gives every profile its id, its metadata and its summary, and encodes it with the metadata in its
+//! comments; the store does not decode profiles. The caller passes the time, and calls [`Store::retain`] to enforce
+//! limits: nothing here runs by itself.
 //!
 //! Not for: decoding or rendering profiles, many processes on one folder, network file systems without working locks.
 //!
@@ -38,50 +42,29 @@
 //! # }
 //! ```
 
-mod archive;
+mod blobs;
 mod cache;
 mod catalog;
-mod comments;
-mod cursor;
-mod database;
-mod entry;
 mod error;
-mod errors;
-mod facts;
-mod file_name;
-mod filter;
-mod folder;
-mod gzip_extra;
-mod import;
-mod in_flight;
 mod journal;
-mod ledger;
-mod lock_file;
+mod mutex;
 mod options;
-mod reader;
-mod reconcile;
-mod replace;
-mod retain;
+mod query;
 mod retention;
-mod schema;
 mod store;
-mod usage;
+mod stored;
 
-pub use archive::page;
+pub use blobs::{BlobFolder, BlobName, Blobs, Listing, Piece, Unfinished};
 pub use cache::CacheKey;
-pub use cursor::{Cursor, PAGE_MAX, Page, PageRequest};
-pub use entry::{Entry, NewProfile, Summary, TopFunction, Total};
+pub use catalog::Rows;
 pub use error::{Error, Result};
-pub use errors::{ErrorEntry, ErrorFilter, ErrorKind, ErrorRow};
-pub use facts::content_id;
-pub use file_name::Format;
-pub use filter::Filter;
-pub use import::{ImportItem, ImportOptions, ImportReport};
-pub use journal::JournalDamage;
+pub use journal::{ErrorEntry, ErrorFilter, ErrorKind, ErrorRow, JournalDamage};
 pub use options::StoreOptions;
-pub use reader::Reader;
-pub use reconcile::Reconciled;
-pub use retain::RetainReport;
-pub use retention::{Disk, Hold, Item, ItemKey, RetentionLimits, Victim, Why, retention};
-pub use store::{Opened, Rebuilt, Store};
-pub use usage::{NodeUsage, Usage};
+pub use query::{
+    Column, Cursor, Filter, NodeUsage, Order, PAGE_MAX, Page, PageRequest, RowBatch, RowQuery, Texts, Usage, Values,
+};
+pub use retention::{Clock, Disk, Hold, Item, ItemKey, RetentionLimits, Timeline, Victim, Why, retention};
+pub use store::{
+    ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled, RetainReport, Store,
+};
+pub use stored::{Entry, Format, NewProfile, Summary, TopFunction, Total, content_id, page};

@@ -1,6 +1,6 @@
 //! The limits a store is opened with.
 
-/// Limits of a store. Every one is enforced where it is named.
+/// Limits of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
     /// Largest file of one profile, in bytes, when written, imported or opened.
@@ -9,7 +9,7 @@ pub struct StoreOptions {
     pub unpacked_bytes_max: u64,
     /// Largest sum of pinned files, in bytes; pinning beyond it is refused.
     pub pinned_bytes_max: u64,
-    /// Largest sum of cached renderings, in bytes; the oldest make room.
+    /// Largest sum of cached renderings, in bytes; the oldest are removed.
     pub cache_bytes_max: u64,
     /// Size of the journal, in bytes, at which it is compacted to at most half of that.
     pub journal_bytes_max: u64,

@@ -17,7 +17,10 @@ fn a_put_profile_is_found_every_way() {
     let entry = put_meta(&store, facts, START, 100).unwrap();
     assert_eq!(entry.file_name, "cpu-profile-20251120-222534-pprof.gz");
     assert_eq!(files(folder.path()), ["10001/cpu-profile-20251120-222534-pprof.gz"]);
-    assert_eq!((entry.completed, entry.start, entry.duration), (Nanos(START + 11 * SECOND), Nanos(START), Nanos(10 * SECOND)));
+    assert_eq!(
+        (entry.completed, entry.start, entry.duration),
+        (Nanos(START + 11 * SECOND), Nanos(START), Nanos(10 * SECOND))
+    );
     assert_eq!((entry.format, entry.pinned, &entry.summary), (Format::Pprof, false, &summary("hot_70")));
     assert_eq!(entry.meta.labels["zone"], "eu 1");
     assert_eq!(entry.meta.more["odd"], "kept");
@@ -37,9 +40,17 @@ fn stored_files_open_in_go_tool_pprof() {
     let folder = tempfile::tempdir().unwrap();
     put(&open(folder.path()), 1, 10001, "cpu", START).unwrap();
     let file = folder.path().join("profiles/10001/cpu-profile-20251120-222534-pprof.gz");
-    let run = std::process::Command::new("go").args(["tool", "pprof", "-raw"]).arg(&file).output().expect("go tool pprof is needed");
+    let run = std::process::Command::new("go")
+        .args(["tool", "pprof", "-raw"])
+        .arg(&file)
+        .output()
+        .expect("go tool pprof is needed");
     let raw = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success() && raw.contains("hot_70") && raw.contains("procprof:node=10001"), "{raw}{:?}", run.stderr);
+    assert!(
+        run.status.success() && raw.contains("hot_70") && raw.contains("procprof:node=10001"),
+        "{raw}{:?}",
+        run.stderr
+    );
     let gzip = std::process::Command::new("gzip").arg("-t").arg(&file).status().expect("gzip is needed");
     assert!(gzip.success());
 }
@@ -67,7 +78,8 @@ fn what_cannot_be_stored_leaves_nothing() {
     let good = meta(1, 10001, "cpu", START);
     let encoded = pprof(&good, 100);
     let attempt = |meta: &Meta, encoded: &[u8]| {
-        let new = NewProfile { meta: meta.clone(), encoded, summary: summary("f"), start: Nanos(START), duration: Nanos(0) };
+        let new =
+            NewProfile { meta: meta.clone(), encoded, summary: summary("f"), start: Nanos(START), duration: Nanos(0) };
         store.put(new).unwrap_err().to_string()
     };
     assert_eq!(attempt(&Meta { id: None, ..good.clone() }, &encoded), "profile lacks its id");
@@ -76,12 +88,12 @@ fn what_cannot_be_stored_leaves_nothing() {
     assert!(attempt(&Meta { id: Some(id(2)), ..good.clone() }, &encoded).contains("do not name that id"));
     assert!(attempt(&good, &encoded[..encoded.len() - 9]).contains("profile 0193"));
     assert!(attempt(&good, b"not gzip at all").contains("invalid gzip header"));
-    assert!(attempt(&good, &pprof(&good, 10_000)).contains("pass the limit of 5000"));
+    assert!(attempt(&good, &pprof(&good, 10_000)).contains("exceed the limit of 5000"));
     let bomb = crate::support::gzip(&vec![0x0a; 200_000]);
     assert!(bomb.len() < 5000);
     assert!(attempt(&good, &bomb).contains("unpacks to more than 20000 bytes"), "{}", attempt(&good, &bomb));
     let wordy = Meta { means: "x".repeat(70_000), ..good.clone() };
-    assert!(attempt(&wordy, &pprof(&good, 0)).contains("pass the limit of 60000"));
+    assert!(attempt(&wordy, &pprof(&good, 0)).contains("exceed the limit of 60000"));
     assert!(files(folder.path()).is_empty());
     assert!(all(&store, 10).is_empty());
 }
@@ -146,14 +158,19 @@ fn filters_and_pages() {
     check(Filter { nodes: vec![10002, 10003, 9], ..none.clone() }, &|n| n % 3 != 0);
     check(Filter { types: vec![cpu()], ..none.clone() }, &|n| n / 3 % 2 == 0);
     check(Filter { nodes: vec![10001], types: vec![cpu()], ..none.clone() }, &|n| n % 6 == 0);
-    check(Filter { types: vec![cpu(), "wall".parse().unwrap()], nodes: vec![10001, 10002], ..none.clone() }, &|n| n % 6 < 2);
-    check(Filter { from: Some(Nanos(START + 5 * SECOND)), to: Some(Nanos(START + 7 * SECOND)), ..none.clone() }, &|n| {
-        (10..14).contains(&n)
+    check(Filter { types: vec![cpu(), "wall".parse().unwrap()], nodes: vec![10001, 10002], ..none.clone() }, &|n| {
+        n % 6 < 2
     });
+    check(
+        Filter { from: Some(Nanos(START + 5 * SECOND)), to: Some(Nanos(START + 7 * SECOND)), ..none.clone() },
+        &|n| (10..14).contains(&n),
+    );
     check(Filter { trigger: Some("manual".into()), ..none.clone() }, &|n| n >= 30);
     check(Filter { cluster: Some("west".into()), ..none.clone() }, &|n| n % 2 == 1);
     check(Filter { labels: vec![("zone".into(), "z3".into())], ..none.clone() }, &|n| n % 4 == 3);
-    check(Filter { labels: vec![("zone".into(), "z3".into())], cluster: Some("east".into()), ..none.clone() }, &|_| false);
+    check(Filter { labels: vec![("zone".into(), "z3".into())], cluster: Some("east".into()), ..none.clone() }, &|_| {
+        false
+    });
     check(Filter { text: Some("HOT_7".into()), ..none.clone() }, &|_| true);
     check(Filter { text: Some("heap-prof".into()), ..none.clone() }, &|n| n / 3 % 2 == 1);
     check(Filter { text: Some("Node 10003".into()), ..none.clone() }, &|n| n % 3 == 2);

@@ -68,7 +68,9 @@ fn retention_counts_and_deletes_renderings() {
     put(&store, 1, 10001, "cpu", START).unwrap();
     store.cache_put(&key("old"), &[7; 5000], Nanos(START)).unwrap();
     store.cache_put(&key("new"), &[7; 5000], Nanos(START + day)).unwrap();
-    let report = store.retain(&RetentionLimits { free_bytes_min: 0, ..RetentionLimits::default() }, Nanos(START + day + 1)).unwrap();
+    let report = store
+        .retain(&RetentionLimits { free_bytes_min: 0, ..RetentionLimits::default() }, Nanos(START + day + 1))
+        .unwrap();
     assert_eq!((report.cached, report.bytes, report.profiles.len()), (1, 5004, 0));
     let tight = RetentionLimits { retained_size_bytes: 100, free_bytes_min: 0, ..RetentionLimits::default() };
     assert_eq!(store.retain(&tight, Nanos(START + day + 1)).unwrap().cached, 1);

@@ -15,7 +15,10 @@ struct State {
 }
 
 fn state(store: &Store) -> State {
-    State { entries: all(store, 30), errors: store.list_errors(&ErrorFilter::default(), &PageRequest::first(1000)).rows }
+    State {
+        entries: all(store, 30),
+        errors: store.list_errors(&ErrorFilter::default(), &PageRequest::first(1000)).rows,
+    }
 }
 
 fn fill(folder: &Path) -> State {
@@ -49,7 +52,11 @@ fn survives(name: &str, breaks: impl Fn(&Path)) {
     let store = open(folder.path());
     let opened = store.opened();
     assert!(opened.rebuilt.is_some(), "{name}: rebuilt");
-    assert_eq!((opened.reconciled.files, opened.reconciled.added, opened.reconciled.odd_count), (100, 100, 0), "{name}");
+    assert_eq!(
+        (opened.reconciled.files, opened.reconciled.added, opened.reconciled.odd_count),
+        (100, 100, 0),
+        "{name}"
+    );
     let after = state(&store);
     assert_eq!(after.entries, before.entries, "{name}");
     assert_eq!(after.errors, before.errors, "{name}");
@@ -118,7 +125,8 @@ fn a_row_that_says_nonsense_heals() {
 
 #[test]
 fn a_row_or_table_that_went_away_heals() {
-    for statement in ["DELETE FROM profile_details WHERE seq = 7", "DROP TABLE profiles", "DROP TABLE profile_details"] {
+    for statement in ["DELETE FROM profile_details WHERE seq = 7", "DROP TABLE profiles", "DROP TABLE profile_details"]
+    {
         let folder = tempfile::tempdir().unwrap();
         let before = fill(folder.path());
         let store = open(folder.path());

@@ -41,7 +41,10 @@ fn errors_are_listed_newest_first_and_filtered() {
     assert_eq!(count(ErrorFilter { nodes: vec![10002], ..ErrorFilter::default() }), 25);
     assert_eq!(count(ErrorFilter { types: vec![cpu()], ..ErrorFilter::default() }), 33);
     assert_eq!(count(ErrorFilter { kinds: vec![ErrorKind::Capture], ..ErrorFilter::default() }), 10);
-    assert_eq!(count(ErrorFilter { from: Some(Nanos(START + 10)), to: Some(Nanos(START + 12)), ..ErrorFilter::default() }), 2);
+    assert_eq!(
+        count(ErrorFilter { from: Some(Nanos(START + 10)), to: Some(Nanos(START + 12)), ..ErrorFilter::default() }),
+        2
+    );
     drop(store);
     assert_eq!(rows(&open(folder.path())), everything);
 }

@@ -31,7 +31,10 @@ fn leftovers_go_and_oddities_stay_unlisted() {
     std::fs::write(node.join("notes.txt"), "mine").unwrap();
     symlink("/etc/passwd", node.join("cpu-profile-20251120-111111-pprof.gz")).unwrap();
     std::fs::create_dir(node.join("cpu-profile-20251120-111112-pprof.gz")).unwrap();
-    let fifo = Command::new("mkfifo").arg(node.join("cpu-profile-20251120-111113-pprof.gz")).status().expect("mkfifo is needed");
+    let fifo = Command::new("mkfifo")
+        .arg(node.join("cpu-profile-20251120-111113-pprof.gz"))
+        .status()
+        .expect("mkfifo is needed");
     assert!(fifo.success());
     std::fs::create_dir(folder.path().join("profiles/007")).unwrap();
     symlink("/etc", folder.path().join("profiles/8")).unwrap();
@@ -54,7 +57,8 @@ fn a_file_swapped_for_a_link_is_not_followed() {
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, vec![0; 2000]).unwrap();
     drop(store);
-    let small = Store::open(folder.path(), StoreOptions { profile_bytes_max: 1999, ..StoreOptions::default() }).unwrap();
+    let small =
+        Store::open(folder.path(), StoreOptions { profile_bytes_max: 1999, ..StoreOptions::default() }).unwrap();
     assert!(matches!(small.open_bytes(id(1)), Err(Error::TooLarge { bytes: 2000, limit: 1999, .. })));
 }
 

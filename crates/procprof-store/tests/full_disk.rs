@@ -1,4 +1,5 @@
-//! A full disk: nothing half-written, error rows survive, retention works, and life goes on when there is room.
+//! A full disk: nothing half-written, error rows survive, retention works, and everything continues when there is
+//! space.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use procprof_store::{Error, ErrorFilter, ErrorKind, ErrorRow, PageRequest, Reten
 
 use crate::support::{SECOND, START, all, files, id, meta, open, put_meta};
 
-/// A small file system in memory, taken away at the end.
+/// A small file system in memory, removed at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -57,7 +58,7 @@ fn errors(store: &Store) -> Vec<String> {
 fn a_small_disk_fills_up() {
     let place = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(place.path(), "3m") else {
-        // Mounting is refused here, so the process's limit on file sizes stands in.
+        // Mounting is refused here, so the process's limit on file sizes is used instead.
         return limited();
     };
     let data = place.path().join("data");
@@ -147,5 +148,9 @@ fn limited() {
         .output()
         .expect("bash is needed");
     let output = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success() && output.contains("did everything"), "{output}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(
+        run.status.success() && output.contains("did everything"),
+        "{output}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
 }

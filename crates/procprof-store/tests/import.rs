@@ -1,4 +1,4 @@
-//! Taking over a `proc_profile` folder.
+//! Imports of a `proc_profile` folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use procprof_profile::{Meta, Nanos};
 use procprof_store::{
-    Entry, Error, ErrorFilter, ErrorKind, Format, ImportItem, ImportOptions, ImportReport, NewProfile, PageRequest, Store, StoreOptions,
-    content_id,
+    Entry, Error, ErrorFilter, ErrorKind, Format, ImportItem, ImportOptions, ImportReport, NewProfile, PageRequest,
+    Store, StoreOptions, content_id,
 };
 
 use crate::support::{START, all, files, gzip, open, pprof, summary};
 
-/// An ingest as the server has one: anything that is not "garbage" becomes a profile.
+/// An ingest as the server has one: anything that is neither "garbage" nor a page becomes a profile.
 fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Result<(), String> {
     seen.push(item.file_name.to_owned());
-    if item.bytes.starts_with(b"garbage") {
+    if item.bytes.starts_with(b"garbage") || item.bytes.starts_with(b"<html>") {
         return Err("no known profile format".to_owned());
     }
     let meta = Meta {
@@ -25,13 +25,19 @@ fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Resul
         trigger: "import".to_owned(),
         ..Meta::default()
     };
-    let new = NewProfile { encoded: &pprof(&meta, 0), meta, summary: summary("main"), start: item.start, duration: Nanos(0) };
+    let new =
+        NewProfile { encoded: &pprof(&meta, 0), meta, summary: summary("main"), start: item.start, duration: Nanos(0) };
     store.put(new).map(drop).map_err(|error| error.to_string())
 }
 
 fn import(store: &Store, folder: &Path, zone: &str) -> (ImportReport, Vec<String>) {
     let mut seen = Vec::new();
-    let options = ImportOptions { node: 10001, zone: ImportOptions::zone(Some(zone)).unwrap(), now: Nanos(START), skip: BTreeSet::new() };
+    let options = ImportOptions {
+        node: 10001,
+        zone: ImportOptions::zone(Some(zone)).unwrap(),
+        now: Nanos(START),
+        skip: BTreeSet::new(),
+    };
     let report = store.import(folder, &options, &mut |item| ingest(store, &mut seen, item)).unwrap();
     (report, seen)
 }
@@ -66,34 +72,46 @@ fn a_folder_is_taken_over_once() {
     write("cpu-profile-20251119-whatever-pprof.gz", b"not even gzip'd");
     write("cpu-profile-20251120-232534-flame.html.gz", &flame);
     write("mem-profile-20251120-120000.html.tar.gz", &page);
+    write(
+        "cpu-profile-20251120-130000.tar.gz",
+        &tar(&[("cpu-profile-20251120-130000.html", b"<html>one o'clock</html>", FILE)]),
+    );
     write("collect_be_profile.log", b"a log");
     let store = open(data.path());
     let (report, seen) = import(&store, source.path(), "Europe/Berlin");
-    assert_eq!((report.added.len(), report.already_there.len(), report.refused.len()), (5, 0, 1), "{report:?}");
+    assert_eq!((report.added.len(), report.already_there.len(), report.refused.len()), (6, 0, 1), "{report:?}");
     assert_eq!(report.refused[0], ("collect_be_profile.log".to_owned(), "not a profile's file name".to_owned()));
-    assert_eq!(seen.len(), 3, "pages are not decoded");
+    assert_eq!(seen.len(), 5, "pages that lie in no archive are not decoded");
     let entries = by_name(&store);
     // Berlin is an hour ahead of UTC in November.
     let names: Vec<&str> = entries.keys().map(String::as_str).collect();
     let expected = [
         "contention-profile-20251120-222534-pprof.gz",
         "cpu-profile-20251118-230000-pprof.gz",
+        "cpu-profile-20251120-120000.html.tar.gz",
         "cpu-profile-20251120-222534-flame.html.gz",
         "cpu-profile-20251120-222534-pprof.gz",
         "mem-profile-20251120-110000.html.tar.gz",
     ];
     assert_eq!(names, expected);
-    let page_entry = &entries[expected[4]];
-    assert_eq!((page_entry.id, page_entry.format, page_entry.profile_type.name()), (content_id(&page), Format::HtmlArchive, "alloc"));
+    let page_entry = &entries[expected[5]];
+    assert_eq!(
+        (page_entry.id, page_entry.format, page_entry.profile_type.name()),
+        (content_id(&page), Format::HtmlArchive, "alloc")
+    );
     assert_eq!(store.open_bytes(page_entry.id).unwrap(), page, "kept byte by byte");
     assert_eq!(store.open_page(page_entry.id).unwrap(), b"<html>cpu</html>");
-    assert_eq!(store.open_page(entries[expected[2]].id).unwrap(), b"<svg/>");
-    assert!(store.open_page(entries[expected[3]].id).is_err());
-    assert_eq!(entries[expected[3]].start, Nanos(START));
+    assert_eq!(store.open_page(entries[expected[3]].id).unwrap(), b"<svg/>");
+    assert!(store.open_page(entries[expected[4]].id).is_err());
+    assert_eq!(entries[expected[4]].start, Nanos(START));
 
     let before = all(&store, 100);
     let (again, seen) = import(&store, source.path(), "UTC");
-    assert_eq!((again.added.len(), again.already_there.len(), seen.len()), (0, 5, 0), "known files are not decoded again");
+    assert_eq!(
+        (again.added.len(), again.already_there.len(), seen.len()),
+        (0, 6, 0),
+        "known files are not decoded again"
+    );
     drop(store);
     std::fs::remove_file(data.path().join("catalog.sqlite")).unwrap();
     let store = open(data.path());
@@ -102,9 +120,23 @@ fn a_folder_is_taken_over_once() {
 }
 
 #[test]
+fn a_page_in_an_archive_is_a_profile_where_a_format_reads_it() {
+    let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let archive = tar(&[("mem-profile-20251120-120000.html", b"samples", FILE)]);
+    std::fs::write(source.path().join("mem-profile-20251120-120000.html.tar.gz"), &archive).unwrap();
+    let store = open(data.path());
+    let (report, _) = import(&store, source.path(), "Europe/Berlin");
+    assert_eq!(report.added, [("mem-profile-20251120-120000.html.tar.gz".to_owned(), content_id(&archive))]);
+    let entries = by_name(&store);
+    let entry = &entries["mem-profile-20251120-110000-pprof.gz"];
+    assert_eq!((entry.id, entry.format, entry.profile_type.name()), (content_id(&archive), Format::Pprof, "alloc"));
+    assert_eq!((entries.len(), import(&store, source.path(), "UTC").0.already_there.len()), (1, 1));
+}
+
+#[test]
 fn pages_of_the_same_second_stay_what_they_are_after_a_rebuild() {
     let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    // An hour gone through twice gives two files one name in UTC.
+    // In a repeated hour, two files can have the same name in UTC.
     std::fs::write(source.path().join("cpu-profile-20251026-020000-flame.html.gz"), gzip(b"<svg>1</svg>")).unwrap();
     let store = open(data.path());
     import(&store, source.path(), "UTC");
@@ -134,7 +166,8 @@ fn tricks_and_bombs_are_error_rows_and_the_rest_goes_on() {
     write("cpu-profile-20251120-000011-pprof.gz", &vec![7; 1_100_000]);
     symlink("/etc/passwd", source.path().join("cpu-profile-20251120-000012-pprof.gz")).unwrap();
     std::fs::create_dir(source.path().join("cpu-profile-20251120-000013-pprof.gz")).unwrap();
-    let fifo = std::process::Command::new("mkfifo").arg(source.path().join("cpu-profile-20251120-000014-pprof.gz")).status();
+    let fifo =
+        std::process::Command::new("mkfifo").arg(source.path().join("cpu-profile-20251120-000014-pprof.gz")).status();
     assert!(fifo.expect("mkfifo is needed").success());
     let mut padded = tar(&[("a.html", b"1", FILE)]);
     padded.extend(gzip(&zeros));
@@ -144,14 +177,16 @@ fn tricks_and_bombs_are_error_rows_and_the_rest_goes_on() {
     write("cpu-profile-20251120-999999-pprof.gz", &gzip(b"fine"));
     write("x'$(id)'-profile-20251120-000001-pprof.gz", &gzip(b"fine"));
     write("mem-profile-20251120-000001-pprof.gz", &gzip(b"fine"));
-    let options = StoreOptions { profile_bytes_max: 1_000_000, unpacked_bytes_max: 2_000_000, ..StoreOptions::default() };
+    let options =
+        StoreOptions { profile_bytes_max: 1_000_000, unpacked_bytes_max: 2_000_000, ..StoreOptions::default() };
     let store = Store::open(data.path(), options).unwrap();
     let (report, seen) = import(&store, source.path(), "UTC");
-    let reasons: BTreeMap<&str, &str> = report.refused.iter().map(|(name, why)| (name.as_str(), why.as_str())).collect();
+    let reasons: BTreeMap<&str, &str> =
+        report.refused.iter().map(|(name, why)| (name.as_str(), why.as_str())).collect();
     let expected = [
-        ("cpu-profile-20251120-000001-pprof.gz", "pass the limit of 2000000"),
-        ("cpu-profile-20251120-000002-flame.html.gz", "pass the limit of 2000000"),
-        ("cpu-profile-20251120-000003.html.tar.gz", "pass the limit of 2000000"),
+        ("cpu-profile-20251120-000001-pprof.gz", "exceed the limit of 2000000"),
+        ("cpu-profile-20251120-000002-flame.html.gz", "exceed the limit of 2000000"),
+        ("cpu-profile-20251120-000003.html.tar.gz", "exceed the limit of 2000000"),
         ("cpu-profile-20251120-000004.html.tar.gz", "more than one entry"),
         ("cpu-profile-20251120-000005.html.tar.gz", "no .html file in it"),
         ("cpu-profile-20251120-000006.html.tar.gz", "no .html file in it"),
@@ -159,11 +194,11 @@ fn tricks_and_bombs_are_error_rows_and_the_rest_goes_on() {
         ("cpu-profile-20251120-000008-flame.html.gz", "gzip: "),
         ("cpu-profile-20251120-000009-pprof.gz", "empty"),
         ("cpu-profile-20251120-000010-pprof.gz", "no known profile format"),
-        ("cpu-profile-20251120-000011-pprof.gz", "pass the limit of 1000000"),
+        ("cpu-profile-20251120-000011-pprof.gz", "exceed the limit of 1000000"),
         ("cpu-profile-20251120-000012-pprof.gz", "not a regular file"),
         ("cpu-profile-20251120-000013-pprof.gz", "not a regular file"),
         ("cpu-profile-20251120-000014-pprof.gz", "not a regular file"),
-        ("cpu-profile-20251120-000015.html.tar.gz", "pass the limit of 2000000"),
+        ("cpu-profile-20251120-000015.html.tar.gz", "exceed the limit of 2000000"),
         ("cpu-profile-20251120-000016.html.tar.gz", "archive: "),
         ("x'$(id)'-profile-20251120-000001-pprof.gz", "not a profile's file name"),
     ];
@@ -185,9 +220,12 @@ fn tricks_and_bombs_are_error_rows_and_the_rest_goes_on() {
 #[test]
 fn names_to_be_skipped_are_passed_over() {
     let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for (name, content) in
-        [("one", "a"), ("two", "b"), ("cpu-profile-20251120-120000-pprof.gz", "c"), ("cpu-profile-20251120-120001-pprof.gz", "garbage")]
-    {
+    for (name, content) in [
+        ("one", "a"),
+        ("two", "b"),
+        ("cpu-profile-20251120-120000-pprof.gz", "c"),
+        ("cpu-profile-20251120-120001-pprof.gz", "garbage"),
+    ] {
         std::fs::write(source.path().join(name), content).unwrap();
     }
     let store = open(data.path());
@@ -203,7 +241,8 @@ fn names_to_be_skipped_are_passed_over() {
 fn folders_that_cannot_be_read_are_errors() {
     let data = tempfile::tempdir().unwrap();
     let store = open(data.path());
-    let options = ImportOptions { node: 1, zone: ImportOptions::zone(None).unwrap(), now: Nanos(0), skip: BTreeSet::new() };
+    let options =
+        ImportOptions { node: 1, zone: ImportOptions::zone(None).unwrap(), now: Nanos(0), skip: BTreeSet::new() };
     let failed = |folder: &Path| store.import(folder, &options, &mut |_| Ok(())).unwrap_err();
     assert!(matches!(failed(&data.path().join("nowhere")), Error::Io { .. }));
     symlink("/etc", data.path().join("link")).unwrap();

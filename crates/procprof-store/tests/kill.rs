@@ -1,4 +1,4 @@
-//! A writer killed at random moments: what it was told is stored is there, nothing half-written is.
+//! A writer killed at random moments: all confirmed profiles exist, and nothing is half-written.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -15,11 +15,13 @@ const FOLDER: &str = "PROCPROF_STORE_KILL_FOLDER";
 const FIRST: &str = "PROCPROF_STORE_KILL_FIRST";
 const ROUNDS: u32 = 60;
 
-/// Not a test by itself: what the killed process does. It says on its output what is done, after it is done.
+/// Not a test by itself: the code of the killed process. It reports each step on its output after it is done.
 #[test]
 fn writer() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
-    let store = procprof_store::Store::open(folder, StoreOptions { journal_bytes_max: 6000, ..StoreOptions::default() }).unwrap();
+    let store =
+        procprof_store::Store::open(folder, StoreOptions { journal_bytes_max: 6000, ..StoreOptions::default() })
+            .unwrap();
     let say = |word: &str, number: u128| {
         let mut out = std::io::stdout().lock();
         writeln!(out, "did {word} {number}").unwrap();
@@ -47,18 +49,29 @@ fn writer() {
             }
             2 if number > 10 => {
                 store
-                    .retain(&RetentionLimits { retained_size_bytes: 20_000, free_bytes_min: 0, ..RetentionLimits::default() }, Nanos(START))
+                    .retain(
+                        &RetentionLimits {
+                            retained_size_bytes: 20_000,
+                            free_bytes_min: 0,
+                            ..RetentionLimits::default()
+                        },
+                        Nanos(START),
+                    )
                     .unwrap();
             }
             3 => {
-                // Said before: it may or may not have happened.
+                // Reported before: it may or may not have happened.
                 say("deleting", number);
                 store.delete(id(number)).unwrap();
                 say("deleted", number);
             }
             _ => {
                 store
-                    .cache_put(&procprof_store::CacheKey { node: None, profile: None, what: &number.to_string() }, b"page", Nanos(0))
+                    .cache_put(
+                        &procprof_store::CacheKey { node: None, profile: None, what: &number.to_string() },
+                        b"page",
+                        Nanos(0),
+                    )
                     .unwrap();
             }
         }
@@ -133,25 +146,35 @@ fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
         assert_eq!(opened.journal.wrong_lines, 0);
         leftovers += opened.reconciled.leftovers;
         let entries = all(&store, 1000);
-        assert_eq!(files(folder.path()).len(), entries.len(), "round {round}: every file is listed, and nothing else is there");
+        assert_eq!(
+            files(folder.path()).len(),
+            entries.len(),
+            "round {round}: every file is listed, and nothing else is there"
+        );
         for entry in &entries {
             assert_eq!(store.open_bytes(entry.id).unwrap().len() as u64, entry.bytes);
         }
         let listed: BTreeSet<u128> = entries.iter().map(|entry| entry.id.0 & 0xffff_ffff).collect();
-        let pins: BTreeSet<u128> = entries.iter().filter(|entry| entry.pinned).map(|entry| entry.id.0 & 0xffff_ffff).collect();
+        let pins: BTreeSet<u128> =
+            entries.iter().filter(|entry| entry.pinned).map(|entry| entry.id.0 & 0xffff_ffff).collect();
         assert!(told.pinned.is_subset(&pins), "round {round}: pins are kept, and keep their profiles");
         assert!(told.deleted.is_disjoint(&listed), "round {round}: deleted ones stay deleted");
-        // Retention deletes from each node's oldest on, so what is younger than its oldest unpinned survivor must all be there. Where pins
-        // alone pass the limit and the newest is one of them, no other survives.
+        // Retention deletes from each node's oldest on, so what is younger than its oldest unpinned survivor must all
+        // be there. Where pins alone exceed the limit and the newest is one of them, no other survives.
         for node in 0..2 {
             let of_node = |number: &&u128| **number % 2 == node;
             let oldest = listed.difference(&pins).filter(of_node).min().copied().unwrap_or(u128::MAX);
-            for number in told.put.iter().filter(of_node).filter(|number| **number > oldest && !told.deleting.contains(number)) {
+            for number in
+                told.put.iter().filter(of_node).filter(|number| **number > oldest && !told.deleting.contains(number))
+            {
                 assert!(listed.contains(number), "round {round}: {number} was stored");
             }
         }
         let errors = store.list_errors(&ErrorFilter::default(), &PageRequest::first(1)).rows;
-        assert!(errors.first().map_or(0, |entry| u128::from(entry.number)) >= told.last_error, "round {round}: error rows are kept");
+        assert!(
+            errors.first().map_or(0, |entry| u128::from(entry.number)) >= told.last_error,
+            "round {round}: error rows are kept"
+        );
         if round % 10 == 9 {
             store.rebuild().unwrap();
             assert_eq!(all(&store, 1000), entries);

@@ -10,6 +10,8 @@ mod folders;
 mod full_disk;
 mod import;
 mod kill;
+mod laws;
 mod replace;
 mod retain;
+mod rows;
 mod support;

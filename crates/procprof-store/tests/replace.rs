@@ -18,7 +18,13 @@ fn a_better_content_takes_the_place_of_the_old_one() {
 
     let replace = |meta: procprof_profile::Meta, start: i64| {
         let encoded = pprof(&meta, 500);
-        let new = NewProfile { meta, encoded: &encoded, summary: summary("named"), start: Nanos(start), duration: Nanos(10 * SECOND) };
+        let new = NewProfile {
+            meta,
+            encoded: &encoded,
+            summary: summary("named"),
+            start: Nanos(start),
+            duration: Nanos(10 * SECOND),
+        };
         store.replace(new)
     };
     let new = replace(meta(1, 10001, "cpu", START + 10 * SECOND), START).unwrap();
@@ -31,7 +37,9 @@ fn a_better_content_takes_the_place_of_the_old_one() {
     store.rebuild().unwrap();
     assert_eq!(all(&store, 10), listed, "a rebuild finds the same");
 
-    for wrong in [meta(1, 10002, "cpu", START + 10 * SECOND), meta(1, 10001, "heap", START), meta(1, 10001, "cpu", START)] {
+    for wrong in
+        [meta(1, 10002, "cpu", START + 10 * SECOND), meta(1, 10001, "heap", START), meta(1, 10001, "cpu", START)]
+    {
         assert!(matches!(replace(wrong, START), Err(Error::Argument { .. })));
     }
     assert!(matches!(replace(meta(9, 10001, "cpu", START), START), Err(Error::NotFound { .. })));

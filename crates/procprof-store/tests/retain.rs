@@ -50,7 +50,7 @@ fn fill(profiles: &std::path::Path) -> Vec<File> {
         .collect()
 }
 
-/// Which of them stay: sorting per node, newest first, and counting from the newest on.
+/// The ones that are kept: sorted per node, newest first, counting from the newest on.
 fn expected(files: &[File], pinned: &[u128], days: i64, node_bytes: u64, data_bytes: u64, now: i64) -> BTreeSet<u128> {
     let order = |file: &&File| (file.completed, file.number);
     let newest = |file: &&File| {
@@ -58,7 +58,7 @@ fn expected(files: &[File], pinned: &[u128], days: i64, node_bytes: u64, data_by
         same.max_by_key(order).unwrap().number == file.number
     };
     let held = |file: &&File| newest(file) || pinned.contains(&file.number);
-    // Held files take their room first; of the rest, a newest-first run fits, and the first that does not fit ends it.
+    // Held files are counted first; of the rest, a newest-first run fits, and the first that does not fit ends it.
     let fitting = |candidates: Vec<&File>, room: u64| -> Vec<u128> {
         let (held, mut rest): (Vec<&File>, Vec<&File>) = candidates.into_iter().partition(held);
         let mut used: u64 = held.iter().map(|file| file.bytes).sum();
@@ -95,7 +95,10 @@ fn five_thousand_files_shrink_to_what_the_rule_says() {
     let other = |name: &str| std::fs::metadata(folder.path().join(name)).map_or(0, |state| state.len());
     for (days, node_bytes, data_bytes) in [(1, 300_000, u64::MAX), (1, 250_000, 600_000), (0, 250_000, 600_000)] {
         // The catalog's own size counts for DATA and changes as rows go, so the last limit is far above or measured.
-        let around = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "journal/journal"].map(other).iter().sum::<u64>();
+        let around = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "journal/journal"]
+            .map(other)
+            .iter()
+            .sum::<u64>();
         let limits = RetentionLimits {
             retained_days: days as u64,
             retained_size_bytes: node_bytes,
@@ -104,7 +107,11 @@ fn five_thousand_files_shrink_to_what_the_rule_says() {
         };
         let report = store.retain(&limits, Nanos(now)).unwrap();
         let left: BTreeSet<u128> = all(&store, 1000).iter().map(|entry| entry.id.0 & 0xffff).collect();
-        assert_eq!(left, expected(&made, &pinned, days, node_bytes, data_bytes, now), "{days} {node_bytes} {data_bytes}");
+        assert_eq!(
+            left,
+            expected(&made, &pinned, days, node_bytes, data_bytes, now),
+            "{days} {node_bytes} {data_bytes}"
+        );
         assert_eq!(files(folder.path()).len(), left.len());
         assert!(report.failed.is_empty());
         assert_eq!(report.why.values().map(|(count, _)| *count).sum::<u64>(), report.profiles.len() as u64);
@@ -122,7 +129,8 @@ fn nothing_over_its_limits_is_deleted() {
     for number in 0..5 {
         put(&store, number, 10001, "cpu", START).unwrap();
     }
-    let report = store.retain(&RetentionLimits { free_bytes_min: 0, ..RetentionLimits::default() }, Nanos(START + 10)).unwrap();
+    let report =
+        store.retain(&RetentionLimits { free_bytes_min: 0, ..RetentionLimits::default() }, Nanos(START + 10)).unwrap();
     assert_eq!(report, procprof_store::RetainReport::default());
     let floor = RetentionLimits { free_bytes_min: u64::MAX, ..RetentionLimits::default() };
     let report = store.retain(&floor, Nanos(START + 10)).unwrap();
@@ -130,7 +138,7 @@ fn nothing_over_its_limits_is_deleted() {
     assert_eq!(report.why.keys().collect::<Vec<_>>(), [&Why::FreeSpace]);
 }
 
-/// A file no one may delete, not even root; the flag is taken back at the end.
+/// A file that not even root may delete; the flag is removed at the end.
 struct Immutable(std::path::PathBuf);
 
 impl Immutable {
@@ -155,8 +163,11 @@ fn an_undeletable_file_is_told_once_and_others_go() {
     }
     let file = Immutable(folder.path().join("profiles/10001").join(&stuck.file_name));
     assert!(file.set("+i"), "this file system or user cannot make a file immutable");
-    let narrow =
-        RetentionLimits { retained_size_bytes: 3 * stuck.bytes + stuck.bytes / 2, free_bytes_min: 0, ..RetentionLimits::default() };
+    let narrow = RetentionLimits {
+        retained_size_bytes: 3 * stuck.bytes + stuck.bytes / 2,
+        free_bytes_min: 0,
+        ..RetentionLimits::default()
+    };
     let report = store.retain(&narrow, Nanos(START)).unwrap();
     assert_eq!((report.failed.len(), report.profiles.len()), (1, 6), "others make room in its place");
     assert_eq!(all(&store, 10).len(), 3);
@@ -168,7 +179,11 @@ fn an_undeletable_file_is_told_once_and_others_go() {
     let errors = store.list_errors(&ErrorFilter::default(), &PageRequest::first(10)).rows;
     assert_eq!(errors.len(), 1);
     assert_eq!((errors[0].row.kind, errors[0].row.node), (ErrorKind::Retention, Some(10001)));
-    assert!(errors[0].row.reason.contains(&stuck.file_name) && errors[0].row.reason.contains("not permitted"), "{}", errors[0].row.reason);
+    assert!(
+        errors[0].row.reason.contains(&stuck.file_name) && errors[0].row.reason.contains("not permitted"),
+        "{}",
+        errors[0].row.reason
+    );
     assert!(file.set("-i"));
     assert_eq!(store.retain(&old, Nanos(START + DAY)).unwrap().profiles, [id(1)]);
 }

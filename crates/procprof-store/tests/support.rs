@@ -6,7 +6,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
-use procprof_store::{Entry, Filter, NewProfile, PageRequest, Result, Store, StoreOptions, Summary, TopFunction, Total};
+use procprof_store::{
+    Entry, Filter, NewProfile, PageRequest, Result, Store, StoreOptions, Summary, TopFunction, Total,
+};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 /// 2025-11-20 22:25:34 UTC.
@@ -80,13 +82,19 @@ pub(crate) fn summary(top: &str) -> Summary {
         totals: vec![Total { kind: "samples".into(), unit: "count".into(), value: 7 }],
         samples: 1,
         top: vec![TopFunction { name: top.to_owned(), value: 7 }],
-        strip: vec![1, 2, 0, 255],
+        thumbnail: vec![1, 2, 0, 255],
     }
 }
 
 pub(crate) fn put_meta(store: &Store, meta: Meta, start: i64, padding: usize) -> Result<Entry> {
     let encoded = pprof(&meta, padding);
-    store.put(NewProfile { meta, encoded: &encoded, summary: summary("hot_70"), start: Nanos(start), duration: Nanos(10 * SECOND) })
+    store.put(NewProfile {
+        meta,
+        encoded: &encoded,
+        summary: summary("hot_70"),
+        start: Nanos(start),
+        duration: Nanos(10 * SECOND),
+    })
 }
 
 pub(crate) fn put(store: &Store, number: u128, node: u64, profile_type: &str, start: i64) -> Result<Entry> {

@@ -1,17 +1,17 @@
 //! Names and places as GNU binutils print them: [`nm`]'s list of symbols, [`addr2line`]'s frames.
 //!
-//! jeprof takes its names from these two tools, so its rows can be told apart or equal only by
-//! their rules. They differ from [`Image::resolve`]'s where that one knows better, and only the
-//! compatible grammar should ask here:
+//! jeprof takes its names from these two tools, so its rows can be separated or merged only by their rules. They differ
+//! from those of [`Image::resolve`], which is more accurate; only the jeprof-compatible grammar should use this module:
 //!
 //! - where the debug information has a bare name only, the innermost frame takes the name of the
-//!   symbol around the address, the first time that very call is looked up;
-//! - a symbol covers everything up to the next one, whatever its size says;
-//! - of the functions that hold an address the one with the shortest range counts;
-//! - a place may end in ` (discriminator N)`, the innermost one's for all frames.
+//!   symbol around the address, the first time that call is looked up;
+//! - a symbol covers everything up to the next one, regardless of its size;
+//! - of the functions that contain an address, the one with the shortest range is chosen;
+//! - a place may end in ` (discriminator N)`, that of the innermost frame for all frames.
 //!
-//! With [`ImageOptions::cache`](crate::ImageOptions::cache) a file beside the index, of the same layout, keeps where the functions of
-//! each unit are described, how names are demangled, and the symbols by address: see [`crate::index`]. Answers are the same with and without.
+//! With [`ImageOptions::cache`](crate::ImageOptions::cache) a file beside the index, of the same layout, caches where
+//! the functions of each unit are described, demangled names, and the symbols by address: see [`crate::index`]. The
+//! results are the same with and without it.
 //!
 //! Behaviour: binutils 2.40, found by comparison.
 
@@ -24,7 +24,6 @@ mod kept;
 mod line_table;
 mod names;
 mod nm;
-mod order;
 mod tables;
 
 use std::borrow::Cow;
@@ -35,11 +34,10 @@ use object::{Object, ObjectSection};
 use procprof_profile::SymbolAddr;
 
 use crate::Image;
-use crate::image::{has_dwarf, parse_elf};
+use crate::elf::parse_elf;
 
 pub use names::demangle;
 pub use nm::{NmSymbol, nm, nm_around};
-pub(crate) use order::check as check_order;
 
 /// One line pair of `addr2line -f -C -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +54,7 @@ impl Frame {
     }
 }
 
-/// Where the code of a file is.
+/// The place of a file's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextSection {
     /// Its address in the image.
@@ -67,7 +65,7 @@ pub struct TextSection {
     pub size: u64,
 }
 
-/// Where `.text` of a file is; `None` if it has none.
+/// The place of `.text` in a file; `None` if it has none.
 pub fn text_section(image: &Image) -> Option<TextSection> {
     let object = parse_elf(&image.bytes, image.path()).ok()?;
     let text = object.section_by_name(".text")?;
@@ -75,17 +73,17 @@ pub fn text_section(image: &Image) -> Option<TextSection> {
     Some(TextSection { address: text.address(), offset, size: text.size() })
 }
 
-/// What is asked for of addresses.
+/// The detail that is requested for addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
-    /// Names only; places are of no use. Lines are not read then, which takes half the time.
+    /// Names only. Lines are not read, which takes half the time.
     Names,
     /// Names, files and lines.
     #[default]
     NamesAndPlaces,
 }
 
-/// What was found of addresses.
+/// The result of looking up addresses.
 #[derive(Debug, Default)]
 pub struct Answers<'a> {
     /// The frames of each address, innermost first, in the order of addresses; each has at least one.
@@ -96,12 +94,12 @@ pub struct Answers<'a> {
     pub symbols: Vec<NmSymbol<'a>>,
 }
 
-/// Names for people by those of the linker, for those that were met.
+/// Demangled names by linker names, for those that were met.
 #[derive(Debug, Default)]
 pub struct Demangled(HashMap<Arc<str>, Arc<str>>);
 
 impl Demangled {
-    /// As [`demangle`], without doing that again for a name that was met.
+    /// As [`demangle`], without repeating it for a name that was met.
     pub fn name(&self, mangled: &str) -> Cow<'_, str> {
         match self.0.get(mangled) {
             Some(name) => Cow::Borrowed(name),
@@ -116,12 +114,10 @@ pub fn addr2line(image: &Image, addresses: &[SymbolAddr]) -> Vec<Vec<Frame>> {
     look_up(image, addresses, Detail::NamesAndPlaces).frames
 }
 
-/// As [`addr2line`] and [`nm_around`], with no more than that detail: places of names alone are `??:0` or the like.
+/// As [`addr2line`] and [`nm_around`], with that detail only: without places these are `??:0` or similar.
 pub fn look_up<'a>(image: &'a Image, addresses: &[SymbolAddr], detail: Detail) -> Answers<'a> {
-    let Ok(main) = parse_elf(&image.bytes, image.path()) else {
-        return Answers { frames: vec![vec![Frame::unknown()]; addresses.len()], ..Answers::default() };
-    };
-    let debug = image.debug.as_ref().and_then(|debug| parse_elf(&debug.bytes, &debug.file.path).ok());
-    let debug = debug.filter(has_dwarf);
-    dwarf::resolve(image, &main, debug.as_ref().unwrap_or(&main), addresses, detail)
+    match image.parsed() {
+        Ok(parsed) => dwarf::resolve(image, &parsed, addresses, detail),
+        Err(_) => Answers { frames: vec![vec![Frame::unknown()]; addresses.len()], ..Answers::default() },
+    }
 }

@@ -4,10 +4,10 @@ use object::{Architecture, Object};
 use procprof_profile::SymbolAddr;
 
 use crate::binutils::{NmSymbol, nm};
-use crate::image::{Segment, parse_elf};
+use crate::elf::{Segment, parse_elf};
 use crate::{Image, ImageOptions, demangle};
 
-/// What processor an image is for, of those whose code can be shown.
+/// The processor of an image, of those whose code can be disassembled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     /// AMD and Intel, 64 bits.
@@ -32,7 +32,7 @@ pub struct CodeSymbol {
 }
 
 impl Image {
-    /// What it is for; `None` if that is not known here.
+    /// The processor; `None` if it is not supported.
     pub fn machine(&self) -> Option<Machine> {
         match parse_elf(&self.bytes, self.path()).ok()?.architecture() {
             Architecture::X86_64 => Some(Machine::X86_64),
@@ -42,7 +42,7 @@ impl Image {
         }
     }
 
-    /// The functions of its symbol table, or of its debug file's where it has none, by address.
+    /// The functions of its symbol table, or of its debug file's if it has none, by address.
     pub fn code_symbols(&self) -> Vec<CodeSymbol> {
         let own = code_symbols(self, &nm(self));
         let Some(debug) = self.debug_file().filter(|_| !self.has_symbol_table()) else { return own };
@@ -62,7 +62,8 @@ impl Image {
     }
 
     fn code_segment(&self, address: SymbolAddr) -> Option<&Segment> {
-        let holds = |segment: &&Segment| address.0 >= segment.address && address.0 - segment.address < segment.file_bytes;
+        let holds =
+            |segment: &&Segment| address.0 >= segment.address && address.0 - segment.address < segment.file_bytes;
         self.segments().iter().filter(|segment| segment.executable).find(holds)
     }
 
@@ -81,7 +82,8 @@ fn code_symbols(image: &Image, all: &[NmSymbol<'_>]) -> Vec<CodeSymbol> {
         if image.code_segment(start).is_none() {
             continue;
         }
-        let system_names: Vec<String> = group.iter().map(|symbol| symbol.name.split('@').next().unwrap_or_default().to_owned()).collect();
+        let system_names: Vec<String> =
+            group.iter().map(|symbol| symbol.name.split('@').next().unwrap_or_default().to_owned()).collect();
         let names = system_names.iter().map(|name| demangle(name)).collect();
         found.push(CodeSymbol { system_names, names, start, end });
     }

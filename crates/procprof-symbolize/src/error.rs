@@ -1,4 +1,4 @@
-//! What can go wrong when opening an image or starting to symbolize.
+//! Errors of opening an image or starting to symbolize.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::Reason;
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong when opening an image or starting to symbolize.
+/// Errors of opening an image or starting to symbolize.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +17,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is larger than allowed.
@@ -41,10 +41,10 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
+        /// The error of the parser.
         what: String,
     },
-    /// The file has neither debug information nor symbols to make an index of.
+    /// The file has neither debug information nor symbols for an index.
     #[error("{}: no debug information and no symbols", path.display())]
     NothingToIndex {
         /// The file.
@@ -53,7 +53,7 @@ pub enum Error {
     /// The bytes are no symbol index, or not one of this version, or broken.
     #[error("symbol index: {what}")]
     Index {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// The profile's addresses are still return addresses: call `Profile::adjusted` first.
@@ -64,7 +64,7 @@ pub enum Error {
     SymbolAnswer {
         /// The line, from 1.
         line: usize,
-        /// What should have been there.
+        /// The expected text.
         expected: &'static str,
     },
     /// The symbols do not fit into one profile.
@@ -73,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why a file that gives this error can't be used.
+    /// Why a file with this error can't be used.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => Reason::FileMissing,

@@ -1,26 +1,25 @@
 //! Addresses to functions, files, lines and inlined frames.
 //!
-//! [`Image`] is one ELF file with what is known of its symbols: DWARF (its own, or that of a
-//! separate debug file found by build id or debug link), `.symtab`, `.dynsym`, `.gnu_debugdata`,
-//! `.gopclntab`. [`Image::resolve`]
-//! answers a whole batch of addresses. [`symbolize_profile`] does that for every mapping of a
-//! profile and says in an [`Outcome`] what it used, what stayed unknown and why.
+//! [`Image`] is one ELF file with its symbols: DWARF (its own, or that of a separate debug file found by build id or
+//! debug link), `.symtab`, `.dynsym`, `.gnu_debugdata`, `.gopclntab`. [`Image::resolve`] looks up a whole batch of
+//! addresses. [`symbolize_profile`] does that for every mapping of a profile and returns an [`Outcome`] with what it
+//! used, what stayed unknown and why.
 //!
 //! An unknown symbol is data with a [`Reason`], never an error, and no symbol is guessed: a file
 //! that is not the one profiled is refused, one that can't be proven to be is used only if it was
 //! named by the caller, and then marked [`Proof::Unverified`].
 //!
-//! The caller must hand over call sites, not return addresses (`Profile::adjusted`), and do all
-//! network input itself (the `fetch` of [`Sources`]). Files may be hostile: parsing never panics,
-//! and what this crate allocates is bounded by [`ImageOptions`]; but debug information can describe
-//! far more than it holds, so foreign files belong into a child process with a memory limit. Who reads
-//! a process's own files in that very process sets a [`MemoryBudget`].
+//! The caller must pass call sites, not return addresses (`Profile::adjusted`), and do all network input itself (the
+//! `fetch` of [`Sources`]). Files may be hostile: parsing never panics, and what this crate allocates is bounded by
+//! [`ImageOptions`]; but debug information can describe far more than it contains, so untrusted files belong into a
+//! child process with a memory limit. A caller that reads a process's own files in that process sets a
+//! [`MemoryBudget`].
 //!
-//! [`SymbolIndex`] has what is needed to name the addresses of a file without the file. [`IndexFolder`]
-//! keeps indexes; given as [`ImageOptions::cache`], what was read of a file is kept there for the next
-//! batch, for [`binutils`], too. The crate reads no environment: the caller says where the folder is.
+//! [`SymbolIndex`] has all that is needed to name the addresses of a file without the file. [`IndexFolder`] stores
+//! indexes; as [`ImageOptions::cache`] it caches what was read of a file for the next batch, also for [`binutils`]. The
+//! crate reads no environment variables: the caller names the folder.
 //!
-//! Which sources there are, and the order they are asked in, is one table: [`SOURCES`].
+//! The table [`SOURCES`] has the sources of symbols in the order in which they are queried.
 //!
 //! ```
 //! use procprof_profile::FileOffset;
@@ -38,52 +37,39 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod batch;
+// From below, each knowing only those before it: `error`, `reason`, `demangle` and the small tools `leb`, `ranges`,
+// `workers`; `options`; `elf`, which parses an image's files; `dwarf`, which reads its debug information; `lookup`;
+// `index`; then `resolve`, `binutils` and `code`, which answer for one image; `outcome`, `remote` and `sources`;
+// `symbolize`, which queries the sources for a whole profile.
 pub mod binutils;
-mod budget;
 mod code;
-mod debug_file;
 mod demangle;
 mod dwarf;
+mod elf;
 mod error;
-mod file_bytes;
-mod go_table;
-mod image;
 pub mod index;
-mod inflate;
-mod ladder;
 mod leb;
-mod lines;
-mod mini_debug;
-mod names;
+mod lookup;
 mod options;
 mod outcome;
+mod ranges;
 mod reason;
-mod records;
-mod release;
 pub mod remote;
-mod sections;
+mod resolve;
 mod sources;
-mod spans;
-mod symbol_table;
 mod symbolize;
-mod symbols;
-mod unit_batch;
-mod wanted;
 mod workers;
-mod zone;
 
-pub use budget::MemoryBudget;
 pub use code::{CodeSymbol, Machine};
 pub use demangle::demangle;
+pub use elf::{DebugFile, FoundBy, Image, LayoutKey};
 pub use error::{Error, Result};
-pub use image::{DebugFile, FoundBy, Image};
-pub use index::{Contents, IndexFolder, LayoutKey, SymbolIndex};
-pub use options::{ImageOptions, SplitUnits};
-pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Refusal, UsedFile, WantedFile};
-pub use reason::{Frame, Reason, Resolved};
+pub use index::{Contents, SymbolIndex};
+pub use options::{ImageOptions, IndexFolder, MemoryBudget, SplitUnits};
+pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Source, UsedFile, WantedFile};
+pub use reason::{Frame, Reason, Refusal, Resolved};
 pub use sources::{
-    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, Source, SourceRow, Sources, WantedIndex, binary_name,
+    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, SourceRow, Sources, WantedIndex,
+    binary_name,
 };
-pub use symbolize::symbolize_profile;
-pub use wanted::WantedShare;
+pub use symbolize::{WantedShare, symbolize_profile};

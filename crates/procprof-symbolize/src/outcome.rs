@@ -1,4 +1,4 @@
-//! What symbolizing a profile used, what it left unknown and why.
+//! The result of symbolizing a profile: the sources used, and what stayed unknown and why.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,40 +6,64 @@ use std::path::PathBuf;
 use procprof_process::BuildId;
 use procprof_profile::MappingId;
 
-use crate::{DebugFile, Reason, Source};
+use crate::{DebugFile, Reason, Refusal};
 
-/// What symbolizing a profile used, what it left unknown and why.
+/// The result of symbolizing a profile: the sources used, and what stayed unknown and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// One entry a mapping that has locations, in the profile's order; last, with no mapping, the
-    /// locations that are in none.
+    /// One entry for each mapping that has locations, in the profile's order; last, without a mapping, the locations
+    /// that are in none.
     pub mappings: Vec<MappingOutcome>,
     /// Why the process could not be used, if one was named: it ended or restarted, or may not be
     /// read.
     pub process_error: Option<String>,
-    /// The sources that were asked and failed, and with what.
+    /// The sources that were queried and failed, with their errors.
     pub failures: Vec<Failure>,
-    /// The binaries that the operator named and that were not used, and why.
+    /// The binaries that the operator named and that were not used, with reasons.
     pub unused_binaries: Vec<Refusal>,
 }
 
-/// A source that was asked and failed.
+/// A source of symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// DWARF: the file's own, or a separate debug file's.
+    DebugInfo,
+    /// An uploaded symbol index.
+    Uploaded,
+    /// A debug file from a debuginfod server.
+    Debuginfod,
+    /// Go's own table of functions.
+    GoTable,
+    /// ELF symbols.
+    SymbolTable,
+    /// The list of generated code that a compiler in the process has written.
+    PerfMap,
+    /// The kernel's symbols.
+    Kallsyms,
+    /// The code the kernel maps into each process.
+    Vdso,
+    /// The symbol page of the profiled process.
+    SymbolPage,
+}
+
+/// A source that was queried and failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The source.
     pub source: Source,
-    /// What it failed with.
+    /// Its error.
     pub what: String,
 }
 
-/// What became of the locations of one mapping. Numbers count locations, not samples.
+/// The result for the locations of one mapping. Numbers count locations, not samples.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MappingOutcome {
     /// The mapping; `None` for locations that are in none.
     pub mapping: Option<MappingId>,
     /// Its file name as in the profile; may be empty.
     pub filename: String,
-    /// Its build id as in the profile, or as found out from a proven file; may be empty.
+    /// Its build id as in the profile, or that of a proven file; may be empty.
     pub build_id: String,
     /// Locations that had symbols before.
     pub already: usize,
@@ -47,13 +71,13 @@ pub struct MappingOutcome {
     pub resolved: Vec<(Source, usize)>,
     /// Locations without symbols, by reason.
     pub unresolved: Vec<(Reason, usize)>,
-    /// The files the symbols are from, in the order they were asked.
+    /// The files the symbols are from, in the order in which they were queried.
     pub used: Vec<UsedFile>,
-    /// The files that were looked at and not used, in that order.
+    /// The files that were tried and not used, in that order.
     pub refused: Vec<Refusal>,
     /// The key ([`crate::SymbolIndex::key`]) of the uploaded index that was used.
     pub index_key: Option<String>,
-    /// The keys of the uploaded indexes that fit, if those are several: then none was used.
+    /// The keys of the uploaded indexes that fit, if there are several: then none was used.
     pub fitting_keys: Vec<String>,
 }
 
@@ -91,23 +115,12 @@ impl Proof {
     }
 }
 
-/// A file that was looked at and not used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Its path.
-    pub path: PathBuf,
-    /// Its build id, if it could be read and has one.
-    pub build_id: Option<BuildId>,
-    /// Why it was not used.
-    pub reason: Reason,
-}
-
 /// A file that would give the missing symbols.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedFile {
     /// Its name as in the profile.
     pub filename: String,
-    /// Its build id; empty if the profile does not tell.
+    /// Its build id; empty if the profile does not have it.
     pub build_id: String,
 }
 
@@ -154,7 +167,7 @@ impl Outcome {
         self.mappings.iter().map(MappingOutcome::unresolved_count).sum()
     }
 
-    /// The number of locations that got symbols, by source, in the order the sources are asked.
+    /// The number of locations that got symbols, by source, in the order in which the sources are queried.
     pub fn resolved_by_source(&self) -> BTreeMap<Source, usize> {
         sum(self.mappings.iter().flat_map(|mapping| &mapping.resolved))
     }
@@ -182,8 +195,10 @@ impl Outcome {
 
     /// The files that symbols are from and that are not proven to be the ones profiled, each once.
     pub fn unverified(&self) -> impl Iterator<Item = &UsedFile> {
-        let all = || self.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
-        let is_first = move |(index, used): &(usize, &UsedFile)| !all().take(*index).any(|before| before.path == used.path);
+        let all =
+            || self.mappings.iter().filter(|mapping| mapping.resolved_count() > 0).flat_map(|mapping| &mapping.used);
+        let is_first =
+            move |(index, used): &(usize, &UsedFile)| !all().take(*index).any(|before| before.path == used.path);
         all().enumerate().filter(is_first).map(|(_, used)| used).filter(|used| used.proof == Proof::Unverified)
     }
 }

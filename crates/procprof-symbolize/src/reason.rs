@@ -1,7 +1,10 @@
 //! The answer for one address: its frames, or why it is unknown.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use procprof_process::BuildId;
 
 /// The answer for one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,16 +15,27 @@ pub enum Resolved {
     Unknown(Reason),
 }
 
+/// A file that was tried and not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its build id, if it could be read and has one.
+    pub build_id: Option<BuildId>,
+    /// Why it was not used.
+    pub reason: Reason,
+}
+
 /// One function at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The name for people: demangled where possible, without symbol versions.
+    /// The readable name: demangled if possible, without symbol versions.
     pub name: Arc<str>,
     /// The name as the linker knows it.
     pub system_name: Arc<str>,
     /// The line at which the function begins, from 1.
     pub start_line: Option<u32>,
-    /// The source file as the debug information spells it, made absolute by its compilation folder.
+    /// The source file as in the debug information, made absolute by its compilation folder.
     pub file: Option<Arc<str>>,
     /// The source line, from 1.
     pub line: Option<u32>,
@@ -35,7 +49,7 @@ pub struct Frame {
 pub enum Reason {
     /// The address is in no mapping of the profile.
     NoMapping,
-    /// The mapping has no file: anonymous memory, code made at run time.
+    /// The mapping has no file: anonymous memory, code generated at run time.
     NoFile,
     /// The code the kernel maps into every process as `[vdso]`.
     Vdso,
@@ -49,14 +63,14 @@ pub enum Reason {
     FileMissing,
     /// The file can't be read.
     FileUnreadable,
-    /// The file there is another build.
+    /// The file at that path is another build.
     BuildIdMismatch,
-    /// The debug file there has another checksum than the binary's `.gnu_debuglink`.
+    /// The debug file has another checksum than the binary's `.gnu_debuglink`.
     ChecksumMismatch,
-    /// The file there can't be proven to be the one profiled: the profile or the file has no build
+    /// The file can't be proven to be the one profiled: the profile or the file has no build
     /// id.
     Unproven,
-    /// Several files fit as well, and nothing proves which one was profiled.
+    /// Several files fit equally well, and nothing proves which one was profiled.
     Ambiguous,
     /// The file is larger than the limit.
     TooLarge,
@@ -71,14 +85,14 @@ pub enum Reason {
     /// The file has neither debug information nor a table of all its symbols, and no debug file was
     /// found; exported names, if it has any, don't cover the address.
     NoSymbols,
-    /// The file is none of those that were mapped and have something unknown.
+    /// The file is not one of those that were mapped and have unknown addresses.
     NotMapped,
     /// The file has symbols, but none covers the address.
     NotCovered,
 }
 
 impl Reason {
-    /// The reason in a few words, lower case.
+    /// The reason in a few words, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoMapping => "no such mapping",
@@ -104,7 +118,7 @@ impl Reason {
         }
     }
 
-    /// Whether another file, one with symbols and of the right build, would help.
+    /// Whether another file, with symbols and of the right build, would help.
     pub fn wants_file(self) -> bool {
         matches!(
             self,

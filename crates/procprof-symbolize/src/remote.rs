@@ -1,8 +1,8 @@
-//! The protocol of `/pprof/symbol`, as gperftools, brpc and Go speak it.
+//! The protocol of `/pprof/symbol`, as gperftools, brpc and Go implement it.
 //!
-//! Asked with a POST of `0xADDR+0xADDR+...`, it answers a line an address. White space parts the
-//! address from the name, which may hold spaces; leading zeros don't count; `num_symbols` and other
-//! lines without an address are passed over. `caller--inlined` is a call that was inlined:
+//! It responds to a POST of `0xADDR+0xADDR+...` with a line for each address. White space separates the address from
+//! the name, which may contain spaces; leading zeros are ignored; `num_symbols` and other lines without an address are
+//! skipped. `caller--inlined` is a call that was inlined:
 //! ```text
 //! num_symbols: 1
 //! 0x00000000004006bd      hot_70
@@ -13,7 +13,7 @@ use procprof_profile::Addr;
 
 use crate::{Error, Frame, Result, demangle};
 
-/// Longest name taken of an answer, in bytes; a longer one is left out.
+/// Longest name accepted in a response, in bytes; longer ones are left out.
 const NAME_BYTES_MAX: usize = 64 << 10;
 
 /// The body to POST for these addresses.
@@ -22,10 +22,10 @@ pub fn encode_request(addresses: &[Addr]) -> String {
     texts.join("+")
 }
 
-/// Parses an answer into addresses and names, in its order. An address that the page answers
-/// without a name, with `??` or with the address itself is left out.
+/// Parses a response into addresses and names, in its order. Addresses without a name, with `??` or with the address
+/// itself as name are left out.
 ///
-/// Errs with [`Error::SymbolAnswer`] if a line begins as an address does and is none.
+/// Errs with [`Error::SymbolAnswer`] if a line begins like an address but is none.
 pub fn parse_answer(text: &str) -> Result<Vec<(Addr, String)>> {
     let mut names = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -49,7 +49,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with("??") && !name.starts_with("0x")
 }
 
-/// The frames a remote name stands for, innermost first; none if it is no name.
+/// The frames of a remote name, innermost first; none if it is no name.
 pub(crate) fn frames(name: &str) -> Vec<Frame> {
     if !is_name(name) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Where symbols may come from. What each source is, and the order they are asked in: [`SOURCES`].
+//! The sources of symbols; [`SOURCES`] has them in the order in which they are queried.
 
 mod candidate;
 mod debug_info;
@@ -27,75 +27,76 @@ use crate::{ImageOptions, SymbolIndex};
 
 pub use fit::binary_name;
 pub(crate) use inquiry::{Answer, Inquiries};
-pub use table::{SOURCES, Source, SourceRow};
+pub use table::{SOURCES, SourceRow};
 pub use uploaded::WantedIndex;
 
-/// Asks a remote symbol page for the names at addresses of the process, ascending. An address the
-/// page does not know may be left out. See [`crate::remote`] for what is sent and answered.
+/// Queries a remote symbol page for the names at addresses of the process, ascending. Addresses that the page does not
+/// know may be left out. See [`crate::remote`] for the protocol.
 pub type Fetch<'a> = dyn FnMut(&[Addr]) -> io::Result<Vec<(Addr, String)>> + 'a;
 
-/// Finds the symbol indexes of a file among those the caller keeps. They are proven by build id, or
-/// else layout key, before one is used. If neither is known, all that [`WantedIndex::may_be`] are to be
-/// given: one is used if it is the only one, as [`crate::Proof::Unverified`].
+/// Finds the symbol indexes of a file among those that the caller stores. They are verified by build id, or else layout
+/// key, before one is used. If neither is known, it must return all that [`WantedIndex::may_be`]: one is used if it is
+/// the only one, as [`crate::Proof::Unverified`].
 pub type FindIndex<'a> = dyn Fn(&WantedIndex<'_>) -> Vec<SymbolIndex> + 'a;
 
-/// Fetches the debug file of a build from a debuginfod server and gives its path on this machine;
-/// `None` if no server has it. The file is proven by its build id before it is used.
+/// Fetches the debug file of a build from a debuginfod server and returns its path on this machine; `None` if no server
+/// has it. The file is verified by its build id before it is used.
 pub type FetchDebugFile<'a> = dyn FnMut(&BuildId) -> io::Result<Option<PathBuf>> + 'a;
 
-/// Where symbols may come from.
+/// The inputs of the symbol sources.
 #[derive(Default)]
 pub struct Sources<'a> {
-    /// Binaries named by the operator. Used unless their build id differs from the mapping's; if
-    /// either has none, what they give is [`crate::Proof::Unverified`].
+    /// Binaries named by the operator. Used unless their build id differs from the mapping's; if either has none, their
+    /// symbols are [`crate::Proof::Unverified`].
     pub binaries: Vec<Binary>,
-    /// The process that was profiled, if it runs on this machine. Used for as long as it is that
-    /// very process.
+    /// The process that was profiled, if it runs on this machine. Used as long as it is the same process.
     pub process: Option<Identity>,
     /// The mapping's own path on this machine, used only if its build id is the mapping's.
     pub paths: PathUse,
-    /// Perf maps (`perf-PID.map`) of code made at run time, named by the operator: nothing proves
-    /// them. A live process brings its own.
+    /// Perf maps (`perf-PID.map`) of code generated at run time, named by the operator; they are not verified. A live
+    /// process has its own.
     pub perf_maps: Vec<PathBuf>,
-    /// Kernel symbols as `/proc/kallsyms` has them, named by the operator: nothing proves that they
-    /// are of the boot that was profiled. For a live process this machine's own are read.
+    /// Kernel symbols in the format of `/proc/kallsyms`, named by the operator: nothing proves that they are of the
+    /// boot that was profiled. For a live process, those of this machine are read.
     pub kallsyms: Option<PathBuf>,
-    /// Asked for the symbols of files no file here has debug information for.
+    /// Queried for the symbols of files without debug information on this machine.
     pub uploaded: Option<Box<FindIndex<'a>>>,
-    /// Asked for the debug files of builds no file here has debug information for.
+    /// Queried for the debug files of builds without debug information on this machine.
     pub debuginfod: Option<Box<FetchDebugFile<'a>>>,
-    /// Asked for what all else leaves unknown.
+    /// Queried for all addresses that the other sources leave unknown.
     pub fetch: Option<Box<Fetch<'a>>>,
-    /// How files are opened, and where debug files are looked for.
+    /// Options of opening files and searching debug files.
     pub image: ImageOptions,
 }
 
-/// Whether the paths a profile names are opened on this machine.
+/// Whether the paths in a profile are opened on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PathUse {
-    /// They are, and used if the build id proves them.
+    /// They are, and used if the build id matches.
     #[default]
     IfProven,
-    /// They are not: the profile is from elsewhere, or from someone else.
+    /// They are; if the profile has no build id, the file is assumed to be the profiled one, and marked.
+    Trusted,
+    /// They are not: the profile is from another machine, or from an untrusted source.
     Never,
 }
 
 /// A binary named by the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it is taken for.
+    /// The mappings that it is used for.
     pub role: BinaryRole,
 }
 
-/// Which mappings a named binary is taken for. One with an equal build id is taken in any role.
+/// The mappings that a named binary is used for. One with an equal build id is used in any role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BinaryRole {
     /// The main program: the first mapping with a file.
     Main,
-    /// The mappings whose file has the same name, whatever its folder. `NAME.debug` and
-    /// `NAME.debuginfo` are taken for `NAME`.
+    /// The mappings whose file has the same name, whatever its folder. `NAME.debug` and `NAME.debuginfo` count as
+    /// `NAME`.
     SameName,
     /// The mappings with the same name, or else, if the profile has neither its name nor its build
     /// id, the main program.

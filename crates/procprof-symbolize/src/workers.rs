@@ -1,4 +1,4 @@
-//! Jobs worked off by as many threads as there are processors.
+//! Runs jobs on as many threads as there are processors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -6,13 +6,13 @@ use std::thread;
 /// Most threads of one batch.
 const THREADS_MAX: usize = 16;
 
-/// How many threads a batch may use.
+/// The number of threads that a batch may use.
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX))
 }
 
-/// How many threads a batch of `amount` may use so that each has `least` of it: a thread has to be worth
-/// its start, and the memory that its own allocations take.
+/// The number of threads that a batch of `amount` may use so that each has `least` of it: the work must justify
+/// starting a thread, and the memory that its allocations take.
 pub(crate) fn threads_for(amount: usize, least: usize) -> usize {
     match amount / least {
         0 | 1 => 1,
@@ -20,8 +20,13 @@ pub(crate) fn threads_for(amount: usize, least: usize) -> usize {
     }
 }
 
-/// Does the jobs `0..jobs`, begun in that order, and gives what each thread has gathered.
-pub(crate) fn run<S: Send>(jobs: usize, threads: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) -> Vec<S> {
+/// Runs the jobs `0..jobs`, started in that order, and returns the results of each thread.
+pub(crate) fn run<S: Send>(
+    jobs: usize,
+    threads: usize,
+    start: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) + Sync,
+) -> Vec<S> {
     let next = AtomicUsize::new(0);
     let work_off = || {
         let mut state = start();
@@ -35,7 +40,7 @@ pub(crate) fn run<S: Send>(jobs: usize, threads: usize, start: impl Fn() -> S + 
     };
     let others = threads.min(jobs).saturating_sub(1);
     thread::scope(|scope| {
-        // Where no thread can be had, the others do its work.
+        // If no thread can be started, the others do its work.
         let spawn = |_| thread::Builder::new().name("symbolize".to_owned()).spawn_scoped(scope, work_off).ok();
         let others: Vec<_> = (0..others).filter_map(spawn).collect();
         let mut states = vec![work_off()];

@@ -1,4 +1,4 @@
-//! What was stripped is found again, and nothing that belongs to another build is.
+//! Stripped debug information is found, and nothing that belongs to another build.
 
 use std::fs;
 use std::path::Path;

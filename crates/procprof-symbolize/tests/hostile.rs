@@ -9,7 +9,7 @@ use procprof_symbolize::{Error, Image, ImageOptions, MemoryBudget, Reason, Resol
 
 use crate::programs::{Folder, text_addresses};
 
-/// Opens the bytes as an image and asks for all addresses.
+/// Opens the bytes as an image and looks up all addresses.
 fn exercise(path: &Path, bytes: &[u8], addresses: &[SymbolAddr], options: &ImageOptions) {
     fs::write(path, bytes).unwrap();
     let Ok(image) = Image::open(path, options) else {
@@ -56,7 +56,9 @@ fn every_length() {
 #[test]
 fn changed_headers_and_debug_sections() {
     let folder = Folder::new();
-    for (seed, flags) in [(1, ["-O2", "-g", "-gdwarf-5"]), (2, ["-O2", "-g", "-gdwarf-4"]), (3, ["-O2", "-g", "-gz=zlib"])] {
+    for (seed, flags) in
+        [(1, ["-O2", "-g", "-gdwarf-5"]), (2, ["-O2", "-g", "-gdwarf-4"]), (3, ["-O2", "-g", "-gz=zlib"])]
+    {
         let (bytes, addresses) = small_program(&folder, &flags);
         let targets = interesting_places(&bytes);
         let path = folder.path("changed");
@@ -102,7 +104,8 @@ fn changed_files_of_split_off_units() {
         for round in 0..400 {
             let mut changed = bytes.clone();
             for _ in 0..=random.below(4) {
-                changed[targets[random.below(targets.len())]] = [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.below(6)];
+                changed[targets[random.below(targets.len())]] =
+                    [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.below(6)];
             }
             fs::write(&file, if round % 4 == 0 { &changed[..random.below(changed.len())] } else { &changed }).unwrap();
             assert_eq!(Image::open(&program, &options).unwrap().resolve(&addresses).len(), addresses.len());
@@ -157,7 +160,7 @@ fn what_takes_more_memory_than_there_is_stays_without_lines() {
         let all = Image::open(&path, &folder.options()).unwrap().resolve(&addresses);
         let mut before = 0;
         for bits in 0..=24 {
-            let memory = MemoryBudget::of(1 << bits);
+            let memory = MemoryBudget::new(1 << bits);
             let options = ImageOptions { memory: Some(memory.clone()), ..folder.options() };
             let bounded = Image::open(&path, &options).unwrap().resolve(&addresses);
             for (whole, answer) in all.iter().zip(&bounded) {
@@ -165,8 +168,14 @@ fn what_takes_more_memory_than_there_is_stays_without_lines() {
                 assert!(answer == whole || is_left_out, "{answer:?} in place of {whole:?} with 2^{bits} bytes");
             }
             let named = bounded.iter().filter(|answer| has_lines(answer)).count();
-            let lacking = all.iter().zip(&bounded).filter(|(whole, answer)| has_lines(whole) && !has_lines(answer)).count() as u64;
-            assert!(named >= before && memory.left_out() >= lacking, "{named} after {before}, {} counted of {lacking}", memory.left_out());
+            let lacking =
+                all.iter().zip(&bounded).filter(|(whole, answer)| has_lines(whole) && !has_lines(answer)).count()
+                    as u64;
+            assert!(
+                named >= before && memory.left_out() >= lacking,
+                "{named} after {before}, {} counted of {lacking}",
+                memory.left_out()
+            );
             before = named;
             if bits == 0 {
                 assert_eq!((named, memory.left_out()), (0, addresses.len() as u64));

@@ -9,7 +9,7 @@ use procprof_symbolize::{Image, ImageOptions, IndexFolder, Resolved, SymbolIndex
 
 use crate::programs::{Folder, text_addresses};
 
-/// Compares all addresses of a program, and some around it; gives the size of the index.
+/// Compares all addresses of a program, and some around it; returns the size of the index.
 fn check(image: &Image, addresses: &[SymbolAddr]) -> usize {
     let bytes = SymbolIndex::build(image).unwrap();
     let size = bytes.len();
@@ -76,7 +76,7 @@ fn of_a_binary_with_its_debug_file() {
     assert_eq!(from_debug.resolve(&addresses), whole.resolve(&addresses));
 }
 
-/// What the test itself is: a large program with units of C, C++ and Rust.
+/// The test program itself: a large program with units of C, C++ and Rust.
 #[test]
 fn of_a_large_program() {
     let path = std::env::current_exe().unwrap();
@@ -128,7 +128,10 @@ fn of_several_batches_as_binutils() {
         check_batches_as_binutils("inline.c", &["-O2", "-g", version, "-Wl,--build-id"]);
         check_batches_as_binutils("inline.cpp", &["-O2", "-g", version, "-Wl,--build-id"]);
     }
-    check_batches_as_binutils("inline.rs", &["--edition=2024", "-Copt-level=0", "-Cdebuginfo=2", "-Clink-arg=-Wl,--build-id"]);
+    check_batches_as_binutils(
+        "inline.rs",
+        &["--edition=2024", "-Copt-level=0", "-Cdebuginfo=2", "-Clink-arg=-Wl,--build-id"],
+    );
 }
 
 fn check_batches_as_binutils(source: &str, flags: &[&str]) {
@@ -136,7 +139,8 @@ fn check_batches_as_binutils(source: &str, flags: &[&str]) {
     let program = folder.compile(source, "program", flags);
     let cache = IndexFolder::new(folder.path("cache"), 16 << 20);
     let options = ImageOptions { cache: Some(cache.clone()), ..folder.options() };
-    let cached = |addresses: &[SymbolAddr], detail| look_up(&Image::open(&program, &options).unwrap(), addresses, detail).frames;
+    let cached =
+        |addresses: &[SymbolAddr], detail| look_up(&Image::open(&program, &options).unwrap(), addresses, detail).frames;
     let bare = |addresses: &[SymbolAddr], detail| look_up(&folder.open(&program), addresses, detail).frames;
     let addresses = text_addresses(&program);
     for (first, step) in [(0, 997), (500, 499), (100, 97), (3, 5), (1, 1)] {
@@ -150,7 +154,7 @@ fn check_batches_as_binutils(source: &str, flags: &[&str]) {
     assert_eq!(files.len(), 1);
     let kept = std::fs::read(&files[0]).unwrap();
     SymbolIndex::from_bytes(kept.clone()).unwrap().verify().unwrap();
-    // One that is broken is as good as none, and made anew.
+    // A broken one is rebuilt.
     let few: Vec<SymbolAddr> = addresses.iter().copied().step_by(61).collect();
     let expected = bare(&few, Detail::Names);
     for place in (0..kept.len()).step_by(kept.len() / 16) {
@@ -165,7 +169,7 @@ fn check_batches_as_binutils(source: &str, flags: &[&str]) {
     SymbolIndex::from_bytes(std::fs::read(&files[0]).unwrap()).unwrap().verify().unwrap();
 }
 
-/// One that is whole and says what is not true of the file may mislead, but no more than that.
+/// A whole index with wrong contents may return wrong names, but nothing worse.
 #[test]
 fn of_another_file_by_the_same_name() {
     let folder = Folder::new();
@@ -189,7 +193,7 @@ fn of_another_file_by_the_same_name() {
     assert_eq!(look_up(&image, &addresses, Detail::Names).frames.len(), addresses.len());
 }
 
-/// Every index cut short or changed is refused or gives answers.
+/// Every truncated or changed index is refused or returns answers.
 #[test]
 fn broken_ones_do_not_panic() {
     let folder = Folder::new();

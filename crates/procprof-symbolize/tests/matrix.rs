@@ -30,7 +30,7 @@ fn some_addresses(program: &Path) -> Vec<SymbolAddr> {
     text_addresses(program).into_iter().step_by(3).collect()
 }
 
-/// Compares with both tools, and gives the answers.
+/// Compares with both tools, and returns the answers.
 fn check(folder: &Folder, program: &Path, addresses: &[SymbolAddr], tools: &[Tool]) -> Vec<Resolved> {
     let image = Image::open(program, &anywhere(folder)).unwrap();
     for tool in tools {
@@ -47,7 +47,8 @@ fn all_versions_of_dwarf() {
     for version in ["-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5"] {
         // Without extensions GNU loses what is not in the first section.
         let strict = ("inline.c", "-gstrict-dwarf", &BOTH[1..]);
-        for (language, strictness, tools) in [strict, ("inline.c", "-gno-strict-dwarf", &BOTH), ("inline.cpp", "-gno-strict-dwarf", &BOTH)]
+        for (language, strictness, tools) in
+            [strict, ("inline.c", "-gno-strict-dwarf", &BOTH), ("inline.cpp", "-gno-strict-dwarf", &BOTH)]
         {
             let folder = Folder::new();
             let program = folder.compile(language, "program", &["-O2", "-g", version, strictness]);
@@ -102,10 +103,11 @@ fn units_in_files_of_their_own() {
         let image = Image::open(&moved.join("program"), &anywhere(&folder)).unwrap();
         assert_eq!(image.resolve(&addresses), answers);
 
-        // Another unit's file is not taken for it.
+        // Another unit's file is not used for it.
         let other = split(&folder, "g++", "scopes.cpp", &["-O2", "-g", version, "-gsplit-dwarf"]);
         let [other] = dwo_files(&folder).try_into().unwrap_or_else(|files| panic!("{} {files:?}", other.display()));
-        let own = fs::read_dir(&moved).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some());
+        let own =
+            fs::read_dir(&moved).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some());
         fs::copy(other, own.unwrap()).unwrap();
         let without = Image::open(&moved.join("program"), &anywhere(&folder)).unwrap().resolve(&addresses);
         assert_eq!(without, Image::open(&moved.join("program"), &folder.options()).unwrap().resolve(&addresses));
@@ -118,7 +120,13 @@ fn units_of_rust_in_files_and_packaged() {
         for kind in ["unpacked", "packed"] {
             let folder = Folder::new();
             let (version, kind) = (format!("-Cdwarf-version={version}"), format!("-Csplit-debuginfo={kind}"));
-            let flags = ["--edition=2024", "-Copt-level=2", "-Cdebuginfo=2", "-Csymbol-mangling-version=v0", "-Zunstable-options"];
+            let flags = [
+                "--edition=2024",
+                "-Copt-level=2",
+                "-Cdebuginfo=2",
+                "-Csymbol-mangling-version=v0",
+                "-Zunstable-options",
+            ];
             let program = split(&folder, "rustc", "inline.rs", &[&flags[..], &[&version, &kind]].concat());
             let addresses = addresses_of(&program, "shapes");
             let answers = check(&folder, &program, &addresses, &[Tool::LlvmSymbolizer]);
@@ -150,9 +158,11 @@ fn parts_shared_within_a_file_and_between_files() {
     let path = folder.path("common.debug");
     run(Command::new("dwz").arg("-m").arg(&shared).arg("-M").arg(&path).args([&program, &twin, &other]));
     assert!(shared.exists(), "dwz found nothing to share");
-    // Where it says, by build id in a debug folder, by name in one.
+    // At the path in the file, by build id in a debug folder, by name in one.
     let id = Image::open(&shared, &folder.options()).unwrap().build_id().unwrap().to_string();
-    for place in ["common.debug", &format!("debug/.build-id/{}/{}.debug", &id[..2], &id[2..]), "debug/.dwz/common.debug"] {
+    for place in
+        ["common.debug", &format!("debug/.build-id/{}/{}.debug", &id[..2], &id[2..]), "debug/.dwz/common.debug"]
+    {
         let place = folder.path(place);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::copy(&shared, &place).unwrap();

@@ -1,4 +1,4 @@
-//! What `addr2line` and `llvm-symbolizer` say of addresses.
+//! The output of `addr2line` and `llvm-symbolizer` for addresses.
 
 use std::fs::File;
 use std::io::Write;

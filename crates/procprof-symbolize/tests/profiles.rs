@@ -1,4 +1,4 @@
-//! Whole profiles: which file is used, what is refused, and what is said of it.
+//! Whole profiles: which file is used, what is refused, and what is reported.
 
 use std::cell::RefCell;
 use std::fs;
@@ -9,7 +9,10 @@ use std::process::{Child, Command, Stdio};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use procprof_process::{Identity, Pid, Process};
 use procprof_profile::{Addr, Addresses, FileOffset, LocationId, Mapping, Profile, ProfileBuilder};
-use procprof_symbolize::{Binary, BinaryRole, Error, Failure, MappingOutcome, Outcome, Proof, Reason, Source, Sources, symbolize_profile};
+use procprof_symbolize::{
+    Binary, BinaryRole, Error, Failure, MappingOutcome, Outcome, PathUse, Proof, Reason, Source, Sources,
+    symbolize_profile,
+};
 
 use crate::programs::Folder;
 
@@ -38,12 +41,14 @@ pub(crate) fn profile(mappings: &[(u64, u64, &str, &str)], locations: &[(Option<
     builder.finish().unwrap()
 }
 
-/// Where in the file a function's second byte is.
+/// The file offset of a function's second byte.
 pub(crate) fn offset_of(program: &Path, function: &str) -> u64 {
     let bytes = fs::read(program).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
     let address = object.symbol_by_name(function).unwrap().address() + 1;
-    let holds = |segment: &object::Segment<'_, '_>| segment.address() <= address && address < segment.address() + segment.size();
+    let holds = |segment: &object::Segment<'_, '_>| {
+        segment.address() <= address && address < segment.address() + segment.size()
+    };
     let segment = object.segments().find(holds).unwrap();
     address - segment.address() + segment.file_range().0
 }
@@ -92,7 +97,7 @@ impl Running {
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        Identity::of(Pid(self.0.id())).unwrap()
+        Identity::read(Pid(self.0.id())).unwrap()
     }
 }
 
@@ -160,6 +165,26 @@ fn a_path_that_is_not_proven_is_refused_and_wanted() {
 }
 
 #[test]
+fn a_trusted_path_is_used_where_the_profile_has_no_build_id() {
+    let folder = Folder::new();
+    let program = folder.compile("inline.c", "program", &FLAGS);
+    let without = folder.compile("inline.c", "without", &["-O2", "-Wl,--build-id=none"]);
+    let own = build_id(&folder, &program);
+    for (file, id, proof) in [
+        (&program, "", Some(Proof::Unverified)),
+        (&program, own.as_str(), Some(Proof::Verified)),
+        (&without, own.as_str(), None),
+        (&program, "0123456789abcdef", None),
+    ] {
+        let before = profile_of(&program, file.to_str().unwrap(), id);
+        let mut sources = Sources { paths: PathUse::Trusted, ..sources(&folder) };
+        let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
+        assert_eq!(names(&after, 0).contains(&"outer"), proof.is_some(), "{}", file.display());
+        assert_eq!(only(&outcome).used.first().map(|used| used.proof), proof, "{}", file.display());
+    }
+}
+
+#[test]
 fn a_named_binary_is_used_unless_it_is_another_build() {
     let folder = Folder::new();
     let program = folder.compile("inline.c", "program", &FLAGS);
@@ -173,7 +198,7 @@ fn a_named_binary_is_used_unless_it_is_another_build() {
             let mapping = only(&outcome);
             assert_eq!(mapping.used.first().map(|used| used.proof), proof, "{role:?} {profile_id}");
             assert_eq!(outcome.is_unverified(), proof == Some(Proof::Unverified));
-            // What is not proven is not written down as if it were.
+            // Unverified build ids are not written into the profile.
             assert_eq!(after.string(after.mappings()[0].build_id), profile_id);
             if proof.is_none() {
                 assert_eq!(mapping.unresolved, [(Reason::BuildIdMismatch, 1)]);
@@ -252,7 +277,8 @@ fn what_has_no_file_has_a_reason() {
         (None, 0xffff_ffff_ff60_0400),
     ];
     let (_, outcome) = symbolize_profile(profile(&mappings, &locations), &mut Sources::default()).unwrap();
-    let reasons: Vec<Reason> = outcome.mappings.iter().flat_map(|mapping| mapping.unresolved.iter().map(|(reason, _)| *reason)).collect();
+    let reasons: Vec<Reason> =
+        outcome.mappings.iter().flat_map(|mapping| mapping.unresolved.iter().map(|(reason, _)| *reason)).collect();
     use Reason::{Kernel, NoFile, NoMapping, Vdso, Vsyscall};
     assert_eq!(reasons, [Vdso, Vsyscall, Kernel, NoFile, NoFile, NoFile, NoMapping, Kernel, Vsyscall]);
     assert_eq!(outcome.unresolved_count(), 9);
@@ -310,7 +336,8 @@ fn odd_mappings_are_survived() {
     let id = build_id(&folder, &program);
     let name: PathBuf = program.clone();
     let name = name.to_str().unwrap();
-    for (start, offset, address) in [(0x1000, 0, 0x10), (0, u64::MAX, u64::MAX), (0, 0x1000_0000, 5), (u64::MAX - 0x100_0000, 0, u64::MAX)]
+    for (start, offset, address) in
+        [(0x1000, 0, 0x10), (0, u64::MAX, u64::MAX), (0, 0x1000_0000, 5), (u64::MAX - 0x100_0000, 0, u64::MAX)]
     {
         let before = profile(&[(start, offset, name, &id)], &[(Some(0), address)]);
         let (_, outcome) = symbolize_profile(before, &mut sources(&folder)).unwrap();
@@ -339,7 +366,10 @@ fn a_debug_file_in_place_of_its_binary_names_what_the_binary_does() {
     // Its own mapping, as the kernel makes it, and one from the beginning of the image.
     for (start, offset) in [(START + page(code_offset), page(code_offset)), (START, 0)] {
         let distance = outer - offset + if offset == 0 { image } else { 0 };
-        let before = profile(&[(start, offset, "/gone/program", &id)], &[(Some(0), start + distance), (Some(0), start + 0x50_0000)]);
+        let before = profile(
+            &[(start, offset, "/gone/program", &id)],
+            &[(Some(0), start + distance), (Some(0), start + 0x50_0000)],
+        );
         let mut sources = sources(&folder);
         sources.binaries = vec![Binary { path: debug.clone(), role: BinaryRole::Main }];
         let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();

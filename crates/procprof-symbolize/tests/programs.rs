@@ -43,7 +43,7 @@ impl Folder {
             Some("rs") => "rustc",
             other => panic!("no compiler for {other:?}"),
         };
-        // Recent compilers make the older Rust mangling only if told that unstable flags are fine.
+        // Recent compilers make the older Rust mangling only with unstable flags enabled.
         let mut command = Command::new(compiler);
         command.env("RUSTC_BOOTSTRAP", "1").args(flags).arg("-o").arg(&program);
         run(command.arg(source(source_name)));
@@ -57,7 +57,7 @@ impl Folder {
         stripped
     }
 
-    /// What `strip` takes away, as a file of its own.
+    /// The part that `strip` removes, as a file of its own.
     pub(crate) fn keep_debug(&self, program: &Path, name: &str) -> PathBuf {
         let debug = self.path(name);
         fs::create_dir_all(debug.parent().unwrap()).unwrap();

@@ -1,8 +1,7 @@
 //! Each address of a program, compared with the reference tools.
 //!
-//! Where the tools are known to differ from what we promise: GNU `addr2line` takes the nearest
-//! symbol however far away, so what we call unknown it may name; LLVM 14 does not demangle the older
-//! Rust names.
+//! Known differences between the tools and this crate: GNU `addr2line` uses the nearest symbol however far away, so it
+//! may name addresses that are unknown here; LLVM 14 does not demangle the older Rust names.
 
 use std::path::Path;
 
@@ -17,7 +16,7 @@ const C: &str = "inline.c";
 const CPP: &str = "inline.cpp";
 const RUST: &str = "inline.rs";
 
-/// Compares the addresses of `.text`; gives how many have frames, and how many inlined ones.
+/// Compares the addresses of `.text`; returns how many have frames, and how many inlined ones.
 fn check(folder: &Folder, program: &Path, addresses: &[SymbolAddr], tool: Tool) -> (usize, usize) {
     check_with(&folder.open(program), program, addresses, tool)
 }
@@ -34,7 +33,7 @@ pub(crate) fn check_with(image: &Image, program: &Path, addresses: &[SymbolAddr]
                 named += 1;
                 inlined += usize::from(frames.len() > 1);
             }
-            // What GNU makes of the padding behind a function is no measure.
+            // GNU's result for the padding behind a function is no reference.
             Resolved::Unknown(_) if tool == Tool::LlvmSymbolizer => {
                 assert!(theirs.iter().all(|frame| frame.name.is_none()), "{address:?}: {theirs:?}");
             }
@@ -57,7 +56,11 @@ fn check_frames(address: SymbolAddr, ours: &[Frame], theirs: &[Printed], tool: T
         assert_eq!(ours.line, theirs.line, "{tool:?} {address:?}: {ours:?}");
         // Without a line the file is a guess of GNU's, from the nearest file symbol.
         if theirs.line.is_some() {
-            assert_eq!(ours.file.as_deref().map(last_part), theirs.file.as_deref().map(last_part), "{tool:?} {address:?}");
+            assert_eq!(
+                ours.file.as_deref().map(last_part),
+                theirs.file.as_deref().map(last_part),
+                "{tool:?} {address:?}"
+            );
         }
     }
 }
@@ -130,6 +133,7 @@ fn rust_with_both_manglings() {
 pub(crate) fn addresses_of(program: &Path, text: &str) -> Vec<SymbolAddr> {
     let bytes = std::fs::read(program).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
-    let symbols = object.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.name().unwrap().contains(text));
+    let symbols =
+        object.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.name().unwrap().contains(text));
     symbols.flat_map(|symbol| (symbol.address()..symbol.address() + symbol.size()).map(SymbolAddr)).collect()
 }

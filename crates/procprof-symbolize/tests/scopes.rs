@@ -6,7 +6,7 @@ use procprof_symbolize::{Frame, Resolved};
 
 use crate::programs::{Folder, text_addresses};
 
-/// Name and first line of all frames in the source; 0 if the compiler does not tell it, as of lambdas.
+/// Name and first line of all frames in the source; 0 if the compiler omits it, as for lambdas.
 fn frames(flags: &[&str]) -> BTreeSet<(String, u32)> {
     let folder = Folder::new();
     let program = folder.compile("scopes.cpp", "program", flags);

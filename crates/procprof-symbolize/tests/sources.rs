@@ -1,4 +1,4 @@
-//! Each source of symbols by itself, and the order they are asked in.
+//! Each source of symbols by itself, and the order in which they are queried.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,10 +8,13 @@ use object::{Object, ObjectSymbol};
 use procprof_process::{BuildId, Process};
 use procprof_profile::Addr;
 use procprof_symbolize::{
-    Binary, BinaryRole, Failure, FoundBy, Image, ImageOptions, Outcome, Proof, Reason, Source, Sources, SymbolIndex, symbolize_profile,
+    Binary, BinaryRole, Failure, FoundBy, Image, ImageOptions, Outcome, Proof, Reason, Source, Sources, SymbolIndex,
+    symbolize_profile,
 };
 
-use crate::profiles::{FLAGS, Running, START, build_id, names, offset_of, only, profile, profile_of, profile_of_running, sources};
+use crate::profiles::{
+    FLAGS, Running, START, build_id, names, offset_of, only, profile, profile_of, profile_of_running, sources,
+};
 use crate::programs::{Folder, text_addresses};
 
 /// The program stripped of all it can do without, and its debug file.
@@ -99,7 +102,8 @@ fn a_debug_file_beside_the_binary_is_proven_by_its_checksum_where_there_is_no_bu
         let mut sources = sources(&stripped.folder);
         sources.binaries = vec![Binary { path: binary, role: BinaryRole::Main }];
         let (_, outcome) = symbolize_profile(before.clone(), &mut sources).unwrap();
-        let refused: Vec<_> = only(&outcome).refused.iter().map(|refused| (refused.path.clone(), refused.reason)).collect();
+        let refused: Vec<_> =
+            only(&outcome).refused.iter().map(|refused| (refused.path.clone(), refused.reason)).collect();
         // The path the profile has may be looked at before.
         assert_eq!(refused.last(), Some(&(beside, reason)));
     }
@@ -122,7 +126,9 @@ fn a_debug_file_of_another_build_is_told() {
 fn binaries_that_were_moved_are_found_by_build_id_and_by_name() {
     let stripped = Stripped::new(&FLAGS);
     fs::remove_file(&stripped.stripped).unwrap();
-    for (place, proof) in [(format!("pprof/{}/moved", stripped.id), Proof::Verified), ("pprof/be".to_owned(), Proof::Unverified)] {
+    for (place, proof) in
+        [(format!("pprof/{}/moved", stripped.id), Proof::Verified), ("pprof/be".to_owned(), Proof::Unverified)]
+    {
         let moved = stripped.folder.path(&place);
         fs::create_dir_all(moved.parent().unwrap()).unwrap();
         fs::copy(&stripped.program, &moved).unwrap();
@@ -133,7 +139,7 @@ fn binaries_that_were_moved_are_found_by_build_id_and_by_name() {
         let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
         assert!(names(&after, 0).contains(&"outer"), "{outcome:?}");
         assert_eq!((&only(&outcome).used[0].path, only(&outcome).used[0].proof), (&moved, proof));
-        // What lies at the path now is missing, and that is told.
+        // The file at the path is missing now, which is reported.
         assert_eq!(only(&outcome).refused[0].reason, Reason::FileMissing);
         fs::remove_file(moved).unwrap();
     }
@@ -148,7 +154,8 @@ fn binaries_that_were_moved_are_found_by_build_id_and_by_name() {
 fn of_several_named_binaries_each_is_taken_for_its_own() {
     let stripped = Stripped::new(&FLAGS);
     let debug = stripped.folder.keep_debug(&stripped.program, "be.debuginfo");
-    let library = stripped.folder.compile("inline.cpp", "libother.so", &["-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id=sha1"]);
+    let library =
+        stripped.folder.compile("inline.cpp", "libother.so", &["-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id=sha1"]);
     let any = |path: &Path| Binary { path: path.to_owned(), role: BinaryRole::Any };
     let text = stripped.folder.path("text");
     fs::write(&text, "no binary").unwrap();
@@ -159,7 +166,10 @@ fn of_several_named_binaries_each_is_taken_for_its_own() {
         sources.binaries = vec![any(&stripped.stripped), any(&debug), any(&text)];
         sources.image.debug_files = sources.binaries.iter().map(|binary| binary.path.clone()).collect();
         let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
-        assert!(names(&after, 0).contains(&"inlined_one") || names(&after, 0).contains(&"outer"), "{filename} {outcome:?}");
+        assert!(
+            names(&after, 0).contains(&"inlined_one") || names(&after, 0).contains(&"outer"),
+            "{filename} {outcome:?}"
+        );
         let unused: Vec<_> = outcome.unused_binaries.iter().map(|unused| unused.path.as_path()).collect();
         assert_eq!(unused.last(), Some(&&*text), "{outcome:?}");
     }
@@ -174,13 +184,20 @@ fn of_several_named_binaries_each_is_taken_for_its_own() {
 fn code_made_at_run_time_is_named_by_perf_maps() {
     let folder = Folder::new();
     let map = folder.path("perf.map");
-    fs::write(&map, "7000 100 first\n7080 20 LazyCompile:*fib /app/main.js:3\nnonsense\n9000 10 _ZN3foo3barEi\n").unwrap();
+    fs::write(&map, "7000 100 first\n7080 20 LazyCompile:*fib /app/main.js:3\nnonsense\n9000 10 _ZN3foo3barEi\n")
+        .unwrap();
     let mappings = [(0x7000, 0, "", ""), (0x8000, 0, "/memfd:jit (deleted)", "")];
-    let before = profile(&mappings, &[(Some(0), 0x7010), (Some(0), 0x7090), (Some(0), 0x7fff), (Some(1), 0x9005), (None, 0x9009)]);
+    let before = profile(
+        &mappings,
+        &[(Some(0), 0x7010), (Some(0), 0x7090), (Some(0), 0x7fff), (Some(1), 0x9005), (None, 0x9009)],
+    );
     let named = || Sources { perf_maps: vec![map.clone(), folder.path("none")], ..Sources::default() };
     let (after, outcome) = symbolize_profile(before, &mut named()).unwrap();
     let all: Vec<_> = (0..5).map(|location| names(&after, location)).collect();
-    assert_eq!(all, [vec!["first"], vec!["LazyCompile:*fib /app/main.js:3"], vec![], vec!["foo::bar(int)"], vec!["foo::bar(int)"]]);
+    assert_eq!(
+        all,
+        [vec!["first"], vec!["LazyCompile:*fib /app/main.js:3"], vec![], vec!["foo::bar(int)"], vec!["foo::bar(int)"]]
+    );
     assert_eq!(outcome.unresolved_by_reason().into_iter().collect::<Vec<_>>(), [(Reason::NoFile, 1)]);
     assert_eq!(outcome.resolved_by_source().into_iter().collect::<Vec<_>>(), [(Source::PerfMap, 4)]);
     assert_eq!(outcome.unverified().map(|used| &used.path).collect::<Vec<_>>(), [&map]);
@@ -256,7 +273,7 @@ fn the_kernel_of_a_live_process_is_this_one() {
         .map(|words| (u64::from_str_radix(words[0], 16).unwrap(), words[2].to_owned()))
         .unwrap();
     let before = profile(&[], &[(None, address.max(0xffff_ffff_8100_0000) + 1)]);
-    // Without a process nothing tells that the addresses are of this boot.
+    // Without a process nothing proves that the addresses are of this boot.
     let (_, outcome) = symbolize_profile(before.clone(), &mut Sources::default()).unwrap();
     assert_eq!(only(&outcome).unresolved, [(Reason::Kernel, 1)]);
     let mut sources = Sources { process: Some(running.identity()), ..Sources::default() };
@@ -284,12 +301,18 @@ fn the_vdso_of_a_live_process_is_named() {
     let symbol = object.dynamic_symbols().find(|symbol| symbol.name() == Ok("__vdso_clock_gettime")).unwrap();
     let address = range.start.0 + symbol.address() + 1;
     let id = BuildId::of_bytes(&bytes).unwrap().to_string();
-    for (build_id, process, expected) in [("", true, true), (&*id, false, true), ("", false, false), ("0123", true, false)] {
+    for (build_id, process, expected) in
+        [("", true, true), (&*id, false, true), ("", false, false), ("0123", true, false)]
+    {
         let before = profile(&[(range.start.0, 0, "[vdso]", build_id)], &[(Some(0), address)]);
         let mut sources = Sources { process: process.then(|| running.identity()), ..Sources::default() };
         let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
         let found = names(&after, 0);
-        assert_eq!(found.first().is_some_and(|name| name.ends_with("clock_gettime")), expected, "{build_id} {process} {outcome:?}");
+        assert_eq!(
+            found.first().is_some_and(|name| name.ends_with("clock_gettime")),
+            expected,
+            "{build_id} {process} {outcome:?}"
+        );
     }
 }
 
@@ -304,7 +327,7 @@ fn uploaded_symbols_name_what_was_stripped() {
     let index = |program: &Path| SymbolIndex::build(&stripped.folder.open(program)).unwrap();
     let (own, other) = (index(&stripped.program), index(&stripped.folder.compile("inline.cpp", "other", &FLAGS)));
     for is_there in [true, false] {
-        // The stripped binary tells where its bytes are; without it the index does.
+        // The stripped binary contains where its bytes are; without it the index does.
         if !is_there {
             fs::remove_file(&stripped.stripped).unwrap();
         }
@@ -334,7 +357,8 @@ fn a_fetched_debug_file_is_proven_before_it_is_used() {
             fs::remove_file(&stripped.stripped).unwrap();
         }
         let mut sources = sources(&stripped.folder);
-        sources.debuginfod = Some(Box::new(|build_id| Ok((build_id.to_string() == stripped.id).then(|| debug.clone()))));
+        sources.debuginfod =
+            Some(Box::new(|build_id| Ok((build_id.to_string() == stripped.id).then(|| debug.clone()))));
         let (found, outcome) = stripped.symbolize(&mut sources);
         assert!(found.contains(&"outer".to_owned()), "{outcome:?}");
         assert_eq!(only(&outcome).resolved, [(Source::Debuginfod, 1)]);
@@ -349,7 +373,7 @@ fn a_fetched_debug_file_is_proven_before_it_is_used() {
     }
 }
 
-/// One source after the other; what a better one knows, a worse one is not asked for.
+/// One source after the other; a worse one is not queried for addresses that a better one knows.
 #[test]
 fn sources_are_asked_in_order() {
     let stripped = Stripped::new(&FLAGS);
@@ -403,7 +427,7 @@ fn a_process_in_a_container_has_its_own_files() {
     assert_eq!(after.string(after.mappings()[0].build_id), stripped.id);
 }
 
-/// Old Go and hand-made profiles tell no mappings.
+/// Profiles of old Go and hand-made ones have no mappings.
 #[test]
 fn addresses_without_mappings_are_those_of_a_program_linked_to_fixed_ones() {
     let folder = Folder::new();
@@ -429,6 +453,9 @@ fn a_replaced_file_is_refused() {
     let (found, outcome) = stripped.symbolize(&mut sources(&stripped.folder));
     assert!(found.is_empty());
     assert_eq!(only(&outcome).unresolved, [(Reason::BuildIdMismatch, 1)]);
-    assert_eq!(only(&outcome).refused[0].build_id.as_ref().map(ToString::to_string), Some(build_id(&stripped.folder, &other)));
+    assert_eq!(
+        only(&outcome).refused[0].build_id.as_ref().map(ToString::to_string),
+        Some(build_id(&stripped.folder, &other))
+    );
     assert_eq!(START + offset_of(&stripped.program, "outer"), stripped.profile().locations()[0].address.0);
 }

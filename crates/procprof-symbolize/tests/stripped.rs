@@ -1,4 +1,4 @@
-//! What is left in stripped binaries: Go's own table, and symbols compressed into a section.
+//! Symbols of stripped binaries: Go's own table, and symbols compressed into a section.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,8 +31,7 @@ fn go_addr2line(program: &Path, addresses: &[SymbolAddr]) -> Vec<(String, String
     lines.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect()
 }
 
-/// All but the two tables of a Go program are the same whether it is stripped or not, so that its
-/// twin can be asked.
+/// All but the two tables of a Go program are the same whether it is stripped or not, so that its twin can be queried.
 #[test]
 fn go_names_its_functions_itself() {
     let folder = Folder::new();
@@ -55,7 +54,7 @@ fn go_names_its_functions_itself() {
             continue;
         };
         let frame = &frames[0];
-        // What the table has no line for is padding, or a function the linker made.
+        // Addresses without a line in the table are padding, or a function made by the linker.
         let Some(line) = frame.line else {
             continue;
         };

@@ -1,7 +1,10 @@
-//! What unwinding and compiling cost, beside framehop, in one run with interleaved rounds.
+//! The cost of unwinding and compiling, beside framehop, in one run with interleaved rounds.
 //!
-//! `cargo bench -p procprof-unwind` walks its own stack at several depths; `-- FILE…` compiles the unwind tables of files.
+//! `cargo bench -p procprof-unwind` walks its own stack at several depths; `-- FILE…` compiles the unwind tables of
+//! files.
 
+#![allow(unsafe_code)]
+#![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, reason = "a measurement that can't go on may panic")]
 
 #[path = "../tests/mapped.rs"]
@@ -42,7 +45,7 @@ impl Stack for OwnStack {
     }
 }
 
-/// Where a walk begins: in the middle of the function that calls this.
+/// The start of a walk: in the middle of the function that calls this.
 #[inline(always)]
 fn here() -> Frame {
     let (pc, sp, fp): (u64, u64, u64);
@@ -70,7 +73,12 @@ fn load() -> Loaded {
         // SAFETY: mapped, readable and never changed: the kernel's own code in this process.
         unsafe { std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }.to_vec()
     });
-    Loaded { modules: mapped.files.len(), space: Space::new(mapped.code, 1), framehop: mapped.framehop, end: stack_end() }
+    Loaded {
+        modules: mapped.files.len(),
+        space: Space::new(mapped.code, 1),
+        framehop: mapped.framehop,
+        end: stack_end(),
+    }
 }
 
 /// One way to unwind: addresses into the buffer, how many.
@@ -112,7 +120,8 @@ fn ways(loaded: &Loaded) -> Vec<Way<'_>> {
                 while depth < 512 {
                     addresses[depth] = frame.pc;
                     depth += 1;
-                    match step(Architecture::X86_64, &frame, Packed::default(), |address| stack.read(address), |_| None) {
+                    match step(Architecture::X86_64, &frame, Packed::default(), |address| stack.read(address), |_| None)
+                    {
                         Step::Caller(caller) => frame = caller,
                         _ => break,
                     }
@@ -174,7 +183,10 @@ fn descend(depth: usize, bottom: &mut dyn FnMut(Frame)) -> usize {
 }
 
 fn measure(loaded: &Loaded) {
-    println!("walks of this thread's stack, {} modules, median of {ROUNDS} interleaved rounds of {WALKS}:", loaded.modules);
+    println!(
+        "walks of this thread's stack, {} modules, median of {ROUNDS} interleaved rounds of {WALKS}:",
+        loaded.modules
+    );
     for depth in [20, 70, 200] {
         let mut ways = ways(loaded);
         let mut times = vec![Vec::new(); ways.len()];

@@ -4,7 +4,7 @@
 
 use crate::rule::Base;
 
-/// Which machine's frames are unwound.
+/// The machine whose frames are unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Architecture {
     /// x86-64: the return address is pushed by the call.

@@ -25,7 +25,10 @@ struct Slot {
 impl Cache {
     /// An empty cache.
     pub const fn new() -> Self {
-        Self { slots: [const { Slot { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; SLOTS], recent: AtomicUsize::new(0) }
+        Self {
+            slots: [const { Slot { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; SLOTS],
+            recent: AtomicUsize::new(0),
+        }
     }
 
     /// The rule at an address of a space; `None` where there is no code. Async-signal-safe.

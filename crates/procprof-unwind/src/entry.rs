@@ -1,4 +1,4 @@
-//! The entries of `.eh_frame`: a CIE holds what many functions share, an FDE is one function's.
+//! The entries of `.eh_frame`: a CIE has the common part of many functions, an FDE belongs to one function.
 //!
 //! ```text
 //! entry  length u32 (0: end; 0xffffffff: a u64 follows), then so many bytes:
@@ -12,7 +12,7 @@ use crate::pointer;
 use crate::reader::Reader;
 use std::ops::Range;
 
-/// What the functions of one CIE share.
+/// The common part of the functions of one CIE.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cie<'a> {
     pub(crate) code_alignment: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Fde<'a> {
 pub(crate) struct Body<'a> {
     pub(crate) reader: Reader<'a>,
     id_at: usize,
-    /// Where the next entry begins.
+    /// The start of the next entry.
     pub(crate) next: usize,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn body(section: &[u8], address: u64, offset: usize) -> Option<Body<'
     Some(Body { reader, id_at, next: id_at + reader.bytes().len() })
 }
 
-/// Where the CIE of an FDE begins; `None` for a CIE.
+/// The start of the CIE of an FDE; `None` for a CIE.
 pub(crate) fn cie_of(body: &mut Body<'_>) -> Option<Option<usize>> {
     let distance = body.reader.u32()? as usize;
     if distance == 0 {

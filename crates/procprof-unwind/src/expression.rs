@@ -1,11 +1,11 @@
 //! The few DWARF expressions that compilers and hand-written assembly use in unwind tables.
 //!
-//! `breg N offset` · the same and `deref` · then `plus_uconst`, or a small constant and `plus` or `minus` · the PLT's own.
-//! Source: DWARF 5, 7.7.1 "Operation Encodings".
+//! `breg N offset` · the same and `deref` · then `plus_uconst`, or a small constant and `plus` or `minus` · the PLT's
+//! own. Source: DWARF 5, 7.7.1 "Operation Encodings".
 
 use crate::reader::Reader;
 
-/// What an expression computes.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expression {
     /// `register + offset`.

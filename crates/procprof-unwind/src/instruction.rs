@@ -1,7 +1,8 @@
 //! Call frame instructions (`DW_CFA_*`), run one by one over the state of a row.
 //!
 //! Only what a step needs is kept: the CFA, the frame pointer and the return address. The rest is decoded and dropped.
-//! Source: DWARF 5, 6.4.2 and 7.24; `DW_CFA_GNU_*` from the Linux Standard Base; `DW_CFA_AARCH64_*` from the AArch64 DWARF ABI.
+//! Source: DWARF 5, 6.4.2 and 7.24; `DW_CFA_GNU_*` from the Linux Standard Base; `DW_CFA_AARCH64_*` from the AArch64
+//! DWARF ABI.
 
 use crate::Architecture;
 use crate::entry::{Cie, Fde};
@@ -28,7 +29,7 @@ impl<'a> Prepared<'a> {
         let mut machine = Machine::new(&prepared);
         let mut reader = cie.instructions;
         while !reader.is_empty() {
-            // What a CIE says holds at every address, so an advance in it has no meaning.
+            // A CIE applies to every address, so an advance in it has no meaning.
             if machine.run(&mut reader)? != Effect::State {
                 return None;
             }
@@ -37,9 +38,11 @@ impl<'a> Prepared<'a> {
         Some(prepared)
     }
 
-    /// Hands each row of a function to `row`: where it begins and its rule, by rising address from the function's start.
+    /// Hands each row of a function to `row`: where it begins and its rule, by rising address from the function's
+    /// start.
     ///
-    /// False when an instruction can't be understood; the rows up to there are right, and the rest of the function is unsupported.
+    /// False when an instruction can't be understood; the rows up to there are right, and the rest of the function is
+    /// unsupported.
     pub(crate) fn rows(&self, fde: &Fde<'_>, mut row: impl FnMut(u64, Packed)) -> bool {
         let mut machine = Machine::new(self);
         machine.at = fde.range.start;
@@ -67,7 +70,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// What an instruction changed.
+/// The effect of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     State,
@@ -120,9 +123,13 @@ impl<'p, 'a> Machine<'p, 'a> {
             0x0b => self.recall()?,
             0x0c => self.state.cfa = Definition::Offset(reader.unsigned()?, i64::try_from(reader.unsigned()?).ok()?),
             0x0d => self.redefine(|_, offset, reader| Some((reader.unsigned()?, offset)), reader)?,
-            0x0e => self.redefine(|register, _, reader| Some((register, i64::try_from(reader.unsigned()?).ok()?)), reader)?,
+            0x0e => {
+                self.redefine(|register, _, reader| Some((register, i64::try_from(reader.unsigned()?).ok()?)), reader)?
+            }
             0x0f => self.state.cfa = Definition::Expression(Expression::parse(reader.block()?)),
-            0x10 => self.set_from(reader, |_, reader| reader.block().map(|block| Column::At(Expression::parse(block))))?,
+            0x10 => {
+                self.set_from(reader, |_, reader| reader.block().map(|block| Column::At(Expression::parse(block))))?
+            }
             0x11 => self.set_from(reader, |machine, reader| machine.signed_factored(reader).map(Column::BelowCfa))?,
             0x12 => self.state.cfa = Definition::Offset(reader.unsigned()?, self.signed_factored(reader)?),
             0x13 => {
@@ -135,7 +142,9 @@ impl<'p, 'a> Machine<'p, 'a> {
             // Return addresses are signed or not from here on: a step strips the signature from whatever it finds.
             0x2c | 0x2d if self.prepared.architecture == Architecture::Aarch64 => {}
             0x2e => drop(reader.unsigned()?), // size of pushed arguments, for exceptions
-            0x2f => self.set_from(reader, |machine, reader| Some(Column::BelowCfa(machine.unsigned_factored(reader)?.wrapping_neg())))?,
+            0x2f => self.set_from(reader, |machine, reader| {
+                Some(Column::BelowCfa(machine.unsigned_factored(reader)?.wrapping_neg()))
+            })?,
             _ => return None,
         }
         Some(Effect::State)
@@ -148,7 +157,8 @@ impl<'p, 'a> Machine<'p, 'a> {
     }
 
     fn set_location(&mut self, reader: &mut Reader<'_>) -> Option<Effect> {
-        self.at = pointer::read(reader, self.prepared.cie.pointer_encoding, None).filter(|location| *location >= self.at)?;
+        self.at =
+            pointer::read(reader, self.prepared.cie.pointer_encoding, None).filter(|location| *location >= self.at)?;
         Some(Effect::Advance)
     }
 
@@ -170,7 +180,11 @@ impl<'p, 'a> Machine<'p, 'a> {
         }
     }
 
-    fn set_from(&mut self, reader: &mut Reader<'_>, column: impl Fn(&Self, &mut Reader<'_>) -> Option<Column>) -> Option<()> {
+    fn set_from(
+        &mut self,
+        reader: &mut Reader<'_>,
+        column: impl Fn(&Self, &mut Reader<'_>) -> Option<Column>,
+    ) -> Option<()> {
         let register = reader.unsigned()?;
         let column = column(self, reader)?;
         self.set(register, column);
@@ -199,7 +213,11 @@ impl<'p, 'a> Machine<'p, 'a> {
     }
 
     /// Changes half of a CFA that is a register and an offset.
-    fn redefine(&mut self, change: impl Fn(u64, i64, &mut Reader<'_>) -> Option<(u64, i64)>, reader: &mut Reader<'_>) -> Option<()> {
+    fn redefine(
+        &mut self,
+        change: impl Fn(u64, i64, &mut Reader<'_>) -> Option<(u64, i64)>,
+        reader: &mut Reader<'_>,
+    ) -> Option<()> {
         let Definition::Offset(register, offset) = self.state.cfa else { return None };
         let (register, offset) = change(register, offset, reader)?;
         self.state.cfa = Definition::Offset(register, offset);

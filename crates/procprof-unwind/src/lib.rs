@@ -1,12 +1,13 @@
 //! Unwinding: `.eh_frame` compiled to compact tables, and one pure step from a frame to its caller.
 //!
-//! Compiling is for a background thread, looking up and stepping for a signal handler: a [`Table`] is filled region by region as look-ups
-//! ask for it, a [`Space`] says which table knows an address, a [`Walker`] goes from the interrupted frame to the thread's root. Where no
-//! rule is known, the frame pointer is followed if it looks like one.
+//! Compiling is for a background thread, looking up and stepping for a signal handler: a [`Table`] is filled region by
+//! region as look-ups request it, a [`Space`] finds the table of an address, a [`Walker`] walks from the interrupted
+//! frame to the thread's root. If no rule is known, the frame pointer is followed if it looks like one.
 //!
-//! It reads no files, maps nothing and starts no threads: the caller finds modules, hands their sections over and decides what may be read as
-//! stack. Hostile sections and stacks give wrong or missing rules, never a panic or more than the stated work. It does not run exception
-//! handlers, restores no registers but the frame pointer, and knows only Linux's signal frames, x86-64 and AArch64, little-endian.
+//! It reads no files, maps nothing and starts no threads: the caller finds modules, passes their sections and decides
+//! which memory may be read as stack. Hostile sections and stacks give wrong or missing rules, never a panic or more
+//! than the stated work. It does not run exception handlers, restores no registers but the frame pointer, and knows
+//! only Linux's signal frames, x86-64 and AArch64, little-endian.
 //!
 //! ```
 //! use procprof_unwind::{Architecture, Cache, Code, Frame, Section, Source, Space, StackCopy, Table, Walker};
@@ -34,6 +35,7 @@
 //! assert_eq!(addresses, [0x1008, 0x1001]);
 //! ```
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod architecture;

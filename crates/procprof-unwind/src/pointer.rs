@@ -1,7 +1,8 @@
-//! Encoded pointers (`DW_EH_PE_*`) as `.eh_frame` and `.eh_frame_hdr` hold them.
+//! Encoded pointers (`DW_EH_PE_*`) as in `.eh_frame` and `.eh_frame_hdr`.
 //!
-//! The low four bits say how the value is written, the next three what it is relative to, the highest that the value is the address of the
-//! pointer (which nobody uses for code). Source: Linux Standard Base Core 5.0, 10.5.1 "DWARF Exception Header Encoding".
+//! The low four bits are the encoding of the value, the next three its base, the highest means that the value is the
+//! address of the pointer (which is never used for code). Source: Linux Standard Base Core 5.0, 10.5.1 "DWARF Exception
+//! Header Encoding".
 
 use crate::reader::Reader;
 
@@ -14,7 +15,7 @@ pub(crate) const HEADER_TABLE: u8 = 0x3b;
 const RELATIVE_TO_PLACE: u8 = 0x10;
 const RELATIVE_TO_DATA: u8 = 0x30;
 
-/// Reads a pointer; `data` is what `datarel` is relative to.
+/// Reads a pointer; `data` is what the base of `datarel`.
 pub(crate) fn read(reader: &mut Reader<'_>, encoding: u8, data: Option<u64>) -> Option<u64> {
     let place = reader.address();
     let value = raw(reader, encoding)?;

@@ -1,6 +1,6 @@
 //! A cursor over little-endian bytes that knows the address each byte is loaded at.
 //!
-//! Every read is bounds-checked and answers `None` at the end, so hostile input can't lead out of its section.
+//! Every read is bounds-checked and returns `None` at the end, so hostile input can't lead out of its section.
 
 /// Bytes not read yet, and the address of the first of them.
 #[derive(Clone, Copy, Debug)]

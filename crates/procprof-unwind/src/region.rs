@@ -12,9 +12,10 @@
 //!
 //! A region in which one rule holds throughout has the rule after the first word and nothing else.
 //!
-//! A look-up touches the block index, sixteen neighbouring starts, one number and one rule. The starts are compared all at once (blocks of real code
-//! have about ten rows): no branch depends on where between them an address lies, as every step of a search would. Rows that say the same are
-//! joined, also over the few bytes of padding between functions, so that a row takes a little over 4 bytes.
+//! A look-up touches the block index, sixteen neighbouring starts, one number and one rule. The starts are compared all
+//! at once (blocks of real code have about ten rows): no branch depends on where between them an address lies, as every
+//! step of a search would. Equal rows are joined, also over the few bytes of padding between functions, so that a row
+//! takes a little over 4 bytes.
 
 use crate::rule::Packed;
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ const BLOCK_SHIFT: u32 = 8;
 const BLOCKS: usize = 1 << (REGION_SHIFT - BLOCK_SHIFT);
 const INDEX_AT: usize = 1;
 const STARTS_AT: usize = INDEX_AT + BLOCKS;
-/// Starts compared at once; so many more than there are can be read.
+/// Starts compared at once; that many beyond the last can be read.
 const WINDOW: usize = 16;
 const RULE_WORDS: usize = 4;
 
@@ -90,7 +91,7 @@ fn words_of(rule: u64) -> [u16; RULE_WORDS] {
 #[derive(Debug, Default)]
 pub(crate) struct RegionBuilder {
     rows: Vec<(u16, u64)>,
-    /// Where the last function ended, its padding not counted.
+    /// The end of the last function, without its padding.
     covered: u32,
     numbers: HashMap<u64, u16>,
     words: Vec<u16>,
@@ -132,7 +133,7 @@ impl RegionBuilder {
         self.rows.push((start, rule));
     }
 
-    /// Joins the last row with the one before if they say the same.
+    /// Joins the last row with the one before if they are equal.
     fn join(&mut self) {
         if let [.., (_, before), (_, last)] = *self.rows
             && before == last
@@ -179,7 +180,7 @@ impl RegionBuilder {
     /// Writes each row's rule number; returns the rules by number.
     fn write_numbers(&mut self) -> Vec<u64> {
         const RECENT: usize = 64;
-        // Most rows repeat one of a few rules; the map is asked for the rest.
+        // Most rows repeat one of a few rules; the others are looked up in the map.
         let mut recent = [(u64::MAX, 0); RECENT];
         let mut rules: Vec<u64> = Vec::new();
         self.numbers.clear();
@@ -223,7 +224,8 @@ mod tests {
     #[test]
     fn neighbours_that_say_the_same_are_joined_also_over_padding() {
         let region = region(&[(16, 100, &[(16, A), (20, B), (40, A)]), (112, 300, &[(112, A), (200, B)])]);
-        let rules: Vec<Packed> = [15, 16, 19, 20, 39, 40, 105, 199, 200, 299, 300, u16::MAX].map(|offset| region.rule(offset)).into();
+        let rules: Vec<Packed> =
+            [15, 16, 19, 20, 39, 40, 105, 199, 200, 299, 300, u16::MAX].map(|offset| region.rule(offset)).into();
         let unknown = Packed::UNKNOWN;
         assert_eq!(rules, [unknown, A, A, B, B, A, A, A, B, B, unknown, unknown]);
         assert_eq!(region.rows(), 6);
@@ -231,15 +233,18 @@ mod tests {
 
     #[test]
     fn a_gap_has_no_rule_and_a_later_function_cuts_an_earlier_one() {
-        let region = region(&[(0, 5000, &[(0, A), (3000, B)]), (2000, 2100, &[(2000, B)]), (9000, 1 << 16, &[(9000, A)])]);
-        let rules: Vec<Rule> = [0, 1999, 2000, 2099, 2100, 3000, 8999, 9000, u16::MAX].map(|offset| region.rule(offset).rule()).into();
+        let region =
+            region(&[(0, 5000, &[(0, A), (3000, B)]), (2000, 2100, &[(2000, B)]), (9000, 1 << 16, &[(9000, A)])]);
+        let rules: Vec<Rule> =
+            [0, 1999, 2000, 2099, 2100, 3000, 8999, 9000, u16::MAX].map(|offset| region.rule(offset).rule()).into();
         use Rule::{Root, Signal, Unknown};
         assert_eq!(rules, [Root, Root, Signal, Signal, Unknown, Unknown, Unknown, Root, Root]);
     }
 
     #[test]
     fn a_row_a_byte_is_the_most_there_can_be_and_one_rule_is_the_least() {
-        let rows: Vec<(u16, Packed)> = (0..=u16::MAX).map(|start| (start, if start % 2 == 0 { A } else { B })).collect();
+        let rows: Vec<(u16, Packed)> =
+            (0..=u16::MAX).map(|start| (start, if start % 2 == 0 { A } else { B })).collect();
         let full = region(&[(0, 1 << 16, &rows)]);
         assert_eq!(full.rows(), 1 << 16);
         assert!((0..=u16::MAX).all(|offset| full.rule(offset) == if offset % 2 == 0 { A } else { B }));

@@ -1,4 +1,4 @@
-//! How to get from a frame to its caller: a rule, as read and as packed into eight bytes.
+//! The rule of a step from a frame to its caller, unpacked and packed into eight bytes.
 //!
 //! ```text
 //! bits  0..4   kind
@@ -12,26 +12,26 @@
 
 use std::fmt;
 
-/// What the caller's frame is computed from.
+/// The base of the caller's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// No entry covers the address: only the frame pointer can tell.
+    /// No entry covers the address: only the frame pointer can be used.
     Unknown,
     /// The code has tables, but this part is not compiled yet.
     Pending,
     /// The return address is undefined: the frame is the thread's first.
     Root,
-    /// The entry says something that a few registers and one load can't follow, or is broken.
+    /// The entry can't be expressed by a few registers and one load, or is broken.
     Unsupported,
     /// The frame the kernel made for a signal handler; the interrupted registers are in it.
     Signal,
     /// An ordinary frame.
     Frame {
-        /// Where the caller's stack pointer was.
+        /// The caller's stack pointer.
         cfa: Cfa,
-        /// Where the caller's frame pointer is.
+        /// The place of the caller's frame pointer.
         fp: Saved,
-        /// Where the return address is.
+        /// The place of the return address.
         ra: Saved,
     },
 }
@@ -45,7 +45,7 @@ pub enum Base {
     Fp,
 }
 
-/// Where the caller's stack pointer was.
+/// The caller's stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cfa {
     /// `base + offset`.
@@ -54,18 +54,19 @@ pub enum Cfa {
     Deref(Base, i32, i16),
     /// `register + offset`, by DWARF number; known only in the interrupted frame.
     Register(u8, i32),
-    /// `sp + 8`, and 8 more once the low four bits of the program counter have reached this number: a lazy x86-64 PLT entry.
+    /// `sp + 8`, and 8 more once the low four bits of the program counter have reached this number: a lazy x86-64 PLT
+    /// entry.
     Plt(u8),
 }
 
-/// Where a caller's register is.
+/// The place of a caller's register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// In the register itself.
     InRegister,
     /// So many words of eight bytes below the CFA, at least 1.
     WordsBelowCfa(u16),
-    /// Where the frame pointer points to; only the frame pointer is saved so.
+    /// At the address in the frame pointer; only the frame pointer is saved so.
     AtFramePointer,
 }
 
@@ -78,7 +79,8 @@ pub struct Packed(u64);
 #[repr(u8)]
 pub(crate) enum Kind {
     Unknown,
-    /// `Offset(Fp, 16)` with the frame pointer two words and the return address one word below: the ordinary x86-64 frame.
+    /// `Offset(Fp, 16)` with the frame pointer two words and the return address one word below: the ordinary x86-64
+    /// frame.
     FramePointer,
     Sp,
     Fp,
@@ -192,7 +194,7 @@ impl Packed {
         }
     }
 
-    /// What is added to the base of the CFA, bytes.
+    /// The offset from the base of the CFA, bytes.
     #[inline(always)]
     pub(crate) fn offset(self) -> i32 {
         self.0 as i32 >> 4

@@ -19,23 +19,25 @@ use crate::reader::Reader;
 /// CIEs kept at once; a linked module has a handful, and their functions alternate.
 const KEPT_CIES: usize = 8;
 
-/// Bytes and the address they are loaded at, in the address space the table is for: file addresses, or those of a running process.
+/// Bytes and the address they are loaded at, in the address space of the table: file addresses, or those of a running
+/// process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Section<'a> {
     /// The contents.
     pub bytes: &'a [u8],
-    /// Where the first byte is.
+    /// The address of the first byte.
     pub address: u64,
 }
 
 impl Section<'_> {
-    /// Where `.eh_frame` begins, if this is an `.eh_frame_hdr`: a running module's program headers name only the latter.
+    /// The start of `.eh_frame`, if this is an `.eh_frame_hdr`: a running module's program headers name only the
+    /// latter.
     pub fn eh_frame_address(&self) -> Option<u64> {
         Header::parse(*self).map(|header| header.eh_frame)
     }
 }
 
-/// Where compiled rules come from.
+/// The source of compiled rules.
 #[derive(Debug)]
 pub struct Source<'a> {
     pub(crate) architecture: Architecture,
@@ -52,9 +54,11 @@ enum Index<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// A module's `.eh_frame`, which may go on past its end to that of its segment, and its `.eh_frame_hdr` (empty: none).
+    /// A module's `.eh_frame`, which may go on past its end to that of its segment, and its `.eh_frame_hdr` (empty:
+    /// none).
     ///
-    /// With a search table this reads nothing; without one it reads all entries and takes up to twice the section's size.
+    /// With a search table this reads nothing; without one it reads all entries and takes up to twice the section's
+    /// size.
     pub fn new(architecture: Architecture, eh_frame: Section<'a>, eh_frame_hdr: Section<'a>) -> Self {
         let table = Header::parse(eh_frame_hdr).and_then(|header| header.table());
         let index = match table {
@@ -64,7 +68,7 @@ impl<'a> Source<'a> {
         Self { architecture, eh_frame, index }
     }
 
-    /// How many functions the index names.
+    /// The number of functions in the index.
     pub fn functions(&self) -> usize {
         match &self.index {
             Index::Header { table, .. } => table.len(),
@@ -72,7 +76,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The first function's address and the last one's: what lies before or far behind has no rules.
+    /// The first function's address and the last one's: addresses before or far behind have no rules.
     pub fn span(&self) -> Option<(u64, u64)> {
         let last = self.functions().checked_sub(1)?;
         Some((self.entry(0)?.0, self.entry(last)?.0))
@@ -129,7 +133,7 @@ impl<'s, 'a> EntryReader<'s, 'a> {
         Some((fde, prepared))
     }
 
-    /// Where the CIE at an offset is kept.
+    /// The slot of the CIE at an offset.
     fn place(&mut self, offset: usize) -> Option<usize> {
         if self.kept.get(self.recent).is_some_and(|(kept, _)| *kept == offset) {
             return Some(self.recent);

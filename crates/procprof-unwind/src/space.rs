@@ -1,4 +1,4 @@
-//! The code of an address space: which module's table knows an address.
+//! The code of an address space: finds the table of the module of an address.
 
 use crate::rule::Packed;
 use crate::table::Table;
@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Executable addresses and the table that knows them.
+/// Executable addresses and their table.
 #[derive(Clone, Debug)]
 pub struct Code {
     /// Addresses in the process.
     pub range: Range<u64>,
-    /// What the module was moved by: a process address minus this is one of the table's.
+    /// The load bias of the module: a process address minus this is one of the table's.
     pub bias: u64,
     /// `None` for code without tables (generated, or of a foreign format): there only frame pointers tell.
     pub table: Option<Arc<Table>>,
@@ -32,8 +32,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// A space; of overlapping ranges the one that begins first stays. `generation` tells spaces apart in a [`Cache`](crate::Cache):
-    /// each one of a process should have its own, from 1 on.
+    /// A space; of overlapping ranges the one that begins first stays. `generation` distinguishes spaces in a
+    /// [`Cache`](crate::Cache): each one of a process should have its own, from 1 on.
     pub fn new(mut code: Vec<Code>, generation: u16) -> Self {
         code.sort_by_key(|code| code.range.start);
         let mut end = 0;
@@ -47,7 +47,7 @@ impl Space {
         Self { code, mark: u64::from(generation) << 48 }
     }
 
-    /// The code that holds an address.
+    /// The code that contains an address.
     #[inline]
     pub fn find(&self, address: u64) -> Option<&Code> {
         self.code.get(self.position(address)?)
@@ -103,7 +103,9 @@ mod tests {
     #[test]
     fn an_address_is_found_in_its_code_only() {
         let space = Space::new(vec![code(30..40), code(10..20), code(15..35), code(20..25), code(50..50)], 1);
-        let found: Vec<_> = [9, 10, 19, 20, 24, 25, 30, 39, 40, 50].map(|address| space.find(address).map(|code| code.range.start)).into();
+        let found: Vec<_> = [9, 10, 19, 20, 24, 25, 30, 39, 40, 50]
+            .map(|address| space.find(address).map(|code| code.range.start))
+            .into();
         assert_eq!(found, [None, Some(10), Some(10), Some(20), Some(20), None, Some(30), Some(30), None, None]);
         assert_eq!(space.rule(10).map(Packed::rule), Some(Rule::Unknown));
         assert_eq!(space.rule(9), None);

@@ -11,14 +11,15 @@ pub trait Stack {
         Some((self.read(address)?, self.read(address.checked_add(8)?)?))
     }
 
-    /// A signal handler's stack ended here; the interrupted frame's stack pointer is `sp`. False if that stack can't be read.
+    /// A signal handler's stack ended here; the interrupted frame's stack pointer is `sp`. False if that stack can't be
+    /// read.
     fn switch(&mut self, sp: u64) -> bool;
 }
 
 /// Bytes copied from a stack, lowest address first.
 #[derive(Clone, Copy, Debug)]
 pub struct StackCopy<'a> {
-    /// Where the first byte was.
+    /// The address of the first byte.
     pub start: u64,
     /// The bytes.
     pub bytes: &'a [u8],

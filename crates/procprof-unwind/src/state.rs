@@ -1,11 +1,11 @@
-//! The state that call frame instructions change, and the rule it means.
+//! The state that call frame instructions change, and its rule.
 
 use crate::Architecture;
 use crate::entry::Cie;
 use crate::expression::Expression;
 use crate::rule::{Base, Cfa, Packed, Rule, Saved};
 
-/// Where the CFA is.
+/// The place of the CFA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Definition {
     Undefined,
@@ -13,10 +13,10 @@ pub(crate) enum Definition {
     Expression(Expression),
 }
 
-/// Where a register's value in the caller is.
+/// The place of a register's value in the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Nothing was said; what that means is the architecture's.
+    /// Not specified; the meaning depends on the architecture.
     Default,
     Undefined,
     Same,
@@ -41,7 +41,8 @@ impl Default for State {
     }
 }
 
-/// What glibc's `__restore_rt` says of the frame under it: the layout of the kernel's `rt_sigframe`, from its stack pointer.
+/// The rule of glibc's `__restore_rt` for the frame under it: the layout of the kernel's `rt_sigframe`, from its stack
+/// pointer.
 const X86_64_SIGNAL: State = State {
     cfa: Definition::Expression(Expression::Load(7, 160, 0)),
     fp: Column::At(Expression::Sum(7, 120)),
@@ -73,7 +74,9 @@ impl State {
         let fp = match self.fp {
             Column::Default | Column::Same | Column::Undefined => Saved::InRegister,
             Column::BelowCfa(offset) => words(offset)?,
-            Column::At(Expression::Sum(register, 0)) if register == architecture.frame_pointer() => Saved::AtFramePointer,
+            Column::At(Expression::Sum(register, 0)) if register == architecture.frame_pointer() => {
+                Saved::AtFramePointer
+            }
             Column::At(_) | Column::Other => return None,
         };
         let ra = match self.ra {
@@ -103,11 +106,13 @@ impl State {
     }
 }
 
-/// A register that is back from a place below the stack pointer: in epilogues compilers move the CFA, but often do not say that what they
-/// have popped is restored.
+/// A register that is back from a place below the stack pointer: in epilogues compilers move the CFA, but often do not
+/// say that what they have popped is restored.
 fn unless_popped(saved: Saved, cfa: Cfa) -> Saved {
     match (saved, cfa) {
-        (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset)) if i32::from(words) * 8 > offset => Saved::InRegister,
+        (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset)) if i32::from(words) * 8 > offset => {
+            Saved::InRegister
+        }
         _ => saved,
     }
 }

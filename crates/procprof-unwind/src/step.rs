@@ -1,7 +1,8 @@
 //! One step from a frame to its caller: pure, without locks, allocation or panics.
 //!
-//! A step reads at most three words through the reader it is given, all of them at or above the frame's stack pointer unless the reader
-//! allows more. The stack pointer of the caller is always higher (on AArch64: once, in a leaf, it may stay), so a walk ends.
+//! A step reads at most three words through the reader it is given, all of them at or above the frame's stack pointer
+//! unless the reader allows more. The stack pointer of the caller is always higher (on AArch64: once, in a leaf, it may
+//! stay), so a walk ends.
 
 use crate::Architecture;
 use crate::rule::{Kind, Packed};
@@ -23,19 +24,20 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The address whose rule is the frame's: a call may be a function's last instruction, so of a return address it is the byte before.
+    /// The address whose rule is the frame's: a call may be a function's last instruction, so of a return address it is
+    /// the byte before.
     #[inline(always)]
     pub fn lookup(&self) -> u64 {
         self.pc.wrapping_sub(u64::from(self.is_return))
     }
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The caller.
     Caller(Frame),
-    /// The frame has no caller: the thread begins here.
+    /// The frame has no caller: the thread started here.
     Root,
     /// The caller can't be found.
     Lost(Lost),
@@ -44,13 +46,13 @@ pub enum Step {
 /// Why a caller can't be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lost {
-    /// The entry says something a step does not follow, or is broken.
+    /// The entry has a rule that a step does not support, or is broken.
     Unsupported,
     /// The code is not compiled yet and its frame pointer leads nowhere.
     Pending,
     /// The code has no entry and its frame pointer leads nowhere.
     NoFramePointer,
-    /// A word to read lies outside the stack.
+    /// A word to read is outside the stack.
     OutsideStack,
     /// The caller's stack pointer would not be higher: the stack or a register is overwritten.
     NotRising,
@@ -61,7 +63,8 @@ pub enum Lost {
 /// Return addresses without the signature that AArch64 may put into their upper bits.
 const AARCH64_ADDRESS: u64 = 0x0000_ffff_ffff_ffff;
 
-/// Where Linux keeps registers, from the stack pointer of a signal frame on: `rt_sigframe` of x86-64 after the return address was popped.
+/// The offsets of registers from the stack pointer of a signal frame of Linux: `rt_sigframe` of x86-64 after the return
+/// address was popped.
 mod x86_64_signal {
     pub(super) const FP: u64 = 120;
     pub(super) const SP: u64 = 160;
@@ -76,10 +79,10 @@ mod aarch64_signal {
     pub(super) const PC: u64 = 312 + 8 * 32;
 }
 
-/// Goes from a frame, whose rule is `rule`, to its caller.
+/// Steps from a frame, whose rule is `rule`, to its caller.
 ///
-/// `read` gives the word at an address, or `None` where it is not the stack's. `register` gives other registers by DWARF number; only an
-/// interrupted frame knows them.
+/// `read` returns the word at an address, or `None` if it is not in the stack. `register` returns other registers by
+/// DWARF number; only an interrupted frame has them.
 #[inline(always)]
 pub fn step(
     architecture: Architecture,
@@ -102,7 +105,8 @@ pub fn step(
     to_caller(architecture, frame, rule, cfa, read).unwrap_or_else(Step::Lost)
 }
 
-/// The most frequent steps of x86-64 in few instructions; `None` for all others, for the thread's first frame and where something is wrong.
+/// The most frequent steps of x86-64 in few instructions; `None` for all others, for the thread's first frame and where
+/// something is wrong.
 #[inline(always)]
 pub(crate) fn ordinary(frame: &Frame, rule: Packed, stack: &impl Stack) -> Option<Frame> {
     let (pc, sp, fp) = match rule.kind() {
@@ -155,14 +159,16 @@ fn rare(
             Some(value) if !frame.is_return => Ok(value.wrapping_add(offset)),
             _ => Err(Step::Lost(Lost::Unsupported)),
         },
-        Kind::Signal => Err(interrupted(architecture, frame.sp, read).map_or(Step::Lost(Lost::OutsideStack), Step::Caller)),
+        Kind::Signal => {
+            Err(interrupted(architecture, frame.sp, read).map_or(Step::Lost(Lost::OutsideStack), Step::Caller))
+        }
         Kind::Root => Err(Step::Root),
         Kind::Pending => Err(guessed(architecture, frame, read, Lost::Pending)),
         _ => Err(Step::Lost(Lost::Unsupported)),
     }
 }
 
-/// What the kernel saved when it called a signal handler.
+/// The registers that the kernel saved when it called a signal handler.
 fn interrupted(architecture: Architecture, sp: u64, read: &impl Fn(u64) -> Option<u64>) -> Option<Frame> {
     let word = |offset: u64| read(sp.wrapping_add(offset));
     Some(match architecture {
@@ -177,8 +183,8 @@ fn interrupted(architecture: Architecture, sp: u64, read: &impl Fn(u64) -> Optio
     })
 }
 
-/// Follows the frame pointer of code whose rules are not known, if it looks like one. By the ABIs it is zero in a thread's first frame; but
-/// in an interrupted one it may be any function's that uses it for data.
+/// Follows the frame pointer of code whose rules are not known, if it looks like one. By the ABIs it is zero in a
+/// thread's first frame; but in an interrupted one it may be any function's that uses it for data.
 #[inline]
 fn guessed(architecture: Architecture, frame: &Frame, read: &impl Fn(u64) -> Option<u64>, otherwise: Lost) -> Step {
     if frame.fp < frame.sp || !frame.fp.is_multiple_of(8) {
@@ -193,7 +199,11 @@ fn guessed(architecture: Architecture, frame: &Frame, read: &impl Fn(u64) -> Opt
 
 /// The caller by the frame pointer: it points to the saved one, and the return address is above it.
 #[inline(always)]
-fn by_frame_pointer(architecture: Architecture, frame: &Frame, read: impl Fn(u64) -> Option<u64>) -> Result<Step, Lost> {
+fn by_frame_pointer(
+    architecture: Architecture,
+    frame: &Frame,
+    read: impl Fn(u64) -> Option<u64>,
+) -> Result<Step, Lost> {
     if frame.fp < frame.sp {
         return Err(Lost::NotRising);
     }
@@ -204,7 +214,13 @@ fn by_frame_pointer(architecture: Architecture, frame: &Frame, read: impl Fn(u64
 
 /// The caller of a frame whose CFA is known.
 #[inline(always)]
-fn to_caller(architecture: Architecture, frame: &Frame, rule: Packed, cfa: u64, read: impl Fn(u64) -> Option<u64>) -> Result<Step, Lost> {
+fn to_caller(
+    architecture: Architecture,
+    frame: &Frame,
+    rule: Packed,
+    cfa: u64,
+    read: impl Fn(u64) -> Option<u64>,
+) -> Result<Step, Lost> {
     let below = |words: u64| read(cfa.wrapping_sub(8 * words)).ok_or(Lost::OutsideStack);
     let ra_words = match architecture {
         Architecture::X86_64 => 1,

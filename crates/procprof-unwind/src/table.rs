@@ -1,8 +1,9 @@
-//! A module's rules, compiled region by region when somebody asks.
+//! A module's rules, compiled region by region on request.
 //!
-//! A signal handler looks rules up; it never compiles. Where a region is not compiled yet it notes the wish in a bit and goes on without;
-//! another thread sees the wish and compiles the region, which becomes visible to handlers by one atomic store. Nothing that was published
-//! is changed or freed while the table lives. So a table costs what was asked for: an idle one takes half a byte per KiB of code.
+//! A signal handler looks rules up; it never compiles. If a region is not compiled yet, it sets a request bit and
+//! continues without; another thread sees the bit and compiles the region, which becomes visible to handlers by one
+//! atomic store. Nothing that was published is changed or freed while the table lives. So the cost of a table depends
+//! on the requests: an idle one takes half a byte per KiB of code.
 
 use crate::region::{REGION_SHIFT, Region, RegionBuilder};
 use crate::rule::Packed;
@@ -11,10 +12,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Instruction bytes read for one region; honest ones need some ten thousand. What comes after has no rules.
+/// Instruction bytes read for one region; honest ones need some ten thousand. Code behind it has no rules.
 const MAX_INSTRUCTION_BYTES: usize = 16 << 20;
 
-/// Entries looked at for one region; in order and without repetition there can be one per byte.
+/// Entries read for one region; in order and without repetition there can be one per byte.
 const MAX_ENTRIES: usize = 1 << 17;
 
 /// Bytes of code a table may cover; beyond them nothing is known.
@@ -29,7 +30,7 @@ pub struct Table {
     any_wanted: AtomicBool,
 }
 
-/// What a compilation found.
+/// The result of a compilation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
     /// Regions compiled.
@@ -47,7 +48,8 @@ pub struct Compiled {
 }
 
 impl Table {
-    /// An empty table for the executable addresses of a module, at most [`MAX_CODE_BYTES`] of them; `range.start` is rounded down to 64 KiB.
+    /// An empty table for the executable addresses of a module, at most [`MAX_CODE_BYTES`] of them; `range.start` is
+    /// rounded down to 64 KiB.
     pub fn new(range: Range<u64>) -> Self {
         let start = range.start >> REGION_SHIFT << REGION_SHIFT;
         let end = range.end.clamp(start, start.saturating_add(MAX_CODE_BYTES));
@@ -60,7 +62,8 @@ impl Table {
         }
     }
 
-    /// The rule at an address; [`Rule::Pending`](crate::Rule::Pending) and a noted wish where the region is not compiled.
+    /// The rule at an address; [`Rule::Pending`](crate::Rule::Pending) and a set request bit if the region is not
+    /// compiled.
     ///
     /// Async-signal-safe: no locks, no allocation, bounded.
     #[inline]
@@ -90,7 +93,7 @@ impl Table {
         self.any_wanted.load(Ordering::Acquire)
     }
 
-    /// Compiles regions that look-ups have asked for, at most so many; the rest stays wanted.
+    /// Compiles regions that look-ups have requested, at most that many; the rest stays requested.
     pub fn compile_wanted(&self, source: &Source<'_>, most: usize) -> Compiled {
         self.any_wanted.store(false, Ordering::Release);
         let mut compiler = Compiler::new(source);

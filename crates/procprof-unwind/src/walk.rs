@@ -10,21 +10,21 @@ use crate::step::{Frame, Lost, Step, ordinary, step};
 /// Signal frames followed in one stack; more is a loop in overwritten memory.
 const MAX_SIGNALS: u32 = 8;
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// At the thread's first frame.
     Root,
-    /// The keeper wanted no more.
+    /// The callback stopped the walk.
     Full,
     /// The next caller can't be found.
     Lost(Lost),
 }
 
-/// What a walk looks rules up in.
+/// The inputs of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Walker<'a> {
-    /// Whose frames they are; a constant makes a walk without a branch on it.
+    /// The machine of the frames; a constant makes a walk without a branch on it.
     pub architecture: Architecture,
     /// The code.
     pub space: &'a Space,
@@ -33,18 +33,33 @@ pub struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`, which answers whether it has room for more.
+    /// Calls `keep` with the interrupted instruction, then with return addresses from leaf to root; it returns whether
+    /// it has room for more.
     ///
-    /// Bounded by what `keep` takes. Async-signal-safe if `stack`, `register` (other registers of the interrupted frame by DWARF number) and
-    /// `keep` are.
+    /// Bounded by what `keep` takes. Async-signal-safe if `stack`, `register` (other registers of the interrupted frame
+    /// by DWARF number) and `keep` are.
     #[inline]
     pub fn walk(
         &self,
         interrupted: Frame,
         register: impl Fn(u8) -> Option<u64>,
         stack: &mut impl Stack,
-        mut keep: impl FnMut(u64) -> bool,
+        keep: impl FnMut(u64) -> bool,
     ) -> End {
+        self.walk_noting(interrupted, register, stack, keep, &mut Frame::default())
+    }
+
+    /// As [`Walker::walk`]; if it fails, `last` is the frame whose caller can't be found.
+    #[inline]
+    pub fn walk_noting(
+        &self,
+        interrupted: Frame,
+        register: impl Fn(u8) -> Option<u64>,
+        stack: &mut impl Stack,
+        mut keep: impl FnMut(u64) -> bool,
+        last: &mut Frame,
+    ) -> End {
+        *last = interrupted;
         if !keep(interrupted.pc) {
             return End::Full;
         }
@@ -58,7 +73,10 @@ impl Walker<'_> {
                 Step::Lost(lost) => return End::Lost(lost),
             };
             let rule = loop {
-                let Some(rule) = self.cache.rule(self.space, frame.lookup()) else { return End::Lost(Lost::NotCode) };
+                let Some(rule) = self.cache.rule(self.space, frame.lookup()) else {
+                    *last = frame;
+                    return End::Lost(Lost::NotCode);
+                };
                 if !frame.is_return {
                     signals += 1;
                     if signals > MAX_SIGNALS || !stack.switch(frame.sp) {
@@ -76,6 +94,7 @@ impl Walker<'_> {
                     Architecture::Aarch64 => break rule,
                 }
             };
+            *last = frame;
             next = self.step(&frame, rule, stack);
         }
     }

@@ -49,7 +49,8 @@ fn an_entry_that_names_itself_over_and_over_is_read_within_limits() {
         header.extend(&fde);
     }
     let header = Section { bytes: &header, address: SAMPLE.eh_frame_hdr.0 };
-    let source = Source::new(Architecture::X86_64, Section { bytes: &SAMPLE.eh_frame.1, address: SAMPLE.eh_frame.0 }, header);
+    let source =
+        Source::new(Architecture::X86_64, Section { bytes: &SAMPLE.eh_frame.1, address: SAMPLE.eh_frame.0 }, header);
     let table = Table::new(SAMPLE.span.clone());
     let compiled = table.compile(&source, SAMPLE.span.clone());
     assert!(compiled.broken > 1000 && compiled.functions < 100_000, "{compiled:?}");

@@ -1,5 +1,7 @@
 //! Tables and walks beside gimli, framehop and the processor itself.
 
+#![allow(unsafe_code)]
+#![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod hostile;

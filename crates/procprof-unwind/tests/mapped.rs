@@ -1,4 +1,4 @@
-//! The modules of a process where they are mapped, for our unwinder and for framehop.
+//! The modules of a process where they are mapped, for this crate and for framehop.
 
 use crate::modules::Module;
 use framehop::x86_64::UnwinderX86_64;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What both unwinders know of a process.
+/// The modules of a process for both unwinders.
 pub(crate) struct Mapped {
     /// Each module's file and where it is; in the same order as the code.
     pub(crate) files: Vec<(PathBuf, Range<u64>)>,
@@ -18,7 +18,8 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Reads all modules that `/proc/PID/maps` of this text names. What has no file, the kernel's own code, is taken from the process by `copy`.
+    /// Reads all modules that `/proc/PID/maps` of this text names. What has no file, the kernel's own code, is taken
+    /// from the process by `copy`.
     pub(crate) fn read(maps: &str, copy: impl Fn(Range<u64>) -> Vec<u8>) -> Self {
         let files: Vec<(PathBuf, Range<u64>)> = ranges(maps).into_iter().collect();
         let (mut code, mut framehop) = (Vec::new(), UnwinderX86_64::new());

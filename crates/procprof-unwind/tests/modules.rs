@@ -10,7 +10,7 @@ pub(crate) struct Module {
     pub(crate) eh_frame: (u64, Vec<u8>),
     pub(crate) eh_frame_hdr: (u64, Vec<u8>),
     pub(crate) text: (u64, Vec<u8>),
-    /// Whose code it is: not always this machine's.
+    /// The architecture of the code: not always this machine's.
     pub(crate) architecture: Architecture,
     /// First and last loaded address.
     pub(crate) span: std::ops::Range<u64>,
@@ -47,7 +47,11 @@ impl Module {
 
     /// The same without the search table.
     pub(crate) fn source_without_index(&self) -> Source<'_> {
-        Source::new(self.architecture, Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 }, Section::default())
+        Source::new(
+            self.architecture,
+            Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 },
+            Section::default(),
+        )
     }
 
     pub(crate) fn table(&self, source: &Source<'_>) -> Table {
@@ -61,7 +65,9 @@ impl Module {
 pub(crate) fn loaded() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mut paths = vec![std::env::current_exe().unwrap()];
-    for path in maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).filter(|path| path.starts_with('/')) {
+    for path in
+        maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).filter(|path| path.starts_with('/'))
+    {
         if !paths.iter().any(|known| known == Path::new(path)) {
             paths.push(path.into());
         }

@@ -19,7 +19,9 @@ impl Program {
         let folder = std::env::temp_dir().join(format!("procprof-unwind-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join(name);
-        let sources = sources.iter().map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/unwind").join(source));
+        let sources = sources
+            .iter()
+            .map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/unwind").join(source));
         let output = Command::new(compiler).args(options).args(sources).arg("-o").arg(&path).output();
         let output = output.unwrap_or_else(|error| panic!("{compiler} is needed: {error}"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

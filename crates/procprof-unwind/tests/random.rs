@@ -50,7 +50,8 @@ fn section(architecture: Architecture, functions: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut bytes = entry(0, &cie);
     for (number, instructions) in functions.iter().enumerate() {
         let start = CODE + 256 * number as u64;
-        let body = [start.to_le_bytes().to_vec(), 256_u64.to_le_bytes().to_vec(), vec![0], instructions.concat()].concat();
+        let body =
+            [start.to_le_bytes().to_vec(), 256_u64.to_le_bytes().to_vec(), vec![0], instructions.concat()].concat();
         let distance = bytes.len() as u32 + 4;
         bytes.extend(entry(distance, &body));
     }

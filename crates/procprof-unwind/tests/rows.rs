@@ -2,7 +2,9 @@
 
 use crate::modules::{Module, gcc_file, loaded};
 use crate::programs;
-use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, Operation, Register, RegisterRule, UnwindSection};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, Operation, Register, RegisterRule, UnwindSection,
+};
 use procprof_unwind::{Architecture, Base, Cfa, Rule, Saved, Table};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
@@ -47,13 +49,19 @@ pub(crate) fn compare(eh_frame: &[u8], address: u64, table: &Table, architecture
                     if start >= end {
                         continue;
                     }
-                    // `rawmemchr` of glibc for aarch64 keeps its return address in x15, and says so.
+                    // `rawmemchr` of glibc for aarch64 keeps its return address in x15, and declares it.
                     let is_usual = fde.cie().return_address_register().0 == return_column(architecture);
-                    let expected = if is_usual { expected(row, &section, is_signal, architecture) } else { Rule::Unsupported };
+                    let expected =
+                        if is_usual { expected(row, &section, is_signal, architecture) } else { Rule::Unsupported };
                     compared.rows += 1;
                     compared.unsupported += usize::from(expected == Rule::Unsupported);
                     for place in [start, end - 1] {
-                        assert_eq!(table.rule(place).rule(), expected, "at {place:#x} of {:#x}: {row:?}", fde.initial_address());
+                        assert_eq!(
+                            table.rule(place).rule(),
+                            expected,
+                            "at {place:#x} of {:#x}: {row:?}",
+                            fde.initial_address()
+                        );
                     }
                 }
             }
@@ -111,15 +119,21 @@ fn expected(row: &Row, section: &EhFrame<Bytes<'_>>, is_signal: bool, architectu
         let other = || u8::try_from(register.0).ok().map(|register| Cfa::Register(register, offset));
         base(register).map(|base| Cfa::Offset(base, offset)).or_else(other)
     };
-    let load = |register: Register, offset: i64, plus: i64| Some(Cfa::Deref(base(register)?, narrow(offset)?, i16::try_from(plus).ok()?));
+    let load = |register: Register, offset: i64, plus: i64| {
+        Some(Cfa::Deref(base(register)?, narrow(offset)?, i16::try_from(plus).ok()?))
+    };
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => sum(*register, *offset),
         CfaRule::Expression(expression) => match &*operations(expression, section) {
             [Operation::RegisterOffset { register, offset, .. }] => sum(*register, *offset),
-            [Operation::RegisterOffset { register, offset, .. }, Operation::Deref { .. }] => load(*register, *offset, 0),
-            [Operation::RegisterOffset { register, offset, .. }, Operation::Deref { .. }, Operation::PlusConstant { value }] => {
-                load(*register, *offset, *value as i64)
+            [Operation::RegisterOffset { register, offset, .. }, Operation::Deref { .. }] => {
+                load(*register, *offset, 0)
             }
+            [
+                Operation::RegisterOffset { register, offset, .. },
+                Operation::Deref { .. },
+                Operation::PlusConstant { value },
+            ] => load(*register, *offset, *value as i64),
             [
                 Operation::RegisterOffset { .. },
                 Operation::RegisterOffset { .. },
@@ -138,16 +152,23 @@ fn expected(row: &Row, section: &EhFrame<Bytes<'_>>, is_signal: bool, architectu
     if !matches!(cfa, Cfa::Offset(..)) && ra != Saved::WordsBelowCfa(1) {
         return Rule::Unsupported;
     }
-    // What is said to be saved below the stack pointer has been popped.
+    // Registers declared as saved below the stack pointer have been popped.
     let live = |saved| match (saved, cfa) {
-        (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset)) if i64::from(offset) - 8 * i64::from(words) < 0 => Saved::InRegister,
+        (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset))
+            if i64::from(offset) - 8 * i64::from(words) < 0 =>
+        {
+            Saved::InRegister
+        }
         _ => saved,
     };
     let ra = if architecture == Architecture::Aarch64 { live(ra) } else { ra };
     Rule::Frame { cfa, fp: live(fp), ra }
 }
 
-fn operations<'a>(expression: &gimli::UnwindExpression<usize>, section: &EhFrame<Bytes<'a>>) -> Vec<Operation<Bytes<'a>>> {
+fn operations<'a>(
+    expression: &gimli::UnwindExpression<usize>,
+    section: &EhFrame<Bytes<'a>>,
+) -> Vec<Operation<Bytes<'a>>> {
     let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
     let mut operations = expression.get(section).unwrap().operations(encoding);
     std::iter::from_fn(|| operations.next().unwrap()).collect()
@@ -161,7 +182,11 @@ fn check_file(path: &std::path::Path, most_unsupported: f64) -> Compared {
         let compared = compare(&module.eh_frame.1, module.eh_frame.0, &table, module.architecture);
         println!("{}: {compared:?}, {} bytes of table", path.display(), table.memory());
         assert!(compared.rows > 0 && compared.broken == 0);
-        assert!(compared.unsupported as f64 <= most_unsupported * compared.rows as f64, "{}: {compared:?}", path.display());
+        assert!(
+            compared.unsupported as f64 <= most_unsupported * compared.rows as f64,
+            "{}: {compared:?}",
+            path.display()
+        );
         found = Some(compared);
     }
     found.unwrap()

@@ -1,4 +1,5 @@
-//! At every instruction of a real program our stack is the true one: that of its calls and signals, and framehop's where framehop has it.
+//! At every instruction of a real program, the unwound stack is the true one: that of its calls and signals, and
+//! framehop's where framehop has it.
 
 use crate::mapped::Mapped;
 use crate::programs::Program;
@@ -73,18 +74,21 @@ impl Loaded {
     /// `file+0x…` of an address.
     fn name(&self, address: u64) -> String {
         let found = self.mapped.files.iter().zip(&self.mapped.code).find(|((_, range), _)| range.contains(&address));
-        found.map_or_else(|| format!("{address:#x}"), |((path, _), code)| format!("{}+{:#x}", path.display(), address - code.bias))
+        found.map_or_else(
+            || format!("{address:#x}"),
+            |((path, _), code)| format!("{}+{:#x}", path.display(), address - code.bias),
+        )
     }
 }
 
-/// What stepping through a program found.
+/// The result of stepping through a program.
 #[derive(Debug, Default)]
 struct Outcome {
     steps: usize,
     framehop_wrong: usize,
     /// Stacks that end early and are right so far: a rule is not followed, or there is none.
     cut: usize,
-    /// Places where our stack was not the true one, with how often.
+    /// Places where the unwound stack was not the true one, with counts.
     wrong: BTreeMap<String, usize>,
 }
 
@@ -106,8 +110,15 @@ fn run(program: &Program, environment: &[(&str, &str)]) -> Outcome {
             outcome.cut += 1;
         } else if ours != truth || end != End::Root {
             if outcome.wrong.is_empty() {
-                let name = |addresses: &[u64]| addresses.iter().map(|address| loaded.name(*address)).collect::<Vec<_>>().join("\n  ");
-                println!("{end:?}\nours:\n  {}\ntruth:\n  {}\nframehop:\n  {}", name(&ours), name(&truth), name(&framehops));
+                let name = |addresses: &[u64]| {
+                    addresses.iter().map(|address| loaded.name(*address)).collect::<Vec<_>>().join("\n  ")
+                };
+                println!(
+                    "{end:?}\nours:\n  {}\ntruth:\n  {}\nframehop:\n  {}",
+                    name(&ours),
+                    name(&truth),
+                    name(&framehops)
+                );
             }
             *outcome.wrong.entry(loaded.name(ours[0])).or_default() += 1;
         }
@@ -156,7 +167,8 @@ fn rust_with_frame_pointers() {
     assert!(outcome.steps > 3000 && outcome.cut == 0 && outcome.wrong.is_empty(), "{outcome:?}");
 }
 
-/// A static program's stubs for functions chosen at the start (`.iplt`) have no entries: only in them stacks end early or lack a caller.
+/// A static program's stubs for functions chosen at the start (`.iplt`) have no entries: only in them stacks end early
+/// or lack a caller.
 #[test]
 fn small_and_static() {
     let outcome = run(&build("stepped-static", &["-Os", "-static"]), &[]);
@@ -164,7 +176,8 @@ fn small_and_static() {
     assert!(outcome.steps > 3000 && (outcome.cut + wrong) * 100 < outcome.steps, "{outcome:?}");
 }
 
-/// gcc's entries of realigned functions still say that the frame pointer is on the stack when their last instructions have restored it.
+/// gcc's entries of realigned functions still declare the frame pointer on the stack when their last instructions have
+/// restored it.
 #[test]
 fn with_realigned_stacks() {
     let outcome = run(&build("stepped-realigned", &["-O2", "-mstackrealign", "-mavx"]), &[("LD_BIND_NOW", "1")]);
@@ -172,7 +185,8 @@ fn with_realigned_stacks() {
     assert!(outcome.steps > 3000 && outcome.cut == 0 && wrong * 1000 < outcome.steps, "{outcome:?}");
 }
 
-/// glibc's symbol resolver keeps its frame in rbx, which is not followed: there, and in what it calls, stacks end early, but are not wrong.
+/// glibc's symbol resolver keeps its frame in rbx, which is not followed: there, and in what it calls, stacks end
+/// early, but are not wrong.
 #[test]
 fn lazily_bound() {
     let outcome = run(&build("stepped-lazy", &["-O1", "-Wl,-z,lazy"]), &[]);

@@ -1,4 +1,5 @@
-//! A child process that is run one instruction at a time, and what its stack must be: calls and signals are watched as they happen.
+//! A child process that is run one instruction at a time, and its true stack: calls and signals are recorded as they
+//! happen.
 
 use procprof_unwind::Frame;
 use std::fs::File;
@@ -113,7 +114,10 @@ impl Tracee {
     /// A register by its DWARF number.
     pub(crate) fn register(&self, number: u8) -> Option<u64> {
         let r = &self.registers;
-        let by_number = [r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15];
+        let by_number = [
+            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
+            r.r15,
+        ];
         by_number.get(usize::from(number)).copied()
     }
 
@@ -137,7 +141,7 @@ impl Tracee {
     }
 
     fn resume(&self, request: libc::c_uint, signal: i32) {
-        // SAFETY: the child is stopped and ours; the request takes a number only.
+        // SAFETY: the child is stopped and traced by this process; the request takes a number only.
         let result = unsafe { libc::ptrace(request, self.child.id(), 0, libc::c_long::from(signal)) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }

@@ -5,10 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 
+use crate::remote::RemoteArgs;
+
 /// Where do CPU, memory and waiting go? Collect, keep, list and show profiles of running processes.
 #[derive(Debug, Parser)]
 #[command(name = "procprof", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "`procprof jeprof`, and a link named jeprof, read heap dumps as jeprof does; see `procprof jeprof --help`")]
+#[command(
+    after_help = "`procprof jeprof`, and a link named jeprof, read heap dumps as jeprof does; see `procprof jeprof --help`"
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -28,6 +32,9 @@ pub(crate) enum Command {
     /// Look after the users file
     #[command(subcommand)]
     User(UserCommand),
+    /// Look after the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Send symbols to a server, so that profiles of stripped files show names; list and remove them
     #[command(subcommand)]
     Symbols(crate::symbols::SymbolsCommand),
@@ -35,6 +42,18 @@ pub(crate) enum Command {
     Pause(RemoteArgs),
     /// Let a server capture on schedule again
     Resume(RemoteArgs),
+    /// Print what a shell needs to complete these commands:
+    /// `procprof completions bash > /usr/share/bash-completion/completions/procprof`
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page of procprof, or write those of all commands: `procprof man | man -l -`
+    Man {
+        /// Write a page for each command to this folder instead
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        output: Option<PathBuf>,
+    },
     /// A busy process to look at; started by `serve --demo`
     #[command(hide = true)]
     DemoNode(DemoNodeArgs),
@@ -58,12 +77,8 @@ pub(crate) struct ServeArgs {
     /// Configuration file (TOML); without one the server profiles itself
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Take what applies from a StarRocks fe.conf
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) fe_conf: Option<PathBuf>,
-    /// Take what applies from a StarRocks be.conf
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) be_conf: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) more: MoreConfig,
     /// Start two busy demo processes and profile them at short intervals
     #[arg(long)]
     pub(crate) demo: bool,
@@ -82,14 +97,45 @@ pub(crate) struct ServeArgs {
     /// Allow an address that others can reach without users and TLS
     #[arg(long)]
     pub(crate) insecure: bool,
+}
+
+/// Where keys of the configuration come from besides its file.
+#[derive(Debug, Default, Args)]
+pub(crate) struct MoreConfig {
+    /// Take what applies from a StarRocks fe.conf
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) fe_conf: Option<PathBuf>,
+    /// Take what applies from a StarRocks be.conf
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) be_conf: Option<PathBuf>,
     /// Set one key of the configuration, for example proc_profile_file_retained_days=7; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read a configuration as `serve` does, with the files it names, and say what is wrong; nothing is started
+    Check(ConfigCheckArgs),
+}
+
+/// Options of `config check`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCheckArgs {
+    #[command(flatten)]
+    pub(crate) more: MoreConfig,
+    /// Accept an address that others can reach without users and TLS
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Configuration file (TOML)
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Take over the files of a StarRocks proc_profile folder; a second time adds nothing
+    /// Take over the files of a StarRocks proc_profile folder; a second time adds nothing. Ends with status 1 when a
+    /// file is refused
     Import(ImportArgs),
 }
 
@@ -114,6 +160,28 @@ pub(crate) struct ImportArgs {
 pub(crate) enum UserCommand {
     /// Add or replace a user; the password is read from standard input
     Add(UserAddArgs),
+    /// List the users with their roles
+    List(UserListArgs),
+    /// Remove a user
+    Remove(UserRemoveArgs),
+}
+
+/// Options of `user list`.
+#[derive(Debug, Args)]
+pub(crate) struct UserListArgs {
+    /// The users file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+}
+
+/// Options of `user remove`.
+#[derive(Debug, Args)]
+pub(crate) struct UserRemoveArgs {
+    /// The users file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// The user's name
+    pub(crate) name: String,
 }
 
 /// Options of `user add`.
@@ -130,23 +198,6 @@ pub(crate) struct UserAddArgs {
     pub(crate) mysql_native: bool,
     /// The user's name
     pub(crate) name: String,
-}
-
-/// How to reach a running server.
-#[derive(Debug, Args)]
-pub(crate) struct RemoteArgs {
-    /// Address of the server
-    #[arg(long, value_name = "URL", env = "PROCPROF_SERVER", default_value = "http://127.0.0.1:8030")]
-    pub(crate) server: String,
-    /// Certificates (PEM) to trust instead of the system's: the authority of a server of your own
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// User to log in as
-    #[arg(long, value_name = "NAME", requires = "password_file")]
-    pub(crate) user: Option<String>,
-    /// File with the user's password
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) password_file: Option<PathBuf>,
 }
 
 /// Options of the hidden demo process.

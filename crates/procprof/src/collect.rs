@@ -1,13 +1,15 @@
-//! `procprof collect`: profiles of one process into a folder, once or as a daemon; takes the place of `collect_be_profile.sh`.
+//! `procprof collect`: profiles of one process into a folder, once or as a daemon; takes the place of
+//! `collect_be_profile.sh`.
 //!
-//! As typed ([`Args`]) becomes as meant ([`settings::Settings`]) once; then [`round`] captures, [`mod@file`] keeps, [`cleanup`] removes,
-//! and [`daemon`] repeats. What differs from the script on purpose is listed in `docs/collect.md`.
+//! As typed ([`Args`]) becomes as meant ([`settings::Settings`]) once; then [`round`] captures, [`mod@file`] keeps,
+//! [`cleanup`] removes, and [`daemon`] repeats. What differs from the script on purpose is listed in `docs/collect.md`.
 
 mod be_conf;
 mod cleanup;
 mod daemon;
 mod file;
 mod journal;
+mod jvm;
 mod pid_file;
 mod round;
 mod settings;
@@ -31,8 +33,8 @@ pub(crate) struct Args {
     /// Length of one capture in seconds, 1 to 3600 [default: 10; with --url of a heap or the like: the moment]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) duration: Option<u32>,
-    /// Seconds from the start of one round to the start of the next, with --daemon [default: COLLECT_BE_PROFILE_INTERVAL of be.conf or the
-    /// environment, else 60]
+    /// Seconds from the start of one round to the start of the next, with --daemon [default:
+    /// COLLECT_BE_PROFILE_INTERVAL of be.conf or the environment, else 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     pub(crate) interval: Option<u32>,
     /// Remove profiles older than this many days
@@ -44,7 +46,8 @@ pub(crate) struct Args {
     /// brpc port of the backend on this host [default: brpc_port of be.conf, else 8060]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "url")]
     pub(crate) brpc_port: Option<u16>,
-    /// Folder in which the folder proc_profile is kept [default: sys_log_dir of be.conf, else $STARROCKS_HOME/log, else the current folder]
+    /// Folder in which the folder proc_profile is kept [default: sys_log_dir of be.conf, else $STARROCKS_HOME/log, else
+    /// the current folder]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) output_dir: Option<PathBuf>,
     /// StarRocks be.conf to read [default: $STARROCKS_HOME/conf/be.conf if it is there]
@@ -62,6 +65,42 @@ pub(crate) struct Args {
     /// Any profile endpoint, instead of a backend on this host
     #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url)]
     pub(crate) url: Option<String>,
+    /// A Java process on this host, instead of a backend: JDK 17 or later, of the same user unless this is root.
+    /// Nothing is installed in it
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304),
+        conflicts_with_all = ["url", "brpc_port", "daemon", "profiling_type"])]
+    pub(crate) pid: Option<u32>,
+    /// What to record of the Java process, all at the same time
+    #[arg(
+        long = "type",
+        value_enum,
+        value_name = "TYPES",
+        value_delimiter = ',',
+        requires = "pid",
+        default_value = "cpu,alloc,lock"
+    )]
+    pub(crate) types: Vec<JvmType>,
+}
+
+/// What is recorded of a Java process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JvmType {
+    /// CPU time, or before JDK 25 samples of threads that run Java code
+    Cpu,
+    /// Allocated bytes
+    Alloc,
+    /// Waiting for locks
+    Lock,
+}
+
+impl JvmType {
+    fn profile_type(self) -> ProfileType {
+        match self {
+            JvmType::Cpu => ProfileType::Cpu,
+            JvmType::Alloc => ProfileType::Alloc,
+            JvmType::Lock => ProfileType::Contention,
+        }
+    }
 }
 
 /// What one round collects.
@@ -101,7 +140,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if args.daemon && !args.daemon_internal {
         return daemon::start(&settings);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("start runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("start runtime")?;
     if args.daemon_internal {
         return runtime.block_on(daemon::serve(&settings));
     }
@@ -109,6 +149,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     for warning in &settings.warnings {
         journal.warning(warning);
     }
-    let succeeded = runtime.block_on(round::once(&settings, &journal))?;
+    let succeeded = match args.pid {
+        Some(pid) => runtime.block_on(jvm::once(&settings, &journal, pid, &args))?,
+        None => runtime.block_on(round::once(&settings, &journal))?,
+    };
     Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

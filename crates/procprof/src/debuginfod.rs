@@ -1,8 +1,9 @@
 //! Debug files from debuginfod servers: the client's side of elfutils' protocol, with a cache.
 //!
-//! Asked only if `DEBUGINFOD_URLS` names servers, separated by spaces. `GET URL/buildid/HEX/debuginfo` answers the file, or 404. Like
-//! elfutils' own client it heeds `DEBUGINFOD_TIMEOUT` (seconds a server may be silent), `DEBUGINFOD_MAXTIME` (seconds for a file) and
-//! `DEBUGINFOD_MAXSIZE` (bytes of a file). Files are kept under `PROCPROF_CACHE_DIR/debuginfod`, else `~/.cache/procprof/debuginfod`:
+//! Asked only if `DEBUGINFOD_URLS` names servers, separated by spaces. `GET URL/buildid/HEX/debuginfo` answers the
+//! file, or 404. Like elfutils' own client it heeds `DEBUGINFOD_TIMEOUT` (seconds a server may be silent),
+//! `DEBUGINFOD_MAXTIME` (seconds for a file) and `DEBUGINFOD_MAXSIZE` (bytes of a file). Files are kept under
+//! `PROCPROF_CACHE_DIR/debuginfod`, else `~/.cache/procprof/debuginfod`:
 //! ```text
 //! HEX/debuginfo     the file
 //! HEX/missing       no server had it when this was written; asked again after ten minutes
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+use procprof_files::{Bounds, Durability, FileCache, Layout, NewFile};
 use procprof_process::BuildId;
 use reqwest::StatusCode;
 
@@ -35,18 +37,12 @@ const MISSING_TIME: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct Debuginfod {
     servers: Vec<String>,
-    cache: PathBuf,
+    cache: FileCache,
     silence: Duration,
     time: Duration,
     bytes_max: u64,
     /// The servers that failed.
     failed: Mutex<Vec<String>>,
-}
-
-/// What a server said.
-enum Answer {
-    Stored,
-    Missing,
 }
 
 impl Debuginfod {
@@ -60,7 +56,7 @@ impl Debuginfod {
         let servers: Vec<String> = urls.split_whitespace().map(|url| url.trim_end_matches('/').to_owned()).collect();
         (!servers.is_empty()).then_some(Self {
             servers,
-            cache: cache_dir()?.join("debuginfod"),
+            cache: cache(cache_dir()?.join("debuginfod")),
             silence: Duration::from_secs(number("DEBUGINFOD_TIMEOUT", SILENCE_SECONDS)),
             time: Duration::from_secs(number("DEBUGINFOD_MAXTIME", FILE_SECONDS)),
             bytes_max: number("DEBUGINFOD_MAXSIZE", FILE_BYTES_MAX),
@@ -72,27 +68,27 @@ impl Debuginfod {
     ///
     /// Errs if a server fails and no other has it, and if the cache can't be written.
     pub(crate) fn debug_file(&self, build_id: &BuildId) -> io::Result<Option<PathBuf>> {
-        let folder = self.cache.join(build_id.to_string());
-        let (file, missing) = (folder.join("debuginfo"), folder.join("missing"));
+        let name = build_id.to_string();
+        let (file, missing) = (self.cache.file_path(&name), self.cache.path.join(&name).join("missing"));
         if file.is_file() {
             return Ok(Some(file));
         }
         if age(&missing).is_some_and(|age| age < MISSING_TIME) {
             return Ok(None);
         }
-        fs::create_dir_all(&folder)?;
         let mut error = None;
         for server in &self.servers {
             if self.failed.lock().is_ok_and(|failed| failed.contains(server)) {
                 continue;
             }
             let url = format!("{server}/buildid/{build_id}/debuginfo");
-            match self.fetch(&url, &folder) {
-                Ok(Answer::Stored) => {
-                    evict(&self.cache, build_id)?;
+            match self.fetch(&url, &name) {
+                Ok(Some(fetched)) => {
+                    self.cache.keep(fetched, &name)?;
+                    self.cache.make_room(Some(&name))?;
                     return Ok(Some(file));
                 }
-                Ok(Answer::Missing) => {}
+                Ok(None) => {}
                 Err(what) => {
                     if let Ok(mut failed) = self.failed.lock() {
                         failed.push(server.clone());
@@ -103,44 +99,43 @@ impl Debuginfod {
         }
         match error {
             Some(error) => Err(error),
-            None => fs::write(missing, []).map(|()| None),
+            None => {
+                fs::create_dir_all(self.cache.path.join(&name))?;
+                fs::write(missing, []).map(|()| None)
+            }
         }
     }
 
-    /// Asks for a file and puts it into its folder of the cache.
-    fn fetch(&self, url: &str, folder: &Path) -> io::Result<Answer> {
+    /// Asks for a file, to be kept; `None` if the server has none.
+    fn fetch(&self, url: &str, name: &str) -> io::Result<Option<NewFile>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let temporary = folder.join(format!(".{}.tmp", std::process::id()));
         let told = |error: reqwest::Error| io::Error::other(format!("{url}: {}", innermost(&error)));
-        let fetched = runtime.block_on(async {
-            let client = reqwest::Client::builder().connect_timeout(CONNECT_TIME).read_timeout(self.silence).timeout(self.time);
+        runtime.block_on(async {
+            let client =
+                reqwest::Client::builder().connect_timeout(CONNECT_TIME).read_timeout(self.silence).timeout(self.time);
             let mut response = client.build().map_err(told)?.get(url).send().await.map_err(told)?;
             match response.status() {
                 StatusCode::OK => {}
-                StatusCode::NOT_FOUND => return Ok(Answer::Missing),
+                StatusCode::NOT_FOUND => return Ok(None),
                 status => return Err(io::Error::other(format!("{url}: {status}"))),
             }
-            let too_large = || io::Error::other(format!("{url}: more than {} bytes (DEBUGINFOD_MAXSIZE)", self.bytes_max));
+            let too_large =
+                || io::Error::other(format!("{url}: more than {} bytes (DEBUGINFOD_MAXSIZE)", self.bytes_max));
             if response.content_length().is_some_and(|bytes| bytes > self.bytes_max) {
                 return Err(too_large());
             }
             eprintln!("procprof: fetching debug information from {url}");
-            let mut file = fs::File::create(&temporary)?;
+            let mut file = self.cache.begin(name)?;
             let mut bytes = 0;
             while let Some(chunk) = response.chunk().await.map_err(told)? {
                 bytes += chunk.len() as u64;
                 if bytes > self.bytes_max {
                     return Err(too_large());
                 }
-                file.write_all(&chunk)?;
+                file.file().write_all(&chunk)?;
             }
-            fs::rename(&temporary, folder.join("debuginfo")).map(|()| Answer::Stored)
-        });
-        if fetched.is_err() {
-            // The first error is the one to tell; most often there is no file yet.
-            let _ = fs::remove_file(&temporary);
-        }
-        fetched
+            Ok(Some(file))
+        })
     }
 }
 
@@ -163,25 +158,8 @@ fn age(path: &Path) -> Option<Duration> {
     SystemTime::now().duration_since(path.metadata().ok()?.modified().ok()?).ok()
 }
 
-/// Removes the builds fetched the longest ago until the others fit, all but `kept`.
-fn evict(cache: &Path, kept: &BuildId) -> io::Result<()> {
-    let kept = cache.join(kept.to_string());
-    let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(cache)? {
-        let folder = entry?.path();
-        let Ok(metadata) = folder.join("debuginfo").metadata() else { continue };
-        files.push((metadata.modified()?, metadata.len(), folder));
-    }
-    let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
-    files.sort();
-    for (_, own, folder) in files {
-        if bytes <= CACHE_BYTES_MAX {
-            break;
-        }
-        if folder != kept {
-            fs::remove_dir_all(&folder)?;
-            bytes -= own;
-        }
-    }
-    Ok(())
+/// The cache in a folder. A file's time of change is when it was fetched.
+fn cache(path: PathBuf) -> FileCache {
+    let bounds = Bounds { bytes_max: CACHE_BYTES_MAX, files_max: usize::MAX };
+    FileCache { path, layout: Layout::Folders("debuginfo"), bounds, mode: 0o666, durability: Durability::Cached }
 }

@@ -1,22 +1,23 @@
-//! Profiles and names from running processes whose addresses were typed on the command line: several at once, a bar for each.
+//! Profiles and names from running processes whose addresses were typed on the command line: several at once, a bar for
+//! each.
 
 mod keep;
 mod remote;
-mod replace;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::MultiProgress;
-use procprof_collect::{Client, CollectError, Fetched, ProfileUrl, SymbolLimits, Watch, fetch, fetch_symbols_at, fetch_text, resolve};
+use procprof_collect::{
+    CollectError, Fetched, HttpClient, ProfileUrl, SymbolLimits, Watch, fetch, fetch_symbols_at, fetch_text, resolve,
+};
 use procprof_profile::Addr;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 pub(crate) use keep::write_new;
 pub(crate) use remote::{Remote, TlsFiles};
-pub(crate) use replace::write_over;
 
 use crate::progress::Bar;
 
@@ -41,19 +42,23 @@ pub(crate) struct Question {
 /// Asks processes.
 pub(crate) struct Fetcher {
     runtime: Runtime,
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
 }
 
 impl Fetcher {
     /// One without connections.
     pub(crate) fn new() -> Result<Fetcher> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-        Ok(Fetcher { runtime, client: Arc::new(Client::new()) })
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+        Ok(Fetcher { runtime, client: Arc::new(HttpClient::new()) })
     }
 
     /// The answers, in the order of the questions.
     pub(crate) fn get_all(&self, questions: &[Question]) -> Vec<Result<Fetched, CollectError>> {
-        questions.chunks(AT_ONCE_MAX).flat_map(|chunk| self.runtime.block_on(get_at_once(&self.client, chunk))).collect()
+        questions
+            .chunks(AT_ONCE_MAX)
+            .flat_map(|chunk| self.runtime.block_on(get_at_once(&self.client, chunk)))
+            .collect()
     }
 
     /// A short text from `url`, at the same process.
@@ -67,18 +72,27 @@ impl Fetcher {
     }
 
     /// The names the symbol page at `url` has for addresses of the process; those it does not know are left out.
-    pub(crate) fn names(&self, remote: &Remote, url: &ProfileUrl, addresses: &[Addr]) -> Result<Vec<(Addr, String)>, CollectError> {
+    pub(crate) fn names(
+        &self,
+        remote: &Remote,
+        url: &ProfileUrl,
+        addresses: &[Addr],
+    ) -> Result<Vec<(Addr, String)>, CollectError> {
         let (limits, watch) = (SymbolLimits::default(), Watch::default());
         let asked = fetch_symbols_at(&self.client, &remote.target, url, addresses, &limits, &watch);
         let symbols = self.runtime.block_on(asked)?;
         if symbols.asked < addresses.len() {
-            eprintln!("{url}: only {} of {} addresses were asked for within the limits", symbols.asked, addresses.len());
+            eprintln!(
+                "{url}: only {} of {} addresses were asked for within the limits",
+                symbols.asked,
+                addresses.len()
+            );
         }
         Ok(symbols.names.into_iter().collect())
     }
 }
 
-async fn get_at_once(client: &Arc<Client>, questions: &[Question]) -> Vec<Result<Fetched, CollectError>> {
+async fn get_at_once(client: &Arc<HttpClient>, questions: &[Question]) -> Vec<Result<Fetched, CollectError>> {
     let bars = MultiProgress::new();
     let mut tasks = JoinSet::new();
     for (index, question) in questions.iter().cloned().enumerate() {

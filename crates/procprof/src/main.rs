@@ -3,12 +3,16 @@
 mod allocator;
 mod cli;
 mod collect;
+mod config;
 mod debuginfod;
 mod demo;
 mod fetch;
+mod help;
 mod jeprof;
-mod pieces;
+mod log;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod remote;
 mod report;
 mod serve;
@@ -22,7 +26,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::cli::{Cli, Command, StoreCommand, UserCommand};
+use crate::cli::{Cli, Command, ConfigCommand, StoreCommand, UserCommand};
 
 fn main() -> ExitCode {
     allocator::large_pages(false);
@@ -30,7 +34,9 @@ fn main() -> ExitCode {
     if let Some(words) = jeprof::arguments(std::env::args_os()) {
         return jeprof::run(words, report::cache());
     }
-    match run(Cli::parse_from(report::as_declared(std::env::args_os())).command) {
+    let cli = Cli::try_parse_from(report::as_declared(std::env::args_os()))
+        .unwrap_or_else(|error| report::suggesting(error).exit());
+    match run(cli.command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("procprof: {error:#}");
@@ -44,8 +50,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Collect(arguments) => return collect::run(arguments),
         Command::Report(arguments) => report::run(&arguments)?,
-        Command::Store(StoreCommand::Import(arguments)) => store::import(&arguments)?,
+        Command::Store(StoreCommand::Import(arguments)) => return store::import(&arguments),
         Command::User(UserCommand::Add(arguments)) => user::add(&arguments)?,
+        Command::User(UserCommand::List(arguments)) => user::list(&arguments)?,
+        Command::User(UserCommand::Remove(arguments)) => user::remove(&arguments)?,
+        Command::Config(ConfigCommand::Check(arguments)) => config::check(&arguments)?,
+        Command::Completions { shell } => help::completions(shell)?,
+        Command::Man { output } => help::man(output.as_deref())?,
         Command::Symbols(command) => return symbols::run(command),
         Command::Pause(arguments) => remote::post(&arguments, "/api/pause")?,
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,

@@ -16,15 +16,15 @@ pub(crate) struct Bar {
 impl Bar {
     /// An empty bar. Must be called inside a tokio runtime.
     pub(crate) fn new(label: &str) -> Bar {
-        Bar::of(ProgressBar::new(0), label)
+        Bar::with_label(ProgressBar::new(0), label)
     }
 
     /// The same below the bars of other captures.
     pub(crate) fn below(others: &MultiProgress, label: &str) -> Bar {
-        Bar::of(others.add(ProgressBar::new(0)), label)
+        Bar::with_label(others.add(ProgressBar::new(0)), label)
     }
 
-    fn of(bar: ProgressBar, label: &str) -> Bar {
+    fn with_label(bar: ProgressBar, label: &str) -> Bar {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{bar:40}] {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }

@@ -1,16 +1,33 @@
 //! Asking a running server to do something, over its HTTP API.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueHint};
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 
-use crate::cli::RemoteArgs;
-
 /// How long the server may take to answer, unless a request says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to reach a running server.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteArgs {
+    /// Address of the server
+    #[arg(long, value_name = "URL", env = "PROCPROF_SERVER", default_value = "http://127.0.0.1:8030")]
+    pub(crate) server: String,
+    /// Certificates (PEM) to trust instead of the system's: the server's authority, or its own (self-signed)
+    /// certificate
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// User to log in as
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    pub(crate) user: Option<String>,
+    /// File with the user's password
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) password_file: Option<PathBuf>,
+}
 
 /// A running server.
 pub(crate) struct Remote {
@@ -22,7 +39,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// The server that was named.
-    pub(crate) fn of(arguments: &RemoteArgs) -> Result<Remote> {
+    pub(crate) fn from_arguments(arguments: &RemoteArgs) -> Result<Remote> {
         let base = arguments.server.trim_end_matches('/').to_owned();
         let is_url = base.starts_with("http://") || base.starts_with("https://");
         ensure!(is_url, "--server {}: expected http://HOST:PORT or https://HOST:PORT", arguments.server);
@@ -73,9 +90,10 @@ impl Remote {
 /// Posts to the switch of the server's schedule and tells its state.
 pub(crate) fn post(arguments: &RemoteArgs, path: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let remote = Remote::of(arguments)?;
+    let remote = Remote::from_arguments(arguments)?;
     let answer = runtime.block_on(remote.ask(remote.request(Method::POST, path)))?;
-    let paused = answer["paused"].as_bool().with_context(|| format!("{}: this is no procprof server", remote.base()))?;
+    let paused =
+        answer["paused"].as_bool().with_context(|| format!("{}: this is no procprof server", remote.base()))?;
     println!("{}", if paused { "scheduled captures are paused" } else { "scheduled captures run" });
     Ok(())
 }
@@ -85,7 +103,6 @@ fn client(ca_file: Option<&Path>) -> Result<reqwest::Client> {
     let builder = reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none()).no_proxy();
     let Some(path) = ca_file else { return builder.build().context("set up HTTP") };
     let pem = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    let certificates = reqwest::Certificate::from_pem_bundle(&pem).with_context(|| format!("read certificates of {}", path.display()))?;
-    ensure!(!certificates.is_empty(), "{}: no certificate in it", path.display());
-    builder.tls_certs_only(certificates).build().context("set up HTTP")
+    let tls = procprof_collect::trust_only(path, &pem, None)?;
+    builder.tls_backend_preconfigured(tls).build().context("set up HTTP")
 }

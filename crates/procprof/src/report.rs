@@ -1,17 +1,17 @@
 //! `procprof report`: any profile file, shown as any report.
 //!
-//! One flag per row of the report table chooses the kind, one flag per row of the option table is an option; both tables are
-//! `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile is what it has more than those.
+//! One flag per row of the report table chooses the kind, one flag per row of the option table is an option; both
+//! tables are `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile
+//! is what it has more than those.
 
 mod code;
 mod compatible;
 mod naming;
-mod page;
 mod saved;
 mod shell;
 mod source;
 mod sources;
-mod spelling;
+pub(crate) mod spelling;
 mod web;
 
 use std::borrow::Cow;
@@ -21,16 +21,18 @@ use std::path::{Path, PathBuf};
 use self::compatible::Compatible;
 use self::naming::Naming;
 use self::source::{Fetching, Origin};
+use self::sources::Reach;
 use self::web::Web;
-use crate::fetch::{TlsFiles, write_over};
+use crate::fetch::TlsFiles;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
 use procprof_profile::Profile;
-use procprof_report::{OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
+use procprof_profile::format::FORMATS;
+use procprof_report::{Error, OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::Viewer;
 
 pub(crate) use naming::cache;
-pub(crate) use spelling::as_declared;
+pub(crate) use spelling::{as_declared, suggesting};
 
 /// What `report` was asked for.
 #[derive(Debug)]
@@ -62,10 +64,12 @@ impl clap::Args for ReportArgs {
         let kinds = REPORTS.iter().map(kind_arg);
         let options = OPTIONS.iter().map(option_arg);
         command
+            .args_override_self(true)
             .arg(file_arg("output", "Write to this file; nothing is left there when it fails [default: standard output]").short('o'))
             .args(Naming::args())
             .args(Compatible::args())
             .args(kinds)
+            .arg(event_arg())
             .args(base_args())
             .args(fetching_args())
             .args(web_args())
@@ -79,7 +83,7 @@ impl clap::Args for ReportArgs {
                     .value_name("PROFILE")
                     .value_hint(ValueHint::FilePath)
                     .value_parser(value_parser!(PathBuf))
-                    .help("Profiles: files in any format, plain or gzip'd, - for standard input, URLs or host:port of running processes; several are summed. The first of several may be the binary"),
+                    .help("Profiles: files in any format, plain or packed, - for standard input, URLs or host:port of running processes; several are summed. The first of several may be the binary"),
             )
     }
 
@@ -96,23 +100,26 @@ impl clap::FromArgMatches for ReportArgs {
         };
         compatible::refuse_elsewhere(matches)?;
         let report = REPORTS.iter().find(is_given);
-        let option = |key: &'static str| matches.get_one::<String>(key).map(|value| (key, value.clone()));
+        let option = |key: &'static str| {
+            matches.get_one::<String>(key).map(|value| (matches.index_of(key).unwrap_or_default(), key, value.clone()))
+        };
         let symbol = report.filter(|report| report.takes_symbol()).and_then(|report| option(report.name));
-        let mut options: Vec<_> = OPTIONS.iter().filter_map(|row| option(row.key)).collect();
-        options.extend(spelling::meant(matches));
-        options.extend(symbol.map(|(_, symbol)| ("symbol", symbol)));
+        let mut given: Vec<_> = OPTIONS.iter().filter_map(|row| option(row.key)).collect();
+        given.extend(spelling::meant(matches));
+        given.extend(symbol.map(|(place, _, symbol)| (place, "symbol", symbol)));
+        let options = last_of_each(given);
         let paths = |id: &str| -> Vec<PathBuf> { matches.get_many(id).into_iter().flatten().cloned().collect() };
         let base = ["base", "diff_base"].into_iter().find(|id| matches.contains_id(id)).map(|id| Base {
             profiles: paths(id),
             is_measure: id == "diff_base",
-            normalize: matches.get_flag("normalize"),
+            normalize: matches.get_one::<String>(NORMALIZE).is_some_and(|value| value == "true"),
         });
         Ok(ReportArgs {
             kind: report.map(|report| report.name),
             options,
             output: matches.get_one("output").cloned(),
-            naming: Naming::of(matches),
-            compatible: Compatible::of(matches),
+            naming: Naming::from_matches(matches),
+            compatible: Compatible::from_matches(matches),
             base,
             fetching: fetching(matches),
             web: matches
@@ -128,6 +135,18 @@ impl clap::FromArgMatches for ReportArgs {
     }
 }
 
+/// The options by key; of several with one key, such as `-cum -flat`, the last on the command line counts, as with
+/// `go tool pprof`.
+fn last_of_each(mut given: Vec<(usize, &'static str, String)>) -> Vec<(&'static str, String)> {
+    given.sort_by_key(|(place, ..)| *place);
+    let mut options: Vec<(&'static str, String)> = Vec::new();
+    for (_, key, value) in given {
+        options.retain(|(known, _)| *known != key);
+        options.push((key, value));
+    }
+    options
+}
+
 /// Renders the report and writes it out; on a terminal, unless a kind was asked for, starts a session.
 pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let report = Report::named(arguments.kind.unwrap_or("top"))?;
@@ -139,21 +158,26 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     };
     let profile = source::load(files, arguments.base.as_ref(), &arguments.fetching, &naming)?;
     if let Some(web) = &arguments.web {
-        return web.serve(viewer(arguments, profile, arguments.naming.binaries(program)));
+        return web.serve(viewer(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options)));
     }
     let is_session = arguments.kind.is_none() && arguments.output.is_none();
     if is_session && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         return shell::run(&profile, arguments.options.clone(), arguments.naming.binaries(program));
     }
-    let bytes = rendered(report, Cow::Owned(profile), &options, &arguments.naming.binaries(program))?;
+    let sources = sources_of(report, &profile, &options, &arguments.naming.binaries(program), &Reach::Anywhere)?;
     match &arguments.output {
-        Some(path) => write_over(path, &bytes).with_context(|| format!("write {}", path.display())),
-        None => print(&bytes).context("write to standard output"),
+        Some(path) => {
+            let content = |file: &mut std::fs::File| -> Result<()> {
+                Ok(report.write(Cow::Owned(profile), &options, &sources, file)?)
+            };
+            procprof_files::write_over_by(path, content).with_context(|| format!("write {}", path.display()))
+        }
+        None => print(report, profile, &options, &sources),
     }
 }
 
 /// The web view of a profile.
-fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>) -> Viewer {
+fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>, reach: Reach) -> Viewer {
     let name = match arguments.profiles.as_slice() {
         [] => String::new(),
         [.., last] if arguments.profiles.len() <= 2 => last.display().to_string(),
@@ -163,7 +187,7 @@ fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>) -> V
         name,
         profile,
         options: arguments.options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
-        sources: Box::new(move |report, profile, options| sources_of(report, profile, options, &binaries)),
+        sources: Box::new(move |report, profile, options| sources_of(report, profile, options, &binaries, &reach)),
     }
 }
 
@@ -186,15 +210,20 @@ pub(crate) fn of_files(
 
 /// The report, with the sources and the machine code of this machine that it shows.
 fn rendered(report: &Report, profile: Cow<'_, Profile>, options: &Options, binaries: &[PathBuf]) -> Result<Vec<u8>> {
-    let sources = sources_of(report, &profile, options, binaries)?;
-    Ok(match profile {
-        Cow::Borrowed(profile) => report.render(profile, options, &sources)?,
-        Cow::Owned(profile) => report.render_owned(profile, options, &sources)?,
-    })
+    let sources = sources_of(report, &profile, options, binaries, &Reach::Anywhere)?;
+    let mut bytes = Vec::new();
+    report.write(profile, options, &sources, &mut bytes)?;
+    Ok(bytes)
 }
 
-fn sources_of(report: &Report, profile: &Profile, options: &Options, binaries: &[PathBuf]) -> procprof_report::Result<Sources> {
-    let mut sources = sources::read(report, profile, options)?;
+fn sources_of(
+    report: &Report,
+    profile: &Profile,
+    options: &Options,
+    binaries: &[PathBuf],
+    reach: &Reach,
+) -> procprof_report::Result<Sources> {
+    let mut sources = sources::read(report, profile, options, reach)?;
     code::read(report, profile, options, binaries, &mut sources)?;
     Ok(sources)
 }
@@ -202,7 +231,8 @@ fn sources_of(report: &Report, profile: &Profile, options: &Options, binaries: &
 /// A flag for a kind; peek and list take the functions they are about.
 fn kind_arg(report: &Report) -> Arg {
     let others: Vec<&str> = REPORTS.iter().map(|other| other.name).filter(|other| *other != report.name).collect();
-    let arg = Arg::new(report.name).long(report.name).help(report.help).help_heading("Reports").conflicts_with_all(others);
+    let arg =
+        Arg::new(report.name).long(report.name).help(report.help).help_heading("Reports").conflicts_with_all(others);
     let arg = if report.takes_symbol() { arg.value_name("REGEX") } else { arg.action(ArgAction::SetTrue) };
     match spelling::alias(report.name) {
         Some(alias) => arg.visible_alias(alias),
@@ -210,39 +240,55 @@ fn kind_arg(report: &Report) -> Arg {
     }
 }
 
+/// The report option that needs a base, and its help here.
+const NORMALIZE: &str = "normalize";
+const SCALED: &str = "Scale the profile first so that it adds up to the base";
+
 /// A flag for a report option; a switch is on without a value.
 fn option_arg(row: &OptionRow) -> Arg {
     let arg = Arg::new(row.key).long(row.key).help(row.help).value_name("VALUE").help_heading("Report options");
     let arg = if row.default.is_empty() { arg } else { arg.help(format!("{} [default: {}]", row.help, row.default)) };
+    let arg = if row.key == NORMALIZE { arg.requires("compared").help(SCALED).help_heading("Comparing") } else { arg };
     let is_switch = ["true", "false"].contains(&row.default);
     if is_switch { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg }
 }
 
-fn base_args() -> [Arg; 3] {
+fn base_args() -> [Arg; 2] {
     let base = |name, help| file_arg(name, help).action(ArgAction::Append).help_heading("Comparing");
     [
         base("base", "Show what the profile has more than this one; may be given several times"),
         base("diff_base", "As --base, with shares of the base instead of the difference"),
-        Arg::new("normalize")
-            .long("normalize")
-            .help("Scale the profile first so that it adds up to the base")
-            .requires("compared")
-            .action(ArgAction::SetTrue)
-            .help_heading("Comparing"),
     ]
 }
 
 fn fetching_args() -> [Arg; 5] {
-    let arg = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("Running processes");
+    let arg = |name: &'static str, value, help| {
+        Arg::new(name).long(name).value_name(value).help(help).help_heading("Running processes")
+    };
     let number = |name, help| arg(name, "N", help).value_parser(value_parser!(u32).range(1..=86_400));
-    let file = |name, help| arg(name, "FILE", help).value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf));
+    let file =
+        |name, help| arg(name, "FILE", help).value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf));
     [
         number("seconds", "Seconds to profile for"),
-        number("timeout", "Seconds to wait for the profile [default: one and a half times those to profile for, else 60]"),
-        file("tls_ca", "Certificates (PEM) to trust instead of the system's"),
+        number(
+            "timeout",
+            "Seconds to wait for the profile [default: one and a half times those to profile for, else 60]",
+        ),
+        file("tls_ca", "Certificates (PEM) to trust instead of the system's: authorities, or a process's own"),
         file("tls_cert", "Certificate (PEM) to show to the process"),
         file("tls_key", "Key (PEM) of that certificate"),
     ]
+}
+
+fn event_arg() -> Arg {
+    let formats: Vec<&str> =
+        FORMATS.iter().filter(|format| format.events.is_some()).map(|format| format.name).collect();
+    let help = format!(
+        "Of files with a profile for each of several kinds of events ({}), the one to show: of jfr cpu, wall, alloc, lock, live, nativemem, nativelock or native, \
+         else as the file names it [default: the first that has samples]",
+        formats.join(", ")
+    );
+    Arg::new("event").long("event").value_name("EVENT").help(help)
 }
 
 fn web_args() -> [Arg; 2] {
@@ -264,6 +310,7 @@ fn fetching(matches: &ArgMatches) -> Fetching {
     let number = |id: &str| matches.get_one(id).copied().unwrap_or(0);
     let file = |id: &str| matches.get_one(id).cloned();
     Fetching {
+        event: matches.get_one("event").cloned(),
         seconds: number("seconds"),
         timeout: number("timeout"),
         tls: TlsFiles { ca: file("tls_ca"), cert: file("tls_cert"), key: file("tls_key") },
@@ -285,13 +332,25 @@ fn is_elf(path: &Path) -> bool {
 }
 
 fn file_arg(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("FILE").value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf)).help(help)
+    Arg::new(name)
+        .long(name)
+        .value_name("FILE")
+        .value_hint(ValueHint::FilePath)
+        .value_parser(value_parser!(PathBuf))
+        .help(help)
 }
 
-/// Prints; a reader that has seen enough and is gone is no failure.
-fn print(bytes: &[u8]) -> std::io::Result<()> {
-    match std::io::stdout().write_all(bytes) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+/// Prints the report piece by piece; a reader that has seen enough and is gone is no failure.
+fn print(report: &Report, profile: Profile, options: &Options, sources: &Sources) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let is_gone = |kind: std::io::ErrorKind| kind == std::io::ErrorKind::BrokenPipe;
+    match report.write(Cow::Owned(profile), options, sources, &mut out) {
+        Err(Error::Write { kind, .. }) if is_gone(kind) => return Ok(()),
+        Err(error @ Error::Write { .. }) => return Err(error).context("write to standard output"),
+        written => written?,
+    }
+    match out.flush() {
+        Err(error) if is_gone(error.kind()) => Ok(()),
+        flushed => flushed.context("write to standard output"),
     }
 }

@@ -1,29 +1,35 @@
 //! `procprof serve`: reads the configuration, starts demo processes if asked, runs the server until a signal ends it.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use procprof_agent::{Agent, Request};
+use procprof_agent::Agent;
 use procprof_profile::ProfileType;
 use procprof_server::{
-    ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin,
+    ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions,
+    SqlAddress, SqlLogin,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use crate::allocator;
-use crate::cli::ServeArgs;
-use crate::demo::{self, DemoProcess};
+use crate::cli::{MoreConfig, ServeArgs};
+use crate::demo::{self, DemoJvm, DemoProcess};
+use crate::log;
 
 /// Time that captures and requests in flight have once a signal asks the server to end.
-const STOP: Duration = Duration::from_secs(5);
+const STOP: Duration = Duration::from_secs(4);
+/// Time that threads and children have beyond it; what still runs then is given up.
+const LEFTOVERS: Duration = Duration::from_millis(500);
+/// Time from the signal to the end of the process, whatever happens.
+const END: Duration = Duration::from_secs(5);
 /// Folder of a demo's profiles when none is given.
 const DEMO_DATA: &str = "procprof-demo-data";
 /// Seconds between the cuts of the server's own CPU profile in a demo.
 const DEMO_CUT_SECONDS: u64 = 5;
+/// Seconds between the cuts of the recording of the demo's JVM.
+const DEMO_JVM_SECONDS: u64 = 10;
 /// Id of the demo's backend, as a StarRocks cluster would number it.
 const DEMO_BE: u64 = 10_001;
 /// Threads that serve requests; captures, files and rendering have threads of their own.
@@ -31,22 +37,26 @@ const WORKERS: usize = 2;
 
 /// Runs the server until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    log::start();
     if let Err(error) = allocator::start_background_threads() {
         tracing::warn!("memory is given back late: no threads of the allocator, error {error}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().context("start the runtime")?;
-    runtime.block_on(serve(arguments))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
+    let served = runtime.block_on(serve(arguments));
+    // A report that is being made in a thread would hold the end up for as long as it takes.
+    runtime.shutdown_timeout(LEFTOVERS);
+    if served.is_ok() {
+        tracing::info!("stopped");
+    }
+    served
 }
 
 async fn serve(arguments: &ServeArgs) -> Result<()> {
-    let config = configuration(arguments)?;
+    let config = own_configuration(arguments)?;
     let demo = if arguments.demo { Some(Demo::start()?) } else { None };
     let agent = own_agent()?;
     let config_has_users = config.users_file.is_some();
@@ -69,9 +79,22 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
         tracing::info!("SQL at {address}: mysql -h {} -P {} -u {user}", address.ip(), address.port());
     }
     wait_for_end(&handle, arguments).await?;
+    tracing::info!("stopping");
+    end_in_time();
     handle.stop(STOP).await;
-    tracing::info!("stopped");
     Ok(())
+}
+
+/// Ends the process at [`END`] even if nothing else does.
+fn end_in_time() {
+    let watch = || {
+        std::thread::sleep(END);
+        tracing::warn!("stopped without waiting for work that did not end in time");
+        std::process::exit(0);
+    };
+    if let Err(error) = std::thread::Builder::new().name("end in time".to_owned()).spawn(watch) {
+        tracing::warn!("the end may take longer than {} s: {error}", END.as_secs());
+    }
 }
 
 /// This binary again, for a task of its own.
@@ -96,28 +119,35 @@ async fn wait_for_end(handle: &ServerHandle, arguments: &ServeArgs) -> Result<()
 
 /// Takes the files as they are now; when they are wrong, the old configuration stays.
 fn reload(handle: &ServerHandle, arguments: &ServeArgs) {
-    let reloaded = configuration(arguments).and_then(|config| Ok(handle.reload(config)?));
+    let reloaded = own_configuration(arguments).and_then(|config| Ok(handle.reload(config)?));
     if let Err(error) = reloaded {
         tracing::error!("the configuration stays as it was: {error:#}");
     }
 }
 
+/// The configuration of `serve`.
+fn own_configuration(arguments: &ServeArgs) -> Result<Config> {
+    let mut config = configuration(arguments.config.as_deref(), &arguments.more)?;
+    let is_default = config.self_interval_seconds == Config::defaults().self_interval_seconds;
+    if arguments.demo && is_default {
+        config.self_interval_seconds = DEMO_CUT_SECONDS;
+    }
+    Ok(config)
+}
+
 /// All sources, the later winning: defaults, the file, StarRocks' files, the command line.
-fn configuration(arguments: &ServeArgs) -> Result<Config> {
-    let mut config = match &arguments.config {
+pub(crate) fn configuration(file: Option<&Path>, more: &MoreConfig) -> Result<Config> {
+    let mut config = match file {
         Some(path) => Config::read(path)?,
         None => Config::defaults(),
     };
-    if arguments.demo {
-        config.self_interval_seconds = DEMO_CUT_SECONDS;
-    }
     let variable = |name: &str| std::env::var(name).ok();
-    for (path, which) in [(&arguments.fe_conf, ConfFile::Fe), (&arguments.be_conf, ConfFile::Be)] {
+    for (path, which) in [(&more.fe_conf, ConfFile::Fe), (&more.be_conf, ConfFile::Be)] {
         if let Some(path) = path {
             config.read_starrocks(path, which, variable)?;
         }
     }
-    for setting in &arguments.set {
+    for setting in &more.set {
         let (name, value) = setting.split_once('=').with_context(|| format!("--set {setting}: expected NAME=VALUE"))?;
         config.set(name, value)?;
     }
@@ -125,12 +155,21 @@ fn configuration(arguments: &ServeArgs) -> Result<Config> {
 }
 
 fn address(arguments: &ServeArgs, config: &Config) -> Result<SocketAddr> {
-    match arguments.http {
-        Some(address) => Ok(address),
-        None => {
-            config.http.parse().with_context(|| format!("http = {:?}: expected an address and a port, as in 127.0.0.1:8030", config.http))
-        }
-    }
+    arguments.http.map_or_else(|| http_address(config), Ok)
+}
+
+/// The address of the pages by the configuration.
+pub(crate) fn http_address(config: &Config) -> Result<SocketAddr> {
+    config
+        .http
+        .parse()
+        .with_context(|| format!("http = {:?}: expected an address and a port, as in 127.0.0.1:8030", config.http))
+}
+
+/// The address of the SQL server by the configuration, if it wants one.
+pub(crate) fn mysql_address(config: &Config) -> Result<Option<SocketAddr>> {
+    let wrong = || format!("mysql = {:?}: expected an address and a port, as in 127.0.0.1:9030", config.mysql);
+    if config.mysql.is_empty() { Ok(None) } else { config.mysql.parse().map(Some).with_context(wrong) }
 }
 
 /// Where SQL clients connect. Who has moved only the HTTP port, as the demo does, gets the next free one.
@@ -138,13 +177,10 @@ fn sql_address(arguments: &ServeArgs, config: &Config) -> Result<Option<SqlAddre
     let login = if arguments.mysql_no_auth { SqlLogin::Everyone } else { SqlLogin::Users };
     let (address, explicit) = match arguments.mysql {
         Some(address) => (address, true),
-        None if config.mysql.is_empty() => return Ok(None),
-        None => {
-            let address = config.mysql.parse();
-            let address =
-                address.with_context(|| format!("mysql = {:?}: expected an address and a port, as in 127.0.0.1:9030", config.mysql))?;
-            (address, arguments.http.is_none() && !arguments.demo)
-        }
+        None => match mysql_address(config)? {
+            Some(address) => (address, arguments.http.is_none() && !arguments.demo),
+            None => return Ok(None),
+        },
     };
     Ok(Some(SqlAddress { address, explicit, login }))
 }
@@ -159,10 +195,10 @@ fn data_folder(arguments: &ServeArgs, config: &Config) -> PathBuf {
 
 /// The agent of the server's own process, its heap profiler awake.
 fn own_agent() -> Result<Agent> {
-    let agent = procprof_agent::start(procprof_agent::Config { jemalloc: Some(demo::jemalloc()), ..Default::default() })?;
-    let answer = agent.handle(&Request::post("/debug/pprof/heap/enable", &[]));
-    if answer.status != 200 {
-        tracing::warn!("no heap profiles of the server itself: {}", String::from_utf8_lossy(&answer.body).trim());
+    let agent =
+        procprof_agent::start(procprof_agent::Config { jemalloc: Some(demo::jemalloc()), ..Default::default() })?;
+    if let Err(error) = agent.heap_activate(None) {
+        tracing::warn!("no heap profiles of the server itself: {error}");
     }
     Ok(agent)
 }
@@ -173,13 +209,33 @@ fn page(handle: &ServerHandle) -> String {
 
 /// The demo's two processes.
 struct Demo {
-    fe: DemoProcess,
+    fe: DemoFrontend,
     be: DemoProcess,
+}
+
+/// The demo's frontend, a JVM like a real one where this machine has `java`.
+enum DemoFrontend {
+    Jvm(DemoJvm),
+    Process(DemoProcess),
+}
+
+impl DemoFrontend {
+    fn start() -> Result<DemoFrontend> {
+        match DemoJvm::start() {
+            Ok(jvm) => Ok(DemoFrontend::Jvm(jvm)),
+            Err(error) => {
+                tracing::info!(
+                    "demo-fe is not a JVM ({error:#}); with a JDK of version 11 or later on the PATH it is one (Debian: default-jdk-headless)"
+                );
+                DemoProcess::start("fe").map(DemoFrontend::Process)
+            }
+        }
+    }
 }
 
 impl Demo {
     fn start() -> Result<Demo> {
-        Ok(Demo { fe: DemoProcess::start("fe")?, be: DemoProcess::start("be")? })
+        Ok(Demo { fe: DemoFrontend::start()?, be: DemoProcess::start("be")? })
     }
 
     fn nodes(&self) -> Vec<ExtraNode> {
@@ -188,7 +244,28 @@ impl Demo {
         let contention = Planned { profile_type: ProfileType::Contention, on: true, seconds: 5, every: 20 };
         let mutex = Planned { profile_type: ProfileType::Mutex, ..contention.clone() };
         let schedule = vec![cpu, heap, contention, mutex];
-        vec![node(None, "demo-fe", Role::Fe, &self.fe, schedule.clone()), node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, schedule)]
+        let fe = match &self.fe {
+            DemoFrontend::Jvm(jvm) => jvm_node("demo-fe", jvm),
+            DemoFrontend::Process(process) => node(None, "demo-fe", Role::Fe, process, schedule.clone()),
+        };
+        vec![fe, node(Some(DEMO_BE), "demo-be", Role::Be, &self.be, schedule)]
+    }
+}
+
+/// A JVM, all of whose types are recorded together and without gaps.
+fn jvm_node(name: &str, jvm: &DemoJvm) -> ExtraNode {
+    let pid = jvm.pid();
+    let types = [ProfileType::Cpu, ProfileType::Alloc, ProfileType::Contention];
+    let planned = |profile_type| Planned { profile_type, on: true, seconds: DEMO_JVM_SECONDS, every: DEMO_JVM_SECONDS };
+    ExtraNode {
+        id: None,
+        name: name.to_owned(),
+        role: Role::Fe,
+        kind: Kind::JVM,
+        address: String::new(),
+        pid: Some(PidSource(std::sync::Arc::new(move || Some(pid)))),
+        schedule: types.into_iter().map(planned).collect(),
+        demo: true,
     }
 }
 
@@ -198,7 +275,7 @@ fn node(id: Option<u64>, name: &str, role: Role, process: &DemoProcess, schedule
         id,
         name: name.to_owned(),
         role,
-        kind: Kind::Procprof,
+        kind: Kind::PROCPROF,
         address: process.address.to_string(),
         pid: Some(PidSource(std::sync::Arc::new(move || Some(pid)))),
         schedule,

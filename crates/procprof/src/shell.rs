@@ -30,15 +30,16 @@ enum Input {
 }
 
 impl Lines {
-    /// Reads standard input. On a terminal the prompt stands there, and the lines are kept as `history-NAME` with what else is kept between
-    /// runs; else the prompt goes to standard error.
+    /// Reads standard input. On a terminal the prompt stands there, and the lines are kept as `history-NAME` with what
+    /// else is kept between runs; else the prompt goes to standard error.
     pub(crate) fn new(name: &str, words: Words) -> Result<Lines> {
         let prompt = format!("({name}) ");
         if !std::io::stdin().is_terminal() {
             return Ok(Lines { prompt, input: Input::Pipe });
         }
         let config = Config::builder().max_history_size(HISTORY_MAX).context("set up the history")?;
-        let config = config.completion_type(CompletionType::List).bell_style(BellStyle::None).auto_add_history(true).build();
+        let config =
+            config.completion_type(CompletionType::List).bell_style(BellStyle::None).auto_add_history(true).build();
         let history = FileHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).context("set up the terminal")?;
         editor.set_helper(Some(words));
@@ -114,11 +115,19 @@ impl Sink {
     pub(crate) fn split(line: &str) -> Result<(&str, Sink), &'static str> {
         if let Some((before, command)) = line.split_once(" |") {
             let command = command.trim();
-            return if command.is_empty() { Err("a command is missing after |") } else { Ok((before, Sink::Command(command.to_owned()))) };
+            return if command.is_empty() {
+                Err("a command is missing after |")
+            } else {
+                Ok((before, Sink::Command(command.to_owned())))
+            };
         }
         if let Some(at) = line.find(" >") {
             let file = line[at + 2..].trim();
-            return if file.is_empty() { Err("unexpected end of line after >") } else { Ok((&line[..at], Sink::File(file.to_owned()))) };
+            return if file.is_empty() {
+                Err("unexpected end of line after >")
+            } else {
+                Ok((&line[..at], Sink::File(file.to_owned())))
+            };
         }
         Ok((line, Sink::Screen))
     }
@@ -132,7 +141,7 @@ impl Sink {
             }
             Sink::File(path) => {
                 eprintln!("Generating report in {path}");
-                crate::fetch::write_over(std::path::Path::new(path), bytes).with_context(|| format!("write {path}"))
+                procprof_files::write_over(std::path::Path::new(path), bytes).with_context(|| format!("write {path}"))
             }
             Sink::Command(command) => pipe(command, bytes),
         }

@@ -1,16 +1,22 @@
 //! `procprof store import`.
 
+use std::process::ExitCode;
+
 use anyhow::{Context, Result};
 use procprof_server::{Config, import_folder, wanted_files};
-use procprof_store::{Store, StoreOptions};
+use procprof_store::{NOT_A_NAME, Store, StoreOptions};
 
 use crate::cli::ImportArgs;
+
+/// Ends of files that the user will have taken for profiles, whatever their names.
+const PROFILE_ENDS: [&str; 9] = [".gz", ".tgz", ".zst", ".html", ".svg", ".pb", ".pprof", ".prof", ".heap"];
 
 /// Most files that are told as wanted.
 const WANTED_MAX: usize = 8;
 
-/// Imports a folder and says what became of every file.
-pub(crate) fn import(arguments: &ImportArgs) -> Result<()> {
+/// Imports a folder and says what became of every file; a refused profile makes the status 1, a log beside them does
+/// not.
+pub(crate) fn import(arguments: &ImportArgs) -> Result<ExitCode> {
     let data = arguments.data.clone().unwrap_or_else(|| Config::defaults().data);
     let store = Store::open(data.clone(), StoreOptions::default())?;
     let report = import_folder(&data, &store, &arguments.dir, &arguments.node, arguments.tz.as_deref())
@@ -18,7 +24,12 @@ pub(crate) fn import(arguments: &ImportArgs) -> Result<()> {
     for (name, reason) in &report.refused {
         eprintln!("refused {name}: {reason}");
     }
-    println!("{} added, {} already there, {} refused", report.added.len(), report.already_there.len(), report.refused.len());
+    println!(
+        "{} added, {} already there, {} refused",
+        report.added.len(),
+        report.already_there.len(),
+        report.refused.len()
+    );
     let wanted = wanted_files(&store, report.added.iter().map(|(_, id)| *id))?;
     for (file, count) in wanted.iter().take(WANTED_MAX) {
         eprintln!("wanted: {file}, by {count} of them, for names; once the server runs: procprof symbols push {file}");
@@ -26,5 +37,7 @@ pub(crate) fn import(arguments: &ImportArgs) -> Result<()> {
     if wanted.len() > WANTED_MAX {
         eprintln!("wanted: {} more files; `procprof symbols list` names them", wanted.len() - WANTED_MAX);
     }
-    Ok(())
+    let is_missed =
+        |(name, reason): &(String, String)| reason != NOT_A_NAME || PROFILE_ENDS.iter().any(|end| name.ends_with(end));
+    Ok(if report.refused.iter().any(is_missed) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -1,7 +1,8 @@
-//! `procprof symbols`: sends symbols to a server, so that profiles of stripped files get their names; lists and removes them.
+//! `procprof symbols`: sends symbols to a server, so that profiles of stripped files get their names; lists and removes
+//! them.
 //!
-//! What is sent is an index by address of everything that is known of a file (functions, inlined calls, files, lines), made here: a small
-//! part of the debug information's size.
+//! What is sent is an index by address of everything that is known of a file (functions, inlined calls, files, lines),
+//! made here: a small part of the debug information's size.
 
 mod files;
 mod packed;
@@ -15,8 +16,7 @@ use clap::{Args, Subcommand, ValueHint};
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::cli::RemoteArgs;
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteArgs};
 
 /// What to do with symbols.
 #[derive(Debug, Subcommand)]
@@ -34,8 +34,8 @@ pub(crate) enum SymbolsCommand {
 pub(crate) struct PushArgs {
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Binaries, shared libraries, .debug or .debuginfo files, plain or compressed (.gz, .xz, .zst), or folders with such. The separate debug
-    /// file of a stripped binary is found by its build id or its debug link
+    /// Binaries, shared libraries, .debug or .debuginfo files, plain or compressed (.gz, .xz, .zst), or folders with
+    /// such. The separate debug file of a stripped binary is found by its build id or its debug link
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::AnyPath)]
     files: Vec<std::path::PathBuf>,
 }
@@ -62,24 +62,33 @@ pub(crate) fn run(command: SymbolsCommand) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
         match command {
-            SymbolsCommand::Push(arguments) => push::run(&Remote::of(&arguments.remote)?, &arguments.files).await,
+            SymbolsCommand::Push(arguments) => {
+                push::run(&Remote::from_arguments(&arguments.remote)?, &arguments.files).await
+            }
             SymbolsCommand::List(arguments) => {
-                print!("{}", table::rendered(&listed(&Remote::of(&arguments.remote)?).await?));
+                print!("{}", table::rendered(&listed(&Remote::from_arguments(&arguments.remote)?).await?));
                 Ok(ExitCode::SUCCESS)
             }
-            SymbolsCommand::Remove(arguments) => remove(&Remote::of(&arguments.remote)?, &arguments.keys).await,
+            SymbolsCommand::Remove(arguments) => {
+                remove(&Remote::from_arguments(&arguments.remote)?, &arguments.keys).await
+            }
         }
     })
 }
 
 async fn listed(remote: &Remote) -> Result<Value> {
     let listed = remote.ask(remote.request(Method::GET, "/api/symbols")).await?;
-    if listed["symbols"].is_array() { Ok(listed) } else { bail!("{}: this server knows nothing of symbols", remote.base()) }
+    if listed["symbols"].is_array() {
+        Ok(listed)
+    } else {
+        bail!("{}: this server knows nothing of symbols", remote.base())
+    }
 }
 
 async fn remove(remote: &Remote, wanted: &[String]) -> Result<ExitCode> {
     let listed = listed(remote).await?;
-    let keys: Vec<&str> = listed["symbols"].as_array().into_iter().flatten().filter_map(|row| row["key"].as_str()).collect();
+    let keys: Vec<&str> =
+        listed["symbols"].as_array().into_iter().flatten().filter_map(|row| row["key"].as_str()).collect();
     let whole: Vec<&str> = wanted.iter().map(|wanted| unabbreviated(&keys, wanted)).collect::<Result<_>>()?;
     for key in whole {
         remote.ask(remote.request(Method::DELETE, &format!("/api/symbols/{key}"))).await?;
@@ -94,7 +103,11 @@ fn unabbreviated<'a>(keys: &[&'a str], wanted: &str) -> Result<&'a str> {
     match matching.as_slice() {
         [only] => Ok(only),
         [] => bail!("{wanted}: no symbols have that key; `procprof symbols list` prints them"),
-        several => several.iter().copied().find(|key| *key == wanted).with_context(|| format!("{wanted}: {} keys begin so", several.len())),
+        several => several
+            .iter()
+            .copied()
+            .find(|key| *key == wanted)
+            .with_context(|| format!("{wanted}: {} keys begin so", several.len())),
     }
 }
 

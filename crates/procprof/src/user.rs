@@ -1,11 +1,11 @@
-//! `procprof user add`.
+//! `procprof user add`, `list` and `remove`.
 
 use std::io::{IsTerminal, Read};
 
 use anyhow::{Context, Result, bail};
-use procprof_server::auth::{Methods, UserRole, add_user};
+use procprof_server::auth::{Methods, UserRole, Users, add_user, remove_user};
 
-use crate::cli::UserAddArgs;
+use crate::cli::{UserAddArgs, UserListArgs, UserRemoveArgs};
 
 /// Longest password read from standard input, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1024;
@@ -19,6 +19,22 @@ pub(crate) fn add(arguments: &UserAddArgs) -> Result<()> {
     Ok(())
 }
 
+/// Prints a line for each user: name, role, and how they may log in beside the usual.
+pub(crate) fn list(arguments: &UserListArgs) -> Result<()> {
+    for user in Users::read(&arguments.file)?.iter() {
+        let native = if user.native.is_some() { "\tmysql_native_password" } else { "" };
+        println!("{}\t{}{native}", user.name, user.role);
+    }
+    Ok(())
+}
+
+/// Removes a user; a running server reads the file again on SIGHUP.
+pub(crate) fn remove(arguments: &UserRemoveArgs) -> Result<()> {
+    remove_user(&arguments.file, &arguments.name)?;
+    println!("{} is no longer in {}; a running server reads it on SIGHUP", arguments.name, arguments.file.display());
+    Ok(())
+}
+
 fn password() -> Result<String> {
     if std::io::stdin().is_terminal() {
         let password = rpassword::prompt_password("Password: ").context("read the password")?;
@@ -28,6 +44,10 @@ fn password() -> Result<String> {
         return Ok(password);
     }
     let mut text = String::new();
-    std::io::stdin().lock().take(PASSWORD_BYTES_MAX).read_to_string(&mut text).context("read the password from standard input")?;
+    std::io::stdin()
+        .lock()
+        .take(PASSWORD_BYTES_MAX)
+        .read_to_string(&mut text)
+        .context("read the password from standard input")?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

@@ -86,8 +86,10 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn new(size: &str) -> SmallDisk {
         let folder = folder();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "procprof-test"]).arg(folder.path()).status();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "procprof-test"])
+            .arg(folder.path())
+            .status();
         assert!(mounted.is_ok_and(|status| status.success()), "this test needs `mount -t tmpfs`, so root");
         SmallDisk(folder)
     }
@@ -109,7 +111,10 @@ fn a_full_disk_is_an_error_row_and_the_server_lives() {
     // Fills the disk to its last byte; the write must fail at the end.
     assert!(std::fs::write(&filler, vec![0u8; 8 << 20]).is_err());
     server.wait_for("the error row", |server| {
-        server.errors("").iter().any(|row| row["message"].as_str().is_some_and(|message| message.contains("no space left")))
+        server
+            .errors("")
+            .iter()
+            .any(|row| row["message"].as_str().is_some_and(|message| message.contains("no space left")))
     });
     let known = ids(&server);
     std::fs::remove_file(&filler).expect("the filler is deleted");

@@ -23,11 +23,16 @@ fn both_tabs_show_flame_graphs_of_known_work() {
     let data = folder();
     let server = Server::start(data.path(), &["--demo"]);
     for node in ["FE", "10001", "1"] {
-        server.wait_for(&format!("a CPU profile of node {node}"), |server| !server.profiles(&format!("node={node}&type=cpu")).is_empty());
+        server.wait_for(&format!("a CPU profile of node {node}"), |server| {
+            !server.profiles(&format!("node={node}&type=cpu")).is_empty()
+        });
         let (status, page) = server.get(&format!("/proc_profile?node={node}"));
         assert_eq!(status, 200);
         assert!(String::from_utf8_lossy(&page).contains("cpu-profile"), "the tab of {node} lists no CPU profile");
     }
+    server.wait_for("allocations and waits of the FE, a JVM", |server| {
+        ["alloc", "contention"].iter().all(|kind| !server.profiles(&format!("node=FE&type={kind}")).is_empty())
+    });
     server.wait_for("a heap profile of the BE", |server| !server.profiles("node=10001&type=heap").is_empty());
     let mut samples = [0; 2];
     server.wait_for("200 samples in the known functions", |server| {
@@ -40,13 +45,16 @@ fn both_tabs_show_flame_graphs_of_known_work() {
     let error = 5.0 * (0.7 * 0.3 / total).sqrt();
     assert!((hot_70 / total - 0.7).abs() < error, "hot_70 has {} of {total}", hot_70);
 
-    let stored: Vec<_> =
-        files(&data.path().join("profiles")).into_iter().filter(|path| path.to_string_lossy().ends_with("pprof.gz")).collect();
+    let stored: Vec<_> = files(&data.path().join("profiles"))
+        .into_iter()
+        .filter(|path| path.to_string_lossy().ends_with("pprof.gz"))
+        .collect();
     assert!(stored.len() >= 6, "{stored:?}");
     for path in &stored {
         go_tool_pprof(&["-top", &path.display().to_string()]);
     }
-    let name = stored.iter().find(|path| path.to_string_lossy().contains("/10001/cpu-profile")).expect("a CPU file of the BE");
+    let name =
+        stored.iter().find(|path| path.to_string_lossy().contains("/10001/cpu-profile")).expect("a CPU file of the BE");
     let name = name.file_name().expect("a name").to_string_lossy().into_owned();
     let (status, view) = server.get(&format!("/proc_profile/file?filename={name}&node=10001"));
     assert_eq!(status, 200);
@@ -62,7 +70,11 @@ fn contention_is_shown_by_who_waits_and_by_who_holds_the_lock() {
         let query = format!("node=10001&type={kind}");
         server.wait_for(&format!("a {kind} profile of the BE"), |server| !server.profiles(&query).is_empty());
         let profile = &server.profiles(&query)[0];
-        assert!(profile["top"][0]["name"].as_str().is_some_and(|name| name.contains(function)), "{kind}: {}", profile["top"]);
+        assert!(
+            profile["top"][0]["name"].as_str().is_some_and(|name| name.contains(function)),
+            "{kind}: {}",
+            profile["top"]
+        );
     }
     let (status, page) = server.get("/proc_profile?node=10001");
     assert_eq!(status, 200);
@@ -105,11 +117,20 @@ fn a_signal_ends_it_and_its_children() {
         .collect();
     assert_eq!(addresses.len(), 2, "{nodes}");
     assert!(server.terminate().success());
-    for address in addresses {
+    // The demo's JVM is shown by its process.
+    let (jvms, listening): (Vec<String>, Vec<String>) =
+        addresses.into_iter().partition(|address| address.starts_with("pid "));
+    for jvm in jvms {
+        let folder = format!("/proc/{}", jvm.trim_start_matches("pid "));
+        assert!(!std::path::Path::new(&folder).exists(), "the demo's JVM still runs");
+    }
+    for address in listening {
         let (status, _) = curl(&[&format!("http://{address}/pprof/cmdline")]);
         assert_eq!(status, 0, "the demo process at {address} still answers");
     }
-    let temporary: Vec<_> =
-        files(data.path()).into_iter().filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("tmp"))).collect();
+    let temporary: Vec<_> = files(data.path())
+        .into_iter()
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("tmp")))
+        .collect();
     assert!(temporary.is_empty(), "{temporary:?}");
 }

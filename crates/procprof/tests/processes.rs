@@ -29,7 +29,8 @@ impl Profiled {
         Profiled { child, address: format!("127.0.0.1:{port}"), binary }
     }
 
-    /// A Rust program with our agent, as the demo runs it, but with more allocations sampled, so that a few seconds make a difference.
+    /// A Rust program with our agent, as the demo runs it, but with more allocations sampled, so that a few seconds
+    /// make a difference.
     pub(crate) fn demo_node() -> Profiled {
         let mut command = procprof();
         command.args(["demo-node", "--role", "BE"]).env("_RJEM_MALLOC_CONF", "prof_accum:true,lg_prof_sample:14");
@@ -48,7 +49,11 @@ impl Drop for Profiled {
 
 /// The process and the first line it prints.
 fn started(command: &mut Command) -> (Child, String) {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     (child, line.trim().to_owned())
@@ -61,12 +66,14 @@ fn go_server() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/go/pprof-server");
     let mut build = Command::new("go");
     build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
-    let status = build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+    let status =
+        build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
     assert!(status.success(), "{build:?}");
     binary
 }
 
-/// Answers requests, given as path, body and on further lines the head, until the test ends; what `answer` gives is written as it is.
+/// Answers requests, given as path, body and on further lines the head, until the test ends; what `answer` gives is
+/// written as it is.
 pub(crate) fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -92,9 +99,9 @@ fn request(stream: &mut impl Read) -> (String, String) {
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head
-                .lines()
-                .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().parse().unwrap_or(0)));
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().parse().unwrap_or(0))
+            });
             if body.len() >= length.unwrap_or(0) {
                 return (head.to_owned(), body.to_owned());
             }
@@ -108,7 +115,8 @@ fn request(stream: &mut impl Read) -> (String, String) {
 
 /// A whole answer.
 pub(crate) fn ok(body: &[u8]) -> Vec<u8> {
-    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes();
+    let mut answer =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes();
     answer.extend_from_slice(body);
     answer
 }

@@ -19,7 +19,8 @@ fn jeprof(kept: &Path, words: &[&str]) -> Output {
 
 /// Names of the files in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = files(folder).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        files(folder).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -31,15 +32,25 @@ fn a_go_process_is_asked_as_go_tool_pprof_asks_it() {
     let host_alone = report(kept, &["-top", "-seconds=1", &go.address]);
     let said = text(&host_alone);
     assert!(host_alone.status.success() && said.contains("main.hot70") && said.contains("Type: cpu"), "{said}");
-    assert!(said.contains(&format!("Fetching profile over HTTP from http://{}/debug/pprof/profile?seconds=1\n", go.address)), "{said}");
-    assert!(said.contains(&format!("Saved profile in {}/pprof.go-pprof-server.samples.cpu.001.pb.gz\n", kept.display())), "{said}");
+    assert!(
+        said.contains(&format!(
+            "Fetching profile over HTTP from http://{}/debug/pprof/profile?seconds=1\n",
+            go.address
+        )),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("Saved profile in {}/pprof.go-pprof-server.samples.cpu.001.pb.gz\n", kept.display())),
+        "{said}"
+    );
 
     let heap = format!("http://{}/debug/pprof/heap", go.address);
     let both = report(kept, &["-top", "-sample_index=inuse_objects", &heap, &heap]);
     let one = report(kept, &["-top", "-sample_index=inuse_objects", &heap]);
     let total = |output: &Output| {
         let text = text(output);
-        let line = text.lines().find(|line| line.starts_with("Showing nodes")).unwrap_or_else(|| panic!("{text}")).to_owned();
+        let line =
+            text.lines().find(|line| line.starts_with("Showing nodes")).unwrap_or_else(|| panic!("{text}")).to_owned();
         line.split_whitespace().nth(7).unwrap().parse::<f64>().unwrap_or_else(|_| panic!("{line}"))
     };
     assert!(total(&both) >= 1.9 * total(&one), "several are summed: {} {}", text(&both), text(&one));
@@ -51,10 +62,12 @@ fn a_go_process_is_asked_as_go_tool_pprof_asks_it() {
     pprof.args(["tool", "pprof", "-top", "-seconds=1", &go.address]).env("PPROF_TMPDIR", peers.path());
     let output = pprof.output().expect("this test needs go");
     assert!(output.status.success(), "{}", text(&output));
-    let output = Command::new("go").args(["tool", "pprof", "-top", &heap]).env("PPROF_TMPDIR", peers.path()).output().unwrap();
+    let output =
+        Command::new("go").args(["tool", "pprof", "-top", &heap]).env("PPROF_TMPDIR", peers.path()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let without_numbers = |folder: &Path| {
-        let mut names: Vec<String> = names(folder).iter().map(|name| name.replace(|c: char| c.is_ascii_digit(), "")).collect();
+        let mut names: Vec<String> =
+            names(folder).iter().map(|name| name.replace(|c: char| c.is_ascii_digit(), "")).collect();
         names.dedup();
         names
     };
@@ -64,10 +77,13 @@ fn a_go_process_is_asked_as_go_tool_pprof_asks_it() {
 #[test]
 fn names_come_from_the_process_where_no_file_has_them() {
     let kept = folder();
-    let profile = b"--- contention:\ncycles/second = 1000000000\nsampling period = 1\n5000000 3 @ 0x1001 0x2001\n".to_vec();
+    let profile =
+        b"--- contention:\ncycles/second = 1000000000\nsampling period = 1\n5000000 3 @ 0x1001 0x2001\n".to_vec();
     let address = answering(move |question| match question.split_once(' ').unwrap() {
         ("/pprof/contention", _) => ok(&profile),
-        ("/pprof/symbol", asked) if asked.contains("0x") => ok(b"0x1000\tslow_lock\n0x2000\tmain\n0x1001\tslow_lock\n0x2001\tmain\n"),
+        ("/pprof/symbol", asked) if asked.contains("0x") => {
+            ok(b"0x1000\tslow_lock\n0x2000\tmain\n0x1001\tslow_lock\n0x2001\tmain\n")
+        }
         _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
     });
     let output = report(kept.path(), &["-top", &format!("http://{address}/pprof/contention")]);
@@ -124,10 +140,17 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
     let secret = report(kept.path(), &["-top", "http://joe:hunter2@127.0.0.1:1/pprof/heap"]);
     assert!(secret.status.code() == Some(1) && !text(&secret).contains("hunter2"), "{}", text(&secret));
     for (path, said) in [("/html", "an HTML page"), ("/nothing", "HTTP 404"), ("/cut", "connection broke")] {
-        let output = jeprof(kept.path(), &["--text", env!("CARGO_BIN_EXE_procprof"), &format!("http://{address}{path}/pprof/heap")]);
+        let output = jeprof(
+            kept.path(),
+            &["--text", env!("CARGO_BIN_EXE_procprof"), &format!("http://{address}{path}/pprof/heap")],
+        );
         assert_eq!(output.status.code(), Some(1), "{path}: {}", text(&output));
         // The page is asked for below the prefix, so all of these are not found but what they are for.
-        assert!(text(&output).contains("Failed to get profile") || text(&output).contains(said), "{path}: {}", text(&output));
+        assert!(
+            text(&output).contains("Failed to get profile") || text(&output).contains(said),
+            "{path}: {}",
+            text(&output)
+        );
     }
     assert_eq!(names(kept.path()), Vec::<String>::new());
 }
@@ -138,7 +161,12 @@ fn part_of_several_is_better_than_nothing() {
     let heap = format!("http://{}/debug/pprof/heap", go.address);
     let output = report(kept.path(), &["-top", "http://127.0.0.1:1/debug/pprof/heap", &heap]);
     let said = text(&output);
-    assert!(output.status.success() && said.contains("fetched 1 source profiles out of 2") && said.contains("main.growHeap"), "{said}");
+    assert!(
+        output.status.success()
+            && said.contains("fetched 1 source profiles out of 2")
+            && said.contains("main.growHeap"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -152,12 +180,18 @@ fn what_was_fetched_is_kept_though_it_cannot_be_joined() {
         let said = text(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         let names = names(kept.path());
-        assert!(names.iter().all(|name| said.contains(&format!("Saved profile in {}", kept.path().join(name).display()))), "{said}");
+        assert!(
+            names.iter().all(|name| said.contains(&format!("Saved profile in {}", kept.path().join(name).display()))),
+            "{said}"
+        );
         names
     };
     let names = kept_files(&["-top", &heap, &goroutine]);
     assert_eq!(names.len(), 2, "{names:?}");
-    assert!(names.iter().any(|name| name.contains("goroutine")) && names.iter().any(|name| name.contains("inuse_space")), "{names:?}");
+    assert!(
+        names.iter().any(|name| name.contains("goroutine")) && names.iter().any(|name| name.contains("inuse_space")),
+        "{names:?}"
+    );
     assert_eq!(kept_files(&["-top", "-base", &goroutine, &heap]).len(), 2);
 
     // jeprof's grammar keeps those that came, too.
@@ -178,12 +212,19 @@ fn jeprof_addresses_are_asked_as_jeprof_asks_them() {
     let ours = jeprof(kept.path(), &["--text", binary, &heap]);
     let said = text(&ours);
     assert!(ours.status.success() && said.contains("grow_cache"), "{said}");
-    assert!(said.contains(&format!("Fetching /pprof/heap profile from {heap} to\n")) && said.contains("Wrote profile to "), "{said}");
+    assert!(
+        said.contains(&format!("Fetching /pprof/heap profile from {heap} to\n")) && said.contains("Wrote profile to "),
+        "{said}"
+    );
     // Without a program the process names its addresses itself.
     let by_process = jeprof(kept.path(), &["--text", &format!("{}/pprof/heap", node.address)]);
     assert!(by_process.status.success() && text(&by_process).contains("grow_cache"), "{}", text(&by_process));
     let lines = jeprof(kept.path(), &["--text", "--lines", &format!("{}/pprof/heap", node.address)]);
-    assert!(lines.status.code() == Some(1) && text(&lines).contains("--lines cannot be used without a binary"), "{}", text(&lines));
+    assert!(
+        lines.status.code() == Some(1) && text(&lines).contains("--lines cannot be used without a binary"),
+        "{}",
+        text(&lines)
+    );
 
     // What jeprof asks and keeps.
     let peers = folder();
@@ -192,7 +233,8 @@ fn jeprof_addresses_are_asked_as_jeprof_asks_them() {
     let peer = command.output().expect("this test needs jeprof (libjemalloc-dev)");
     assert!(peer.status.success(), "{}", text(&peer));
     let without_time = |folder: &Path| {
-        let mut names: Vec<String> = names(folder).iter().map(|name| name.replace(|c: char| c.is_ascii_digit(), "")).collect();
+        let mut names: Vec<String> =
+            names(folder).iter().map(|name| name.replace(|c: char| c.is_ascii_digit(), "")).collect();
         names.dedup();
         names
     };

@@ -63,9 +63,12 @@ fn what_pprof_users_type_works() {
     ] {
         check(words, &[file("go.cpu.pb.gz")]);
     }
-    for words in
-        ["-comments -add_comment=measured", "-top -buildid=0123abcd", "-raw -add_comment=one -buildid=2", "-top -tagroot=pool -showcolumns"]
-    {
+    for words in [
+        "-comments -add_comment=measured",
+        "-top -buildid=0123abcd",
+        "-raw -add_comment=one -buildid=2",
+        "-top -tagroot=pool -showcolumns",
+    ] {
         check(words, &[file("go.goroutine.pb.gz")]);
     }
     check("-tags -alloc_space", &[file("go.heap.pb.gz")]);
@@ -128,11 +131,76 @@ fn what_cannot_be_meant_is_refused() {
         ("-top -divide_by=0", 1, "expected a number above 0"),
         ("-top -tagfocus=(", 1, "report option tagfocus"),
         ("-top -base=/nowhere/a", 1, "/nowhere/a"),
+        ("-tpo", 2, "'-top'"),
+        ("--fcous=main", 2, "'-focus'"),
+        ("-top=maybe", 2, "unexpected value"),
     ] {
         let output = report(words, &profile);
         assert_eq!(output.status.code(), Some(code), "{words}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(said), "{words}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn the_last_of_several_counts_and_switches_take_values_as_in_go() {
+    let profile = [file("go.cpu.pb.gz")];
+    for (words, meant) in [
+        ("-top -focus=zebra -focus=json", "-top -focus=json"),
+        ("-top -cum -flat", "-top -flat"),
+        ("-top -flat=false -cum=1 -mean=0", "-top -cum"),
+        ("-svg=false -top=true -nodecount=3 -nodecount=5", "-top -nodecount=5"),
+        ("-top -lines -functions -granularity=files", "-top -files"),
+        ("-top -top", "-top"),
+    ] {
+        let (one, other) = (report(words, &profile), report(meant, &profile));
+        assert!(one.status.success() && !one.stdout.is_empty(), "{words}: {}", text(&one.stderr));
+        assert_eq!(text(&one.stdout), text(&other.stdout), "{words}");
+    }
+    check("-top -focus=zebra -focus=json -cum=true", &profile);
+}
+
+#[test]
+fn collapsed_stacks_of_other_tools_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, input, collapsed, said) in [
+        ("single.folded", &b"main 1"[..], "main 1\n", ""),
+        ("comment.txt", b"main;a 10\n# comment\nmain;b 2\n", "main;a 10\nmain;b 2\n", ""),
+        ("bad.txt", b"main;a 10\nsome garbage\nmain;b 2\n", "main;a 10\nmain;b 2\n", "line 2"),
+        ("fraction.txt", b"main;a 10.5\nmain;b 2\n", "main;a 10\nmain;b 2\n", "fractions"),
+        ("difference.txt", b"main;a 10 20\nmain;b 5 0\n", "main;a 20\n", ""),
+        ("utf16.txt", b"\xff\xfem\0;\0a\0 \x001\0\n\0", "m;a 1\n", ""),
+        ("tab.txt", b"entry;nf_hook\t[nf_tables] 3\n", "entry;nf_hook [nf_tables] 3\n", ""),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, input).unwrap();
+        let output = report("-collapsed", &[path]);
+        assert_eq!(text(&output.stdout), collapsed, "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(said), "{name}: {}", text(&output.stderr));
+    }
+    let path = folder.path().join("huge.txt");
+    std::fs::write(&path, "main;a 99999999999999999999\n").unwrap();
+    let output = report("-collapsed", &[path]);
+    assert!(
+        !output.status.success() && text(&output.stderr).contains("line 1: expected a number below"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn facts_of_stored_profiles_do_not_stand_above_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stored.pb.gz");
+    let words = format!(
+        "-proto -add_comment=seen -add_comment=#procprof:node=7 -add_comment=#procprof:type=cpu -o {}",
+        path.display()
+    );
+    assert!(report(&words, &[file("go.cpu.pb.gz")]).status.success());
+    let top = text(&report("-top", std::slice::from_ref(&path)).stdout);
+    assert!(top.contains("seen") && !top.contains("procprof:"), "{top}");
+    let peer = pprof("-top", std::slice::from_ref(&path));
+    assert!(peer.contains("seen") && !peer.contains("procprof:"), "{peer}");
+    assert!(text(&report("-comments", &[path]).stdout).contains("#procprof:node=7"));
 }
 
 #[test]
@@ -146,7 +214,40 @@ fn a_profile_may_come_on_standard_input() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let mut child = procprof().args(["report", "--html"]).arg(file("go.cpu.pb.gz")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = procprof()
+        .args(["report", "--html"])
+        .arg(file("go.cpu.pb.gz"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_recording_of_a_jvm_is_read_by_kind_of_event() {
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/jfr/work.jfr");
+    let shown = |words: &str| {
+        let output = report(words, std::slice::from_ref(&recording));
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    };
+    for (words, expected) in [
+        ("-top", "Type: cpu"),
+        ("-top -event=alloc", "Type: alloc_space"),
+        ("-traces --event lock", "Work.holdLock"),
+        ("-tags -event=lock", "monitor-1"),
+    ] {
+        let (is_well, text) = shown(words);
+        assert!(is_well && text.contains(expected), "{words}: {text}");
+    }
+    let (is_well, text) = shown("-top -event=live");
+    assert!(!is_well && text.contains("has no event \"live\"; it has cpu, alloc, lock"), "{text}");
+    let output = report("-top -event=cpu", &[file("go.cpu.pb.gz")]);
+    assert!(self::text(&output.stderr).contains("holds one profile"), "{}", self::text(&output.stderr));
+    let folder = tempfile::tempdir().unwrap();
+    let stored = folder.path().join("cpu.pb.gz");
+    let written = report(&format!("-proto -o {}", stored.display()), &[recording]);
+    assert!(written.status.success(), "{}", self::text(&written.stderr));
+    let seen = pprof("-top", &[stored]);
+    assert!(seen.contains("Work.sort"), "{seen}");
 }

@@ -15,7 +15,8 @@ fn file(name: &str) -> PathBuf {
 
 fn with_input(command: &mut Command, input: &str) -> Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().unwrap_or_else(|error| panic!("this test needs {}: {error}", command.get_program().display()));
+    let mut child =
+        piped.spawn().unwrap_or_else(|error| panic!("this test needs {}: {error}", command.get_program().display()));
     // One that ends early does not read it all.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
     child.wait_with_output().unwrap()
@@ -24,7 +25,12 @@ fn with_input(command: &mut Command, input: &str) -> Output {
 /// What stands on a terminal after these keys.
 fn in_terminal(folder: &Path, term: &str, command: &str, keys: &str) -> String {
     let mut script = Command::new("script");
-    script.args(["-qec", command, "/dev/null"]).env("TERM", term).env("TZ", "UTC").env("PROCPROF_CACHE_DIR", folder).current_dir(folder);
+    script
+        .args(["-qec", command, "/dev/null"])
+        .env("TERM", term)
+        .env("TZ", "UTC")
+        .env("PROCPROF_CACHE_DIR", folder)
+        .current_dir(folder);
     let output = with_input(&mut script, keys);
     text(&output).replace('\r', "")
 }
@@ -64,10 +70,23 @@ const LINES: &[&str] = &[
 fn a_session_answers_as_pprof_does() {
     let (folder, profile) = (folder(), file("go.cpu.pb.gz"));
     let keys = LINES.join("\n") + "\nquit\n";
-    let own = in_terminal(folder.path(), "dumb", &format!("{} report {}", env!("CARGO_BIN_EXE_procprof"), profile.display()), &keys);
-    let peer = in_terminal(folder.path(), "dumb", &format!("go tool pprof -symbolize=none {}", profile.display()), &keys);
+    let own = in_terminal(
+        folder.path(),
+        "dumb",
+        &format!("{} report {}", env!("CARGO_BIN_EXE_procprof"), profile.display()),
+        &keys,
+    );
+    let peer =
+        in_terminal(folder.path(), "dumb", &format!("go tool pprof -symbolize=none {}", profile.display()), &keys);
     let greeting = |transcript: &str| {
-        transcript.split("(pprof) ").next().unwrap().lines().filter(|line| line.contains(": ")).map(str::to_owned).collect::<Vec<_>>()
+        transcript
+            .split("(pprof) ")
+            .next()
+            .unwrap()
+            .lines()
+            .filter(|line| line.contains(": "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(greeting(&own), greeting(&peer));
     let (own_answers, peer_answers) = (answers(&own, "(pprof) "), answers(&peer, "(pprof) "));
@@ -121,8 +140,11 @@ fn a_session_writes_files_and_survives_mistakes() {
         assert!(answer.contains(expected), "{line}: {answer}");
     }
     assert_eq!(answers[8].lines().count(), 3, "{}", answers[8]);
-    for (file, begins) in [("calls.dot", "digraph"), ("calls.svg", "<"), ("page.html", "<!"), ("profile.001.pb.gz", "\u{1f}")] {
-        let bytes = std::fs::read(folder.path().join(file)).unwrap_or_else(|error| panic!("{file}: {error}\n{transcript}"));
+    for (file, begins) in
+        [("calls.dot", "digraph"), ("calls.svg", "<"), ("page.html", "<!"), ("profile.001.pb.gz", "\u{1f}")]
+    {
+        let bytes =
+            std::fs::read(folder.path().join(file)).unwrap_or_else(|error| panic!("{file}: {error}\n{transcript}"));
         assert!(bytes.starts_with(begins.as_bytes()), "{file}");
     }
 }
@@ -143,7 +165,9 @@ fn lines_are_remembered_by_the_next_session() {
     terminal.end();
     let kept = std::fs::read_to_string(folder.path().join("history-pprof")).unwrap();
     assert_eq!(kept.lines().filter(|line| *line == "top 2 json").count(), 1, "{kept}");
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(folder.path().join("history-pprof")).unwrap().permissions());
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(folder.path().join("history-pprof")).unwrap().permissions(),
+    );
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 
     // Where nothing can be kept, that is told once and the session goes on.
@@ -167,9 +191,17 @@ struct Terminal {
 impl Terminal {
     fn start(folder: &Path, command: &str) -> Terminal {
         let mut script = Command::new("script");
-        script.args(["-qec", command, "/dev/null"]).env("TERM", "xterm").env("PROCPROF_CACHE_DIR", folder).current_dir(folder);
-        let mut child =
-            script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this test needs script (bsdutils)");
+        script
+            .args(["-qec", command, "/dev/null"])
+            .env("TERM", "xterm")
+            .env("PROCPROF_CACHE_DIR", folder)
+            .current_dir(folder);
+        let mut child = script
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("this test needs script (bsdutils)");
         let (sender, shown) = std::sync::mpsc::channel();
         let output = child.stdout.take().unwrap();
         std::thread::spawn(move || {
@@ -193,9 +225,9 @@ impl Terminal {
         let mut new = Vec::new();
         while !String::from_utf8_lossy(&new).contains(text) {
             let byte = self.shown.recv_timeout(PATIENCE);
-            new.push(
-                byte.unwrap_or_else(|_| panic!("{keys:?} did not show {text:?} after {}: {:?}", self.all, String::from_utf8_lossy(&new))),
-            );
+            new.push(byte.unwrap_or_else(|_| {
+                panic!("{keys:?} did not show {text:?} after {}: {:?}", self.all, String::from_utf8_lossy(&new))
+            }));
         }
         self.all.push_str(&String::from_utf8_lossy(&new));
     }
@@ -211,7 +243,8 @@ impl Drop for Terminal {
 #[test]
 fn the_keyboard_completes_and_remembers() {
     let (folder, profile) = (folder(), file("go.cpu.pb.gz"));
-    let mut terminal = Terminal::start(folder.path(), &format!("{} report {}", env!("CARGO_BIN_EXE_procprof"), profile.display()));
+    let mut terminal =
+        Terminal::start(folder.path(), &format!("{} report {}", env!("CARGO_BIN_EXE_procprof"), profile.display()));
     terminal.type_until("", "(pprof) ");
     terminal.type_until("sample_i\t", "sample_index=");
     terminal.type_until("zebra\r", "the profile has samples, cpu");
@@ -248,9 +281,14 @@ fn a_session_answers_as_jeprof_does() {
     assert_eq!(printed(&own), printed(&peer));
     let told = |output: &Output| String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(told(&own), told(&peer));
-    let more = with_input(procprof().arg("jeprof").args(arguments), "top2 grow\nlist main\ndot >/nowhere/x\nweb\nhelp\ncallgrind\n");
+    let more = with_input(
+        procprof().arg("jeprof").args(arguments),
+        "top2 grow\nlist main\ndot >/nowhere/x\nweb\nhelp\ncallgrind\n",
+    );
     let said = text(&more);
-    for expected in ["After focusing on 'grow': ", "ROUTINE", "/nowhere/x", "web is not done here", "Commands:", "events: Hits"] {
+    for expected in
+        ["After focusing on 'grow': ", "ROUTINE", "/nowhere/x", "web is not done here", "Commands:", "events: Hits"]
+    {
         assert!(said.contains(expected), "{expected}: {said}");
     }
 }
@@ -260,6 +298,9 @@ fn jeprof_starts_a_session_on_a_terminal() {
     let (program, folder) = (c_program(), folder());
     let command = format!("{} jeprof {} {}", env!("CARGO_BIN_EXE_procprof"), program.binary(), program.heaps()[1]);
     let transcript = in_terminal(folder.path(), "dumb", &command, "top2\nquit\n");
-    assert!(transcript.contains("Welcome to jeprof!  For help, type 'help'.") && transcript.contains("(jeprof) "), "{transcript}");
+    assert!(
+        transcript.contains("Welcome to jeprof!  For help, type 'help'.") && transcript.contains("(jeprof) "),
+        "{transcript}"
+    );
     assert!(transcript.contains("Total: "), "{transcript}");
 }

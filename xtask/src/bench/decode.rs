@@ -10,17 +10,17 @@ use crate::inputs::{self, Input};
 use crate::product;
 use crate::table::Table;
 
-/// Runs of each command; the best counts.
+/// Runs of each command, of which the best is used.
 const RUNS: u32 = 3;
-/// Time after which a peer is given up.
+/// Time after which a peer is ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is compared on an input.
+/// The commands compared on an input.
 struct Comparison {
     input: &'static str,
-    /// A peer's table has a row for each address that has no name; ours then has them too.
+    /// A peer's table has a row for each address without a name; procprof's then has them too.
     granularity: &'static str,
-    /// Commands; `BINARY` stands where jeprof and google-pprof want the program that was profiled.
+    /// Commands; `BINARY` stands for the profiled program, which jeprof and google-pprof need.
     peers: &'static [&'static [&'static str]],
 }
 
@@ -37,24 +37,43 @@ const COMPARISONS: &[Comparison] = &[
 ];
 
 pub(super) fn run() -> Result<()> {
-    let status = Command::new("cargo").args(["bench", "--quiet", "--locked", "-p", "procprof-profile", "--bench", "decode"]).status();
+    let status = Command::new("cargo")
+        .args(["bench", "--quiet", "--locked", "-p", "procprof-profile", "--bench", "decode"])
+        .status();
     ensure!(status.context("run cargo bench")?.success(), "cargo bench -p procprof-profile failed");
     let decode = product::build(&["-p", "procprof-profile", "--example", "decode"], "examples/decode")?;
     let procprof = product::procprof()?;
     let folder = tempfile::tempdir().context("make a folder")?;
-    let mut table = Table::new(&["input", "bytes", "decoding alone", "granularity", "procprof report --top", "peer", "peer's time"]);
+    let mut table = Table::new(&[
+        "input",
+        "bytes",
+        "decoding alone",
+        "granularity",
+        "procprof report --top",
+        "peer",
+        "peer's time",
+    ]);
     for Input { name, bytes } in inputs::large()? {
         let comparison = COMPARISONS.iter().find(|row| row.input == name).with_context(|| format!("compare {name}"))?;
         let file = folder.path().join(name);
         std::fs::write(&file, &bytes).context("write an input")?;
-        let own = best(Command::new(&procprof).args(["report", "--top", "--granularity", comparison.granularity]).arg(&file))?;
+        let own = best(
+            Command::new(&procprof).args(["report", "--top", "--granularity", comparison.granularity]).arg(&file),
+        )?;
         ensure!(matches!(own, Run::Took(_)), "procprof report {name}: {}", told(own));
-        let ours = [name.to_owned(), bytes.len().to_string(), alone(&decode, &file)?, comparison.granularity.to_owned(), told(own)];
+        let ours = [
+            name.to_owned(),
+            bytes.len().to_string(),
+            alone(&decode, &file)?,
+            comparison.granularity.to_owned(),
+            told(own),
+        ];
         if comparison.peers.is_empty() {
             table.row(ours.iter().cloned().chain(["none reads it".to_owned(), String::new()]));
         }
         for peer in comparison.peers {
-            let peer: Vec<&str> = peer.iter().map(|argument| if *argument == "BINARY" { "/bin/true" } else { argument }).collect();
+            let peer: Vec<&str> =
+                peer.iter().map(|argument| if *argument == "BINARY" { "/bin/true" } else { argument }).collect();
             let time = best(Command::new(peer[0]).args(&peer[1..]).arg(&file))?;
             table.row(ours.iter().cloned().chain([peer.join(" "), told(time)]));
         }
@@ -63,7 +82,7 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-/// What the `decode` example tells: the best time and the speed.
+/// The output of the `decode` example: the best time and the speed.
 fn alone(decode: &Path, file: &Path) -> Result<String> {
     let output = Command::new(decode).arg(file).arg("15").output().context("run the decode example")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -71,7 +90,7 @@ fn alone(decode: &Path, file: &Path) -> Result<String> {
     Ok(line.with_context(|| format!("the decode example said {text:?}"))?.1.to_owned())
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy)]
 enum Run {
     Took(Duration),

@@ -1,4 +1,5 @@
-//! A hundred nodes with one CPU profile a minute each, the server on one core: is every profile asked for in time and stored?
+//! A hundred nodes with one CPU profile a minute each, the server on one core: checks that every profile is requested
+//! in time and stored.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Each node is due at least three times.
 const WATCHED: Duration = Duration::from_secs(200);
 
-/// How the nodes are configured.
+/// The configuration of the nodes.
 struct Fleet {
     /// Length of a capture.
     seconds: u64,
@@ -35,7 +36,7 @@ const FLEETS: &[Fleet] = &[
     Fleet { seconds: 10, clusters: 1, limit: 24 },
 ];
 
-/// When each node was asked for a profile.
+/// The times when each node was asked for a profile.
 type Asked = Arc<Vec<Mutex<Vec<Instant>>>>;
 
 pub(super) fn run() -> Result<()> {
@@ -46,7 +47,7 @@ pub(super) fn run() -> Result<()> {
         "limit each",
         "at a time, on average",
         "due",
-        "asked for",
+        "requested",
         "of these stored",
         "errors",
         "all nodes begun after",
@@ -58,7 +59,11 @@ pub(super) fn run() -> Result<()> {
     for shape in FLEETS {
         table.row(fleet(&body, shape)?);
     }
-    table.print(&format!("{NODES} nodes, a profile of {} bytes a minute each, server on one core, {} s", body.len(), WATCHED.as_secs()));
+    table.print(&format!(
+        "{NODES} nodes, a profile of {} bytes a minute each, server on one core, {} s",
+        body.len(),
+        WATCHED.as_secs()
+    ));
     Ok(())
 }
 
@@ -82,14 +87,15 @@ fn fleet(body: &Arc<Vec<u8>>, shape: &Fleet) -> Result<Vec<String>> {
     let begin = Instant::now();
     thread::sleep(WATCHED);
     let end = Instant::now();
-    let starts: Vec<Vec<Instant>> = asked.iter().map(|times| times.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
-    // What was begun is given its time and two seconds more to be stored.
+    let starts: Vec<Vec<Instant>> =
+        asked.iter().map(|times| times.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
+    // Started captures get their time and two seconds more to be stored.
     thread::sleep(Duration::from_secs(seconds + 2));
     let vitals = server.vitals()?;
     let rows = server.rows("profiles", "type=cpu")?;
     let of = |number: usize| rows.iter().filter(|row| row["node_name"] == format!("node-{number}")).count();
     let all: Vec<usize> = (0..NODES).map(of).collect();
-    // What was begun in the meantime does not count.
+    // Captures started in the meantime are not counted.
     let stored: usize = all.iter().zip(&starts).map(|(stored, starts)| starts.len().min(*stored)).sum();
     let errors = server.rows("errors", "")?.len();
     let begun: usize = starts.iter().map(Vec::len).sum();
@@ -103,8 +109,15 @@ fn fleet(body: &Arc<Vec<u8>>, shape: &Fleet) -> Result<Vec<String>> {
         begun.to_string(),
         stored.to_string(),
         errors.to_string(),
-        starts.iter().map(|starts| starts.first()).max().flatten().map_or_else(String::new, |first| seconds_of(*first - begin)),
-        seconds_of(starts.iter().flat_map(|starts| starts.windows(2)).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()),
+        starts
+            .iter()
+            .map(|starts| starts.first())
+            .max()
+            .flatten()
+            .map_or_else(String::new, |first| seconds_of(*first - begin)),
+        seconds_of(
+            starts.iter().flat_map(|starts| starts.windows(2)).map(|pair| pair[1] - pair[0]).max().unwrap_or_default(),
+        ),
         format!("{cpu:.2} s"),
         format!("{:.1} ms", cpu * 1e3 / all.iter().sum::<usize>() as f64),
         megabytes(vitals.resident_max),
@@ -117,7 +130,7 @@ fn on_one_core(data: &Path, config: &Path) -> Result<Served> {
     Served::start(command, data, &["--config", &config.display().to_string()])
 }
 
-/// A node that takes as long as a capture takes.
+/// A node that responds after the time of a capture.
 fn node(body: &Arc<Vec<u8>>, seconds: u64, number: usize, asked: &Asked) -> Result<u16> {
     let (body, asked) = (Arc::clone(body), Arc::clone(asked));
     answerer::serve(move |target| {

@@ -1,4 +1,4 @@
-//! What a reader of a well filled server waits for: the list page and the list APIs with 10,000 stored profiles, over HTTP.
+//! Response times of a server with 10,000 stored profiles: the list page and the list APIs over HTTP.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,8 @@ pub(super) fn run() -> Result<()> {
     let (foreign, data) = (folder.path().join("proc_profile"), folder.path().join("data"));
     fill(&foreign)?;
     let start = Instant::now();
-    let import = Command::new(&procprof).args(["store", "import", "--tz", "UTC", "--data"]).arg(&data).arg(&foreign).output();
+    let import =
+        Command::new(&procprof).args(["store", "import", "--tz", "UTC", "--data"]).arg(&data).arg(&foreign).output();
     let import = import.context("import")?;
     ensure!(import.status.success(), "store import: {}", String::from_utf8_lossy(&import.stderr));
     let imported = start.elapsed();
@@ -65,8 +66,15 @@ fn fill(folder: &Path) -> Result<()> {
     for number in 0..PROFILES {
         let start = START + 60 * number as i64;
         let (day, second) = (number / 1440, number % 1440 * 60);
-        let name = format!("cpu-profile-202611{:02}-{:02}{:02}{:02}-pprof.gz", 1 + day, second / 3600, second / 60 % 60, second % 60);
-        std::fs::write(folder.join(name), inputs::small(number, Nanos(start * 1_000_000_000))?).context("write a profile")?;
+        let name = format!(
+            "cpu-profile-202611{:02}-{:02}{:02}{:02}-pprof.gz",
+            1 + day,
+            second / 3600,
+            second / 60 % 60,
+            second % 60
+        );
+        std::fs::write(folder.join(name), inputs::small(number, Nanos(start * 1_000_000_000))?)
+            .context("write a profile")?;
     }
     Ok(())
 }
@@ -82,5 +90,11 @@ fn measure(server: &Served, path: &str) -> Result<Vec<String>> {
     }
     times.sort_unstable();
     let told = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
-    Ok(vec![path.to_owned(), bytes.to_string(), told(times[RUNS / 2]), told(times[RUNS * 95 / 100]), told(times[RUNS - 1])])
+    Ok(vec![
+        path.to_owned(),
+        bytes.to_string(),
+        told(times[RUNS / 2]),
+        told(times[RUNS * 95 / 100]),
+        told(times[RUNS - 1]),
+    ])
 }

@@ -1,4 +1,4 @@
-//! A server with ten nodes that has little to do: each node was collected once and is not due again.
+//! A server with ten nodes at rest: each node was collected once and is not due again.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -31,8 +31,11 @@ pub(super) fn run() -> Result<()> {
     };
     let config = folder.path().join("procprof.toml");
     std::fs::write(&config, (0..NODES).map(node).collect::<String>()).context("write the configuration")?;
-    let server =
-        Served::start(Command::new(product::procprof()?), &folder.path().join("data"), &["--config", &config.display().to_string()])?;
+    let server = Served::start(
+        Command::new(product::procprof()?),
+        &folder.path().join("data"),
+        &["--config", &config.display().to_string()],
+    )?;
     thread::sleep(SETTLE);
     let stored = server.rows("profiles", "type=cpu")?.iter().filter(|row| row["node"] != 1).count();
     ensure!(stored == NODES, "{stored} of {NODES} nodes have a profile");

@@ -15,13 +15,14 @@ pub(super) struct Profiler {
     /// As shown.
     pub(super) name: &'static str,
     features: &'static str,
-    /// How ours makes samples.
+    /// The engine of procprof's agent.
     pub(super) engine: &'static str,
 }
 
-/// Ours as it is by default.
+/// procprof's agent with its defaults.
 pub(super) const OURS: Profiler = Profiler { name: "procprof-agent", features: "ours", engine: "auto" };
-pub(super) const OURS_PERF: Profiler = Profiler { name: "procprof-agent, engine=perf", features: "ours", engine: "perf" };
+pub(super) const OURS_PERF: Profiler =
+    Profiler { name: "procprof-agent, engine=perf", features: "ours", engine: "perf" };
 pub(super) const PPROF_RS: Profiler = Profiler { name: "pprof-rs 0.15", features: "pprof-rs", engine: "" };
 const PPROF_RS_FRAME_POINTER: Profiler =
     Profiler { name: "pprof-rs 0.15, frame-pointer", features: "pprof-rs,pprof/frame-pointer", engine: "" };
@@ -33,7 +34,7 @@ pub(super) const GPERFTOOLS: Profiler = Profiler { name: "gperftools", features:
 pub(super) const PEERS: [Profiler; 4] = [PPROF_RS, PPROF_RS_FRAME_POINTER, PPROF_RS_FRAMEHOP, GPERFTOOLS];
 
 impl Profiler {
-    /// Whether the goals are its.
+    /// Whether the goals apply to it.
     pub(super) fn is_ours(self) -> bool {
         !self.engine.is_empty()
     }
@@ -57,7 +58,8 @@ pub(super) fn program(name: &str, features: &str, link: &[OsString]) -> Result<P
     command.current_dir(package()).env("CARGO_TARGET_DIR", &folder);
     let status = command.status().context("run cargo rustc")?;
     ensure!(status.success(), "build {name} with {features}");
-    let linked = link.iter().filter_map(|argument| Path::new(argument).file_stem()).map(|stem| format!("-{}", stem.display()));
+    let linked =
+        link.iter().filter_map(|argument| Path::new(argument).file_stem()).map(|stem| format!("-{}", stem.display()));
     let kept = folder.join(format!("{name}-{}{}", features.replace(['/', ','], "-"), linked.collect::<String>()));
     if kept.exists() {
         fs::remove_file(&kept).with_context(|| format!("remove {}", kept.display()))?;
@@ -71,13 +73,15 @@ pub(super) fn program(name: &str, features: &str, link: &[OsString]) -> Result<P
 pub(super) fn preload() -> Result<PathBuf> {
     let folder = folder()?;
     let mut command = Command::new("cargo");
-    command.args(["build", "--quiet", "--release", "--locked", "-p", "procprof-preload"]).env("CARGO_TARGET_DIR", &folder);
+    command
+        .args(["build", "--quiet", "--release", "--locked", "-p", "procprof-preload"])
+        .env("CARGO_TARGET_DIR", &folder);
     let status = command.status().context("run cargo build")?;
     ensure!(status.success(), "build procprof-preload");
     Ok(folder.join("release/libprocprof_preload.so"))
 }
 
-/// Where the programs are built and kept.
+/// The folder of the built programs.
 pub(super) fn folder() -> Result<PathBuf> {
     let folder = product::target()?.join("bench-agent");
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! CPU profilers, each in a program of its own: run in turn, and what a sample costs.
+//! CPU profilers, each in a program of its own: run in turn, and the cost of a sample.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The middle of what its runs tell.
+    /// The median of its runs.
     pub(super) fn median(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
         median(self.runs.iter().filter_map(|run| run.as_ref().ok()).map(figure).collect())
     }
@@ -30,7 +30,8 @@ impl Measured {
         self.runs.iter().find_map(|run| run.as_ref().err()).map(|error| format!("{error:#}"))
     }
 
-    /// A row that begins with these cells and the profiler's name; with why there are no figures instead of `columns` cells where that is so.
+    /// A row that begins with these cells and the profiler's name; if there are no figures, the reason replaces
+    /// `columns` cells.
     pub(super) fn row(&self, what: &[&str], columns: usize, cells: impl FnOnce(&Self) -> Vec<String>) -> Vec<String> {
         let head = what.iter().copied().chain([self.profiler.name]).map(str::to_owned);
         match self.failure() {
@@ -51,7 +52,7 @@ pub(super) fn interleaved(profilers: &[Profiler], arguments: &[&str], hz: u64, r
         for measured in &mut all {
             let engine = measured.profiler.engine;
             let figures = run_with(&measured.program, arguments, |command| {
-                // gperftools reads its rate here; others are told it as an argument.
+                // gperftools reads its rate here; the others get it as an argument.
                 command.env("CPUPROFILE_FREQUENCY", hz.to_string()).env("PROFILERS_ENGINE", engine);
             });
             measured.runs.push(figures);
@@ -60,11 +61,14 @@ pub(super) fn interleaved(profilers: &[Profiler], arguments: &[&str], hz: u64, r
     Ok(all)
 }
 
-/// What a sample costs, signal included.
+/// The cost of a sample, including the signal.
 pub(super) fn sample(effort: Effort) -> Result<()> {
     let profilers: Vec<Profiler> = [OURS].into_iter().chain(PEERS).collect();
     let rounds = effort.rounds;
-    let by_depth = DEPTHS.iter().map(|depth| interleaved(&profilers, &["sample", depth], 1, rounds)).collect::<Result<Vec<_>>>()?;
+    let by_depth = DEPTHS
+        .iter()
+        .map(|depth| interleaved(&profilers, &["sample", depth], 1, rounds))
+        .collect::<Result<Vec<_>>>()?;
     let mut table = Table::new(&["frames", "profiler", "a sample, us", "an empty handler, us", "added, us", "goal"]);
     for measured in by_depth.iter().flatten() {
         let frames = format!("{:.0}", measured.median(|figures| figures.get("frames")));

@@ -1,4 +1,4 @@
-//! Heap profilers: what they add to an allocation and its freeing, and how true their totals are.
+//! Heap profilers: their cost for an allocation and its freeing, and the accuracy of their totals.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const MEAN: &str = "16384";
 /// A profiler and its allocator.
 struct Arm {
     allocator: &'static str,
-    /// Nobody when only the allocator is measured.
+    /// None if only the allocator is measured.
     profiler: &'static str,
     features: &'static str,
     /// Environment when costs are measured.
@@ -33,7 +33,13 @@ const ARMS: &[Arm] = &[
     Arm { allocator: "glibc", profiler: "", features: "heap", cost: &[], totals: None },
     Arm { allocator: "glibc", profiler: OURS, features: "heap,ours", cost: &[], totals: Some(&[]) },
     Arm { allocator: "jemalloc", profiler: "", features: "heap,jemalloc", cost: JEMALLOC_OFF, totals: None },
-    Arm { allocator: "jemalloc", profiler: OURS, features: "heap,jemalloc,ours", cost: JEMALLOC_OFF, totals: Some(JEMALLOC_OFF) },
+    Arm {
+        allocator: "jemalloc",
+        profiler: OURS,
+        features: "heap,jemalloc,ours",
+        cost: JEMALLOC_OFF,
+        totals: Some(JEMALLOC_OFF),
+    },
     Arm {
         allocator: "jemalloc",
         profiler: "its own",
@@ -41,7 +47,13 @@ const ARMS: &[Arm] = &[
         cost: &[("_RJEM_MALLOC_CONF", "prof:true,prof_active:true,lg_prof_sample:19")],
         totals: Some(&[("_RJEM_MALLOC_CONF", "prof:true,prof_active:true,prof_accum:true,lg_prof_sample:14")]),
     },
-    Arm { allocator: "tcmalloc", profiler: "", features: "heap,tcmalloc", cost: &[("TCMALLOC_SAMPLE_PARAMETER", "0")], totals: None },
+    Arm {
+        allocator: "tcmalloc",
+        profiler: "",
+        features: "heap,tcmalloc",
+        cost: &[("TCMALLOC_SAMPLE_PARAMETER", "0")],
+        totals: None,
+    },
     Arm {
         allocator: "tcmalloc",
         profiler: "its sampler",
@@ -72,12 +84,12 @@ pub(super) fn program(features: &str) -> Result<PathBuf> {
     build::program("heap", features, &link)
 }
 
-/// Every program once, for those who build before they measure.
+/// All programs once, to build before measuring.
 pub(super) fn programs() -> Result<()> {
     ARMS.iter().try_for_each(|arm| program(arm.features).map(drop))
 }
 
-/// Compiles what asks tcmalloc.
+/// Compiles the code that queries tcmalloc.
 fn heap_sample() -> Result<OsString> {
     let object = build::folder()?.join("heap_sample.o");
     let mut command = Command::new("g++");
@@ -102,7 +114,8 @@ fn cost(programs: &[PathBuf], effort: Effort) -> Result<()> {
             })?);
         }
     }
-    let mut table = Table::new(&["allocator", "profiler", "a pair of 64 bytes, ns", "added, ns", "4,096 kept, ns", "added, ns"]);
+    let mut table =
+        Table::new(&["allocator", "profiler", "a pair of 64 bytes, ns", "added, ns", "4,096 kept, ns", "added, ns"]);
     let mut alone = 0;
     for (index, arm) in ARMS.iter().enumerate() {
         if arm.profiler.is_empty() {
@@ -124,7 +137,16 @@ fn cost(programs: &[PathBuf], effort: Effort) -> Result<()> {
 
 fn totals(programs: &[PathBuf], effort: Effort) -> Result<()> {
     let rounds = 4 * effort.rounds;
-    let mut table = Table::new(&["allocator", "profiler", "samples", "live: error", "largest", "allocated: error", "largest", "goal"]);
+    let mut table = Table::new(&[
+        "allocator",
+        "profiler",
+        "samples",
+        "live: error",
+        "largest",
+        "allocated: error",
+        "largest",
+        "goal",
+    ]);
     for (arm, program) in ARMS.iter().zip(programs) {
         let Some(environment) = arm.totals else { continue };
         let mut runs = Vec::new();
@@ -134,11 +156,17 @@ fn totals(programs: &[PathBuf], effort: Effort) -> Result<()> {
             })?);
         }
         let errors = |told: &str, exact: &str| -> Vec<f64> {
-            runs.iter().map(|run| (100.0 * (run.get(told) / run.get(exact) - 1.0)).abs()).filter(|error| !error.is_nan()).collect()
+            runs.iter()
+                .map(|run| (100.0 * (run.get(told) / run.get(exact) - 1.0)).abs())
+                .filter(|error| !error.is_nan())
+                .collect()
         };
         let shown = |errors: &[f64]| match errors {
-            [] => ["not told".to_owned(), String::new()],
-            _ => [format!("{:.2} %", median(errors.to_vec())), format!("{:.2} %", errors.iter().copied().fold(0.0, f64::max))],
+            [] => ["not reported".to_owned(), String::new()],
+            _ => [
+                format!("{:.2} %", median(errors.to_vec())),
+                format!("{:.2} %", errors.iter().copied().fold(0.0, f64::max)),
+            ],
         };
         let (live, allocated) = (errors("live_told", "live"), errors("allocated_told", "allocated"));
         let mut cells = vec![arm.allocator.to_owned(), arm.profiler.to_owned()];
@@ -152,6 +180,8 @@ fn totals(programs: &[PathBuf], effort: Effort) -> Result<()> {
         });
         table.row(cells);
     }
-    table.print(&format!("Heap totals beside exact ones, two threads, sampled each 16 KiB (median and largest of {rounds} processes)"));
+    table.print(&format!(
+        "Heap totals beside exact ones, two threads, sampled each 16 KiB (median and largest of {rounds} processes)"
+    ));
     Ok(())
 }

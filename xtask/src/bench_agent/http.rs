@@ -1,4 +1,4 @@
-//! A small axum service under `wrk`: with the agent and everything in it on, and twice without, which tells the noise.
+//! A small axum service under `wrk`: with the agent and everything in it on, and twice without, which shows the noise.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const SECONDS: u64 = 3;
 /// The services have one core, and `wrk` another, so that they do not take each other's.
 const CORES: [&str; 2] = ["0", "1"];
 
-/// What a run of `wrk` tells.
+/// The output of a run of `wrk`.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     /// Requests a second.
@@ -25,7 +25,7 @@ struct Load {
     p99: f64,
 }
 
-/// A figure by its name, where it stands, and what may become of it.
+/// A figure: its name, its field, and its goal.
 type Figure = (&'static str, fn(&Load) -> f64, &'static str);
 
 const FIGURES: [Figure; 2] = [("requests/s", |load| load.rate, "-1 %"), ("p99, ms", |load| load.p99, "+2 %")];
@@ -48,7 +48,7 @@ pub(super) fn measure(effort: Effort) -> Result<()> {
     servers.iter().try_for_each(|server| server.load().map(drop)).context("warm up")?;
     for round in 0..3 * effort.rounds + 1 {
         let mut turn = [Load { rate: 0.0, p99: 0.0 }; 3];
-        // Each stands first, second and third as often as the others.
+        // Each runs first, second and third as often as the others.
         for place in 0..3 {
             let which = (place + round) % 3;
             turn[which] = servers[which].load()?;
@@ -57,7 +57,8 @@ pub(super) fn measure(effort: Effort) -> Result<()> {
     }
     let of = |figure: &dyn Fn(&[Load; 3]) -> f64| median(loads.iter().map(figure).collect());
     let change = |one: usize, other: usize, of_load: fn(&Load) -> f64| {
-        let mut changes: Vec<f64> = loads.iter().map(|turn| 100.0 * (of_load(&turn[one]) / of_load(&turn[other]) - 1.0)).collect();
+        let mut changes: Vec<f64> =
+            loads.iter().map(|turn| 100.0 * (of_load(&turn[one]) / of_load(&turn[other]) - 1.0)).collect();
         changes.sort_by(f64::total_cmp);
         let quartile = |of_four: usize| changes[(changes.len() - 1) * of_four / 4];
         format!("{:+.2} % ({:+.2} to {:+.2})", quartile(2), quartile(1), quartile(3))
@@ -94,9 +95,13 @@ struct Server {
 
 impl Server {
     fn start(program: &Path) -> Result<Server> {
-        let mut child = on_core(CORES[0], program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the service")?;
+        let mut child = on_core(CORES[0], program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start the service")?;
         let output = child.stdout.take().context("read its output")?;
-        // Held from here on, so that it ends whatever happens.
+        // Held from here on, so that it is ended in any case.
         let mut server = Server { child, url: String::new() };
         let mut address = String::new();
         BufReader::new(output).read_line(&mut address).context("read its address")?;
@@ -107,14 +112,17 @@ impl Server {
 
     fn load(&self) -> Result<Load> {
         let duration = format!("{SECONDS}s");
-        let output =
-            on_core(CORES[1], Path::new("wrk")).args(["-t", "1", "-c", CONNECTIONS, "-d", &duration, "--latency", &self.url]).output();
+        let output = on_core(CORES[1], Path::new("wrk"))
+            .args(["-t", "1", "-c", CONNECTIONS, "-d", &duration, "--latency", &self.url])
+            .output();
         let output = output.context("run wrk")?;
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "wrk ended with {}: {text}", output.status);
         ensure!(!text.contains("Non-2xx"), "answers were refused: {text}");
         let after = |key: &str| text.lines().find_map(|line| line.trim().strip_prefix(key)).map(str::trim);
-        let rate = after("Requests/sec:").and_then(|rate| rate.parse().ok()).with_context(|| format!("find the rate in {text}"))?;
+        let rate = after("Requests/sec:")
+            .and_then(|rate| rate.parse().ok())
+            .with_context(|| format!("find the rate in {text}"))?;
         let p99 = after("99%").and_then(milliseconds).with_context(|| format!("find the 99th percentile in {text}"))?;
         Ok(Load { rate, p99 })
     }

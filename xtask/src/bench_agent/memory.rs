@@ -1,6 +1,8 @@
-//! Memory that an agent adds to a program that does nothing, by the program's size; embedded with all it has on at defaults, and preloaded.
+//! Memory that an agent adds to a program that does nothing, by the program's size; embedded with all it has on at
+//! defaults, and preloaded.
 //!
-//! The code is functions with unwind tables of their own, as many as make the size, so that the program is as large to the agent as a real one.
+//! The code is functions with unwind tables of their own, as many as make the size, so that the program is as large to
+//! the agent as a real one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,7 +24,7 @@ const SIZES: [u64; 3] = [12, 140, 790];
 /// Bytes of each function, unwind entry included.
 const FUNCTION: u64 = 640;
 
-/// How long the program is left alone before a look: time for what ends and what is given back.
+/// Rest before a measurement, for threads to end and memory to be freed.
 const REST: Duration = Duration::from_secs(2);
 
 /// The program with that much code, plain and with the agent.
@@ -38,7 +40,7 @@ impl Pair {
     }
 }
 
-/// Builds what is measured.
+/// Builds the measured programs.
 pub(super) fn programs() -> Result<()> {
     build::preload()?;
     SIZES.iter().try_for_each(|megabytes| Pair::build(*megabytes).map(drop))
@@ -47,7 +49,8 @@ pub(super) fn programs() -> Result<()> {
 /// Prints the table.
 pub(super) fn measure(effort: Effort) -> Result<()> {
     let (preload, rounds) = (build::preload()?, effort.rounds.min(2));
-    let columns = ["program", "agent", "without, MB", "idle, MB", "added, MB", "after a capture of 1 s, added, MB", "goal"];
+    let columns =
+        ["program", "agent", "without, MB", "idle, MB", "added, MB", "after a capture of 1 s, added, MB", "goal"];
     let mut table = Table::new(&columns);
     for megabytes in SIZES {
         let pair = Pair::build(megabytes)?;
@@ -57,7 +60,8 @@ pub(super) fn measure(effort: Effort) -> Result<()> {
             let plain = Idle::start(&pair.plain, None)?.resident()?;
             looks.push([Look { idle: plain, after: plain }, embedded(&pair.ours)?, preloaded(&pair.plain, &preload)?]);
         }
-        let of = |which: usize, figure: fn(&Look) -> f64| median(looks.iter().map(|turn| figure(&turn[which])).collect());
+        let of =
+            |which: usize, figure: fn(&Look) -> f64| median(looks.iter().map(|turn| figure(&turn[which])).collect());
         let without = of(0, |look| look.idle);
         for (which, name) in [(1, "embedded"), (2, "preloaded")] {
             let (idle, after) = (of(which, |look| look.idle), of(which, |look| look.after));
@@ -87,7 +91,7 @@ fn embedded(program: &Path) -> Result<Look> {
     Ok(Look { idle, after: process.resident()? })
 }
 
-/// The agent before the program, which captures when it is asked over HTTP, and names what it finds.
+/// The agent before the program, which captures on request over HTTP, and symbolizes.
 fn preloaded(program: &Path, library: &Path) -> Result<Look> {
     let process = Idle::start(program, Some(library))?;
     let idle = process.resident()?;
@@ -100,7 +104,7 @@ struct Idle {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Where the preloaded agent listens.
+    /// The address at which the preloaded agent listens.
     address: String,
 }
 
@@ -155,7 +159,7 @@ fn code(megabytes: u64) -> Result<PathBuf> {
     }
     let source = object.with_extension("s");
     let functions = megabytes * 1_000_000 / FUNCTION;
-    // Kept though nobody calls it.
+    // Kept though it is never called.
     let text = format!(
         ".section .text.padding,\"axR\",@progbits\n.rept {functions}\n.cfi_startproc\npush %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset 6, -16\n\
          mov %rsp, %rbp\n.cfi_def_cfa_register 6\n.skip {}, 0x90\npop %rbp\n.cfi_def_cfa 7, 8\nret\n.cfi_endproc\n.endr\n",

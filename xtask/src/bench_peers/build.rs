@@ -1,4 +1,4 @@
-//! The programs that the profiles are of: a large Rust one, in two builds, a large C++ one, and each without its debug information.
+//! The profiled programs: a large Rust one, in two builds, a large C++ one, and each without its debug information.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::sources;
 const CPP_UNITS: usize = 24;
 const CPP_INSTANCES: usize = 14;
 
-/// Runs a command to its end; it must end well.
+/// Runs a command to its end; it must succeed.
 pub(super) fn finish(command: &mut Command) -> Result<()> {
     let name = command.get_program().display().to_string();
     let status = command.status().with_context(|| format!("run {name}"))?;
@@ -23,7 +23,8 @@ pub(super) fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Builds the SQL engine's workload by a cargo profile, which takes ten minutes or more, and deletes what it was made from.
+/// Builds the SQL engine's workload by a cargo profile, which takes ten minutes or more, and deletes its intermediate
+/// files.
 pub(super) fn rust(program: &Path, profile: &str) -> Result<()> {
     let folder = program.with_extension("build");
     let mut cargo = Command::new("cargo");
@@ -46,18 +47,26 @@ pub(super) fn cpp(program: &Path) -> Result<()> {
     let units = Mutex::new(0..CPP_UNITS);
     let worker = || -> Result<()> {
         while let Some(unit) = { units.lock().unwrap_or_else(PoisonError::into_inner).next() } {
-            compile("unit.cc", &[format!("-DUNIT={unit}"), format!("-DCOUNT={CPP_INSTANCES}")], &format!("unit-{unit}.o"))?;
+            compile(
+                "unit.cc",
+                &[format!("-DUNIT={unit}"), format!("-DCOUNT={CPP_INSTANCES}")],
+                &format!("unit-{unit}.o"),
+            )?;
         }
         Ok(())
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow::anyhow!("a compiling thread panicked"))?)
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| anyhow::anyhow!("a compiling thread panicked"))?)
     })?;
     compile("main.cc", &[], "main.o")?;
     let objects = (0..CPP_UNITS).map(|unit| format!("unit-{unit}.o")).chain(["main.o".to_owned()]);
-    finish(Command::new("g++").args(objects.map(|object| folder.join(object))).arg("-ljemalloc").arg("-o").arg(program))?;
+    finish(
+        Command::new("g++").args(objects.map(|object| folder.join(object))).arg("-ljemalloc").arg("-o").arg(program),
+    )?;
     fs::remove_dir_all(&folder).context("delete the objects")
 }
 

@@ -96,7 +96,7 @@ impl Dump {
         Ok(self.0.split_once("\nMAPPED_LIBRARIES:\n").context("no memory map in a heap dump")?.1)
     }
 
-    /// Where a file's content lies, from its beginning on: start and end of each mapping.
+    /// The mappings of a file, from its beginning on: start and end of each.
     fn ranges_of(&self, program: &Path) -> Result<Vec<(u64, u64)>> {
         let name = program.display().to_string();
         let lines = self.maps()?.lines().filter(|line| line.ends_with(&name));
@@ -119,7 +119,9 @@ fn range(line: &str) -> Option<(u64, u64)> {
 }
 
 fn addresses(stack: &str) -> Result<Vec<u64>> {
-    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).with_context(|| format!("address {word:?}"));
+    let number = |word: &str| {
+        u64::from_str_radix(word.trim_start_matches("0x"), 16).with_context(|| format!("address {word:?}"))
+    };
     stack.split_whitespace().map(number).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What is measured with: folders with a program, its heap dumps, and the same stacks in the formats that peers read.
+//! The inputs: folders with a program, its heap dumps, and the same stacks in the formats that peers read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::parts::PARTS;
 use super::{build, convert};
 
-/// How the program of a folder is made.
+/// The way in which the program of a folder is made.
 pub(super) enum Origin {
     /// The SQL engine, by a profile of cargo.
     Rust(&'static str),
@@ -35,10 +35,12 @@ const INPUTS: &[Input] = &[
 /// The heap dumps of a program, by their names.
 const HEAPS: &[&str] = &["a", "b", "big"];
 
-/// Makes what is missing of all inputs, or of those that the named parts need.
+/// Makes the missing files of all inputs, or of those that the named parts need.
 pub(super) fn ensure(root: &Path, only: &[String]) -> Result<()> {
-    let wanted =
-        |input: &Input| only.is_empty() || PARTS.iter().any(|part| part.needs(input.folder) && only.iter().any(|name| name == part.name));
+    let wanted = |input: &Input| {
+        only.is_empty()
+            || PARTS.iter().any(|part| part.needs(input.folder) && only.iter().any(|name| name == part.name))
+    };
     for input in INPUTS.iter().filter(|input| wanted(input)) {
         one(root, input).with_context(|| format!("make the input {}", input.folder))?;
     }
@@ -60,7 +62,9 @@ fn one(root: &Path, input: &Input) -> Result<()> {
     once(&program, "building", |file| match input.origin {
         Origin::Rust(profile) => build::rust(file, profile),
         Origin::Cpp => build::cpp(file),
-        Origin::Stripped(other) => build::strip(&root.join(other).join(input.program), file, &program.with_extension("debug")),
+        Origin::Stripped(other) => {
+            build::strip(&root.join(other).join(input.program), file, &program.with_extension("debug"))
+        }
     })?;
     heaps(root, input, &program)?;
     for heap in HEAPS.iter().map(|name| folder.join(format!("{name}.heap"))) {
@@ -72,7 +76,8 @@ fn one(root: &Path, input: &Input) -> Result<()> {
     once(&heap.with_extension("addresses"), "converting", |file| convert::to_addresses(&heap, &program, file))
 }
 
-/// The dumps: the program's own, or those of the program it was stripped from, which has the same code at the same addresses.
+/// The dumps: the program's own, or those of the program it was stripped from, which has the same code at the same
+/// addresses.
 fn heaps(root: &Path, input: &Input, program: &Path) -> Result<()> {
     let files: Vec<PathBuf> = HEAPS.iter().map(|name| program.with_file_name(format!("{name}.heap"))).collect();
     if files.iter().all(|file| file.exists()) {
@@ -90,7 +95,7 @@ fn heaps(root: &Path, input: &Input, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file unless it is there; nothing is left under its name when that fails.
+/// Makes a file unless it exists; nothing is left under its name if that fails.
 fn once(file: &Path, doing: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if file.exists() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! One run of a shell line: time by the clock, time of the processors, and memory of all its processes, told apart by whether a file is behind it.
+//! One run of a shell line: time by the clock, time of the processors, and memory of all its processes, with and
+//! without file pages.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -12,30 +13,30 @@ use anyhow::{Context, Result};
 
 use crate::vitals::Vitals;
 
-/// Between two looks at the memory; ten times as long after a second, and where only the patience is watched.
+/// Time between two readings of the memory; ten times as long after a second, and if only the time limit is watched.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// What is watched of a run.
+/// The watched values of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
-    /// Its memory, which takes the processors a few hundredths of their time.
+    /// Its memory, which takes a few per cent of the processors' time.
     Memory,
-    /// Nothing but whether it ends.
+    /// Only its end.
     Time,
 }
 
-/// What a run took.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
     /// Seconds by the clock.
     pub(super) wall: f64,
     /// Seconds of all threads and processes, in user mode and in the kernel, in steps of 10 ms.
     pub(super) cpu: f64,
-    /// Nothing where it was not watched.
+    /// `None` if it was not watched.
     pub(super) memory: Memory,
 }
 
-/// The most that was resident at any of the moments looked at, all processes of the run together, in bytes.
+/// The most that was resident at any reading, all processes of the run together, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
     pub(super) anonymous: u64,
@@ -43,16 +44,16 @@ pub(super) struct Memory {
     pub(super) file: u64,
 }
 
-/// How a run ended.
+/// The end of a run.
 pub(super) enum Ended {
     Well(Taken),
-    /// With an error; the last line of what it said.
+    /// With an error; the last line of its output.
     Badly(String),
-    /// It was killed at the end of the patience.
+    /// It was killed at the time limit.
     GivenUp,
 }
 
-/// Runs a line by bash in `command`'s folder and environment, with what it prints going to `output`.
+/// Runs a line by bash in `command`'s folder and environment, with its output going to `output`.
 pub(super) fn run(command: &mut Command, output: &Path, patience: Duration, what: Watch) -> Result<Ended> {
     let errors = output.with_extension("errors");
     command.stdin(Stdio::null()).stdout(File::create(output).context("make a file")?);
@@ -85,20 +86,23 @@ struct Watched {
     given_up: bool,
 }
 
-/// Looks at the process and its descendants until it is done, and kills its group when the patience ends.
+/// Watches the process and its descendants until it ends, and kills its group at the time limit.
 fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration, what: Watch) -> Watched {
     let mut watched = Watched { memory: Memory::default(), given_up: false };
     while !done.load(Ordering::Relaxed) {
         let looked_at = if what == Watch::Memory { family(pid) } else { Vec::new() };
-        let now = looked_at.into_iter().filter_map(|member| Vitals::of(member).ok()).fold(Memory::default(), |sum, vitals| Memory {
-            anonymous: sum.anonymous + vitals.anonymous,
-            file: sum.file + vitals.resident.saturating_sub(vitals.anonymous),
-        });
+        let now = looked_at.into_iter().filter_map(|member| Vitals::of(member).ok()).fold(
+            Memory::default(),
+            |sum, vitals| Memory {
+                anonymous: sum.anonymous + vitals.anonymous,
+                file: sum.file + vitals.resident.saturating_sub(vitals.anonymous),
+            },
+        );
         watched.memory.anonymous = watched.memory.anonymous.max(now.anonymous);
         watched.memory.file = watched.memory.file.max(now.file);
         if start.elapsed() > patience && !watched.given_up {
             watched.given_up = true;
-            // It may have ended just now; then there is nobody to kill.
+            // It may have just ended; then there is nothing to kill.
             let _ = Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
         }
         let is_close = what == Watch::Memory && start.elapsed() < Duration::from_secs(1);
@@ -107,7 +111,7 @@ fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration, what: 
     watched
 }
 
-/// A process and all that it has started, as far as they are there.
+/// A process and all its descendants that exist.
 fn family(pid: u32) -> Vec<u32> {
     let mut family = vec![pid];
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! What is measured: each part is an input and the shell lines that run on it, ours and the peers'.
+//! The parts: each is an input and the shell lines that run on it, procprof's and the peers'.
 
 /// A table of the benchmark.
 pub(super) struct Part {
@@ -14,10 +14,10 @@ pub(super) struct Part {
     pub(super) learned: &'static str,
     /// None in the part that is measured over SQL.
     pub(super) rows: &'static [Row],
-    /// What we mean to reach, without an index and with one.
+    /// The goals without an index and with one.
     pub(super) cold: Option<Goal>,
     pub(super) warm: Option<Goal>,
-    /// How many times as fast as a line we mean to be.
+    /// The factor by which procprof should be faster than a line.
     pub(super) times: &'static [(&'static str, f64)],
 }
 
@@ -28,29 +28,30 @@ pub(super) struct Goal {
     pub(super) anonymous: Option<u64>,
 }
 
-/// A line to time, run by bash in the input's folder. `PROGRAM` and `PROFILE` stand for the names of the files, without `.heap` and the like.
+/// A line to time, run by bash in the input's folder. `PROGRAM` and `PROFILE` stand for the names of the files, without
+/// extensions such as `.heap`.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) line: &'static str,
     pub(super) who: Who,
-    /// Which of our lines gives the same answer.
+    /// The line of procprof with the same answer.
     pub(super) answer: Answer,
 }
 
-/// Whose line it is.
+/// The owner of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     /// Another program.
     Peer,
     /// Another program that takes longer than half a minute on one of the inputs.
     SlowPeer,
-    /// Ours with an empty cache folder.
+    /// procprof with an empty cache folder.
     Cold,
-    /// Ours with the index that the report of another dump left.
+    /// procprof with the index that the report of another dump left.
     Warm,
 }
 
-/// A way to answer.
+/// The grammar of an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// By jeprof's grammar and rules.
@@ -73,7 +74,8 @@ const fn row(line: &'static str, who: Who, answer: Answer) -> Row {
 }
 
 const JEPROF: Row = row("jeprof --dot PROGRAM PROFILE.heap", Who::SlowPeer, Answer::Jeprof);
-const GIMLI: Row = row("jeprof --tools=addr2line:$GIMLI,/usr/bin/ --dot PROGRAM PROFILE.heap", Who::SlowPeer, Answer::Jeprof);
+const GIMLI: Row =
+    row("jeprof --tools=addr2line:$GIMLI,/usr/bin/ --dot PROGRAM PROFILE.heap", Who::SlowPeer, Answer::Jeprof);
 const GOOGLE_PPROF: Row = row("google-pprof --dot PROGRAM PROFILE.legacy", Who::SlowPeer, Answer::Jeprof);
 const GO: Row = row("go tool pprof -dot PROGRAM PROFILE.pb.gz", Who::SlowPeer, Answer::Pprof);
 const PPROF: Row = row("pprof -dot PROGRAM PROFILE.pb.gz", Who::Peer, Answer::Pprof);
@@ -155,7 +157,13 @@ pub(super) const PARTS: &[Part] = &[
         rows: DOT_WITHOUT_JEPROF,
         ..PART
     },
-    Part { name: "rust-lto", what: "the same program at opt-level 3 with thin LTO", folder: "datafusion-lto", rows: DOT_BIG, ..PART },
+    Part {
+        name: "rust-lto",
+        what: "the same program at opt-level 3 with thin LTO",
+        folder: "datafusion-lto",
+        rows: DOT_BIG,
+        ..PART
+    },
     Part {
         name: "cpp",
         what: "a heap dump of an optimized C++ program of 0.3 GB",
@@ -191,7 +199,13 @@ pub(super) const PARTS: &[Part] = &[
         warm: Some(Goal { seconds: 0.15, anonymous: None }),
         ..PART
     },
-    Part { name: "rust-addresses", what: "the addresses of the Rust program's dump", folder: "datafusion", rows: ADDRESSES, ..PART },
+    Part {
+        name: "rust-addresses",
+        what: "the addresses of the Rust program's dump",
+        folder: "datafusion",
+        rows: ADDRESSES,
+        ..PART
+    },
     Part {
         name: "lto-addresses",
         what: "the addresses of a dump of its optimized build",
@@ -199,5 +213,11 @@ pub(super) const PARTS: &[Part] = &[
         rows: ADDRESSES,
         ..PART
     },
-    Part { name: "cpp-addresses", what: "the addresses of the C++ program's dump", folder: "cpp", rows: ADDRESSES, ..PART },
+    Part {
+        name: "cpp-addresses",
+        what: "the addresses of the C++ program's dump",
+        folder: "cpp",
+        rows: ADDRESSES,
+        ..PART
+    },
 ];

@@ -1,4 +1,5 @@
-//! The programs that are timed: ours, those of the system, and the peers that are not in Debian, installed below `bench-peers/tools`.
+//! The programs that are timed: procprof, those of the system, and the peers that are not in Debian, installed below
+//! `bench-peers/tools`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::product;
 const ADDR2LINE: &str = "0.27.1";
 const INFERNO: &str = "0.12.8";
 
-/// Where the programs are, and which they are.
+/// The programs and their paths.
 pub(super) struct Programs {
     /// The search path that has all of them.
     pub(super) path: OsString,
@@ -24,7 +25,7 @@ pub(super) struct Programs {
     pub(super) versions: Vec<String>,
 }
 
-/// Builds ours, installs what is missing, and asks each program for its version.
+/// Builds procprof, installs missing programs, and gets the version of each.
 pub(super) fn ensure(root: &Path) -> Result<Programs> {
     let tools = root.join("tools");
     let bin = tools.join("bin");
@@ -36,16 +37,17 @@ pub(super) fn ensure(root: &Path) -> Result<Programs> {
     install(&gimli, "addr2line", ADDR2LINE, &["--features", "bin"], &gimli.join("bin/addr2line"))?;
     google_pprof(&bin)?;
     let old = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(bin.clone()).chain(std::env::split_paths(&old))).context("make a search path")?;
+    let path = std::env::join_paths(std::iter::once(bin.clone()).chain(std::env::split_paths(&old)))
+        .context("make a search path")?;
     let versions = versions(&bin, &path)?;
     Ok(Programs { path, gimli: gimli.join("bin/addr2line"), versions })
 }
 
-/// Builds the driver of the libraries, ours as it is now among them.
+/// Builds the driver of the libraries, including the current procprof.
 fn resolve(tools: &Path) -> Result<PathBuf> {
     let folder = tools.join("resolve-build");
     let mut cargo = Command::new("cargo");
-    // Its lock file follows the dependencies of our crates, which `cargo xtask check` does not see here.
+    // Its lock file follows the dependencies of the workspace's crates, which `cargo xtask check` does not see here.
     cargo.args(["build", "--quiet", "--release"]).current_dir(sources().join("resolve"));
     finish(cargo.env("CARGO_TARGET_DIR", &folder))?;
     Ok(folder.join("release/resolve"))
@@ -77,13 +79,21 @@ fn link(program: &Path, name: &Path) -> Result<()> {
     std::os::unix::fs::symlink(program, name).context("make a link")
 }
 
-/// What each program says of itself, in one line.
+/// The version line of each program.
 fn versions(bin: &Path, path: &OsString) -> Result<Vec<String>> {
     let told = |program: &str, arguments: &[&str], mark: &str| -> Result<String> {
-        let output = Command::new(program).args(arguments).env("PATH", path).output().with_context(|| format!("run {program}"))?;
+        let output = Command::new(program)
+            .args(arguments)
+            .env("PATH", path)
+            .output()
+            .with_context(|| format!("run {program}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         let line = text.lines().find(|line| line.contains(mark)).map(str::trim);
-        Ok(line.with_context(|| format!("{program} does not tell its version"))?.split_whitespace().collect::<Vec<_>>().join(" "))
+        Ok(line
+            .with_context(|| format!("no version in the output of {program}"))?
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "))
     };
     let pprof = bin.join("pprof").display().to_string();
     let module = told("go", &["version", "-m", &pprof], "\tmod\t")?;

@@ -1,4 +1,4 @@
-//! One part: all its lines in turn, several times, and the table of what they took.
+//! One part: all its lines in turn, several times, and the table of their costs.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -28,11 +28,21 @@ const JEPROF_PATIENCE: Duration = Duration::from_secs(300);
 /// Measures a part and prints its table.
 pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -> Result<()> {
     let input = inputs::named(part.folder)?;
-    let bench = Bench { part, input, folder: root.join(part.folder), programs, scratch: tempfile::tempdir().context("make a folder")? };
+    let bench = Bench {
+        part,
+        input,
+        folder: root.join(part.folder),
+        programs,
+        scratch: tempfile::tempdir().context("make a folder")?,
+    };
     bench.learn()?;
     let wanted = |row: &&Row| !(quick && row.who == Who::SlowPeer);
-    let mut tallies: Vec<Tally> =
-        part.rows.iter().filter(wanted).map(|row| Tally { row, runs: Vec::new(), failure: None, printed: Vec::new() }).collect();
+    let mut tallies: Vec<Tally> = part
+        .rows
+        .iter()
+        .filter(wanted)
+        .map(|row| Tally { row, runs: Vec::new(), failure: None, printed: Vec::new() })
+        .collect();
     for round in 0..=if quick { QUICK_RUNS } else { RUNS } {
         let watch = if round == 0 { Watch::Memory } else { Watch::Time };
         for tally in tallies.iter_mut().filter(|tally| tally.goes_on()) {
@@ -43,14 +53,14 @@ pub(super) fn part(part: &Part, root: &Path, programs: &Programs, quick: bool) -
     tallies.iter().filter(|tally| tally.row.who == Who::Warm).try_for_each(|tally| bench.check_same(tally))
 }
 
-/// What a line has taken so far.
+/// The runs of a line so far.
 struct Tally<'a> {
     row: &'a Row,
-    /// The first is watched closely: its time counts only where there is no other.
+    /// The first is watched closely: its time is used only if there is no other.
     runs: Vec<Taken>,
     /// Why it is not run again.
     failure: Option<String>,
-    /// What it printed in its last run.
+    /// The output of its last run.
     printed: Vec<u8>,
 }
 
@@ -59,7 +69,7 @@ impl Tally<'_> {
         self.failure.is_none() && self.runs.iter().map(|run| run.wall).sum::<f64>() < ENOUGH
     }
 
-    /// The runs whose time counts.
+    /// The runs whose time is used.
     fn timed(&self) -> &[Taken] {
         if self.runs.len() > 1 { &self.runs[1..] } else { &self.runs }
     }
@@ -94,7 +104,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Reads the files, so that the next run does not wait for the disk: while a peer works for a minute the kernel may drop them.
+    /// Reads the files, so that the next run does not wait for the disk: while a peer works for a minute the kernel may
+    /// drop them.
     fn warm_page_cache(&self) -> Result<()> {
         for entry in fs::read_dir(&self.folder).context("list a folder")? {
             let path = entry.context("list a folder")?.path();
@@ -106,7 +117,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Where the index is that reports of another dump left.
+    /// The index that reports of another dump left.
     fn learned(&self) -> PathBuf {
         self.scratch.path().join("learned")
     }
@@ -132,7 +143,7 @@ impl Bench<'_> {
     }
 
     fn run(&self, line: &str, cache: &Path, patience: Duration, watch: Watch) -> Result<Ended> {
-        // A lone program takes the place of its shell.
+        // A single program replaces its shell.
         let line = if line.contains('|') { line.to_owned() } else { format!("exec {line}") };
         let mut command = Command::new("bash");
         command.args(["-o", "pipefail", "-c", &line]).current_dir(&self.folder);
@@ -159,7 +170,7 @@ impl Bench<'_> {
         let learned = self.learned();
         let cache = empty.path();
         if tally.row.who == Who::Warm {
-            // Each run finds what the other dump left, and nothing of the runs before.
+            // Each run finds the index of the other dump, and nothing of the runs before.
             copy_folder(&learned, cache)?;
         }
         let patience = if line.starts_with("jeprof") { JEPROF_PATIENCE } else { PATIENCE };
@@ -171,15 +182,22 @@ impl Bench<'_> {
         }
         tally.printed = fs::read(self.output()).context("read what a line printed")?;
         let ours = matches!(tally.row.who, Who::Cold | Who::Warm);
-        ensure!(!ours || tally.failure.is_none() && tally.lines() > 0, "{line}: {}", tally.failure.as_deref().unwrap_or("printed nothing"));
+        ensure!(
+            !ours || tally.failure.is_none() && tally.lines() > 0,
+            "{line}: {}",
+            tally.failure.as_deref().unwrap_or("printed nothing")
+        );
         Ok(())
     }
 
-    /// What is printed with an index is what is printed without.
+    /// The output with an index is the same as without.
     fn check_same(&self, tally: &Tally) -> Result<()> {
         let line = self.line(tally.row);
         let empty = tempfile::tempdir_in(self.scratch.path()).context("make a folder")?;
-        ensure!(matches!(self.run(&line, empty.path(), PATIENCE, Watch::Time)?, Ended::Well(_)), "{line} fails without an index");
+        ensure!(
+            matches!(self.run(&line, empty.path(), PATIENCE, Watch::Time)?, Ended::Well(_)),
+            "{line} fails without an index"
+        );
         let printed = fs::read(self.output()).context("read what a line printed")?;
         ensure!(printed == tally.printed, "{line} prints something else with an index than without");
         Ok(())
@@ -195,7 +213,7 @@ impl Bench<'_> {
             "anonymous",
             "of files",
             "lines",
-            "ours is faster by",
+            "procprof is faster by",
             "with index",
             "goal",
         ]);
@@ -237,7 +255,7 @@ impl Bench<'_> {
         ]
     }
 
-    /// What we mean to reach, and whether we do.
+    /// The goal, and whether it is met.
     fn goal(&self, tally: &Tally, cold: Option<f64>) -> String {
         let told = |goal: &Option<Goal>| {
             let (Some(goal), Some(wall)) = (goal, tally.wall()) else { return String::new() };

@@ -1,10 +1,10 @@
-//! The graph of a large program's heap over SQL: a server of ours, a node that gives the program's dumps as a backend does, and the `mariadb` client.
+//! The graph of a large program's heap over SQL: a procprof server, a node that serves the program's dumps as a backend
+//! does, and the `mariadb` client.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -12,16 +12,14 @@ use anyhow::{Context, Result, ensure};
 use super::inputs;
 use super::parts::{Goal, Part};
 use crate::answerer::{self, Answer};
-use crate::product::{self, Served};
+use crate::product::{self, Served, sql_port};
 use crate::table::Table;
 
 const RUNS: usize = 5;
 const QUICK_RUNS: usize = 3;
-/// Longest wait for the server to say where SQL clients connect.
-const PATIENCE: Duration = Duration::from_secs(10);
 const STATEMENT: &str = "admin execute on 10001 'System.print(HeapProf.getInstance().dump_dot_snapshot())'";
 
-/// What a statement took.
+/// The cost of a statement.
 struct Taken {
     wall: Duration,
     /// CPU time of the server and its children, in seconds.
@@ -33,7 +31,8 @@ struct Taken {
 pub(super) fn part(part: &Part, root: &Path, quick: bool) -> Result<()> {
     let bench = Bench::start(&root.join(part.folder), inputs::named(part.folder)?.program)?;
     let runs = if quick { QUICK_RUNS } else { RUNS };
-    let mut table = Table::new(&["statement", "index", "runs", "wall", "least", "user+sys of the server", "lines", "goal"]);
+    let mut table =
+        Table::new(&["statement", "index", "runs", "wall", "least", "user+sys of the server", "lines", "goal"]);
     let cold = (0..runs).map(|_| bench.cold(part.profile)).collect::<Result<Vec<_>>>()?;
     table.row(cells("none", cold, part.cold.as_ref()));
     let warm = (0..runs).map(|_| bench.warm(part.learned, part.second)).collect::<Result<Vec<_>>>()?;
@@ -77,7 +76,9 @@ impl Bench {
         let dump = Arc::new(Mutex::new(Arc::default()));
         let served = Arc::clone(&dump);
         let http = answerer::serve(move |target| match target {
-            "/pprof/heap" => Answer { status: "200 OK", body: Arc::clone(&served.lock().unwrap_or_else(PoisonError::into_inner)) },
+            "/pprof/heap" => {
+                Answer { status: "200 OK", body: Arc::clone(&served.lock().unwrap_or_else(PoisonError::into_inner)) }
+            }
             _ => Answer { status: "404 Not Found", body: Arc::default() },
         })?;
         let config = format!(
@@ -94,13 +95,13 @@ impl Bench {
         Ok(Bench { folder: folder.to_owned(), dump, server, data, port, _scratch: scratch })
     }
 
-    /// With nothing kept of binaries.
+    /// With an empty symbol cache.
     fn cold(&self, profile: &str) -> Result<Taken> {
         self.forget()?;
         self.statement(profile)
     }
 
-    /// With what another dump has left.
+    /// With the symbol cache of another dump.
     fn warm(&self, learned: &str, profile: &str) -> Result<Taken> {
         self.cold(learned)?;
         self.statement(profile)
@@ -108,12 +109,14 @@ impl Bench {
 
     fn forget(&self) -> Result<()> {
         match fs::remove_dir_all(self.data.join("cache/symbols")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("forget what was read of binaries"),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).context("forget what was read of binaries")
+            }
             _ => Ok(()),
         }
     }
 
-    /// Asks for the graph of a dump.
+    /// Requests the graph of a dump.
     fn statement(&self, profile: &str) -> Result<Taken> {
         let heap = self.folder.join(format!("{profile}.heap"));
         let dump = fs::read(&heap).with_context(|| format!("read {}", heap.display()))?;
@@ -137,19 +140,5 @@ impl Bench {
 
     fn cpu(&self) -> Result<f64> {
         self.server.vitals().map(|vitals| vitals.cpu + vitals.children_cpu)
-    }
-}
-
-/// Where SQL clients connect, as the server's log tells.
-fn sql_port(log: &Path) -> Result<String> {
-    let began = Instant::now();
-    loop {
-        let text = fs::read_to_string(log).context("read the server's log")?;
-        let port = text.split_once("SQL at 127.0.0.1:").map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect());
-        if let Some(port) = port {
-            return Ok(port);
-        }
-        ensure!(began.elapsed() < PATIENCE, "the server does not say where SQL clients connect; see {}", log.display());
-        thread::sleep(Duration::from_millis(20));
     }
 }

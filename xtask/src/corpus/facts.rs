@@ -1,4 +1,4 @@
-//! What a profile says, with all ids resolved, to compare two of them.
+//! The contents of a profile with all ids resolved, to compare two of them.
 
 use procprof_profile::{LabelValue, LocationId, Mapping, Profile};
 
@@ -24,13 +24,13 @@ pub(crate) struct SampleFacts {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FrameFacts {
     pub(crate) address: u64,
-    /// `start/limit/offset file build-id`; empty for none, and for the one google/pprof makes up where there is none.
+    /// `start/limit/offset file build-id`; empty for none, and for the one that google/pprof invents if there is none.
     pub(crate) mapping: String,
     /// `function file:line:column s=start(system name)`.
     pub(crate) lines: Vec<String>,
 }
 
-/// The mapping google/pprof makes up for locations outside all others.
+/// The mapping that google/pprof invents for locations outside all others.
 pub(crate) const MADE_UP: &str = "0x0/0xffffffffffffffff/0x0";
 
 impl Facts {
@@ -43,7 +43,7 @@ impl Facts {
         Facts { header: header(profile), samples: samples.collect() }
     }
 
-    /// What differs, each in a sentence.
+    /// The differences, each as a sentence.
     pub(crate) fn differences(&self, found: &Facts) -> Vec<String> {
         let mut differences = Vec::new();
         if self.header != found.header {
@@ -68,9 +68,14 @@ impl SampleFacts {
             differences.push(format!("sample {index}: expected labels {:?}, found {:?}", self.labels, found.labels));
         }
         if self.stack.len() != found.stack.len() {
-            differences.push(format!("sample {index}: expected {} frames, found {}", self.stack.len(), found.stack.len()));
+            differences.push(format!(
+                "sample {index}: expected {} frames, found {}",
+                self.stack.len(),
+                found.stack.len()
+            ));
         }
-        if let Some((expected, found)) = self.stack.iter().zip(&found.stack).find(|(expected, found)| expected != found) {
+        if let Some((expected, found)) = self.stack.iter().zip(&found.stack).find(|(expected, found)| expected != found)
+        {
             differences.push(format!("sample {index}: expected frame {expected:x?}, found {found:x?}"));
         }
     }
@@ -102,7 +107,13 @@ fn frame(profile: &Profile, id: LocationId) -> FrameFacts {
         let function = profile.function(line.function);
         let (name, system_name) = (profile.string(function.name), profile.string(function.system_name));
         let linked = if name == system_name { String::new() } else { format!("({system_name})") };
-        format!("{name} {}:{}:{} s={}{linked}", profile.string(function.filename), line.line, line.column, function.start_line)
+        format!(
+            "{name} {}:{}:{} s={}{linked}",
+            profile.string(function.filename),
+            line.line,
+            line.column,
+            function.start_line
+        )
     });
     let mapping = location.mapping.map_or(String::new(), |id| mapping(profile, profile.mapping(id)));
     FrameFacts { address: location.address.0, mapping, lines: lines.collect() }
@@ -120,7 +131,9 @@ fn labels(profile: &Profile, labels: &[procprof_profile::Label]) -> Vec<String> 
     for label in labels {
         let (is_number, value) = match label.value {
             LabelValue::Text(text) => (false, profile.string(text).to_owned()),
-            LabelValue::Number(number, unit) => (true, format!("{number} {}", profile.string(unit)).trim_end().to_owned()),
+            LabelValue::Number(number, unit) => {
+                (true, format!("{number} {}", profile.string(unit)).trim_end().to_owned())
+            }
         };
         let key = profile.string(label.key);
         match keys.iter_mut().find(|known| (known.0, known.1) == (is_number, key)) {
@@ -128,7 +141,8 @@ fn labels(profile: &Profile, labels: &[procprof_profile::Label]) -> Vec<String> 
             None => keys.push((is_number, key, vec![value])),
         }
     }
-    let mut labels: Vec<String> = keys.into_iter().map(|(_, key, values)| format!("{key}:[{}]", values.join(" "))).collect();
+    let mut labels: Vec<String> =
+        keys.into_iter().map(|(_, key, values)| format!("{key}:[{}]", values.join(" "))).collect();
     labels.sort();
     labels
 }

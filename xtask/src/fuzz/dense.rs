@@ -1,28 +1,33 @@
-//! Profiles of many tiny parts that all differ: the most memory that few bytes can ask for.
+//! Profiles of many tiny parts that all differ: the most memory that few bytes can need.
 
-/// How many parts.
+/// The number of parts.
 const COUNT: u64 = 500;
 
 /// One in this format.
 ///
-/// # Panics
-/// When there is none.
+/// # Panics If there is none.
 pub(super) fn of(format: &str) -> Vec<u8> {
     match format {
         "collapsed" => text("a;b 1\n", |index| format!("{index:x} 1\n")),
         "jemalloc" => text("heap_v2/1\n  t*: 1: 1 [0: 0]\n", |index| format!("@ {index:#x}\nt*:1:1[0:0]\n")),
-        "heap-text" => text("heap profile: 1: 1 [1: 1] @ heapprofile\n", |index| format!("1: {index} [1: {index}] @ {index:#x}\n")),
+        "heap-text" => {
+            text("heap profile: 1: 1 [1: 1] @ heapprofile\n", |index| format!("1: {index} [1: {index}] @ {index:#x}\n"))
+        }
         "contention" => text("--- contention:\ncycles/second=1\n", |index| format!("1 1 @ {index:#x}\n")),
         "symbolized" => {
             let symbols = text("--- symbol\nbinary=a\n", |index| format!("{index:#x} {index:x}\n"));
-            let heap =
-                text("---\n--- heap\nheap profile: 1: 1 [1: 1] @ heapprofile\n", |index| format!("1: 1 [1: 1] @ {:#x}\n", index + 1));
+            let heap = text("---\n--- heap\nheap profile: 1: 1 [1: 1] @ heapprofile\n", |index| {
+                format!("1: 1 [1: 1] @ {:#x}\n", index + 1)
+            });
             [symbols, heap].concat()
         }
         "go-count" => text("goroutine profile: total 1\n", |index| format!("1 @ {index:#x}\n")),
-        "threadz" => text("--- threadz 1 ---\n\n", |index| format!("--- Thread 1 (name: a/1) stack: ---\n{index:#x}\n")),
+        "threadz" => {
+            text("--- threadz 1 ---\n\n", |index| format!("--- Thread 1 (name: a/1) stack: ---\n{index:#x}\n"))
+        }
         "java" => {
-            let samples = text("--- heapz 1 ---\nformat = java\nresolution = bytes\n", |index| format!("1 1 @ {index:#x}\n"));
+            let samples =
+                text("--- heapz 1 ---\nformat = java\nresolution = bytes\n", |index| format!("1 1 @ {index:#x}\n"));
             [samples, text("\n", |index| format!(" {index:#x} {index:x}\n"))].concat()
         }
         "gperftools-cpu" => {

@@ -60,8 +60,16 @@ impl Builder<'_> {
         let source = self.source.to_str().context("the checkout's path is UTF-8")?;
         let whole = ["-c", "-O2", "-fPIC", "-fno-stack-protector", "-fdebug-prefix-map=/=", "-o", "unit.o", source];
         self.run("gcc", &[flags, &whole].concat())?;
-        let kind: Vec<&str> = flags.iter().copied().filter(|flag| flag.starts_with("-m") || flag.starts_with("-gz")).collect();
-        let small = ["-shared", "-nostdlib", "-Wl,--build-id=sha1,-z,max-page-size=4096,-z,noseparate-code", "-o", name, "unit.o"];
+        let kind: Vec<&str> =
+            flags.iter().copied().filter(|flag| flag.starts_with("-m") || flag.starts_with("-gz")).collect();
+        let small = [
+            "-shared",
+            "-nostdlib",
+            "-Wl,--build-id=sha1,-z,max-page-size=4096,-z,noseparate-code",
+            "-o",
+            name,
+            "unit.o",
+        ];
         self.run("gcc", &[&kind[..], &["-Wl,-Ttext=0x1000"], &small].concat())
     }
 
@@ -83,7 +91,7 @@ impl Builder<'_> {
         self.pair("program", "program.debug")
     }
 
-    /// Only what two files have in common is shared, so the program is there twice.
+    /// Only common parts of two files are shared, so there are two copies of the program.
     fn shared(&self) -> Result<Vec<u8>> {
         self.link("program", &["-gdwarf-4"])?;
         fs::copy(self.folder.join("program"), self.folder.join("twin")).context("copy a file")?;
@@ -100,7 +108,7 @@ impl Builder<'_> {
         self.pair("program", "program.dwp")
     }
 
-    /// Two files as the target parts them.
+    /// Two files in the form that the target splits.
     fn pair(&self, first: &str, second: &str) -> Result<Vec<u8>> {
         let (first, second) = (self.read(first)?, self.read(second)?);
         let length = u32::try_from(first.len()).context("a small program")?;
@@ -108,7 +116,7 @@ impl Builder<'_> {
     }
 }
 
-/// Go's table of one function, `main.main` in `a.go`; its layout is told in `procprof_symbolize::go_table`.
+/// Go's table of one function, `main.main` in `a.go`; its layout is described in `procprof_symbolize::elf::go_table`.
 fn go_table() -> Vec<u8> {
     const HEAD: u64 = 8 + 8 * 8;
     let names = b"\0main.main\0";

@@ -1,4 +1,4 @@
-//! Inputs that the fuzzer starts from.
+//! Seed inputs of the fuzzer.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use procprof_profile::format::{self, FORMATS, Limits, pprof};
 
 use super::{dense, elf, sql};
 
-/// The records of a symbol index: `main` in `file`, 64 bytes of code with a call inlined into it; the layout is told in
-/// `procprof_symbolize::index`.
+/// The records of a symbol index: `main` in `file`, 64 bytes of code with a call inlined into it; the layout is
+/// described in `procprof_symbolize::index`.
 const RECORDS: &[u8] = b"\x02\x02\x04\x04\x01\x01\x01\x02\x06\x00\x00\x01\x01\x00\x02\x01\x03\x00\x40\x13\x08mainfile\
 \x00\x01\x01\x00\x01\x03\x04\x01\x10\x08\x02\x41\x01\x02\x01\x42\x04\x02\x01";
 
@@ -18,18 +18,33 @@ pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Res
     match (target, part) {
         ("decode_profile", part) => profiles(root, part, folder),
         ("mysql_packet", part) => inputs(folder, &sql::inputs(part)),
+        ("demangle", _) => {
+            let path = root.join("crates/procprof-demangle/tests/names.txt");
+            let names = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            let names: Vec<&str> = names.lines().filter_map(|name| name.strip_prefix("_Z")).collect();
+            inputs(folder, &names)
+        }
         ("symbol_file", part) => elf::write(root, part, folder),
         ("symbol_index", _) => fs::write(folder.join("records"), RECORDS).context("write an input"),
-        ("symbol_answer", _) => {
-            inputs(folder, &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"])
-        }
+        ("symbol_answer", _) => inputs(
+            folder,
+            &["num_symbols: 1\n0x4006bd\thot_70\n0x4006f0  main--std::vector<int>::push_back\n", "0x1 ??\n"],
+        ),
         ("symbol_text", "perf_map") => inputs(
             folder,
-            &["7f2a1c000000 1a0 LazyCompile:*fib /app/main.js:3\n7f2a1c000200 20 a b\n", "0x7f2a1c000000 0x100000 _ZN1a1bE\n"],
+            &[
+                "7f2a1c000000 1a0 LazyCompile:*fib /app/main.js:3\n7f2a1c000200 20 a b\n",
+                "0x7f2a1c000000 0x100000 _ZN1a1bE\n",
+            ],
         ),
-        ("symbol_text", _) => {
-            inputs(folder, &["ffffffff81000000 T _text\nffffffff81000100 t nf_hook\t[nf_tables]\n", "0 T a\n", "ffffffff81000040 W __x\n"])
-        }
+        ("symbol_text", _) => inputs(
+            folder,
+            &[
+                "ffffffff81000000 T _text\nffffffff81000100 t nf_hook\t[nf_tables]\n",
+                "0 T a\n",
+                "ffffffff81000040 W __x\n",
+            ],
+        ),
         _ => Ok(()),
     }
 }
@@ -54,7 +69,8 @@ fn profiles(root: &Path, part: &str, folder: &Path) -> Result<()> {
                 continue;
             }
             let is_packed = bytes.starts_with(&[0x1f, 0x8b]) && !own.is_empty();
-            let bytes = if is_packed { pprof::encode(&format::decode(&bytes, &Limits::default())?.profile)? } else { bytes };
+            let bytes =
+                if is_packed { pprof::encode(&format::decode(&bytes, &Limits::default())?.profile)? } else { bytes };
             fs::write(folder.join(name), bytes).context("write an input")?;
         }
         fs::write(folder.join(format!("dense-{}", format.name)), dense::of(format.name)).context("write an input")?;

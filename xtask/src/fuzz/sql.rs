@@ -39,7 +39,8 @@ pub(super) fn inputs(part: &str) -> Vec<Vec<u8>> {
 }
 
 fn hello() -> Vec<u8> {
-    [&CAPABILITIES.to_le_bytes()[..], &[0, 0, 0, 1, 45], &[0; 23], b"ann\0\x03abcprocprof\0mysql_native_password\0"].concat()
+    [&CAPABILITIES.to_le_bytes()[..], &[0, 0, 0, 1, 45], &[0; 23], b"ann\0\x03abcprocprof\0mysql_native_password\0"]
+        .concat()
 }
 
 fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {

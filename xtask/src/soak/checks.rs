@@ -1,4 +1,4 @@
-//! What was checked and what was found, and the checks that both parts share.
+//! Checks and their results, and the checks that both parts share.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Adds one: what must hold, what was found, whether it holds.
+    /// Adds a check: the condition, the result, and whether it holds.
     pub(super) fn add(&mut self, what: impl Into<String>, found: impl Into<String>, holds: impl Into<bool>) {
         let (what, found, holds) = (what.into(), found.into(), holds.into());
         eprintln!("xtask: {} {what}: {found}", if holds { "ok" } else { "FAILED" });
@@ -33,15 +33,20 @@ impl Checks {
     pub(super) fn print(&self) {
         let mut table = Table::new(&["check", "found", "holds"]);
         for (what, found, holds) in &self.rows {
-            table.row([what.clone(), found.replace('|', "\\|").replace('\n', " "), if *holds { "yes" } else { "NO" }.to_owned()]);
+            table.row([
+                what.clone(),
+                found.replace('|', "\\|").replace('\n', " "),
+                if *holds { "yes" } else { "NO" }.to_owned(),
+            ]);
         }
         table.print("Soak");
     }
 
-    /// Every stored file opens in `go tool pprof`, and there is nothing beside them.
+    /// Every stored file opens in `go tool pprof`, and there are no other files.
     pub(super) fn files(&mut self, data: &Path, when: &str) -> Result<()> {
         let files = files(&data.join("profiles"));
-        let (whole, left_over): (Vec<_>, Vec<_>) = files.into_iter().partition(|path| path.to_string_lossy().ends_with("-pprof.gz"));
+        let (whole, left_over): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|path| path.to_string_lossy().ends_with("-pprof.gz"));
         self.add(
             format!("no half-written file {when}"),
             format!("{} besides {} profiles", left_over.len(), whole.len()),
@@ -49,8 +54,11 @@ impl Checks {
         );
         let mut unread = Vec::new();
         for file in &whole {
-            let run =
-                Command::new("go").args(["tool", "pprof", "-symbolize=none", "-raw"]).arg(file).output().context("run go tool pprof")?;
+            let run = Command::new("go")
+                .args(["tool", "pprof", "-symbolize=none", "-raw"])
+                .arg(file)
+                .output()
+                .context("run go tool pprof")?;
             if !run.status.success() || !String::from_utf8_lossy(&run.stdout).contains("\nSamples:\n") {
                 unread.push(file.display().to_string());
             }

@@ -14,10 +14,10 @@ use crate::http;
 use crate::product::Served;
 
 const ROUNDS: u32 = 50;
-/// It is killed so long after it answers, at least and at most, milliseconds.
+/// Least and most milliseconds between its first answer and the kill.
 const MOMENT: (u64, u64) = (50, 4000);
 
-/// What must survive.
+/// The data that must survive.
 #[derive(Default)]
 struct Known {
     profiles: BTreeSet<String>,
@@ -33,7 +33,7 @@ impl Known {
         Ok(Known { profiles: ids(&rows), errors: errors.iter().map(Value::to_string).collect(), pinned: ids(&pinned) })
     }
 
-    /// How many of ours `later` has not.
+    /// The number of rows that `later` lacks.
     fn lost(&self, later: &Known) -> [usize; 3] {
         [
             self.profiles.difference(&later.profiles).count(),
@@ -43,9 +43,10 @@ impl Known {
     }
 }
 
-/// Kills it, looks, kills it again.
+/// Kills it and compares, repeatedly.
 pub(super) fn run(place: &Place, checks: &mut Checks) -> Result<()> {
-    let mut seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("read the clock")?.as_nanos() as u64 | 1;
+    let mut seed =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("read the clock")?.as_nanos() as u64 | 1;
     eprintln!("xtask: moments from seed {seed:#x}");
     let mut known = Known::default();
     let mut lost = [0; 3];
@@ -58,7 +59,10 @@ pub(super) fn run(place: &Place, checks: &mut Checks) -> Result<()> {
         for (sum, more) in lost.iter_mut().zip(known.lost(&found)) {
             *sum += more;
         }
-        left_over += files(&place.data.join("profiles")).iter().filter(|path| !path.to_string_lossy().ends_with("-pprof.gz")).count();
+        left_over += files(&place.data.join("profiles"))
+            .iter()
+            .filter(|path| !path.to_string_lossy().ends_with("-pprof.gz"))
+            .count();
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
@@ -78,7 +82,11 @@ pub(super) fn run(place: &Place, checks: &mut Checks) -> Result<()> {
     );
     checks.add(format!("nothing is lost by {ROUNDS} times kill -9"), stored, lost == [0; 3]);
     checks.add("no half-written file outlives the next start", left_over.to_string(), left_over == 0);
-    checks.add("slowest start after a kill", format!("{:.2} s", slowest.as_secs_f64()), slowest < Duration::from_secs(10));
+    checks.add(
+        "slowest start after a kill",
+        format!("{:.2} s", slowest.as_secs_f64()),
+        slowest < Duration::from_secs(10),
+    );
     without_catalog(place, checks)?;
     checks.files(&place.data, "after the kills")
 }
@@ -91,7 +99,8 @@ fn pin_newest(server: &Served) -> Result<()> {
     Ok(())
 }
 
-/// Profiles and errors, each as text that does not name the server's address: commands that are recommended do, and each start has another.
+/// Profiles and errors, each as text that does not name the server's address: recommended commands contain it, and each
+/// start has another.
 fn lists(server: &Served) -> Result<[Vec<String>; 2]> {
     let list = |name| -> Result<Vec<String>> {
         Ok(server.rows(name, "")?.iter().map(|row| row.to_string().replace(&server.address, "SERVER")).collect())

@@ -73,8 +73,13 @@ impl Nodes {
         let busy = folder.join("busy-go");
         let source = folder.join("main.go");
         std::fs::write(&source, BUSY_GO).context("write the Go source")?;
-        let built =
-            Command::new("go").args(["build", "-o"]).arg(&busy).arg(&source).env("GO111MODULE", "off").status().context("run go")?;
+        let built = Command::new("go")
+            .args(["build", "-o"])
+            .arg(&busy)
+            .arg(&source)
+            .env("GO111MODULE", "off")
+            .status()
+            .context("run go")?;
         ensure!(built.success(), "go build failed");
         let garbage = garbage()?.into_iter().map(|(name, status, body)| {
             let body = Arc::new(body);
@@ -118,7 +123,11 @@ fn garbage() -> Result<Vec<(&'static str, &'static str, Vec<u8>)>> {
         ("answers-sentence", "200 OK", b"Could not enable CPU profiling: profiler is busy\n".to_vec()),
         ("answers-nothing", "200 OK", Vec::new()),
         ("answers-half", "200 OK", truncated),
-        ("answers-noise", "200 OK", (0..100_000u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()),
+        (
+            "answers-noise",
+            "200 OK",
+            (0..100_000u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect(),
+        ),
         ("answers-500", "500 Internal Server Error", b"out of memory\n".to_vec()),
     ])
 }

@@ -1,4 +1,5 @@
-//! The agent inside a process, for as long as the watch takes: its heap profiler beside exact bookkeeping, then its handler in storms of signals.
+//! The agent inside a process, for as long as the watch takes: its heap profiler beside exact bookkeeping, then its
+//! handler in storms of signals.
 //!
 //! These are the agent's own tests, which the environment makes longer.
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::checks::Checks;
 
-/// What the bookkeeping gets of the time; the rest is the storms'.
+/// The share of the time for the bookkeeping; the rest is for the storms.
 const BOOKKEEPING: f64 = 1.0 / 3.0;
 
 /// A test program of the agent, by its name among cargo's targets.
@@ -27,20 +28,34 @@ pub(super) struct Storm {
 }
 
 impl Storm {
-    /// Builds them and keeps copies in `folder`: what lies in the target folder may be built anew meanwhile.
+    /// Builds them and keeps copies in `folder`: those in the target folder may be rebuilt meanwhile.
     pub(super) fn build(folder: &Path) -> Result<Storm> {
         let output = Command::new("cargo")
-            .args(["test", "--quiet", "--locked", "-p", "procprof-agent", "--all-features", "--lib", "--test", "main", "--no-run"])
+            .args([
+                "test",
+                "--quiet",
+                "--locked",
+                "-p",
+                "procprof-agent",
+                "--all-features",
+                "--lib",
+                "--test",
+                "main",
+                "--no-run",
+            ])
             .args(["--message-format", "json"])
             .stderr(Stdio::inherit())
             .output()
             .context("run cargo test")?;
         ensure!(output.status.success(), "the agent's tests do not build");
         let text = String::from_utf8(output.stdout).context("read what cargo built")?;
-        Ok(Storm { heap: Program::find(&text, "main", folder)?, handler: Program::find(&text, "procprof_agent", folder)? })
+        Ok(Storm {
+            heap: Program::find(&text, "main", folder)?,
+            handler: Program::find(&text, "procprof_agent", folder)?,
+        })
     }
 
-    /// Runs the programs for `seconds` altogether. Gives what was checked, what was found, whether it holds.
+    /// Runs the programs for `seconds` altogether. Returns the checks, their results, and whether they hold.
     pub(super) fn run(&self, seconds: u64) -> Result<Checks> {
         let mut checks = Checks::default();
         let bookkeeping = (seconds as f64 * BOOKKEEPING) as u64;
@@ -70,21 +85,33 @@ impl Program {
         let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let message = messages.find(|message| message["target"]["name"] == target && message["executable"].is_string());
         let message = message.with_context(|| format!("cargo built no test program {target}"))?;
-        let (built, manifest) = (message["executable"].as_str().unwrap_or_default(), message["manifest_path"].as_str().unwrap_or_default());
+        let (built, manifest) =
+            (message["executable"].as_str().unwrap_or_default(), message["manifest_path"].as_str().unwrap_or_default());
         let file = folder.join(format!("agent-tests-{target}"));
         fs::copy(built, &file).with_context(|| format!("copy {built}"))?;
         Ok(Program { file, folder: Path::new(manifest).parent().unwrap_or(Path::new(".")).to_owned() })
     }
 
-    /// Runs tests for a while; what they found are the lines that hold `telling`.
-    fn run(&self, what: &str, tests: &[&str], (key, seconds): (&str, u64), telling: &str, checks: &mut Checks) -> Result<()> {
+    /// Runs tests for a while; their results are the lines that contain `telling`.
+    fn run(
+        &self,
+        what: &str,
+        tests: &[&str],
+        (key, seconds): (&str, u64),
+        telling: &str,
+        checks: &mut Checks,
+    ) -> Result<()> {
         eprintln!("xtask: {what} for {seconds} s");
         let mut command = Command::new(&self.file);
-        let output = command.args(tests).arg("--nocapture").env(key, seconds.to_string()).current_dir(&self.folder).output();
+        let output =
+            command.args(tests).arg("--nocapture").env(key, seconds.to_string()).current_dir(&self.folder).output();
         let output = output.with_context(|| format!("run {}", self.file.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let told: Vec<&str> =
-            text.lines().filter(|line| line.contains(telling)).map(|line| line.rsplit(" ... ").next().unwrap_or(line)).collect();
+        let told: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains(telling))
+            .map(|line| line.rsplit(" ... ").next().unwrap_or(line))
+            .collect();
         let passed = output.status.success() && !told.is_empty();
         if !passed {
             eprintln!("{text}{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,5 @@
-//! The long part: collecting on schedule while nodes are killed, replaced and answer garbage, with so little room that retention must delete.
+//! The long part: collecting on schedule while nodes are killed, replaced and answer garbage, with so little room that
+//! retention must delete.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -22,7 +23,7 @@ const BACKOFF: Duration = Duration::from_secs(125);
 /// Last resident memory may be larger than first by a share and a constant: caches fill at the start.
 const GROWTH: (f64, f64) = (1.15, 2e6);
 
-/// What happens, at which share of the time.
+/// The events, by their share of the time.
 const EVENTS: &[(f64, Event)] = &[
     (0.10, Event::KillGo),
     (0.12, Event::RestartGo),
@@ -40,7 +41,7 @@ enum Event {
     RestartBackend,
 }
 
-/// What was seen while watching.
+/// The observations.
 #[derive(Default)]
 struct Seen {
     vitals: Vec<Vitals>,
@@ -124,14 +125,21 @@ pub(super) fn ids(rows: &[Value]) -> BTreeSet<String> {
 
 /// Whether the nodes that stayed whole, or came back, gave profiles until the end.
 fn collected(server: &Served, seen: &Seen, whole: Duration, checks: &mut Checks) -> Result<()> {
-    checks.add("profiles are collected", format!("{} seen", seen.profiles.len()), seen.profiles.len() as u64 > whole.as_secs() / 5);
+    checks.add(
+        "profiles are collected",
+        format!("{} seen", seen.profiles.len()),
+        seen.profiles.len() as u64 > whole.as_secs() / 5,
+    );
     let came_back = whole.mul_f64(0.6) > BACKOFF;
-    for (node, types) in [("go", &["cpu", "heap", "goroutine"][..]), ("be", &["cpu", "contention", "heap"]), ("restarting", &["cpu"])] {
+    for (node, types) in
+        [("go", &["cpu", "heap", "goroutine"][..]), ("be", &["cpu", "contention", "heap"]), ("restarting", &["cpu"])]
+    {
         let told = server.json(&format!("/api/nodes/{node}"))?;
         for wanted in types {
             let row = told["types"].as_array().into_iter().flatten().find(|row| row["type"] == *wanted);
-            let (good, bad) =
-                row.map_or(("", ""), |row| (row["last_success"].as_str().unwrap_or(""), row["last_error"]["at"].as_str().unwrap_or("")));
+            let (good, bad) = row.map_or(("", ""), |row| {
+                (row["last_success"].as_str().unwrap_or(""), row["last_error"]["at"].as_str().unwrap_or(""))
+            });
             if came_back {
                 checks.add(
                     format!("{node} {wanted}: profiles again after its failure"),
@@ -146,7 +154,7 @@ fn collected(server: &Served, seen: &Seen, whole: Duration, checks: &mut Checks)
     Ok(())
 }
 
-/// Whether each failure is a row that says what it was.
+/// Whether each failure is a row with its reason.
 fn failures(server: &Served, nodes: &Nodes, whole: Duration, checks: &mut Checks) -> Result<()> {
     let broken = nodes.garbage.iter().map(|(name, _)| (*name, true));
     let killed = [("go", false), ("be", false), ("restarting", false)];
@@ -167,7 +175,8 @@ fn failures(server: &Served, nodes: &Nodes, whole: Duration, checks: &mut Checks
     Ok(())
 }
 
-fn memory(vitals: &[Vitals], seconds: u64, checks: &mut Checks) {
+/// Whether resident memory is flat over the quarters of the time.
+pub(super) fn memory(vitals: &[Vitals], seconds: u64, checks: &mut Checks) {
     let quarter = (vitals.len() / 4).max(1);
     let means: Vec<f64> = vitals
         .chunks(quarter)
@@ -179,11 +188,15 @@ fn memory(vitals: &[Vitals], seconds: u64, checks: &mut Checks) {
     checks.add("resident memory is flat, by quarters", told.join(", "), flat);
     if let (Some(first), Some(last)) = (vitals.first(), vitals.last()) {
         let (own, children) = (last.cpu - first.cpu, last.children_cpu - first.children_cpu);
-        checks.add("CPU time", format!("{own:.1} s own, {children:.1} s of symbolizing children, in {seconds} s"), true);
+        checks.add(
+            "CPU time",
+            format!("{own:.1} s own, {children:.1} s of symbolizing children, in {seconds} s"),
+            true,
+        );
     }
 }
 
-/// Whether what does not fit was deleted and no more than that.
+/// Whether exactly the excess was deleted.
 fn retention(server: &Served, seen: &Seen, checks: &mut Checks) -> Result<()> {
     let paused = http::request("POST", &server.address, "/api/pause")?;
     anyhow::ensure!(paused.status == 200, "pausing: {}", paused.status);
@@ -192,7 +205,12 @@ fn retention(server: &Served, seen: &Seen, checks: &mut Checks) -> Result<()> {
     let deleted = seen.profiles.difference(&ids(&rows)).count();
     checks.add(
         "retention deletes",
-        format!("{deleted} of {} seen, {} left; a node had {} at most", seen.profiles.len(), rows.len(), megabytes(seen.rooms_max)),
+        format!(
+            "{deleted} of {} seen, {} left; a node had {} at most",
+            seen.profiles.len(),
+            rows.len(),
+            megabytes(seen.rooms_max)
+        ),
         deleted > 0,
     );
     let told = server.json("/api/retention")?;
@@ -200,7 +218,7 @@ fn retention(server: &Served, seen: &Seen, checks: &mut Checks) -> Result<()> {
         .as_array()
         .into_iter()
         .flatten()
-        // The newest of each type stays, whatever its size.
+        // The newest of each type is kept, whatever its size.
         .filter(|node| node["bytes"].as_u64() > Some(ROOM) && node["profiles"].as_u64() > Some(3))
         .map(|node| format!("node {} has {}", node["node"], node["bytes"]))
         .collect();

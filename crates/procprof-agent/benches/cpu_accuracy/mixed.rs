@@ -1,4 +1,5 @@
-//! Work of many kinds: sorting with calls back from the C library, text, numbers, maps, copies, system calls, panics and threads.
+//! Work of many kinds: sorting with calls back from the C library, text, numbers, maps, copies, system calls, panics
+//! and threads.
 
 use crate::work::thread_cpu;
 use std::collections::{BTreeMap, HashMap};

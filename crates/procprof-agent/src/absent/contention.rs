@@ -1,4 +1,5 @@
-//! What stands in for `contention` where there is no capture, on systems other than Linux: the same switch, which says so.
+//! What stands in for `contention` where there is no capture, on systems other than Linux: the same switch, which says
+//! so.
 
 use crate::error::{Error, Result};
 use procprof_profile::Profile;

@@ -1,16 +1,15 @@
-//! What stands in for `cpu` where there is no capture, on systems other than Linux: the same interface, whose captures say so.
+//! What stands in for `cpu` where there is no capture, on systems other than Linux: the same interface, whose captures
+//! say so.
 //!
 //! A program that embeds the agent builds and runs there; its labels label nothing.
 
-#[path = "../cpu/options.rs"]
-mod options;
 #[path = "../cpu/label/value.rs"]
 mod value;
 
-pub use options::{CpuEngine, CpuOptions, DEFAULT_HZ, MAX_HZ};
 pub use value::LabelValue;
 
 use crate::error::{Error, Result};
+use crate::options::{CpuOptions, MAX_HZ};
 use procprof_profile::Profile;
 use std::marker::PhantomData;
 use std::time::Duration;

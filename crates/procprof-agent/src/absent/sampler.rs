@@ -102,6 +102,11 @@ impl HeapSampler {
         0
     }
 
+    pub(crate) fn left_out() -> u64 {
+        0
+    }
+
+    /// As on Linux.
     pub(crate) fn unknown_frame() -> (u64, &'static str) {
         (0, "")
     }

@@ -1,9 +1,11 @@
 //! Which waits are sampled: all while they are few, else those that a point on a scale of time falls into.
 //!
-//! All waits are laid end to end on one scale, which is divided into equal parts; each part has one point, at a random place in it. A wait is sampled
-//! if there are points in it, and stands for as many parts: long waits nearly always, short ones seldom. So each nanosecond of waiting has the same
-//! chance, whoever waits, and what all samples stand for is what was waited, to within a part. A part is 0 ns long, which samples everything, as long as
-//! there are fewer than [`SAMPLES_A_TICK`] waits a tick; its length is set anew each tick, and doubled in between when the tick's share is used up.
+//! All waits are laid end to end on one scale, which is divided into equal parts; each part has one point, at a random
+//! place in it. A wait is sampled if there are points in it, and stands for as many parts: long waits nearly always,
+//! short ones seldom. So each nanosecond of waiting has the same chance, whoever waits, and what all samples stand for
+//! is what was waited, to within a part. A part is 0 ns long, which samples everything, as long as there are fewer than
+//! [`SAMPLES_A_TICK`] waits a tick; its length is set anew each tick, and doubled in between when the tick's share is
+//! used up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,7 +102,8 @@ mod tests {
         }
     }
 
-    /// A million waits a second, most of them short: the samples stay within the budget, and what they stand for is what happened.
+    /// A million waits a second, most of them short: the samples stay within the budget, and what they stand for is
+    /// what happened.
     #[test]
     fn many_events_are_sampled_within_the_budget_and_their_sums_are_kept() {
         let budget = Budget::new();
@@ -120,9 +123,11 @@ mod tests {
             budget.tick();
         }
         assert!(samples < ticks * 4 * SAMPLES_A_TICK, "{samples}");
-        for (estimate, exact, tolerance) in
-            [(estimate[0], exact[0], 0.05), (estimate[1], exact[1], 0.05), (estimate[0] + estimate[1], exact[0] + exact[1], 0.002)]
-        {
+        for (estimate, exact, tolerance) in [
+            (estimate[0], exact[0], 0.05),
+            (estimate[1], exact[1], 0.05),
+            (estimate[0] + estimate[1], exact[0] + exact[1], 0.002),
+        ] {
             assert!((estimate / exact - 1.0).abs() < tolerance, "{estimate} of {exact}");
         }
         let all = (ticks * events) as f64;

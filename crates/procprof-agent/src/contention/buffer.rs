@@ -1,7 +1,8 @@
-//! Samples on their way from the threads that took them to the [`collector`](super::collector): words in memory that was reserved before.
+//! Samples on their way from the threads that took them to the [`collector`](super::collector): words in memory that
+//! was reserved before.
 //!
 //! ```text
-//! kind | end of the walk << 8 | depth << 16, waits, nanoseconds, how many such it stands for, key, addresses leaf first …
+//! kind | may be jumped to << 2 | end of the walk << 8 | depth << 16, waits, nanoseconds, how many such it stands for, key, addresses leaf first …
 //! ```
 
 use super::stack::Found;
@@ -13,7 +14,7 @@ const CAPACITY: usize = 128 << 10;
 
 const HEAD: usize = 5;
 
-static BUFFER: Spin<Vec<u64>> = Spin::new(Vec::new());
+static BUFFER: Spin<Vec<u64>> = Spin::new(Vec::new(), Vec::new);
 
 /// Samples that found the buffer full.
 static LOST: AtomicU64 = AtomicU64::new(0);
@@ -27,6 +28,16 @@ pub(super) enum Kind {
     MutexWait,
     /// A lock that was let go.
     Hold,
+}
+
+/// What a sample is of, and what the collector needs to know of the function at its leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct What {
+    pub(super) kind: Kind,
+    /// Whether the leaf's caller may have come by a jump from a function that is not in the stack: see
+    /// [`tail`](super::tail).
+    pub(super) may_be_jumped_to: bool,
+    pub(super) key: u64,
 }
 
 /// How much of a stack was found.
@@ -43,13 +54,12 @@ pub(super) enum End {
 /// A sample as it comes out.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
-    pub(super) kind: Kind,
+    pub(super) what: What,
     pub(super) end: End,
     pub(super) count: u64,
     pub(super) nanos: u64,
     /// How many such it stands for.
     pub(super) weight: f64,
-    pub(super) key: u64,
     pub(super) addresses: &'a [u64],
 }
 
@@ -61,14 +71,19 @@ pub(super) fn reserve() {
 }
 
 /// Appends a sample of some waits and nanoseconds that stands for `weight` such.
-pub(super) fn push(kind: Kind, [count, nanos]: [u64; 2], weight: f64, key: u64, found: Found<'_>) {
+pub(super) fn push(what: What, [count, nanos]: [u64; 2], weight: f64, found: Found<'_>) {
     let mut words = BUFFER.lock();
     if words.len() + HEAD + found.addresses.len() > words.capacity() {
         LOST.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    words.push(kind as u64 | (found.end as u64) << 8 | (found.addresses.len() as u64) << 16);
-    words.extend_from_slice(&[count, nanos, weight.to_bits(), key]);
+    words.push(
+        what.kind as u64
+            | u64::from(what.may_be_jumped_to) << 2
+            | (found.end as u64) << 8
+            | (found.addresses.len() as u64) << 16,
+    );
+    words.extend_from_slice(&[count, nanos, weight.to_bits(), what.key]);
     words.extend_from_slice(found.addresses);
 }
 
@@ -83,7 +98,8 @@ pub(super) fn drain(spare: &mut Vec<u64>, mut each: impl FnMut(Sample<'_>)) {
         let kind = [Kind::Wait, Kind::MutexWait, Kind::Hold][(*head & 3).min(2) as usize];
         let end = [End::Root, End::Truncated, End::Lost][(*head >> 8 & 3).min(2) as usize];
         let Some((addresses, behind)) = tail.split_at_checked((*head >> 16) as usize) else { return };
-        each(Sample { kind, end, count: *count, nanos: *nanos, weight: f64::from_bits(*weight), key: *key, addresses });
+        let what = What { kind, may_be_jumped_to: *head & 4 != 0, key: *key };
+        each(Sample { what, end, count: *count, nanos: *nanos, weight: f64::from_bits(*weight), addresses });
         rest = behind;
     }
 }
@@ -91,14 +107,6 @@ pub(super) fn drain(spare: &mut Vec<u64>, mut each: impl FnMut(Sample<'_>)) {
 /// Samples lost so far.
 pub(super) fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
-}
-
-pub(super) fn hold() {
-    BUFFER.acquire();
-}
-
-pub(super) fn free() {
-    BUFFER.release();
 }
 
 #[cfg(test)]
@@ -109,16 +117,20 @@ mod tests {
     fn what_is_pushed_comes_out_and_what_finds_no_room_is_counted() {
         reserve();
         let found = |addresses| Found { addresses, end: End::Truncated };
-        push(Kind::Wait, [1, 2], 3.0, 4, found(&[10, 20]));
-        push(Kind::Hold, [5, 6], 0.5, 8, found(&[]));
+        let what = |kind, key| What { kind, may_be_jumped_to: key > 4, key };
+        push(what(Kind::Wait, 4), [1, 2], 3.0, found(&[10, 20]));
+        push(what(Kind::Hold, 8), [5, 6], 0.5, found(&[]));
         let mut seen = Vec::new();
         drain(&mut Vec::new(), |sample| {
             assert_eq!(sample.end, End::Truncated);
-            seen.push((sample.kind, [sample.count, sample.nanos, sample.key], sample.weight, sample.addresses.to_vec()));
+            seen.push((sample.what, [sample.count, sample.nanos], sample.weight, sample.addresses.to_vec()));
         });
-        assert_eq!(seen, [(Kind::Wait, [1, 2, 4], 3.0, vec![10, 20]), (Kind::Hold, [5, 6, 8], 0.5, vec![])]);
+        assert_eq!(
+            seen,
+            [(what(Kind::Wait, 4), [1, 2], 3.0, vec![10, 20]), (what(Kind::Hold, 8), [5, 6], 0.5, vec![])]
+        );
         let before = lost();
-        (0..=CAPACITY / 500).for_each(|_| push(Kind::MutexWait, [0; 2], 1.0, 0, found(&[0; 500])));
+        (0..=CAPACITY / 500).for_each(|_| push(what(Kind::MutexWait, 0), [0; 2], 1.0, found(&[0; 500])));
         assert!(lost() > before);
         drain(&mut Vec::new(), |sample| assert_eq!(sample.addresses.len(), 500));
     }

@@ -1,13 +1,15 @@
 //! Which waits are a lock's: told by the functions that wait.
 //!
-//! A futex wait looks the same whether a mutex, a condition variable or a parked thread makes it. What differs is the code: the standard library
-//! waits for a mutex in `lock_contended`, for a read-write lock in `read_contended` and `write_contended`, for a `Once` in `Once::call`; parking_lot in
-//! functions of `RawMutex` and `RawRwLock`. So the names of the functions up to the first one that is not the wait's own plumbing decide, and the decision is kept
-//! by the return addresses that led to it: a hook has to look only at those. Looking names up is the collector's work; until it has, a wait is
-//! recorded and decided afterwards.
+//! A futex wait looks the same whether a mutex, a condition variable or a parked thread makes it. What differs is the
+//! code: the standard library waits for a mutex in `lock_contended`, for a read-write lock in `read_contended` and
+//! `write_contended`, for a `Once` in `Once::call`; parking_lot in functions of `RawMutex` and `RawRwLock`. So the
+//! names of the functions up to the first one that is not the wait's own plumbing decide, and the decision is kept by
+//! the return addresses that led to it: a hook has to look only at those. Looking names up is the collector's work;
+//! until it has, a wait is recorded and decided afterwards.
 //!
-//! Where a file has no names, one rule is left: a wait without a time limit for a word to change from 2, after which the word is at most 2, is that
-//! of a standard mutex (0 free, 1 locked, 2 locked and waited for). A condition variable's word counts up; a parked thread's waits at -1.
+//! Where a file has no names, one rule is left: a wait without a time limit for a word to change from 2, after which
+//! the word is at most 2, is that of a standard mutex (0 free, 1 locked, 2 locked and waited for). A condition
+//! variable's word counts up; a parked thread's waits at -1.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +28,8 @@ const CLASS_BITS: u64 = 3;
 static CLASSES: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
 
 static OTHERS: AtomicU64 = AtomicU64::new(0);
+
+static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// What the return addresses of a wait say so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +51,7 @@ pub(super) fn extend(key: u64, address: u64) -> u64 {
 }
 
 /// What is known of a key.
-pub(super) fn of(key: u64) -> Class {
+pub(super) fn classify(key: u64) -> Class {
     for place in places(key) {
         match CLASSES[place].load(Ordering::Relaxed) {
             0 => return Class::New,
@@ -94,6 +98,16 @@ pub(super) fn count_other() {
 /// Waits so far that are no lock's.
 pub(super) fn others() -> u64 {
     OTHERS.load(Ordering::Relaxed)
+}
+
+/// A wait of a thread that must make no system call.
+pub(super) fn count_left_out() {
+    LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Such waits so far.
+pub(super) fn left_out() -> u64 {
+    LEFT_OUT.load(Ordering::Relaxed)
 }
 
 fn places(key: u64) -> impl Iterator<Item = usize> {
@@ -157,13 +171,13 @@ mod tests {
     fn chains_are_learnt_and_forgotten() {
         let one = extend(0, 0x5555_0001);
         let two = extend(one, 0x5555_0777);
-        assert_eq!((of(one), of(two)), (Class::New, Class::New));
+        assert_eq!((classify(one), classify(two)), (Class::New, Class::New));
         learn(one, Class::Deeper);
         learn(two, Class::Lock);
-        assert_eq!((of(one), of(two)), (Class::Deeper, Class::Lock));
+        assert_eq!((classify(one), classify(two)), (Class::Deeper, Class::Lock));
         learn(two, Class::Other);
-        assert_eq!(of(two), Class::Other);
+        assert_eq!(classify(two), Class::Other);
         clear();
-        assert_eq!(of(two), Class::New);
+        assert_eq!(classify(two), Class::New);
     }
 }

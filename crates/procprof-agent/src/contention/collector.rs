@@ -1,11 +1,13 @@
 //! The thread that sums samples up, and what it has to know.
 //!
-//! Ten times a second it takes the samples from the buffer, tells locks' waits from others, sets the budgets, and looks whether libraries have come or
-//! gone: then their calls are led through the hooks, too, and unwind tables and classes are those of the code that is there now.
+//! Ten times a second it takes the samples from the buffer, tells locks' waits from others, sets the budgets, and looks
+//! whether libraries have come or gone: then their calls are led through the hooks, too, and unwind tables and classes
+//! are those of the code that is there now.
 
 use super::buffer::{self, End, Kind, Sample};
 use super::classes::{self, Class, MAX_CHAIN};
 use super::got::{Hook, Patched};
+use super::tail::Tails;
 use super::waiters::{self, Unowed};
 use super::{budget, fork, futex, hook, names, pthread, stack};
 use crate::cpu::regions::Regions;
@@ -54,6 +56,8 @@ pub(super) struct Counts {
     pub(super) without_root: u64,
     /// Waits that are no lock's.
     pub(super) others: u64,
+    /// Waits of threads under a filter of system calls, which are not recorded.
+    pub(super) left_out: u64,
     /// Waits of which it is not known, and their nanoseconds.
     pub(super) undecided: u64,
     pub(super) undecided_nanos: u64,
@@ -70,14 +74,17 @@ struct Collected {
     /// What the names of functions say, by return address; `None` where there are no names.
     verdicts: Option<HashMap<u64, Option<Class>>>,
     nameless: u32,
+    /// Made anew when code has come or gone.
+    tails: Option<Tails>,
+    /// For a stack that is being put together.
+    stack: Vec<u64>,
     undecided_holds: Vec<(u64, [f64; 2], Box<[u64]>)>,
 }
 
-static COLLECTED: Spin<Collected> =
-    Spin::new(Collected { sums: None, spare: Vec::new(), verdicts: None, nameless: 0, undecided_holds: Vec::new() });
+static COLLECTED: Spin<Collected> = Spin::new(Collected::new(), Collected::new);
 
 /// Calls that are led through the hooks.
-static PATCHED: Spin<Patched> = Spin::new(Patched::new());
+static PATCHED: Spin<Patched> = Spin::new(Patched::new(), Patched::new);
 
 /// The recording, from its start until it is dropped.
 #[derive(Debug)]
@@ -101,8 +108,9 @@ impl Running {
         // From here on dropping it takes the hooks away again.
         let mut running = Self { stop: stop.clone(), thread: None };
         hook::switch(true);
-        let thread = std::thread::Builder::new().name("procprof-locks".into()).spawn(move || run(&stop, libraries));
-        running.thread = Some(thread.map_err(|source| Error::System { what: "start the thread that records waits", source })?);
+        let thread = crate::aside::spawn("procprof-locks", move || run(&stop, libraries));
+        running.thread =
+            Some(thread.map_err(|source| Error::System { what: "start the thread that records waits", source })?);
         Ok(running)
     }
 }
@@ -138,13 +146,19 @@ impl Libraries {
     fn follow(&mut self) {
         self.tables.compile_wanted();
         if self.space.is_some() && !self.tables.are_stale() {
+            let mut patched = PATCHED.lock();
+            if patched.is_unfinished() {
+                patched.extend(&hooks());
+            }
             return;
         }
         PATCHED.lock().extend(&hooks());
         // Decide what was recorded by the code that was there.
         COLLECTED.lock().drain();
         classes::clear();
-        COLLECTED.lock().verdicts = None;
+        let mut collected = COLLECTED.lock();
+        (collected.verdicts, collected.tails) = (None, None);
+        drop(collected);
         let space = Regions::of_this_process(&mut self.tables).space;
         stack::publish(&space);
         self.space = Some(space);
@@ -152,11 +166,12 @@ impl Libraries {
 }
 
 fn run(stop: &AtomicBool, mut libraries: Libraries) {
-    super::overlook_this_thread();
+    crate::own_thread::leave_out();
     while !stop.load(Ordering::SeqCst) {
         std::thread::park_timeout(Duration::from_millis(budget::TICK_MILLIS));
         budget::WAITS.tick();
         budget::HOLDS.tick();
+        waiters::sweep(hook::now());
         libraries.follow();
         COLLECTED.lock().drain();
     }
@@ -172,6 +187,7 @@ pub(super) fn sums() -> Sums {
     sums.at = SystemTime::now();
     sums.counts.lost = buffer::lost();
     sums.counts.others = classes::others();
+    sums.counts.left_out = classes::left_out();
     sums.counts.unowed = waiters::unowed();
     sums
 }
@@ -211,6 +227,7 @@ impl Counts {
             truncated: self.truncated - before.truncated,
             without_root: self.without_root - before.without_root,
             others: self.others - before.others,
+            left_out: self.left_out - before.left_out,
             undecided: self.undecided - before.undecided,
             undecided_nanos: self.undecided_nanos - before.undecided_nanos,
             undecided_holds: self.undecided_holds - before.undecided_holds,
@@ -220,6 +237,18 @@ impl Counts {
 }
 
 impl Collected {
+    const fn new() -> Self {
+        Self {
+            sums: None,
+            spare: Vec::new(),
+            verdicts: None,
+            nameless: 0,
+            tails: None,
+            stack: Vec::new(),
+            undecided_holds: Vec::new(),
+        }
+    }
+
     /// Takes the samples that wait. The calling thread is busy.
     fn drain(&mut self) {
         let Some(mut sums) = self.sums.take() else { return };
@@ -228,7 +257,7 @@ impl Collected {
         buffer::drain(&mut spare, |sample| self.take(&sample, &mut sums));
         for (key, values, stack) in undecided {
             // Now the waits of that time are known; what is not known by them never is.
-            match classes::of(key) {
+            match classes::classify(key) {
                 Class::Lock => add(&mut sums.holds, &stack, values),
                 Class::Other => (),
                 _ => sums.counts.undecided_holds += 1,
@@ -239,14 +268,16 @@ impl Collected {
 
     fn take(&mut self, sample: &Sample<'_>, sums: &mut Sums) {
         let values = [sample.count, sample.nanos].map(|value| value as f64 * sample.weight);
-        match (sample.kind, self.class(sample)) {
+        let class = self.class(sample);
+        match (sample.what.kind, class) {
             (_, Class::Other) => return,
-            (Kind::Hold, Class::Lock) => add(&mut sums.holds, sample.addresses, values),
+            (Kind::Hold, Class::Lock) => add(&mut sums.holds, self.stack(sample), values),
             (Kind::Hold, _) if self.undecided_holds.len() < MAX_UNDECIDED => {
-                self.undecided_holds.push((sample.key, values, sample.addresses.into()));
+                let stack = self.stack(sample).into();
+                self.undecided_holds.push((sample.what.key, values, stack));
             }
             (Kind::Hold, _) => sums.counts.undecided_holds += 1,
-            (_, Class::Lock) => add(&mut sums.waits, sample.addresses, values),
+            (_, Class::Lock) => add(&mut sums.waits, self.stack(sample), values),
             _ => {
                 sums.counts.undecided += values[0].round() as u64;
                 sums.counts.undecided_nanos += values[1].round() as u64;
@@ -258,14 +289,26 @@ impl Collected {
         sums.counts.without_root += u64::from(sample.end == End::Lost);
     }
 
+    /// The sample's stack, with the function that jumped where it can be found: by an address in it that stands for a
+    /// return address.
+    fn stack(&mut self, sample: &Sample<'_>) -> &[u64] {
+        self.stack.clear();
+        if let Some(leaf) = sample.addresses.first().filter(|_| sample.what.may_be_jumped_to) {
+            let tails = self.tails.get_or_insert_with(|| Tails::from_hooks(&hooks()));
+            self.stack.extend(tails.jumper(*leaf).map(|function| function + 1));
+        }
+        self.stack.extend_from_slice(sample.addresses);
+        &self.stack
+    }
+
     /// What was waited for; [`Class::New`] if that can't be told.
     fn class(&mut self, sample: &Sample<'_>) -> Class {
-        if sample.key == 0 {
+        if sample.what.key == 0 {
             return Class::Lock;
         }
-        match classes::of(sample.key) {
+        match classes::classify(sample.what.key) {
             known @ (Class::Lock | Class::Other) => known,
-            _ if sample.kind == Kind::Hold => Class::New,
+            _ if sample.what.kind == Kind::Hold => Class::New,
             _ => self.class_by_names(sample),
         }
     }
@@ -278,7 +321,7 @@ impl Collected {
         for address in chain {
             key = classes::extend(key, *address);
             let verdict = self.verdicts.as_ref().and_then(|verdicts| verdicts.get(address)).copied().flatten();
-            let class = verdict.unwrap_or_else(|| self.class_by_behaviour(sample.kind));
+            let class = verdict.unwrap_or_else(|| self.class_by_behaviour(sample.what.kind));
             classes::learn(key, class);
             if class != Class::Deeper {
                 return class;
@@ -308,7 +351,7 @@ impl Collected {
         }
         // The call may be the last instruction of its function.
         let calls: Vec<u64> = unknown.iter().map(|address| address - 1).collect();
-        let found = names::of(&calls).into_iter().map(|name| name.map(|name| classes::of_name(&name)));
+        let found = names::look_up(&calls).into_iter().map(|name| name.map(|name| classes::of_name(&name)));
         verdicts.extend(unknown.into_iter().zip(found));
     }
 }
@@ -319,14 +362,4 @@ fn add(stacks: &mut Stacks, stack: &[u64], values: [f64; 2]) {
     let kept = if is_room || stacks.contains_key(stack) { stack } else { &stack[..stack.len().min(1)] };
     let sums = stacks.entry(kept.into()).or_default();
     (sums[0], sums[1]) = (sums[0] + values[0], sums[1] + values[1]);
-}
-
-pub(super) fn hold() {
-    COLLECTED.acquire();
-    PATCHED.acquire();
-}
-
-pub(super) fn free() {
-    PATCHED.release();
-    COLLECTED.release();
 }

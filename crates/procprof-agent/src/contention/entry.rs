@@ -1,12 +1,16 @@
-//! The way past the hooks for locks nobody fights for: a few instructions in front of those of [`pthread`] that are called most.
+//! The way past the hooks for locks nobody fights for: a few instructions in front of those of [`pthread`] that are
+//! called most.
 //!
-//! A function that may have a wait to tell of begins by making room for it, which takes longer than looking whether there is one. So these look first.
-//! If there is nothing to tell they go on to the C library's function as if they had not been there, else to the hook; as they leave registers
-//! and stack as the caller set them, the hook sees the caller as its own.
+//! A function that may have a wait to tell of begins by making room for it, which takes longer than looking whether
+//! there is one. So these look first. If there is nothing to tell they go on to the C library's function as if they had
+//! not been there, else to the hook; as they leave registers and stack as the caller set them, the hook sees the caller
+//! as its own.
 //!
-//! A mutex that is free is one that its first word says so of (glibc and musl keep that as a part of their interfaces, for static initializers).
-//! A mutex that another thread takes in the few instructions between that look and the C library's own is waited for unseen. A read-write lock is
-//! tried, and so can't be missed.
+//! A mutex is taken without the hook if it is free and nobody waits for it: where others wait, who takes it before them
+//! is charged with it from then on. A mutex that is free is one that its first word says so of (glibc and musl keep
+//! that as a part of their interfaces, for static initializers). A mutex that another thread takes in the few
+//! instructions between that look and the C library's own is waited for unseen. A read-write lock is tried, and so
+//! can't be missed.
 
 use super::pthread;
 use super::waiters;
@@ -16,7 +20,7 @@ use std::arch::naked_asm;
 /// Where in a mutex the word is that is 0 in a free one.
 const LOCK_WORD: usize = if cfg!(target_env = "musl") { 4 } else { 0 };
 
-/// Takes a mutex by the hook, unless it is free.
+/// Takes a mutex by the hook, unless it is free and nobody may wait for it: see [`waiters::may_have`].
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     #[cfg(target_arch = "x86_64")]
@@ -24,22 +28,37 @@ pub(super) unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t) -> c_int
         ".cfi_startproc",
         "cmp dword ptr [rdi + {word}], 0",
         "jne {hook}",
+        "imul eax, edi, {factor}",
+        "shr eax, {shift}",
+        "lea rcx, [rip + {counts}]",
+        "cmp byte ptr [rcx + rax], 0",
+        "jne {hook}",
         "jmp qword ptr [rip + {real}]",
         ".cfi_endproc",
-        word = const LOCK_WORD, hook = sym pthread::mutex_lock, real = sym pthread::MUTEX_LOCK,
+        word = const LOCK_WORD, factor = const waiters::FACTOR as i32, shift = const waiters::SHIFT, counts = sym waiters::COUNTS,
+        hook = sym pthread::mutex_lock, real = sym pthread::MUTEX_LOCK,
     );
     #[cfg(target_arch = "aarch64")]
     naked_asm!(
         ".cfi_startproc",
         "ldr w16, [x0, {word}]",
-        "cbz w16, 2f",
-        "b {hook}",
-        "2:",
+        "cbnz w16, 2f",
+        "mov w16, {factor_low}",
+        "movk w16, {factor_high}, lsl 16",
+        "mul w16, w16, w0",
+        "lsr w16, w16, {shift}",
+        "adrp x17, {counts}",
+        "add x17, x17, :lo12:{counts}",
+        "ldrb w16, [x17, w16, uxtw]",
+        "cbnz w16, 2f",
         "adrp x16, {real}",
         "ldr x16, [x16, :lo12:{real}]",
         "br x16",
+        "2:",
+        "b {hook}",
         ".cfi_endproc",
-        word = const LOCK_WORD, hook = sym pthread::mutex_lock, real = sym pthread::MUTEX_LOCK,
+        word = const LOCK_WORD, factor_low = const waiters::FACTOR & 0xffff, factor_high = const waiters::FACTOR >> 16,
+        shift = const waiters::SHIFT, counts = sym waiters::COUNTS, hook = sym pthread::mutex_lock, real = sym pthread::MUTEX_LOCK,
     );
 }
 

@@ -1,15 +1,22 @@
 //! Calls of the C library led through our functions, and back.
 //!
-//! A dynamically linked file calls another file's function through a word that the loader has filled in, its entry of the global offset table. Writing
-//! our function's address there takes the calls of that file over, for as long as it stands there: nothing costs anything before and after, nobody has
-//! to link differently, and code that does not wait never comes by. (A function `syscall` of our own, exported by the program, would do as well, but
-//! could not be taken back, would be in the way of every other system call from the start, and could be there only once in a program.) With full RELRO
-//! the table can't be written to, so its pages are made writable for the moment of the change.
+//! A dynamically linked file calls another file's function through a word that the loader has filled in, its entry of
+//! the global offset table. Writing our function's address there takes the calls of that file over, for as long as it
+//! stands there: nothing costs anything before and after, nobody has to link differently, and code that does not wait
+//! never comes by. (A function `syscall` of our own, exported by the program, would do as well, but could not be taken
+//! back, would be in the way of every other system call from the start, and could be there only once in a program.)
+//! With full RELRO the table can't be written to, so its pages are made writable for the moment of the change: those
+//! that *are* read-only by the memory map, for the last page that RELRO names holds the program's variables, too, where
+//! it is not filled, and the loader leaves it writable. A page that the loader will protect and has not is one of a
+//! file it is still at work on, which is left to a later look.
 //!
-//! Not reached are system calls made without the C library, statically linked programs, and functions asked for by `dlsym`.
+//! Not reached are system calls made without the C library, statically linked programs, and functions asked for by
+//! `dlsym`.
 
 use super::origin::{self, Family};
-use std::ffi::{CStr, c_int, c_void};
+use crate::cpu::regions::Regions;
+use crate::loader;
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A function of the C library that is taken over, unless another file's stands in the place of one of its family.
@@ -27,6 +34,22 @@ pub(super) struct Hook {
 pub(super) struct Patched {
     /// Where, and what stood there.
     entries: Vec<(usize, usize)>,
+    /// Entries that led to us after the last look, those included that an ancestor of this process has led here.
+    leading: usize,
+    /// Looks in a row at which the loader was not done with some file.
+    unfinished: u32,
+}
+
+/// Looks after which a page that is still writable stays so: ten a second.
+const MOST_UNFINISHED: u32 = 50;
+
+/// What became of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Done,
+    Refused,
+    /// The loader is at work on it.
+    NotYet,
 }
 
 /// The loaded file while the loader holds it.
@@ -51,40 +74,63 @@ const ENTRY_KINDS: [u64; 2] = [1025, 1026];
 
 impl Patched {
     pub(super) const fn new() -> Self {
-        Self { entries: Vec::new() }
+        Self { entries: Vec::new(), leading: 0, unfinished: 0 }
     }
 
     /// Leads all files that are loaded now through the hooks; those that are led already stay so.
     pub(super) fn extend(&mut self, hooks: &[Hook]) {
         let others: Vec<Family> = origin::defined_by_others(hooks).map(|hook| hook.family).collect();
-        for hook in hooks.iter().filter(|hook| hook.real.load(Ordering::Relaxed) == 0 && !others.contains(&hook.family)) {
+        for hook in hooks.iter().filter(|hook| hook.real.load(Ordering::Relaxed) == 0 && !others.contains(&hook.family))
+        {
             if let Some(real) = origin::of_the_c_library(hook.name) {
                 hook.real.store(real, Ordering::SeqCst);
             }
         }
-        let entries = &mut self.entries;
-        each_image(&mut |image| {
+        let (entries, pages) = (&mut self.entries, Pages::now(self.unfinished >= MOST_UNFINISHED));
+        let (mut leading, mut is_unfinished) = (0, false);
+        each_image(|image| {
             image.each_entry(hooks, &mut |place, hook| {
-                let is_known = hook.real.load(Ordering::Relaxed) != 0;
+                if hook.real.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
                 // SAFETY: an entry of a loaded file, while the loader holds it.
                 let former = unsafe { (*(place as *const AtomicUsize)).load(Ordering::SeqCst) };
-                if is_known && former != hook.function && image.write(place, hook.function) {
+                if former == hook.function {
+                    leading += 1;
+                    return;
+                }
+                let written = if image.is_relocated(former) {
+                    image.write(place, hook.function, &pages)
+                } else {
+                    Written::NotYet
+                };
+                is_unfinished |= written == Written::NotYet;
+                if written == Written::Done {
+                    leading += 1;
                     entries.push((place, former));
                 }
             });
         });
+        self.leading = leading;
+        self.unfinished = if is_unfinished && self.unfinished < MOST_UNFINISHED { self.unfinished + 1 } else { 0 };
+    }
+
+    /// Whether the loader was not done with all files at the last look.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.unfinished > 0
     }
 
     /// Puts back what stood in the entries of files that are still loaded.
     pub(super) fn undo(&mut self, hooks: &[Hook]) {
-        let entries = std::mem::take(&mut self.entries);
-        each_image(&mut |image| {
+        let (entries, pages) = (std::mem::take(&mut self.entries), Pages::now(true));
+        self.leading = 0;
+        each_image(|image| {
             image.each_entry(hooks, &mut |place, hook| {
                 // SAFETY: an entry of a loaded file, while the loader holds it.
                 let now = unsafe { (*(place as *const AtomicUsize)).load(Ordering::SeqCst) };
                 if now == hook.function {
                     let former = entries.iter().rev().find(|(known, _)| *known == place).map(|(_, former)| *former);
-                    image.write(place, former.unwrap_or(hook.real.load(Ordering::Relaxed)));
+                    image.write(place, former.unwrap_or(hook.real.load(Ordering::Relaxed)), &pages);
                 }
             });
         });
@@ -92,7 +138,7 @@ impl Patched {
 
     /// How many entries lead to us.
     pub(super) fn count(&self) -> usize {
-        self.entries.len()
+        self.leading
     }
 }
 
@@ -107,7 +153,9 @@ impl Image<'_> {
         });
         for relocation in relocations.filter(|relocation| ENTRY_KINDS.contains(&(relocation.r_info & 0xffff_ffff))) {
             // SAFETY: the file's own symbol, which its relocation names.
-            let symbol = unsafe { (dynamic.symbols as *const libc::Elf64_Sym).add((relocation.r_info >> 32) as usize).read_unaligned() };
+            let symbol = unsafe {
+                (dynamic.symbols as *const libc::Elf64_Sym).add((relocation.r_info >> 32) as usize).read_unaligned()
+            };
             // SAFETY: the symbol's name in the file's own strings, ended by a zero.
             let name = unsafe { CStr::from_ptr((dynamic.strings + symbol.st_name as usize) as *const libc::c_char) };
             if let Some(hook) = hooks.iter().find(|hook| hook.name == name) {
@@ -147,26 +195,64 @@ impl Image<'_> {
         (dynamic.symbols != 0 && dynamic.strings != 0).then_some(dynamic)
     }
 
-    /// Writes an entry; false if its page can't be made writable.
-    fn write(&self, place: usize, value: usize) -> bool {
-        let page_bytes = page_bytes();
-        let page = (place & !(page_bytes - 1)) as *mut c_void;
-        let is_protected = self.headers.iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).any(|header| {
-            let start = self.base.wrapping_add(header.p_vaddr as usize);
-            (start..start + header.p_memsz as usize).contains(&place)
-        });
-        // SAFETY: the page of a loaded file's table; it gets back the protection that the loader gave it.
+    /// Whether the loader has put an address into an entry: before, there is a place in the file.
+    fn is_relocated(&self, entry: usize) -> bool {
+        let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let bytes = loaded.map(|header| header.p_vaddr.saturating_add(header.p_memsz)).max().unwrap_or(0);
+        self.base == 0 || entry as u64 >= bytes
+    }
+
+    /// Writes an entry.
+    fn write(&self, place: usize, value: usize, pages: &Pages) -> Written {
+        let page = place & !(pages.bytes - 1);
+        let is_writable = pages.regions.stacks.find(place as u64).is_some();
+        if is_writable && self.is_sealed(page, pages.bytes) && !pages.are_final {
+            return Written::NotYet;
+        }
+        if !pages.are_known {
+            return Written::Refused;
+        }
+        // SAFETY: the page of a loaded file's table; it gets back the protection it had.
         unsafe {
-            if is_protected && libc::mprotect(page, page_bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
-                return false;
+            if !is_writable && libc::mprotect(page as *mut c_void, pages.bytes, libc::PROT_READ | libc::PROT_WRITE) != 0
+            {
+                return Written::Refused;
             }
             (*(place as *const AtomicUsize)).store(value, Ordering::SeqCst);
-            // RELRO ends before the first page it does not fill, so the whole page was protected.
-            if is_protected {
-                libc::mprotect(page, page_bytes, libc::PROT_READ);
+            if !is_writable {
+                libc::mprotect(page as *mut c_void, pages.bytes, libc::PROT_READ);
             }
         }
-        true
+        Written::Done
+    }
+
+    /// Whether the loader makes a page read-only once it is done with the file: RELRO ends before the first page it
+    /// does not fill.
+    fn is_sealed(&self, page: usize, page_bytes: usize) -> bool {
+        self.headers.iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).any(|header| {
+            let start = self.base.wrapping_add(header.p_vaddr as usize);
+            let end = start.wrapping_add(header.p_memsz as usize);
+            (start & !(page_bytes - 1)..end & !(page_bytes - 1)).contains(&page)
+        })
+    }
+}
+
+/// The pages of this process as they are.
+struct Pages {
+    /// Those that can be written to are its `stacks`.
+    regions: Regions,
+    bytes: usize,
+    /// Whether a page that can be written to will stay so.
+    are_final: bool,
+    /// Whether `/proc` could be read.
+    are_known: bool,
+}
+
+impl Pages {
+    fn now(are_final: bool) -> Self {
+        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+        let regions = Regions::parse(&String::from_utf8_lossy(&maps), 0);
+        Self { regions, bytes: page_bytes(), are_final, are_known: !maps.is_empty() }
     }
 }
 
@@ -175,21 +261,10 @@ fn page_bytes() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-type Each<'a> = &'a mut dyn FnMut(&Image<'_>);
-
 /// Hands every loaded file over.
-fn each_image(mut each: Each<'_>) {
-    // SAFETY: the callback gets back the pointer to `each`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(on_image), (&raw mut each).cast()) };
-}
-
-unsafe extern "C" fn on_image(info: *mut libc::dl_phdr_info, _size: usize, each: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` hands a valid image; `each` is what `each_image` gave it, used by nobody else meanwhile.
-    let (info, each) = unsafe { (&*info, &mut *each.cast::<Each<'_>>()) };
-    if !info.dlpi_phdr.is_null() {
-        // SAFETY: the loader's own table of that many headers.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        each(&Image { base: info.dlpi_addr as usize, headers });
-    }
-    0
+fn each_image(mut each: impl FnMut(&Image<'_>)) {
+    loader::each_image(|info| {
+        each(&Image { base: info.dlpi_addr as usize, headers: loader::headers(info) });
+        true
+    });
 }

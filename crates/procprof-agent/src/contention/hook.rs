@@ -1,7 +1,7 @@
 //! What is called where a thread is about to wait for a lock, and where one lets a lock go that others wait for.
 //!
-//! The crate's own hooks do so, and an interposed `pthread_mutex_lock` can. How a wait was found makes no difference here: only its address, its
-//! beginning and end, and the caller count.
+//! The crate's own hooks do so, and an interposed `pthread_mutex_lock` can. How a wait was found makes no difference
+//! here: only its address, its beginning and end, and the caller count.
 //!
 //! ```
 //! use procprof_agent::contention_hook::{Caller, Outcome, begin, has_waiters, release};
@@ -32,13 +32,16 @@
 //! # unlock(8);
 //! ```
 //!
-//! Nothing here allocates, waits for a lock of the program, or changes `errno`; what it calls of the C library is `clock_gettime` and `syscall`. A
-//! thread that is in here already (its signal handler, or a hooked function that this code itself calls) is let through unseen.
+//! Nothing here allocates, waits for a lock of the program, or changes `errno`; what it calls of the C library is
+//! `clock_gettime` and `syscall`. A thread that is in here already (its signal handler, or a hooked function that this
+//! code itself calls) is let through unseen.
 
-use super::buffer::{self, Kind};
+use super::buffer::{self, Kind, What};
 use super::classes::{self, Class};
-use super::{BUSY, budget, stack, waiters};
+use super::waiters::{self, Ending};
+use super::{budget, stack};
 use crate::here::here;
+use crate::own_thread::WAITS_UNSEEN;
 use procprof_unwind::Frame;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,13 +50,23 @@ static ON: AtomicBool = AtomicBool::new(false);
 
 /// The function that waits or lets go; its own frame is left out of stacks, which begin with who called it.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller(pub(super) Frame);
+pub struct Caller {
+    pub(super) frame: Frame,
+    /// Whether it stands in the place of a function of the C library: see [`tail`](super::tail).
+    pub(super) is_in_place: bool,
+}
 
 impl Caller {
     /// The function this is written in, which must not be inlined and must not return before the wait has ended.
     #[inline(always)]
     pub fn here() -> Self {
-        Self(here())
+        Self { frame: here(), is_in_place: false }
+    }
+
+    /// The same, for a function that calls of the C library's are led to.
+    #[inline(always)]
+    pub(super) fn in_place() -> Self {
+        Self { frame: here(), is_in_place: true }
     }
 }
 
@@ -94,7 +107,7 @@ pub(super) fn switch(on: bool) {
 #[cold]
 #[inline(never)]
 pub fn begin(address: usize, caller: Caller) -> Option<Wait> {
-    let _busy = Busy::enter_if_on()?;
+    let _busy = Busy::enter_to_wait()?;
     Some(Wait::start(address, caller, 0))
 }
 
@@ -102,8 +115,8 @@ pub fn begin(address: usize, caller: Caller) -> Option<Wait> {
 #[cold]
 #[inline(never)]
 pub(super) fn begin_unless_idle(address: usize, caller: Caller) -> Option<Wait> {
-    let _busy = Busy::enter_if_on()?;
-    let (key, class) = keeping_errno(|| stack::classify(caller.0));
+    let _busy = Busy::enter_to_wait()?;
+    let (key, class) = keeping_errno(|| stack::classify(caller.frame));
     if class == Class::Other {
         classes::count_other();
         return None;
@@ -122,20 +135,22 @@ impl Wait {
     #[cold]
     #[inline(never)]
     pub fn end(self, outcome: Outcome) {
-        self.end_as(outcome, false);
+        let ending = if outcome == Outcome::Waited { Ending::Taken } else { Ending::Unknown };
+        self.end_as(outcome, ending, false);
     }
 
-    /// `is_mutex` tells that only a mutex of the standard library behaves as this wait did.
-    pub(super) fn end_as(self, outcome: Outcome, is_mutex: bool) {
-        self.record(outcome, is_mutex);
+    /// The same, with what is known of the lock; `is_mutex` tells that only a mutex of the standard library behaves as
+    /// this wait did.
+    pub(super) fn end_as(self, outcome: Outcome, ending: Ending, is_mutex: bool) {
+        self.record(outcome, ending, is_mutex);
         std::mem::forget(self);
     }
 
-    fn record(&self, outcome: Outcome, is_mutex: bool) {
+    fn record(&self, outcome: Outcome, ending: Ending, is_mutex: bool) {
         let Some(_busy) = Busy::enter() else { return };
         let end = now();
         if self.is_followed {
-            waiters::end(self.address, end);
+            waiters::end(self.address, ending, end);
         }
         if outcome == Outcome::NotAtAll || !is_on() {
             return;
@@ -144,13 +159,18 @@ impl Wait {
         let Some(weight) = budget::WAITS.draw(nanos) else { return };
         let kind = if is_mutex { Kind::MutexWait } else { Kind::Wait };
         let count = u64::from(outcome == Outcome::Waited);
-        keeping_errno(|| stack::capture(self.caller.0, |found| buffer::push(kind, [count, nanos], weight, self.key, found)));
+        keeping_errno(|| {
+            stack::capture(self.caller.frame, |found| {
+                let what = What { kind, may_be_jumped_to: self.caller.is_in_place, key: self.key };
+                buffer::push(what, [count, nanos], weight, found);
+            })
+        });
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        self.record(Outcome::NotAtAll, false);
+        self.record(Outcome::NotAtAll, Ending::Unknown, false);
     }
 }
 
@@ -160,6 +180,16 @@ pub fn has_waiters(address: usize) -> bool {
     waiters::may_have(address)
 }
 
+/// A thread has taken the lock at an address without waiting. To be called where [`has_waiters`]: what those wait from
+/// now on is this holder's.
+#[cold]
+#[inline(never)]
+pub fn taken(address: usize) {
+    if let Some(_busy) = Busy::enter_if_on() {
+        waiters::taken(address, now);
+    }
+}
+
 /// A thread is about to let the lock at an address go, and up to `woken` of those who wait for it.
 #[cold]
 #[inline(never)]
@@ -167,7 +197,16 @@ pub fn release(address: usize, caller: Caller, woken: u32) {
     let Some(_busy) = Busy::enter_if_on() else { return };
     let Some(owed) = waiters::release(address, woken, now()) else { return };
     let Some(weight) = budget::HOLDS.draw(owed.nanos) else { return };
-    keeping_errno(|| stack::capture(caller.0, |found| buffer::push(Kind::Hold, [owed.waits, owed.nanos], weight, owed.key, found)));
+    let what = What { kind: Kind::Hold, may_be_jumped_to: caller.is_in_place, key: owed.key };
+    keeping_errno(|| stack::capture(caller.frame, |found| buffer::push(what, [owed.waits, owed.nanos], weight, found)));
+}
+
+/// Whether a filter of system calls may end the calling thread for a call of ours.
+fn is_quiet() -> bool {
+    #[cfg(feature = "heap")]
+    return crate::countdown::current().is_quiet();
+    #[cfg(not(feature = "heap"))]
+    false
 }
 
 /// While it lives, this thread's own waits are not looked at.
@@ -175,17 +214,26 @@ pub(super) struct Busy(());
 
 impl Busy {
     pub(super) fn enter() -> Option<Self> {
-        (!BUSY.replace(true)).then_some(Self(()))
+        (!WAITS_UNSEEN.replace(true)).then_some(Self(()))
     }
 
+    /// `None` where nothing is recorded, and in a thread that must make no system call.
     fn enter_if_on() -> Option<Self> {
-        if is_on() { Self::enter() } else { None }
+        if is_on() && !is_quiet() { Self::enter() } else { None }
+    }
+
+    /// As [`Busy::enter_if_on`], for a wait, which is counted where it is not recorded for that reason.
+    fn enter_to_wait() -> Option<Self> {
+        if is_on() && is_quiet() {
+            classes::count_left_out();
+        }
+        Self::enter_if_on()
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        BUSY.set(false);
+        WAITS_UNSEEN.set(false);
     }
 }
 

@@ -1,19 +1,23 @@
 //! Lock contention: who waits for locks, and who holds them meanwhile.
 //!
-//! - [`hook`]: what is called where a thread waits and where one lets a lock go, by [`futex`], [`pthread`] or another crate; with
+//! - [`hook`]: what is called where a thread waits and where one lets a lock go, by [`futex`], [`pthread`] or another
+//!   crate; with
 //!   - [`classes`]: which waits are a lock's;
 //!   - [`waiters`]: who waits at which address, for the holder's account;
 //!   - [`budget`]: which waits are sampled;
 //!   - [`stack`]: from a waiting function to its callers;
 //!   - [`buffer`]: where samples go;
 //! - [`entry`]: the way past the hooks where there is nothing to tell;
-//! - [`got`]: leads the calls of loaded files through [`futex`] and [`pthread`], where the functions are the C library's ([`origin`]);
+//! - [`got`]: leads the calls of loaded files through [`futex`] and [`pthread`], where the functions are the C
+//!   library's ([`origin`]);
 //! - [`collector`]: the thread that sums samples up, follows libraries that come and go, and looks [`names`] up;
+//!   - [`tail`]: the function that let go by its last call;
 //! - [`profile`]: sums as pprof and as text.
 //!
-//! Off, nothing of it is there: no thread, no hook. On, a lock that is free costs a branch in code that imports `pthread_mutex_lock`, and nothing in
-//! Rust. A thread that works for the profiler is *busy*, and its own waits are let through unseen; hooks neither allocate nor take a lock that is held
-//! for longer than a moment, so that they may run inside an allocator.
+//! Off, nothing of it is there: no thread, no hook. On, a lock that is free costs a branch in code that imports
+//! `pthread_mutex_lock`, and nothing in Rust. A thread that works for the profiler is *busy*, and its own waits are let
+//! through unseen; hooks neither allocate nor take a lock that is held for longer than a moment, so that they may run
+//! inside an allocator.
 
 mod budget;
 mod buffer;
@@ -29,6 +33,7 @@ mod origin;
 mod profile;
 mod pthread;
 mod stack;
+mod tail;
 mod waiters;
 
 pub(crate) use collector::Sums;
@@ -37,23 +42,12 @@ pub(crate) use profile::{View, encode_text};
 use crate::error::{Error, Result};
 use crate::spin::Spin;
 use procprof_profile::Profile;
-use std::cell::Cell;
-
-thread_local! {
-    /// Whether this thread works for the profiler. Constant at first and without a destructor: it is reached inside allocators.
-    static BUSY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Keeps the calling thread, which is one of the profiler's, out of the record until it ends.
-pub(crate) fn overlook_this_thread() {
-    BUSY.set(true);
-}
 
 /// The process's record of waits for locks, and its switch.
 ///
-/// What is seen: mutexes, read-write locks and `Once` of the standard library and of parking_lot, and `pthread` mutexes and read-write locks of code
-/// that imports them. Waits for a condition, for another thread or for a message are not contention, and only counted. Waits are recorded when they
-/// end.
+/// What is seen: mutexes, read-write locks and `Once` of the standard library and of parking_lot, and `pthread` mutexes
+/// and read-write locks of code that imports them. Waits for a condition, for another thread or for a message are not
+/// contention, and only counted. Waits are recorded when they end.
 #[derive(Clone, Copy, Debug)]
 pub struct Contention;
 
@@ -68,14 +62,20 @@ struct Switch {
     running: Option<collector::Running>,
 }
 
-static SWITCH: Spin<Switch> = Spin::new(Switch { is_kept_on: false, captures: 0, pid: 0, running: None });
+static SWITCH: Spin<Switch> = Spin::new(Switch::new(), Switch::new);
+
+impl Switch {
+    const fn new() -> Self {
+        Self { is_kept_on: false, captures: 0, pid: 0, running: None }
+    }
+}
 
 impl Contention {
     /// Records waits from now on.
     ///
     /// # Errors
-    /// [`Error::NoLockHooks`] where no loaded file calls what could be followed (a statically linked program); [`Error::System`] when the thread can't
-    /// be started.
+    /// [`Error::NoLockHooks`] where no loaded file calls what could be followed (a statically linked program);
+    /// [`Error::System`] when the thread can't be started.
     pub fn enable() -> Result<()> {
         change(|switch| switch.is_kept_on = true)
     }
@@ -152,7 +152,7 @@ fn change(apply: impl FnOnce(&mut Switch)) -> Result<()> {
     if switch.pid != pid {
         // In a forked child nobody has asked yet, and the thread is the parent's.
         std::mem::forget(switch.running.take());
-        *switch = Switch { is_kept_on: false, captures: 0, pid, running: None };
+        *switch = Switch { pid, ..Switch::new() };
     }
     apply(&mut switch);
     if !switch.is_kept_on && switch.captures == 0 {

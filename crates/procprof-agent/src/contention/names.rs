@@ -1,7 +1,9 @@
-//! The functions that addresses of this process belong to, by the symbol tables of its files; mangled, as they stand there.
+//! The functions that addresses of this process belong to, by the symbol tables of its files; mangled, as they stand
+//! there.
 //!
-//! Only for telling what kind of wait it is: a table is read through once for all addresses that are asked for, and nothing of it is kept. Files are
-//! taken as the linker writes them for this machine (64 bits, its byte order); anything else has no names.
+//! Only for telling what kind of wait it is: a table is read through once for all addresses that are asked for, and
+//! nothing of it is kept. Files are taken as the linker writes them for this machine (64 bits, its byte order);
+//! anything else has no names.
 
 use crate::modules::{Module, Modules};
 use std::fs::File;
@@ -17,9 +19,9 @@ const MAX_NAME: usize = 1024;
 
 const SYMBOL_BYTES: usize = 24;
 
-/// The names of the functions that hold the addresses; `None` where the file has no names for its code at all, an empty name where it has
-/// none for this address.
-pub(super) fn of(addresses: &[u64]) -> Vec<Option<String>> {
+/// The names of the functions that hold the addresses; `None` where the file has no names for its code at all, an empty
+/// name where it has none for this address.
+pub(super) fn look_up(addresses: &[u64]) -> Vec<Option<String>> {
     let modules = Modules::of_this_process();
     let mut names = vec![None; addresses.len()];
     let mut places: Vec<(usize, usize)> =
@@ -65,10 +67,13 @@ impl Image {
             return None;
         }
         let headers = read(&file, headers, header_count as usize * 56)?;
-        let load = headers.chunks_exact(56).find_map(|header| Load::of(header).filter(|load| load.holds(module.file_offset)))?;
-        let bias = module.range.start.wrapping_sub(module.file_offset.wrapping_sub(load.offset).wrapping_add(load.address));
+        let load = headers
+            .chunks_exact(56)
+            .find_map(|header| Load::parse(header).filter(|load| load.holds(module.file_offset)))?;
+        let bias =
+            module.range.start.wrapping_sub(module.file_offset.wrapping_sub(load.offset).wrapping_add(load.address));
         let sections = read(&file, sections, section_count as usize * 64)?;
-        let sections: Vec<Section> = sections.chunks_exact(64).filter_map(Section::of).collect();
+        let sections: Vec<Section> = sections.chunks_exact(64).filter_map(Section::parse).collect();
         let symbols = *sections.iter().find(|section| section.kind == SYMTAB && section.bytes <= MAX_TABLE)?;
         let strings = *sections.get(symbols.link as usize)?;
         Some(Self { file, bias, symbols, strings })
@@ -108,11 +113,12 @@ struct Load {
 
 impl Load {
     /// One that holds code.
-    fn of(header: &[u8]) -> Option<Self> {
+    fn parse(header: &[u8]) -> Option<Self> {
         const LOAD: u64 = 1;
         const EXECUTABLE: u64 = 1;
         let is_code = number(header, 0, 4)? == LOAD && number(header, 4, 4)? & EXECUTABLE != 0;
-        let load = Self { offset: number(header, 8, 8)?, address: number(header, 16, 8)?, bytes: number(header, 32, 8)? };
+        let load =
+            Self { offset: number(header, 8, 8)?, address: number(header, 16, 8)?, bytes: number(header, 32, 8)? };
         is_code.then_some(load)
     }
 
@@ -124,7 +130,7 @@ impl Load {
 }
 
 impl Section {
-    fn of(header: &[u8]) -> Option<Self> {
+    fn parse(header: &[u8]) -> Option<Self> {
         Some(Self {
             kind: number(header, 4, 4)? as u32,
             offset: number(header, 24, 8)?,
@@ -161,9 +167,12 @@ mod tests {
 
     #[test]
     fn own_functions_have_names_and_other_addresses_have_none() {
-        let own = of as *const () as u64;
-        let found = of(&[own + 1, 16, libc::qsort as *const () as u64]);
-        assert!(found[0].as_deref().is_some_and(|name| name.contains("contention") && name.contains("names")), "{found:?}");
+        let own = look_up as *const () as u64;
+        let found = look_up(&[own + 1, 16, libc::qsort as *const () as u64]);
+        assert!(
+            found[0].as_deref().is_some_and(|name| name.contains("contention") && name.contains("names")),
+            "{found:?}"
+        );
         assert_eq!(found[1], None);
     }
 }

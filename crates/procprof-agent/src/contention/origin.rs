@@ -1,9 +1,11 @@
 //! Whose a function is that calls are led through: the C library's, or one that takes its place.
 //!
-//! A program may define `pthread_mutex_lock` itself, as brpc does to profile its locks, and so may a library that is preloaded. What it does
-//! there is its own affair: a mutex need not be one of the C library's any more, so that none of the functions of that family may be led elsewhere.
+//! A program may define `pthread_mutex_lock` itself, as brpc does to profile its locks, and so may a library that is
+//! preloaded. What it does there is its own affair: a mutex need not be one of the C library's any more, so that none
+//! of the functions of that family may be led elsewhere.
 
 use super::got::Hook;
+use crate::loader;
 use std::ffi::{CStr, c_void};
 
 /// Functions that work on the same objects.
@@ -15,8 +17,9 @@ pub(super) enum Family {
     Condition,
 }
 
-/// How the files are called that the C library consists of: glibc's before and since 2.34, musl's.
-const FILES: [&[u8]; 5] = [b"libc.so", b"libc-", b"libpthread", b"libc.musl", b"ld-musl"];
+/// How the files are called that the C library consists of: glibc's before and since 2.34, musl's. The preload
+/// library's `syscall` hands on to theirs.
+const FILES: [&[u8]; 6] = [b"libc.so", b"libc-", b"libpthread", b"libc.musl", b"ld-musl", b"libprocprof_preload"];
 
 /// Where the program finds a function; `None` where there is none, or another file's stands in the C library's place.
 pub(super) fn of_the_c_library(name: &CStr) -> Option<usize> {
@@ -34,14 +37,14 @@ pub(super) fn defined_by_others(hooks: &[Hook]) -> impl Iterator<Item = &Hook> {
 
 fn look_up(name: &CStr) -> *mut c_void {
     // SAFETY: looks a name up in what is loaded.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+    loader::using(|| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
 fn is_anothers(function: *const c_void) -> bool {
     // SAFETY: all-zero is a valid `Dl_info` to be filled.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: fills `found` for any address.
-    if unsafe { libc::dladdr(function, &mut found) } == 0 || found.dli_fname.is_null() {
+    if loader::using(|| unsafe { libc::dladdr(function, &mut found) }) == 0 || found.dli_fname.is_null() {
         return true;
     }
     // SAFETY: the loader's name of a file that is loaded.

@@ -52,14 +52,17 @@ impl View {
     fn means(self) -> &'static str {
         match self {
             Self::Waiter => "time that threads waited for locks, by where they waited; a wait counts when it ends",
-            Self::Holder => "time that threads waited for locks, by where the lock was let go by the thread that held it meanwhile",
+            Self::Holder => {
+                "time that threads waited for locks, by where the lock was let go by the thread that held it meanwhile"
+            }
         }
     }
 }
 
 /// Stacks with whole numbers, the longest waits first.
 fn rows(stacks: &Stacks) -> Vec<(&[u64], [i64; 2])> {
-    let mut rows: Vec<_> = stacks.iter().map(|(stack, values)| (&**stack, values.map(|value| value.round() as i64))).collect();
+    let mut rows: Vec<_> =
+        stacks.iter().map(|(stack, values)| (&**stack, values.map(|value| value.round() as i64))).collect();
     rows.retain(|(_, values)| *values != [0, 0]);
     rows.sort_by(|a, b| b.1[1].cmp(&a.1[1]).then_with(|| a.0.cmp(b.0)));
     rows
@@ -86,7 +89,9 @@ pub(crate) fn build(sums: &Sums, view: View) -> Result<Profile> {
         builder.sample(&places, &values, &[]);
     }
     if view == View::Holder {
-        for (frame, nanos) in [(WAKE_UP, sums.counts.unowed.wake_up), (UNKNOWN_HOLDER, sums.counts.unowed.unknown_holder)] {
+        for (frame, nanos) in
+            [(WAKE_UP, sums.counts.unowed.wake_up), (UNKNOWN_HOLDER, sums.counts.unowed.unknown_holder)]
+        {
             if nanos > 0 {
                 let frame = builder.frame(frame);
                 builder.sample(&[frame], &[0, i64::try_from(nanos).unwrap_or(i64::MAX)], &[]);
@@ -103,7 +108,7 @@ pub(crate) fn build(sums: &Sums, view: View) -> Result<Profile> {
 
 fn meta(sums: &Sums, view: View, modules: &Modules) -> procprof_profile::Meta {
     let counts = &sums.counts;
-    let mut meta = crate::meta::of(view.profile_type(), "agent-locks", modules);
+    let mut meta = crate::meta::known_facts(view.profile_type(), "agent-locks", modules);
     meta.end = Some(nanos(sums.at));
     meta.lost = Some(counts.lost);
     meta.truncated = Some(counts.truncated);
@@ -118,6 +123,9 @@ fn meta(sums: &Sums, view: View, modules: &Modules) -> procprof_profile::Meta {
         ("waits-without-room-for-holders", counts.unowed.unfollowed),
     ];
     meta.more.extend(more.map(|(key, value)| (key.to_owned(), value.to_string())));
+    if counts.left_out > 0 {
+        meta.more.insert("waits-left-out-for-seccomp".to_owned(), counts.left_out.to_string());
+    }
     let hooks = hooks();
     let others: Vec<_> = origin::defined_by_others(&hooks).map(|hook| hook.name.to_string_lossy()).collect();
     if !others.is_empty() {
@@ -144,7 +152,8 @@ pub(crate) fn encode_text(sums: &Sums, view: View) -> Result<Vec<u8>> {
         }
         text.push('\n');
     }
-    let map = std::fs::read("/proc/self/maps").map_err(|source| Error::System { what: "read the memory map", source })?;
+    let map =
+        std::fs::read("/proc/self/maps").map_err(|source| Error::System { what: "read the memory map", source })?;
     let mut bytes = text.into_bytes();
     bytes.extend(map);
     Ok(bytes)

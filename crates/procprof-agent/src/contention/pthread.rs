@@ -1,16 +1,18 @@
 //! Waits for the C library's mutexes and read-write locks, in code that imports them.
 //!
-//! A lock is tried first, as taking it would do; only where that fails the wait is timed. Waiting for a condition lets its mutex go, and is no
-//! contention itself.
+//! A lock is tried first, as taking it would do; only where that fails the wait is timed. Waiting for a condition lets
+//! its mutex go, and is no contention itself.
 
 use super::entry;
 use super::got::Hook;
-use super::hook::{Caller, Outcome, begin, has_waiters, is_on, release};
+use super::hook::{Caller, Outcome, begin, has_waiters, is_on, release, taken};
 use super::origin::Family;
+use super::waiters::Ending;
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, timespec};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Functions of the C library: the entry that calls are led to, a place for the C library's own, and ours that goes before it.
+/// Functions of the C library: the entry that calls are led to, a place for the C library's own, and ours that goes
+/// before it.
 macro_rules! functions {
     ($($family:ident $entry:path, $name:ident $place:ident ($object:ident: *mut $type:ty $(, $argument:ident: $argument_type:ty)*) $body:ident $with:path;)*) => {
         $(
@@ -18,7 +20,8 @@ macro_rules! functions {
 
             pub(super) unsafe extern "C" fn $name($object: *mut $type $(, $argument: $argument_type)*) -> c_int {
                 type Function = unsafe extern "C" fn(*mut $type $(, $argument_type)*) -> c_int;
-                // SAFETY: the hook stands in an entry only after the real function, which is of this type, was put there.
+                // SAFETY: the hook stands in an entry only after the real function, which is of this type, was put
+                // there.
                 let real = unsafe { std::mem::transmute::<usize, Function>($place.load(Ordering::Relaxed)) };
                 // SAFETY: the call as the program makes it.
                 let call = || unsafe { real($object $(, $argument)*) };
@@ -53,15 +56,23 @@ macro_rules! timed {
         // SAFETY: the program wants this lock to be taken.
         match unsafe { $try_lock($lock) } {
             libc::EBUSY => (),
-            result @ (0 | libc::EOWNERDEAD) => return result,
+            result @ (0 | libc::EOWNERDEAD) => {
+                if has_waiters($lock as usize) {
+                    taken($lock as usize);
+                }
+                return result;
+            }
             // Whoever can't try gets the lock's own answer.
             _ => return $call(),
         }
-        let wait = begin($lock as usize, Caller::here());
+        let wait = begin($lock as usize, Caller::in_place());
         let result = $call();
         if let Some(wait) = wait {
-            let has_waited = matches!(result, 0 | libc::EOWNERDEAD | libc::ETIMEDOUT);
-            wait.end(if has_waited { Outcome::Waited } else { Outcome::NotAtAll });
+            match result {
+                0 | libc::EOWNERDEAD => wait.end(Outcome::Waited),
+                libc::ETIMEDOUT => wait.end_as(Outcome::Waited, Ending::Unknown, false),
+                _ => wait.end(Outcome::NotAtAll),
+            }
         }
         result
     }};
@@ -71,7 +82,7 @@ macro_rules! timed {
 macro_rules! letting_go {
     ($is_kept:path, $lock:ident, $call:ident) => {{
         if has_waiters($lock as usize) && !$is_kept($lock) {
-            release($lock as usize, Caller::here(), 1);
+            release($lock as usize, Caller::in_place(), 1);
         }
         $call()
     }};
@@ -105,7 +116,8 @@ fn never<T>(_lock: *mut T) -> bool {
     false
 }
 
-/// Whether the calling thread, which has locked the mutex, has done so more than once: letting it go once does not give it to others.
+/// Whether the calling thread, which has locked the mutex, has done so more than once: letting it go once does not give
+/// it to others.
 #[cfg(target_env = "gnu")]
 fn is_locked_again(mutex: *mut pthread_mutex_t) -> bool {
     /// The beginning of glibc's mutex, which is part of its interface: static initializers write it.
@@ -118,7 +130,8 @@ fn is_locked_again(mutex: *mut pthread_mutex_t) -> bool {
         kind: c_int,
     }
     const KIND: c_int = 3;
-    // SAFETY: the program's mutex, which the calling thread has locked; these fields change only under the lock, or never.
+    // SAFETY: the program's mutex, which the calling thread has locked; these fields change only under the lock, or
+    // never.
     let mutex = unsafe { &*mutex.cast::<Mutex>() };
     mutex.kind & KIND == libc::PTHREAD_MUTEX_RECURSIVE && mutex.count > 1
 }

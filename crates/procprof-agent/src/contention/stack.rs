@@ -1,15 +1,16 @@
 //! The callers of a function that waits, found without allocating or asking the program for anything.
 //!
-//! The stack a thread is on is read directly; whether a page of it is there is asked of the kernel once a walk and page, by a system call that reads
-//! one word and does nothing. So stacks of coroutines are walked as well, and a wrong rule can't fault. Unwind tables are prepared by the
-//! [`collector`](super::collector), which hands them over in a place that is not in use.
+//! The stack a thread is on is read directly; whether a page of it is there is asked of the kernel once a walk and
+//! page, by a system call that reads one word and does nothing. So stacks of coroutines are walked as well, and a wrong
+//! rule can't fault. Unwind tables are prepared by the [`collector`](super::collector), which hands them over in a
+//! place that is not in use.
 
 use super::buffer::End;
 use super::classes::{self, Class, MAX_CHAIN};
+use crate::spin::Claim;
 use procprof_unwind::{Architecture, Cache, End as WalkEnd, Frame, Lost, Space, Stack, Walker};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Frames kept of one stack.
 const MAX_DEPTH: usize = 512;
@@ -26,13 +27,14 @@ static WALKS_IN_USE: [Walk; WALKS] = [const { Walk::new() }; WALKS];
 
 /// What a walk needs and is too large for a thread's stack.
 struct Walk {
-    is_taken: AtomicBool,
+    /// One that a thread of a parent's has is free in a forked child.
+    claim: Claim,
     cache: Cache,
     space: UnsafeCell<Option<Arc<Space>>>,
     addresses: UnsafeCell<[u64; MAX_DEPTH]>,
 }
 
-// SAFETY: the cells are reached only by the thread that has set `is_taken`.
+// SAFETY: the cells are reached only by the thread that has the claim.
 unsafe impl Sync for Walk {}
 
 /// A stack's return addresses, leaf first.
@@ -45,7 +47,7 @@ pub(super) struct Found<'a> {
 impl Walk {
     const fn new() -> Self {
         Self {
-            is_taken: AtomicBool::new(false),
+            claim: Claim::new(),
             cache: Cache::new(),
             space: UnsafeCell::new(None),
             addresses: UnsafeCell::new([0; MAX_DEPTH]),
@@ -53,11 +55,11 @@ impl Walk {
     }
 
     fn take(&self) -> bool {
-        !self.is_taken.swap(true, Ordering::Acquire)
+        self.claim.take().is_some()
     }
 
     fn give_back(&self) {
-        self.is_taken.store(false, Ordering::Release);
+        self.claim.give_back();
     }
 }
 
@@ -106,7 +108,7 @@ pub(super) fn classify(frame: Frame) -> (u64, Class) {
         let (mut key, mut class, mut length) = (0, Class::New, 0);
         callers(walk, frame, |address| {
             key = classes::extend(key, address);
-            class = classes::of(key);
+            class = classes::classify(key);
             length += 1;
             class == Class::Deeper && length < MAX_CHAIN
         });
@@ -119,7 +121,9 @@ pub(super) fn classify(frame: Frame) -> (u64, Class) {
 fn callers(walk: &Walk, frame: Frame, mut keep: impl FnMut(u64) -> bool) -> WalkEnd {
     // SAFETY: taken by the caller; the collector changes it only when it has taken it.
     let space = unsafe { &*walk.space.get() };
-    let (Some(space), Some(architecture)) = (space, Architecture::native()) else { return WalkEnd::Lost(Lost::NotCode) };
+    let (Some(space), Some(architecture)) = (space, Architecture::native()) else {
+        return WalkEnd::Lost(Lost::NotCode);
+    };
     let mut stack = Words::above(frame.sp);
     let mut is_own = true;
     let walker = Walker { architecture, space, cache: &walk.cache };
@@ -153,11 +157,6 @@ pub(super) fn publish(space: &Arc<Space>) {
     }
 }
 
-/// In a forked child: walks of the parent's other threads do not end here.
-pub(super) fn forget_other_threads() {
-    WALKS_IN_USE.iter().for_each(Walk::give_back);
-}
-
 /// The stack from a live frame upwards.
 struct Words {
     start: u64,
@@ -174,7 +173,7 @@ impl Words {
     #[cold]
     fn ask_up_to(&self, end: u64) -> bool {
         while self.known.get() < end {
-            if !is_readable(self.known.get()) {
+            if !crate::is_readable(self.known.get()) {
                 return false;
             }
             self.known.set(self.known.get().saturating_add(PAGE));
@@ -191,25 +190,14 @@ impl Stack for Words {
         if !is_stack || (end > self.known.get() && !self.ask_up_to(end)) {
             return None;
         }
-        // SAFETY: on the page of a live frame's stack pointer, or on the pages above it, which are mapped and part of what the thread is using.
+        // SAFETY: on the page of a live frame's stack pointer, or on the pages above it, which are mapped and part of
+        // what the thread is using.
         Some(unsafe { (address as *const u64).read_volatile() })
     }
 
     fn switch(&mut self, sp: u64) -> bool {
         *self = Self::above(sp);
-        is_readable(sp & !(PAGE - 1))
-    }
-}
-
-/// Whether a page can be read: the kernel copies a signal set from there before it sees that what it shall do with it is nonsense.
-fn is_readable(page: u64) -> bool {
-    const NO_SUCH_CHANGE: libc::c_int = -1;
-    const SET_BYTES: usize = 8;
-    let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: changes nothing: the kernel refuses either the address or the change.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_CHANGE, page as *const libc::c_void, none, SET_BYTES);
-        *libc::__errno_location() == libc::EINVAL
+        crate::is_readable(sp & !(PAGE - 1))
     }
 }
 
@@ -249,13 +237,17 @@ mod tests {
         let (length, protection) = (2 * PAGE as usize, libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a fresh mapping, whose second page can't be read.
         let memory = unsafe {
-            let memory = libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            let memory =
+                libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
             assert_eq!(libc::mprotect(memory.byte_add(PAGE as usize), PAGE as usize, libc::PROT_NONE), 0);
             memory as u64
         };
         let words = Words::above(memory + 16);
         assert_eq!([memory + 16, memory + PAGE - 8].map(|address| words.read(address)), [Some(0); 2]);
-        assert_eq!([memory + 8, memory + 17, memory + PAGE, u64::MAX - 7].map(|address| words.read(address)), [None; 4]);
+        assert_eq!(
+            [memory + 8, memory + 17, memory + PAGE, u64::MAX - 7].map(|address| words.read(address)),
+            [None; 4]
+        );
         // SAFETY: mapped above.
         unsafe { libc::munmap(memory as *mut libc::c_void, length) };
     }

@@ -1,9 +1,20 @@
 //! Who is waiting where, as long as somebody is: what holders owe.
 //!
-//! Of each address it is known how many threads wait there, and how long they have waited in all since the lock was let go last; that is what the
-//! thread that lets it go is charged with, as it held the lock meanwhile. After that, until one of the waiters runs, nobody holds it: that time is
-//! counted as wake-up time. So what holders are charged with and the wake-up time add up to what was waited. Time that was waited when the last
-//! waiter left without anybody having let go (a time-out, a lock given up in a way that is not seen) is owed by nobody known.
+//! Of each address it is known how many threads wait there, and how long they have waited in all since the lock was let
+//! go last; that is what the thread that lets it go is charged with, as it held the lock meanwhile. What is waited
+//! after that is undecided until there is evidence:
+//!
+//! - a waiter runs and has the lock, or another thread was seen to take it: nobody held it until then, which is wake-up
+//!   time;
+//! - the lock is let go once more, or a waiter runs and finds it taken: a thread that was running took it at once,
+//!   unseen, before a waiter that was woken came to run. That thread is charged when it lets go.
+//!
+//! So what holders are charged with and the wake-up time add up to what was waited. A lock that a busy thread takes
+//! again and again while others wait is nearly always handed over in the second way.
+//!
+//! A waiter that leaves without the lock, to wait again in a moment, leaves what is owed behind for the holder. What
+//! nobody lets go within [`KEPT_NANOS`] after the last waiter has left (a time-out, a lock given up in a way that is
+//! not seen) is owed by nobody known.
 //!
 //! Addresses are kept in groups of a few; one whose group is full is not followed, and counted.
 
@@ -20,7 +31,21 @@ const IN_GROUP: usize = 8;
 pub(super) const FACTOR: u32 = 0x9e37_79b1;
 pub(super) const SHIFT: u32 = u32::BITS - GROUPS.trailing_zeros();
 
-/// An address somebody waits at.
+/// How long what is owed is kept for the holder after the last waiter has left.
+const KEPT_NANOS: u64 = 1_000_000_000;
+
+/// How a wait ended, as far as it tells who holds the lock now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The waiter has it, or it is free for the waiter to take.
+    Taken,
+    /// Another thread has it, and the waiter will wait again.
+    HeldByAnother,
+    /// Nothing is known: the waiter has given up, or was interrupted.
+    Unknown,
+}
+
+/// An address somebody waits at, or has waited at a moment ago.
 #[derive(Clone, Copy)]
 struct Entry {
     /// 0 for a free place.
@@ -28,19 +53,23 @@ struct Entry {
     /// By which the class of the wait is known that came first.
     key: u64,
     waiters: u32,
-    /// Whether the lock was let go and no waiter has left since.
+    /// Whether the lock was let go and nobody has been seen to take it since.
     is_let_go: bool,
     /// The time up to which `owed` is counted.
     last: u64,
     /// Nanoseconds waited since the lock was let go last, of all waiters.
     owed: u64,
+    /// Nanoseconds waited since then while it is not known whether somebody held it.
+    undecided: u64,
     /// Nanoseconds waited while nobody held it, that are not counted yet.
     wake_up: u64,
 }
 
-const FREE: Entry = Entry { address: 0, key: 0, waiters: 0, is_let_go: false, last: 0, owed: 0, wake_up: 0 };
+const FREE: Entry =
+    Entry { address: 0, key: 0, waiters: 0, is_let_go: false, last: 0, owed: 0, undecided: 0, wake_up: 0 };
 
-static WAITERS: [Spin<[Entry; IN_GROUP]>; GROUPS] = [const { Spin::new([FREE; IN_GROUP]) }; GROUPS];
+static WAITERS: [Spin<[Entry; IN_GROUP]>; GROUPS] =
+    [const { Spin::new([FREE; IN_GROUP], || [FREE; IN_GROUP]) }; GROUPS];
 
 /// Addresses in use by group, for a look without the lock.
 pub(super) static COUNTS: [AtomicU8; GROUPS] = [const { AtomicU8::new(0) }; GROUPS];
@@ -75,12 +104,34 @@ impl Entry {
     fn go_on(&mut self, now: u64) {
         let waited = u64::from(self.waiters) * now.saturating_sub(self.last);
         self.last = self.last.max(now);
-        *(if self.is_let_go { &mut self.wake_up } else { &mut self.owed }) += waited;
+        *(if self.is_let_go { &mut self.undecided } else { &mut self.owed }) += waited;
+    }
+
+    /// Somebody has the lock, and nobody had it before.
+    fn was_free(&mut self) {
+        self.wake_up += std::mem::take(&mut self.undecided);
+        self.is_let_go = false;
+    }
+
+    /// Somebody has the lock, and has had it since it was let go.
+    fn was_taken(&mut self) {
+        self.owed += std::mem::take(&mut self.undecided);
+        self.is_let_go = false;
     }
 
     /// Whether it is known by now that a lock is waited for.
     fn is_lock(&self) -> bool {
-        self.key == 0 || classes::of(self.key) == Class::Lock
+        self.key == 0 || classes::classify(self.key) == Class::Lock
+    }
+
+    /// Counts what no holder will be charged with, and empties the place.
+    fn give_up(&mut self, count: &AtomicU8) {
+        if self.is_lock() {
+            WAKE_UP.fetch_add(self.wake_up + self.undecided, Ordering::Relaxed);
+            UNKNOWN_HOLDER.fetch_add(self.owed, Ordering::Relaxed);
+        }
+        *self = FREE;
+        count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -95,12 +146,16 @@ pub(super) fn begin(address: usize, key: u64, now: u64) -> bool {
     let index = group(address);
     let mut entries = WAITERS[index].lock();
     let known = entries.iter().position(|entry| entry.address == address);
-    let Some(place) = known.or_else(|| entries.iter().position(|entry| entry.address == 0)) else {
+    let free = || entries.iter().position(|entry| entry.address == 0);
+    let Some(place) = known.or_else(free).or_else(|| entries.iter().position(|entry| entry.waiters == 0)) else {
         UNFOLLOWED.fetch_add(1, Ordering::Relaxed);
         return false;
     };
     let entry = &mut entries[place];
     if known.is_none() {
+        if entry.address != 0 {
+            entry.give_up(&COUNTS[index]);
+        }
         *entry = Entry { address, key, last: now, ..FREE };
         COUNTS[index].fetch_add(1, Ordering::Relaxed);
     }
@@ -110,45 +165,62 @@ pub(super) fn begin(address: usize, key: u64, now: u64) -> bool {
 }
 
 /// A thread waits no longer.
-pub(super) fn end(address: usize, now: u64) {
+pub(super) fn end(address: usize, ending: Ending, now: u64) {
     let index = group(address);
     let mut entries = WAITERS[index].lock();
     let Some(entry) = entries.iter_mut().find(|entry| entry.address == address) else { return };
     entry.go_on(now);
-    entry.is_let_go = false;
     entry.waiters = entry.waiters.saturating_sub(1);
-    let is_lock = entry.is_lock();
-    if is_lock {
+    match ending {
+        Ending::Taken => entry.was_free(),
+        Ending::HeldByAnother => entry.was_taken(),
+        Ending::Unknown => (),
+    }
+    if entry.is_lock() {
         WAKE_UP.fetch_add(std::mem::take(&mut entry.wake_up), Ordering::Relaxed);
     }
-    if entry.waiters == 0 {
-        UNKNOWN_HOLDER.fetch_add(if is_lock { entry.owed } else { 0 }, Ordering::Relaxed);
-        *entry = FREE;
-        COUNTS[index].fetch_sub(1, Ordering::Relaxed);
+    if entry.waiters == 0 && (ending == Ending::Taken || entry.owed + entry.undecided == 0) {
+        entry.give_up(&COUNTS[index]);
+    }
+}
+
+/// A thread has taken the lock without waiting, while others may be waiting for it.
+pub(super) fn taken(address: usize, now: impl FnOnce() -> u64) {
+    let mut entries = WAITERS[group(address)].lock();
+    if let Some(entry) = entries.iter_mut().find(|entry| entry.address == address && entry.is_let_go) {
+        entry.go_on(now());
+        entry.was_free();
     }
 }
 
 /// A thread lets the lock go, and up to `woken` waiters; `None` where nobody waits.
 pub(super) fn release(address: usize, woken: u32, now: u64) -> Option<Owed> {
-    let mut entries = WAITERS[group(address)].lock();
+    let index = group(address);
+    let mut entries = WAITERS[index].lock();
     let entry = entries.iter_mut().find(|entry| entry.address == address)?;
     entry.go_on(now);
+    entry.was_taken();
     entry.is_let_go = true;
-    let nanos = std::mem::take(&mut entry.owed);
-    Some(Owed { waits: u64::from(woken.min(entry.waiters)), nanos, key: entry.key })
+    let owed =
+        Owed { waits: u64::from(woken.min(entry.waiters)), nanos: std::mem::take(&mut entry.owed), key: entry.key };
+    if entry.waiters == 0 {
+        entry.give_up(&COUNTS[index]);
+    }
+    Some(owed)
+}
+
+/// Gives up what is kept for holders that did not come.
+pub(super) fn sweep(now: u64) {
+    for (entries, count) in WAITERS.iter().zip(&COUNTS).filter(|(_, count)| count.load(Ordering::Relaxed) != 0) {
+        let mut entries = entries.lock();
+        let is_old = |entry: &&mut Entry| entry.address != 0 && entry.waiters == 0 && entry.last + KEPT_NANOS < now;
+        entries.iter_mut().filter(is_old).for_each(|entry| entry.give_up(count));
+    }
 }
 
 pub(super) fn unowed() -> Unowed {
     let load = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
     Unowed { wake_up: load(&WAKE_UP), unknown_holder: load(&UNKNOWN_HOLDER), unfollowed: load(&UNFOLLOWED) }
-}
-
-pub(super) fn hold() {
-    WAITERS.iter().for_each(Spin::acquire);
-}
-
-pub(super) fn free() {
-    WAITERS.iter().for_each(Spin::release);
 }
 
 /// In a forked child: the parent's waiters are not here.
@@ -171,26 +243,59 @@ mod tests {
         assert!(begin(address, 0, 1000) && begin(address, 8, 1400));
         assert_eq!(release(address, 1, 2000), Some(Owed { waits: 1, nanos: 1000 + 600, key: 0 }));
         let before = unowed().wake_up;
-        end(address, 2050);
+        end(address, Ending::Taken, 2050);
         assert!(unowed().wake_up - before >= 100, "both waited while nobody held it");
         assert_eq!(release(address, i32::MAX as u32, 2250), Some(Owed { waits: 1, nanos: 200, key: 0 }));
-        end(address, 2250);
+        end(address, Ending::Taken, 2250);
         assert!(!may_have(address));
         assert_eq!(release(address, 1, 3000), None);
     }
 
+    /// A holder that lets go and takes the lock again at once, before the waiter it woke comes to run.
     #[test]
-    fn a_full_group_is_told_and_a_wait_that_times_out_is_nobodys() {
-        let same_group: Vec<usize> =
-            (1..).map(|index| 0x1000_0000 + 4 * index).filter(|address| group(*address) == 5).take(IN_GROUP + 1).collect();
+    fn who_takes_the_lock_before_the_waiters_is_charged() {
+        let (address, owed) = (0x7000_5670, |nanos| Some(Owed { waits: 1, nanos, key: 0 }));
+        assert!(begin(address, 0, 1000));
+        assert_eq!(release(address, 1, 2000), owed(1000));
+        assert_eq!(release(address, 1, 5000), owed(3000), "taken unseen");
+        taken(address, || 5100);
+        assert_eq!(release(address, 1, 9000), owed(3900), "seen to be taken after 100 ns in which it was free");
+        end(address, Ending::HeldByAnother, 9500);
+        assert!(may_have(address), "what is owed is kept");
+        assert!(begin(address, 0, 9600));
+        assert_eq!(release(address, 1, 9900), owed(500 + 300));
+        end(address, Ending::Taken, 9900);
+        assert!(!may_have(address));
+    }
+
+    #[test]
+    fn what_nobody_lets_go_is_given_up_in_time() {
+        let address = 0x7000_9990;
+        assert!(begin(address, 0, 1000));
+        end(address, Ending::Unknown, 4000);
+        let before = unowed().unknown_holder;
+        sweep(KEPT_NANOS);
+        assert!(may_have(address));
+        sweep(KEPT_NANOS + 5000);
+        assert!(unowed().unknown_holder - before >= 3000 && !may_have(address));
+    }
+
+    #[test]
+    fn a_full_group_is_told_and_places_nobody_waits_at_are_taken() {
+        let same_group: Vec<usize> = (1..)
+            .map(|index| 0x1000_0000 + 4 * index)
+            .filter(|address| group(*address) == 5)
+            .take(IN_GROUP + 1)
+            .collect();
         let before = unowed();
         let begun: Vec<bool> = same_group.iter().map(|address| begin(*address, 0, 100)).collect();
         assert_eq!(begun.iter().filter(|begun| **begun).count(), IN_GROUP);
-        same_group[..IN_GROUP].iter().for_each(|address| end(*address, 200));
-        let after = unowed();
-        assert!(after.unfollowed > before.unfollowed);
-        assert!(after.unknown_holder - before.unknown_holder >= 100 * IN_GROUP as u64);
-        assert!(begin(same_group[0], 0, 300));
-        end(same_group[0], 300);
+        same_group[..IN_GROUP].iter().for_each(|address| end(*address, Ending::Unknown, 200));
+        assert!(unowed().unfollowed > before.unfollowed);
+        assert!(begin(same_group[IN_GROUP], 0, 300));
+        assert!(unowed().unknown_holder - before.unknown_holder >= 100);
+        end(same_group[IN_GROUP], Ending::Taken, 300);
+        sweep(2 * KEPT_NANOS);
+        assert!(unowed().unknown_holder - before.unknown_holder >= 100 * IN_GROUP as u64);
     }
 }

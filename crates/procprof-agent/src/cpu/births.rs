@@ -1,8 +1,8 @@
 //! Threads that live too shortly for the sampler's ticks: noticing that there are some, and then, that one is born.
 //!
-//! What the process used and none of its known threads did, was used by threads that came and went between two ticks. Then the sampler looks for
-//! births every millisecond, for as long as young threads die. A look is one short read: the kernel tells the id it gave last, to any thread of any
-//! process it counts with ours.
+//! What the process used and none of its known threads did, was used by threads that came and went between two ticks.
+//! Then the sampler looks for births every millisecond, for as long as young threads die. A look is one short read: the
+//! kernel tells the id it gave last, to any thread of any process it counts with ours.
 //!
 //! ```text
 //! /proc/loadavg   0.20 0.18 0.12 1/80 11206
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks for births, at least.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Where threads are born in great numbers, ticks come so many times sooner.
+const HURRY: u32 = 5;
 /// A tick for a birth may take so much of the time; where there are many threads the pauses are longer.
 const SHARE: u32 = 30;
 /// How long births are looked for without a further sign.
@@ -24,7 +26,8 @@ const LENGTH: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(100);
 /// A thread that ends before this age is a sign.
 const YOUNG: Duration = PERIOD;
-/// A thread that ends with less CPU time was a short one, nanoseconds: half a period at the usual rate is a thirtieth of it.
+/// A thread that ends with less CPU time was a short one, nanoseconds: half a period at the usual rate is a thirtieth
+/// of it.
 const SHORT: u64 = 160_000_000;
 /// CPU time that no known thread used is a sign from so much on, nanoseconds, and from so many parts of all.
 const UNSEEN: u64 = 1_000_000;
@@ -126,6 +129,11 @@ impl Pace {
         self.last = [0; 64];
         self.last[..id.len()].copy_from_slice(id);
         is_new
+    }
+
+    /// Has the tick after that which began at `began` come sooner.
+    pub(crate) fn hurry(&mut self, began: Instant) {
+        self.due = began + self.tick / HURRY;
     }
 
     /// Notes a tick that began at `began`.

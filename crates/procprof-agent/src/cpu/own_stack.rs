@@ -1,49 +1,32 @@
 //! A stack of our own for the handler's work on one thread.
 //!
-//! The handler begins where the kernel puts it: on the thread's alternate stack, which may hold little more than the kernel's own
-//! frame, or on a stack that is nearly full. So it changes to memory that was mapped for its slot, and back before it returns.
+//! The handler begins where the kernel puts it: on the thread's alternate stack, which may hold little more than the
+//! kernel's own frame, or on a stack that is nearly full. So it changes to memory that was mapped for its slot, and
+//! back before it returns.
 
 use std::ffi::c_void;
 
-/// Bytes that work may use; only pages that were used are resident. Unoptimized, a walk takes about a tenth of it.
-const USABLE_BYTES: usize = 64 << 10;
-/// Below that, a page that can't be touched (64 KiB is the largest page of any kernel we run on), so that an overflow ends the process instead of corrupting it.
-const GUARD_BYTES: usize = 64 << 10;
-
-/// Mapped memory with a guard below, never given back.
-#[derive(Debug)]
+/// Memory of a slot's, from its end downwards.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnStack {
     top: usize,
 }
 
 impl OwnStack {
-    /// Maps a stack for the rest of the process's life; `None` if the kernel refuses.
-    pub(crate) fn map() -> Option<Self> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        let bytes = GUARD_BYTES + USABLE_BYTES;
-        // SAFETY: a fresh private mapping that nothing else knows.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if memory == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: the lower part of the mapping just made, which nothing uses.
-        let is_guarded = unsafe { libc::mprotect(memory, GUARD_BYTES, libc::PROT_NONE) } == 0;
-        if !is_guarded {
-            // SAFETY: as above.
-            unsafe { libc::munmap(memory, bytes) };
-            return None;
-        }
-        Some(Self { top: memory as usize + bytes })
+    /// The stack whose memory ends at `top`.
+    pub(crate) fn below(top: usize) -> Self {
+        Self { top }
     }
 
     /// Calls `work` with `argument` on this stack. Async-signal-safe.
     ///
     /// # Safety
-    /// Nothing else runs on this stack until the call returns, and `work` may be called with `argument` and does not unwind.
+    /// Nothing else runs on this stack until the call returns, and `work` may be called with `argument` and does not
+    /// unwind.
     #[inline]
     pub(crate) unsafe fn call(&self, work: extern "C" fn(*mut c_void), argument: *mut c_void) {
-        // SAFETY: by this function's contract; the top is 16-byte aligned, as calls need it, and the former stack pointer is kept in a
-        // register that `work` has to restore.
+        // SAFETY: by this function's contract; the top is 16-byte aligned, as calls need it, and the former stack
+        // pointer is kept in a register that `work` has to restore.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             std::arch::asm!(
@@ -80,22 +63,26 @@ impl OwnStack {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slab::{STACK_BYTES, Slab};
     use super::*;
 
     extern "C" fn fill(place: *mut c_void) {
         let buffer = std::hint::black_box([7_u8; 8 << 10]);
         // SAFETY: the test's own place.
-        unsafe { *place.cast::<(usize, usize)>() = (buffer.as_ptr() as usize, buffer.iter().map(|byte| usize::from(*byte)).sum()) };
+        unsafe {
+            *place.cast::<(usize, usize)>() =
+                (buffer.as_ptr() as usize, buffer.iter().map(|byte| usize::from(*byte)).sum())
+        };
     }
 
     #[test]
     fn work_is_done_on_it_and_the_caller_goes_on() {
-        let stack = OwnStack::map().unwrap();
+        let stack = Slab::map(1).unwrap().units().next().unwrap().stack();
         for _ in 0..1000 {
             let mut place = (0_usize, 0_usize);
             // SAFETY: nobody else knows the stack; `fill` writes to `place`.
             unsafe { stack.call(fill, (&raw mut place).cast()) };
-            assert!((stack.top - USABLE_BYTES..stack.top).contains(&place.0), "{place:x?}");
+            assert!((stack.top - STACK_BYTES..stack.top).contains(&place.0), "{place:x?}");
             assert_eq!(place.1, 7 * (8 << 10));
         }
     }

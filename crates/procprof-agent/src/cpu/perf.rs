@@ -1,18 +1,27 @@
 //! A counter of one thread's CPU time by the kernel's perf events, which sends SIGPROF to that thread at each overflow.
 //!
-//! It runs on a timer of high resolution while the thread runs, so that it sees bursts between two kernel ticks and keeps rates beyond them; each
-//! sample is dearer. The kernel's signal names only the file descriptor: [`ticket_of`] leads from it to the thread's slot.
+//! It runs on a timer of high resolution while the thread runs, so that it sees bursts between two kernel ticks and
+//! keeps rates beyond them; each sample is dearer. The kernel's signal names only the file descriptor: [`ticket_of`]
+//! leads from it to the thread's slot.
 
+use crate::aside;
 use crate::error::{Error, Result};
 use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Descriptors beyond this are not used.
 const MAX_DESCRIPTORS: usize = 1 << 16;
 
-/// Counters open at once, as far as a quarter of the process's descriptors (`ulimit -n`) allows.
+/// Counters open at once, as far as the limit of descriptors (`ulimit -n`) allows: a quarter of it where the table is
+/// the program's.
 const MAX_COUNTERS: usize = 8192;
+
+/// Descriptors that are left for other uses in a table of our own.
+const RESERVE: u64 = 32;
+/// In the place of a ticket: the counter that had the descriptor is closed, and a late signal of its may still come.
+pub(crate) const CLOSED: u64 = 1;
 
 static TICKETS: [AtomicU64; MAX_DESCRIPTORS] = [const { AtomicU64::new(0) }; MAX_DESCRIPTORS];
 static OPEN: AtomicUsize = AtomicUsize::new(0);
@@ -83,12 +92,16 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Opens a counter of thread `tid` of this process that signals every `period` nanoseconds of its CPU time, and ties it to a ticket.
+    /// Opens a counter of thread `tid` of this process that signals every `period` nanoseconds of its CPU time, and
+    /// ties it to a ticket.
     ///
     /// # Errors
-    /// `EACCES`, `EPERM` or `ENOSYS` where the kernel, its settings or a filter refuse; `ESRCH` when the thread has ended; `EMFILE` at the limit.
+    /// `EACCES`, `EPERM` or `ENOSYS` where the kernel, its settings or a filter refuse; `ESRCH` when the thread has
+    /// ended; `EMFILE` at the limit.
     pub(crate) fn open(tid: i32, ticket: u64, period: u64, scope: Scope) -> io::Result<Self> {
-        close_in_children();
+        if !aside::has_own_table() {
+            close_in_children();
+        }
         if OPEN.load(Ordering::Relaxed) >= limit() {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
@@ -103,8 +116,10 @@ impl Counter {
             ..Attributes::default()
         };
         // SAFETY: the kernel reads as many bytes of `attributes` as its `size` says.
-        let opened = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, -1, -1, CLOSE_ON_EXEC) };
-        let descriptor = checked(opened)?;
+        let opened =
+            unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, -1, -1, CLOSE_ON_EXEC) };
+        // SAFETY: a new descriptor that nobody else has.
+        let descriptor = aside::lifted(unsafe { OwnedFd::from_raw_fd(checked(opened)?) }).into_raw_fd();
         OPEN.fetch_add(1, Ordering::Relaxed);
         let counter = Self { descriptor, tid };
         let place = TICKETS.get(descriptor as usize).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
@@ -149,7 +164,8 @@ impl Drop for Counter {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
         // One that was never enabled has no owner; nobody else knows its descriptor then, since this follows at once.
-        let was_enabled = TICKETS.get(self.descriptor as usize).is_some_and(|place| place.swap(0, Ordering::SeqCst) != 0);
+        let was_enabled =
+            TICKETS.get(self.descriptor as usize).is_some_and(|place| place.swap(CLOSED, Ordering::SeqCst) > CLOSED);
         if !was_enabled || self.is_its_own() {
             // A forked process may hold it for a while; nobody is to be signalled meanwhile.
             // SAFETY: the descriptor is this counter's.
@@ -161,15 +177,19 @@ impl Drop for Counter {
     }
 }
 
-/// Who gets SIGPROF from a descriptor; `None` where that is nobody. A program that closes all its descriptors may have opened another file there.
+/// Who gets SIGPROF from a descriptor; `None` where that is nobody. A program that closes all its descriptors may have
+/// opened another file there.
 fn owner(descriptor: libc::c_int) -> Option<Owner> {
     let mut owner = Owner::default();
     // SAFETY: asking does no harm to whatever file it is; `owner` is a valid place to write to.
-    let known = unsafe { libc::fcntl(descriptor, GET_SIGNAL) == libc::SIGPROF && libc::fcntl(descriptor, GET_OWNER, &raw mut owner) == 0 };
+    let known = unsafe {
+        libc::fcntl(descriptor, GET_SIGNAL) == libc::SIGPROF && libc::fcntl(descriptor, GET_OWNER, &raw mut owner) == 0
+    };
     known.then_some(owner)
 }
 
-/// Lets every forked process begin without this one's counters: its descriptors are copies that would keep them alive.
+/// Lets every forked process begin without this one's counters where it copies their descriptors, which would keep them
+/// alive.
 fn close_in_children() {
     static ONCE: Once = Once::new();
     // SAFETY: `close_copies` does only what a child of a process with many threads may do.
@@ -181,7 +201,9 @@ fn close_in_children() {
 /// In a forked process: closes and forgets the parent's counters, which count on there. Does nothing the second time.
 pub(crate) extern "C" fn close_copies() {
     let end = DESCRIPTORS_END.load(Ordering::SeqCst).min(MAX_DESCRIPTORS);
-    for (descriptor, _) in TICKETS[..end].iter().enumerate().filter(|(_, place)| place.swap(0, Ordering::SeqCst) != 0) {
+    for (descriptor, _) in
+        TICKETS[..end].iter().enumerate().filter(|(_, place)| place.swap(0, Ordering::SeqCst) > CLOSED)
+    {
         let descriptor = descriptor as libc::c_int;
         if owner(descriptor).is_some_and(|owner| owner.kind == OWNER_IS_THREAD) {
             // SAFETY: it had a ticket and sends SIGPROF to a thread: a copy of a counter.
@@ -203,10 +225,14 @@ pub(crate) fn probe() -> Result<()> {
     opened.map_err(|error| Error::PerfRefused { why: refusal(&error) })
 }
 
-/// The ticket a signal with this descriptor stands for; 0 for a foreign one. Async-signal-safe.
+/// The ticket a signal with this descriptor stands for; 0 for a foreign one, [`CLOSED`] for a former one of ours.
+/// Async-signal-safe.
 #[inline]
 pub(crate) fn ticket_of(descriptor: libc::c_int) -> u64 {
-    usize::try_from(descriptor).ok().and_then(|index| TICKETS.get(index)).map_or(0, |place| place.load(Ordering::SeqCst))
+    usize::try_from(descriptor)
+        .ok()
+        .and_then(|index| TICKETS.get(index))
+        .map_or(0, |place| place.load(Ordering::SeqCst))
 }
 
 /// Whether an error stands for all threads: the kernel, its settings or a filter do not permit it.
@@ -227,7 +253,8 @@ fn limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place to write to.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0;
-    if known { (limit.rlim_cur / 4).min(MAX_COUNTERS as u64) as usize } else { 0 }
+    let share = if aside::has_own_table() { limit.rlim_cur.saturating_sub(RESERVE) } else { limit.rlim_cur / 4 };
+    if known { share.min(MAX_COUNTERS as u64) as usize } else { 0 }
 }
 
 fn checked(result: libc::c_long) -> io::Result<libc::c_int> {

@@ -118,7 +118,10 @@ not a line
         assert_eq!(regions.code.find(0x1fff), None);
         assert_eq!(regions.stacks.find(0x6fff), Some(0x5000..0x7000));
         assert_eq!(regions.stacks.find(0x7000), None);
-        assert_eq!((regions.code.find(0x8000), regions.stacks.find(0x8000)), (Some(0x8000..0x9000), Some(0x8000..0x9000)));
+        assert_eq!(
+            (regions.code.find(0x8000), regions.stacks.find(0x8000)),
+            (Some(0x8000..0x9000), Some(0x8000..0x9000))
+        );
         assert_eq!(regions.code.find(0x9000), None, "instructions that can't be read are not looked at");
         assert_eq!(regions.stacks.find(0x7ffd_0000), Some(0x7ffd_0000..0x7fff_0000));
         assert_eq!(regions.main_stack, 0x7ffd_0000..0x7fff_0000);

@@ -35,7 +35,8 @@ impl Registers {
     pub(crate) unsafe fn interrupted(context: *const c_void) -> Self {
         // SAFETY: by contract this is the kernel's ucontext of the current signal.
         let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
-        let frame = Frame { pc: machine.pc, sp: machine.sp, fp: machine.regs[29], lr: machine.regs[30], is_return: false };
+        let frame =
+            Frame { pc: machine.pc, sp: machine.sp, fp: machine.regs[29], lr: machine.regs[30], is_return: false };
         Self { frame, context }
     }
 
@@ -45,8 +46,8 @@ impl Registers {
         use libc::{REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
         use libc::{REG_RAX, REG_RBP, REG_RBX, REG_RCX, REG_RDI, REG_RDX, REG_RSI, REG_RSP};
         const BY_NUMBER: [libc::c_int; 16] = [
-            REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13,
-            REG_R14, REG_R15,
+            REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,
+            REG_R12, REG_R13, REG_R14, REG_R15,
         ];
         // SAFETY: by the contract of `interrupted`.
         let machine = unsafe { &(*self.context.cast::<libc::ucontext_t>()).uc_mcontext };

@@ -1,36 +1,43 @@
 //! A running sampler: the threads it follows, their timers, and the open windows their samples go to.
 //!
-//! Everything happens in [`Sampler::tick`], which the engine calls ten times a second (more often at high rates) and once more before a window is opened or
-//! closed: find threads, arm timers, read clocks, drain rings. Nothing here runs in a signal handler.
+//! Everything happens in [`Sampler::tick`], which the engine calls ten times a second (more often at high rates) and
+//! once more before a window is opened or closed: find threads, arm timers, read clocks, drain rings. Nothing here runs
+//! in a signal handler.
 
+mod meet;
+mod thread;
+
+pub(super) use thread::{Thread, thread_name};
+
+use super::birth;
 use super::births::Births;
-use super::options::CpuEngine;
+use super::blocked::{self, Silence};
+use super::newborns::Newborns;
 use super::perf::{self, Scope};
+use super::sandbox::Sandbox;
+use super::sigprof;
 use super::slot::Slot;
 use super::snapshots::Snapshots;
 use super::source::{Arming, Source};
+use super::stock::Stock;
 use super::window::{ThreadView, Window};
 use crate::clock;
+use crate::options::CpuEngine;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::DirEntry;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
+use thread::drain;
 
-/// Where threads live shortly, the samples of a new one are so many times closer, but not closer than so many nanoseconds.
+/// Where threads live shortly, the samples of a new one are so many times closer, but not closer than so many
+/// nanoseconds.
 const CLOSER: u64 = 16;
 const CLOSEST: u64 = 500_000;
 
-/// A followed thread.
-#[derive(Debug)]
-struct Thread {
-    view: ThreadView,
-    /// Since when it is followed.
-    since: Instant,
-    /// `None` where the kernel or the table had no room; then its time is unsampled.
-    sampled: Option<(&'static Slot, Source)>,
-}
+/// Threads of which it is looked at each tick whether they have gone into a sandbox; all others have their turn later.
+const SANDBOX_LOOKS: usize = 8;
 
 /// The one sampler of this process while captures run.
 #[derive(Debug)]
@@ -44,30 +51,48 @@ pub(crate) struct Sampler {
     pub(crate) tick: u64,
     pub(crate) windows: BTreeMap<u64, Window>,
     threads: HashMap<i32, Thread>,
-    free: Vec<&'static Slot>,
+    stock: Stock,
     resting: Vec<&'static Slot>,
+    sandbox: Sandbox,
+    /// The last thread that was looked at for it.
+    looked_at: i32,
     snapshots: Snapshots,
+    /// Whether no thread is armed: the handler is not installed any more, or the process is about to become another
+    /// program.
+    is_disarmed: bool,
+    pub(crate) newborns: Newborns,
     /// Whether threads live too shortly to be seen.
     pub(crate) births: Births,
+    /// CPU time of threads that ended without a sample, at the last look; nanoseconds.
+    silent: u64,
+    /// The process's CPU clock then.
+    process_cpu: u64,
     next_key: u64,
     random: RandomState,
 }
 
 impl Sampler {
     /// A sampler without windows; follows no thread before the first tick.
-    pub(crate) fn new(hz: u32, engine: CpuEngine, free: Vec<&'static Slot>) -> Self {
+    pub(crate) fn new(hz: u32, engine: CpuEngine, stock: Stock) -> Self {
+        let tick = clock::tick();
         Self {
             hz,
             engine,
             counters: (engine != CpuEngine::Tick).then_some(Scope::All),
             refusal: None,
-            tick: clock::tick(),
+            tick,
             windows: BTreeMap::new(),
             threads: HashMap::new(),
-            free,
+            stock,
             resting: Vec::new(),
+            sandbox: Sandbox::of_this_thread(),
+            looked_at: 0,
             snapshots: Snapshots::default(),
+            is_disarmed: false,
+            newborns: Newborns::new(1_000_000_000 / u64::from(hz), tick),
             births: Births::default(),
+            silent: birth::silent(),
+            process_cpu: clock::process_cpu(),
             next_key: 0,
             random: RandomState::new(),
         }
@@ -84,25 +109,30 @@ impl Sampler {
     /// When the threads can't be listed: whatever they used before would then be taken for time of the window.
     pub(crate) fn open(&mut self, id: u64) -> io::Result<()> {
         let alive = thread_ids()?;
-        self.tick_over(&alive);
+        self.tick_over(&alive, true);
         self.open_at_last_tick(id);
         Ok(())
     }
 
     fn open_at_last_tick(&mut self, id: u64) {
         let cap = 2 * self.period().max(self.tick);
-        let window = Window::open(self.threads.values().map(|thread| &thread.view), clock::process_cpu(), cap);
+        let mut window = Window::open(self.threads.values().map(|thread| &thread.view), clock::process_cpu(), cap);
+        window.silent.start = self.newborns.silent();
         self.windows.insert(id, window);
     }
 
     /// Ends a window now: all live threads settled, and the process's CPU clock as it stood just before.
     pub(crate) fn end(&mut self, id: u64) -> Option<(Window, u64)> {
-        let process_cpu = self.tick();
+        let process_cpu = self.look(true);
         let mut window = self.windows.remove(&id)?;
         for thread in self.threads.values() {
-            window.settle(&thread.view);
+            thread.settle(&mut window);
         }
-        window.shortfalls.threads_without_timer = self.threads.values().filter(|thread| thread.sampled.is_none()).count() as u64;
+        window.silent.end = self.newborns.silent();
+        let bare = self.threads.values().filter(|thread| thread.sampled.is_none());
+        let (in_sandbox, without_timer): (Vec<_>, Vec<_>) = bare.partition(|thread| thread.is_in_sandbox);
+        window.shortfalls.threads_without_timer = without_timer.len() as u64;
+        window.shortfalls.threads_in_sandbox = in_sandbox.len();
         Some((window, process_cpu))
     }
 
@@ -113,16 +143,24 @@ impl Sampler {
         ended
     }
 
-    /// Finds threads, reads clocks, drains rings; returns the process's CPU clock from before the threads' clocks were read.
-    pub(crate) fn tick(&mut self) -> u64 {
-        // Where `/proc` can't be read for a moment, nobody is taken for dead.
-        let alive = thread_ids().unwrap_or_else(|_| self.threads.keys().copied().collect());
-        self.tick_over(&alive)
+    /// Finds threads, reads clocks, drains rings.
+    pub(crate) fn tick(&mut self) {
+        self.look(false);
     }
 
-    fn tick_over(&mut self, alive: &HashSet<i32>) -> u64 {
+    /// Likewise, at all threads where they are to be settled; returns the process's CPU clock from before the threads'
+    /// clocks were read.
+    fn look(&mut self, all: bool) -> u64 {
+        // Where `/proc` can't be read for a moment, nobody is taken for dead.
+        let alive = thread_ids().unwrap_or_else(|_| self.threads.keys().copied().collect());
+        self.tick_over(&alive, all)
+    }
+
+    fn tick_over(&mut self, alive: &HashSet<i32>, all: bool) -> u64 {
+        self.look_after_the_handler();
         self.reclaim();
-        let (process_cpu, before) = (clock::process_cpu(), self.cpu());
+        let process_cpu = clock::process_cpu();
+        let (unseen, before) = (self.meet_newborns(all), self.cpu());
         self.follow(alive);
         let mut ended = Vec::new();
         let now = Instant::now();
@@ -144,11 +182,112 @@ impl Sampler {
                 None => ended.push(*tid),
             }
         }
-        self.births.tick(now, process_cpu, self.cpu() - before);
+        let used = process_cpu - std::mem::replace(&mut self.process_cpu, process_cpu).min(process_cpu);
+        // Where threads arm themselves, what they have used is known when they have ended.
+        let known = if self.newborns.are_met() { used.saturating_sub(unseen) } else { self.cpu() - before };
+        self.births.tick(now, process_cpu, known);
+        self.look_for_sandboxes();
+        let period = self.period();
+        blocked::look(&mut self.threads, period);
         for tid in ended {
             self.unfollow(tid);
         }
+        if self.is_disarmed || self.threads.values().any(|thread| thread.is_in_sandbox) {
+            self.newborns.close(&mut self.stock);
+        } else {
+            self.newborns.supply(&mut self.stock);
+        }
         process_cpu
+    }
+
+    /// Takes a slot from its thread, for whose ticket no signal comes any more.
+    fn take_back(&mut self, slot: &'static Slot) {
+        slot.revoke();
+        // Where its thread takes too long, it is given up.
+        if slot.life.end() {
+            self.resting.push(slot);
+        }
+    }
+
+    /// Disarms threads that have gone into a sandbox, and arms those again that were not let in; some are looked at.
+    fn look_for_sandboxes(&mut self) {
+        let (mut later, mut earlier): (Vec<i32>, Vec<i32>) =
+            self.threads.keys().partition(|tid| **tid > self.looked_at);
+        later.sort_unstable();
+        earlier.sort_unstable();
+        for tid in later.into_iter().chain(earlier).take(SANDBOX_LOOKS) {
+            self.looked_at = tid;
+            let is_in_sandbox = self.sandbox.holds(tid);
+            let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.is_in_sandbox != is_in_sandbox) else {
+                continue;
+            };
+            if is_in_sandbox {
+                self.spare(tid);
+                continue;
+            }
+            // It was loading a filter, and the kernel has refused that.
+            thread.is_in_sandbox = false;
+            let cpu = thread.view.cpu;
+            let sampled = self.arm(tid, cpu, 1);
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.sampled = sampled;
+            }
+        }
+    }
+
+    /// Disarms a thread that must not be signalled.
+    pub(crate) fn spare(&mut self, tid: i32) {
+        self.meet_newborns(true);
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        thread.is_in_sandbox = true;
+        drain(thread, &mut self.windows, &mut self.snapshots);
+        if let Some((slot, source)) = thread.sampled.take() {
+            drop(source);
+            self.take_back(slot);
+        }
+    }
+
+    /// Sends no signals to a handler that is not ours, for as long as it is there.
+    fn look_after_the_handler(&mut self) {
+        let is_ours = sigprof::is_ours();
+        if !is_ours {
+            self.windows.values_mut().for_each(|window| window.shortfalls.looks_without_handler += 1);
+        }
+        match is_ours && !sigprof::is_leaving() {
+            true if self.is_disarmed => self.arm_again(),
+            false if !self.is_disarmed => self.disarm(),
+            _ => {}
+        }
+    }
+
+    /// Removes the timers and counters of all threads; what they use from now on is unsampled.
+    pub(crate) fn disarm(&mut self) {
+        self.is_disarmed = true;
+        self.newborns.close(&mut self.stock);
+        self.meet_newborns(true);
+        let mut slots = Vec::new();
+        for thread in self.threads.values_mut() {
+            drain(thread, &mut self.windows, &mut self.snapshots);
+            slots.extend(thread.sampled.take().map(|(slot, _)| slot));
+        }
+        slots.into_iter().for_each(|slot| self.take_back(slot));
+    }
+
+    fn arm_again(&mut self) {
+        self.is_disarmed = false;
+        let is_bare = |thread: &Thread| thread.sampled.is_none() && !thread.is_in_sandbox;
+        let bare: Vec<(i32, u64)> = self
+            .threads
+            .iter()
+            .filter(|(_, thread)| is_bare(thread))
+            .map(|(tid, thread)| (*tid, thread.view.cpu))
+            .collect();
+        for (position, (tid, cpu)) in bare.iter().enumerate() {
+            let sampled = self.arm(*tid, *cpu, bare.len() - position);
+            if let Some(thread) = self.threads.get_mut(tid) {
+                thread.sampled = sampled;
+            }
+        }
     }
 
     /// CPU time of all threads that are followed, nanoseconds.
@@ -156,47 +295,70 @@ impl Sampler {
         self.threads.values().map(|thread| thread.view.cpu).sum()
     }
 
-    /// Begins to follow threads not seen before. The snapshot of memory is renewed first, so that it holds their stacks.
+    /// Begins to follow threads not seen before. The snapshot of memory is renewed first, so that it holds their
+    /// stacks.
     fn follow(&mut self, alive: &HashSet<i32>) {
-        let new: Vec<i32> = alive.iter().copied().filter(|tid| !self.threads.contains_key(tid)).collect();
+        let new: Vec<i32> = alive
+            .iter()
+            .copied()
+            .filter(|tid| !self.threads.contains_key(tid) && !self.newborns.is_unmet(*tid))
+            .collect();
         self.snapshots.keep_own();
         self.snapshots.keep(!new.is_empty());
+        let mut wanted = new.len();
         for tid in new {
             let Some(cpu) = clock::read(clock::thread_clock(tid)) else { continue };
-            let view =
-                ThreadView { key: self.next_key, tid, name: thread_name(tid).unwrap_or_else(|| format!("thread {tid}").into()), cpu };
-            self.next_key += 1;
-            let sampled = self.arm(tid, cpu);
-            self.threads.insert(tid, Thread { view, since: Instant::now(), sampled });
+            let view = self.view(tid, thread_name(tid).unwrap_or_else(|| format!("thread {tid}").into()), cpu);
+            let is_in_sandbox = self.sandbox.holds(tid);
+            let sampled = if is_in_sandbox { None } else { self.arm(tid, cpu, wanted) };
+            wanted -= 1;
+            self.threads.insert(
+                tid,
+                Thread { view, since: Instant::now(), sampled, silence: Silence::from(cpu), is_in_sandbox },
+            );
         }
     }
 
-    /// Arms a thread, the first time after a random part of the period, which itself varies by a tenth, so that threads do not run in step with
-    /// each other or with what the program does periodically.
-    fn arm(&mut self, tid: i32, cpu: u64) -> Option<(&'static Slot, Source)> {
-        let slot = self.free.pop().or_else(Slot::create)?;
+    /// A thread that is followed from now on.
+    fn view(&mut self, tid: i32, name: Arc<str>, cpu: u64) -> ThreadView {
+        self.next_key += 1;
+        ThreadView { key: self.next_key, tid, name, cpu, blocked: 0, is_born: false }
+    }
+
+    /// Arms a thread, the first time after a random part of the period, which itself varies by a tenth, so that threads
+    /// do not run in step with each other or with what the program does periodically. Where a slot is missing, memory
+    /// is mapped for `wanted` threads.
+    fn arm(&mut self, tid: i32, cpu: u64, wanted: usize) -> Option<(&'static Slot, Source)> {
+        if self.is_disarmed {
+            return None;
+        }
+        let slot = self.stock.take(wanted)?;
         let random = self.random.hash_one((tid, self.next_key));
         let period = self.period() / 10 * 9 + random % (self.period() / 5).max(1);
         let first = 1 + (random >> 32) % period;
         let is_young = cpu < period && self.births.are_short(Instant::now());
         let most = (period / CLOSEST).clamp(1, CLOSER);
         let closer = if is_young { 1 << most.ilog2() } else { 1 };
-        let arming = Arming { tid, ticket: slot.assign(tid), first, period, closer, counters: self.counters };
-        match self.source(arming, cpu) {
+        let interval = self.newborns.interval();
+        let arming = Arming { tid, ticket: slot.assign(tid), first, period, closer, interval, counters: self.counters };
+        match self.source(arming, |engine, arming| Source::arm(engine, arming, cpu)) {
             Ok(source) => Some((slot, source)),
             Err(_) => {
-                slot.revoke();
-                self.free.push(slot);
+                self.take_back(slot);
                 None
             }
         }
     }
 
     /// Arms with what the kernel permits: a refusal is remembered for all threads, after asking for less.
-    fn source(&mut self, mut arming: Arming, cpu: u64) -> io::Result<Source> {
+    fn source(
+        &mut self,
+        mut arming: Arming,
+        arm: impl Fn(CpuEngine, Arming) -> io::Result<(Source, Option<io::Error>)>,
+    ) -> io::Result<Source> {
         loop {
             arming.counters = self.counters;
-            let (source, missing) = Source::arm(self.engine, arming, cpu)?;
+            let (source, missing) = arm(self.engine, arming)?;
             match missing {
                 None => return Ok(source),
                 Some(error) => {
@@ -224,58 +386,41 @@ impl Sampler {
     }
 
     fn unfollow(&mut self, tid: i32) {
-        let Some(thread) = self.threads.remove(&tid) else { return };
+        let Some(mut thread) = self.threads.remove(&tid) else { return };
+        thread.take_leave(&mut self.windows, &mut self.snapshots);
         self.births.ended(thread.since, Instant::now(), thread.view.cpu);
         for window in self.windows.values_mut() {
-            window.settle(&thread.view);
+            thread.settle(window);
         }
         if let Some((slot, source)) = thread.sampled {
             drop(source);
-            slot.revoke();
-            self.resting.push(slot);
+            self.take_back(slot);
         }
     }
 
     /// Takes back slots that no handler is in, and frees snapshots once no handler is anywhere.
     fn reclaim(&mut self) {
-        let (resting, idle): (Vec<_>, Vec<_>) = std::mem::take(&mut self.resting).into_iter().partition(|slot| slot.is_busy());
+        let (resting, idle): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.resting).into_iter().partition(|slot| slot.is_busy());
         self.resting = resting;
         for slot in idle {
             slot.empty();
-            self.free.push(slot);
+            self.stock.put(slot);
         }
         self.snapshots.reclaim();
     }
 
-    /// Removes all timers. Slots with a late handler in them and the snapshots it may read are given up, not freed.
-    pub(crate) fn stop(&mut self) -> Vec<&'static Slot> {
+    /// Removes all timers, and gives memory back. Slots with a late handler in them and the snapshots it may read are
+    /// given up, not freed.
+    pub(crate) fn stop(&mut self) -> Stock {
+        self.newborns.close(&mut self.stock);
+        self.meet_newborns(true);
         for tid in self.threads.keys().copied().collect::<Vec<_>>() {
             self.unfollow(tid);
         }
         self.reclaim();
-        std::mem::take(&mut self.free)
-    }
-}
-
-/// Moves a thread's waiting samples into all windows.
-fn drain(thread: &mut Thread, windows: &mut BTreeMap<u64, Window>, snapshots: &mut Snapshots) {
-    let Some((slot, source)) = &mut thread.sampled else { return };
-    let mut renamed = false;
-    slot.ring.drain(|record| {
-        if !std::mem::replace(&mut renamed, true) {
-            // Names are often given after birth; a thread that has ended meanwhile keeps the name it had.
-            thread.view.name = thread_name(thread.view.tid).unwrap_or_else(|| thread.view.name.clone());
-        }
-        source.seen(record.origin);
-        thread.view.cpu = thread.view.cpu.max(record.cpu);
-        snapshots.note(record.end);
-        for window in windows.values_mut() {
-            window.sample(&thread.view, &record);
-        }
-    });
-    let lost = slot.ring.take_lost();
-    for window in windows.values_mut() {
-        window.shortfalls.lost += lost;
+        self.stock.shrink();
+        std::mem::take(&mut self.stock)
     }
 }
 
@@ -286,11 +431,12 @@ pub(super) fn thread_ids() -> io::Result<HashSet<i32>> {
     for entry in std::fs::read_dir("/proc/self/task")? {
         ids.extend(number(entry?));
     }
-    Ok(ids)
-}
-
-/// A thread's name; `None` when it has ended.
-pub(super) fn thread_name(tid: i32) -> Option<Arc<str>> {
-    let name = std::fs::read(format!("/proc/self/task/{tid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(name.trim_ascii_end()).into())
+    // SAFETY: takes no argument and can't fail; libc's own function is missing before glibc 2.30.
+    let own = unsafe { libc::syscall(libc::SYS_gettid) as i32 };
+    if ids.contains(&own) {
+        return Ok(ids);
+    }
+    Err(io::Error::other(
+        "the /proc that is mounted here belongs to another pid namespace, whose thread ids are not this process's; mount its own",
+    ))
 }

@@ -1,13 +1,17 @@
 //! The table through which a signal finds its ring without thread-local storage.
 //!
-//! A timer carries a ticket in its signal value: a mark, the slot's generation, the slot's index. A slot is never freed, only
-//! given to another thread once no handler is in it; a late signal of a timer that was removed carries an old generation and
-//! is dropped. A signal of somebody else's timer carries no mark of ours.
+//! A timer carries a ticket in its signal value: a mark, the slot's generation, the slot's index. A slot is never
+//! freed, only given to another thread once no handler is in it; a late signal of a timer that was removed carries an
+//! old generation and is dropped. A signal of somebody else's timer carries no mark of ours. The slot's memory, which
+//! only handlers with a valid ticket use, comes and goes.
 
+use super::life::Life;
 use super::own_stack::OwnStack;
 use super::ring::Ring;
+use super::slab::{Slab, Unit};
 use procprof_unwind::Cache;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// Threads that can be sampled at once; further threads are counted in the unsampled row.
 pub(crate) const MAX_SLOTS: usize = 1 << 16;
@@ -29,38 +33,78 @@ pub(crate) struct Slot {
     generation: AtomicU32,
     /// The thread that has it; 0 when none has.
     tid: AtomicI32,
-    /// Handlers in the slot: a late signal of the thread that had it before may look in while the present one's is at work.
+    /// Handlers in the slot: a late signal of the thread that had it before may look in while the present one's is at
+    /// work.
     busy: AtomicU32,
+    /// Whether one of them is at work.
+    taken: AtomicBool,
     /// Where the thread's samples wait.
     pub(crate) ring: Ring,
-    /// The unwind rules of addresses the thread was seen at.
-    cache: &'static Cache,
-    /// Where the handler does its work.
-    stack: OwnStack,
-}
-
-/// Maps an empty cache for the rest of the process's life; its pages become resident when the thread is sampled.
-fn map_cache() -> Option<&'static Cache> {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh private mapping that nothing else knows.
-    let memory = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Cache>(), protection, flags, -1, 0) };
-    // SAFETY: zeroed (an empty cache), page-aligned, long enough and never unmapped; its atomics allow shared writes.
-    (memory != libc::MAP_FAILED).then(|| unsafe { &*memory.cast::<Cache>() })
+    /// Memory for all that handlers need: the ring, unwind rules of addresses the thread was seen at, and a stack. Null
+    /// without.
+    unit: AtomicPtr<Unit>,
+    /// Of a thread that arms itself.
+    pub(crate) life: Life,
 }
 
 impl Slot {
-    /// A new slot, or `None` at [`MAX_SLOTS`] or without memory.
-    pub(crate) fn create() -> Option<&'static Self> {
-        if CREATED.load(Ordering::Relaxed) >= MAX_SLOTS {
-            return None;
-        }
-        let (ring, cache, stack) = (Ring::map()?, map_cache()?, OwnStack::map()?);
+    /// A new slot without memory, or `None` at [`MAX_SLOTS`].
+    pub(crate) fn create_bare() -> Option<&'static Self> {
         let next = |created: usize| (created < MAX_SLOTS).then_some(created + 1);
         let index = CREATED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        let (generation, tid, busy) = (AtomicU32::new(0), AtomicI32::new(0), AtomicU32::new(0));
-        let slot: &'static Self = Box::leak(Box::new(Self { index: index as u64, generation, tid, busy, ring, cache, stack }));
+        let slot: &'static Self = Box::leak(Box::new(Self {
+            index: index as u64,
+            generation: AtomicU32::new(0),
+            tid: AtomicI32::new(0),
+            busy: AtomicU32::new(0),
+            taken: AtomicBool::new(false),
+            ring: Ring::bare(),
+            unit: AtomicPtr::new(null_mut()),
+            life: Life::new(),
+        }));
         SLOTS[index].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
         Some(slot)
+    }
+
+    /// A new slot with memory of its own.
+    #[cfg(test)]
+    pub(crate) fn create() -> Option<&'static Self> {
+        super::stock::Stock::default().take(1)
+    }
+
+    /// Gives the slot, which has none and whose tickets are void, its memory.
+    pub(crate) fn furnish(&self, unit: Unit) {
+        // SAFETY: fresh memory of a slab, which is there until `clear_out`.
+        unsafe { self.ring.furnish(unit.ring()) };
+        let former = self.unit.swap(Box::into_raw(Box::new(unit)), Ordering::SeqCst);
+        debug_assert!(former.is_null(), "a slot has one memory");
+    }
+
+    /// Takes the memory from the slot, whose tickets are void and in which no handler is.
+    pub(crate) fn clear_out(&self) {
+        self.empty();
+        // SAFETY: nobody is in the ring, and it is empty.
+        unsafe { self.ring.furnish(null_mut()) };
+        let unit = self.unit.swap(null_mut(), Ordering::SeqCst);
+        if !unit.is_null() {
+            // SAFETY: made by `furnish`, and no handler looks at it: it would need a valid ticket.
+            drop(unsafe { Box::from_raw(unit) });
+        }
+    }
+
+    fn unit(&self) -> Option<Unit> {
+        // SAFETY: null, or made by `furnish` and freed in `clear_out` when nobody is in the slot.
+        unsafe { self.unit.load(Ordering::SeqCst).as_ref() }.copied()
+    }
+
+    /// Whether it has memory.
+    pub(crate) fn is_furnished(&self) -> bool {
+        self.unit().is_some()
+    }
+
+    /// Where its memory is, if it has some.
+    pub(crate) fn slab(&self) -> Option<Slab> {
+        self.unit().map(|unit| unit.slab)
     }
 
     /// All slots made so far.
@@ -71,9 +115,31 @@ impl Slot {
         })
     }
 
+    /// How often its tickets were made void.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Its place among all slots.
+    pub(crate) fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// The slot at a place.
+    pub(crate) fn at(index: usize) -> Option<&'static Self> {
+        // SAFETY: entries are null or point to slots that were leaked.
+        unsafe { SLOTS.get(index)?.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The slot of a ticket that is not void.
+    pub(crate) fn of_ticket(ticket: u64) -> Option<&'static Self> {
+        let slot = Self::is_ticket(ticket).then(|| Self::at((ticket & INDEX_MASK) as usize)).flatten();
+        slot.filter(|slot| slot.ticket() == ticket)
+    }
+
     /// What a timer of this slot must carry for its signals to be accepted.
     pub(crate) fn ticket(&self) -> u64 {
-        let generation = u64::from(self.generation.load(Ordering::SeqCst)) << GENERATION_SHIFT;
+        let generation = u64::from(self.generation()) << GENERATION_SHIFT;
         MARK | generation & GENERATION_MASK | self.index
     }
 
@@ -90,8 +156,12 @@ impl Slot {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Takes the slot from the thread that it was assigned to and that has used no ticket.
+    pub(crate) fn vacate(&self) {
+        self.tid.store(0, Ordering::SeqCst);
+    }
+
     /// The thread that has the slot, if one has.
-    #[cfg(test)]
     pub(crate) fn tid(&self) -> Option<i32> {
         Some(self.tid.load(Ordering::SeqCst)).filter(|tid| *tid != 0)
     }
@@ -105,7 +175,9 @@ impl Slot {
     pub(crate) fn forget_parent(&self) {
         self.revoke();
         self.busy.store(0, Ordering::SeqCst);
-        self.empty();
+        self.taken.store(false, Ordering::SeqCst);
+        self.ring.forget();
+        self.life.forget_parent();
     }
 
     /// Forgets samples that wait.
@@ -114,10 +186,15 @@ impl Slot {
         self.ring.take_lost();
     }
 
+    /// Whether a signal's value is a ticket, be it void.
+    pub(crate) fn is_ticket(value: u64) -> bool {
+        value & MARK_MASK == MARK
+    }
+
     /// Enters the slot a ticket names, if the ticket is ours and not void. Async-signal-safe.
     #[inline]
     pub(crate) fn enter(ticket: u64) -> Entry {
-        if ticket & MARK_MASK != MARK {
+        if !Self::is_ticket(ticket) {
             return Entry::Foreign;
         }
         let pointer = SLOTS[(ticket & INDEX_MASK) as usize].load(Ordering::Acquire);
@@ -128,7 +205,14 @@ impl Slot {
             slot.busy.fetch_sub(1, Ordering::SeqCst);
             return Entry::Void;
         }
-        Entry::Inside(Visit(slot))
+        // A late signal of a counter may lead the thread it was meant for to the slot that has its descriptor's number
+        // now, while that one's own is there.
+        let unit = slot.unit().filter(|_| !slot.taken.swap(true, Ordering::SeqCst));
+        let Some(unit) = unit else {
+            slot.busy.fetch_sub(1, Ordering::SeqCst);
+            return Entry::Void;
+        };
+        Entry::Inside(Visit { slot, unit })
     }
 }
 
@@ -142,36 +226,41 @@ pub(crate) enum Entry {
     Inside(Visit),
 }
 
-/// A handler's stay in a slot.
-pub(crate) struct Visit(&'static Slot);
+/// A handler's stay in a slot, alone.
+pub(crate) struct Visit {
+    slot: &'static Slot,
+    unit: Unit,
+}
 
 impl Visit {
-    /// The thread whose slot it is.
     #[inline]
-    pub(crate) fn tid(&self) -> i32 {
-        self.0.tid.load(Ordering::SeqCst)
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.slot.ring
     }
 
     #[inline]
-    pub(crate) fn ring(&self) -> &'static Ring {
-        &self.0.ring
+    pub(crate) fn cache(&self) -> &Cache {
+        // SAFETY: zeroed or a cache before, and there as long as the visit is.
+        unsafe { &*self.unit.cache() }
+    }
+
+    /// Whether the thread has armed itself, by system calls, and is known to itself alone.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.slot.life.is_alone()
     }
 
     #[inline]
-    pub(crate) fn cache(&self) -> &'static Cache {
-        self.0.cache
-    }
-
-    #[inline]
-    pub(crate) fn stack(&self) -> &'static OwnStack {
-        &self.0.stack
+    pub(crate) fn stack(&self) -> OwnStack {
+        self.unit.stack()
     }
 }
 
 impl Drop for Visit {
     #[inline]
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::SeqCst);
+        self.slot.taken.store(false, Ordering::SeqCst);
+        self.slot.busy.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -205,6 +294,7 @@ mod tests {
         slot.revoke();
         let visit = Slot::enter(slot.ticket());
         assert!(matches!(Slot::enter(late), Entry::Void));
+        assert!(matches!(Slot::enter(slot.ticket()), Entry::Void), "one is at work there");
         assert!(slot.is_busy(), "the visit is still there");
         drop(visit);
         assert!(!slot.is_busy());

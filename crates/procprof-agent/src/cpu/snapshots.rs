@@ -1,10 +1,20 @@
 //! Keeping the snapshot of memory that handlers search true.
+//!
+//! Reading the memory map takes milliseconds in a large process, and a thread is mostly born on the stack of one that
+//! has ended. So for new threads it is read where the process has grown or shrunk since, which one short read says.
+//! What that does not show, a sample on an unknown stack does.
+//!
+//! ```text
+//! /proc/self/statm   12034 2210 1204 310 0 4402 0       pages: the whole address space, …, sixth: data and stacks
+//! ```
 
 use super::handler;
 use super::regions::Regions;
 use super::slot::Slot;
 use super::tables::Tables;
 use super::walk::End;
+use procprof_unwind::Space;
+use std::sync::Arc;
 
 /// What one sampler publishes, and what it has replaced and handlers may still be reading.
 #[derive(Debug, Default)]
@@ -12,18 +22,27 @@ pub(crate) struct Snapshots {
     tables: Tables,
     retired: Vec<*mut Regions>,
     published: Option<*mut Regions>,
+    space: Arc<Space>,
     is_stale: bool,
+    /// The size of the process when it was published.
+    size: Option<Size>,
 }
 
-// SAFETY: `retired` holds snapshots that only this value frees; nothing in it is bound to a thread. `published` is only compared.
+/// Pages of the address space, and those of them that hold data and stacks.
+type Size = (u64, u64);
+
+// SAFETY: `retired` holds snapshots that only this value frees; nothing in it is bound to a thread. `published` is only
+// compared.
 unsafe impl Send for Snapshots {}
 
 impl Snapshots {
-    /// Compiles what handlers asked for, publishes anew where memory has changed or `has_new_threads`, and frees what no handler can be reading.
+    /// Compiles what handlers asked for, publishes anew where memory has changed, which is looked at where
+    /// `has_new_threads`, and frees what no handler can be reading.
     pub(crate) fn keep(&mut self, has_new_threads: bool) {
         self.reclaim();
         self.tables.compile_wanted();
-        if has_new_threads || self.is_stale || self.published.is_none() || self.tables.are_stale() {
+        let has_changed = || has_new_threads && (self.size.is_none() || self.size != size_now());
+        if self.is_stale || self.published.is_none() || self.tables.are_stale() || has_changed() {
             self.publish();
         }
     }
@@ -40,9 +59,18 @@ impl Snapshots {
         self.is_stale |= matches!(end, End::UnknownStack | End::UnknownCode);
     }
 
+    /// The code that was published last.
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
     fn publish(&mut self) {
         self.is_stale = false;
-        let former = handler::publish(Box::new(Regions::of_this_process(&mut self.tables)));
+        // Before the map, so that what changes meanwhile is seen the next time.
+        self.size = size_now();
+        let regions = Regions::of_this_process(&mut self.tables);
+        self.space = regions.space.clone();
+        let former = handler::publish(Box::new(regions));
         self.published = Some(handler::published());
         self.retired.push(former);
     }
@@ -53,8 +81,44 @@ impl Snapshots {
             return;
         }
         for regions in self.retired.drain(..).filter(|regions| !regions.is_null()) {
-            // SAFETY: made by `Box::into_raw` and replaced before this check; every handler that entered since reads the new one.
+            // SAFETY: made by `Box::into_raw` and replaced before this check; every handler that entered since reads
+            // the new one.
             drop(unsafe { Box::from_raw(regions) });
         }
+    }
+}
+
+/// The size of this process; `None` where `/proc` can't be read.
+fn size_now() -> Option<Size> {
+    parse(&std::fs::read_to_string("/proc/self/statm").ok()?)
+}
+
+fn parse(statm: &str) -> Option<Size> {
+    let column = |number| statm.split_whitespace().nth(number)?.parse().ok();
+    Some((column(0)?, column(5)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_is_read_again_where_the_process_has_another_size() {
+        assert_eq!((parse("12034 2210 1204 310 0 4402 0\n"), parse("12034 2210")), (Some((12034, 4402)), None));
+        let mut snapshots = Snapshots::default();
+        snapshots.keep(true);
+        let first = snapshots.published;
+        // Other tests map and unmap meanwhile: so it is told what size there was.
+        snapshots.size = size_now().map(|(all, data)| (all + 1, data));
+        snapshots.keep(false);
+        assert_eq!(snapshots.published, first, "no thread is new");
+        snapshots.keep(true);
+        assert_ne!(snapshots.published, first);
+        let is_kept = (0..1000).any(|_| {
+            let before = snapshots.published;
+            snapshots.keep(true);
+            snapshots.published == before
+        });
+        assert!(is_kept, "of the same size");
     }
 }

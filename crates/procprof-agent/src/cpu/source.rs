@@ -1,18 +1,19 @@
 //! What makes a thread's samples: a timer on the kernel's tick, a perf counter, or both for a trial.
 //!
-//! The tick is the cheapest, but does not see what a thread does between two ticks. So with [`CpuEngine::Auto`] a thread begins with both; once it has
-//! used some periods of CPU time, the timer alone goes on if it saw nine of ten, or as good as all that the counter saw, else the counter alone. What
-//! was chosen is not for ever: a timer that begins to miss is tried against the counter at once, a counter against the timer now and then, ever more
-//! rarely.
+//! The tick is the cheapest, but does not see what a thread does between two ticks. So with [`CpuEngine::Auto`] a
+//! thread begins with both; once it has used some periods of CPU time, the timer alone goes on if it saw nine of ten,
+//! or as good as all that the counter saw, else the counter alone. What was chosen is not for ever: a timer that begins
+//! to miss is tried against the counter at once, a counter against the timer now and then, ever more rarely.
 //!
-//! The CPU time after a thread's last sample, half a period on average, is in no sample. So a thread that may end soon begins with a counter whose samples
-//! are closer, and they get half as close each time it doubles its age: from its second period on that
-//! is a thirtieth of its CPU time at most, on average, whenever it ends; the sampler's own ticks, when it looks how old threads are, come on top.
+//! The CPU time after a thread's last sample, half a period on average, is in no sample. So a thread that may end soon
+//! begins with a counter whose samples are closer, and they get half as close each time it doubles its age: from its
+//! second period on that is a thirtieth of its CPU time at most, on average, whenever it ends; the sampler's own ticks,
+//! when it looks how old threads are, come on top.
 
-use super::options::CpuEngine;
 use super::perf::{Counter, Scope};
 use super::ring::Origin;
 use super::timer::Timer;
+use crate::options::CpuEngine;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -39,13 +40,16 @@ pub(crate) struct Arming {
     pub(crate) period: u64,
     /// How many times closer a counter's samples are, a power of two: more than 1 while the thread is young.
     pub(crate) closer: u64,
+    /// CPU time between two samples that a timer makes while the thread is young, nanoseconds.
+    pub(crate) interval: u64,
     /// Which counters the kernel permits; `None` where it refuses all.
     pub(crate) counters: Option<Scope>,
 }
 
 impl Arming {
     fn timer(&self) -> io::Result<Timer> {
-        Timer::arm(self.tid, self.ticket, self.first, self.period)
+        let (first, period) = if self.closer > 1 { (1, self.interval) } else { (self.first, self.period) };
+        Timer::arm(self.tid, self.ticket, first, period)
     }
 
     fn counter(&self) -> Option<io::Result<Counter>> {
@@ -79,6 +83,19 @@ impl Source {
     /// # Errors
     /// As of [`Timer::arm`], where neither can be had.
     pub(crate) fn arm(engine: CpuEngine, arming: Arming, cpu: u64) -> io::Result<(Self, Option<io::Error>)> {
+        Self::arm_beside(engine, arming, cpu, None)
+    }
+
+    /// Likewise, of a thread that has made a timer of its own and is young.
+    ///
+    /// # Errors
+    /// As of [`Timer::arm`], where that is not there and neither can be had.
+    pub(crate) fn arm_beside(
+        engine: CpuEngine,
+        arming: Arming,
+        cpu: u64,
+        own: Option<Timer>,
+    ) -> io::Result<(Self, Option<io::Error>)> {
         let wanted = if engine == CpuEngine::Tick { None } else { arming.counter() };
         let (counter, missing) = match wanted {
             Some(Ok(counter)) => (Some(counter), None),
@@ -87,12 +104,35 @@ impl Source {
         };
         let timer = match (engine, &counter) {
             (CpuEngine::Perf, Some(_)) => None,
-            (_, Some(_)) => arming.timer().ok(),
-            (_, None) => Some(arming.timer()?),
+            (_, Some(_)) => own.or_else(|| arming.timer().ok()),
+            (_, None) => Some(own.map_or_else(|| arming.timer(), Ok)?),
         };
         let evidence = Evidence { since: cpu, ..Evidence::default() };
         let (patience, next_trial) = (FIRST_PATIENCE, Instant::now());
         Ok((Self { arming, timer, counter, evidence, patience, next_trial }, missing))
+    }
+
+    /// Of a young thread that has made a timer of its own, and ended.
+    pub(crate) fn of_the_past(arming: Arming) -> Self {
+        let (evidence, now) = (Evidence::default(), Instant::now());
+        Self { arming, timer: None, counter: None, evidence, patience: FIRST_PATIENCE, next_trial: now }
+    }
+
+    /// Whether a counter makes samples.
+    pub(crate) fn has_counter(&self) -> bool {
+        self.counter.is_some()
+    }
+
+    /// CPU time between two samples, nanoseconds.
+    pub(crate) fn spacing(&self) -> u64 {
+        let Arming { period, closer, interval, .. } = self.arming;
+        match (self.timer.is_some(), self.counter.is_some()) {
+            (_, false) if closer > 1 => interval,
+            (_, false) => period,
+            (false, true) => period / closer,
+            // Both sample: so many in the time of one of the timer's.
+            (true, true) => period / (closer + 1),
+        }
     }
 
     /// Notes a sample.
@@ -103,7 +143,8 @@ impl Source {
         }
     }
 
-    /// Lets a counter's samples be less close where the thread, whose CPU clock stands at `cpu`, is old enough; what was seen before is no evidence.
+    /// Lets a counter's samples be less close where the thread, whose CPU clock stands at `cpu`, is old enough; what
+    /// was seen before is no evidence.
     pub(crate) fn grow(&mut self, cpu: u64) {
         let age = (cpu / self.arming.period).max(1);
         let closer = (YOUNG_SAMPLES / age).checked_ilog2().map_or(1, |bits| 1 << bits);
@@ -111,14 +152,18 @@ impl Source {
             return;
         }
         self.arming.closer = closer;
+        if closer == 1 {
+            // Where the thread has removed it, it has ended.
+            let _ = self.timer.as_ref().map(|timer| timer.set(self.arming.first, self.arming.period));
+        }
         if self.counter.as_ref().is_some_and(|counter| counter.set_period(self.arming.period / closer).is_err()) {
             self.counter = self.arming.counter().and_then(Result::ok);
         }
         self.evidence = Evidence { since: cpu, ..Evidence::default() };
     }
 
-    /// Decides by what was seen up to the thread's CPU clock `cpu`, where there is a choice and the thread is no longer young; timers expire on ticks
-    /// of `tick` nanoseconds.
+    /// Decides by what was seen up to the thread's CPU clock `cpu`, where there is a choice and the thread is no longer
+    /// young; timers expire on ticks of `tick` nanoseconds.
     pub(crate) fn decide(&mut self, cpu: u64, tick: u64, now: Instant) {
         if self.arming.closer > 1 {
             return;
@@ -136,7 +181,9 @@ impl Source {
                     self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
                 }
             }
-            (true, false) if expected > ticks + DOUBT_PERIODS => self.counter = self.arming.counter().and_then(Result::ok),
+            (true, false) if expected > ticks + DOUBT_PERIODS => {
+                self.counter = self.arming.counter().and_then(Result::ok)
+            }
             (true, false) if expected >= 2 * TRIAL_PERIODS => {}
             (false, true) if now >= self.next_trial => self.timer = self.arming.timer().ok(),
             _ => return,
@@ -156,7 +203,15 @@ mod tests {
     fn source() -> (Source, Instant) {
         // SAFETY: takes no argument and can't fail.
         let tid = unsafe { libc::gettid() };
-        let arming = Arming { tid, ticket: 0, first: 1 << 60, period: 1 << 60, closer: 1, counters: Some(Scope::All) };
+        let arming = Arming {
+            tid,
+            ticket: 0,
+            first: 1 << 60,
+            period: 1 << 60,
+            closer: 1,
+            interval: TICK,
+            counters: Some(Scope::All),
+        };
         let (mut source, missing) = Source::arm(CpuEngine::Auto, arming, 0).unwrap();
         assert!(missing.is_none(), "{missing:?}");
         source.arming.period = PERIOD;

@@ -1,16 +1,17 @@
 //! The unwind tables of all loaded images, kept true by the engine's thread.
 //!
-//! Sections are read where the loader has mapped them, only while `dl_iterate_phdr` keeps them from being unmapped, so they are those of the
-//! code that runs. Small images are compiled when they are first seen; of large ones, regions that a handler has asked for. A table lives as
-//! long as its image is loaded or a snapshot that handlers may search holds it.
+//! Sections are read where the loader has mapped them, only while the loader keeps them from being unmapped, so they
+//! are those of the code that runs. Small images are compiled when they are first seen; of large ones, regions that a
+//! handler has asked for. A table lives as long as its image is loaded or a snapshot that handlers may search holds it.
 
+use crate::loader;
 use procprof_unwind::{Architecture, Code, Section, Source, Space, Table};
-use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Functions compiled without being asked for, over all images: about 25 ms and 4 MB. Images beyond are compiled as handlers ask.
+/// Functions compiled without being asked for, over all images: about 25 ms and 4 MB. Images beyond are compiled as
+/// handlers ask.
 const EAGER_FUNCTIONS: usize = 150_000;
 
 /// Regions of 64 KiB compiled in one go: about 10 ms, during which the loader's list is held.
@@ -68,7 +69,7 @@ impl Tables {
         }
         let images = &self.images;
         let mut most = REGIONS_AT_ONCE;
-        each_image(&mut |loaded| {
+        each_image(|loaded| {
             let Some(image) = loaded.image() else { return };
             let wanted = images.iter().find(|(known, table)| *known == image && table.is_wanted());
             if let Some((_, table)) = wanted
@@ -84,7 +85,7 @@ impl Tables {
         let Some(architecture) = Architecture::native() else { return };
         let mut former = std::mem::take(&mut self.images);
         let (images, compiled) = (&mut self.images, &mut self.compiled);
-        each_image(&mut |loaded| {
+        each_image(|loaded| {
             let Some(image) = loaded.image() else { return };
             if let Some(known) = former.iter().position(|(known, _)| *known == image) {
                 images.push(former.swap_remove(known));
@@ -103,8 +104,11 @@ impl Tables {
 
     /// Executable ranges with the tables of the images they belong to.
     fn code(&self, executable: &[Range<u64>]) -> Vec<Code> {
-        let mut parts: Vec<(Range<u64>, &Arc<Table>)> =
-            self.images.iter().flat_map(|(image, table)| image.code.iter().map(move |code| (code.clone(), table))).collect();
+        let mut parts: Vec<(Range<u64>, &Arc<Table>)> = self
+            .images
+            .iter()
+            .flat_map(|(image, table)| image.code.iter().map(move |code| (code.clone(), table)))
+            .collect();
         parts.sort_by_key(|(range, _)| range.start);
         let mut all = Vec::new();
         for range in executable {
@@ -147,7 +151,11 @@ impl Loaded<'_> {
         let eh_frame_hdr = self.range(header);
         let beginning = self.bytes(eh_frame_hdr.start..eh_frame_hdr.end.min(eh_frame_hdr.start + BEGINNING))?.to_vec();
         let span = hull(self.segments().map(|(_, range)| range))?;
-        let code = self.segments().filter(|(header, _)| header.p_flags & libc::PF_X != 0).map(|(_, range)| pages(range)).collect();
+        let code = self
+            .segments()
+            .filter(|(header, _)| header.p_flags & libc::PF_X != 0)
+            .map(|(_, range)| pages(range))
+            .collect();
         let name = match self.info.dlpi_name.is_null() {
             true => Vec::new(),
             // SAFETY: the loader's own string, held like the image.
@@ -156,7 +164,8 @@ impl Loaded<'_> {
         Some(Image { name, span, code, eh_frame_hdr, beginning })
     }
 
-    /// The unwind sections where they are mapped; `.eh_frame` is given up to the end of its segment, its own end is not told.
+    /// The unwind sections where they are mapped; `.eh_frame` is given up to the end of its segment, its own end is not
+    /// told.
     fn source(&self, image: &Image, architecture: Architecture) -> Option<Source<'_>> {
         let header = Section { bytes: self.bytes(image.eh_frame_hdr.clone())?, address: image.eh_frame_hdr.start };
         let start = header.eh_frame_address()?;
@@ -168,10 +177,13 @@ impl Loaded<'_> {
     /// Bytes of the image, if they are in one readable segment.
     fn bytes(&self, range: Range<u64>) -> Option<&[u8]> {
         let is_within = |(header, segment): &(&libc::Elf64_Phdr, Range<u64>)| {
-            header.p_flags & libc::PF_R != 0 && segment.start <= range.start && range.start <= range.end && range.end <= segment.end
+            header.p_flags & libc::PF_R != 0
+                && segment.start <= range.start
+                && range.start <= range.end
+                && range.end <= segment.end
         };
         self.segments().find(is_within)?;
-        // SAFETY: inside a segment that the loader has mapped readable for as long as `dl_iterate_phdr` holds it.
+        // SAFETY: inside a segment that the loader has mapped readable for as long as it is handed over.
         Some(unsafe { std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) })
     }
 }
@@ -187,35 +199,21 @@ fn pages(range: Range<u64>) -> Range<u64> {
     range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
 }
 
-type Each<'a> = &'a mut dyn FnMut(&Loaded<'_>);
-
 /// Hands every loaded image over.
-fn each_image(mut each: Each<'_>) {
-    // SAFETY: the callback gets back the pointer to `each`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(on_image), (&raw mut each).cast()) };
-}
-
-unsafe extern "C" fn on_image(info: *mut libc::dl_phdr_info, _size: usize, each: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` hands a valid image; `each` is what `each_image` gave it, used by nobody else meanwhile.
-    let (info, each) = unsafe { (&*info, &mut *each.cast::<Each<'_>>()) };
-    if !info.dlpi_phdr.is_null() {
-        // SAFETY: the loader's own table of that many headers.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        each(&Loaded { info, headers });
-    }
-    0
+fn each_image(mut each: impl FnMut(&Loaded<'_>)) {
+    loader::each_image(|info| {
+        each(&Loaded { info, headers: loader::headers(info) });
+        true
+    });
 }
 
 /// How many images were loaded and unloaded so far.
 fn changes() -> u64 {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, count: *mut c_void) -> c_int {
-        // SAFETY: `dl_iterate_phdr` hands a valid image; `count` is the number given to it.
-        unsafe { *count.cast::<u64>() = (*info).dlpi_adds.wrapping_add((*info).dlpi_subs) };
-        1
-    }
     let mut count = 0_u64;
-    // SAFETY: the callback gets back the pointer to `count`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    loader::each_image(|info| {
+        count = info.dlpi_adds.wrapping_add(info.dlpi_subs);
+        false
+    });
     count
 }
 
@@ -233,7 +231,7 @@ mod tests {
     fn own_functions_and_those_of_the_c_library_have_rules_at_once_or_when_asked_for() {
         let mut tables = Tables::default();
         let space = tables.space(&own_code());
-        for function in [each_image as *const () as u64, libc::qsort as *const () as u64] {
+        for function in [changes as *const () as u64, libc::qsort as *const () as u64] {
             assert_ne!(space.rule(function).map(|rule| rule.rule()), Some(Rule::Unknown));
             tables.compile_wanted();
             assert!(matches!(space.rule(function).map(|rule| rule.rule()), Some(Rule::Frame { .. })), "{function:#x}");

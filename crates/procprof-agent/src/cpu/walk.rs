@@ -1,17 +1,24 @@
 //! From interrupted registers to the addresses of a stack, by unwind tables and frame pointers.
 //!
-//! It reads only words between the interrupted stack pointer and the end of the stack the thread is on, goes only upwards, and keeps a return
-//! address only if it points into executable memory. So a register that holds data, or a stack that was overwritten, ends the walk early and
-//! never faults. A thread's own stack is there for as long as the thread is; of any other stack (coroutines, alternate stacks) what lies above the
-//! stack pointer may have been unmapped since the snapshot, and the kernel is asked once a page.
+//! It reads only words between the interrupted stack pointer and the end of the stack the thread is on, goes only
+//! upwards, and keeps a return address only if it points into executable memory. So a register that holds data, or a
+//! stack that was overwritten, ends the walk early and never faults. A thread's own stack is there for as long as the
+//! thread is ([`thread_stack`]); of any other stack (coroutines, alternate stacks) what lies above the stack pointer
+//! may have been unmapped since the snapshot, and the kernel is asked once a page. Instructions are read on the page
+//! that is being executed and nowhere else.
 
 use super::regions::Regions;
 use super::registers::{Registers, thread_pointer};
+use super::scan;
+use super::thread_stack;
 use procprof_unwind::{self as unwind, Architecture, Cache, Frame, Lost, Rule, Stack, Walker};
 use std::cell::Cell;
 
 /// Frames kept of one stack; what lies nearer the root is dropped and the sample is flagged as truncated.
 pub(crate) const MAX_DEPTH: usize = 512;
+
+/// Stands for frames that are not known, before callers that were found by a scan of the stack.
+pub(crate) const SCANNED: u64 = u64::MAX;
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +29,18 @@ pub(crate) enum End {
     Truncated,
     /// The stack pointer lies in no known stack; only the leaf was kept.
     UnknownStack,
-    /// The interrupted instruction lies in no known code: it was mapped after the snapshot, and callers in it are not told from data.
+    /// The interrupted instruction lies in no known code: it was mapped after the snapshot, and callers in it are not
+    /// told from data.
     UnknownCode,
+    /// At the thread's first frame, with callers that were found by a [`scan`](super::scan); where they begin,
+    /// [`SCANNED`] stands among the addresses.
+    Scanned,
     /// No further caller was found: code with neither tables nor frame pointers, or tables that are not compiled yet.
     Lost,
 }
 
 /// The stack a walk is on: from its stack pointer up to the end of its mapping, cut at the thread's control block.
+#[derive(Clone)]
 struct LiveStack<'a> {
     start: u64,
     end: u64,
@@ -43,16 +55,19 @@ const PAGE: u64 = 4096;
 impl<'a> LiveStack<'a> {
     fn at(sp: u64, regions: &'a Regions) -> Option<Self> {
         let stack = regions.stacks.find(sp)?;
-        let end = stack_end(sp, stack.end, thread_pointer());
-        let is_own = end < stack.end || regions.main_stack.contains(&sp);
-        let trusted = if is_own { end } else { sp / PAGE * PAGE };
+        let own = thread_stack::within(&stack).filter(|own| own.contains(&sp));
+        let (end, trusted) = match own {
+            Some(own) => (own.end, own.end),
+            None if regions.main_stack.contains(&sp) => (stack.end, stack.end),
+            None => (stack_end(sp, stack.end, thread_pointer()), sp / PAGE * PAGE),
+        };
         Some(Self { start: sp, end, trusted: Cell::new(trusted), regions })
     }
 
     /// Whether a word beyond what is trusted can be read.
     #[cold]
     fn is_readable(&self, address: u64) -> bool {
-        if address + 8 > self.end || !can_be_read(address) {
+        if address + 8 > self.end || !crate::is_readable(address) {
             return false;
         }
         if address / PAGE * PAGE == self.trusted.get() {
@@ -62,23 +77,14 @@ impl<'a> LiveStack<'a> {
     }
 }
 
-/// Asks the kernel whether a word can be read: it looks at a set of signals before it refuses what is to be done with it.
-fn can_be_read(address: u64) -> bool {
-    const NOTHING_KNOWN: libc::c_long = -1;
-    const SET_BYTES: libc::c_long = 8;
-    let no_set = std::ptr::null_mut::<u64>();
-    // SAFETY: the kernel checks the address; without a known operation it changes nothing.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING_KNOWN, address as *const u64, no_set, SET_BYTES);
-        *libc::__errno_location() != libc::EFAULT
-    }
-}
-
 impl Stack for LiveStack<'_> {
     #[inline(always)]
     fn read(&self, address: u64) -> Option<u64> {
         let end = address.checked_add(8)?;
-        if address < self.start || !address.is_multiple_of(8) || (end > self.trusted.get() && !self.is_readable(address)) {
+        if address < self.start
+            || !address.is_multiple_of(8)
+            || (end > self.trusted.get() && !self.is_readable(address))
+        {
             return None;
         }
         // SAFETY: from a live stack pointer up to the end of its mapping, by the contract of `walk`.
@@ -108,12 +114,18 @@ impl Stack for LiveStack<'_> {
     }
 }
 
-/// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`, which answers whether it had room.
+/// Hands the interrupted instruction, then return addresses from leaf to root, to `keep`, which answers whether it had
+/// room.
 ///
 /// # Safety
 /// Runs on the interrupted thread while `registers` are its own, and `regions` were true when the thread was seen.
 #[inline]
-pub(crate) unsafe fn walk(registers: Registers, regions: &Regions, cache: &Cache, mut keep: impl FnMut(u64) -> bool) -> End {
+pub(crate) unsafe fn walk(
+    registers: Registers,
+    regions: &Regions,
+    cache: &Cache,
+    mut keep: impl FnMut(u64) -> bool,
+) -> End {
     let Some(stack) = LiveStack::at(registers.frame.sp, regions) else {
         keep(registers.frame.pc);
         return End::UnknownStack;
@@ -131,7 +143,13 @@ fn stack_end(sp: u64, mapping_end: u64, control_block: u64) -> u64 {
 
 /// The walk itself, over any memory.
 #[inline]
-fn frames(registers: Registers, mut stack: impl Stack, regions: &Regions, cache: &Cache, mut keep: impl FnMut(u64) -> bool) -> End {
+fn frames(
+    registers: Registers,
+    mut stack: impl Stack + Clone,
+    regions: &Regions,
+    cache: &Cache,
+    mut keep: impl FnMut(u64) -> bool,
+) -> End {
     let Some(architecture) = Architecture::native() else { return End::Lost };
     let walker = Walker { architecture, space: &regions.space, cache };
     let mut frame = registers.frame;
@@ -142,19 +160,26 @@ fn frames(registers: Registers, mut stack: impl Stack, regions: &Regions, cache:
         keep(frame.pc);
         frame = caller;
     }
-    match walker.walk(frame, |number| registers.other(number), &mut stack, keep) {
+    let mut last = frame;
+    match walker.walk_noting(frame, |number| registers.other(number), &mut stack, &mut keep, &mut last) {
         unwind::End::Root => End::Root,
         unwind::End::Full => End::Truncated,
-        unwind::End::Lost(lost) => {
-            if lost == Lost::Pending {
-                ask_for_all(frame.sp, &stack, regions);
-            }
+        unwind::End::Lost(Lost::Pending) => {
+            ask_for_all(frame.sp, &stack, regions);
             End::Lost
         }
+        unwind::End::Lost(_) => match scan::caller(&walker, last, &stack) {
+            Some(caller) if keep(SCANNED) => match walker.walk(caller, |_| None, &mut stack, keep) {
+                unwind::End::Full => End::Truncated,
+                _ => End::Scanned,
+            },
+            _ => End::Lost,
+        },
     }
 }
 
-/// Asks for the tables of all code that words of the stack point to: asking as the walk meets it would take a tick a frame.
+/// Asks for the tables of all code that words of the stack point to: asking as the walk meets it would take a tick a
+/// frame.
 #[cold]
 fn ask_for_all(sp: u64, stack: &impl Stack, regions: &Regions) {
     const WORDS: u64 = 1024;
@@ -166,8 +191,9 @@ fn ask_for_all(sp: u64, stack: &impl Stack, regions: &Regions) {
 
 /// The caller of a function without tables that has not set up its frame yet, or has just given it up.
 ///
-/// In that moment the frame pointer is still the caller's, and following it would lose the caller. On x86-64 a few instructions tell it for
-/// certain: `endbr64` and `push rbp` about to run, `mov rbp, rsp` right after it, `ret`, and the jump of a linkage stub.
+/// In that moment the frame pointer is still the caller's, and following it would lose the caller. On x86-64 a few
+/// instructions tell it for certain: `endbr64` and `push rbp` about to run, `mov rbp, rsp` right after it, `ret`, and
+/// the jump of a linkage stub.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn caller_of_unfinished_frame(frame: Frame, regions: &Regions, stack: &impl Stack) -> Option<Frame> {
@@ -176,9 +202,11 @@ fn caller_of_unfinished_frame(frame: Frame, regions: &Regions, stack: &impl Stac
     const RET: u8 = 0xc3;
     const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     const JMP_RIP_RELATIVE: [u8; 2] = [0xff, 0x25];
-    let code = regions.code.find(frame.pc)?;
-    // SAFETY: `address` lies in the mapped, readable code that this thread is executing.
-    let byte = |address: u64| code.contains(&address).then(|| unsafe { (address as *const u8).read_volatile() });
+    regions.code.find(frame.pc)?;
+    let is_beside = |address: u64| address / PAGE == frame.pc / PAGE;
+    // SAFETY: `address` lies on the page of readable code that this thread is executing; neighbours may have been
+    // unmapped since the snapshot.
+    let byte = |address: u64| is_beside(address).then(|| unsafe { (address as *const u8).read_volatile() });
     let offset = match byte(frame.pc)? {
         PUSH_RBP | RET => 0,
         0xff if [0xff, byte(frame.pc + 1)?] == JMP_RIP_RELATIVE => 0,

@@ -1,26 +1,40 @@
 //! Wall-clock capture: where each thread is, on the CPU or waiting.
 //!
-//! Threads are visited in turn. One whose CPU clock has moved since its last sample gets a signal, and its handler writes the stack; one that waits
-//! and whose clock stands still has not moved either, so the time goes to the stack it was last seen with and it is left asleep. So an idle
-//! thread is woken once, not at each visit, and system calls that a signal interrupts for good (`poll`, `epoll_wait`, …) are rarely met.
+//! Threads are visited in turn. One that waits and whose CPU clock stands still has not moved since its last sample, so
+//! the time goes to the stack it was last seen with. The stack of one that sleeps somewhere else by now is read where
+//! it lies ([`asleep`]). One that computes gets a signal, and its handler writes the stack; so does a sleeping one that
+//! can't be read, once a place, and where the program uses labels, which only the thread itself can read. So system
+//! calls that a signal ends early (`sleep`, `poll`, `epoll_wait`, …) are rarely met.
 //!
-//! Visits alone would tell a wrong share of waiting: on a busy machine the visiting thread runs when others do not. So how much of a thread's
-//! time was computing and how much waiting is taken from its [`clocks`], and only *where* it computed and waited from the stacks.
+//! Visits alone would tell a wrong share of waiting: on a busy machine the visiting thread runs when others do not. So
+//! how much of a thread's time was computing and how much waiting is taken from its [`clocks`], and only *where* it
+//! computed and waited from the stacks.
 
+mod asleep;
 mod clocks;
 
-use super::handler::{install, send};
+use super::blocked;
+use super::handler::send;
+use super::label;
 use super::ring::{Origin, Record};
 use super::sampler::{thread_ids, thread_name};
+use super::sandbox::Sandbox;
+use super::sigprof;
 use super::slot::Slot;
 use super::snapshots::Snapshots;
+use super::stock::Stock;
+use super::thread_stack;
 use super::walk::End;
 use super::window::{ThreadView, Window};
+use crate::aside;
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::modules::Modules;
+use crate::spin::Spin;
+use asleep::{Read, Reader, Whereabouts};
 use clocks::{Clocks, Place};
+use procprof_unwind::Space;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The highest rate, visits per second and thread.
@@ -29,22 +43,32 @@ pub(crate) const MAX_WALL_HZ: u32 = 100;
 /// The rate when none is asked for.
 pub(crate) const DEFAULT_WALL_HZ: u32 = 19;
 
-/// Signals sent per second, over all threads; with more busy threads each is visited more rarely, and its samples weigh more.
+/// Signals sent per second, over all threads; with more busy threads each is visited more rarely, and its samples weigh
+/// more.
 const SIGNALS_PER_SECOND: usize = 2000;
 
-/// CPU time that the handler and going back to sleep may take; a clock that moved by more shows work.
-const OWN_COST: u64 = 100_000;
+/// CPU time that waking up, the handler and going back to sleep may take; a clock that moved by more shows work.
+const OWN_COST: u64 = 200_000;
 
 /// A sample weighs at most this; of a thread that does not take signals, the time is unsampled.
 const LONGEST_WEIGHT: u64 = 1_000_000_000;
 
+/// Places a thread sleeps at of which the stack is kept because it can't be read.
+const MAX_KNOWN: usize = 16;
+
+/// Visits for which the rules that reading a stack needs may take to be prepared; then the thread is asked.
+const PATIENCE: u32 = 10;
+
+/// CPU time that a thread has to use before it is asked where it computes, nanoseconds.
+const LEAST_COMPUTING: u64 = 5_000_000;
+
 const LOOK_FOR_THREADS: Duration = Duration::from_millis(100);
 
 /// Who is capturing, in which process and until when.
-static RUNNING: Mutex<Option<(u32, String, SystemTime)>> = Mutex::new(None);
+static RUNNING: Spin<Option<(u32, String, SystemTime)>> = Spin::new(None, || None);
 
 /// Slots of captures that have ended, and the process they belong to.
-static POOL: Mutex<(u32, Vec<&'static Slot>)> = Mutex::new((0, Vec::new()));
+static POOL: Spin<(u32, Vec<&'static Slot>)> = Spin::new((0, Vec::new()), || (0, Vec::new()));
 
 /// What a capture found.
 #[derive(Debug)]
@@ -52,6 +76,8 @@ pub(crate) struct Walls {
     pub(crate) window: Window,
     pub(crate) hz: u32,
     pub(crate) signals: u64,
+    /// The code that the window's addresses are in.
+    pub(crate) modules: Modules,
 }
 
 /// The one capture of this process; ended when dropped.
@@ -60,7 +86,7 @@ struct Turn;
 impl Turn {
     fn take(owner: &str, until: SystemTime) -> Result<Self> {
         let pid = std::process::id();
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = RUNNING.lock();
         match &*running {
             Some((of, owner, until)) if *of == pid => Err(Error::WallBusy { owner: owner.clone(), until: *until }),
             _ => {
@@ -73,7 +99,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *RUNNING.lock() = None;
     }
 }
 
@@ -89,11 +115,23 @@ struct Watched {
     divided: Clocks,
     computing: Part,
     waiting: Part,
-    /// Where it was when it was last sent a signal, if it has not taken that yet: it may have moved, and waits for a processor.
-    asked: Option<Place>,
-    /// Where it was when the last sample was taken, and its CPU clock then, later when it had gone on from there.
+    /// Where it was when it was last sent a signal, and its CPU clock, if it has not taken that yet: it may have moved,
+    /// and waits for a processor.
+    asked: Option<(Place, u64)>,
+    /// Where it was when the last sample was asked for, and its CPU clock then, later when it had gone on from there.
     seen: Option<(Place, u64)>,
     rests: bool,
+    /// Whether it must not be signalled, and when that was looked at.
+    is_in_sandbox: bool,
+    looked_at: Instant,
+    /// Whether it blocked the signal at the last look, and has taken none since.
+    is_blocking: bool,
+    /// Stacks of places where it sleeps and can't be read, by their fingerprints.
+    known: Vec<(u64, Vec<u64>, End)>,
+    /// The place it was asked at, and its CPU clock then.
+    asked_at: Option<(u64, u64)>,
+    /// Visits at which it could not be read yet.
+    unready: u32,
     /// Computing that was counted too late for the time it was done in.
     late: u64,
 }
@@ -106,13 +144,20 @@ struct Part {
     last: Option<(Vec<u64>, End)>,
 }
 
-/// Watches all threads but the calling one for `length`; `wait` sleeps, and answers true when the capture is to be given up.
+/// Watches all threads but the calling one for `length`; `wait` sleeps, and answers true when the capture is to be
+/// given up.
 ///
 /// # Errors
 /// [`Error::WallBusy`], [`Error::Stopped`], [`Error::System`] without `/proc` or when the handler can't be installed.
-pub(crate) fn capture(hz: u32, length: Duration, owner: &str, mut wait: impl FnMut(Duration) -> Result<bool>) -> Result<Walls> {
+pub(crate) fn capture(
+    hz: u32,
+    length: Duration,
+    owner: &str,
+    mut wait: impl FnMut(Duration) -> Result<bool>,
+) -> Result<Walls> {
     let _turn = Turn::take(owner, SystemTime::now() + length)?;
-    install()?;
+    sigprof::install()?;
+    thread_stack::learn();
     let mut watch = Watch::new(hz);
     watch.look_for_threads().map_err(|source| Error::System { what: "list the threads of this process", source })?;
     let began = Instant::now();
@@ -139,7 +184,9 @@ struct Watch {
     window: Window,
     threads: BTreeMap<i32, Watched>,
     snapshots: Snapshots,
-    free: Vec<&'static Slot>,
+    reader: Reader,
+    stock: Stock,
+    sandbox: Sandbox,
     next_key: u64,
     /// The thread that the next round begins with, and signals sent so far.
     next: i32,
@@ -148,15 +195,17 @@ struct Watch {
 
 impl Watch {
     fn new(hz: u32) -> Self {
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = POOL.lock();
         let pooled = std::mem::take(&mut pool.1);
         let (free, busy): (Vec<_>, Vec<_>) = pooled.into_iter().partition(|slot| !slot.is_busy());
         // In a forked process the parent's slots go to the CPU sampler, not here.
         let own = pool.0 == std::process::id();
         *pool = (std::process::id(), if own { busy } else { Vec::new() });
-        let free = if own { free } else { Vec::new() };
+        let stock = Stock::from_slots(if own { free } else { Vec::new() });
         let window = Window::open(std::iter::empty(), 0, LONGEST_WEIGHT);
-        Self { hz, window, threads: BTreeMap::new(), snapshots: Snapshots::default(), free, next_key: 0, next: 0, signals: 0 }
+        let (threads, snapshots, reader) = (BTreeMap::new(), Snapshots::default(), Reader::new());
+        let sandbox = Sandbox::of_this_thread();
+        Self { hz, window, threads, snapshots, reader, stock, sandbox, next_key: 0, next: 0, signals: 0 }
     }
 
     /// Begins to watch threads not seen before, and lets those go that have ended.
@@ -167,20 +216,21 @@ impl Watch {
         for tid in ended {
             self.let_go(tid);
         }
-        // SAFETY: takes no argument and can't fail; libc's own function is missing before glibc 2.30.
-        let own = unsafe { libc::syscall(libc::SYS_gettid) as i32 };
-        for tid in alive.into_iter().filter(|tid| *tid != own) {
+        let (own, waiting) = (aside::own_tid(), aside::waiting_thread());
+        let mut wanted = alive.len().saturating_sub(self.threads.len());
+        for tid in alive.into_iter().filter(|tid| *tid != own && Some(*tid) != waiting) {
             if self.threads.contains_key(&tid) {
                 continue;
             }
-            let (Some(slot), Some(name)) = (self.free.pop().or_else(Slot::create), thread_name(tid)) else { continue };
+            let (Some(slot), Some(name)) = (self.stock.take(wanted.max(1)), thread_name(tid)) else { continue };
+            wanted = wanted.saturating_sub(1);
             slot.empty();
-            let view = ThreadView { key: self.next_key, tid, name, cpu: 0 };
+            let view = ThreadView { key: self.next_key, tid, name, cpu: 0, blocked: 0, is_born: false };
             self.next_key += 1;
             let since = Instant::now();
             let cpu = clock::read(clock::thread_clock(tid)).unwrap_or_default();
             let Some((divided, _)) = Clocks::read(tid, 0, cpu) else {
-                self.free.push(slot);
+                self.stock.put(slot);
                 continue;
             };
             let watched = Watched {
@@ -194,6 +244,12 @@ impl Watch {
                 asked: None,
                 seen: None,
                 rests: false,
+                is_in_sandbox: self.sandbox.holds(tid),
+                looked_at: since,
+                is_blocking: false,
+                known: Vec::new(),
+                asked_at: None,
+                unready: 0,
                 late: 0,
             };
             self.threads.insert(tid, watched);
@@ -203,20 +259,36 @@ impl Watch {
 
     /// One round: reads what handlers wrote, and asks the threads that have moved, as many as the budget allows.
     fn visit(&mut self) {
-        let mut budget = (SIGNALS_PER_SECOND / self.hz as usize).max(1);
-        let in_turn: Vec<i32> = self.threads.range(self.next..).chain(self.threads.range(..self.next)).map(|(tid, _)| *tid).collect();
+        let is_ours = sigprof::is_ours();
+        self.window.shortfalls.looks_without_handler += u64::from(!is_ours);
+        // A handler that is not ours gets none of our signals.
+        let mut budget = if is_ours { (SIGNALS_PER_SECOND / self.hz as usize).max(1) } else { 0 };
+        let in_turn: Vec<i32> =
+            self.threads.range(self.next..).chain(self.threads.range(..self.next)).map(|(tid, _)| *tid).collect();
         for tid in in_turn {
             let Some(thread) = self.threads.get_mut(&tid) else { continue };
             let Some(cpu) = clock::read(clock::thread_clock(tid)) else { continue };
-            thread.collect(&mut self.window, &mut self.snapshots);
+            thread.collect(cpu, &mut self.window, &mut self.snapshots);
             if thread.waits_on(cpu) {
                 thread.wait_on(&mut self.window, cpu);
-            } else if budget > 0 {
+                continue;
+            }
+            if thread.is_read_asleep(cpu, &mut self.reader, self.snapshots.space(), &mut self.window) {
+                continue;
+            }
+            if budget > 0 {
                 budget -= 1;
                 self.next = tid + 1;
                 let Some(place) = thread.divide(cpu) else { continue };
+                if thread.looked_at.elapsed() > LOOK_FOR_THREADS {
+                    (thread.is_in_sandbox, thread.looked_at) = (self.sandbox.holds(tid), Instant::now());
+                    thread.is_blocking = blocked::blocks_sigprof(tid) == Some(true);
+                }
+                if thread.is_in_sandbox {
+                    continue;
+                }
                 // A signal that is not taken yet says where the thread was when it was sent.
-                thread.asked.get_or_insert(place);
+                thread.asked.get_or_insert((place, cpu));
                 self.signals += u64::from(send(tid, thread.ticket));
             }
         }
@@ -224,29 +296,33 @@ impl Watch {
 
     fn let_go(&mut self, tid: i32) {
         let Some(mut thread) = self.threads.remove(&tid) else { return };
-        thread.collect(&mut self.window, &mut self.snapshots);
-        if let Some(cpu) = clock::read(clock::thread_clock(tid)) {
+        let cpu = clock::read(clock::thread_clock(tid));
+        thread.collect(cpu.unwrap_or(u64::MAX), &mut self.window, &mut self.snapshots);
+        if let Some(cpu) = cpu {
             thread.divide(cpu);
         }
         for place in [Place::Computing, Place::Waiting] {
             thread.account(&mut self.window, place);
         }
-        thread.view.cpu = nanos_since(thread.since);
+        let wall = nanos_since(thread.since);
+        thread.view.blocked = if thread.is_blocking { wall.saturating_sub(thread.view.cpu) } else { 0 };
+        thread.view.cpu = wall;
         self.window.settle(&thread.view);
         thread.slot.revoke();
         if thread.slot.is_busy() {
             // A handler of a thread that has ended is nowhere; this one is a late visitor's, and the slot is given up.
             return;
         }
-        self.free.push(thread.slot);
+        self.stock.put(thread.slot);
     }
 
     fn end(mut self) -> Walls {
+        self.window.shortfalls.threads_in_sandbox = self.threads.values().filter(|thread| thread.is_in_sandbox).count();
         for tid in self.threads.keys().copied().collect::<Vec<_>>() {
             self.let_go(tid);
         }
         let window = std::mem::replace(&mut self.window, Window::open(std::iter::empty(), 0, 0));
-        Walls { window, hz: self.hz, signals: self.signals }
+        Walls { window, hz: self.hz, signals: self.signals, modules: Modules::of_this_process() }
     }
 }
 
@@ -254,26 +330,89 @@ impl Drop for Watch {
     /// Makes all tickets void, so that late signals find nothing, and keeps the slots for the next capture.
     fn drop(&mut self) {
         self.threads.values().for_each(|thread| thread.slot.revoke());
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.1.append(&mut self.free);
+        let mut pool = POOL.lock();
+        self.stock.shrink();
+        pool.1.extend(self.stock.slots());
         pool.1.extend(self.threads.values().map(|thread| thread.slot));
     }
 }
 
 impl Watched {
-    /// Accounts what the handler wrote since the last visit.
-    fn collect(&mut self, window: &mut Window, snapshots: &mut Snapshots) {
+    /// Accounts what the handler wrote since the last visit; the thread's CPU clock stands at `now`.
+    fn collect(&mut self, now: u64, window: &mut Window, snapshots: &mut Snapshots) {
         let mut newest = None;
-        self.slot.ring.drain(|record| newest = Some((record.words.to_vec(), record.end, record.cpu)));
-        window.shortfalls.lost += self.slot.ring.take_lost();
-        let (Some((words, end, cpu)), Some(place)) = (newest, self.asked.take()) else { return };
+        self.slot.ring.drain(|record| newest = Some((record.words.to_vec(), record.end)));
+        let lost = self.slot.ring.take_lost();
+        window.shortfalls.lost += lost;
+        let Some((words, end)) = newest else {
+            // A signal that is blocked may never be taken. One that is on its way still says where the thread was when
+            // it was sent.
+            self.asked = self.asked.filter(|_| lost == 0 && !self.is_blocking);
+            return;
+        };
+        let Some((place, cpu)) = self.asked.take() else { return };
         snapshots.note(end);
         if let Some(name) = thread_name(self.view.tid) {
             self.view.name = name;
         }
-        (self.seen, self.rests) = (Some((place, cpu)), false);
+        (self.seen, self.rests, self.is_blocking) = (Some((place, cpu)), false, false);
+        // One that has gone on before it took the signal was elsewhere.
+        if let Some((fingerprint, _)) = self.asked_at.take().filter(|(_, asked)| now.saturating_sub(*asked) <= OWN_COST)
+        {
+            if self.known.len() == MAX_KNOWN {
+                self.known.remove(0);
+            }
+            self.known.push((fingerprint, words.clone(), end));
+        }
         self.part(place).last = Some((words, end));
         self.account(window, place);
+    }
+
+    /// Whether the thread has computed so little since its last sample of that that it is not to be asked yet: one that
+    /// mostly sleeps is ready to run for a moment after it was woken, and a signal then may still end its call early.
+    fn has_hardly_computed(&self, cpu: u64) -> bool {
+        self.computing.owed + cpu.saturating_sub(self.divided.cpu) < LEAST_COMPUTING
+    }
+
+    /// Accounts the stack of a thread that sleeps, without waking it, where that can be; true also where it need not be
+    /// asked now.
+    fn is_read_asleep(&mut self, cpu: u64, reader: &mut Reader, space: &Space, window: &mut Window) -> bool {
+        if self.asked.is_some() || label::are_used() {
+            return false;
+        }
+        self.asked_at = None;
+        let tid = self.view.tid;
+        let asleep = match Whereabouts::read(tid) {
+            Whereabouts::Asleep(asleep) => asleep,
+            Whereabouts::Running => return self.has_hardly_computed(cpu),
+            Whereabouts::Unknown => return false,
+        };
+        let read = reader.read(asleep, space);
+        // A thread that has run meanwhile may have changed what was read.
+        let has_slept =
+            clock::read(clock::thread_clock(tid)) == Some(cpu) && Whereabouts::read(tid) == Whereabouts::Asleep(asleep);
+        let (words, end) = match read {
+            _ if !has_slept => return self.has_hardly_computed(cpu),
+            Read::Stack(words, end) => (words, end),
+            Read::NotYet => {
+                self.unready += 1;
+                return self.unready <= PATIENCE;
+            }
+            Read::Unreadable(fingerprint) => match self.known.iter().find(|(known, ..)| *known == fingerprint) {
+                Some((_, words, end)) => (words.clone(), *end),
+                None => {
+                    self.asked_at = Some((fingerprint, cpu));
+                    return false;
+                }
+            },
+        };
+        if self.divide(cpu).is_none() {
+            return false;
+        }
+        (self.seen, self.rests, self.unready) = (Some((Place::Waiting, cpu)), true, 0);
+        self.waiting.last = Some((words, end));
+        self.account(window, Place::Waiting);
+        true
     }
 
     fn part(&mut self, place: Place) -> &mut Part {
@@ -302,7 +441,8 @@ impl Watched {
         *self.part(place) = Part { owed: 0, last: Some((words, end)) };
     }
 
-    /// Whether the thread waits where it was last seen, by its CPU clock; the first look after a sample allows for the handler itself.
+    /// Whether the thread waits where it was last seen, by its CPU clock; the first look after a sample allows for the
+    /// handler itself.
     fn waits_on(&mut self, cpu: u64) -> bool {
         let Some((Place::Waiting, seen)) = self.seen.filter(|_| self.asked.is_none()) else { return false };
         let allowed = if self.rests { 0 } else { OWN_COST };

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// All files, newest first, or the one with a `name`.
 pub(super) fn answer(agent: &Agent, query: &Query) -> Result<Response, Response> {
     let jemalloc = agent.jemalloc().map_err(|error| refused(&error))?;
-    let files = DumpFiles::of(jemalloc).ok_or_else(|| refused(&Error::NoDumpFiles))?;
+    let files = DumpFiles::from_jemalloc(jemalloc).ok_or_else(|| refused(&Error::NoDumpFiles))?;
     let Some(name) = query.get("name") else { return list(agent, jemalloc, &files) };
     let (form, symbolize) = (query.form(Form::Proto)?, query.switch("symbolize", true)?);
     let text = files.read(name).map_err(|error| refused(&error))?;
@@ -27,7 +27,7 @@ pub(super) fn answer(agent: &Agent, query: &Query) -> Result<Response, Response>
 /// Deletes all but the newest `keep` files, and answers with the list.
 pub(super) fn clean(agent: &Agent, query: &Query) -> Result<Response, Response> {
     let jemalloc = agent.jemalloc().map_err(|error| refused(&error))?;
-    let files = DumpFiles::of(jemalloc).ok_or_else(|| refused(&Error::NoDumpFiles))?;
+    let files = DumpFiles::from_jemalloc(jemalloc).ok_or_else(|| refused(&Error::NoDumpFiles))?;
     let limits = agent.dump_file_limits();
     let keep = query.number("keep", 0..=1_000_000, limits.unwrap_or_default().files as u64)? as usize;
     files.clean(DumpFileLimits { files: keep, bytes: u64::MAX }).map_err(|error| refused(&error))?;

@@ -15,8 +15,7 @@ use std::time::{Duration, SystemTime};
 /// When nothing else is asked for: clients of this path send no seconds.
 const DEFAULT_SECONDS: u64 = 10;
 
-const MEANS: &str =
-    "bytes in use at the end that were not in use at the beginning, by stack, estimated; stacks that have fewer are left out";
+const MEANS: &str = "bytes in use at the end that were not in use at the beginning, by stack, estimated; stacks that have fewer are left out";
 
 /// Compares two moments; in gperftools' form unless another is asked for.
 pub(super) fn answer(agent: &Agent, query: &Query, request: &Request<'_>) -> std::result::Result<Response, Response> {
@@ -36,13 +35,13 @@ pub(super) fn answer(agent: &Agent, query: &Query, request: &Request<'_>) -> std
 
 fn measure(agent: &Agent, heap: Heap<'_>, length: Duration, request: &Request<'_>) -> Result<Vec<u8>> {
     let _turn = agent.growth_turns().take(request.client, SystemTime::now() + length)?;
-    let before = InUse::of(&heap.text()?)?;
+    let before = InUse::from_text(&heap.text()?)?;
     agent.wait(length, request.waits)?;
-    InUse::of(&heap.text()?)?.growth_text(&before)
+    InUse::from_text(&heap.text()?)?.growth_text(&before)
 }
 
 fn profile(heap: Heap<'_>, text: &[u8], began: SystemTime, length: Duration) -> Result<Profile> {
-    let mut meta = crate::meta::of(ProfileType::Other("growth".into()), "", &Modules::of_this_process());
+    let mut meta = crate::meta::known_facts(ProfileType::Other("growth".into()), "", &Modules::of_this_process());
     heap.tell(&mut meta);
     meta.means = MEANS.into();
     let profile = heap.name_unknown(decode(text, &Limits::default())?.profile)?;

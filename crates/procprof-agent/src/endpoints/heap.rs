@@ -51,7 +51,7 @@ pub(super) fn allocs(agent: &Agent, query: &Query, method: Method) -> Result<Res
 /// The text as a profile with what is known about it.
 fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
     let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
-    let mut meta = crate::meta::of(ProfileType::Heap, "", &Modules::of_this_process());
+    let mut meta = crate::meta::known_facts(ProfileType::Heap, "", &Modules::of_this_process());
     heap.tell(&mut meta);
     heap.name_unknown(profile).and_then(|profile| crate::meta::add(profile, &meta)).map_err(|error| refused(&error))
 }
@@ -59,7 +59,7 @@ fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
 /// The text of a file that jemalloc has written as a profile.
 pub(super) fn profile_of_file(text: &[u8]) -> Result<Profile, Response> {
     let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
-    let meta = crate::meta::of(ProfileType::Heap, "jemalloc", &Modules::of_this_process());
+    let meta = crate::meta::known_facts(ProfileType::Heap, "jemalloc", &Modules::of_this_process());
     crate::meta::add(profile, &meta).map_err(|error| refused(&error))
 }
 
@@ -70,8 +70,12 @@ pub(super) fn status(agent: &Agent) -> Result<Response, Response> {
     let variable = heap.variable().map_or_else(|| "null".to_owned(), json_text);
     let lg_sample = lg_sample.map_or_else(|| "null".to_owned(), |number| number.to_string());
     let since_epoch = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let until = agent.heap_switch().until().map_or_else(|| "null".to_owned(), |moment| format!("\"{}\"", utc_text(since_epoch(moment))));
-    let set: Vec<String> = environment::found().iter().map(|(name, value)| format!("\"{name}\":{}", json_text(value))).collect();
+    let until = agent
+        .heap_switch()
+        .until()
+        .map_or_else(|| "null".to_owned(), |moment| format!("\"{}\"", utc_text(since_epoch(moment))));
+    let set: Vec<String> =
+        environment::found().iter().map(|(name, value)| format!("\"{name}\":{}", json_text(value))).collect();
     let body = format!(
         "{{\"allocator\":\"{}\",\"compiled_in\":{compiled_in},\"available\":{available},\"active\":{active},\"lg_sample\":{lg_sample},\
          \"until\":{until},\"variable\":{variable},\"environment\":{{{}}}}}\n",
@@ -98,8 +102,7 @@ pub(super) fn json_text(text: &str) -> String {
 /// Switches sampling, for good or `?for=30m`, and answers with the status.
 pub(super) fn switch(agent: &Agent, query: &Query, active: bool) -> Result<Response, Response> {
     let length = query.length("for")?;
-    let heap = heap(agent)?;
-    agent.heap_switch().set(active, heap.status().active, length, heap.switch()).map_err(|error| refused(&error))?;
+    agent.set_heap(active, length).map_err(|error| refused(&error))?;
     status(agent)
 }
 

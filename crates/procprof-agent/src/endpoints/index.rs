@@ -5,14 +5,19 @@ use crate::meta::TOOL;
 use crate::request::{Method, Response};
 use std::fmt::Write;
 
-/// All endpoints as a table; those that are read are links, relative to the path it was asked by, so that they hold wherever a server puts them.
+/// All endpoints as a table; those that are read are links, relative to the path it was asked by, so that they hold
+/// wherever a server puts them.
 pub(super) fn page(asked: &str) -> Response {
     let root = if asked.ends_with('/') { "../.." } else { ".." };
     let mut rows = String::new();
     for endpoint in ENDPOINTS {
         let (path, help) = (endpoint.path, endpoint.help);
         let methods: Vec<&str> = endpoint.methods.iter().map(|method| method.name()).collect();
-        let link = if endpoint.methods.contains(&Method::Get) { format!("<a href=\"{root}{path}\">{path}</a>") } else { path.to_owned() };
+        let link = if endpoint.methods.contains(&Method::Get) {
+            format!("<a href=\"{root}{path}\">{path}</a>")
+        } else {
+            path.to_owned()
+        };
         // Writing to a string can't fail.
         let _ = writeln!(rows, "<tr><td>{link}</td><td>{}</td><td>{help}</td></tr>", methods.join(" "));
     }

@@ -15,24 +15,58 @@ pub use query::MAX_SECONDS;
 pub(crate) use symbol::MAX_BODY;
 pub use table::{ENDPOINTS, Endpoint};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, LOOK_AT_CLIENT};
+use crate::aside;
 use crate::error::Error;
-use crate::request::{Request, Response};
+use crate::request::{Method, Request, Response};
+use crate::room;
 use query::Query;
+use std::sync::atomic::{AtomicBool, Ordering};
 use table::Kind;
 
+impl Agent {
+    /// Answers a request to one of [`crate::ENDPOINTS`]; a capture blocks the caller for its seconds. Any thread may
+    /// call.
+    ///
+    /// What needs files is done in a thread of the agent's, whose descriptors are not the program's; the caller waits.
+    pub fn handle(&self, request: &Request<'_>) -> Response {
+        handle(self, request)
+    }
+
+    /// As [`Agent::handle`], in a thread of the agent's.
+    pub(crate) fn handle_aside(&self, request: &Request<'_>) -> Response {
+        let Request { method, path, query, body, authorization, client, waits } = *request;
+        let (has_left, asks) = (AtomicBool::new(false), waits.is_some());
+        let look = || has_left.store(waits.is_some_and(|waits| !waits()), Ordering::Relaxed);
+        let answer = || {
+            let waits = || !has_left.load(Ordering::Relaxed);
+            let waits: Option<&dyn Fn() -> bool> = if asks { Some(&waits) } else { None };
+            handle(self, &Request { method, path, query, body, authorization, client, waits })
+        };
+        aside::run(LOOK_AT_CLIENT, look, answer)
+            .unwrap_or_else(|error| Response::text(503, format!("start a thread for the answer: {error}")))
+    }
+}
+
 /// Answers one request; a capture blocks the caller for its seconds.
-pub(crate) fn handle(agent: &Agent, request: &Request<'_>) -> Response {
-    answer(agent, request).unwrap_or_else(|refusal| refusal)
+fn handle(agent: &Agent, request: &Request<'_>) -> Response {
+    crate::own_thread::left_out(|| answer(agent, request)).unwrap_or_else(|refusal| refusal)
 }
 
 fn answer(agent: &Agent, request: &Request<'_>) -> Result<Response, Response> {
-    let endpoint = table::find(request.path).ok_or_else(|| Response::text(404, "no such page; /debug/pprof/ lists all"))?;
+    let endpoint =
+        table::find(request.path).ok_or_else(|| Response::text(404, "no such page; /debug/pprof/ lists all"))?;
     agent.admit(request.authorization)?;
     if !endpoint.methods.contains(&request.method) {
         return Err(wrong_method(endpoint));
     }
+    if endpoint.kind.needs_files() && request.method != Method::Head && !aside::has_own_table() {
+        return Ok(agent.handle_aside(request));
+    }
     let query = Query::parse(request.query)?;
+    if endpoint.kind.takes_memory() {
+        room::check().map_err(|error| refused(&error))?;
+    }
     match endpoint.kind {
         Kind::Index => Ok(index::page(request.path)),
         Kind::Cpu(form) => profile::cpu(agent, &query, form, request),
@@ -80,8 +114,13 @@ fn refused(error: &Error) -> Response {
         Error::Frequency { .. } => 400,
         Error::Busy { .. } | Error::WallBusy { .. } | Error::GrowthBusy { .. } => 409,
         Error::TooManyCaptures { .. } => 429,
-        Error::PerfRefused { .. } | Error::HeapUnavailable { .. } | Error::NoTotals { .. } | Error::NoJemalloc | Error::NoDumpFiles => 501,
+        Error::PerfRefused { .. }
+        | Error::HeapUnavailable { .. }
+        | Error::NoTotals { .. }
+        | Error::NoJemalloc
+        | Error::NoDumpFiles => 501,
         Error::DumpFileUnfinished { .. } | Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,
+        Error::NoRoom { .. } | Error::OutOfMemory => 507,
         Error::NoLockHooks | Error::ContentionOff | Error::Unsupported { .. } => 501,
         _ => 500,
     };

@@ -7,7 +7,10 @@ use crate::request::{Request, Response};
 type Answer = Result<Response, Response>;
 
 fn refusal() -> Answer {
-    Err(Response::text(501, "waits for locks are not recorded by this build of procprof-agent (feature contention, on Linux)"))
+    Err(Response::text(
+        501,
+        "waits for locks are not recorded by this build of procprof-agent (feature contention, on Linux)",
+    ))
 }
 
 pub(super) fn waits(_: &Agent, _: &Query, _: Form, _: &Request<'_>) -> Answer {

@@ -1,6 +1,6 @@
 //! A query string as typed to options as meant.
 
-use crate::cpu::CpuEngine;
+use crate::options::CpuEngine;
 use crate::request::Response;
 use std::time::Duration;
 
@@ -45,9 +45,15 @@ impl Query {
     }
 
     /// A whole number within bounds, or `default` when it is not given.
-    pub(super) fn number(&self, key: &str, bounds: std::ops::RangeInclusive<u64>, default: u64) -> Result<u64, Response> {
+    pub(super) fn number(
+        &self,
+        key: &str,
+        bounds: std::ops::RangeInclusive<u64>,
+        default: u64,
+    ) -> Result<u64, Response> {
         let Some(text) = self.get(key) else { return Ok(default) };
-        let wrong = || bad(format!("{key}={text}: expected a whole number from {} to {}", bounds.start(), bounds.end()));
+        let wrong =
+            || bad(format!("{key}={text}: expected a whole number from {} to {}", bounds.start(), bounds.end()));
         let number = text.parse().map_err(|_| wrong())?;
         if bounds.contains(&number) { Ok(number) } else { Err(wrong()) }
     }
@@ -106,7 +112,9 @@ fn decode(text: &str) -> Option<String> {
             b'+' => bytes.push(b' '),
             b'%' => {
                 let (digits, tail) = tail.split_at_checked(2)?;
-                let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+                let digits = std::str::from_utf8(digits)
+                    .ok()
+                    .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
                 bytes.push(u8::from_str_radix(digits, 16).ok()?);
                 rest = tail;
             }
@@ -163,6 +171,9 @@ mod tests {
     fn forms_are_a_closed_set() {
         assert_eq!(Query::parse("").unwrap().form(Form::Legacy).unwrap(), Form::Legacy);
         assert_eq!(Query::parse("format=proto").unwrap().form(Form::Legacy).unwrap(), Form::Proto);
-        assert_eq!(refusal(Query::parse("format=svg").unwrap().form(Form::Proto)), "format=svg: expected proto or legacy\n");
+        assert_eq!(
+            refusal(Query::parse("format=svg").unwrap().form(Form::Proto)),
+            "format=svg: expected proto or legacy\n"
+        );
     }
 }

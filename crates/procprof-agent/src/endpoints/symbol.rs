@@ -28,7 +28,8 @@ pub(super) fn answer(request: &Request<'_>) -> Result<Response, Response> {
         return Err(Response::text(413, format!("at most {MAX_BODY} bytes of addresses")));
     }
     let asked = std::str::from_utf8(request.body).map_err(|_| bad("expected 0xA+0xB".into()))?;
-    let spelled: Vec<&str> = asked.trim().split(['+', '\n']).filter(|word| !word.is_empty()).take(MAX_ADDRESSES + 1).collect();
+    let spelled: Vec<&str> =
+        asked.trim().split(['+', '\n']).filter(|word| !word.is_empty()).take(MAX_ADDRESSES + 1).collect();
     if spelled.len() > MAX_ADDRESSES {
         return Err(Response::text(413, format!("at most {MAX_ADDRESSES} addresses")));
     }

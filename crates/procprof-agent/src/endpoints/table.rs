@@ -33,7 +33,8 @@ pub(super) enum Kind {
     HeapEnable,
     HeapDisable,
     HeapReset,
-    /// Waits for locks since the start or for some seconds, charged to who waited, in this form unless another is asked for.
+    /// Waits for locks since the start or for some seconds, charged to who waited, in this form unless another is asked
+    /// for.
     Waits(Form),
     /// The same, charged to who held the locks.
     Holders,
@@ -46,19 +47,37 @@ pub(super) enum Kind {
     Symbol,
 }
 
+impl Kind {
+    /// Whether files or sockets are opened for its answer.
+    pub(super) fn needs_files(self) -> bool {
+        !matches!(self, Self::Index | Self::LocksStatus | Self::LocksDisable)
+    }
+
+    /// Whether its answer takes more memory than its own bytes.
+    pub(super) fn takes_memory(self) -> bool {
+        use Kind::{Allocs, Cpu, Growth, Heap, HeapDumps, Holders, LocksEnable, Symbol, Waits, Wall};
+        matches!(
+            self,
+            Cpu(_) | Wall(_) | Heap(_) | Allocs | Growth | Waits(_) | Holders | LocksEnable | HeapDumps | Symbol
+        )
+    }
+}
+
 const READ: &[Method] = &[Method::Get, Method::Head];
 const WRITE: &[Method] = &[Method::Post];
 const BOTH: &[Method] = &[Method::Get, Method::Head, Method::Post];
 
-const CPU: &str = "CPU time: ?seconds=1..300 (30), frequency=1..1000 (99), engine=auto|perf|tick, format=proto|legacy, symbolize=0|1";
+const CPU: &str = "CPU time: ?seconds=1..300 (30), frequency=1..4000 (99), engine=auto|perf|tick, format=proto|legacy, symbolize=0|1, \
+                   processes=all|own (forked ones, too, or not)";
 const HEAP: &str = "heap in use, at this moment: ?format=proto|legacy";
 const CMDLINE: &str = "the command line, NUL-separated";
 const SYMBOL: &str = "names of addresses: POST 0xA+0xB";
 const WAITS: &str = "waits for locks, by who waited, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
-const HOLDERS: &str = "waits for locks, by who held them, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
-const WALL: &str =
-    "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
-const DUMPS: &str = "dump files that jemalloc wrote by itself, as JSON; one of them: ?name=FILE, format=proto|legacy, symbolize=0|1";
+const HOLDERS: &str =
+    "waits for locks, by who held them, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
+const WALL: &str = "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
+const DUMPS: &str =
+    "dump files that jemalloc wrote by itself, as JSON; one of them: ?name=FILE, format=proto|legacy, symbolize=0|1";
 const GROWTH: &str = "what the memory in use grew by in ?seconds=1..300 (10): format=legacy|proto, symbolize=0|1";
 
 const fn row(path: &'static str, methods: &'static [Method], help: &'static str, kind: Kind) -> Endpoint {
@@ -71,11 +90,26 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/debug/pprof/profile", READ, CPU, Kind::Cpu(Form::Proto)),
     row("/debug/pprof/heap", READ, HEAP, Kind::Heap(Form::Proto)),
     row("/debug/pprof/heap/status", READ, "what the heap profiler is doing", Kind::HeapStatus),
-    row("/debug/pprof/heap/enable", WRITE, "sample the heap from now on: ?for=30m goes back by itself", Kind::HeapEnable),
-    row("/debug/pprof/heap/disable", WRITE, "sample the heap no longer: ?for=30m goes back by itself", Kind::HeapDisable),
+    row(
+        "/debug/pprof/heap/enable",
+        WRITE,
+        "sample the heap from now on: ?for=30m goes back by itself",
+        Kind::HeapEnable,
+    ),
+    row(
+        "/debug/pprof/heap/disable",
+        WRITE,
+        "sample the heap no longer: ?for=30m goes back by itself",
+        Kind::HeapDisable,
+    ),
     row("/debug/pprof/heap/reset", WRITE, "forget the heap's samples: ?lg_sample=0..40 sets the rate", Kind::HeapReset),
     row("/debug/pprof/heap/dumps", READ, DUMPS, Kind::HeapDumps),
-    row("/debug/pprof/heap/dumps/clean", WRITE, "delete such files but the newest: ?keep=0..1000000 (16)", Kind::HeapDumpsClean),
+    row(
+        "/debug/pprof/heap/dumps/clean",
+        WRITE,
+        "delete such files but the newest: ?keep=0..1000000 (16)",
+        Kind::HeapDumpsClean,
+    ),
     row("/debug/pprof/cmdline", READ, CMDLINE, Kind::Cmdline),
     row("/debug/pprof/symbol", BOTH, SYMBOL, Kind::Symbol),
     row("/debug/pprof/allocs", READ, "all allocations so far: ?format=proto|legacy", Kind::Allocs),

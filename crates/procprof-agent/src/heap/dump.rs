@@ -2,6 +2,7 @@
 
 use super::jemalloc::Jemalloc;
 use crate::error::{Error, Result};
+use crate::options::MAX_DUMP_BYTES;
 use std::ffi::CString;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -10,9 +11,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// The largest dump that is read into memory, bytes.
-pub const MAX_DUMP_BYTES: u64 = 1 << 30;
 
 /// Takes dumps, one at a time.
 #[derive(Debug)]

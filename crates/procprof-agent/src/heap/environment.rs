@@ -1,18 +1,21 @@
 //! The environment variables that configure a jemalloc, as this process was started with them.
 //!
-//! The name is the prefix the library was built with, in capitals, and `MALLOC_CONF`; jemalloc reads its own and none of the others. So the
-//! usual mistake is the right setting in the wrong variable, and answers say so.
+//! The name is the prefix the library was built with, in capitals, and `MALLOC_CONF`; jemalloc reads its own and none
+//! of the others. So the usual mistake is the right setting in the wrong variable, and answers say so.
 
 /// The names in use: jemalloc as it comes, StarRocks' (prefix `je`), tikv-jemallocator's (prefix `_rjem_`).
 const VARIABLES: [&str; 3] = ["MALLOC_CONF", "JEMALLOC_CONF", "_RJEM_MALLOC_CONF"];
 
-/// Those that are set, with their values. What the process has set itself since its start is not in it: jemalloc did not see it either.
+/// Those that are set, with their values. What the process has set itself since its start is not in it: jemalloc did
+/// not see it either.
 pub(crate) fn found() -> Vec<(&'static str, String)> {
     found_in(&std::fs::read("/proc/self/environ").unwrap_or_default())
 }
 
 fn found_in(environment: &[u8]) -> Vec<(&'static str, String)> {
-    let value = |name: &str| environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    let value = |name: &str| {
+        environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
     let text = |name: &'static str| value(name).map(|value| (name, String::from_utf8_lossy(value).into_owned()));
     VARIABLES.into_iter().filter_map(text).collect()
 }

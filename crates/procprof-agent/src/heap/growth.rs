@@ -6,9 +6,9 @@
 //! MAPPED_LIBRARIES:
 //! 55d0c0a00000-55d0c0a01000 r-xp 00001000 fd:01 1234 /usr/bin/prog
 //! ```
-//! This is gperftools' form, which jeprof and pprof read. There growth is what the allocator took from the system since the start; other allocators do
-//! not know by which stack they took it, and what a process still holds that it did not hold before is what growth is asked for. Counts are estimates,
-//! each dump's made before they are compared.
+//! This is gperftools' form, which jeprof and pprof read. There growth is what the allocator took from the system since
+//! the start; other allocators do not know by which stack they took it, and what a process still holds that it did not
+//! hold before is what growth is asked for. Counts are estimates, each dump's made before they are compared.
 
 use crate::error::{Error, Result};
 use procprof_profile::format::{Limits, decode};
@@ -22,14 +22,16 @@ pub(crate) struct InUse(HashMap<Box<[u64]>, [i64; 2]>);
 
 impl InUse {
     /// As estimated from `heap_v2` text.
-    pub(crate) fn of(text: &[u8]) -> Result<Self> {
+    pub(crate) fn from_text(text: &[u8]) -> Result<Self> {
         let profile = decode(text, &Limits::default())?.profile.adjusted(Grammar::Pprof)?;
         Ok(Self::of_profile(&profile))
     }
 
     fn of_profile(profile: &Profile) -> Self {
         let column = |name| profile.sample_type_index(name);
-        let (Some(objects), Some(bytes)) = (column("inuse_objects"), column("inuse_space")) else { return Self::default() };
+        let (Some(objects), Some(bytes)) = (column("inuse_objects"), column("inuse_space")) else {
+            return Self::default();
+        };
         let mut all: HashMap<Box<[u64]>, [i64; 2]> = HashMap::new();
         for sample in profile.samples() {
             // What the grammar took off a return address.
@@ -42,8 +44,8 @@ impl InUse {
         Self(all)
     }
 
-    /// The stacks that have more bytes than they had in `before`, and by how many objects and bytes, most bytes first. Where bytes grew and objects
-    /// did not, it is one object, for the form knows no bytes without.
+    /// The stacks that have more bytes than they had in `before`, and by how many objects and bytes, most bytes first.
+    /// Where bytes grew and objects did not, it is one object, for the form knows no bytes without.
     fn grown_since(mut self, before: &Self) -> Vec<(Box<[u64]>, [i64; 2])> {
         for (stack, [objects, bytes]) in &before.0 {
             if let Some(now) = self.0.get_mut(stack) {
@@ -59,14 +61,17 @@ impl InUse {
     /// Growth since `before`, in gperftools' form.
     pub(crate) fn growth_text(self, before: &Self) -> Result<Vec<u8>> {
         let mut text = text_of(&self.grown_since(before)).into_bytes();
-        text.extend(std::fs::read("/proc/self/maps").map_err(|source| Error::System { what: "read the memory map", source })?);
+        text.extend(
+            std::fs::read("/proc/self/maps").map_err(|source| Error::System { what: "read the memory map", source })?,
+        );
         Ok(text)
     }
 }
 
 /// The form up to where the memory map begins.
 fn text_of(rows: &[(Box<[u64]>, [i64; 2])]) -> String {
-    let [objects, bytes] = [0, 1].map(|column| rows.iter().fold(0_i64, |sum, (_, values)| sum.saturating_add(values[column])));
+    let [objects, bytes] =
+        [0, 1].map(|column| rows.iter().fold(0_i64, |sum, (_, values)| sum.saturating_add(values[column])));
     let mut text = format!("heap profile: {objects}: {bytes} [{objects}: {bytes}] @ growthz\n");
     for (stack, [objects, bytes]) in rows {
         // Writing to a string can't fail.
@@ -91,7 +96,8 @@ mod tests {
     #[test]
     fn what_grew_is_told_and_what_shrank_or_stayed_is_not() {
         let before = in_use(&[(&[1, 2], [10, 1000]), (&[1, 3], [5, 500]), (&[4], [1, 10]), (&[5], [2, 20])]);
-        let after = in_use(&[(&[1, 2], [12, 1500]), (&[1, 3], [4, 400]), (&[4], [1, 10]), (&[5], [1, 2000]), (&[6], [3, 30])]);
+        let after =
+            in_use(&[(&[1, 2], [12, 1500]), (&[1, 3], [4, 400]), (&[4], [1, 10]), (&[5], [1, 2000]), (&[6], [3, 30])]);
         let text = text_of(&after.grown_since(&before));
         assert_eq!(
             text,
@@ -103,7 +109,10 @@ mod tests {
 
     #[test]
     fn each_dump_is_estimated_before_they_are_compared() {
-        let dump = |rows: &str| InUse::of(format!("heap_v2/1000\n  t*: 9: 9 [9: 9]\n{rows}\nMAPPED_LIBRARIES:\n").as_bytes()).unwrap();
+        let dump = |rows: &str| {
+            InUse::from_text(format!("heap_v2/1000\n  t*: 9: 9 [9: 9]\n{rows}\nMAPPED_LIBRARIES:\n").as_bytes())
+                .unwrap()
+        };
         let before = dump("@ 0x10 0x20\n  t*: 1: 1000 [0: 0]\n");
         let after = dump("@ 0x10 0x20\n  t*: 2: 2000 [0: 0]\n@ 0x10 0x20\n  t*: 1: 10 [0: 0]\n");
         // One of 1,000 bytes stands for 1.58, one of 10 bytes for 100.5.

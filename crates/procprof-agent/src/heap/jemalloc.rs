@@ -1,7 +1,7 @@
 //! jemalloc's own heap profiler, driven through its `mallctl`.
 //!
-//! The function pointer comes from the embedder, who knows which jemalloc the program allocates with, or from the program's exported symbols:
-//! this crate links none, so a second one can't get in.
+//! The function pointer comes from the embedder, who knows which jemalloc the program allocates with, or from the
+//! program's exported symbols: this crate links none, so a second one can't get in.
 
 use super::environment;
 use crate::error::{Error, Result};
@@ -9,8 +9,13 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 
 /// The type of jemalloc's `mallctl` and of tikv-jemalloc-sys's `_rjem_mallctl`.
-pub type MallctlFn =
-    unsafe extern "C" fn(name: *const c_char, old: *mut c_void, old_length: *mut usize, new: *mut c_void, new_length: usize) -> c_int;
+pub type MallctlFn = unsafe extern "C" fn(
+    name: *const c_char,
+    old: *mut c_void,
+    old_length: *mut usize,
+    new: *mut c_void,
+    new_length: usize,
+) -> c_int;
 
 /// How the program's jemalloc names its symbols, and with them its environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +76,8 @@ impl Jemalloc {
         Self { mallctl, naming }
     }
 
-    /// The jemalloc whose control function the program or a library of it exports: C and C++ programs do; a static Rust binary does not.
+    /// The jemalloc whose control function the program or a library of it exports: C and C++ programs do; a static Rust
+    /// binary does not.
     pub fn find() -> Option<Self> {
         [JemallocNaming::Plain, JemallocNaming::Rust, JemallocNaming::Je].into_iter().find_map(|naming| {
             // SAFETY: looks a NUL-terminated name up in what is loaded.
@@ -87,7 +93,8 @@ impl Jemalloc {
         self.naming
     }
 
-    /// Whether it keeps totals of all allocations beside what is in use (`opt.prof_accum`, off unless asked for at start).
+    /// Whether it keeps totals of all allocations beside what is in use (`opt.prof_accum`, off unless asked for at
+    /// start).
     pub fn keeps_totals(&self) -> bool {
         self.read(c"opt.prof_accum").unwrap_or(false)
     }
@@ -131,7 +138,8 @@ impl Jemalloc {
         self.write(c"prof.active", "prof.active", active)
     }
 
-    /// Forgets all samples; `lg_sample` sets the base-2 logarithm of the mean bytes between samples from now on, else it stays.
+    /// Forgets all samples; `lg_sample` sets the base-2 logarithm of the mean bytes between samples from now on, else
+    /// it stays.
     ///
     /// # Errors
     /// [`Error::HeapUnavailable`] when the process was started without profiling; [`Error::Mallctl`].
@@ -148,13 +156,18 @@ impl Jemalloc {
             return Ok(());
         }
         let variable = self.naming.variable();
-        Err(Error::HeapUnavailable { variable, compiled_in: self.status().compiled_in, hint: environment::hint(variable) })
+        Err(Error::HeapUnavailable {
+            variable,
+            compiled_in: self.status().compiled_in,
+            hint: environment::hint(variable),
+        })
     }
 
     fn read<T: Copy + Default>(&self, name: &CStr) -> Option<T> {
         let (mut value, mut length) = (T::default(), size_of::<T>());
         // SAFETY: `new`'s promise; `value` has room for `length` bytes, and only plain integers and flags are read.
-        let code = unsafe { (self.mallctl)(name.as_ptr(), (&raw mut value).cast(), &mut length, std::ptr::null_mut(), 0) };
+        let code =
+            unsafe { (self.mallctl)(name.as_ptr(), (&raw mut value).cast(), &mut length, std::ptr::null_mut(), 0) };
         (code == 0 && length == size_of::<T>()).then_some(value)
     }
 

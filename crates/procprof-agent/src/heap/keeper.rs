@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often it is looked: a program that allocates 1 GiB a second with `lg_prof_interval:30` has written five files by then.
+/// How often it is looked: a program that allocates 1 GiB a second with `lg_prof_interval:30` has written five files by
+/// then.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// The thread that cleans; it ends when this is dropped.
@@ -28,7 +29,7 @@ impl Keeper {
                 return;
             }
         };
-        let thread = std::thread::Builder::new().name("procprof-dumps".into()).spawn(work);
+        let thread = crate::aside::spawn("procprof-dumps", work);
         thread.map_err(|source| Error::System { what: "start the thread that cleans heap dumps up", source })?;
         Ok(Self { ended })
     }

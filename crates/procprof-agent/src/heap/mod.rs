@@ -7,14 +7,13 @@ mod jemalloc;
 mod keeper;
 #[cfg(feature = "heap")]
 #[cfg_attr(not(target_os = "linux"), path = "../absent/sampler.rs")]
-mod sampler;
+pub(crate) mod sampler;
 mod source;
 mod timed;
 mod turns;
 mod written;
 
 pub(crate) use dump::Dumper;
-pub use dump::MAX_DUMP_BYTES;
 pub(crate) use growth::InUse;
 pub use jemalloc::{HeapStatus, Jemalloc, JemallocNaming, MallctlFn};
 pub(crate) use keeper::Keeper;

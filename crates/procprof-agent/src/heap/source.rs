@@ -67,6 +67,9 @@ impl<'a> Heap<'a> {
                 meta.truncated = Some(HeapSampler::samples(Found::Truncated));
                 let more = [("samples-without-root", Found::Part), ("samples-without-stack", Found::Nothing)];
                 meta.more.extend(more.map(|(key, found)| (key.to_owned(), HeapSampler::samples(found).to_string())));
+                if HeapSampler::left_out() > 0 {
+                    meta.more.insert("samples-left-out-for-seccomp".to_owned(), HeapSampler::left_out().to_string());
+                }
             }
         }
     }
@@ -139,7 +142,9 @@ impl<'a> Heap<'a> {
 /// Names the frame at an address, if there is one, and takes the address away.
 #[cfg(feature = "heap")]
 fn name_frame(profile: Profile, address: Addr, name: &str) -> Result<Profile> {
-    let Some(index) = profile.locations().iter().position(|location| location.address == address) else { return Ok(profile) };
+    let Some(index) = profile.locations().iter().position(|location| location.address == address) else {
+        return Ok(profile);
+    };
     let mut parts = profile.into_parts();
     let name = parts.intern(name)?;
     let function = FunctionId(parts.functions.len() as u32);
@@ -162,9 +167,18 @@ mod tests {
         let profile = name_frame(builder.finish().unwrap(), Addr(2), "[unknown]").unwrap();
         let names: Vec<Vec<&str>> = profile
             .samples()
-            .map(|sample| profile.lines(sample.stack[0]).iter().map(|line| profile.string(profile.function(line.function).name)).collect())
+            .map(|sample| {
+                profile
+                    .lines(sample.stack[0])
+                    .iter()
+                    .map(|line| profile.string(profile.function(line.function).name))
+                    .collect()
+            })
             .collect();
         assert_eq!(names, [vec![], vec!["[unknown]"], vec![]]);
-        assert_eq!(profile.samples().map(|sample| profile.location(sample.stack[0]).address.0).collect::<Vec<_>>(), [1, 0, 3]);
+        assert_eq!(
+            profile.samples().map(|sample| profile.location(sample.stack[0]).address.0).collect::<Vec<_>>(),
+            [1, 0, 3]
+        );
     }
 }

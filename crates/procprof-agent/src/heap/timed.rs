@@ -32,8 +32,8 @@ pub(crate) struct TimedSwitch {
 }
 
 impl TimedSwitch {
-    /// Switches to `active`, for good or for a time; a time that is running ends with it. `was` is the state now; where a time is running,
-    /// the state to go back to stays that from before it.
+    /// Switches to `active`, for good or for a time; a time that is running ends with it. `was` is the state now; where
+    /// a time is running, the state to go back to stays that from before it.
     pub(crate) fn set(self: &Arc<Self>, active: bool, was: bool, length: Option<Duration>, apply: Apply) -> Result<()> {
         let mut state = self.lock();
         apply(active)?;
@@ -44,7 +44,7 @@ impl TimedSwitch {
         });
         if state.back.is_some() && !state.has_thread {
             let switch = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("procprof-heap".into()).spawn(move || switch.run(&apply));
+            let thread = crate::aside::spawn("procprof-heap", move || switch.run(&apply));
             if let Err(source) = thread {
                 state.back = None;
                 return Err(Error::System { what: "start the thread that switches back", source });
@@ -75,7 +75,8 @@ impl TimedSwitch {
             let left = back.at.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.back = None;
-                // What could be switched there can be switched back; a refusal has nobody to be told to, and the status shows it.
+                // What could be switched there can be switched back; a refusal has nobody to be told to, and the status
+                // shows it.
                 let _ = apply(back.active);
             } else {
                 state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;

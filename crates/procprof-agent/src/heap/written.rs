@@ -1,12 +1,13 @@
-//! The dump files that jemalloc writes by itself: every so many bytes (`lg_prof_interval`), at each new peak (`prof_gdump`), and at the end of the
-//! process (`prof_final`).
+//! The dump files that jemalloc writes by itself: every so many bytes (`lg_prof_interval`), at each new peak
+//! (`prof_gdump`), and at the end of the process (`prof_final`).
 //!
 //! ```text
 //! <prof_prefix>.<pid>.<number>.<cause><number of that cause>.heap      jeprof.4711.12.i12.heap
 //! <prof_prefix>.<pid>.<number>.f.heap                                  jeprof.4711.13.f.heap
 //! ```
-//! (jemalloc 5.3, `src/prof_sys.c`, `prof_dump_filename`.) The prefix may hold a path; a relative one is looked up from the process's working folder,
-//! as jemalloc does. Files of other processes with the same prefix, former runs of this program most likely, are in the list, too.
+//! (jemalloc 5.3, `src/prof_sys.c`, `prof_dump_filename`.) The prefix may hold a path; a relative one is looked up from
+//! the process's working folder, as jemalloc does. Files of other processes with the same prefix, former runs of this
+//! program most likely, are in the list, too.
 
 use super::jemalloc::Jemalloc;
 use crate::error::{Error, Result};
@@ -44,8 +45,12 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    const ALL: [(char, Self, &'static str); 4] =
-        [('i', Self::Interval, "interval"), ('u', Self::Peak, "peak"), ('m', Self::Asked, "asked"), ('f', Self::End, "end")];
+    const ALL: [(char, Self, &'static str); 4] = [
+        ('i', Self::Interval, "interval"),
+        ('u', Self::Peak, "peak"),
+        ('m', Self::Asked, "asked"),
+        ('f', Self::End, "end"),
+    ];
 
     fn of_letter(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|(of, ..)| *of == letter).map(|(_, cause, _)| cause)
@@ -81,13 +86,14 @@ pub(crate) struct DumpFiles {
 
 impl DumpFiles {
     /// Those of this jemalloc; `None` where it has no prefix, and writes none.
-    pub(crate) fn of(jemalloc: &Jemalloc) -> Option<Self> {
+    pub(crate) fn from_jemalloc(jemalloc: &Jemalloc) -> Option<Self> {
         Self::with_prefix(&jemalloc.dump_prefix()?)
     }
 
     fn with_prefix(prefix: &str) -> Option<Self> {
-        let (folder, prefix) =
-            prefix.rsplit_once('/').map_or((".", prefix), |(folder, prefix)| (if folder.is_empty() { "/" } else { folder }, prefix));
+        let (folder, prefix) = prefix
+            .rsplit_once('/')
+            .map_or((".", prefix), |(folder, prefix)| (if folder.is_empty() { "/" } else { folder }, prefix));
         (!prefix.is_empty()).then(|| Self { folder: folder.into(), prefix: prefix.into() })
     }
 
@@ -97,7 +103,9 @@ impl DumpFiles {
         let entries = fs::read_dir(&self.folder).map_err(system)?.take(MAX_ENTRIES);
         // One that is gone by now is none.
         let mut files: Vec<DumpFile> = entries.flatten().filter_map(|entry| self.file(&entry)).collect();
-        files.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.number.cmp(&a.number)).then_with(|| a.name.cmp(&b.name)));
+        files.sort_by(|a, b| {
+            b.written.cmp(&a.written).then_with(|| b.number.cmp(&a.number)).then_with(|| a.name.cmp(&b.name))
+        });
         Ok(files)
     }
 
@@ -113,10 +121,11 @@ impl DumpFiles {
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>> {
         let unknown = || Error::NoSuchDumpFile { name: name.to_owned() };
         let file = self.list()?.into_iter().find(|file| file.name == name).ok_or_else(unknown)?;
-        if file.bytes > super::MAX_DUMP_BYTES {
+        if file.bytes > crate::options::MAX_DUMP_BYTES {
             return Err(Error::DumpTooLarge { bytes: file.bytes });
         }
-        let text = fs::read(self.folder.join(&file.name)).map_err(|source| Error::System { what: "read the heap dump", source })?;
+        let text = fs::read(self.folder.join(&file.name))
+            .map_err(|source| Error::System { what: "read the heap dump", source })?;
         // The map is what jemalloc writes last, in one piece.
         let is_whole = memory_map(&text).is_some_and(|map| map.ends_with(b"\n"));
         if is_whole { Ok(text) } else { Err(Error::DumpFileUnfinished { name: file.name }) }
@@ -147,7 +156,9 @@ impl DumpFiles {
 fn parse(prefix: &str, name: &str) -> Option<(u32, u64, Cause)> {
     let rest = name.strip_prefix(prefix)?.strip_prefix('.')?.strip_suffix(".heap")?;
     let mut parts = rest.split('.');
-    let (Some(pid), Some(number), Some(cause), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else { return None };
+    let (Some(pid), Some(number), Some(cause), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return None;
+    };
     let mut letters = cause.chars();
     let cause = Cause::of_letter(letters.next()?)?;
     let is_number = letters.as_str().bytes().all(|digit| digit.is_ascii_digit());
@@ -191,7 +202,8 @@ mod tests {
         ] {
             assert_eq!(parse("jeprof", other), None, "{other}");
         }
-        let folder = |prefix| DumpFiles::with_prefix(prefix).map(|files| (files.folder.display().to_string(), files.prefix));
+        let folder =
+            |prefix| DumpFiles::with_prefix(prefix).map(|files| (files.folder.display().to_string(), files.prefix));
         assert_eq!(folder("jeprof"), Some((".".into(), "jeprof".into())));
         assert_eq!(folder("/var/dumps/be"), Some(("/var/dumps".into(), "be".into())));
         assert_eq!(folder("/be"), Some(("/".into(), "be".into())));

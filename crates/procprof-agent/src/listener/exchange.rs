@@ -20,11 +20,11 @@ pub(super) fn run(mut stream: TcpStream, client: &str, service: &Service) {
     let _ = exchange(&mut stream, client, service);
 }
 
-/// Tells a client that too many are here.
-pub(super) fn refuse(mut stream: TcpStream, limit: usize) {
+/// Answers that there is no room, and why.
+pub(super) fn refuse(mut stream: TcpStream, why: String) {
     let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
     // As above.
-    let _ = write(&mut stream, &Response::text(503, format!("{limit} connections are open already")), true);
+    let _ = write(&mut stream, &Response::text(503, why), true);
     close(stream);
 }
 
@@ -67,7 +67,8 @@ fn answer(head: &Head, body: &[u8], stream: &TcpStream, client: &str, service: &
     extra.unwrap_or_else(|| service.agent.handle(&request))
 }
 
-/// Whether the client has closed its side. One that only ended its sending is not told apart, and does not do so before it has the answer.
+/// Whether the client has closed its side. One that only ended its sending is not told apart, and does not do so before
+/// it has the answer.
 fn has_left(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return false;
@@ -146,7 +147,8 @@ fn write(stream: &mut TcpStream, response: &Response, with_body: bool) -> io::Re
     stream.flush()
 }
 
-/// Closes so that the client reads the answer even when it was still sending: data left unread would make a reset of it.
+/// Closes so that the client reads the answer even when it was still sending: data left unread would make a reset of
+/// it.
 fn close(mut stream: TcpStream) {
     const LINGER: Duration = Duration::from_millis(200);
     let _ = stream.shutdown(Shutdown::Write);
@@ -172,6 +174,7 @@ fn reason(status: u16) -> &'static str {
         500 => "Internal Server Error",
         501 => "Not Implemented",
         503 => "Service Unavailable",
+        507 => "Insufficient Storage",
         505 => "HTTP Version Not Supported",
         _ => "Answer",
     }

@@ -31,14 +31,16 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head, Response> {
     let text = std::str::from_utf8(bytes).map_err(|_| bad("the head is not UTF-8"))?;
     let mut lines = text.trim_end_matches("\r\n").split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next()) else {
+    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    else {
         return Err(bad("expected: METHOD TARGET HTTP/1.1"));
     };
     if !version.starts_with("HTTP/1.") {
         return Err(Response::text(505, "only HTTP/1.1 is spoken here"));
     }
     let (path, query) = origin_form(target)?;
-    let mut head = Head { method: method.to_owned(), path: path.to_owned(), query: query.to_owned(), ..Head::default() };
+    let mut head =
+        Head { method: method.to_owned(), path: path.to_owned(), query: query.to_owned(), ..Head::default() };
     for (count, line) in lines.enumerate() {
         if count == MAX_HEADERS {
             return Err(Response::text(431, format!("at most {MAX_HEADERS} headers")));
@@ -60,7 +62,7 @@ fn origin_form(target: &str) -> Result<(&str, &str), Response> {
 impl Head {
     /// The method, as far as it matters here.
     pub(super) fn method(&self) -> Method {
-        Method::of(&self.method)
+        Method::from_name(&self.method)
     }
 
     fn header(&mut self, name: &str, value: &str) -> Result<(), Response> {

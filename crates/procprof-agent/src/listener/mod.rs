@@ -1,20 +1,24 @@
 //! A small HTTP/1.1 listener for processes that have no server of their own.
 //!
-//! One request per connection. Bounded everywhere: 16 connections (more are answered 503), 16 KiB of head, 8 MiB of body, 10 s to send a request,
-//! 30 s of a client not reading. On loopback a browser is kept from being used against it: a `Host` that is no loopback name and an
-//! `Origin` of another site are refused. Other addresses need the agent's token.
+//! One request per connection. Bounded everywhere: 16 connections (more are answered 503), 16 KiB of head, 8 MiB of
+//! body, 10 s to send a request, 30 s of a client not reading. On loopback a browser is kept from being used against
+//! it: a `Host` that is no loopback name and an `Origin` of another site are refused. Other addresses need the agent's
+//! token.
 
 mod exchange;
 mod head;
 mod socket;
 
 use crate::agent::Agent;
+use crate::aside;
 use crate::error::{Error, Result};
+use crate::own_thread;
 use crate::request::{Request, Response};
 use socket::{Place, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -62,25 +66,33 @@ impl Listener {
     /// Binds and serves from threads of its own; port 0 takes a free one.
     ///
     /// # Errors
-    /// [`Error::Config`] for an address beyond loopback when the agent has no token; [`Error::System`] when it can't be bound.
+    /// [`Error::Config`] for an address beyond loopback when the agent has no token; [`Error::System`] when it can't be
+    /// bound.
     pub fn bind(address: SocketAddr, agent: Agent, extra: Option<ExtraHandler>) -> Result<Self> {
         let loopback = address.ip().is_loopback();
         if !loopback && !agent.has_token() {
             return Err(Error::Config { what: format!("bind {address}: an address beyond loopback needs a token") });
         }
         let system = |source| Error::System { what: "bind the listener", source };
-        let socket = Socket::bind(address).map_err(system)?;
-        let address = socket.address().map_err(system)?;
         let shared = Arc::new(Shared::default());
         let service = Service { agent: agent.clone(), extra, loopback, shared: shared.clone() };
-        let named = std::thread::Builder::new().name("procprof-http".into());
-        let thread = named.spawn(move || accept(socket, address, &service));
+        let (bound, binding) = sync_channel(1);
+        let thread = aside::spawn("procprof-http", move || match Socket::bind(address) {
+            Ok((socket, address)) => {
+                // Whoever binds waits for it.
+                let _ = bound.send(Ok(address));
+                accept(socket, address, &service);
+            }
+            Err(error) => drop(bound.send(Err(error))),
+        });
         let thread = thread.map_err(|source| Error::System { what: "start the listener's thread", source })?;
+        let address = binding.recv().unwrap_or(Err(std::io::ErrorKind::Other.into())).map_err(system)?;
         Ok(Self { address, agent, shared, thread: Some(thread) })
     }
 
-    /// Closes the socket in a forked child, which has it but not the threads that serve it; else the port would be taken as long as the child lives.
-    /// To be called in the child only, by a handler of `pthread_atfork`; it does nothing else.
+    /// Closes the socket in a forked child where that has it, but not the threads that serve it; else the port would be
+    /// taken as long as the child lives. To be called in the child only, by a handler of `pthread_atfork`; it does
+    /// nothing else.
     pub fn close_in_child(&self) {
         // The thread of the parent that held the lock, if any, was just binding anew.
         if let Ok(place) = self.shared.place.try_lock() {
@@ -103,7 +115,8 @@ impl Listener {
         self.agent.stop();
         self.shared.stopping.store(true, Ordering::SeqCst);
         // A connection of our own wakes the thread out of accept; where it can't be made, the next client's does.
-        if TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1)).is_ok() {
+        let connect = || TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1)).is_ok();
+        if aside::run(STOP_WAIT, || (), connect).unwrap_or(false) {
             // A panic of that thread has been told on standard error already.
             let _ = thread.join();
         }
@@ -127,11 +140,13 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Serves until stopped. Where the program has closed the socket, as daemons close all descriptors, it is bound anew.
+/// Serves until stopped. Where the program has closed the socket, as daemons close all descriptors of a table that they
+/// share with it, it is bound anew.
 fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
+    own_thread::leave_out();
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        *service.shared.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket.place());
+        *service.shared.place.lock().unwrap_or_else(PoisonError::into_inner) = socket.place_for_children();
         let accepted = socket.accept();
         if service.shared.stopping.load(Ordering::SeqCst) {
             return;
@@ -139,7 +154,7 @@ fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
         match accepted {
             Ok((stream, client)) => serve(stream, client, service),
             Err(error) if socket::is_lost(&error) => match Socket::bind(address) {
-                Ok(fresh) => socket = fresh,
+                Ok((fresh, _)) => socket = fresh,
                 // The port is another's for now.
                 Err(_) => std::thread::sleep(20 * PAUSE),
             },
@@ -153,15 +168,27 @@ fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
 fn serve(stream: TcpStream, client: SocketAddr, service: &Service) {
     let open = Open::enter(&service.shared);
     if open.number > MAX_CONNECTIONS {
-        return exchange::refuse(stream, MAX_CONNECTIONS);
+        return exchange::refuse(stream, format!("{MAX_CONNECTIONS} connections are open already"));
     }
     let service = service.clone();
-    let named = std::thread::Builder::new().name("procprof-http".into());
-    // Where no thread can be had, the connection is closed and counted out with what the closure holds.
-    let _ = named.spawn(move || {
+    let waiting = Arc::new(Mutex::new(Some(stream)));
+    let taken = Arc::clone(&waiting);
+    let take = |place: &Mutex<Option<TcpStream>>| place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let started = aside::spawn_beside("procprof-http", move || {
         let _open = open;
-        exchange::run(stream, &client.to_string(), &service);
+        if let Some(stream) = take(&taken) {
+            // What the program's own handler allocates is the program's.
+            if service.extra.is_none() {
+                own_thread::leave_out();
+            }
+            exchange::run(stream, &client.to_string(), &service);
+        }
     });
+    if let Err(error) = started
+        && let Some(stream) = take(&waiting)
+    {
+        exchange::refuse(stream, format!("start a thread for the answer: {error}"));
+    }
 }
 
 /// A connection, counted out when dropped, also when its thread panics.

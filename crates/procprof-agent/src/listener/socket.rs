@@ -1,14 +1,13 @@
 //! The listening socket, in a process that may close any descriptor at any time.
 //!
-//! Daemons close all descriptors they do not know, and open files of their own under the same numbers. So a number is used only after a look at what
-//! is behind it, and lies high, where programs that expect the lowest free number do not meet it.
+//! Usually it lies in a table of descriptors that the program does not see. Where it shares the program's: daemons
+//! close all descriptors they do not know, and open files of their own under the same numbers. So a number is used only
+//! after a look at what is behind it, and lies high, where programs that expect the lowest free number do not meet it.
 
+use crate::aside;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
-
-/// Numbers from here on are preferred.
-const HIGH: RawFd = 960;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// What makes a descriptor the same one.
 type Identity = (libc::dev_t, libc::ino_t);
@@ -29,40 +28,28 @@ pub(super) struct Place {
 }
 
 impl Socket {
-    pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
-        let low = Self::of(TcpListener::bind(address)?);
-        // Where there is a high number, the low one is closed with its owner, unless the program has taken it meanwhile.
-        Ok(low.lifted().unwrap_or(low))
-    }
-
-    fn of(listener: TcpListener) -> Self {
+    /// The socket and its address; port 0 takes a free one.
+    pub(super) fn bind(address: SocketAddr) -> io::Result<(Self, SocketAddr)> {
+        let listener: TcpListener = aside::lifted(TcpListener::bind(address)?.into()).into();
         let number = listener.as_raw_fd();
-        Self { listener: Some(listener), place: Place { number, identity: identity(number) } }
-    }
-
-    /// The same socket under a high number; `None` where there is none, or what is there is not the same.
-    fn lifted(&self) -> Option<Self> {
-        // SAFETY: duplicates whatever is behind the number, if anything.
-        let high = unsafe { libc::fcntl(self.place.number, libc::F_DUPFD_CLOEXEC, HIGH) };
-        // SAFETY: a new descriptor that nobody else has.
-        let lifted = (high >= 0).then(|| Self::of(unsafe { TcpListener::from_raw_fd(high) }))?;
-        (lifted.place.identity == self.place.identity).then_some(lifted)
-    }
-
-    pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.as_ref().ok_or_else(lost)?.local_addr()
+        let address = listener.local_addr()?;
+        Ok((Self { listener: Some(listener), place: Place { number, identity: identity(number) } }, address))
     }
 
     /// The next connection; `EBADF` once the descriptor is another's or nobody's.
     pub(super) fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match &self.listener {
-            Some(listener) if self.place.is_same() => listener.accept(),
+            Some(listener) if self.place.is_same() => {
+                let (stream, client) = listener.accept()?;
+                Ok((aside::lifted(OwnedFd::from(stream)).into(), client))
+            }
             _ => Err(lost()),
         }
     }
 
-    pub(super) fn place(&self) -> Place {
-        self.place
+    /// Where a forked child finds it, if it has it.
+    pub(super) fn place_for_children(&self) -> Option<Place> {
+        (!aside::has_own_table()).then_some(self.place)
     }
 }
 
@@ -111,9 +98,8 @@ mod tests {
 
     #[test]
     fn a_number_that_became_another_files_is_neither_used_nor_closed() {
-        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (socket, _) = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let number = socket.place.number;
-        assert!(number >= HIGH);
         let other = std::fs::File::open("/dev/null").unwrap();
         // SAFETY: puts another file under the number, as a program might.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);

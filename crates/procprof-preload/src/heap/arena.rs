@@ -1,4 +1,5 @@
-//! Memory for what is allocated while the allocator itself is being looked up: older C libraries do so in `dlsym`, a few dozen bytes.
+//! Memory for what is allocated while the allocator itself is being looked up: older C libraries do so in `dlsym`, a
+//! few dozen bytes.
 //!
 //! It is given out once and never back.
 
@@ -20,7 +21,9 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// Zeroed memory, aligned to 16 bytes and behind a word with its size; null when there is no more.
 pub(super) fn allocate(size: usize) -> *mut c_void {
     const HEAD: usize = 16;
-    let Some(bytes) = size.checked_next_multiple_of(16).and_then(|size| size.checked_add(HEAD)) else { return std::ptr::null_mut() };
+    let Some(bytes) = size.checked_next_multiple_of(16).and_then(|size| size.checked_add(HEAD)) else {
+        return std::ptr::null_mut();
+    };
     let take = |used: usize| used.checked_add(bytes).filter(|end| *end <= BYTES);
     match USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
         // SAFETY: these bytes are within the arena and were given to nobody; the head is aligned.

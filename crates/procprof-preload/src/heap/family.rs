@@ -1,6 +1,7 @@
 //! The `malloc` family as the program calls it.
 
-use super::{allocate_and_note, arena, forget_and_free, next, reallocate_and_note, thread};
+use super::{allocate_and_note, arena, forget_and_free, next, reallocate_and_note};
+use crate::thread;
 use procprof_agent::heap_hook::{count_down, is_noted};
 use std::ffi::{c_int, c_void};
 
@@ -60,7 +61,11 @@ unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
     }
     // SAFETY: by the caller's promise.
     let reallocate = || unsafe { next::realloc(pointer, size) };
-    if is_due || is_noted(pointer.cast()) { reallocate_and_note(pointer, size, is_due, reallocate) } else { reallocate() }
+    if is_due || is_noted(pointer.cast()) {
+        reallocate_and_note(pointer, size, is_due, reallocate)
+    } else {
+        reallocate()
+    }
 }
 
 /// Moves a block from the arena to the allocator.

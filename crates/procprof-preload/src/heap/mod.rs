@@ -1,23 +1,26 @@
 //! The process's heap, sampled: `malloc` and its family, and C++'s operators where they do not come to `malloc`.
 //!
-//! Whatever allocator stands behind this library (the C library's, a linked or preloaded jemalloc or tcmalloc) does the work; each call is handed to it
-//! with its arguments. A program that *defines* `malloc` keeps it to itself: nothing arrives here then.
+//! Whatever allocator stands behind this library (the C library's, a linked or preloaded jemalloc or tcmalloc) does the
+//! work; each call is handed to it with its arguments. A program that *defines* `malloc` keeps it to itself: nothing
+//! arrives here then.
 
 mod arena;
 mod family;
 mod next;
 mod operators;
 mod own;
-mod thread;
+mod reserve;
 
 pub(crate) use own::Unseen;
 
+use crate::thread;
 use procprof_agent::heap_hook;
 use std::ffi::c_void;
 
 /// Looks the next allocator up and makes the sampler ready; called before `main`.
 pub(crate) fn at_load() {
-    // SAFETY: the place is in static thread-local storage, the same that the family hands in, and this library is never unloaded.
+    // SAFETY: the place is in static thread-local storage, the same that the family hands in, and this library is never
+    // unloaded.
     unsafe { heap_hook::keep_thread_states(thread::state) };
     next::resolve();
     operators::at_load();
@@ -56,7 +59,13 @@ fn forget_and_free(pointer: *mut c_void, free: impl FnOnce()) {
 /// Reallocates a block that may be a sampled one, or where a sample may be due.
 #[cold]
 #[inline(never)]
-fn reallocate_and_note(pointer: *mut c_void, size: usize, is_due: bool, reallocate: impl FnOnce() -> *mut c_void) -> *mut c_void {
+fn reallocate_and_note(
+    pointer: *mut c_void,
+    size: usize,
+    is_due: bool,
+    reallocate: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    crate::heir::look();
     let state = &thread::current().sampler;
     let former = if heap_hook::is_noted(pointer.cast()) { heap_hook::forget(state, pointer.cast()) } else { None };
     let moved = reallocate();

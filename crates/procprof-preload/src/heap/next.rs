@@ -1,9 +1,11 @@
 //! The allocator behind this library: the next definition of each function in the loader's order.
 //!
-//! Each function is reached through a pointer that at first leads to a function that looks all of them up. So the ordinary call has no test for
-//! what happens once. What is allocated meanwhile by the thread that looks up comes from the [`arena`].
+//! Each function is reached through a pointer that at first leads to a function that looks all of them up. So the
+//! ordinary call has no test for what happens once. What is allocated meanwhile by the thread that looks up comes from
+//! the [`arena`].
 
-use super::{arena, thread};
+use super::arena;
+use crate::thread;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -66,7 +68,8 @@ functions! {
     malloc_usable_size, first_malloc_usable_size: (pointer: *mut c_void) -> usize, |_| 0;
 }
 
-/// The next definition in the loader's order. Every C library that this one runs with has one, so its lack is the end: there is no allocator.
+/// The next definition in the loader's order. Every C library that this one runs with has one, so its lack is the end:
+/// there is no allocator.
 fn look_up(name: &str) -> *mut () {
     let mut terminated = [0_u8; 24];
     terminated[..name.len()].copy_from_slice(name.as_bytes());

@@ -1,19 +1,23 @@
 //! C++'s `operator new` and `operator delete`.
 //!
-//! Those of libstdc++ and libc++ call `malloc` and `free`, which are counted there. jemalloc and tcmalloc have operators of their own that mostly do not
-//! (jemalloc's aligned ones call its exported `aligned_alloc`). So where the next operators are in the same library as the next `malloc`, each of them is
-//! tried once: it is counted here if nothing arrives there.
+//! Those of libstdc++ and libc++ call `malloc` and `free`, which are counted there. jemalloc and tcmalloc have
+//! operators of their own that mostly do not (jemalloc's aligned ones call its exported `aligned_alloc`). So where the
+//! next operators are in the same library as the next `malloc`, each of them is tried once: it is counted here if
+//! nothing arrives there.
 //!
-//! A library that was loaded privately (`dlopen` without `RTLD_GLOBAL`) may find these functions though no C++ library stands behind them in the loader's
-//! order. Then the one it brought along is asked, and if there is none, `malloc` itself.
+//! A library that was loaded privately (`dlopen` without `RTLD_GLOBAL`) may find these functions though no C++ library
+//! stands behind them in the loader's order. Then the one it brought along is asked, and if there is none, `malloc`
+//! itself.
 
-use super::{allocate_and_note, family, forget_and_free, next, thread};
+use super::{allocate_and_note, family, forget_and_free, next};
 use crate::tell::tell;
+use crate::thread;
 use procprof_agent::heap_hook::{arrives, count_down, is_noted};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Whether the operators behind this library are the allocator's own: what they allocate and free need not come to `malloc` and `free`.
+/// Whether the operators behind this library are the allocator's own: what they allocate and free need not come to
+/// `malloc` and `free`.
 static ARE_THE_ALLOCATORS: AtomicBool = AtomicBool::new(false);
 
 /// Libraries that bring the operators.
@@ -23,7 +27,9 @@ const LIBRARIES: [&CStr; 2] = [c"libstdc++.so.6", c"libc++.so.1"];
 pub(super) fn at_load() {
     // SAFETY: looks a name up in what is loaded.
     let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_Znwm".as_ptr()) };
-    if !operator.is_null() && library_of(operator).is_some_and(|library| library_of(next::address_of_malloc()) == Some(library)) {
+    if !operator.is_null()
+        && library_of(operator).is_some_and(|library| library_of(next::address_of_malloc()) == Some(library))
+    {
         ARE_THE_ALLOCATORS.store(true, Ordering::Relaxed);
         try_all();
     }
@@ -40,7 +46,8 @@ fn library_of(function: *mut c_void) -> Option<usize> {
 /// The operator behind this library, or `otherwise`.
 #[cold]
 fn look_up(name: &CStr, otherwise: *mut ()) -> *mut () {
-    // SAFETY: looks names up in what is loaded; `RTLD_NOLOAD` loads nothing, and the reference to the library it returns is kept, as is the library.
+    // SAFETY: looks names up in what is loaded; `RTLD_NOLOAD` loads nothing, and the reference to the library it
+    // returns is kept, as is the library.
     unsafe {
         let next = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if !next.is_null() {
@@ -55,7 +62,8 @@ fn look_up(name: &CStr, otherwise: *mut ()) -> *mut () {
     }
 }
 
-/// Exports operators that allocate: the bytes are always the first argument. The value after each further one is for trying it.
+/// Exports operators that allocate: the bytes are always the first argument. The value after each further one is for
+/// trying it.
 macro_rules! news {
     ($($name:ident $symbol:literal ($($argument:ident: $type:ty = $tried:expr),*) otherwise $otherwise:expr;)*) => {
         $(
@@ -83,7 +91,8 @@ macro_rules! news {
 
                 #[inline(always)]
                 unsafe fn call(size: usize $(, $argument: $type)*) -> *mut c_void {
-                    // SAFETY: the pointer holds functions of this type only, and the caller keeps the promises of this one.
+                    // SAFETY: the pointer holds functions of this type only, and the caller keeps the promises of this
+                    // one.
                     unsafe { std::mem::transmute::<*mut (), Function>(NEXT.load(Ordering::Relaxed))(size $(, $argument)*) }
                 }
 
@@ -101,7 +110,8 @@ macro_rules! news {
 
                 pub(super) fn attempt() {
                     let arrives = arrives(&thread::current().sampler, || {
-                        // SAFETY: the arguments are those that C++ may give; the allocator's `free` takes what its operators give.
+                        // SAFETY: the arguments are those that C++ may give; the allocator's `free` takes what its
+                        // operators give.
                         unsafe { next::free(call(TRIED $(, $tried)*)) }
                     });
                     IS_COUNTED.store(!arrives, Ordering::Relaxed);
@@ -194,7 +204,13 @@ const MALLOC_ALIGNMENT: usize = 16;
 /// A block, or null; C++ wants one of no bytes to have an address, too.
 fn attempted(alignment: usize, size: usize) -> *mut c_void {
     // SAFETY: any size may be asked for; C++ alignments are powers of two.
-    unsafe { if alignment <= MALLOC_ALIGNMENT { family::malloc(size.max(1)) } else { family::memalign(alignment, size.max(1)) } }
+    unsafe {
+        if alignment <= MALLOC_ALIGNMENT {
+            family::malloc(size.max(1))
+        } else {
+            family::memalign(alignment, size.max(1))
+        }
+    }
 }
 
 fn allocated(size: usize) -> *mut c_void {

@@ -33,7 +33,8 @@ fn what_is_equal_vanishes_and_what_is_less_is_negative() {
 fn a_labelled_base_stays_apart() {
     let profile = counts(&[("a", 5)]);
     let difference = diff_base(&profile, &profile).unwrap();
-    let mut samples: Vec<(i64, usize)> = difference.samples().map(|sample| (sample.values[0], sample.labels.len())).collect();
+    let mut samples: Vec<(i64, usize)> =
+        difference.samples().map(|sample| (sample.values[0], sample.labels.len())).collect();
     samples.sort();
     assert_eq!(samples, [(-5, 1), (5, 0)]);
     let label = difference.samples().find_map(|sample| sample.labels.first().copied()).unwrap();

@@ -13,7 +13,7 @@ struct NameMatches {
 }
 
 impl NameMatches {
-    fn of(regex: &Regex, profile: &Profile) -> NameMatches {
+    fn find(regex: &Regex, profile: &Profile) -> NameMatches {
         let text = |id| profile.string(id);
         let function = |one: &Function| regex.is_match(text(one.name)) || regex.is_match(text(one.filename));
         NameMatches {
@@ -46,11 +46,14 @@ pub(super) fn by_name(filter: &Filter, profile: Profile, matches: &mut Matches) 
     if filter.focus.is_none() && filter.ignore.is_none() && filter.hide.is_none() && filter.show.is_none() {
         return Ok(profile);
     }
-    let of_locations = |regex: &Option<Regex>| regex.as_ref().map(|regex| matching_locations(&NameMatches::of(regex, &profile), &profile));
+    let of_locations = |regex: &Option<Regex>| {
+        regex.as_ref().map(|regex| matching_locations(&NameMatches::find(regex, &profile), &profile))
+    };
     let (focus, ignore) = (of_locations(&filter.focus), of_locations(&filter.ignore));
     let kept = hide_and_show(filter, &profile, matches);
-    let has =
-        |stack: &[LocationId], located: &Option<Vec<bool>>| located.as_ref().map(|located| stack.iter().any(|id| located[id.index()]));
+    let has = |stack: &[LocationId], located: &Option<Vec<bool>>| {
+        located.as_ref().map(|located| stack.iter().any(|id| located[id.index()]))
+    };
     let mut stays = Vec::with_capacity(profile.sample_count());
     let (mut focused, mut ignored) = (0, 0);
     for sample in profile.samples() {
@@ -69,7 +72,7 @@ pub(super) fn by_name(filter: &Filter, profile: Profile, matches: &mut Matches) 
 }
 
 fn hide_and_show(filter: &Filter, profile: &Profile, matches: &mut Matches) -> Kept {
-    let of = |regex: &Option<Regex>| regex.as_ref().map(|regex| NameMatches::of(regex, profile));
+    let of = |regex: &Option<Regex>| regex.as_ref().map(|regex| NameMatches::find(regex, profile));
     let (hide, show) = (of(&filter.hide), of(&filter.show));
     let mut kept = Kept { lines: Vec::new(), hidden: Vec::new() };
     let (mut hidden, mut shown) = (0, 0);
@@ -103,7 +106,7 @@ fn matching_locations(names: &NameMatches, profile: &Profile) -> Vec<bool> {
 
 /// Cuts callers of the matching frame nearest the root; of its inlined frames, those outside the outermost match.
 pub(super) fn show_from(regex: &Regex, profile: Profile, matches: &mut Matches) -> Result<Profile> {
-    let names = NameMatches::of(regex, &profile);
+    let names = NameMatches::find(regex, &profile);
     let mut lines = Vec::new();
     let mut found = Vec::new();
     for (index, location) in profile.locations().iter().enumerate() {
@@ -138,14 +141,19 @@ pub(super) fn prune_from(regex: &Regex, profile: Profile, matches: &mut Matches)
     }
     let cut = |stack: &[LocationId]| stack.iter().position(|id| found[id.index()]);
     matches.prune_from = Some(profile.samples().filter(|sample| cut(sample.stack).is_some()).count());
-    let stacks: Vec<Vec<LocationId>> = profile.samples().map(|sample| sample.stack[cut(sample.stack).unwrap_or(0)..].to_vec()).collect();
+    let stacks: Vec<Vec<LocationId>> =
+        profile.samples().map(|sample| sample.stack[cut(sample.stack).unwrap_or(0)..].to_vec()).collect();
     rebuild(profile, stacks, &lines, |_| true)
 }
 
 /// For each function, whether its name without arguments matches.
 pub(super) fn matching_names(profile: &Profile, is_match: impl Fn(&str) -> bool) -> Vec<bool> {
     let name = |function: &Function| profile.string(function.name);
-    profile.functions().iter().map(|function| !name(function).is_empty() && is_match(without_arguments(name(function)))).collect()
+    profile
+        .functions()
+        .iter()
+        .map(|function| !name(function).is_empty() && is_match(without_arguments(name(function))))
+        .collect()
 }
 
 /// A function's name up to its argument list, without the dot of PowerPC.
@@ -168,7 +176,12 @@ fn without_arguments(name: &str) -> &str {
 }
 
 /// The profile with other stacks and lines, and only the samples that stay.
-fn rebuild(profile: Profile, stacks: Vec<Vec<LocationId>>, lines: &[Vec<Line>], stays: impl Fn(usize) -> bool) -> Result<Profile> {
+fn rebuild(
+    profile: Profile,
+    stacks: Vec<Vec<LocationId>>,
+    lines: &[Vec<Line>],
+    stays: impl Fn(usize) -> bool,
+) -> Result<Profile> {
     let mut parts: Parts = profile.into_parts();
     parts.stacks.clear();
     parts.stack_ends.clear();

@@ -50,9 +50,8 @@ impl TagFilter {
                 let texts: Vec<String> = texts(profile, labels).map(|(key, value)| format!("{key}:{value}")).collect();
                 all.iter().all(|regex| texts.iter().any(|text| regex.is_match(text)))
             }
-            (Wanted::Texts(any), Some(wanted)) => {
-                texts(profile, labels).any(|(key, value)| key == wanted && any.iter().any(|regex| regex.is_match(value)))
-            }
+            (Wanted::Texts(any), Some(wanted)) => texts(profile, labels)
+                .any(|(key, value)| key == wanted && any.iter().any(|regex| regex.is_match(value))),
         }
     }
 }
@@ -63,7 +62,9 @@ pub(super) fn filter_samples(filter: &Filter, profile: Profile, matches: &mut Ma
         return Ok(profile);
     }
     let units = units_by_key(&profile);
-    let has = |filter: &Option<TagFilter>, labels: &[Label]| filter.as_ref().map(|filter| filter.matches(&profile, labels, &units));
+    let has = |filter: &Option<TagFilter>, labels: &[Label]| {
+        filter.as_ref().map(|filter| filter.matches(&profile, labels, &units))
+    };
     let mut stays = Vec::with_capacity(profile.sample_count());
     let (mut focused, mut ignored) = (0, 0);
     for sample in profile.samples() {

@@ -3,7 +3,8 @@ use std::borrow::Cow;
 use super::*;
 use crate::{Function, Line, Location, Mapping, ProfileBuilder};
 
-/// Stacks are written root first, `;` between frames, `>` between a frame and what is inlined into it, then `=` and labels.
+/// Stacks are written root first, `;` between frames, `>` between a frame and what is inlined into it, then `=` and
+/// labels.
 fn profile(stacks: &[&str]) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
     let filename = builder.intern("/usr/lib/libdemo.so");
@@ -99,8 +100,10 @@ fn samples_are_kept_and_dropped_by_label() {
 #[test]
 fn labels_are_kept_and_dropped_by_key() {
     let options = FilterOptions { tagshow: "thread|bytes".into(), taghide: "bytes".into(), ..FilterOptions::default() };
-    let (filtered, matches) = Filter::parse(&options).unwrap().apply(profile(&["a=thread:x bytes:1 k:v", "b=k:v"])).unwrap();
-    let keys: Vec<_> = filtered.samples().flat_map(|sample| sample.labels).map(|label| filtered.string(label.key)).collect();
+    let (filtered, matches) =
+        Filter::parse(&options).unwrap().apply(profile(&["a=thread:x bytes:1 k:v", "b=k:v"])).unwrap();
+    let keys: Vec<_> =
+        filtered.samples().flat_map(|sample| sample.labels).map(|label| filtered.string(label.key)).collect();
     assert_eq!(keys, ["thread"]);
     assert_eq!((matches.tagshow, matches.taghide), (Some(2), Some(1)));
     assert!(!filtered.parts().strings.iter().any(|text| text == "bytes"), "what is not needed is gone");
@@ -108,12 +111,19 @@ fn labels_are_kept_and_dropped_by_key() {
 
 #[test]
 fn frames_the_profile_calls_uninteresting_are_cut() {
-    let stacks = ["main;malloc(int);inner", "main;keep_malloc;x", "malloc;b>malloc;y", "main;b>malloc;y", "main;operator()(int)"];
+    let stacks = [
+        "main;malloc(int);inner",
+        "main;keep_malloc;x",
+        "malloc;b>malloc;y",
+        "main;b>malloc;y",
+        "main;operator()(int)",
+    ];
     let mut parts = profile(&stacks).into_parts();
     parts.drop_frames = parts.intern("malloc|keep_malloc|operator\\(\\)").unwrap();
     parts.keep_frames = parts.intern("keep_.*").unwrap();
     let whole = parts.finish().unwrap();
-    let (kept, samples) = remove_uninteresting(Cow::Borrowed(&whole), &Uninteresting::of(&whole).unwrap().unwrap()).unwrap();
+    let (kept, samples) =
+        remove_uninteresting(Cow::Borrowed(&whole), &Uninteresting::from_profile(&whole).unwrap().unwrap()).unwrap();
     assert_eq!(written(&kept), ["main", "main;keep_malloc;x", "malloc;b;y", "main;b", "main"]);
     assert_eq!(samples, 4);
 }
@@ -123,11 +133,12 @@ fn a_profile_with_nothing_to_cut_is_not_copied() {
     let mut parts = profile(&["main;work", "malloc;inner"]).into_parts();
     parts.drop_frames = parts.intern("malloc|inner").unwrap();
     let whole = parts.finish().unwrap();
-    let (kept, samples) = remove_uninteresting(Cow::Borrowed(&whole), &Uninteresting::of(&whole).unwrap().unwrap()).unwrap();
+    let (kept, samples) =
+        remove_uninteresting(Cow::Borrowed(&whole), &Uninteresting::from_profile(&whole).unwrap().unwrap()).unwrap();
     assert!(matches!(kept, Cow::Borrowed(_)) && samples == 0, "a stack of nothing else stays");
     let mut parts = whole.into_parts();
     parts.drop_frames = parts.intern("malloc(").unwrap();
-    assert!(Uninteresting::of(&parts.finish().unwrap()).is_err());
+    assert!(Uninteresting::from_profile(&parts.finish().unwrap()).is_err());
 }
 
 /// A profile of one sample type, its stacks as in [`profile`] but for frames `jemalloc`, which have no name.
@@ -137,7 +148,8 @@ fn with_library(kind: &str, file: &str, stacks: &[&[&str]]) -> Profile {
     let mapping = builder.mapping(Mapping { filename, ..Mapping::default() });
     let unnamed = builder.address(Some(mapping), crate::Addr(0x1234));
     for stack in stacks {
-        let frames: Vec<_> = stack.iter().rev().map(|name| if *name == "jemalloc" { unnamed } else { builder.frame(name) }).collect();
+        let frames: Vec<_> =
+            stack.iter().rev().map(|name| if *name == "jemalloc" { unnamed } else { builder.frame(name) }).collect();
         builder.sample(&frames, &[1], &[]);
     }
     builder.finish().unwrap()
@@ -153,7 +165,11 @@ fn unnamed_frames_of_an_allocator_are_cut_at_the_leaf() {
     let expected = vec!["main;grow".to_owned(), "main;;hook".to_owned(), String::new()];
     assert_eq!(cut("inuse_space", "/usr/lib/libjemalloc.so.2"), (expected.clone(), 1));
     assert_eq!(cut("space", "libtcmalloc_minimal.so.4"), (expected, 1));
-    for (kind, file) in [("cpu", "/usr/lib/libjemalloc.so.2"), ("space", "/usr/lib/libc.so.6"), ("space", "/opt/libjemalloc-tools/serve")] {
+    for (kind, file) in [
+        ("cpu", "/usr/lib/libjemalloc.so.2"),
+        ("space", "/usr/lib/libc.so.6"),
+        ("space", "/opt/libjemalloc-tools/serve"),
+    ] {
         assert_eq!(cut(kind, file).1, 0, "{kind} {file}");
     }
 }

@@ -1,4 +1,5 @@
-//! Frames at the leaf that say how a profile was taken: cut by the profile's own expressions, and by the library they are in.
+//! Frames at the leaf that say how a profile was taken: cut by the profile's own expressions, and by the library they
+//! are in.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ impl Uninteresting {
     ///
     /// # Errors
     /// [`Error::Argument`](crate::Error::Argument) when one of the two is not a regular expression, or too large.
-    pub fn of(profile: &Profile) -> Result<Option<Uninteresting>> {
+    pub fn from_profile(profile: &Profile) -> Result<Option<Uninteresting>> {
         let whole = |id: StringId| match profile.string(id) {
             "" => Ok(None),
             text => regex(&format!("^(?:{text})$")).map(Some),
@@ -35,17 +36,22 @@ impl Uninteresting {
         Ok(Some(Uninteresting { drop, keep: whole(profile.parts().keep_frames)? }))
     }
 
-    fn matches(&self, name: &str) -> bool {
+    /// Whether a function of that name is uninteresting.
+    pub fn matches(&self, name: &str) -> bool {
         self.drop.is_match(name) && !self.keep.as_ref().is_some_and(|keep| keep.is_match(name))
     }
 }
 
-/// Cuts uninteresting frames with everything they call, below the first frame from the root that is interesting. A stack of nothing else stays as
-/// it is. Also says how many samples lost frames. The rules are those of `RemoveUninteresting` in google/pprof.
+/// Cuts uninteresting frames with everything they call, below the first frame from the root that is interesting. A
+/// stack of nothing else stays as it is. Also says how many samples lost frames. The rules are those of
+/// `RemoveUninteresting` in google/pprof.
 ///
 /// # Errors
 /// As [`Parts::finish`](crate::Parts::finish); none for a profile that is whole.
-pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Uninteresting) -> Result<(Cow<'a, Profile>, usize)> {
+pub fn remove_uninteresting<'a>(
+    profile: Cow<'a, Profile>,
+    uninteresting: &Uninteresting,
+) -> Result<(Cow<'a, Profile>, usize)> {
     let named = matching_names(&profile, |name| uninteresting.matches(name));
     if !named.contains(&true) {
         return Ok((profile, 0));
@@ -61,7 +67,9 @@ pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Unint
     }
     let has_inlined = cuts.contains(&Some(Cut::Inlined));
     let is_inlined = |id: &LocationId| cuts[id.index()] == Some(Cut::Inlined);
-    let shorter = |before: &[LocationId], after: &[LocationId]| after.len() < before.len() || has_inlined && after.iter().any(is_inlined);
+    let shorter = |before: &[LocationId], after: &[LocationId]| {
+        after.len() < before.len() || has_inlined && after.iter().any(is_inlined)
+    };
     let (leaves, samples) = cut_stacks(&profile, |stack| interesting(stack, &cuts), shorter);
     if samples == 0 {
         return Ok((profile, 0));
@@ -69,14 +77,15 @@ pub fn remove_uninteresting<'a>(profile: Cow<'a, Profile>, uninteresting: &Unint
     Ok((Cow::Owned(rebuilt(profile.into_owned(), &leaves, &inlined)?), samples))
 }
 
-/// Cuts the frames at the leaf that have no name and are in an allocator's library (`libjemalloc.so.2`, `libtcmalloc_minimal.so.4`), as such a
-/// library without symbols leaves them, from profiles of memory. A stack of nothing else stays as it is. Also says how many samples lost frames.
-/// `go tool pprof` has no such rule.
+/// Cuts the frames at the leaf that have no name and are in an allocator's library (`libjemalloc.so.2`,
+/// `libtcmalloc_minimal.so.4`), as such a library without symbols leaves them, from profiles of memory. A stack of
+/// nothing else stays as it is. Also says how many samples lost frames. `go tool pprof` has no such rule.
 ///
 /// # Errors
 /// As [`Parts::finish`](crate::Parts::finish); none for a profile that is whole.
 pub fn remove_unnamed_allocators(profile: Cow<'_, Profile>) -> Result<(Cow<'_, Profile>, usize)> {
-    let libraries: Vec<bool> = profile.mappings().iter().map(|mapping| is_allocator(profile.string(mapping.filename))).collect();
+    let libraries: Vec<bool> =
+        profile.mappings().iter().map(|mapping| is_allocator(profile.string(mapping.filename))).collect();
     if !libraries.contains(&true) || !MEMORY.iter().any(|kind| profile.sample_type_index(kind).is_some()) {
         return Ok((profile, 0));
     }
@@ -85,7 +94,8 @@ pub fn remove_unnamed_allocators(profile: Cow<'_, Profile>) -> Result<(Cow<'_, P
     };
     let cut: Vec<bool> = profile.locations().iter().enumerate().map(is_cut).collect();
     let leaf = |stack: &[LocationId]| stack.iter().position(|id| !cut[id.index()]).unwrap_or(0);
-    let (leaves, samples) = cut_stacks(&profile, |stack| &stack[leaf(stack)..], |before, after| after.len() < before.len());
+    let (leaves, samples) =
+        cut_stacks(&profile, |stack| &stack[leaf(stack)..], |before, after| after.len() < before.len());
     if samples == 0 {
         return Ok((profile, 0));
     }
@@ -114,8 +124,8 @@ fn cut_stacks(
     (leaves, samples)
 }
 
-/// The profile without so many locations at the leaf of each sample and so many inlined lines of each location, and nothing that no
-/// sample needs any more.
+/// The profile without so many locations at the leaf of each sample and so many inlined lines of each location, and
+/// nothing that no sample needs any more.
 fn rebuilt(profile: Profile, leaves: &[usize], inlined: &[usize]) -> Result<Profile> {
     let mut parts = profile.into_parts();
     let (mut begin, mut kept) = (0, 0);

@@ -4,34 +4,47 @@
 //! main;work;hot_70 700
 //! main;work;operator new(unsigned long) 12
 //! ```
-//! The number is what is behind the line's last blank; everything before it is the stack, divided by `;`. A stack may be empty (` 12`).
+//! The number is what is behind the line's last blank; everything before it is the stack, divided by `;`. A stack may
+//! be empty (` 12`). Of a number with a fraction the whole part counts. Where every line ends in two numbers
+//! (`main;work 10 20`, as `difffolded.pl` writes them) the first is of the profile before: the sample types are
+//! `before` and `samples`. Lines that begin with `# ` are comments. Text in UTF-16 is read by its byte order mark.
+//! Single lines that are none of this are left out with a warning, as the flame graph tools do, while most lines are
+//! stacks.
 //!
-//! In names, what would break a line is written with a backslash, as `\x3b` (`;`), `\x0a` and `\x0d` (line breaks); a backslash before an `x` is
-//! `\x5c`, and an empty name `\x00`. Everything else, blanks too, stands as it is. So `decode(encode(p))` has the stacks and values of `p`, and other
-//! tools see names with blanks unchanged.
+//! In names, what would break a line is written with a backslash, as `\x3b` (`;`), `\x0a` and `\x0d` (line breaks); a
+//! backslash before an `x` is `\x5c`, and an empty name `\x00`. A `#` that would begin a comment is `\x23`, a blank
+//! before a number at the stack's end `\x20`. Everything else, blanks too, stands as it is. So `decode(encode(p))` has
+//! the stacks and values of `p`, and other tools see names with blanks unchanged.
 //!
-//! [`decode`] gives `samples`/`count`; bytes that are not UTF-8 become U+FFFD, with a warning. [`encode`] writes the default sample type, one line for
-//! each sample in their order; a location without names is written as its address (`0x4005d0`).
+//! [`decode`] gives `samples`/`count`; bytes that are not UTF-8 become U+FFFD, with a warning. [`encode`] writes the
+//! default sample type, one line for each sample in their order; a location without names is written as its address
+//! (`0x4005d0`).
 //!
-//! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB that is not empty must end in a blank and an integer,
-//! and one of them must have a `;`. A text of single frames alone (`lock_it 500`) is recognised by nobody: `Error 404`, `timeout 600` and a page of
-//! counters look the same, and a mistaken answer of a server must not become a profile.
+//! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB that is not empty must
+//! end in a blank and a number, and one of them must have a `;`; or most of them do both. A text of single frames alone
+//! (`lock_it 500`) is recognised by nobody: `Error 404`, `timeout 600` and a page of counters look the same, and a
+//! mistaken answer of a server must not become a profile.
 
 use std::borrow::Cow;
 
 use foldhash::HashMap;
 
-use super::text::Line;
 use super::{Detect, Format, Limits};
+use crate::text::Line;
 use crate::{Addr, Error, LocationId, Profile, ProfileBuilder, Result};
 
 /// Name of the format.
 pub const NAME: &str = "collapsed";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format = Format { name: NAME, help: "collapsed stacks, `root;leaf 12`", detect, decode, encode: Some(encode) };
+pub(super) const FORMAT: Format =
+    Format { name: NAME, help: "collapsed stacks, `root;leaf 12`", detect, decode, events: None, encode: Some(encode) };
 
 const ESCAPES: [(char, &str); 4] = [(';', "\\x3b"), ('\n', "\\x0a"), ('\r', "\\x0d"), ('\\', "\\x5c")];
+/// Escaped only where a line would mean something else.
+const COMMENT: (char, &str) = ('#', "\\x23");
+const BLANK: (char, &str) = (' ', "\\x20");
+const TAB: (char, &str) = ('\t', "\\x09");
 const EMPTY_NAME: &str = "\\x00";
 
 /// How many bytes at most are looked at to tell the format.
@@ -39,26 +52,49 @@ const DETECT_BYTES: usize = 64 << 10;
 
 /// Whether the bytes look like collapsed stacks; of the first 64 KiB, an incomplete last line is let pass.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let mut has_frames = false;
-    for text in bytes[..bytes.len().min(DETECT_BYTES)].split_inclusive(|byte| *byte == b'\n') {
+    let bytes = in_utf8(&bytes[..bytes.len().min(DETECT_BYTES)]);
+    let (mut stacks, mut single, mut others) = (0, 0, 0);
+    for text in bytes.split_inclusive(|byte| *byte == b'\n') {
         let is_cut = !text.ends_with(b"\n");
         let text = without_line_break(text);
         match split(text) {
-            Some((stack, _)) if !stack.contains(&0) => has_frames |= stack.contains(&b';'),
-            None if text.is_empty() => {}
-            _ if is_cut && !text.contains(&0) => break,
-            _ => return Detect::No,
+            _ if text.contains(&0) => return Detect::No,
+            _ if is_passed_over(text) => {}
+            Some(split) if split.stack.contains(&b';') => stacks += 1,
+            Some(_) => single += 1,
+            None if is_cut => break,
+            None => others += 1,
         }
     }
-    if has_frames { Detect::Yes } else { Detect::NeedMore }
+    match others {
+        0 if stacks > 0 => Detect::Yes,
+        0 => Detect::NeedMore,
+        _ if stacks > single + others => Detect::Yes,
+        _ => Detect::No,
+    }
+}
+
+/// A line with its number.
+struct Split<'t> {
+    stack: &'t [u8],
+    /// `None` if it is too large.
+    value: Option<i64>,
+    has_fraction: bool,
 }
 
 /// The stack and the number of a line.
-fn split(text: &[u8]) -> Option<(&[u8], i64)> {
+fn split(text: &[u8]) -> Option<Split<'_>> {
     let blank = memchr::memrchr2(b' ', b'\t', text)?;
     let number = std::str::from_utf8(&text[blank + 1..]).ok()?;
-    let is_number = number.strip_prefix('-').unwrap_or(number).bytes().all(|byte| byte.is_ascii_digit());
-    Some((&text[..blank], number.parse().ok().filter(|_| is_number)?))
+    let (whole, fraction) = number.split_once('.').map_or((number, None), |(whole, fraction)| (whole, Some(fraction)));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = is_number(whole.strip_prefix('-').unwrap_or(whole)) && fraction.is_none_or(is_number);
+    fits.then(|| Split { stack: &text[..blank], value: whole.parse().ok(), has_fraction: fraction.is_some() })
+}
+
+/// Whether a line is empty or a comment.
+fn is_passed_over(text: &[u8]) -> bool {
+    text.is_empty() || text == b"#" || text.starts_with(b"# ")
 }
 
 fn without_line_break(text: &[u8]) -> &[u8] {
@@ -66,21 +102,88 @@ fn without_line_break(text: &[u8]) -> &[u8] {
     text.strip_suffix(b"\r").unwrap_or(text)
 }
 
+/// The text without its byte order mark, UTF-16 as UTF-8.
+fn in_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let from: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => return Cow::Borrowed(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
+    };
+    let units = bytes[2..].as_chunks::<2>().0.iter().map(|pair| from(*pair));
+    let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    Cow::Owned(text.into_bytes())
+}
+
+/// The lines that are not empty and no comments.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let all = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().map(|(index, text)| Line {
+        text: without_line_break(text),
+        number: index + 1,
+        is_cut: !text.ends_with(b"\n"),
+    });
+    all.filter(|line| !is_passed_over(line.text))
+}
+
+/// What the lines are like, before any is read.
+#[derive(Default)]
+struct Survey {
+    stacks: usize,
+    others: usize,
+    /// Those that end in two numbers.
+    pairs: usize,
+}
+
+impl Survey {
+    fn take(bytes: &[u8]) -> Survey {
+        let mut survey = Survey::default();
+        for line in lines(bytes) {
+            match split(line.text) {
+                Some(one) => {
+                    survey.stacks += 1;
+                    survey.pairs += usize::from(split(one.stack).is_some());
+                }
+                None => survey.others += 1,
+            }
+        }
+        survey
+    }
+}
+
 /// Decodes collapsed stacks.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line for one without number, [`Error::Truncated`] when the input ends in it, [`Error::TooLarge`] past the depth limit.
+/// [`Error::Malformed`] with the line for one without number where most are, or with one that is too large,
+/// [`Error::Truncated`] when the input ends in it, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let bytes = in_utf8(bytes);
+    let survey = Survey::take(&bytes);
+    let is_pair = survey.stacks > 0 && survey.pairs == survey.stacks;
+    let types: &[(&str, &str)] =
+        if is_pair { &[("before", "count"), ("samples", "count")] } else { &[("samples", "count")] };
+    let mut builder = ProfileBuilder::new(types);
+    if is_pair {
+        builder.default_sample_type("samples");
+    }
     let mut frames: HashMap<&[u8], LocationId> = HashMap::default();
     let mut stack: Vec<LocationId> = Vec::new();
-    let mut not_utf8 = None;
-    for (index, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let line = Line { text: without_line_break(text), number: index + 1, is_cut: !text.ends_with(b"\n") };
-        if line.text.is_empty() {
+    let (mut not_utf8, mut left_out, mut fraction) = (None, None, None);
+    for line in lines(&bytes) {
+        let Some(one) = split(line.text) else {
+            if line.is_cut || survey.others >= survey.stacks {
+                return Err(line.error(NAME, "a stack, a blank and a number"));
+            }
+            left_out.get_or_insert(line.number);
             continue;
+        };
+        let value = |one: &Split<'_>| one.value.ok_or_else(|| line.error(NAME, "a number below 9223372036854775808"));
+        let before = if is_pair { split(one.stack) } else { None };
+        let (names, values) = match &before {
+            Some(before) => (before.stack, vec![value(before)?, value(&one)?]),
+            None => (one.stack, vec![value(&one)?]),
+        };
+        if one.has_fraction {
+            fraction.get_or_insert(line.number);
         }
-        let (names, value) = split(line.text).ok_or_else(|| line.error(NAME, "a stack, a blank and an integer"))?;
         stack.clear();
         for name in names.split(|byte| *byte == b';').filter(|_| !names.is_empty()) {
             if stack.len() == limits.depth {
@@ -96,11 +199,16 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
             stack.push(*frame);
         }
         stack.reverse();
-        builder.sample(&stack, &[value], &[]);
+        builder.sample(&stack, &values, &[]);
     }
-    if let Some(line) = not_utf8 {
-        warnings.push(format!("{NAME}: line {line} and perhaps others are not UTF-8; what could not be read is U+FFFD"));
-    }
+    let mut warn = |line: Option<usize>, what: &str| {
+        if let Some(line) = line {
+            warnings.push(format!("{NAME}: line {line} and perhaps others {what}"));
+        }
+    };
+    warn(not_utf8, "are not UTF-8; what could not be read is U+FFFD");
+    warn(left_out, "have no number behind a stack and are left out");
+    warn(fraction, "have numbers with fractions, which are cut off");
     builder.finish()
 }
 
@@ -123,9 +231,23 @@ pub fn encode_type(profile: &Profile, sample_type: usize) -> Vec<u8> {
         for id in sample.stack.iter().rev() {
             push_location(&mut text, start, profile, *id);
         }
+        escape_ends(&mut text, start);
         text.push_str(&format!(" {}\n", sample.values[sample_type]));
     }
     text.into_bytes()
+}
+
+/// Escapes what would make a comment of a stack, or a second number of its end.
+fn escape_ends(text: &mut String, start: usize) {
+    if text[start..].starts_with('#') {
+        text.replace_range(start..=start, COMMENT.1);
+    }
+    if split(&text.as_bytes()[start..]).is_some()
+        && let Some(blank) = text.rfind([' ', '\t'])
+    {
+        let escape = if text[blank..].starts_with(' ') { BLANK.1 } else { TAB.1 };
+        text.replace_range(blank..=blank, escape);
+    }
 }
 
 fn push_location(text: &mut String, start: usize, profile: &Profile, id: LocationId) {
@@ -173,7 +295,7 @@ fn unescaped(name: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find("\\x") {
         plain.push_str(&rest[..at]);
         rest = &rest[at..];
-        match ESCAPES.iter().find(|(_, escape)| rest.starts_with(escape)) {
+        match ESCAPES.iter().chain(&[COMMENT, BLANK, TAB]).find(|(_, escape)| rest.starts_with(escape)) {
             Some((character, escape)) => {
                 plain.push(*character);
                 rest = &rest[escape.len()..];

@@ -10,26 +10,36 @@
 //! --- Memory map: ---              brpc: the kernel's map follows without a heading
 //!   00400000-00fcb000: prog
 //! ```
-//! Lines with `#` are comments (Go writes the symbols there). Format: google/pprof, `profile/legacy_profile.go`; jeprof, `ReadSynchProfile`.
+//! Lines with `#` are comments (Go writes the symbols there). Format: google/pprof, `profile/legacy_profile.go`;
+//! jeprof, `ReadSynchProfile`.
 //!
-//! Values are `contentions` and `delay` in nanoseconds, estimated while decoding as pprof does: contentions times the sampling period, delay times
-//! the period over the clock rate, cut to an integer. Without a clock rate delays are taken as nanoseconds as they stand, also as pprof does, and a
-//! warning says so (jeprof would take 2.8 GHz). A sampling period of 0 or less scales nothing. Unknown attributes are warnings.
-//! Discarded samples become the profile's `lost` fact, and a warning.
+//! Values are `contentions` and `delay` in nanoseconds, estimated while decoding as pprof does: contentions times the
+//! sampling period, delay times the period over the clock rate, cut to an integer. Without a clock rate delays are
+//! taken as nanoseconds as they stand, also as pprof does, and a warning says so (jeprof would take 2.8 GHz). A
+//! sampling period of 0 or less scales nothing. Unknown attributes are warnings. Discarded samples become the profile's
+//! `lost` fact, and a warning.
 
+use super::detect::{any, begins};
 use super::raw_stacks::RawStacks;
-use super::text::{Cursor, Line, Lines, OddLines, any, begins, is_map_heading};
 use super::{Detect, Format, Limits, legacy_frames};
+use crate::text::{Cursor, Line, Lines, OddLines, is_map_heading};
 use crate::{Addresses, Meta, Nanos, Profile, ProfileType, Result, maps};
 
 /// Name of the format.
 pub const NAME: &str = "contention";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format =
-    Format { name: NAME, help: "lock contention as text: brpc, gperftools, Go with debug=1", detect, decode, encode: None };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "lock contention as text: brpc, gperftools, Go with debug=1",
+    detect,
+    decode,
+    events: None,
+    encode: None,
+};
 
-const HEADINGS: [&[u8]; 5] = [b"--- contentionz", b"--- contention:", b"--- contention\n", b"--- mutex:", b"--- Stacks:"];
+const HEADINGS: [&[u8]; 5] =
+    [b"--- contentionz", b"--- contention:", b"--- contention\n", b"--- mutex:", b"--- Stacks:"];
 
 /// Whether the bytes are a contention profile of native code; Java's `contentionz` is another format.
 pub fn detect(bytes: &[u8]) -> Detect {
@@ -39,10 +49,18 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// Decodes a contention profile.
 ///
 /// # Errors
-/// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth limit.
+/// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth
+/// limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    let stacks = RawStacks::new(NAME, ProfileType::Contention.sample_types(), Addresses::RawReturn, &legacy_frames::CONTENTION, limits);
-    let mut reader = Reader { stacks, attributes: Attributes { period: 1, ..Attributes::default() }, odd: OddLines::default() };
+    let stacks = RawStacks::new(
+        NAME,
+        ProfileType::Contention.sample_types(),
+        Addresses::RawReturn,
+        &legacy_frames::CONTENTION,
+        limits,
+    );
+    let mut reader =
+        Reader { stacks, attributes: Attributes { period: 1, ..Attributes::default() }, odd: OddLines::default() };
     let map = reader.read(bytes)?;
     reader.finish(map, warnings)
 }

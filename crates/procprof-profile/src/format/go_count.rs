@@ -5,27 +5,40 @@
 //! 3 @ 0x43bc10 0x40780f 0x71e911               count, return addresses leaf first
 //! # 0x71e910 main.wait+0x30 /src/main.go:21      a comment
 //! ```
-//! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow. Symbols in comments are not
-//! read, as pprof does not. Address 0, with which `threadcreate` fills up its stacks, is left out (pprof makes 0xffffffffffffffff of it). Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
+//! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow.
+//! Symbols in comments are not read, as pprof does not. Address 0, with which `threadcreate` fills up its stacks, is
+//! left out (pprof makes 0xffffffffffffffff of it); a stack of nothing else is the frame `[no stack]`, so that reports
+//! have a row for its count. Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
 
+use super::detect::begins;
 use super::raw_stacks::RawStacks;
-use super::text::{Cursor, Line, Lines, begins, is_map_heading};
 use super::{Detect, Format, Limits, legacy_frames};
+use crate::text::{Cursor, Line, Lines, is_map_heading};
 use crate::{Addresses, Error, Profile, Result};
 
 /// Name of the format.
 pub const NAME: &str = "go-count";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format =
-    Format { name: NAME, help: "goroutine, threadcreate and other counts of Go, with debug=1", detect, decode, encode: None };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "goroutine, threadcreate and other counts of Go, with debug=1",
+    detect,
+    decode,
+    events: None,
+    encode: None,
+};
 
 const BEHIND_NAME: &[u8] = b" profile: total ";
 const NAME_BYTES_MAX: usize = 128;
+/// The frame of a thread whose stack Go did not note.
+const NO_STACK: &str = "[no stack]";
 
 /// Whether the bytes are a Go count profile.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let Some(line) = Lines::new(bytes).find(|line| !line.is_blank_or_comment() || line.is_cut) else { return Detect::NeedMore };
+    let Some(line) = Lines::new(bytes).find(|line| !line.is_blank_or_comment() || line.is_cut) else {
+        return Detect::NeedMore;
+    };
     if line.is_cut {
         return detect_cut(line.text);
     }
@@ -83,7 +96,12 @@ fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {
     while let Some(shorter) = cursor.rest.strip_suffix(b" 0x0") {
         cursor.rest = shorter;
     }
+    let has_zeros = cursor.rest.len() < line.text.len() && line.text.ends_with(b" 0x0");
     stacks.read_stack(cursor, line)?;
+    if has_zeros && stacks.is_bare() {
+        let none = stacks.builder.frame(NO_STACK);
+        stacks.set(std::iter::once(none));
+    }
     stacks.sample(&[count], &[]);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! For tests: a profile as `go tool pprof -raw` tells it, in a form that can be compared.
 //!
-//! pprof merges equal samples, drops those with only zeros, and numbers locations anew; so each sample becomes one line of text (labels, frames with
-//! their mappings), and the values of equal lines are summed.
+//! pprof merges equal samples, drops those with only zeros, and numbers locations anew; so each sample becomes one line
+//! of text (labels, frames with their mappings), and the values of equal lines are summed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,12 @@ impl Raw {
     pub(crate) fn of_go(file: &Path) -> Raw {
         let output = Command::new("go").args(["tool", "pprof", "-raw", "-symbolize=none"]).arg(file).output();
         let output = output.expect("`go` must be installed for this test");
-        assert!(output.status.success(), "go tool pprof -raw {}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "go tool pprof -raw {}: {}",
+            file.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
         Raw::parse(&String::from_utf8(output.stdout).unwrap())
     }
 
@@ -44,7 +49,11 @@ impl Raw {
         let mut named: BTreeMap<&str, String> = BTreeMap::new();
         let mut last = "";
         for line in locations.lines() {
-            match line.trim().split_once(": ").filter(|(id, _)| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())) {
+            match line
+                .trim()
+                .split_once(": ")
+                .filter(|(id, _)| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
+            {
                 Some((id, location)) => {
                     last = id;
                     named.insert(id, with_mapping(location, &mappings));
@@ -68,13 +77,18 @@ impl Raw {
     }
 
     /// The same from an adjusted profile.
-    pub(crate) fn of(profile: &Profile) -> Raw {
+    pub(crate) fn from_profile(profile: &Profile) -> Raw {
         let sample_types = (0..profile.sample_types().len()).map(|index| {
             let (kind, unit) = profile.sample_type(index);
             format!("{kind}/{unit}")
         });
         let kind = profile.period_type();
-        let period = format!("PeriodType: {} {} Period: {}", profile.string(kind.kind), profile.string(kind.unit), profile.period());
+        let period = format!(
+            "PeriodType: {} {} Period: {}",
+            profile.string(kind.kind),
+            profile.string(kind.unit),
+            profile.period()
+        );
         let mut raw = Raw { sample_types: sample_types.collect(), period, ..Raw::default() };
         for sample in profile.samples() {
             let frames: Vec<String> = sample.stack.iter().map(|id| location(profile, *id)).collect();
@@ -108,7 +122,14 @@ fn location(profile: &Profile, id: LocationId) -> String {
     let location = profile.location(id);
     let mapping = match location.mapping.map(|mapping| profile.mapping(mapping)) {
         Some(m) => {
-            format!("{:#x}/{:#x}/{:#x} {} {}", m.start, m.limit, m.file_offset, profile.string(m.filename), profile.string(m.build_id))
+            format!(
+                "{:#x}/{:#x}/{:#x} {} {}",
+                m.start,
+                m.limit,
+                m.file_offset,
+                profile.string(m.filename),
+                profile.string(m.build_id)
+            )
         }
         // pprof invents a mapping for every address that lies in none.
         None if location.address != Addr(0) => "0x0/0xffffffffffffffff/0x0".to_owned(),

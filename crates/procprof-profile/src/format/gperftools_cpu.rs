@@ -7,16 +7,18 @@
 //! text     build=/usr/bin/prog
 //!          00400000-00fcb000 r-xp 00000000 fd:01 1234 /usr/bin/prog
 //! ```
-//! Words are 32 or 64 bits wide, of either byte order; the header tells which. A first line `--- profile` is passed over. What is after the trailer
-//! may be missing (a warning says so when the trailer is). Format: <https://gperftools.github.io/gperftools/cpuprofile-fileformat.html>
+//! Words are 32 or 64 bits wide, of either byte order; the header tells which. A first line `--- profile` is passed
+//! over. What is after the trailer may be missing (a warning says so when the trailer is). Format:
+//! <https://gperftools.github.io/gperftools/cpuprofile-fileformat.html>
 //!
-//! As `google/pprof` does, frames that the signal handler left behind the leaf are removed while decoding, each kind with a warning: up to two times
-//! the second frame when it is the same in all but one in 32 samples, and a second frame that repeats the leaf. jeprof removes the former only when it
-//! is the same in all samples.
+//! As `google/pprof` does, frames that the signal handler left behind the leaf are removed while decoding, each kind
+//! with a warning: up to two times the second frame when it is the same in all but one in 32 samples, and a second
+//! frame that repeats the leaf. jeprof removes the former only when it is the same in all samples.
 //!
-//! Values are `count` and `count * period`. [`encode`] writes 64-bit words in little-endian order, with the period in whole microseconds.
+//! Values are `count` and `count * period`. [`encode`] writes 64-bit words in little-endian order, with the period in
+//! whole microseconds.
 
-use super::text::begins;
+use super::detect::begins;
 use super::words::{WordSlice, Words};
 use super::{Detect, Format, Limits, legacy_frames};
 use crate::format::raw_stacks::{RawStacks, raw_address};
@@ -26,7 +28,14 @@ use crate::{Addresses, Error, Place, Profile, Result, maps};
 pub const NAME: &str = "gperftools-cpu";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format = Format { name: NAME, help: "CPU profile of gperftools, binary", detect, decode, encode: Some(encode) };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "CPU profile of gperftools, binary",
+    detect,
+    decode,
+    events: None,
+    encode: Some(encode),
+};
 
 const HEADING: &[u8] = b"--- profile";
 
@@ -41,8 +50,8 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// Decodes a CPU profile of C++ and other native programs.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the offset for a header or a count that cannot be, [`Error::Truncated`] when the input ends inside a sample,
-/// [`Error::TooLarge`] past the depth limit.
+/// [`Error::Malformed`] with the offset for a header or a count that cannot be, [`Error::Truncated`] when the input
+/// ends inside a sample, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let heading = match bytes.strip_prefix(HEADING) {
         Some(rest) => HEADING.len() + memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1),
@@ -51,11 +60,19 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let mut words = Words::open(NAME, bytes, heading, 0)?;
     let mut samples = read_samples(&mut words, limits, NAME)?;
     if !samples.has_trailer {
-        warnings.push(format!("{NAME}: offset {}: no trailer; the profile may have lost its end and its memory map", bytes.len()));
+        warnings.push(format!(
+            "{NAME}: offset {}: no trailer; the profile may have lost its end and its memory map",
+            bytes.len()
+        ));
     }
     drop_handler_frames(&mut samples.list, warnings);
-    let mut stacks =
-        RawStacks::new(NAME, &[("samples", "count"), ("cpu", "nanoseconds")], Addresses::RawCpu, &legacy_frames::PROFILER, limits);
+    let mut stacks = RawStacks::new(
+        NAME,
+        &[("samples", "count"), ("cpu", "nanoseconds")],
+        Addresses::RawCpu,
+        &legacy_frames::PROFILER,
+        limits,
+    );
     let period = words.period_nanos();
     stacks.builder.period("cpu", "nanoseconds", period);
     stacks.reserve(samples.list.len(), samples.list.iter().map(CpuSample::depth).sum());
@@ -138,7 +155,9 @@ fn drop_handler_frames(samples: &mut [CpuSample<'_>], warnings: &mut Vec<String>
         ));
     }
     let mut repeated = 0;
-    for sample in samples.iter_mut().filter(|sample| sample.second().is_some() && sample.second() == sample.captured.get(0)) {
+    for sample in
+        samples.iter_mut().filter(|sample| sample.second().is_some() && sample.second() == sample.captured.get(0))
+    {
         sample.removed += 1;
         repeated += 1;
     }
@@ -158,8 +177,8 @@ fn most_frequent_second(samples: &[CpuSample<'_>]) -> Option<(u64, usize)> {
 /// Inlined frames, names, labels, times and build ids have no place in the format and are left out.
 ///
 /// # Errors
-/// [`Error::Incompatible`] when the profile has no `samples/count` (or other count) values, no period of a microsecond or more, a negative count,
-/// or a frame without an address.
+/// [`Error::Incompatible`] when the profile has no `samples/count` (or other count) values, no period of a microsecond
+/// or more, a negative count, or a frame without an address.
 pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
     let counts = count_type(profile).ok_or_else(|| refusal("no sample type counts samples"))?;
     let (kind, unit) = (profile.string(profile.period_type().kind), profile.string(profile.period_type().unit));
@@ -173,7 +192,10 @@ pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
         let count = u64::try_from(sample.values[counts]).map_err(|_| refusal("a negative count"))?;
         put(&mut out, &[count, sample.stack.len() as u64]);
         for (index, id) in sample.stack.iter().enumerate() {
-            put(&mut out, &[raw_address(profile, *id, index > 0).ok_or_else(|| refusal("a frame without an address"))?.0]);
+            put(
+                &mut out,
+                &[raw_address(profile, *id, index > 0).ok_or_else(|| refusal("a frame without an address"))?.0],
+            );
         }
     }
     put(&mut out, &[0, 1, 0]);

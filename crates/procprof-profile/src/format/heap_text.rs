@@ -7,7 +7,8 @@
 //! --- Memory map: ---                                         or `MAPPED_LIBRARIES:`
 //!   00400000-00fcb000: /usr/bin/prog
 //! ```
-//! Formats: google/pprof, `profile/legacy_profile.go`; jeprof, `ReadHeapProfile`. What is behind the `@` of the first line says how it was sampled:
+//! Formats: google/pprof, `profile/legacy_profile.go`; jeprof, `ReadHeapProfile`. What is behind the `@` of the first
+//! line says how it was sampled:
 //!
 //! | type | sampling |
 //! |---|---|
@@ -17,21 +18,28 @@
 //! | none, both totals equal | [`Sampling::Linear`] of 128 KiB, as jeprof takes it (pprof reads no such file) |
 //! | none, else | exact, period 1 |
 //!
-//! As in pprof: when the totals in brackets are those in front of them, or 0, there are two sample types, `objects` and `space`, and the brackets are
-//! not read; else four, allocations first. Growth has two. The number label `bytes` is the mean size of an object: in use, else allocated. It is an
-//! error when a sample has bytes without objects.
+//! As in pprof: when the totals in brackets are those in front of them, or 0, there are two sample types, `objects` and
+//! `space`, and the brackets are not read; else four, allocations first. Growth has two. The number label `bytes` is
+//! the mean size of an object: in use, else allocated. It is an error when a sample has bytes without objects.
 
+use super::detect::begins;
 use super::raw_stacks::RawStacks;
-use super::text::{Cursor, Line, Lines, begins, is_map_heading};
 use super::{Detect, Format, Limits, legacy_frames};
+use crate::text::{Cursor, Line, Lines, is_map_heading};
 use crate::{Addresses, Profile, ProfileType, Result, Sampling};
 
 /// Name of the format.
 pub const NAME: &str = "heap-text";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format =
-    Format { name: NAME, help: "heap and growth profiles as text: tcmalloc, Go with debug=1", detect, decode, encode: None };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "heap and growth profiles as text: tcmalloc, Go with debug=1",
+    detect,
+    decode,
+    events: None,
+    encode: None,
+};
 
 const HEADING: &[u8] = b"heap profile:";
 const UNTYPED_RATE: i64 = 128 << 10;
@@ -44,13 +52,18 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// Decodes a heap, growth or fragmentation profile.
 ///
 /// # Errors
-/// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth limit.
+/// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth
+/// limit.
 pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
     let mut lines = Lines::new(bytes);
     let Some(first) = lines.next() else { return Err(crate::Error::Empty) };
     let header = Header::read(first.text).filter(|_| !first.is_cut);
     let header = header.ok_or_else(|| first.error(NAME, "heap profile: N: S [N: S] @ TYPE"))?;
-    let sample_types = if header.has_allocations { ProfileType::Heap.sample_types() } else { &[("objects", "count"), ("space", "bytes")] };
+    let sample_types = if header.has_allocations {
+        ProfileType::Heap.sample_types()
+    } else {
+        &[("objects", "count"), ("space", "bytes")]
+    };
     let mut stacks = RawStacks::new(NAME, sample_types, Addresses::RawReturn, &legacy_frames::HEAP, limits);
     stacks.builder.period("space", "bytes", header.period);
     stacks.builder.parts_mut().sampling = header.sampling;

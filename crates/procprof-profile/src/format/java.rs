@@ -1,4 +1,5 @@
-//! Profiles of an old agent for Java programs: CPU in binary, heap and contention as text, each followed by a table that names the frames.
+//! Profiles of an old agent for Java programs: CPU in binary, heap and contention as text, each followed by a table
+//! that names the frames.
 //!
 //! ```text
 //! CPU         words 0, 3, 1, period in microseconds, 0; samples as in gperftools' profile; trailer
@@ -10,31 +11,42 @@
 //! table        0x00000003 GC
 //!              0x00000004 com.example.run (source.java:04)
 //! ```
-//! Format: google/pprof, `profile/legacy_java_profile.go`. Frame numbers are ids, not addresses: locations have address 0 and the table's name.
-//! A frame that the table does not name stays without lines; a warning counts those. Heap counts are sampled at 512 KiB ([`Sampling::Poisson`]),
-//! with the mean size as number label `bytes`; contentions and delays are multiplied by the sampling period while decoding.
+//! Format: google/pprof, `profile/legacy_java_profile.go`. Frame numbers are ids, not addresses: locations have address
+//! 0 and the table's name. A frame that the table does not name stays without lines; a warning counts those. Heap
+//! counts are sampled at 512 KiB ([`Sampling::Poisson`]), with the mean size as number label `bytes`; contentions and
+//! delays are multiplied by the sampling period while decoding.
 
 use foldhash::HashMap;
 
+use super::detect::{any, begins};
 use super::gperftools_cpu::read_samples;
-use super::text::{Cursor, Line, Lines, any, begins};
 use super::words::Words;
 use super::{Detect, Format, Limits, legacy_frames};
-use crate::{Error, Function, Line as SourceLine, Location, LocationId, Nanos, Place, Profile, ProfileBuilder, Result, Sampling};
+use crate::text::{Cursor, Line, Lines};
+use crate::{
+    Error, Function, Line as SourceLine, Location, LocationId, Nanos, Place, Profile, ProfileBuilder, Result, Sampling,
+};
 
 /// Name of the format.
 pub const NAME: &str = "java";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format =
-    Format { name: NAME, help: "CPU, heap and contention profiles of a Java agent, before pprof", detect, decode, encode: None };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "CPU, heap and contention profiles of a Java agent, before pprof",
+    detect,
+    decode,
+    events: None,
+    encode: None,
+};
 
 const HEAP: &[u8] = b"--- heapz 1 ---\n";
 const CONTENTION: &[u8] = b"--- contentionz 1 ---\n";
 const HEAP_RATE: i64 = 512 << 10;
 const CPU_VERSION: u64 = 1;
 
-/// Whether the bytes are a profile of the Java agent; `contentionz` is, when its attributes say a format or a resolution.
+/// Whether the bytes are a profile of the Java agent; `contentionz` is, when its attributes say a format or a
+/// resolution.
 pub fn detect(bytes: &[u8]) -> Detect {
     let contention = match begins(bytes, CONTENTION) {
         Detect::Yes => detect_attributes(&bytes[CONTENTION.len()..]),
@@ -137,7 +149,11 @@ impl<'a> Attributes<'a> {
         }
         *lines = skip(*lines, is_attribute);
         match attributes.resolution {
-            [] => Err(Error::Malformed { format: NAME, place: Place::Line(1), what: "no attribute `resolution`".to_owned() }),
+            [] => Err(Error::Malformed {
+                format: NAME,
+                place: Place::Line(1),
+                what: "no attribute `resolution`".to_owned(),
+            }),
             _ => Ok(attributes),
         }
     }
@@ -155,7 +171,9 @@ fn skip<'a>(lines: Lines<'a>, passes: impl Fn(&Line<'_>) -> bool) -> Lines<'a> {
 fn attribute(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = memchr::memchr(b'=', line)?;
     let (name, value) = (line[..equals].trim_ascii(), line[equals + 1..].trim_ascii());
-    let is_word = |text: &[u8]| !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' '));
+    let is_word = |text: &[u8]| {
+        !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' '))
+    };
     (is_word(name) && is_word(value)).then_some((name, value))
 }
 
@@ -173,7 +191,13 @@ fn sample_counts(cursor: &mut Cursor<'_>) -> Option<(i64, i64)> {
     Some((amount, count))
 }
 
-fn read_sample(line: &Line<'_>, frames: &mut Frames<'_>, builder: &mut ProfileBuilder, is_heap: bool, scale: i64) -> Result<()> {
+fn read_sample(
+    line: &Line<'_>,
+    frames: &mut Frames<'_>,
+    builder: &mut ProfileBuilder,
+    is_heap: bool,
+    scale: i64,
+) -> Result<()> {
     let expected = || line.error(NAME, "AMOUNT COUNT @ 0x…");
     let mut cursor = Cursor::new(line.text);
     let (amount, count) = sample_counts(&mut cursor).filter(|_| !line.is_cut).ok_or_else(expected)?;
@@ -253,7 +277,9 @@ impl<'a> Frames<'a> {
             warnings.push(format!("{NAME}: the table names {} frames too few; those stay unknown", self.unnamed));
         }
         if let Some(line) = self.cut {
-            warnings.push(format!("{NAME}: line {line} of the table ends the input without a line break; its name may be cut"));
+            warnings.push(format!(
+                "{NAME}: line {line} of the table ends the input without a line break; its name may be cut"
+            ));
         }
     }
 }
@@ -267,13 +293,19 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads `FUNCTION (FILE:LINE)`, `FUNCTION (PATH)` (the file's last name is kept), a generated stub, or a bare name.
+    /// Reads `FUNCTION (FILE:LINE)`, `FUNCTION (PATH)` (the file's last name is kept), a generated stub, or a bare
+    /// name.
     fn parse(text: &'a str) -> Frame<'a> {
         let inside = text.strip_suffix(')').and_then(|text| text.rsplit_once('('));
         let inside = inside.filter(|(function, _)| function.ends_with([' ', '\t']));
         match inside {
-            Some((function, place)) => match place.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?))) {
-                Some((file, line)) if !file.is_empty() => Frame { function: function.trim_end(), file, line: i64::max(line, 0) },
+            Some((function, place)) => match place
+                .rsplit_once(':')
+                .and_then(|(file, line)| Some((file, line.parse().ok()?)))
+            {
+                Some((file, line)) if !file.is_empty() => {
+                    Frame { function: function.trim_end(), file, line: i64::max(line, 0) }
+                }
                 _ => Frame { function: function.trim_end(), file: place.rsplit('/').next().unwrap_or(place), line: 0 },
             },
             None if text.contains("generated stub/JIT") => Frame { function: "STUB", file: "", line: 0 },

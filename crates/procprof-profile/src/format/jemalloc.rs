@@ -11,20 +11,24 @@
 //! MAPPED_LIBRARIES:
 //! 55d0c0a00000-55d0c0a01000 r-xp 00001000 fd:01 1234 /usr/bin/prog
 //! ```
-//! Grammar: jemalloc, `src/prof_data.c`. Counts are of sampled allocations only; the number behind `heap_v2/` is the sampling rate in bytes.
+//! Grammar: jemalloc, `src/prof_data.c`. Counts are of sampled allocations only; the number behind `heap_v2/` is the
+//! sampling rate in bytes.
 //!
-//! [`decode`] takes the `t*` lines, [`decode_threads`] the others, with the labels `thread` (number) and `thread_name`. Both give the four heap
-//! sample types always, so that all dumps of a process can be merged and compared; where the bracketed numbers are missing or 0 throughout
-//! (`prof_accum` is off, as by default), the allocation values are 0 and a comment says that they were not kept.
+//! [`decode`] takes the `t*` lines, [`decode_threads`] the others, with the labels `thread` (number) and `thread_name`.
+//! Both give the four heap sample types always, so that all dumps of a process can be merged and compared; where the
+//! bracketed numbers are missing or 0 throughout (`prof_accum` is off, as by default), the allocation values are 0 and
+//! a comment says that they were not kept.
 //!
-//! The totals are no sums of the samples (since 5.3 each line is corrected by itself), so they cannot tell a dump that was cut off between two
-//! samples; a missing memory map does, and is a warning, because jemalloc leaves the map out where there is no `/proc`.
+//! The totals are no sums of the samples (since 5.3 each line is corrected by itself), so they cannot tell a dump that
+//! was cut off between two samples; a missing memory map does, and is a warning, because jemalloc leaves the map out
+//! where there is no `/proc`.
 
 mod pieces;
 
+use super::detect::begins;
 use super::raw_stacks::raw_address;
-use super::text::{Cursor, begins};
 use super::{Detect, Format, Limits};
+use crate::text::Cursor;
 use crate::{Error, Profile, Result, Sampling, maps};
 
 pub use pieces::{Dump, Piece, PieceReader};
@@ -36,7 +40,14 @@ const PIECE_BYTES: usize = 256 << 10;
 pub const NAME: &str = "jemalloc";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format = Format { name: NAME, help: "heap dump of jemalloc, heap_v2 text", detect, decode, encode: Some(encode) };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "heap dump of jemalloc, heap_v2 text",
+    detect,
+    decode,
+    events: None,
+    encode: Some(encode),
+};
 
 /// Whether the bytes are a jemalloc heap dump.
 pub fn detect(bytes: &[u8]) -> Detect {
@@ -50,7 +61,8 @@ pub fn detect(bytes: &[u8]) -> Detect {
     }
 }
 
-/// Decodes the stacks with their counts over all threads. A large dump in a file can be read in pieces instead: see [`Dump`].
+/// Decodes the stacks with their counts over all threads. A large dump in a file can be read in pieces instead: see
+/// [`Dump`].
 ///
 /// # Errors
 /// [`Error::Malformed`] or [`Error::Truncated`] with the line, [`Error::TooLarge`] past the depth limit.
@@ -71,14 +83,19 @@ pub fn decode_threads(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>)
 /// Inlined frames, names, labels, times and build ids have no place in the format and are left out; thread lines, too.
 ///
 /// # Errors
-/// [`Error::Incompatible`] when the values are not the four of a heap profile sampled as jemalloc samples, or a frame has no address.
+/// [`Error::Incompatible`] when the values are not the four of a heap profile sampled as jemalloc samples, or a frame
+/// has no address.
 pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
     let refusal = |why: &str| Error::Incompatible(format!("{NAME} cannot hold this profile: {why}"));
     let Sampling::Poisson(rate) = profile.sampling() else { return Err(refusal("it is not sampled by bytes")) };
-    let columns = ["inuse_objects", "inuse_space", "alloc_objects", "alloc_space"].map(|name| profile.sample_type_index(name));
-    let [Some(objects), Some(bytes), Some(all_objects), Some(all_bytes)] = columns else { return Err(refusal("it is no heap profile")) };
-    let counts =
-        |values: &[i64]| format!("  t*: {}: {} [{}: {}]\n", values[objects], values[bytes], values[all_objects], values[all_bytes]);
+    let columns =
+        ["inuse_objects", "inuse_space", "alloc_objects", "alloc_space"].map(|name| profile.sample_type_index(name));
+    let [Some(objects), Some(bytes), Some(all_objects), Some(all_bytes)] = columns else {
+        return Err(refusal("it is no heap profile"));
+    };
+    let counts = |values: &[i64]| {
+        format!("  t*: {}: {} [{}: {}]\n", values[objects], values[bytes], values[all_objects], values[all_bytes])
+    };
     let mut totals = vec![0_i64; profile.sample_types().len()];
     let mut stacks = String::new();
     for sample in profile.samples() {
@@ -117,7 +134,7 @@ struct Counts {
 }
 
 fn decoded(bytes: &[u8], limits: &Limits, wanted: Wanted, warnings: &mut Vec<String>) -> Result<Profile> {
-    let mut dump = Dump::of(bytes, bytes.len() as u64, limits, wanted)?;
+    let mut dump = Dump::open_for(bytes, bytes.len() as u64, limits, wanted)?;
     let mut reader = dump.reader();
     let mut start = 0;
     while start < bytes.len() {

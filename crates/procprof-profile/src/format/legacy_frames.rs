@@ -1,16 +1,20 @@
-//! Frames that say how a profile was taken and not what it is about: tables of regular expressions, by what is profiled.
+//! Frames that say how a profile was taken and not what it is about: tables of regular expressions, by what is
+//! profiled.
 //!
-//! Formats older than pprof have no place for them, so their decoders set `drop_frames` and `keep_frames` of the profile from here. Nothing is cut
-//! while decoding: only a name tells what a frame is, and names come later. Who reads the profile cuts
-//! ([`remove_uninteresting`](crate::filter::remove_uninteresting) here, and `go tool pprof` in the files we store), by these rules: an expression
-//! matches a whole name without its argument list, and the matching frame nearest the root goes with all it calls.
+//! Formats older than pprof have no place for them, so their decoders set `drop_frames` and `keep_frames` of the
+//! profile from here. Nothing is cut while decoding: only a name tells what a frame is, and names come later. Who reads
+//! the profile cuts ([`remove_uninteresting`](crate::filter::remove_uninteresting) here, and `go tool pprof` in the
+//! files we store), by these rules: an expression matches a whole name without its argument list, and the matching
+//! frame nearest the root goes with all it calls.
 //!
-//! So nothing may stand here that calls back into the program: no `Vec::extend`, `Box<dyn FnOnce>::call_once` or `HashMap::insert`. The one
-//! exception is `alloc::vec::from_elem` (`vec![x; n]`), which clones `x`; where it is not a plain number, the clone's memory is its caller's too.
+//! So nothing may stand here that calls back into the program: no `Vec::extend`, `Box<dyn FnOnce>::call_once` or
+//! `HashMap::insert`. The one exception is `alloc::vec::from_elem` (`vec![x; n]`), which clones `x`; where it is not a
+//! plain number, the clone's memory is its caller's too.
 //!
-//! The expressions are of the common part of RE2's and the `regex` crate's syntax. The lists contain those of google/pprof, which sets the same
-//! fields (`profile/legacy_profile.go`), and add jemalloc, newer tcmalloc, the C++ and Rust libraries, and brpc. Names of inlined functions may be
-//! short, with generic arguments and without a path (`with_capacity_in<u8, alloc::alloc::Global>`): that is all line tables tell.
+//! The expressions are of the common part of RE2's and the `regex` crate's syntax. The lists contain those of
+//! google/pprof, which sets the same fields (`profile/legacy_profile.go`), and add jemalloc, newer tcmalloc, the C++
+//! and Rust libraries, and brpc. Names of inlined functions may be short, with generic arguments and without a path
+//! (`with_capacity_in<u8, alloc::alloc::Global>`): that is all line tables tell.
 
 use crate::ProfileBuilder;
 
@@ -122,7 +126,10 @@ const RUST_VEC: &[&str] = &[
         "alloc::vec::Vec",
         "(try_)?(with_capacity(_in)?|reserve(_exact)?|push|push_mut|append|insert|shrink_to(_fit)?|into_boxed_slice)"
     ),
-    methods!("alloc::collections::vec_deque::VecDeque", "(with_capacity(_in)?|(try_)?reserve(_exact)?|push_(back|front)(_mut)?|grow)"),
+    methods!(
+        "alloc::collections::vec_deque::VecDeque",
+        "(with_capacity(_in)?|(try_)?reserve(_exact)?|push_(back|front)(_mut)?|grow)"
+    ),
     methods!("alloc::string::String", "(try_)?(with_capacity|reserve(_exact)?|push|push_str)"),
     methods!("hashbrown::raw::RawTableInner", "(new_uninitialized|fallible_with_capacity|prepare_resize)(::<.*>)?"),
     "hashbrown::(raw::)?alloc::inner::do_alloc(::<.*>)?",
@@ -169,12 +176,14 @@ const BRPC: &[&str] = &[
 const RUST_LOCKS: &[&str] = &[
     "std::sys::(pal::unix::|sync::)?futex::futex_(wait|wake|wake_all)",
     "<?std::sys::sync::(mutex|rwlock)::futex::(Mutex|RwLock)>?::[a-z_]+",
-    "<?std::sync::(poison::)?(mutex::Mutex|rwlock::RwLock)<.*>>?::(lock|read|write)",
+    "<?std::sync::((non)?poison::)?(mutex::Mutex|rwlock::RwLock)<.*>>?::(lock|read|write)",
     "<?lock_api::(mutex::Mutex|rwlock::RwLock)<.*>>?::(lock|read|write|upgradable_read)",
     "<?parking_lot::raw_(mutex::RawMutex|rwlock::RawRwLock)( as lock_api::.*)?>?::[a-z_]+(::\\{\\{closure\\}\\})?",
     "<?parking_lot_core::.*",
-    "<(std::sync::(poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*> as core::ops::drop::Drop>::drop",
-    "core::ptr::drop_(in_place|glue)(::)?<(std::sync::(poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*>>",
+    "<(std::sync::((non)?poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*> as core::ops::drop::Drop>::drop",
+    "core::ptr::drop_(in_place|glue)(::)?<(std::sync::((non)?poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*>>",
+    "<std::sys::sync::once::[a-z]+::CompletionGuard as core::ops::drop::Drop>::drop",
+    "core::ptr::drop_(in_place|glue)(::)?<std::sys::sync::once::[a-z]+::CompletionGuard>",
 ];
 
 const HANDLERS: &[&str] = &[

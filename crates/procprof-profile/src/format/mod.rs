@@ -1,47 +1,59 @@
 //! Every format procprof reads or writes: one row of [`FORMATS`] each.
 //!
-//! [`decode`] unpacks gzip, asks each row whether the bytes are its own, and decodes with the first that says yes. "Not mine" and
-//! "mine but broken" are different answers: once a format has recognised its input, its error is the answer.
+//! [`decode`] unpacks what is packed (`packing`), asks each row whether the bytes are its own, and decodes with the
+//! first that says yes. "Not mine" and "mine but broken" are different answers: once a format has recognised its input,
+//! its error is the answer.
 
+mod call_tree;
+pub mod callgrind;
+pub mod chrome_trace;
 pub mod collapsed;
 pub mod contention;
+pub mod cpuprofile;
+mod detect;
+mod events;
+pub mod firefox;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub mod flame_html;
+mod foreign;
 pub mod go_count;
 #[cfg(test)]
 pub(crate) mod go_raw;
+pub mod goroutines;
 pub mod gperftools_cpu;
-mod gzip;
 pub mod heap_text;
+pub mod heapprofile;
+pub mod instruments;
 pub mod java;
 pub mod jemalloc;
+pub mod jfr;
+mod json;
 pub mod legacy_frames;
+mod named_frames;
+pub mod otlp;
+mod packing;
+pub mod perf_script;
 pub mod pprof;
 mod protobuf;
 mod raw_stacks;
+pub mod speedscope;
 mod stack_lines;
+pub mod stackprof;
 pub mod symbolized;
-pub(crate) mod text;
 pub mod threadz;
+mod v8;
 mod words;
 
 use std::borrow::Cow;
 
+pub use self::detect::Detect;
+use self::packing::Packing;
 pub use self::stack_lines::StackLines;
 use crate::{Error, Profile, Result};
 
-/// What a format says of some first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detect {
-    /// The input is of this format.
-    Yes,
-    /// The input cannot be of this format.
-    No,
-    /// The bytes so far allow this format; more are needed to tell.
-    NeedMore,
-}
-
-/// Most memory that a decoder takes at any moment, its answer included, in times its unpacked input; [`MEMORY_FREE`] comes on top.
+/// Most memory that a decoder takes at any moment, its answer included, in times its unpacked input; [`MEMORY_FREE`]
+/// comes on top.
 pub const MEMORY_MULTIPLE: usize = 64;
 /// What decoders may take however small the input is, in bytes.
 pub const MEMORY_FREE: usize = 16 << 10;
@@ -71,9 +83,28 @@ pub struct Decoded {
     pub format: &'static str,
     /// Oddities that lost or changed something, each naming the place.
     pub warnings: Vec<String>,
+    /// The kind of event it counts, in a format that holds a profile for each of several; empty in all others.
+    pub event: String,
+}
+
+impl Decoded {
+    /// A profile that came in a format for one.
+    pub fn new(profile: Profile, format: &'static str, warnings: Vec<String>) -> Decoded {
+        Decoded { profile, format, warnings, event: String::new() }
+    }
+}
+
+/// One of the profiles of a file that holds several.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The kind of event it counts: what a reader chooses by. Distinct within a file.
+    pub name: String,
+    /// The profile as measured.
+    pub profile: Profile,
 }
 
 /// One format.
+#[derive(Clone, Copy)]
 pub struct Format {
     /// Short name, as errors and options spell it.
     pub name: &'static str,
@@ -81,55 +112,108 @@ pub struct Format {
     pub help: &'static str,
     /// Whether bytes (unpacked, perhaps only the first few KiB) are of this format.
     pub detect: fn(&[u8]) -> Detect,
-    /// Decodes unpacked bytes; warnings are pushed to the vector.
+    /// Decodes unpacked bytes; warnings are pushed to the vector. Of several profiles, the one that is shown when
+    /// nobody chooses.
     pub decode: fn(&[u8], &Limits, &mut Vec<String>) -> Result<Profile>,
+    /// Decodes every profile, in a format that holds one for each of several kinds of events: the one that `decode`
+    /// gives first, at least one.
+    pub events: Option<DecodeEvents>,
     /// Encodes, where writing the format makes sense.
     pub encode: Option<Encode>,
 }
 
+/// Decodes every profile of a file.
+pub type DecodeEvents = fn(&[u8], &Limits, &mut Vec<String>) -> Result<Vec<Event>>;
+
 /// Encodes a profile.
 pub type Encode = fn(&Profile) -> Result<Vec<u8>>;
 
-/// All formats, in the order they are asked. Binary formats with a magic come first, then pprof, which has none, then text.
+/// All formats, in the order they are asked. Binary formats with a magic come first, then pprof, which has none, then
+/// text.
 pub const FORMATS: &[Format] = &[
     gperftools_cpu::FORMAT,
+    jfr::FORMAT,
+    flame_html::FORMAT,
     java::FORMAT,
     pprof::FORMAT,
+    otlp::FORMAT,
     jemalloc::FORMAT,
     heap_text::FORMAT,
     contention::FORMAT,
     symbolized::FORMAT,
     go_count::FORMAT,
     threadz::FORMAT,
+    goroutines::FORMAT,
+    callgrind::FORMAT,
+    instruments::FORMAT,
+    speedscope::FORMAT,
+    cpuprofile::FORMAT,
+    heapprofile::FORMAT,
+    chrome_trace::FORMAT,
+    firefox::FORMAT,
+    stackprof::FORMAT,
+    perf_script::FORMAT,
     collapsed::FORMAT,
 ];
 
-/// Decodes a profile in any format, plain or gzip'd.
+/// Decodes a profile in any format, plain or packed (gzip, zstd, xz, bzip2).
 ///
 /// # Errors
-/// [`Error::Empty`], [`Error::Unrecognized`], [`Error::TooLarge`] for limits, or the format's own [`Error::Malformed`] / [`Error::Truncated`].
+/// [`Error::Empty`], [`Error::Unrecognized`], [`Error::TooLarge`] for limits, or the format's own [`Error::Malformed`]
+/// / [`Error::Truncated`].
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded> {
     let bytes = unpacked(bytes, limits)?;
+    let format = format_of(&bytes, FORMATS)?;
+    let mut warnings = Vec::new();
+    let profile = (format.decode)(&bytes, limits, &mut warnings)?;
+    Ok(Decoded::new(profile, format.name, warnings))
+}
+
+/// Decodes every profile of a file, plain or packed: one, or in a format for several one for each kind of event. At
+/// least one, the one that [`decode`] gives first; warnings stand with the first.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_events(bytes: &[u8], limits: &Limits) -> Result<Vec<Decoded>> {
+    decode_events_of(FORMATS, bytes, limits)
+}
+
+/// The same with another table of formats.
+fn decode_events_of(formats: &[Format], bytes: &[u8], limits: &Limits) -> Result<Vec<Decoded>> {
+    let bytes = unpacked(bytes, limits)?;
+    let format = format_of(&bytes, formats)?;
+    let mut warnings = Vec::new();
+    let Some(decode_events) = format.events else {
+        let profile = (format.decode)(&bytes, limits, &mut warnings)?;
+        return Ok(vec![Decoded::new(profile, format.name, warnings)]);
+    };
+    let events = decode_events(&bytes, limits, &mut warnings)?;
+    let decoded = events.into_iter().map(|Event { name, profile }| {
+        let warnings = std::mem::take(&mut warnings);
+        Decoded { event: name, ..Decoded::new(profile, format.name, warnings) }
+    });
+    let decoded: Vec<Decoded> = decoded.collect();
+    if decoded.is_empty() { Err(Error::Empty) } else { Ok(decoded) }
+}
+
+/// The format of unpacked bytes.
+fn format_of<'a>(bytes: &[u8], formats: &'a [Format]) -> Result<&'a Format> {
     if bytes.is_empty() {
         return Err(Error::Empty);
     }
-    let Some(format) = FORMATS.iter().find(|format| (format.detect)(&bytes) == Detect::Yes) else {
-        return Err(Error::Unrecognized { first: bytes[..bytes.len().min(64)].escape_ascii().to_string() });
-    };
-    let mut warnings = Vec::new();
-    let profile = (format.decode)(&bytes, limits, &mut warnings)?;
-    Ok(Decoded { profile, format: format.name, warnings })
+    formats.iter().find(|format| (format.detect)(bytes) == Detect::Yes).ok_or_else(|| foreign::unrecognized(bytes))
 }
 
-/// Name of the format these first bytes, plain or gzip'd, are surely of; a few KiB are enough.
+/// Name of the format these first bytes, plain or packed, are surely of; a few KiB are enough.
 pub fn detect(bytes: &[u8]) -> Option<&'static str> {
-    let bytes = if gzip::is_gzip(bytes) { Cow::Owned(gzip::unpack_first(bytes)) } else { Cow::Borrowed(bytes) };
+    let bytes = Packing::from_first_bytes(bytes)
+        .map_or(Cow::Borrowed(bytes), |packing| Cow::Owned(packing.unpack_first(bytes)));
     FORMATS.iter().find(|format| (format.detect)(&bytes) == Detect::Yes).map(|format| format.name)
 }
 
 fn unpacked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
-    if gzip::is_gzip(bytes) {
-        return gzip::unpack(bytes, limits.unpacked_bytes).map(Cow::Owned);
+    if let Some(packing) = Packing::from_first_bytes(bytes) {
+        return packing.unpack(bytes, limits.unpacked_bytes).map(Cow::Owned);
     }
     if bytes.len() as u64 > limits.unpacked_bytes {
         return Err(Error::TooLarge { format: "input", what: "its size in bytes", limit: limits.unpacked_bytes });

@@ -16,9 +16,9 @@
 //! Line       1 function_id 2 line 3 column
 //! Function   1 id 2 name 3 system_name 4 filename 5 start_line
 //! ```
-//! Fields from 1000 on are ours; other readers pass over them. They hold what was measured where the standard fields hold estimates and
-//! call sites, so that [`Profile::unadjusted`](crate::Profile::unadjusted) can give back the profile as captured. For example, a profile that is only
-//! one sample type (`samples` / `count`):
+//! Fields from 1000 on are ours; other readers pass over them. They hold what was measured where the standard fields
+//! hold estimates and call sites, so that [`Profile::unadjusted`](crate::Profile::unadjusted) can give back the profile
+//! as captured. For example, a profile that is only one sample type (`samples` / `count`):
 //!
 //! ```text
 //! 0a 04 08 01 10 02  32 00  32 07 73 61 6d 70 6c 65 73  32 05 63 6f 75 6e 74
@@ -42,6 +42,7 @@ pub(crate) const FORMAT: Format = Format {
     help: "pprof protobuf, plain or gzip'd",
     detect: detect::detect,
     decode: decode::decode,
+    events: None,
     encode: Some(encode::encode_gzip),
 };
 

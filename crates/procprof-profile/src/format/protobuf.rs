@@ -1,8 +1,8 @@
 //! A bounded reader and a writer for the protobuf wire format, as far as pprof needs it.
 //!
-//! A message is a sequence of fields, each a varint tag (`number << 3 | wire type`) and a value. The reader borrows its input, allocates
-//! nothing, and rejects groups (wire types 3 and 4), field number 0, and varints past ten bytes.
-//! See <https://protobuf.dev/programming-guides/encoding/>.
+//! A message is a sequence of fields, each a varint tag (`number << 3 | wire type`) and a value. The reader borrows its
+//! input, allocates nothing, and rejects groups (wire types 3 and 4), field number 0, and varints past ten bytes. See
+//! <https://protobuf.dev/programming-guides/encoding/>.
 //!
 //! ```text
 //! 0a 04 08 01 10 02   field 1, 4 bytes: field 1 = 1, field 2 = 2
@@ -33,7 +33,7 @@ pub(crate) enum Value<'a> {
     /// Wire type 0.
     Varint(u64),
     /// Wire types 1 and 5; pprof has no such fields.
-    Fixed,
+    Fixed(u64),
     /// Wire type 2.
     Bytes(Reader<'a>),
 }
@@ -77,7 +77,7 @@ impl<'a> Field<'a> {
     pub(crate) fn numbers(&self, mut each: impl FnMut(u64)) -> Result<()> {
         match self.value {
             Value::Varint(number) => each(number),
-            Value::Fixed => return Err(self.wrong("wire type: expected varints")),
+            Value::Fixed(_) => return Err(self.wrong("wire type: expected varints")),
             Value::Bytes(mut packed) => {
                 while !packed.is_at_end() {
                     each(packed.varint()?);
@@ -85,6 +85,23 @@ impl<'a> Field<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The fixed number in it.
+    pub(crate) fn fixed(&self) -> Result<u64> {
+        match self.value {
+            Value::Fixed(number) => Ok(number),
+            _ => Err(self.wrong("wire type: expected a fixed number")),
+        }
+    }
+
+    /// How many fixed numbers of 64 bits there are in a repeated field, packed or not.
+    pub(crate) fn fixed_count(&self) -> Result<usize> {
+        match self.value {
+            Value::Fixed(_) => Ok(1),
+            Value::Bytes(packed) if packed.rest().len() % 8 == 0 => Ok(packed.rest().len() / 8),
+            _ => Err(self.wrong("wire type: expected fixed numbers")),
+        }
     }
 
     /// A fault at this field.
@@ -122,9 +139,9 @@ impl<'a> Reader<'a> {
         };
         let value = match tag & 7 {
             0 => Value::Varint(self.varint()?),
-            1 => self.skip(8)?,
+            1 => self.fixed(8)?,
             2 => Value::Bytes(self.message()?),
-            5 => self.skip(4)?,
+            5 => self.fixed(4)?,
             _ => return Err(Fault { offset, kind: FaultKind::Wrong("wire type not allowed") }),
         };
         Ok(Some(Field { number, value, offset }))
@@ -152,7 +169,11 @@ impl<'a> Reader<'a> {
             number |= u64::from(byte & 0x7f) << (7 * i);
             if *byte < 0x80 {
                 self.position += i + 1;
-                return if i == 9 && *byte > 1 { Err(self.fault(FaultKind::Wrong("varint past 64 bits"))) } else { Ok(number) };
+                return if i == 9 && *byte > 1 {
+                    Err(self.fault(FaultKind::Wrong("varint past 64 bits")))
+                } else {
+                    Ok(number)
+                };
             }
         }
         let left = self.bytes.len() - self.position;
@@ -173,12 +194,12 @@ impl<'a> Reader<'a> {
         Ok(Reader { bytes: &self.bytes[start..start + length], position: 0, base: self.base + start })
     }
 
-    fn skip(&mut self, length: usize) -> Result<Value<'a>> {
-        if self.bytes.len() - self.position < length {
+    fn fixed(&mut self, length: usize) -> Result<Value<'a>> {
+        let Some(bytes) = self.rest().get(..length) else {
             return Err(self.fault(FaultKind::Cut("a fixed number")));
-        }
+        };
         self.position += length;
-        Ok(Value::Fixed)
+        Ok(Value::Fixed(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))))
     }
 
     #[inline]
@@ -220,6 +241,12 @@ impl Writer {
     pub(crate) fn explicit_number(&mut self, field: u32, number: u64) {
         self.varint(u64::from(field) << 3);
         self.varint(number);
+    }
+
+    /// Writes a number of 64 bits that takes as many in every case.
+    pub(crate) fn fixed(&mut self, field: u32, number: u64) {
+        self.varint(u64::from(field) << 3 | 1);
+        self.bytes.extend_from_slice(&number.to_le_bytes());
     }
 
     /// Writes text, a message, or packed numbers.

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use super::Limits;
 use super::legacy_frames::LegacyFrames;
-use super::text::{Cursor, Line};
+use crate::text::{Cursor, Line};
 use crate::{Addr, Addresses, Error, Label, Location, LocationId, Profile, ProfileBuilder, Result, maps};
 
 /// Collects samples whose frames are addresses.
@@ -67,6 +67,11 @@ impl RawStacks {
         self.stack.extend(stack);
     }
 
+    /// Whether the current stack is empty.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.stack.is_empty()
+    }
+
     /// Adds a frame at the root's end of the current stack.
     ///
     /// # Errors
@@ -81,10 +86,12 @@ impl RawStacks {
         Ok(())
     }
 
-    /// Makes the rest of a line, `0x…` numbers between blanks, the current stack; the line ends the input only when whole.
+    /// Makes the rest of a line, `0x…` numbers between blanks, the current stack; the line ends the input only when
+    /// whole.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for anything else, [`Error::Truncated`] when the input ends with the line, [`Error::TooLarge`] past the depth limit.
+    /// [`Error::Malformed`] for anything else, [`Error::Truncated`] when the input ends with the line,
+    /// [`Error::TooLarge`] past the depth limit.
     #[inline]
     pub(crate) fn read_stack(&mut self, mut cursor: Cursor<'_>, line: &Line<'_>) -> Result<()> {
         self.clear();

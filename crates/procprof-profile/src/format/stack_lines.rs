@@ -1,7 +1,8 @@
 //! Reading the stacks of a text, of which one is mostly much like the one before.
 //!
-//! In heap dumps three quarters and more of all frames are at the same end of the line before, so that comparing the two lines is most of the
-//! reading. What a word means may hang on whether it is the first of its line, and on nothing else around it.
+//! In heap dumps three quarters and more of all frames are at the same end of the line before, so that comparing the
+//! two lines is most of the reading. What a word means may hang on whether it is the first of its line, and on nothing
+//! else around it.
 
 use std::ops::Range;
 
@@ -28,13 +29,17 @@ impl<Id> Default for StackLines<'_, Id> {
 }
 
 impl<'a, Id: Copy> StackLines<'a, Id> {
-    /// Reads a line of words with blanks between them; `frame` says what a word stands for, and is told whether it is the first: nothing if
-    /// it is to be passed over. Its errors are handed on; then there is no last line.
+    /// Reads a line of words with blanks between them; `frame` says what a word stands for, and is told whether it is
+    /// the first: nothing if it is to be passed over. Its errors are handed on; then there is no last line.
     ///
     /// # Errors
     /// What `frame` gives.
     #[inline]
-    pub fn read<E>(&mut self, text: &'a [u8], mut frame: impl FnMut(&'a [u8], bool) -> Result<Option<Id>, E>) -> Result<&[Id], E> {
+    pub fn read<E>(
+        &mut self,
+        text: &'a [u8],
+        mut frame: impl FnMut(&'a [u8], bool) -> Result<Option<Id>, E>,
+    ) -> Result<&[Id], E> {
         let (front, behind) = self.same_front(text);
         let mut back = self.same_back(text, front, behind);
         let before = std::mem::replace(&mut self.text, text);

@@ -7,23 +7,31 @@
 //! ---
 //! --- profile                       or heap, growth, contention, cpu, …: then the profile in its own format
 //! ```
-//! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. The addresses named are those a reader looks up, one less than a captured return
-//! address; so each location takes the name of the address before its own, else of its own. Mappings whose every location is named say so. The path
-//! of the binary becomes the comment `binary=PATH`. Errors of the profile inside carry its own format's name, and places in the whole input.
+//! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. The addresses named are those a reader looks up, one
+//! less than a captured return address; so each location takes the name of the address before its own, else of its own.
+//! Mappings whose every location is named say so. The path of the binary becomes the comment `binary=PATH`. Errors of
+//! the profile inside carry its own format's name, and places in the whole input.
 
 use foldhash::HashMap;
 
-use super::text::{Cursor, Line, Lines, OddLines, any, begins};
+use super::detect::{any, begins};
 use super::{Detect, FORMATS, Format, Limits, contention};
 use crate::parts::narrow;
+use crate::text::{Cursor, Line, Lines, OddLines};
 use crate::{Error, Function, FunctionId, Line as SourceLine, Parts, Place, Profile, Result};
 
 /// Name of the format.
 pub const NAME: &str = "symbolized";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format =
-    Format { name: NAME, help: "a raw profile with a table of symbols in front (jeprof --raw)", detect, decode, encode: None };
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "a raw profile with a table of symbols in front (jeprof --raw)",
+    detect,
+    decode,
+    events: None,
+    encode: None,
+};
 
 const HEADINGS: [&[u8]; 2] = [b"--- symbol", b"---symbol"];
 
@@ -35,7 +43,8 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// Decodes the profile inside, and gives its locations their names.
 ///
 /// # Errors
-/// Those of the profile inside; [`Error::Malformed`] when it is of no known format, [`Error::Truncated`] when the input ends before it.
+/// Those of the profile inside; [`Error::Malformed`] when it is of no known format, [`Error::Truncated`] when the input
+/// ends before it.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut lines = Lines::new(bytes);
     lines.next();
@@ -49,8 +58,11 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 fn decode_inside(bytes: &[u8], mut lines: Lines<'_>, limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let at_marker = lines.rest();
     let marker = lines.next().filter(|marker| !lines.rest().is_empty() || !marker.is_cut);
-    let marker =
-        marker.ok_or(Error::Truncated { format: NAME, place: Place::Offset(bytes.len()), what: "the profile behind the symbols" })?;
+    let marker = marker.ok_or(Error::Truncated {
+        format: NAME,
+        place: Place::Offset(bytes.len()),
+        what: "the profile behind the symbols",
+    })?;
     if !marker.text.starts_with(b"---") {
         return Err(marker.error(NAME, "a line such as `--- heap`"));
     }
@@ -60,7 +72,11 @@ fn decode_inside(bytes: &[u8], mut lines: Lines<'_>, limits: &Limits, warnings: 
         Some(format) => (format.decode, lines.rest()),
         None if is_contention => (contention::decode, at_marker),
         None if lines.rest().is_empty() => {
-            return Err(Error::Truncated { format: NAME, place: Place::Offset(bytes.len()), what: "the profile behind the symbols" });
+            return Err(Error::Truncated {
+                format: NAME,
+                place: Place::Offset(bytes.len()),
+                what: "the profile behind the symbols",
+            });
         }
         None => {
             let what = format!("no known profile format behind {:?}", marker.excerpt());

@@ -68,3 +68,29 @@ fn names_are_unique() {
         assert!(FORMATS[..index].iter().all(|other| other.name != format.name), "{}", format.name);
     }
 }
+
+#[test]
+fn a_format_may_hold_a_profile_for_each_kind_of_event() {
+    fn both(_: &[u8], _: &Limits, warnings: &mut Vec<String>) -> Result<Vec<Event>> {
+        warnings.push("a chunk is cut short".to_owned());
+        Ok(["cpu", "alloc"].map(|name| Event { name: name.to_owned(), profile: small() }).into())
+    }
+    let row = Format {
+        name: "two",
+        help: "two profiles",
+        detect: |bytes| if bytes.starts_with(b"TWO") { Detect::Yes } else { Detect::No },
+        decode: |bytes, limits, warnings| both(bytes, limits, warnings).map(|events| events[0].profile.clone()),
+        events: Some(both),
+        encode: None,
+    };
+    let none = Format { name: "none", events: Some(|_, _, _| Ok(Vec::new())), ..row };
+    let limits = Limits::default();
+    for bytes in [b"TWO".to_vec(), gzip(b"TWO")] {
+        let decoded = decode_events_of(&[pprof::FORMAT, row], &bytes, &limits).unwrap();
+        let shown: Vec<_> = decoded.iter().map(|one| (one.event.as_str(), one.format, one.warnings.len())).collect();
+        assert_eq!(shown, [("cpu", "two", 1), ("alloc", "two", 0)]);
+    }
+    assert_eq!(decode_events_of(&[none], b"TWO", &limits).unwrap_err(), Error::Empty);
+    let one = decode_events(&pprof::encode(&small()).unwrap(), &limits).unwrap();
+    assert_eq!(one.iter().map(|one| one.event.as_str()).collect::<Vec<_>>(), [""], "other formats hold one");
+}

@@ -10,21 +10,23 @@
 //! ---- no stack trace for 2 threads
 //! --- Memory map: ---
 //! ```
-//! One sample type, `thread`/`count`: a thread with the stack of the one before adds to its sample. A second frame that repeats the leaf is
-//! removed, with a warning. Format: google/pprof, `profile/legacy_profile.go`.
+//! One sample type, `thread`/`count`: a thread with the stack of the one before adds to its sample. A second frame that
+//! repeats the leaf is removed, with a warning. Format: google/pprof, `profile/legacy_profile.go`.
 
 use memchr::memmem;
 
+use super::detect::{any, begins};
 use super::raw_stacks::RawStacks;
-use super::text::{Cursor, Line, Lines, any, begins, contains, is_map_heading};
 use super::{Detect, Format, Limits, legacy_frames};
+use crate::text::{Cursor, Line, Lines, contains, is_map_heading};
 use crate::{Addresses, Profile, Result};
 
 /// Name of the format.
 pub const NAME: &str = "threadz";
 
 /// The row of the format table.
-pub(super) const FORMAT: Format = Format { name: NAME, help: "stacks of all threads as text", detect, decode, encode: None };
+pub(super) const FORMAT: Format =
+    Format { name: NAME, help: "stacks of all threads as text", detect, decode, events: None, encode: None };
 
 const THREAD: &[u8] = b"--- Thread ";
 
@@ -36,7 +38,8 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// Decodes a dump of threads.
 ///
 /// # Errors
-/// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth limit.
+/// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth
+/// limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut stacks = RawStacks::new(NAME, &[("thread", "count")], Addresses::RawCpu, &legacy_frames::PROFILER, limits);
     stacks.builder.period("thread", "count", 1);
@@ -100,7 +103,9 @@ impl Dump {
                     self.stack.push(address);
                     rest = cursor.rest;
                 }
-                None if cursor.rest.get(2).is_some_and(u8::is_ascii_hexdigit) => return Err(line.error(NAME, "an address of 64 bits")),
+                None if cursor.rest.get(2).is_some_and(u8::is_ascii_hexdigit) => {
+                    return Err(line.error(NAME, "an address of 64 bits"));
+                }
                 None => rest = &rest[at + 2..],
             }
         }

@@ -34,8 +34,13 @@ impl Layout {
 
     /// Whether the bytes begin with a header of this layout and version, as far as they go.
     fn fits(self, bytes: &[u8], version: u64) -> Detect {
-        let checks: [fn(u64, u64) -> bool; HEADER] =
-            [|word, _| word == 0, |word, _| word == 3, |word, version| word == version, |word, _| word > 0, |word, _| word == 0];
+        let checks: [fn(u64, u64) -> bool; HEADER] = [
+            |word, _| word == 0,
+            |word, _| word == 3,
+            |word, version| word == version,
+            |word, _| word > 0,
+            |word, _| word == 0,
+        ];
         for (index, check) in checks.into_iter().enumerate() {
             match bytes.get(index * self.width()..).and_then(|rest| self.read(rest)) {
                 Some(word) if check(word, version) => {}
@@ -64,7 +69,7 @@ pub(super) struct Words<'a> {
 impl<'a> Words<'a> {
     /// Whether the bytes begin with a header of that version.
     pub(super) fn detect(bytes: &[u8], version: u64) -> Detect {
-        super::text::any(Layout::ALL.map(|layout| layout.fits(bytes, version)))
+        super::detect::any(Layout::ALL.map(|layout| layout.fits(bytes, version)))
     }
 
     /// Reads the header that begins at `offset`.
@@ -77,7 +82,11 @@ impl<'a> Words<'a> {
         let Some(layout) = Layout::ALL.into_iter().find(|layout| layout.fits(rest, version) == Detect::Yes) else {
             return Err(match Self::detect(rest, version) {
                 Detect::NeedMore => Error::Truncated { format, place, what: "the header" },
-                _ => Error::Malformed { format, place, what: format!("expected the header words 0, 3, {version}, period, 0") },
+                _ => Error::Malformed {
+                    format,
+                    place,
+                    what: format!("expected the header words 0, 3, {version}, period, 0"),
+                },
             });
         };
         let mut words = Words { rest, offset, layout, period_micros: 0 };

@@ -22,8 +22,16 @@ fn all_forms_are_read() {
 
 #[test]
 fn what_is_no_entry_is_passed_over() {
-    let lines =
-        ["", "build=/usr/bin", "12 34x foo", "400000", "500000-400000 r-xp 0 0:0 0", "11111111111111111-2 r-xp", "deadbeef foo", "a-b-c"];
+    let lines = [
+        "",
+        "build=/usr/bin",
+        "12 34x foo",
+        "400000",
+        "500000-400000 r-xp 0 0:0 0",
+        "11111111111111111-2 r-xp",
+        "deadbeef foo",
+        "a-b-c",
+    ];
     for line in lines {
         assert_eq!(parse_entry(line.as_bytes()), None, "{line}");
     }
@@ -50,7 +58,8 @@ fn attached(map: &str, addresses: Addresses, probes: &[u64]) -> (Vec<Range>, Vec
     attach(&parse(map.as_bytes()), &mut builder);
     let profile = builder.finish().unwrap();
     let mappings = profile.mappings().iter();
-    let mappings = mappings.map(|m| (m.start.0, m.limit.0, m.file_offset.0, profile.string(m.filename).to_owned())).collect();
+    let mappings =
+        mappings.map(|m| (m.start.0, m.limit.0, m.file_offset.0, profile.string(m.filename).to_owned())).collect();
     (mappings, locations.iter().map(|id| profile.location(*id).mapping.map(|mapping| mapping.0)).collect())
 }
 
@@ -61,7 +70,10 @@ fn the_main_binary_comes_first_and_pieces_are_joined() {
                3000-4000 r-xp 2000 0:0 0 /bin/main\n\
                4000-5000 rw-p 3000 0:0 0 /bin/main\n";
     let (mappings, found) = attached(map, Addresses::RawReturn, &[0x1000, 0x1001, 0x2000, 0x4000, 0x4001, 0x7f10, 0]);
-    assert_eq!(mappings, [(0x1000, 0x4000, 0, "/bin/main".to_owned()), (0x7f00, 0x7f10, 0, "/lib/libc.so.6".to_owned())]);
+    assert_eq!(
+        mappings,
+        [(0x1000, 0x4000, 0, "/bin/main".to_owned()), (0x7f00, 0x7f10, 0, "/lib/libc.so.6".to_owned())]
+    );
     assert_eq!(found, [None, Some(0), Some(0), Some(0), None, Some(1), None]);
 }
 
@@ -69,8 +81,11 @@ fn the_main_binary_comes_first_and_pieces_are_joined() {
 fn the_usual_start_is_restored() {
     let (mappings, _) = attached("401000-402000 r-xp 1000 0:0 0 /bin/main\n", Addresses::CallSite, &[]);
     assert_eq!(mappings, [(0x40_0000, 0x40_2000, 0, "/bin/main".to_owned())]);
-    let (mappings, _) =
-        attached("400000-401000 r-xp 0 0:0 0 /anon_hugepage\n401000-402000 r-xp 1000 0:0 0 /bin/main\n", Addresses::CallSite, &[]);
+    let (mappings, _) = attached(
+        "400000-401000 r-xp 0 0:0 0 /anon_hugepage\n401000-402000 r-xp 1000 0:0 0 /bin/main\n",
+        Addresses::CallSite,
+        &[],
+    );
     assert_eq!(mappings, [(0x40_0000, 0x40_2000, 0, "/bin/main".to_owned())]);
 }
 
@@ -97,16 +112,22 @@ fn the_first_of_overlapping_mappings_wins() {
 
 #[test]
 fn libraries_are_told_by_name() {
-    for (path, expected) in
-        [("/lib/libc.so.6", true), ("/a/b.so", true), ("/a/b.so_1", true), ("/a/b.solo", false), ("/a/prog", false), ("x.so.d/prog", false)]
-    {
+    for (path, expected) in [
+        ("/lib/libc.so.6", true),
+        ("/a/b.so", true),
+        ("/a/b.so_1", true),
+        ("/a/b.solo", false),
+        ("/a/prog", false),
+        ("x.so.d/prog", false),
+    ] {
         assert_eq!(is_library(path), expected, "{path}");
     }
 }
 
 #[test]
 fn rendered_maps_are_read_again() {
-    let map = "1000-2000 r-xp 00000000 00:00 0 /bin/my main\n7f0000001000-7f0000002000 r-xp 00005000 00:00 0 /lib/a.so\n";
+    let map =
+        "1000-2000 r-xp 00000000 00:00 0 /bin/my main\n7f0000001000-7f0000002000 r-xp 00005000 00:00 0 /lib/a.so\n";
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
     attach(&parse(map.as_bytes()), &mut builder);
     let text = render(&builder.finish().unwrap());

@@ -1,7 +1,7 @@
 //! One order for the tables of a sum, so that sums of the same profiles are equal whatever order they came in.
 //!
-//! Strings are sorted by text, functions by their names, locations by mapping, address and lines, samples by stack and labels.
-//! Mappings have their order already. Entries must differ, as they do in a sum.
+//! Strings are sorted by text, functions by their names, locations by mapping, address and lines, samples by stack and
+//! labels. Mappings have their order already. Entries must differ, as they do in a sum.
 
 use super::label_key;
 use crate::{Error, FunctionId, Line, LocationId, Parts, Result, StringId, StringTable};

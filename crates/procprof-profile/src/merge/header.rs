@@ -21,7 +21,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn of(terms: &[Term]) -> Result<Header> {
+    pub(super) fn merge(terms: &[Term]) -> Result<Header> {
         let profiles: Vec<&Profile> = terms.iter().map(|term| &term.profile).collect();
         let orders = profiles.iter().map(|profile| sample_types(profile));
         let Some(sample_types) = orders.min() else {
@@ -61,7 +61,11 @@ impl Header {
             columns.extend(found);
         }
         if columns.len() != have.len() || columns.len() != self.sample_types.len() {
-            return Err(Error::Incompatible(format!("sample types {} and {}", listed(&self.sample_types), listed(&have))));
+            return Err(Error::Incompatible(format!(
+                "sample types {} and {}",
+                listed(&self.sample_types),
+                listed(&have)
+            )));
         }
         Ok(columns)
     }
@@ -73,7 +77,8 @@ impl Header {
         for comment in &self.comments {
             builder.comment(comment);
         }
-        let [drop_frames, keep_frames, doc_url] = [&self.drop_frames, &self.keep_frames, &self.doc_url].map(|text| builder.intern(text));
+        let [drop_frames, keep_frames, doc_url] =
+            [&self.drop_frames, &self.keep_frames, &self.doc_url].map(|text| builder.intern(text));
         let parts = builder.parts_mut();
         (parts.drop_frames, parts.keep_frames, parts.doc_url) = (drop_frames, keep_frames, doc_url);
         parts.captured = self.captured;
@@ -107,7 +112,8 @@ fn either(profiles: &[&Profile], text: fn(&Profile) -> &str) -> String {
 fn comments(profiles: &[&Profile]) -> Vec<String> {
     let metas: Vec<Meta> = profiles.iter().map(|profile| profile.meta()).collect();
     let mut comments = Meta::merged(&metas).to_comments();
-    let others: BTreeSet<&str> = profiles.iter().flat_map(|profile| profile.comments()).filter(|text| !Meta::is_fact(text)).collect();
+    let others: BTreeSet<&str> =
+        profiles.iter().flat_map(|profile| profile.comments()).filter(|text| !Meta::is_fact(text)).collect();
     comments.extend(others.into_iter().map(str::to_owned));
     comments
 }

@@ -38,7 +38,7 @@ struct Merged {
 }
 
 impl MergedMappings {
-    pub(super) fn of(terms: &[Term]) -> MergedMappings {
+    pub(super) fn merge(terms: &[Term]) -> MergedMappings {
         let mut by_key: BTreeMap<Key, Merged> = BTreeMap::new();
         for term in terms {
             for (index, mapping) in term.profile.mappings().iter().enumerate() {
@@ -89,7 +89,8 @@ impl Merged {
     fn key(&self) -> Key {
         let file = if self.build_id.is_empty() { &self.filename } else { &self.build_id };
         let name = &self.filename;
-        let is_file = !self.build_id.is_empty() || !(name.is_empty() || name.starts_with('[') || name.starts_with("//"));
+        let is_file =
+            !self.build_id.is_empty() || !(name.is_empty() || name.starts_with('[') || name.starts_with("//"));
         let size = self.mapping.limit.0.wrapping_sub(self.mapping.start.0);
         Key {
             file: file.clone(),
@@ -103,7 +104,9 @@ impl Merged {
     fn join(&mut self, other: Merged) {
         let (one, two) = (self.mapping, other.mapping);
         let is_main = self.is_main || other.is_main;
-        let order = |merged: &Merged| (merged.mapping.start, merged.mapping.limit, merged.filename.clone(), merged.build_id.clone());
+        let order = |merged: &Merged| {
+            (merged.mapping.start, merged.mapping.limit, merged.filename.clone(), merged.build_id.clone())
+        };
         if order(&other) < order(self) {
             *self = other;
         }

@@ -8,7 +8,8 @@ fn run(start: u64, build_id: &str, count: i64) -> Profile {
     let build_id = builder.intern(build_id);
     let mapping = Mapping { start: Addr(start), limit: Addr(start + 0x1800), filename, build_id, ..Mapping::default() };
     let mapping = builder.mapping(mapping);
-    let stack = [builder.address(Some(mapping), Addr(start + 0x10)), builder.address(Some(mapping), Addr(start + 0x20))];
+    let stack =
+        [builder.address(Some(mapping), Addr(start + 0x10)), builder.address(Some(mapping), Addr(start + 0x20))];
     let labels: [Label; 1] = [builder.text_label("thread", "main")];
     builder.sample(&stack, &[count, count * 10], &labels);
     builder.time(Nanos(1000 + count), Nanos(50));
@@ -35,7 +36,8 @@ fn other_builds_stay_apart() {
 
 #[test]
 fn the_order_of_profiles_does_not_matter() {
-    let profiles = [run(0x5000, "ab", 3), run(0x1000, "cd", 4), run(0x9000, "ab", 5).with_sample_types(&[1, 0]).unwrap()];
+    let profiles =
+        [run(0x5000, "ab", 3), run(0x1000, "cd", 4), run(0x9000, "ab", 5).with_sample_types(&[1, 0]).unwrap()];
     let [one, two, three] = &profiles;
     let sum = merge(&[one, two, three]).unwrap();
     for order in [[one, three, two], [two, one, three], [three, two, one]] {

@@ -87,8 +87,11 @@ fn time_of(addresses: impl Iterator<Item = u64>) -> Duration {
 fn addresses_made_to_collide_take_as_long_as_others() {
     const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
     // Of an odd number, modulo 2^64, by Newton's iteration.
-    let inverse = (0..6).fold(FACTOR, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(FACTOR.wrapping_mul(inverse))));
-    let (others, made) =
-        (time_of((1..=40_000).map(|number| number << 12)), time_of((1..=40_000).map(|number| inverse.wrapping_mul(number))));
+    let inverse =
+        (0..6).fold(FACTOR, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(FACTOR.wrapping_mul(inverse))));
+    let (others, made) = (
+        time_of((1..=40_000).map(|number| number << 12)),
+        time_of((1..=40_000).map(|number| inverse.wrapping_mul(number))),
+    );
     assert!(made < 20 * others, "{made:?} instead of {others:?}");
 }

@@ -10,9 +10,13 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     for folder in fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         paths.extend(fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     }
-    let is_profile = |path: &PathBuf| !path.extension().is_some_and(|extension| extension == "expect" || extension == "go");
-    let mut fixtures: Vec<_> =
-        paths.into_iter().filter(is_profile).map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect();
+    let is_profile =
+        |path: &PathBuf| !path.extension().is_some_and(|extension| extension == "expect" || extension == "go");
+    let mut fixtures: Vec<_> = paths
+        .into_iter()
+        .filter(is_profile)
+        .map(|path| (path.display().to_string(), fs::read(path).unwrap()))
+        .collect();
     fixtures.sort();
     assert!(fixtures.len() > 10, "testdata/formats has profiles");
     fixtures

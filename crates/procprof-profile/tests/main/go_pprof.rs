@@ -56,7 +56,8 @@ fn raw_stacks_are_read_as_estimates_at_call_sites() {
     let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
     let filename = builder.intern("/usr/bin/prog");
     let build_id = builder.intern("c0ffee");
-    let mapping = builder.mapping(Mapping { start: Addr(0x1000), limit: Addr(0x9000), filename, build_id, ..Mapping::default() });
+    let mapping =
+        builder.mapping(Mapping { start: Addr(0x1000), limit: Addr(0x9000), filename, build_id, ..Mapping::default() });
     let stack = [builder.address(Some(mapping), Addr(0x2001)), builder.address(Some(mapping), Addr(0x3001))];
     let label = builder.number_label("bytes", 1024, "bytes");
     builder.sample(&stack, &[3, 3072], &[label]);

@@ -1,8 +1,8 @@
 //! Random valid profiles.
 
 use procprof_profile::{
-    Addr, Addresses, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Meta, Nanos, Profile,
-    ProfileBuilder, ProfileId, ProfileType, Sampling,
+    Addr, Addresses, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Meta,
+    Nanos, Profile, ProfileBuilder, ProfileId, ProfileType, Sampling,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,7 +20,8 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
     let mapping = (0u64..4, 1u64..4, 0usize..NAMES.len(), any::<[bool; 4]>());
     let function = (0usize..NAMES.len(), 0usize..NAMES.len(), 0usize..NAMES.len(), -1i64..9);
     let line = (0..FUNCTIONS, -1i64..1000, 0i64..9);
-    let location = (proptest::option::of(0..MAPPINGS), prop_oneof![Just(0u64), 1u64..0x8000], any::<bool>(), vec(line, 0..3));
+    let location =
+        (proptest::option::of(0..MAPPINGS), prop_oneof![Just(0u64), 1u64..0x8000], any::<bool>(), vec(line, 0..3));
     let label = (0usize..NAMES.len(), 0usize..NAMES.len(), proptest::option::of(any::<i64>()));
     let value = || prop_oneof![Just(0i64), 1i64..1 << 40];
     let sample = (vec(0..LOCATIONS, 0..6), [value(), value(), value(), value()], vec(label, 0..3));
@@ -35,17 +36,27 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         meta(),
     )
         .prop_map(|(mappings, functions, locations, samples, sampling, addresses, numbers, meta)| {
-            let mut builder = ProfileBuilder::new(&[("objects", "count"), ("space", "bytes"), ("x", "count"), ("time", "nanoseconds")]);
+            let mut builder = ProfileBuilder::new(&[
+                ("objects", "count"),
+                ("space", "bytes"),
+                ("x", "count"),
+                ("time", "nanoseconds"),
+            ]);
             for (start, size, name, flags) in mappings {
                 add_mapping(&mut builder, start, size, name, flags);
             }
             for (name, system_name, filename, start_line) in functions {
-                let [name, system_name, filename] = [name, system_name, filename].map(|index| builder.intern(NAMES[index]));
+                let [name, system_name, filename] =
+                    [name, system_name, filename].map(|index| builder.intern(NAMES[index]));
                 builder.parts_mut().functions.push(Function { name, system_name, filename, start_line });
             }
             locations.iter().for_each(|location| add_location(&mut builder, location));
             samples.iter().for_each(|sample| add_sample(&mut builder, sample));
-            add_header(&mut builder, numbers, [Sampling::Exact, Sampling::Poisson(4096), Sampling::Linear(4096)][sampling]);
+            add_header(
+                &mut builder,
+                numbers,
+                [Sampling::Exact, Sampling::Poisson(4096), Sampling::Linear(4096)][sampling],
+            );
             builder.parts_mut().addresses = [Addresses::CallSite, Addresses::RawCpu, Addresses::RawReturn][addresses];
             builder.finish().unwrap().with_meta(&meta).unwrap()
         })
@@ -68,8 +79,10 @@ fn add_mapping(builder: &mut ProfileBuilder, start: u64, size: u64, name: usize,
 }
 
 fn add_location(builder: &mut ProfileBuilder, (mapping, address, is_folded, lines): &Frame) {
-    let lines: Vec<Line> =
-        lines.iter().map(|(function, line, column)| Line { function: FunctionId(*function), line: *line, column: *column }).collect();
+    let lines: Vec<Line> = lines
+        .iter()
+        .map(|(function, line, column)| Line { function: FunctionId(*function), line: *line, column: *column })
+        .collect();
     let mut location = Location::new(mapping.map(MappingId), Addr(*address));
     location.is_folded = *is_folded;
     builder.location(location, &lines);
@@ -103,14 +116,21 @@ fn add_header(builder: &mut ProfileBuilder, numbers: [u32; 4], sampling: Samplin
 
 /// Facts of every kind, some of them missing.
 fn meta() -> impl Strategy<Value = Meta> {
-    (any::<Option<u128>>(), any::<Option<u64>>(), "[a-z =:é]{0,6}", vec(("[a-z.]{1,4}", "[a-z]{1,4}"), 0..3), any::<Option<i64>>())
+    (
+        any::<Option<u128>>(),
+        any::<Option<u64>>(),
+        "[a-z =:é]{0,6}",
+        vec(("[a-z.]{1,4}", "[a-z]{1,4}"), 0..3),
+        any::<Option<i64>>(),
+    )
         .prop_map(|(id, number, text, labels, time)| Meta {
             id: id.map(ProfileId),
             node: number,
             node_name: text.clone(),
             cluster: text.clone(),
             labels: labels.into_iter().collect(),
-            profile_type: number.map(|number| if number % 2 == 0 { ProfileType::Cpu } else { ProfileType::Other("mine".to_owned()) }),
+            profile_type: number
+                .map(|number| if number % 2 == 0 { ProfileType::Cpu } else { ProfileType::Other("mine".to_owned()) }),
             means: text,
             end: time.map(Nanos),
             instance_start: time.map(Nanos),

@@ -23,7 +23,8 @@ fn check_sums(one: &Profile, two: &Profile) {
     assert!(merge(&[two, one]).unwrap() == sum, "{one:?}\n{two:?}");
     let normal = merge(&[one]).unwrap();
     assert!(merge(&[&normal]).unwrap() == normal, "{one:?}");
-    let expected = totals(&adjusted(one)).into_iter().zip(totals(&adjusted(two))).map(|(one, two)| one.checked_add(two));
+    let expected =
+        totals(&adjusted(one)).into_iter().zip(totals(&adjusted(two))).map(|(one, two)| one.checked_add(two));
     // Estimates can be so large that no profile can hold the sum.
     let Some(expected) = expected.collect::<Option<Vec<i64>>>() else { return };
     assert_eq!(totals(&sum), expected);

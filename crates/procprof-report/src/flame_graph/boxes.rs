@@ -1,18 +1,18 @@
-//! Which nodes of the tree become boxes.
+//! Chooses the nodes of the tree that become boxes.
 //!
-//! A box below a share of the total, or below the deepest row, is not left out: all such children of one parent become one merged box,
-//! the last among its siblings, which says how many frames and how much it stands for. When more boxes would be needed than allowed,
-//! the share is raised just so far that they fit, or, where that would take too many at once, the rows are cut. Nodes with values below
-//! zero (in differences) have no width: they are counted.
+//! A box below a share of the total, or below the deepest row, is not left out: all such children of one parent become
+//! one merged box, the last among its siblings, which shows the number of frames and their value. If there would be
+//! more boxes than allowed, the share is raised just until they fit, or, if that would remove too many at once, the
+//! rows are cut. Nodes with values below zero (in differences) have no width: they are counted.
 
-use crate::stack_tree::{Inlined, Node, StackTree};
+use crate::stacks::stack_tree::{Inlined, Node, StackTree};
 
-/// What a box stands for.
+/// The content of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// One node of the tree.
     Frame { frame: u32, inlined: Inlined },
-    /// This many nodes that are not shown one by one.
+    /// That many nodes that are not shown one by one.
     Merged(u32),
 }
 
@@ -25,11 +25,11 @@ pub(super) struct Box {
     pub(super) left: i64,
     pub(super) total: i64,
     pub(super) flat: i64,
-    /// Total of the box it stands on.
+    /// Total of the box below it.
     pub(super) parent_total: i64,
 }
 
-/// All boxes in preorder, and what was merged.
+/// All boxes in preorder, and the merged nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Boxes {
     pub(super) boxes: Vec<Box>,
@@ -39,7 +39,7 @@ pub(super) struct Boxes {
     pub(super) merged_frames: u64,
     /// Value of the merged boxes.
     pub(super) merged_total: i64,
-    /// The last row whose boxes were not merged, where there is more above it.
+    /// The last row whose boxes were not merged, if there are more above it.
     pub(super) last_row: Option<u32>,
     /// Nodes without width, and their sum.
     pub(super) negative: (u64, i64),
@@ -48,7 +48,8 @@ pub(super) struct Boxes {
 }
 
 impl Boxes {
-    /// Boxes of at least `fraction` of the total, at most `most` of them, in at most `rows` rows and one of merged boxes.
+    /// Boxes of at least `fraction` of the total, at most `most` of them, in at most `rows` rows and one of merged
+    /// boxes.
     pub(super) fn new(tree: &StackTree, fraction: f64, most: usize, rows: u32) -> Boxes {
         let asked = (tree.total().max(0) as f64 * fraction).ceil() as i64;
         let (least, rows) = limits(tree, asked.max(1), most, rows);
@@ -74,7 +75,8 @@ impl Boxes {
             let parent = open.last_mut();
             let wide = parent.is_none() || (node.total >= least && node.depth < rows);
             if wide {
-                let (left, parent_total) = parent.map_or((0, node.total), |parent| (parent.take(node.total), parent.total));
+                let (left, parent_total) =
+                    parent.map_or((0, node.total), |parent| (parent.take(node.total), parent.total));
                 let content = Content::Frame { frame: node.frame, inlined: node.inlined };
                 self.push(Box { content, depth: node.depth, left, total: node.total, flat: node.flat, parent_total });
                 open.push(Open { depth: node.depth, left, total: node.total, merged: 0, merged_total: 0 });
@@ -105,7 +107,14 @@ impl Boxes {
                 self.merged_total = self.merged_total.saturating_add(done.merged_total);
                 let (total, parent_total) = (done.merged_total, done.total);
                 let left = done.take(total);
-                self.push(Box { content: Content::Merged(done.merged), depth: done.depth + 1, left, total, flat: 0, parent_total });
+                self.push(Box {
+                    content: Content::Merged(done.merged),
+                    depth: done.depth + 1,
+                    left,
+                    total,
+                    flat: 0,
+                    parent_total,
+                });
             }
         }
     }
@@ -118,7 +127,7 @@ impl Boxes {
 
 struct Open {
     depth: u32,
-    /// Where the next child begins.
+    /// The start of the next child.
     left: i64,
     total: i64,
     merged: u32,
@@ -126,7 +135,7 @@ struct Open {
 }
 
 impl Open {
-    /// Where a child of that width begins.
+    /// The start of a child of that width.
     fn take(&mut self, width: i64) -> i64 {
         let left = self.left;
         self.left = left.saturating_add(width.max(0));
@@ -134,15 +143,18 @@ impl Open {
     }
 }
 
-/// The smallest total a box may have, at least `asked`, and the rows, so that there are at most `most` boxes, merged ones included.
+/// The smallest total a box may have, at least `asked`, and the rows, so that there are at most `most` boxes, merged
+/// ones included.
 ///
-/// Where many nodes have the same total, all of them may have to go; then the lower rows are kept instead, if that shows more.
+/// If many nodes have the same total, all of them may have to be merged; then the lower rows are kept instead, if that
+/// shows more.
 fn limits(tree: &StackTree, asked: i64, most: usize, rows: u32) -> (i64, u32) {
     let counts = Counts::new(tree, asked, most, rows);
     if counts.boxes(asked) <= most {
         return (asked, rows);
     }
-    // A node that falls below the limit takes its own box away and adds at most one merged box, so the number never grows with the limit.
+    // A node that falls below the limit takes its own box away and adds at most one merged box, so the number never
+    // grows with the limit.
     let (mut low, mut high) = (0, counts.totals.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -155,7 +167,7 @@ fn limits(tree: &StackTree, asked: i64, most: usize, rows: u32) -> (i64, u32) {
     if kept > 2 * counts.boxes(least) { (tied, lower_rows) } else { (least, rows) }
 }
 
-/// How many nodes of at least that total lie in as many rows as leave room for a merged box on each, and those rows.
+/// The number of nodes of at least that total in as many rows as leave room for a merged box on each, and those rows.
 fn lower_rows(tree: &StackTree, least: i64, most: usize, rows: u32) -> (usize, u32) {
     let mut by_depth: Vec<usize> = Vec::new();
     for node in tree.nodes.iter().filter(|node| node.total >= least && node.depth < rows) {
@@ -185,7 +197,8 @@ struct Counts {
 impl Counts {
     fn new(tree: &StackTree, asked: i64, most: usize, rows: u32) -> Counts {
         let may_be_box = |node: &Node| node.total >= asked && node.depth < rows;
-        // More than `most` nodes are at least as wide as this, so a limit is above it, and what is narrower need not be told apart.
+        // More than `most` nodes are at least as wide as this, so a limit is above it, and narrower ones need not be
+        // distinguished.
         let mut widest = Widest { most: most.saturating_add(1), totals: Vec::new() };
         visit(tree, may_be_box, |node, _| widest.add(node.total));
         let narrow = widest.least().unwrap_or(0);
@@ -198,16 +211,20 @@ impl Counts {
                 counts.children.add(narrowest);
             }
         });
-        [&mut counts.totals, &mut counts.parents, &mut counts.children].into_iter().for_each(|totals| totals.wider.sort_unstable());
+        [&mut counts.totals, &mut counts.parents, &mut counts.children]
+            .into_iter()
+            .for_each(|totals| totals.wider.sort_unstable());
         counts
     }
 
     fn boxes(&self, least: i64) -> usize {
-        self.totals.len() - self.totals.below(least) + self.children.below(least).saturating_sub(self.parents.below(least))
+        self.totals.len() - self.totals.below(least)
+            + self.children.below(least).saturating_sub(self.parents.below(least))
     }
 }
 
-/// Hands over the nodes that may be boxes, each after all on top of it, with the narrowest thing on top: 0 for one that may be no box.
+/// Calls the function with the nodes that may be boxes, each after all on top of it, with the narrowest thing on top: 0
+/// for one that may be no box.
 fn visit(tree: &StackTree, may_be_box: impl Fn(&Node) -> bool, mut done: impl FnMut(&Node, Option<i64>)) {
     let mut close = |open: &mut Vec<(usize, Option<i64>)>, depth: usize| {
         for (position, narrowest) in open.drain(depth.min(open.len())..).rev() {
@@ -238,7 +255,7 @@ fn visit(tree: &StackTree, may_be_box: impl Fn(&Node) -> bool, mut done: impl Fn
 
 /// The largest totals of many.
 struct Widest {
-    /// How many of them are wanted.
+    /// The requested number of them.
     most: usize,
     /// They and at most as many others.
     totals: Vec<i64>,
@@ -253,14 +270,15 @@ impl Widest {
         self.totals.push(total);
     }
 
-    /// The least of those wanted; `None` if there are not that many.
+    /// The least of those requested; `None` if there are not that many.
     fn least(mut self) -> Option<i64> {
         let last = self.most - 1;
-        (last < self.totals.len()).then(|| *self.totals.select_nth_unstable_by_key(last, |total| std::cmp::Reverse(*total)).1)
+        (last < self.totals.len())
+            .then(|| *self.totals.select_nth_unstable_by_key(last, |total| std::cmp::Reverse(*total)).1)
     }
 }
 
-/// Totals in ascending order, the narrow ones as so many of one width.
+/// Totals in ascending order, the narrow ones as a number of one width.
 struct Totals {
     narrow: i64,
     narrow_count: usize,
@@ -283,7 +301,7 @@ impl Totals {
         }
     }
 
-    /// How many are less.
+    /// The number of lesser ones.
     fn below(&self, least: i64) -> usize {
         if least > self.narrow { self.narrow_count + self.wider.partition_point(|total| *total < least) } else { 0 }
     }

@@ -1,18 +1,19 @@
 //! The boxes as columns of JSON, escaped for XML, for `viewer.js`.
 //!
-//! `depth`, `frame`, `total`, `flat` and `inlined` have one entry for each box, in preorder; where a box begins follows from them. A merged
-//! box has `frame` -1, and its number of frames in `flat`. Frames that no box shows are left out.
+//! `depth`, `frame`, `total`, `flat` and `inlined` have one entry for each box, in preorder; where a box begins follows
+//! from them. A merged box has `frame` -1, and its number of frames in `flat`. Frames that no box shows are left out.
 
 use std::fmt::Write;
 
 use super::Graph;
-use super::amount::Family;
 use super::boxes::{Box, Content};
-use super::palette;
 use super::picture::heading_height;
 use crate::Layout;
-use crate::json::{inlined_digit, push_column};
-use crate::text::{push_json, push_xml_text};
+use crate::display::amount::Family;
+use crate::display::palette;
+use crate::display::text::{push_json, push_xml_text};
+use crate::stacks::json::push_column;
+use crate::stacks::stack_tree::inlined_digit;
 
 pub(super) fn push(out: &mut String, graph: &Graph<'_>) {
     let mut json = String::with_capacity(1 << 16);

@@ -1,44 +1,43 @@
-//! The flame graph: one SVG file that is a picture to every viewer and an explorer where scripts run.
+//! The flame graph: one SVG file that is a picture in every viewer, and interactive with scripts.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `boxes.rs` | which nodes become boxes, and what is merged so that their number stays bounded |
+//! | `boxes.rs` | the nodes that become boxes, merged so that their number stays bounded |
 //! | `heading.rs` | title, facts and remarks above the picture |
-//! | `amount.rs` | values for people: `8.73 s`, `12.5 MiB`, `1,234` |
-//! | `palette.rs` | colours by kind of frame and package |
 //! | `picture.rs` | the boxes as SVG elements that fit any width without a script |
 //! | `data.rs` | the boxes as columns for the viewer |
 //! | `viewer.js`, `viewer.css` | the viewer; needs scripts and styles inside the file and nothing else |
-//! | `page.rs` | the same file inside an HTML page, with a table |
+//! | `page.rs` | the flame graph viewer of the pages as one HTML file, with one slice of the tree |
 //!
-//! Script and style stand in CDATA sections and all else is escaped for XML, which reads the same inside HTML.
+//! Script and style are in CDATA sections, and all else is escaped for XML, which HTML parsers read the same way.
 
-mod amount;
 mod boxes;
 mod data;
 mod heading;
 mod page;
-mod palette;
+
 mod picture;
 
 use std::fmt::Write;
 
-use crate::stack_tree::StackTree;
-use crate::text::xml;
-use crate::view::View;
+use crate::display::amount::Amount;
+use crate::display::palette;
+use crate::display::text::xml;
+use crate::output::Output;
+use crate::selection::view::View;
+use crate::stacks::stack_tree::StackTree;
 use crate::{Options, Result, Sources};
-use amount::Amount;
 use boxes::Boxes;
 use heading::Heading;
 
 const VIEWER: &str = include_str!("viewer.js");
 const STYLE: &str = include_str!("viewer.css");
 
-/// Boxes below this share are not in the picture that needs no script; they are merged there, and whole in the viewer.
+/// Boxes below this share are merged in the picture without scripts, and separate in the viewer.
 const PICTURE_FRACTION: f64 = 0.001;
 /// Most boxes in that picture.
 const PICTURE_BOXES: usize = 2_000;
-/// Deeper nodes are merged: a taller picture helps nobody, and `root` leads there.
+/// Deeper nodes are merged: a taller picture would be of no use, and `root` shows them.
 const MOST_ROWS: u32 = 1_000;
 
 /// Everything that is drawn.
@@ -62,33 +61,32 @@ impl<'a> Graph<'a> {
     }
 
     /// The `svg` element with viewer and data.
-    fn svg(&self) -> String {
+    fn svg(&self, out: &mut Output<'_>) -> Result<()> {
         let picture = Boxes::new(&self.tree, self.options.minfraction.max(PICTURE_FRACTION), PICTURE_BOXES, MOST_ROWS);
         let height = picture::height(&self.heading, &picture);
-        let mut out = String::with_capacity(1 << 16);
         let label = xml(&self.heading.title);
         let _ = writeln!(
-            out,
+            out.text,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"procprof\" width=\"100%\" height=\"{height}\" role=\"group\" aria-label=\"{label}\">\n\
              <title>{label}</title>\n<style><![CDATA[\n{STYLE}{}]]></style>",
             palette::style()
         );
-        picture::push(&mut out, self, &picture);
-        out.push_str("<metadata id=\"procprof-data\">");
-        data::push(&mut out, self);
-        let _ = writeln!(out, "</metadata>\n<script><![CDATA[\n{VIEWER}]]></script>\n</svg>");
-        out
+        picture::push(out, self, &picture)?;
+        out.text.push_str("<metadata id=\"procprof-data\">");
+        data::push(&mut out.text, self);
+        out.drain()?;
+        let _ = writeln!(out.text, "</metadata>\n<script><![CDATA[\n{VIEWER}]]></script>\n</svg>");
+        Ok(())
     }
 }
 
-pub(crate) fn render_svg(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    let svg = Graph::new(view, options)?.svg();
-    Ok(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}").into_bytes())
+pub(crate) fn render_svg(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
+    let graph = Graph::new(view, options)?;
+    out.text.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    graph.svg(out)
 }
 
-pub(crate) fn render_html(view: &View<'_>, options: &Options, _sources: &Sources) -> Result<Vec<u8>> {
-    Ok(page::page(&view.profile, &Graph::new(view, options)?)?.into_bytes())
-}
+pub(crate) use page::render_html;
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,17 @@
-//! The boxes as SVG elements. Places are in percent, so the picture fits any width without a script, and each box is an `svg` element
-//! of its own, so its text is cut at its edge.
+//! The boxes as SVG elements. Places are in percent, so the picture fits any width without a script, and each box is an
+//! `svg` element of its own, so its text is cut at its edge.
 
 use std::fmt::Write;
 
 use super::Graph;
-use super::amount::{grouped, percent};
 use super::boxes::{Box, Boxes, Content};
 use super::heading::Heading;
-use super::palette;
-use crate::stack_tree::Inlined;
-use crate::text::{push_xml, xml};
-use crate::{FrameKind, Layout};
+use crate::display::amount::{grouped, percent};
+use crate::display::palette;
+use crate::display::text::{push_xml, xml};
+use crate::output::Output;
+use crate::stacks::stack_tree::Inlined;
+use crate::{FrameKind, Layout, Result};
 
 /// Height of a row, in px; `viewer.js` has the same.
 const ROW: usize = 18;
@@ -34,8 +35,8 @@ pub(super) fn height(heading: &Heading, boxes: &Boxes) -> usize {
 }
 
 /// Appends the hatching, the boxes and the heading, which is last because it floats above the boxes.
-pub(super) fn push(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
-    out.push_str(
+pub(super) fn push(out: &mut Output<'_>, graph: &Graph<'_>, boxes: &Boxes) -> Result<()> {
+    out.text.push_str(
         "<defs><pattern id=\"procprof-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <rect class=\"hatch\" width=\"6\" height=\"6\"/><rect class=\"stripe\" width=\"2\" height=\"6\"/></pattern></defs>\n<g id=\"procprof-boxes\">\n",
     );
@@ -45,10 +46,12 @@ pub(super) fn push(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
             Layout::Flame => boxes.rows - 1 - this.depth,
             Layout::Icicle => this.depth,
         };
-        push_box(out, graph, this, top + row as usize * ROW);
+        push_box(&mut out.text, graph, this, top + row as usize * ROW);
+        out.drain()?;
     }
-    out.push_str("</g>\n");
-    push_heading(out, graph, boxes);
+    out.text.push_str("</g>\n");
+    push_heading(&mut out.text, graph, boxes);
+    Ok(())
 }
 
 fn push_box(out: &mut String, graph: &Graph<'_>, this: &Box, y: usize) {
@@ -64,7 +67,8 @@ fn push_box(out: &mut String, graph: &Graph<'_>, this: &Box, y: usize) {
         }
     };
     let (left, row) = (share(this.left), ROW - 1);
-    let _ = write!(out, "<svg class=\"{class}\" x=\"{left:.4}%\" y=\"{y}\" width=\"{width:.4}%\" height=\"{row}\"><title>");
+    let _ =
+        write!(out, "<svg class=\"{class}\" x=\"{left:.4}%\" y=\"{y}\" width=\"{width:.4}%\" height=\"{row}\"><title>");
     for (index, line) in tooltip(graph, this).split('\n').enumerate() {
         out.push_str(if index == 0 { "" } else { "\n" });
         push_xml(out, line);
@@ -88,7 +92,7 @@ fn name(graph: &Graph<'_>, this: &Box) -> String {
     }
 }
 
-/// The whole name, then value, shares and depth, then what there is to say.
+/// The whole name, then value, shares and depth, then remarks.
 fn tooltip(graph: &Graph<'_>, this: &Box) -> String {
     let amount = &graph.amount;
     let mut text = format!("{}\n{}", name(graph, this), amount.sentence(this.total));
@@ -116,15 +120,21 @@ fn push_heading(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
     let heading = &graph.heading;
     let height = heading_height(heading);
     let _ = writeln!(out, "<g id=\"procprof-head\"><rect class=\"bg\" width=\"100%\" height=\"{}\"/>", height - 6);
-    let _ = writeln!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>", xml(&heading.title));
-    let lines = heading.facts.iter().map(|line| ("fact", line)).chain(heading.remarks.iter().map(|line| ("remark", line)));
+    let _ =
+        writeln!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>", xml(&heading.title));
+    let lines =
+        heading.facts.iter().map(|line| ("fact", line)).chain(heading.remarks.iter().map(|line| ("remark", line)));
     let mut y = TITLE + 12;
     for (class, line) in lines {
         let _ = writeln!(out, "<text class=\"{class}\" x=\"12\" y=\"{y}\">{}</text>", xml(line));
         y += LINE;
     }
     push_legend(out, graph, boxes, y);
-    let _ = writeln!(out, "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>", y + 22);
+    let _ = writeln!(
+        out,
+        "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>",
+        y + 22
+    );
 }
 
 /// The kinds of frames that occur, each with a colour.

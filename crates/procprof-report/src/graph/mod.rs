@@ -1,8 +1,8 @@
-//! Functions (or files, lines, addresses) with what they use themselves and with all they call, and the calls between them.
+//! Functions (or files, lines, addresses) with their flat and cumulative values, and the calls between them.
 //!
-//! The rules are pprof's: a stack counts a node's cum once however often it recurses, flat goes to the leaf, nodes below a share of the
-//! total are dropped and counted, and calls over dropped nodes join what is left. Where pprof leaves an order to chance (places that print
-//! alike, opposite values), it is by place here.
+//! The rules are pprof's: a stack counts a node's cum once however often it recurses, flat goes to the leaf, nodes
+//! below a share of the total are dropped and counted, and calls over dropped nodes join the remaining ones. Where
+//! pprof's order is arbitrary (places that print alike, opposite values), it is by place here.
 
 mod count;
 mod order;
@@ -16,13 +16,16 @@ use std::ops::Range;
 use foldhash::HashMap;
 use procprof_profile::{LocationId, Profile, Sample};
 
-use crate::place::{Detail, Place, Position};
+use crate::display::place::{Detail, Place, Position};
+use crate::display::text::one_line;
+use crate::output::budget::Meter;
+use crate::{Budget, Result};
 pub(crate) use order::Order;
 use tags::SampleTags;
 pub(crate) use tags::{Tag, TagFormat, Tags, sort as sort_tags};
 pub(crate) use trim::{Limits, TAGS_MAX, Trimmed};
 
-/// Which number of a sample counts.
+/// The value of a sample that is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values {
     pub(crate) sample_type: usize,
@@ -30,22 +33,23 @@ pub(crate) struct Values {
     pub(crate) mean: bool,
 }
 
-/// A sum, and what it is to be divided by for the mean; 0 for the sum itself.
+/// A sum, and its divisor for the mean; 0 for the sum itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) sum: i64,
     pub(crate) divisor: i64,
 }
 
-/// How a graph is made from a profile.
+/// The options of making a graph from a profile.
 pub(crate) struct Shape<'a> {
     pub(crate) values: Values,
     /// Whether places reached by different paths are different nodes.
     pub(crate) call_tree: bool,
     /// Whether nodes with a negative value are not shown.
     pub(crate) drop_negative: bool,
-    /// How labels are written; `None` when they don't matter.
+    /// The format of labels; `None` if they are not needed.
     pub(crate) tags: Option<TagFormat<'a>>,
+    pub(crate) budget: &'a Budget,
 }
 
 /// Nodes and the calls between them.
@@ -77,11 +81,11 @@ pub(crate) struct Edge {
     pub(crate) source: u32,
     pub(crate) target: u32,
     pub(crate) weight: Weight,
-    /// Whether some go over nodes that are not there.
+    /// Whether some go over omitted nodes.
     pub(crate) residual: bool,
     /// Whether all were inlined.
     pub(crate) inlined: bool,
-    /// The last sample that was added, counted from 1: a sample counts once however often it comes by.
+    /// The last sample that was added, counted from 1: a sample counts once however often it passes.
     last_sample: u32,
 }
 
@@ -120,7 +124,7 @@ impl Weight {
 
 impl<'a> Graph<'a> {
     /// All of a profile.
-    pub(crate) fn new(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Graph<'a> {
+    pub(crate) fn new(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>) -> Result<Graph<'a>> {
         if shape.call_tree { Graph::of_paths(profile, places, shape) } else { Graph::of_places(profile, places, shape) }
     }
 
@@ -133,7 +137,7 @@ impl<'a> Graph<'a> {
         self.shown.iter().map(|id| self.node(*id))
     }
 
-    /// What the nodes shown use themselves.
+    /// The sum of the flat values of the shown nodes.
     pub(crate) fn shown_total(&self) -> i64 {
         self.shown_nodes().fold(0, |sum, node| sum.saturating_add(node.flat.value()))
     }
@@ -153,22 +157,25 @@ impl<'a> Node<'a> {
         self.tags = Tags::default();
     }
 
-    fn add_flat(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {
+    /// Bytes that a node takes, but for its labels.
+    fn bytes(&self) -> usize {
+        let file = if let Cow::Owned(file) = &self.place.file { file.len() } else { 0 };
+        let name = if let Cow::Owned(name) = &self.name { name.len() } else { 0 };
+        size_of::<Node<'_>>() + file + name
+    }
+
+    fn add_flat(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>, meter: &mut Meter) -> Result<()> {
         self.flat.add(weight);
-        if let Some(tags) = tags {
-            self.tags.add(weight, tags, |tag| &mut tag.flat);
-        }
+        tags.map_or(Ok(()), |tags| self.tags.add(weight, tags, |tag| &mut tag.flat, meter))
     }
 
-    fn add_cum(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>) {
+    fn add_cum(&mut self, weight: Weight, tags: Option<&SampleTags<'_>>, meter: &mut Meter) -> Result<()> {
         self.cum.add(weight);
-        if let Some(tags) = tags {
-            self.add_cum_tags(weight, tags);
-        }
+        tags.map_or(Ok(()), |tags| self.add_cum_tags(weight, tags, meter))
     }
 
-    fn add_cum_tags(&mut self, weight: Weight, tags: &SampleTags<'_>) {
-        self.tags.add(weight, tags, |tag| &mut tag.cum);
+    fn add_cum_tags(&mut self, weight: Weight, tags: &SampleTags<'_>, meter: &mut Meter) -> Result<()> {
+        self.tags.add(weight, tags, |tag| &mut tag.cum, meter)
     }
 }
 
@@ -182,12 +189,15 @@ impl Edge {
 
 impl<'a> Places<'a> {
     /// Places in some detail; with `objects`, equal functions of different binaries are different places.
-    pub(crate) fn new(profile: &'a Profile, detail: Detail, objects: bool) -> Places<'a> {
+    pub(crate) fn new(profile: &'a Profile, detail: Detail, objects: bool, budget: &Budget) -> Result<Places<'a>> {
         let locations = profile.locations();
-        let mut found = Places { places: Vec::new(), of_location: Vec::with_capacity(locations.len()), of_lines: Vec::new() };
+        let mut found =
+            Places { places: Vec::new(), of_location: Vec::with_capacity(locations.len()), of_lines: Vec::new() };
         let mut known: HashMap<Place<'_>, u32> = HashMap::default();
-        // Most positions were met before: their numbers tell that without a look at the texts.
+        // Most positions were met before: their numbers show that without comparing texts.
         let mut met: HashMap<Position, u32> = HashMap::default();
+        let (mut meter, mut pace) = (budget.meter("the table of places"), budget.pace());
+        let mut new_bytes = 0;
         for (index, location) in locations.iter().enumerate() {
             let start = found.of_lines.len() as u32;
             let lines = profile.lines(LocationId(index as u32));
@@ -199,19 +209,35 @@ impl<'a> Places<'a> {
                         place.tell_objects_apart(profile, location, line);
                     }
                     *known.entry(place).or_insert_with_key(|place| {
+                        if let Cow::Owned(file) = &place.file {
+                            new_bytes += 2 * file.len();
+                        }
                         found.places.push(place.clone());
                         found.places.len() as u32 - 1
                     })
                 });
+                meter.take(std::mem::take(&mut new_bytes))?;
                 found.of_lines.push(id);
             }
+            pace.steps(lines.len() + 1)?;
             found.of_location.push(start..found.of_lines.len() as u32);
         }
-        found
+        Ok(found)
+    }
+
+    /// The places as text, each on one line.
+    pub(crate) fn names(&self, budget: &Budget) -> Result<Vec<String>> {
+        let mut meter = budget.meter("the table of names");
+        let name = |place: &Place<'_>| {
+            let name = one_line(&place.printable()).into_owned();
+            meter.take(size_of::<String>() + name.len())?;
+            Ok(name)
+        };
+        self.places.iter().map(name).collect()
     }
 
     /// Positions in `of_lines` of a location, innermost first; never empty.
-    pub(crate) fn of(&self, location: LocationId) -> Range<usize> {
+    pub(crate) fn of_location(&self, location: LocationId) -> Range<usize> {
         let range = &self.of_location[location.index()];
         range.start as usize..range.end as usize
     }

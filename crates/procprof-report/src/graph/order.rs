@@ -4,12 +4,12 @@ use std::cmp::{Ordering, Reverse};
 
 use super::{Graph, Node};
 
-/// What nodes are ordered by.
+/// The order of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Flat,
     Cum,
-    /// How much a node tells in a picture: its weight, and how its calls fork.
+    /// The significance of a node in a picture: its weight, and how much its calls fork.
     Picture,
 }
 
@@ -28,7 +28,12 @@ impl Graph<'_> {
             let (node_a, node_b) = (self.node(*a), self.node(*b));
             let then = || then_by(b).unsigned_abs().cmp(&then_by(a).unsigned_abs());
             let names = node_a.name.cmp(&node_b.name);
-            score_b.cmp(score_a).then(names).then_with(then).then_with(|| node_a.tie().cmp(&node_b.tie())).then(a.cmp(b))
+            score_b
+                .cmp(score_a)
+                .then(names)
+                .then_with(then)
+                .then_with(|| node_a.tie().cmp(&node_b.tie()))
+                .then(a.cmp(b))
         });
         shown.clear();
         shown.extend(scored.iter().map(|(_, id)| *id));
@@ -55,7 +60,8 @@ impl Graph<'_> {
             .then(a.cmp(&b))
     }
 
-    /// The weight of a node times how much its calls fork: what only passes its one caller's weight on to its one callee scores nothing.
+    /// The weight of a node times how much its calls fork: a node that only passes the weight of a single caller to a
+    /// single callee scores nothing.
     fn score(&self, id: u32) -> i64 {
         let node = self.node(id);
         let callers = if node.incoming.is_empty() { 1.0 } else { self.entropy(&node.incoming, 0) };
@@ -86,7 +92,10 @@ impl Node<'_> {
     fn tie(&self) -> String {
         let place = &self.place;
         let line = place.line;
-        format!("{}  {} {} {} {line} {} {}", place.name, place.address, place.file, place.start_line, place.column, place.mapping)
+        format!(
+            "{}  {} {} {} {line} {} {}",
+            place.name, place.address, place.file, place.start_line, place.column, place.mapping
+        )
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Steps {
     edges: HashMap<(u32, u32), u32>,
 }
 
-/// A node that a path comes to.
+/// A node that a path reaches.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) node: u32,
@@ -25,14 +25,14 @@ pub(super) struct Step {
     pub(super) residual: bool,
     /// Whether it was inlined into the one before.
     pub(super) inlined: bool,
-    /// From where it was come to last, and by which edge.
+    /// The node and edge from which it was reached last.
     source: u32,
     edge: u32,
 }
 
 impl Steps {
     /// The steps of each location from the root on, of those nodes that are kept.
-    pub(super) fn of(places: &Places<'_>, is_kept: impl Fn(u32) -> bool) -> Steps {
+    pub(super) fn from_places(places: &Places<'_>, is_kept: impl Fn(u32) -> bool) -> Steps {
         let mut steps = Vec::new();
         let mut of_location = Vec::with_capacity(places.of_location.len());
         for range in &places.of_location {
@@ -50,7 +50,7 @@ impl Steps {
         Steps { steps, of_location, edges: HashMap::default() }
     }
 
-    /// Which steps a location has, and whether left-out nodes follow the last of them.
+    /// The steps of a location, and whether omitted nodes follow the last of them.
     #[inline]
     pub(super) fn of_location(&self, location: usize) -> (Range<u32>, bool) {
         self.of_location[location].clone()
@@ -61,14 +61,15 @@ impl Steps {
         self.steps[step as usize]
     }
 
-    /// The edge by which a step is come to from a node, if that is the node it was come to from last: most steps have one caller.
+    /// The edge by which a step is reached from a node, if it was last reached from that node: most steps have one
+    /// caller.
     #[inline]
     pub(super) fn last_edge(&self, step: u32, source: u32) -> Option<u32> {
         let step = &self.steps[step as usize];
         (step.source == source && step.edge != NONE).then_some(step.edge)
     }
 
-    /// The edge by which a step is come to from a node; `new` makes one.
+    /// The edge by which a step is reached from a node; `new` makes one.
     #[inline(never)]
     pub(super) fn edge(&mut self, step: u32, source: u32, new: impl FnOnce() -> u32) -> u32 {
         let step = &mut self.steps[step as usize];

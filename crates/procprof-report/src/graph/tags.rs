@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use procprof_profile::diff::BASE_LABEL;
 use procprof_profile::{LabelValue, Profile, Sample};
 
-use super::Weight;
-use crate::measure::label;
+use super::{Shape, Weight};
+use crate::Result;
+use crate::display::measure::label;
+use crate::output::budget::Meter;
 
-/// How numbers among the labels are written.
+/// The format of numbers among the labels.
 pub(crate) struct TagFormat<'a> {
     /// Unit of the numbers with the key `bytes`, the only ones that are counted.
     pub(crate) bytes_unit: String,
@@ -16,7 +18,7 @@ pub(crate) struct TagFormat<'a> {
     pub(crate) to: &'a str,
 }
 
-/// What samples with the same label, or labels, add up to at a node.
+/// The sum of samples with the same label, or labels, at a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) name: String,
@@ -47,59 +49,82 @@ pub(super) struct SampleTags<'f> {
 }
 
 impl<'f> SampleTags<'f> {
-    /// `None` where the sample has none that count.
-    pub(super) fn of(profile: &Profile, sample: &Sample<'_>, format: &'f TagFormat<'_>) -> Option<SampleTags<'f>> {
+    /// `None` if the sample has none that are counted.
+    pub(super) fn from_sample(
+        profile: &Profile,
+        sample: &Sample<'_>,
+        shape: &'f Shape<'_>,
+    ) -> Result<Option<SampleTags<'f>>> {
+        let Some(format) = shape.tags.as_ref() else { return Ok(None) };
+        let mut meter = shape.budget.meter("the text of a sample's labels");
         let mut texts = Vec::new();
         let mut numbers = Vec::new();
         for one in sample.labels {
             match (profile.string(one.key), one.value) {
                 (BASE_LABEL, LabelValue::Text(_)) => {}
-                (key, LabelValue::Text(text)) => texts.push(format!("{key}:{}", profile.string(text))),
-                ("bytes", LabelValue::Number(number, _)) => numbers.push((label(number, &format.bytes_unit, format.to), number)),
+                (key, LabelValue::Text(text)) => {
+                    let text = format!("{key}:{}", profile.string(text));
+                    meter.take(text.len())?;
+                    texts.push(text);
+                }
+                ("bytes", LabelValue::Number(number, _)) => {
+                    numbers.push((label(number, &format.bytes_unit, format.to), number))
+                }
                 (_, LabelValue::Number(..)) => {}
             }
         }
         if texts.is_empty() && numbers.is_empty() {
-            return None;
+            return Ok(None);
         }
         texts.sort_unstable();
-        Some(SampleTags { texts: texts.join("\\n"), numbers, unit: &format.bytes_unit })
+        Ok(Some(SampleTags { texts: texts.join("\\n"), numbers, unit: &format.bytes_unit }))
     }
 }
 
 impl Tags {
-    pub(super) fn add(&mut self, weight: Weight, of: &SampleTags<'_>, part: fn(&mut Tag) -> &mut Weight) {
+    pub(super) fn add(
+        &mut self,
+        weight: Weight,
+        of: &SampleTags<'_>,
+        part: fn(&mut Tag) -> &mut Weight,
+        meter: &mut Meter,
+    ) -> Result<()> {
         if !of.texts.is_empty() {
-            part(find(&mut self.texts, &of.texts, "", 0)).add(weight);
+            part(find(&mut self.texts, &of.texts, "", 0, meter)?).add(weight);
         }
         for (name, value) in &of.numbers {
             let beside = match self.numbers.get_mut(&of.texts) {
                 Some(beside) => beside,
-                None => self.numbers.entry(of.texts.clone()).or_default(),
+                None => {
+                    meter.take(of.texts.len())?;
+                    self.numbers.entry(of.texts.clone()).or_default()
+                }
             };
-            part(find(beside, name, of.unit, *value)).add(weight);
+            part(find(beside, name, of.unit, *value, meter)?).add(weight);
         }
+        Ok(())
     }
 
-    /// Drops what is below a value.
+    /// Drops those below a value.
     pub(super) fn trim(&mut self, cutoff: i64) {
         let is_kept = |tag: &Tag| tag.flat.sum.saturating_abs() >= cutoff || tag.cum.sum.saturating_abs() >= cutoff;
         self.texts.retain(|_, tag| is_kept(tag));
         self.numbers.values_mut().for_each(|tags| tags.retain(|_, tag| is_kept(tag)));
     }
 
-    /// How many of them have a value of their own at the node.
+    /// The number of them that have a flat value at the node.
     pub(super) fn count(&self) -> usize {
         let all = self.texts.values().chain(self.numbers.values().flat_map(BTreeMap::values));
         all.filter(|tag| tag.flat.sum != 0).count()
     }
 }
 
-fn find<'t>(tags: &'t mut TagMap, name: &str, unit: &str, value: i64) -> &'t mut Tag {
+fn find<'t>(tags: &'t mut TagMap, name: &str, unit: &str, value: i64, meter: &mut Meter) -> Result<&'t mut Tag> {
     if !tags.contains_key(name) {
+        meter.take(size_of::<Tag>() + 2 * name.len() + unit.len())?;
         tags.insert(name.to_owned(), Tag { name: name.to_owned(), unit: unit.to_owned(), value, ..Tag::default() });
     }
-    tags.entry(name.to_owned()).or_default()
+    Ok(tags.entry(name.to_owned()).or_default())
 }
 
 /// Puts the heaviest first: by flat alone, or by cum and then flat; then by name.

@@ -1,13 +1,14 @@
-//! Leaving out what is too light to matter.
+//! Omits nodes and edges that are too light.
 
 use procprof_profile::Profile;
 
 use super::{Graph, Order, Places, Shape};
+use crate::{Budget, Result};
 
 /// Labels that a drawn node shows at most.
 pub(crate) const TAGS_MAX: usize = 4;
 
-/// What of a graph is left out.
+/// The limits below which parts of a graph are omitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Most nodes; 0 for all.
@@ -18,7 +19,7 @@ pub(crate) struct Limits {
     pub(crate) edge_share: f64,
 }
 
-/// A graph, and what it lacks.
+/// A graph, and the numbers of omitted parts.
 pub(crate) struct Trimmed<'a> {
     pub(crate) graph: Graph<'a>,
     /// Nodes that were heavy enough.
@@ -30,25 +31,36 @@ pub(crate) struct Trimmed<'a> {
 }
 
 impl<'a> Trimmed<'a> {
-    pub(crate) fn new(profile: &Profile, places: &Places<'a>, shape: &Shape<'_>, limits: Limits, order: Order) -> Trimmed<'a> {
-        // Where nodes may be too light, calls are counted once that is known: without them.
+    pub(crate) fn new(
+        profile: &Profile,
+        places: &Places<'a>,
+        shape: &Shape<'_>,
+        limits: Limits,
+        order: Order,
+    ) -> Result<Trimmed<'a>> {
+        // If nodes may be too light, calls are counted afterwards, without them.
         let weighs_first = !shape.call_tree && limits.node_share > 0.0;
-        let mut graph = if weighs_first { Graph::of_weights(profile, places, shape) } else { Graph::new(profile, places, shape) };
+        let mut graph =
+            if weighs_first { Graph::of_weights(profile, places, shape)? } else { Graph::new(profile, places, shape)? };
         let total = graph.shown_nodes().fold(0i64, |sum, node| sum.saturating_add(node.flat.sum));
         let cutoff = |share: f64| ((total as f64 * share) as i64).saturating_abs();
         let (node_cutoff, edge_cutoff) = (cutoff(limits.node_share), cutoff(limits.edge_share));
-        let keep = |graph: &mut Graph<'a>, kept: &[u32]| {
+        let keep = |graph: &mut Graph<'a>, kept: &[u32]| -> Result<()> {
             let mut is_kept = vec![false; graph.nodes.len()];
             kept.iter().for_each(|id| is_kept[*id as usize] = true);
-            if shape.call_tree { graph.cut_out(&is_kept) } else { graph.count(profile, places, shape, Some(&is_kept)) }
+            if shape.call_tree {
+                return graph.cut_out(&is_kept, shape.budget);
+            }
+            graph.count(profile, places, shape, Some(&is_kept))
         };
 
-        let heavy: Vec<u32> = graph.shown.iter().copied().filter(|id| graph.node(*id).cum.sum.saturating_abs() >= node_cutoff).collect();
+        let heavy: Vec<u32> =
+            graph.shown.iter().copied().filter(|id| graph.node(*id).cum.sum.saturating_abs() >= node_cutoff).collect();
         let dropped_nodes = graph.shown.len() - heavy.len();
         if dropped_nodes > 0 {
-            keep(&mut graph, &heavy);
+            keep(&mut graph, &heavy)?;
         } else if weighs_first {
-            graph.count(profile, places, shape, None);
+            graph.count(profile, places, shape, None)?;
         }
         let passed = graph.shown.len();
 
@@ -58,16 +70,16 @@ impl<'a> Trimmed<'a> {
             graph.trim_edges(edge_cutoff);
             let top = graph.top(limits.nodes, order).to_vec();
             if top.len() < graph.shown.len() {
-                keep(&mut graph, &top);
+                keep(&mut graph, &top)?;
                 graph.sort(order);
             }
         }
         graph.trim_tags(node_cutoff);
         let dropped_edges = graph.trim_edges(edge_cutoff);
         if order == Order::Picture {
-            graph.remove_redundant_edges();
+            graph.remove_redundant_edges(shape.budget)?;
         }
-        Trimmed { graph, passed, dropped_nodes, dropped_edges }
+        Ok(Trimmed { graph, passed, dropped_nodes, dropped_edges })
     }
 }
 
@@ -92,10 +104,14 @@ impl Graph<'_> {
         }
     }
 
-    /// Removes edges to nodes that are shown, and says how many.
+    /// Removes edges to nodes that are shown, and returns their number.
     fn trim_edges(&mut self, cutoff: i64) -> usize {
-        let light: Vec<u32> =
-            self.shown_nodes().flat_map(|node| &node.incoming).copied().filter(|edge| self.is_light(*edge, cutoff)).collect();
+        let light: Vec<u32> = self
+            .shown_nodes()
+            .flat_map(|node| &node.incoming)
+            .copied()
+            .filter(|edge| self.is_light(*edge, cutoff))
+            .collect();
         let mut is_light = vec![false; self.edges.len()];
         light.iter().for_each(|edge| is_light[*edge as usize] = true);
         for node in &mut self.nodes {
@@ -109,8 +125,9 @@ impl Graph<'_> {
         self.edges[edge as usize].weight.sum.saturating_abs() < cutoff
     }
 
-    /// Takes nodes out of a call tree; what was below is called by what was above.
-    fn cut_out(&mut self, is_kept: &[bool]) {
+    /// Removes nodes from a call tree; their callees are then called by their callers.
+    fn cut_out(&mut self, is_kept: &[bool], budget: &Budget) -> Result<()> {
+        let mut pace = budget.pace();
         let shown = std::mem::take(&mut self.shown);
         for id in shown.iter().copied().filter(|id| !is_kept[*id as usize]) {
             let above = self.node(id).incoming.first().copied();
@@ -124,6 +141,7 @@ impl Graph<'_> {
             };
             let (parent, inlined) = (self.edges[above as usize].source, self.edges[above as usize].inlined);
             let outgoing = &mut self.nodes[parent as usize].outgoing;
+            pace.steps(outgoing.len())?;
             outgoing.retain(|edge| *edge != above);
             for edge in below {
                 outgoing.push(edge);
@@ -134,11 +152,12 @@ impl Graph<'_> {
             }
         }
         self.shown = shown.into_iter().filter(|id| is_kept[*id as usize]).collect();
+        Ok(())
     }
 
-    /// Removes residual edges that say nothing new: those no heavier than the lightest real call of their target, whose source reaches it
-    /// another way too. The lightest go first.
-    fn remove_redundant_edges(&mut self) {
+    /// Removes redundant residual edges: those no heavier than the lightest real call of their target, whose source
+    /// reaches it another way too. The lightest go first.
+    fn remove_redundant_edges(&mut self, budget: &Budget) -> Result<()> {
         let mut search = Search { stamps: vec![0; self.nodes.len()], stamp: 0, queue: Vec::new() };
         for index in (0..self.shown.len()).rev() {
             let id = self.shown[index];
@@ -146,6 +165,7 @@ impl Graph<'_> {
                 if !self.edges[edge as usize].residual {
                     break;
                 }
+                budget.go_on()?;
                 if search.finds_another_way(self, edge) {
                     let source = self.edges[edge as usize].source;
                     self.nodes[id as usize].incoming.retain(|one| *one != edge);
@@ -153,6 +173,7 @@ impl Graph<'_> {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The table of options: one row each, with how its text is read.
+//! The table of options: one row each, with the parser of its text.
 
 use procprof_profile::filter::{Filter, FilterOptions};
 use regex::{Regex, RegexBuilder};
@@ -11,7 +11,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "sample_index",
         default: "",
-        help: "Sample type by name or number; the profile's own default, else the last",
+        help: "Sample type by name or number; by default the profile's own default, or the last",
         parse: |options, value| {
             options.sample_index = value.to_owned();
             Ok(())
@@ -26,31 +26,31 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "ignore",
         default: "",
-        help: "Leave out stacks with a function, file or mapping name that matches this regular expression",
+        help: "Omit stacks with a function, file or mapping name that matches this regular expression",
         parse: |options, value| filter(&mut options.filters.ignore, "ignore", value),
     },
     OptionRow {
         key: "hide",
         default: "",
-        help: "Take frames out whose function, file or mapping name matches this regular expression",
+        help: "Remove frames whose function, file or mapping name matches this regular expression",
         parse: |options, value| filter(&mut options.filters.hide, "hide", value),
     },
     OptionRow {
         key: "show",
         default: "",
-        help: "Take all frames out but those whose function, file or mapping name matches this regular expression",
+        help: "Keep only frames whose function, file or mapping name matches this regular expression",
         parse: |options, value| filter(&mut options.filters.show, "show", value),
     },
     OptionRow {
         key: "show_from",
         default: "",
-        help: "Take out the callers of the outermost frame that matches this regular expression, and stacks without one",
+        help: "Remove the callers of the outermost frame that matches this regular expression, and stacks without such a frame",
         parse: |options, value| filter(&mut options.filters.show_from, "show_from", value),
     },
     OptionRow {
         key: "prune_from",
         default: "",
-        help: "Take out what functions call whose names match this regular expression",
+        help: "Remove the callees of functions whose names match this regular expression",
         parse: |options, value| filter(&mut options.filters.prune_from, "prune_from", value),
     },
     OptionRow {
@@ -62,7 +62,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "tagignore",
         default: "",
-        help: "Leave out samples with a label that matches, written as for tagfocus",
+        help: "Omit samples with a label that matches; syntax as for tagfocus",
         parse: |options, value| filter(&mut options.filters.tagignore, "tagignore", value),
     },
     OptionRow {
@@ -74,25 +74,25 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "taghide",
         default: "",
-        help: "Leave out labels whose key matches this regular expression",
+        help: "Omit labels whose key matches this regular expression",
         parse: |options, value| filter(&mut options.filters.taghide, "taghide", value),
     },
     OptionRow {
         key: "tagroot",
         default: "",
-        help: "Labels that become frames below the root of each stack, by key, separated by commas",
+        help: "Keys of labels, separated by commas, that become frames below the root of each stack",
         parse: |options, value| set(&mut options.tagroot, Ok(value.to_owned())),
     },
     OptionRow {
         key: "tagleaf",
         default: "",
-        help: "Labels that become frames at the leaf of each stack, by key, separated by commas",
+        help: "Keys of labels, separated by commas, that become frames at the leaf of each stack",
         parse: |options, value| set(&mut options.tagleaf, Ok(value.to_owned())),
     },
     OptionRow {
         key: "symbol",
         default: "",
-        help: "Regular expression of the functions that peek, list, disasm and weblist are about; all unless given",
+        help: "Regular expression of the functions that peek, list, disasm and weblist show; by default all",
         parse: |options, value| set(&mut options.symbol, regex("symbol", value)),
     },
     OptionRow {
@@ -104,7 +104,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "keep_allocators",
         default: "false",
-        help: "Show the frames that are left out at the leaf, allocators' in heap profiles: true or false",
+        help: "Show the frames at the leaf that are omitted by default, such as allocators' in heap profiles: true or false",
         parse: |options, value| set_one_of(&mut options.keep_allocators, "keep_allocators", value, SWITCH),
     },
     OptionRow {
@@ -116,13 +116,13 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "showcolumns",
         default: "false",
-        help: "Lines with their columns, where granularity is lines or addresses: true or false",
+        help: "Show columns of lines if granularity is lines or addresses: true or false",
         parse: |options, value| set_one_of(&mut options.showcolumns, "showcolumns", value, SWITCH),
     },
     OptionRow {
         key: "intel_syntax",
         default: "false",
-        help: "Machine code of x86 as Intel spells it, not as AT&T does: true or false",
+        help: "Print machine code of x86 in Intel syntax, not in AT&T syntax: true or false",
         parse: |options, value| set_one_of(&mut options.intel_syntax, "intel_syntax", value, SWITCH),
     },
     OptionRow {
@@ -134,43 +134,43 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "nodecount",
         default: "",
-        help: "Most rows of top and tree and nodes of dot, svg and pdf; 0 for all that pass nodefraction; unless given, all of top and 80 of the others",
+        help: "Most rows of top and tree and nodes of dot, svg and pdf; 0 for all that pass nodefraction; by default all of top and 80 of the others",
         parse: |options, value| set(&mut options.nodecount, number("nodecount", value, 0, 1_000_000).map(Some)),
     },
     OptionRow {
         key: "nodefraction",
         default: "0.005",
-        help: "Leave out rows and nodes whose cum is below this share of the total, 0 to 1",
+        help: "Omit rows and nodes whose cum is below this share of the total, 0 to 1",
         parse: |options, value| set(&mut options.nodefraction, fraction("nodefraction", value)),
     },
     OptionRow {
         key: "edgefraction",
         default: "0.001",
-        help: "Leave out calls below this share of the total, 0 to 1; top does not count them when it marks a function as inlined",
+        help: "Omit calls below this share of the total, 0 to 1; top ignores them when it marks a function as inlined",
         parse: |options, value| set(&mut options.edgefraction, fraction("edgefraction", value)),
     },
     OptionRow {
         key: "trim",
         default: "true",
-        help: "Whether nodecount, nodefraction and edgefraction count; without, everything is shown: true or false",
+        help: "Apply nodecount, nodefraction and edgefraction; if false, everything is shown: true or false",
         parse: |options, value| set_one_of(&mut options.trim, "trim", value, SWITCH),
     },
     OptionRow {
         key: "call_tree",
         default: "false",
-        help: "Keep functions apart that are reached by different paths, in drawn graphs and callgrind; top and tree join them: true or false",
+        help: "Separate functions that are reached by different paths, in drawn graphs and callgrind; top and tree join them: true or false",
         parse: |options, value| set_one_of(&mut options.call_tree, "call_tree", value, SWITCH),
     },
     OptionRow {
         key: "drop_negative",
         default: "false",
-        help: "Leave out functions (in flame graphs and collapsed: stacks) with a negative value; pprof, raw, traces and tags keep them: true or false",
+        help: "Omit functions (in flame graphs and collapsed: stacks) with a negative value; pprof, raw, traces and tags keep them: true or false",
         parse: |options, value| set_one_of(&mut options.drop_negative, "drop_negative", value, SWITCH),
     },
     OptionRow {
         key: "relative_percentages",
         default: "false",
-        help: "Shares of what focus and the other filters leave, not of the whole profile; flame graphs show both: true or false",
+        help: "Show shares of the filtered profile, not of the whole one; flame graphs show both: true or false",
         parse: |options, value| set_one_of(&mut options.relative_percentages, "relative_percentages", value, SWITCH),
     },
     OptionRow {
@@ -188,19 +188,19 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "compact_labels",
         default: "false",
-        help: "Leave out the lines about the profile above top and tree: true or false",
+        help: "Omit the lines about the profile above top and tree: true or false",
         parse: |options, value| set_one_of(&mut options.compact_labels, "compact_labels", value, SWITCH),
     },
     OptionRow {
         key: "trim_path",
         default: "",
-        help: "Beginnings to cut from source paths, separated by colons",
+        help: "Prefixes to remove from source paths, separated by colons",
         parse: |options, value| set(&mut options.trim_path, Ok(value.to_owned())),
     },
     OptionRow {
         key: "source_path",
         default: "",
-        help: "Directories that list searches for sources, separated by colons; what comes before one's name in a source path is cut",
+        help: "Directories that list searches for sources, separated by colons; the part of a source path before the name of one is removed",
         parse: |options, value| set(&mut options.source_path, Ok(value.to_owned())),
     },
     OptionRow {
@@ -215,7 +215,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "title",
         default: "",
-        help: "Heading of a flame graph; the node and the profile type unless given",
+        help: "Heading of a flame graph; by default the node and the profile type",
         parse: |options, value| {
             options.title = Some(value.to_owned());
             Ok(())
@@ -224,17 +224,35 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "layout",
         default: "flame",
-        help: "Where a flame graph's root is: flame (at the bottom) or icicle (at the top)",
+        help: "Place of a flame graph's root: flame (at the bottom) or icicle (at the top)",
         parse: |options, value| set_one_of(&mut options.layout, "layout", value, LAYOUTS),
     },
     OptionRow {
         key: "root",
         default: "",
-        help: "Frame name, once for each step from the root down: only the part of the call tree below that path",
+        help: "Frame name, given once for each step from the root down: show only the part of the call tree below that path",
         parse: |options, value| {
             options.root.push(value.to_owned());
             Ok(())
         },
+    },
+    OptionRow {
+        key: "invert",
+        default: "false",
+        help: "Show call trees from the leaf: callees at the root, their callers above; in flame graphs, collapsed and json: true or false",
+        parse: |options, value| set_one_of(&mut options.invert, "invert", value, SWITCH),
+    },
+    OptionRow {
+        key: "collapse_recursion",
+        default: "false",
+        help: "Show calls that repeat the up to eight calls just before only once; in flame graphs, collapsed and json: true or false",
+        parse: |options, value| set_one_of(&mut options.collapse_recursion, "collapse_recursion", value, SWITCH),
+    },
+    OptionRow {
+        key: "normalize",
+        default: "false",
+        help: "Compare profiles as if both added up to the same total: true or false",
+        parse: |options, value| set_one_of(&mut options.normalize, "normalize", value, SWITCH),
     },
     OptionRow {
         key: "minfraction",
@@ -245,7 +263,7 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "maxboxes",
         default: "20000",
-        help: "Most boxes a flame graph holds, 100 to 200000; beyond it the share that is merged is raised",
+        help: "Most boxes of a flame graph, 100 to 200000; if there are more, minfraction is raised",
         parse: |options, value| {
             options.maxboxes = number("maxboxes", value, 100, 200_000)?;
             Ok(())
@@ -280,13 +298,13 @@ fn set_one_of<T: Copy>(slot: &mut T, key: &'static str, value: &str, known: &[(&
     Ok(())
 }
 
-/// Compiles to at most 2 MiB, so that a pattern from a query costs little.
+/// Compiles to at most 2 MiB, so that a pattern from a query is cheap.
 fn regex(key: &'static str, value: &str) -> Result<Option<Regex>> {
     let compiled = RegexBuilder::new(value).size_limit(2 << 20).build();
     compiled.map(Some).map_err(|error| Error::value(key, value, error.to_string()))
 }
 
-/// Keeps the text of a filter that can be read.
+/// Stores the text of a filter that compiles.
 fn filter(slot: &mut String, key: &'static str, value: &str) -> Result<()> {
     if key.starts_with("tagf") || key.starts_with("tagi") {
         let tag = FilterOptions { tagfocus: value.to_owned(), ..FilterOptions::default() };

@@ -1,4 +1,4 @@
-//! Options as typed, as meant, and as refused.
+//! Options as text, as parsed, and as refused.
 
 use super::*;
 
@@ -8,7 +8,14 @@ fn refused(pairs: &[(&str, &str)]) -> String {
 
 #[test]
 fn typed_options_become_meant_ones() {
-    let pairs = [("focus", "^hot"), ("sort", "cum"), ("root", "main"), ("root", "a;b"), ("ignore", ""), ("minfraction", "0.25")];
+    let pairs = [
+        ("focus", "^hot"),
+        ("sort", "cum"),
+        ("root", "main"),
+        ("root", "a;b"),
+        ("ignore", ""),
+        ("minfraction", "0.25"),
+    ];
     let options = Options::parse(pairs).unwrap();
     assert_eq!((options.filters.focus.as_str(), options.filters.ignore.as_str()), ("^hot", ""));
     assert_eq!(options.sort, Sort::Cum);
@@ -31,7 +38,10 @@ fn what_cannot_be_meant_is_refused_with_its_name() {
         "report option granularity=\"line\": expected functions, filefunctions, files, lines, addresses"
     );
     assert_eq!(refused(&[("nodecount", "-1")]), "report option nodecount=\"-1\": expected a number from 0 to 1000000");
-    assert_eq!(refused(&[("nodefraction", "NaN")]), "report option nodefraction=\"NaN\": expected a number from 0 to 1");
+    assert_eq!(
+        refused(&[("nodefraction", "NaN")]),
+        "report option nodefraction=\"NaN\": expected a number from 0 to 1"
+    );
     assert_eq!(refused(&[("sort", "cum"), ("sort", "flat")]), "report option sort=\"flat\": given twice");
     assert!(refused(&[("focus", "(")]).starts_with("report option focus=\"(\": regex parse error"));
     assert!(refused(&[("focus", "((a{100}){100}){100}")]).contains("exceeds size limit"));

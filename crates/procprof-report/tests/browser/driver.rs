@@ -16,7 +16,7 @@ pub(crate) const LEFT: &str = "\u{e012}";
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
-    /// Kept open, since the driver goes on writing to it.
+    /// Kept open, since the driver continues to write to it.
     _output: BufReader<ChildStdout>,
     session: String,
     _folder: tempfile::TempDir,
@@ -37,8 +37,13 @@ impl Browser {
             .map_while(Result::ok)
             .find_map(|line| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok());
         let folder = tempfile::tempdir().unwrap();
-        let mut browser =
-            Browser { driver, port: port.expect("chromedriver names its port"), _output: output, session: String::new(), _folder: folder };
+        let mut browser = Browser {
+            driver,
+            port: port.expect("chromedriver names its port"),
+            _output: output,
+            session: String::new(),
+            _folder: folder,
+        };
         let mut arguments: Vec<String> = [
             "--headless",
             "--no-sandbox",
@@ -76,8 +81,10 @@ impl Browser {
 
     /// Types each character as a key.
     pub(crate) fn keys(&self, keys: &str) {
-        let strokes: Vec<Value> =
-            keys.chars().flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()}))).collect();
+        let strokes: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()})))
+            .collect();
         self.command("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}));
     }
 

@@ -1,4 +1,4 @@
-//! What makes a drawing readable, as numbers.
+//! Measures of the readability of a drawing.
 
 /// A place, from the top left, in points.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,9 @@ impl Measures {
 impl Graph {
     pub(super) fn measures(&self) -> Measures {
         let lines: Vec<Vec<Point>> = self.edges.iter().map(|edge| flattened(&edge.curve)).collect();
-        let length = |line: &Vec<Point>| line.windows(2).map(|pair| (pair[0].x - pair[1].x).hypot(pair[0].y - pair[1].y)).sum::<f64>();
+        let length = |line: &Vec<Point>| {
+            line.windows(2).map(|pair| (pair[0].x - pair[1].x).hypot(pair[0].y - pair[1].y)).sum::<f64>()
+        };
         let through = |(edge, line): (&Edge, &Vec<Point>)| {
             let others = self.nodes.iter().enumerate().filter(|(node, _)| ![edge.from, edge.to].contains(node));
             others.map(|(_, node)| line.iter().filter(|point| holds(node, point)).count()).sum::<usize>()
@@ -87,7 +89,10 @@ impl Graph {
                 if apart || is_loop {
                     continue;
                 }
-                count += lines[a].windows(2).map(|first| lines[b].windows(2).filter(|second| cross(first, second)).count()).sum::<usize>();
+                count += lines[a]
+                    .windows(2)
+                    .map(|first| lines[b].windows(2).filter(|second| cross(first, second)).count())
+                    .sum::<usize>();
             }
         }
         count
@@ -95,13 +100,15 @@ impl Graph {
 }
 
 fn holds(node: &Box, point: &Point) -> bool {
-    (point.x - node.center.x).abs() < node.width / 2.0 - 1.0 && (point.y - node.center.y).abs() < node.height / 2.0 - 1.0
+    (point.x - node.center.x).abs() < node.width / 2.0 - 1.0
+        && (point.y - node.center.y).abs() < node.height / 2.0 - 1.0
 }
 
 /// Left, right, top and bottom.
 fn bounds(line: &[Point]) -> [f64; 4] {
     let start = [f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY, f64::NEG_INFINITY];
-    line.iter().fold(start, |[left, right, top, bottom], p| [left.min(p.x), right.max(p.x), top.min(p.y), bottom.max(p.y)])
+    line.iter()
+        .fold(start, |[left, right, top, bottom], p| [left.min(p.x), right.max(p.x), top.min(p.y), bottom.max(p.y)])
 }
 
 fn cross(a: &[Point], b: &[Point]) -> bool {
@@ -119,7 +126,10 @@ fn flattened(curve: &[Point]) -> Vec<Point> {
             let rest = 1.0 - share;
             let at = |of: fn(&Point) -> f64| {
                 let [a, b, c, d] = [&start, &piece[0], &piece[1], &piece[2]].map(of);
-                rest * rest * rest * a + 3.0 * rest * rest * share * b + 3.0 * rest * share * share * c + share * share * share * d
+                rest * rest * rest * a
+                    + 3.0 * rest * rest * share * b
+                    + 3.0 * rest * share * share * c
+                    + share * share * share * d
             };
             line.push(Point { x: at(|p| p.x), y: at(|p| p.y) });
         }

@@ -48,7 +48,12 @@ fn graphs_are_as_readable_as_those_of_graphviz() {
         let [own, other] = [ours.measures(), theirs.measures()];
         eprintln!("{name}\n  ours     {own:?}\n  Graphviz {other:?}");
         assert_eq!(own.through_nodes, 0, "{name}: no edge passes a node");
-        assert!(own.crossings <= other.crossings * 13 / 10 + 5, "{name}: {} crossings, {} by Graphviz", own.crossings, other.crossings);
+        assert!(
+            own.crossings <= other.crossings * 13 / 10 + 5,
+            "{name}: {} crossings, {} by Graphviz",
+            own.crossings,
+            other.crossings
+        );
         assert!(own.area() <= other.area() * 1.1, "{name}: {own:?} {other:?}");
         for (sum, measures) in sums.iter_mut().zip([own, other]) {
             sum.add(measures);
@@ -66,7 +71,9 @@ fn what_cannot_be_drawn_is_told() {
     for kind in ["svg", "pdf"] {
         let error = render(&profile, kind, &options, &Sources::default()).unwrap_err().to_string();
         assert!(
-            error.starts_with("the call graph has 16585 nodes and 45987 edges, at most 4096 and 16384 are drawn; lower nodecount"),
+            error.starts_with(
+                "the call graph has 16585 nodes and 45987 edges, at most 4096 and 16384 are drawn; lower nodecount"
+            ),
             "{error}"
         );
     }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use super::measure::{Box, Edge, Graph, Point};
 
-/// What Graphviz makes of a graph.
+/// Graphviz's layout of a graph.
 pub(super) fn drawn(dot: &str) -> Graph {
     let mut child = Command::new("dot")
         .arg("-Tplain")

@@ -1,4 +1,4 @@
-//! Our own drawing, read from its file.
+//! procprof's drawing, read from its file.
 
 use super::measure::{Box, Edge, Graph, Point};
 
@@ -13,7 +13,7 @@ pub(super) fn parsed(svg: &str) -> Graph {
             graph.edges.push(Edge { from, to, curve: points(rest.1.split('"').next().unwrap()) });
         }
     }
-    // A node's facts stand on a line of their own.
+    // A node's facts are on a line of their own.
     for node in svg.split("<g class=\"n").skip(1) {
         let shape = node.split_once("</title>").unwrap().1;
         graph.nodes.push(if shape.starts_with("<rect") { rectangle(shape) } else { outline(shape) });
@@ -29,10 +29,16 @@ fn rectangle(shape: &str) -> Box {
 
 /// A label's box: `Mleft,topHxLright,yVbottomHleftZ`.
 fn outline(shape: &str) -> Box {
-    let numbers: Vec<f64> =
-        attribute(shape, "d").split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<f64> = attribute(shape, "d")
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .filter_map(|word| word.parse().ok())
+        .collect();
     let [left, top, _, right, _, bottom, _] = numbers[..] else { panic!("{shape}") };
-    Box { center: Point { x: (left + right) / 2.0, y: (top + bottom) / 2.0 }, width: right - left, height: bottom - top }
+    Box {
+        center: Point { x: (left + right) / 2.0, y: (top + bottom) / 2.0 },
+        width: right - left,
+        height: bottom - top,
+    }
 }
 
 fn attribute<'t>(text: &'t str, name: &str) -> &'t str {

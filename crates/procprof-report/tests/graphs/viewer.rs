@@ -20,8 +20,11 @@ fn click(browser: &Browser, name: &str) {
 
 #[test]
 fn the_graph_is_searched_and_calls_are_followed_in_chromium() {
-    let mut stacks: Vec<(&[&str], i64)> =
-        vec![(&["main", "hot_70", "inner"], 50_000_000), (&["main", "hot_30", "inner", "leaf"], 25_000_000), (&["other"], 10_000_000)];
+    let mut stacks: Vec<(&[&str], i64)> = vec![
+        (&["main", "hot_70", "inner"], 50_000_000),
+        (&["main", "hot_30", "inner", "leaf"], 25_000_000),
+        (&["other"], 10_000_000),
+    ];
     stacks.push((&escaping::NAMES, 5_000_000));
     let svg = samples::text(&samples::stacks(&stacks), "svg", &[]);
     let nodes = 6 + escaping::NAMES.len() as i64;
@@ -50,7 +53,10 @@ fn the_graph_is_searched_and_calls_are_followed_in_chromium() {
     browser.keys(driver::ESCAPE);
     browser.keys("/");
     browser.keys("hot_.0");
-    assert_eq!((count(&browser, ".hit"), browser.text("return document.querySelector('.found').textContent")), (2, "2 matches".to_owned()));
+    assert_eq!(
+        (count(&browser, ".hit"), browser.text("return document.querySelector('.found').textContent")),
+        (2, "2 matches".to_owned())
+    );
     browser.keys(driver::ENTER);
     assert!(said(&browser).starts_with("hot_"), "{}", said(&browser));
     assert_eq!(count(&browser, ".n.near"), 3);

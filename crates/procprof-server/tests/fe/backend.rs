@@ -30,8 +30,10 @@ pub(crate) fn start(switch: Switch) -> u16 {
             let length = stream.read(&mut request).unwrap_or(0);
             let request = String::from_utf8_lossy(&request[..length]).into_owned();
             let (status, body) = answer(request.split(' ').nth(1).unwrap_or("/"), switch, &active);
-            let head =
-                format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
         }
     });
@@ -50,9 +52,14 @@ fn answer(path: &str, switch: Switch, active: &AtomicBool) -> (&'static str, Str
         ("/flags/je_prof_active", Switch::Missing) => ("200 OK", table.to_owned()),
         ("/flags/je_prof_active", _) => {
             let value = if active.load(Ordering::SeqCst) { "true (default:false)" } else { "false" };
-            ("200 OK", format!("{table}je_prof_active (R) | {value} | control jemalloc prof.active | jemalloc_profiler.cpp\n"))
+            (
+                "200 OK",
+                format!("{table}je_prof_active (R) | {value} | control jemalloc prof.active | jemalloc_profiler.cpp\n"),
+            )
         }
-        ("/flags/je_prof_active?setvalue=true", Switch::Refuses) => ("403 Forbidden", "Fail to set `je_prof_active' to true".to_owned()),
+        ("/flags/je_prof_active?setvalue=true", Switch::Refuses) => {
+            ("403 Forbidden", "Fail to set `je_prof_active' to true".to_owned())
+        }
         (path, Switch::Works) if path.starts_with("/flags/je_prof_active?setvalue=") => {
             active.store(path.ends_with("true"), Ordering::SeqCst);
             ("200 OK", "Set `je_prof_active'".to_owned())

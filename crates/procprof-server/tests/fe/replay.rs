@@ -32,7 +32,11 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn start(script: impl Fn(&str, usize, usize) -> Reply + Send + Sync + 'static) -> Replay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let replay = Replay { port: listener.local_addr().unwrap().port(), statements: Arc::default(), connections: Arc::default() };
+        let replay = Replay {
+            port: listener.local_addr().unwrap().port(),
+            statements: Arc::default(),
+            connections: Arc::default(),
+        };
         let (script, statements, connections): (Arc<Script>, _, _) =
             (Arc::new(script), Arc::clone(&replay.statements), Arc::clone(&replay.connections));
         std::thread::spawn(move || {

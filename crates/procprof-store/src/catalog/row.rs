@@ -1,16 +1,10 @@
-//! Rows of the catalog: what goes in and what comes out.
+//! Rows of the catalog, written and read.
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 use rusqlite::{Connection, Row, Transaction, params};
 
-use crate::facts::Facts;
-use crate::file_name::FileName;
+use crate::stored::{Facts, FileName};
 use crate::{Entry, Error, Result};
-
-/// What an entry is read from.
-pub(crate) const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";
-/// Where that stands. A row without details is told by its facts, which are NULL then.
-pub(crate) const ENTRIES: &str = "profiles LEFT JOIN profile_details USING (seq)";
 
 /// One row to be written.
 #[derive(Clone, Debug)]
@@ -22,7 +16,7 @@ pub(crate) struct NewRow {
     pub(crate) facts: Facts,
 }
 
-/// What stands in a row as JSON.
+/// The JSON columns of a row.
 pub(super) struct Json {
     facts: String,
     totals: String,
@@ -30,12 +24,13 @@ pub(super) struct Json {
 
 impl NewRow {
     pub(super) fn json(&self) -> Result<Json> {
-        let totals = serde_json::to_string(&self.facts.summary.totals).map_err(|error| Error::malformed("totals", error.to_string()))?;
+        let totals = serde_json::to_string(&self.facts.summary.totals)
+            .map_err(|error| Error::malformed("totals", error.to_string()))?;
         Ok(Json { facts: self.facts.to_json()?, totals })
     }
 }
 
-/// What retention needs of a row.
+/// The columns of a row for retention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Brief {
     pub(crate) id: ProfileId,
@@ -57,7 +52,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -
     let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     let profile_type = row_type(row);
     let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, samples, totals,
-               top_function) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+               top_function, total, instance) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let added = transaction.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),
@@ -73,17 +68,21 @@ pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -
         summary.samples.cast_signed(),
         json.totals,
         summary.top.first().map(|function| &function.name),
+        summary.shown(meta).map_or(0, |total| total.value),
+        meta.instance_start.map_or(0, |start| start.0),
     ])?;
     if added == 0 {
         return Ok(false);
     }
-    let mut words = format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
+    let mut words =
+        format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
     for function in &summary.top {
         words.push_str(&function.name);
         words.push('\n');
     }
-    let mut details = transaction.prepare_cached("INSERT INTO profile_details (seq, words, facts, strip) VALUES (?, ?, ?, ?)")?;
-    details.execute(params![transaction.last_insert_rowid(), words.to_lowercase(), json.facts, summary.strip])?;
+    let mut details =
+        transaction.prepare_cached("INSERT INTO profile_details (seq, words, facts, strip) VALUES (?, ?, ?, ?)")?;
+    details.execute(params![transaction.last_insert_rowid(), words.to_lowercase(), json.facts, summary.thumbnail])?;
     Ok(true)
 }
 
@@ -92,7 +91,7 @@ fn row_type(row: &NewRow) -> ProfileType {
     row.facts.meta.profile_type.clone().or_else(named).unwrap_or_else(|| ProfileType::Other("other".to_owned()))
 }
 
-/// An id as it stands in the database.
+/// An id in the form of the database.
 pub(super) fn blob(id: ProfileId) -> [u8; 16] {
     id.0.to_be_bytes()
 }
@@ -113,7 +112,7 @@ pub(super) fn brief(row: &Row<'_>) -> rusqlite::Result<Brief> {
     })
 }
 
-/// A row as it stands, before its facts are read.
+/// A row before its facts are parsed.
 pub(super) struct Raw {
     id: ProfileId,
     node: u64,
@@ -124,7 +123,7 @@ pub(super) struct Raw {
     strip: Vec<u8>,
 }
 
-/// Reads [`COLUMNS`].
+/// Reads [`COLUMNS`](super::schema::COLUMNS).
 pub(super) fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
     Ok(Raw {
         id: id(row, 0)?,
@@ -141,7 +140,8 @@ impl Raw {
     pub(super) fn entry(self) -> Result<Entry> {
         let wrong = |why: String| Error::CatalogRow { id: self.id, why };
         let facts = Facts::from_json(self.facts.as_bytes(), &self.strip).map_err(|error| wrong(error.to_string()))?;
-        let name = FileName::parse(&self.file).ok_or_else(|| wrong(format!("{:?} is no profile's file name", self.file)))?;
+        let name =
+            FileName::parse(&self.file).ok_or_else(|| wrong(format!("{:?} is no profile's file name", self.file)))?;
         Ok(Entry {
             id: self.id,
             node: self.node,

@@ -1,7 +1,7 @@
-//! Pages of a search, and rows that give way.
+//! Pages of a search, and replaced rows.
 
 use super::*;
-use crate::facts::Facts;
+use crate::stored::Facts;
 use procprof_profile::Meta;
 
 fn row(number: u64) -> NewRow {
@@ -48,8 +48,10 @@ fn conditions_but_for_the_text_are_decided_by_the_index() {
     let catalog = catalog(folder.path());
     let labels = vec![("zone".to_owned(), "eu".to_owned())];
     let filter = Filter { labels, cluster: Some("east".into()), trigger: Some("manual".into()), ..Filter::default() };
-    let Condition { sql, values } = filter.condition_without_text(None);
-    let sql = format!("EXPLAIN QUERY PLAN SELECT completed, id FROM profiles WHERE {sql} ORDER BY completed DESC, id DESC");
-    let plan: String = catalog.read("explain", |reader| reader.query_row(&sql, params_from_iter(&values), |row| row.get(3))).unwrap();
+    let Condition { sql, values } = Condition::without_text(&filter, None);
+    let sql =
+        format!("EXPLAIN QUERY PLAN SELECT completed, id FROM profiles WHERE {sql} ORDER BY completed DESC, id DESC");
+    let plan: String =
+        catalog.read("explain", |reader| reader.query_row(&sql, params_from_iter(&values), |row| row.get(3))).unwrap();
     assert_eq!(plan, "SCAN profiles USING COVERING INDEX by_time");
 }

@@ -1,4 +1,4 @@
-//! The rule against a slow, literal reading of it.
+//! Compares the rules with a slow, literal implementation.
 
 use procprof_profile::{Nanos, ProfileId};
 use proptest::prelude::*;
@@ -7,7 +7,8 @@ use super::{Disk, Hold, Item, ItemKey, RetentionLimits, Why, retention};
 
 const DAY: i64 = 86_400_000_000_000;
 
-/// The rule, sentence by sentence, without sharing anything with the real one: one item at a time, everything summed again each time.
+/// The rules, sentence by sentence, independent of the real implementation: one item at a time, everything summed again
+/// each time.
 fn literal(items: &[Item], limits: &RetentionLimits, disk: Disk, now: i64) -> Vec<ItemKey> {
     let mut alive: Vec<&Item> = items.iter().collect();
     let mut gone: Vec<&Item> = Vec::new();
@@ -21,9 +22,11 @@ fn literal(items: &[Item], limits: &RetentionLimits, disk: Disk, now: i64) -> Ve
         item.hold.is_none() && (item.profile_type.is_none() || items.iter().any(|other| is_newer(&other)))
     };
     loop {
-        let sum = |keep: &dyn Fn(&Item) -> bool| alive.iter().filter(|item| keep(item)).map(|item| item.bytes).sum::<u64>();
+        let sum =
+            |keep: &dyn Fn(&Item) -> bool| alive.iter().filter(|item| keep(item)).map(|item| item.bytes).sum::<u64>();
         let too_old = |item: &Item| now - item.completed.0 > limits.retained_days as i64 * DAY;
-        let node_full = |item: &Item| item.node.is_some() && sum(&|other| other.node == item.node) > limits.retained_size_bytes;
+        let node_full =
+            |item: &Item| item.node.is_some() && sum(&|other| other.node == item.node) > limits.retained_size_bytes;
         let data_full = sum(&|_| true) + disk.other_bytes > limits.data_bytes_max;
         let disk_full = disk.free_bytes + gone.iter().map(|item| item.bytes).sum::<u64>() < limits.free_bytes_min;
         let rules: [&dyn Fn(&Item) -> bool; 4] = [&too_old, &node_full, &|_| data_full, &|_| disk_full];
@@ -56,7 +59,8 @@ fn item() -> impl Strategy<Value = Item> {
 fn numbered(mut items: Vec<Item>) -> Vec<Item> {
     for (number, item) in items.iter_mut().enumerate() {
         let number = number as u128;
-        item.key = if item.profile_type.is_some() { ItemKey::Profile(ProfileId(number)) } else { ItemKey::Cached(number) };
+        item.key =
+            if item.profile_type.is_some() { ItemKey::Profile(ProfileId(number)) } else { ItemKey::Cached(number) };
     }
     items
 }
@@ -87,7 +91,14 @@ proptest! {
 
 fn cpu(number: u128, node: u64, completed: i64, bytes: u64) -> Item {
     let key = ItemKey::Profile(ProfileId(number));
-    Item { key, node: Some(node), profile_type: Some("cpu".parse().unwrap()), completed: Nanos(completed), bytes, hold: None }
+    Item {
+        key,
+        node: Some(node),
+        profile_type: Some("cpu".parse().unwrap()),
+        completed: Nanos(completed),
+        bytes,
+        hold: None,
+    }
 }
 
 const WIDE: RetentionLimits =

@@ -45,7 +45,10 @@ fn compile_unit(unit: usize) -> PathBuf {
     if !object.exists() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/symbolize/templates.cpp");
         let mut command = Command::new("g++");
-        command.args(["-std=c++17", "-O2", "-g", "-c"]).arg(format!("-DUNIT={unit}")).arg(format!("-DCOUNT={INSTANCES}"));
+        command
+            .args(["-std=c++17", "-O2", "-g", "-c"])
+            .arg(format!("-DUNIT={unit}"))
+            .arg(format!("-DCOUNT={INSTANCES}"));
         run(command.arg(source).arg("-o").arg(&object));
     }
     object

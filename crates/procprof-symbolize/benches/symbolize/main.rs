@@ -1,9 +1,9 @@
-//! Cold symbolizing as a whole process: ours beside `addr2line`, `llvm-symbolizer` and blazesym.
+//! Cold symbolizing as a whole process: this crate beside `addr2line`, `llvm-symbolizer` and blazesym.
 //!
-//! `cargo bench -p procprof-symbolize [-- PROGRAM...]` asks each tool for the same 16,000 random
+//! `cargo bench -p procprof-symbolize [-- PROGRAM...]` has each tool look up the same 16,000 random
 //! addresses of each program, in ascending and in random order, and prints the median of five runs:
 //! wall time, processor time of all threads, and the most anonymous and file-backed memory that was
-//! resident at once (asked of `/proc` each millisecond). Without arguments the programs are the ones
+//! resident at once (read from `/proc` each millisecond). Without arguments the programs are the ones
 //! of [`inputs`]. The files are in the page cache: what is cold is the process.
 
 // A bench may fail loudly.

@@ -1,4 +1,4 @@
-//! The tools, each asked by a process of its own.
+//! The tools, each run in a process of its own.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -10,7 +10,7 @@ use procprof_symbolize::{Image, ImageOptions, Resolved};
 
 use crate::vitals::{Run, observe};
 
-/// What is measured.
+/// The measured tool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Tool {
     Ours,
@@ -50,7 +50,7 @@ impl Tool {
     }
 }
 
-/// What the process of a library does: prints two lines a frame, as the programs do.
+/// The work of a library's process: prints two lines per frame, as the programs do.
 pub(crate) fn ask(tool: &str, program: &Path, addresses: &Path) {
     let text = fs::read_to_string(addresses).unwrap();
     let addresses: Vec<u64> = text.lines().map(|line| u64::from_str_radix(&line[2..], 16).unwrap()).collect();
@@ -71,7 +71,9 @@ fn ours(program: &Path, addresses: &[u64], out: &mut impl Write) {
     let image = Image::open(program, &ImageOptions::default()).unwrap();
     for resolved in image.resolve(&addresses) {
         match resolved {
-            Resolved::Frames(frames) => frames.iter().for_each(|frame| print(out, &frame.name, frame.file.as_deref(), frame.line)),
+            Resolved::Frames(frames) => {
+                frames.iter().for_each(|frame| print(out, &frame.name, frame.file.as_deref(), frame.line))
+            }
             Resolved::Unknown(_) => print(out, "??", None, None),
         }
     }

@@ -1,4 +1,4 @@
-//! What a process took: time by the clock, time of the processors, and memory by kind.
+//! The cost of a process: wall time, CPU time, and memory by kind.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What one process took.
+/// The cost of one process.
 pub(crate) struct Run {
     /// Seconds.
     pub(crate) wall: f64,
@@ -36,7 +36,10 @@ impl fmt::Display for Run {
 pub(crate) fn observe(command: &mut Command) -> Run {
     let cpu_before = children_cpu();
     let start = Instant::now();
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
     let mut out = child.stdout.take().unwrap();
     let printed = thread::spawn(move || {
         let mut text = Vec::new();

@@ -1,10 +1,10 @@
 //! The symbols around addresses, without the half a million others.
 
-use super::order::{Entry, Order};
+use crate::elf::{Entry, Order};
 
-/// The numbers of the symbols of `nm` that decide which one each address is behind, ascending: the last one
-/// before it that has its address for itself, and the next such one; and all that share theirs with others.
-/// With them is the last one of all.
+/// The numbers of the symbols of `nm` that decide which one each address is behind, ascending: the last one before it
+/// whose address no other symbol has, and the next such one; all that share their address with others; and the last
+/// symbol.
 pub(super) fn symbols_around(order: &Order<'_>, mut addresses: Vec<u64>) -> Vec<u32> {
     addresses.sort_unstable();
     let mut around = Around { kept: Vec::new(), addresses: addresses.into_iter().peekable(), alone: None };
@@ -29,7 +29,7 @@ struct Around<A: Iterator<Item = u64>> {
     kept: Vec<u32>,
     /// Those that the next symbol may be behind.
     addresses: std::iter::Peekable<A>,
-    /// The last symbol that has its address for itself.
+    /// The last symbol whose address no other symbol has.
     alone: Option<u32>,
 }
 
@@ -80,8 +80,12 @@ mod tests {
         let image = Image::open(&std::env::current_exe().unwrap(), &ImageOptions::default()).unwrap();
         let all = nm(&image);
         assert!(all.len() > 1000, "{} symbols", all.len());
-        let addresses: Vec<u64> =
-            all.iter().step_by(97).flat_map(|symbol| [symbol.address, symbol.address + 1]).chain([0, u64::MAX]).collect();
+        let addresses: Vec<u64> = all
+            .iter()
+            .step_by(97)
+            .flat_map(|symbol| [symbol.address, symbol.address + 1])
+            .chain([0, u64::MAX])
+            .collect();
         for few in addresses.chunks(50) {
             let wanted: Vec<SymbolAddr> = few.iter().map(|address| SymbolAddr(*address)).collect();
             let around = nm_around(&image, &wanted);

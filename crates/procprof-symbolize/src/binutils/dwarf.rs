@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gimli::{AttributeValue, DebugInfoOffset, DwLang, EndianSlice, RunTimeEndian, UnitOffset};
-use object::Object;
+use gimli::{AttributeValue, DebugInfoOffset, DwLang, UnitOffset};
 use procprof_profile::SymbolAddr;
 
 use super::find_function::SymbolFunctions;
@@ -13,26 +12,24 @@ use super::kept::{Known, Learned};
 use super::tables::Tables;
 use super::{Answers, Detail, NmSymbol, nm};
 use crate::dwarf::{self, Dwarf, Reader, Root, Unit};
-use crate::image::{Image, parse_elf};
-use crate::sections::{self, Needed};
-use crate::symbol_table::{self, Table};
+use crate::elf::symbols::table;
+use crate::elf::{Image, Needed, ParsedImage, Table, sections};
 use crate::workers;
-
-pub(super) type Result<T> = std::result::Result<T, gimli::Error>;
 
 /// Symbols that are worth a thread.
 const THREAD_SYMBOLS: usize = 10_000;
 /// Bytes of debug information that are worth a thread to find the units in it.
 const THREAD_INFO_BYTES: usize = 64 << 20;
 
-/// Resolves addresses in the order given; `main` is the image's own file, `file` the one that has the debug information, if any.
+/// Resolves addresses in the order given.
 pub(super) fn resolve<'a>(
     image: &'a Image,
-    main: &object::File<'a>,
-    file: &object::File<'a>,
+    parsed: &ParsedImage<'a>,
     addresses: &[SymbolAddr],
     detail: Detail,
 ) -> Answers<'a> {
+    let main = &parsed.main;
+    let file = parsed.with_dwarf().unwrap_or(main);
     let mut wanted: Vec<u64> = addresses.iter().map(|address| address.0).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -40,14 +37,14 @@ pub(super) fn resolve<'a>(
         Detail::Names => Needed::FunctionsAt(&wanted),
         Detail::NamesAndPlaces => Needed::All,
     };
-    let known = Known::of(image);
-    let look_up_symbols = || Symbols::of(image, main, file, &known, addresses, &wanted);
+    let known = Known::from_image(image);
+    let look_up_symbols = || Symbols::read(image, main, file, &known, addresses, &wanted);
     let (symbols, (frames, guides)) = std::thread::scope(|scope| {
-        let is_large = symbol_table::count(file, Table::All) >= THREAD_SYMBOLS;
+        let is_large = table::count(file, Table::All) >= THREAD_SYMBOLS;
         let symbols = is_large.then(|| scope.spawn(look_up_symbols));
-        with_units(image, file, &wanted, needed, |units| {
+        with_units(image, parsed, file, &wanted, needed, |units| {
             let known_guides = known.guides();
-            let tables = Tables::of(units, &wanted, detail, &known_guides);
+            let tables = Tables::read(units, &wanted, detail, &known_guides);
             let symbols = symbols.map_or_else(look_up_symbols, |thread| thread.join().unwrap_or_default());
             let answer = |tables: Tables<'_, '_>| {
                 let mut frames = Frames::default();
@@ -62,8 +59,9 @@ pub(super) fn resolve<'a>(
                 return (symbols, answers);
             }
             // A name is in a unit that was not decompressed.
-            let answers =
-                with_units(image, file, &wanted, Needed::Functions, |units| answer(Tables::of(units, &wanted, detail, &known_guides)));
+            let answers = with_units(image, parsed, file, &wanted, Needed::Functions, |units| {
+                answer(Tables::read(units, &wanted, detail, &known_guides))
+            });
             (symbols, answers)
         })
     });
@@ -72,17 +70,17 @@ pub(super) fn resolve<'a>(
     Answers { symbols: symbols.around, ..answers }
 }
 
-/// What symbols say.
+/// The information from symbols.
 #[derive(Default)]
 struct Symbols<'a> {
     functions: SymbolFunctions<'a>,
     around: Vec<NmSymbol<'a>>,
-    /// The order of the table, if it is to be kept.
+    /// The order of the table, if it is to be cached.
     new_order: Option<Vec<u8>>,
 }
 
 impl<'a> Symbols<'a> {
-    fn of(
+    fn read(
         image: &'a Image,
         main: &object::File<'a>,
         file: &object::File<'a>,
@@ -90,7 +88,7 @@ impl<'a> Symbols<'a> {
         addresses: &[SymbolAddr],
         wanted: &[u64],
     ) -> Self {
-        let table = if symbol_table::count(file, Table::All) > 1 { Table::All } else { Table::Dynamic };
+        let table = if table::count(file, Table::All) > 1 { Table::All } else { Table::Dynamic };
         let order = known.order(file, table);
         let functions = SymbolFunctions::at(file, table, &order, wanted);
         let is_one = std::ptr::eq(main, file) && table == Table::All;
@@ -99,30 +97,32 @@ impl<'a> Symbols<'a> {
     }
 }
 
-fn with_units<T>(image: &Image, file: &object::File<'_>, wanted: &[u64], needed: Needed<'_>, read: impl FnOnce(&Units<'_>) -> T) -> T {
+fn with_units<T>(
+    image: &Image,
+    parsed: &ParsedImage<'_>,
+    file: &object::File<'_>,
+    wanted: &[u64],
+    needed: Needed<'_>,
+    read: impl FnOnce(&Units<'_>) -> T,
+) -> T {
     let bytes_max = image.decompressed_bytes_max;
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let shared = image.shared.as_ref().and_then(|shared| parse_elf(&shared.bytes, &shared.file).ok());
-    let shared = shared.as_ref().and_then(|file| sections::load(file, bytes_max).ok());
+    let shared = parsed.shared.as_ref().and_then(|file| sections::load(file, bytes_max).ok());
     let loaded = sections::load_needed(file, bytes_max, needed).unwrap_or_default();
-    let mut dwarf: Dwarf<'_> = loaded.sections.borrow(|section| EndianSlice::new(section, endian));
-    if let Some(shared) = &shared {
-        dwarf.set_sup(shared.borrow(|section| EndianSlice::new(section, endian)));
-    }
-    read(&Units::of(&dwarf, loaded.units.as_deref(), wanted))
+    let dwarf = dwarf::open(&loaded.sections, shared.as_ref(), parsed.endian());
+    read(&Units::find(&dwarf, loaded.units.as_deref(), wanted))
 }
 
 /// The units of a file.
 pub(super) struct Units<'a> {
     dwarf: &'a Dwarf<'a>,
     pub(super) index: dwarf::Units<'a>,
-    /// Whether a reference led to where no unit is.
+    /// Whether a reference led outside of all units.
     is_lacking: AtomicBool,
 }
 
 impl<'a> Units<'a> {
     /// Finds the units that cover one of `wanted`; `offsets` are those of all units there are, where that is known.
-    fn of(dwarf: &'a Dwarf<'a>, offsets: Option<&[usize]>, wanted: &[u64]) -> Self {
+    fn find(dwarf: &'a Dwarf<'a>, offsets: Option<&[usize]>, wanted: &[u64]) -> Self {
         let info_bytes = gimli::Section::reader(&dwarf.debug_info).slice().len();
         let threads = workers::threads_for(info_bytes, THREAD_INFO_BYTES);
         let index = match offsets {
@@ -154,7 +154,8 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Hands over where the entry is that `reference` leads to, with its unit; the default if it leads nowhere.
+    /// Calls the function with the place of the entry that `reference` leads to, and its unit; returns the default if
+    /// it leads nowhere.
     pub(super) fn follow<T: Default>(
         &self,
         unit: &Unit<'a>,
@@ -172,7 +173,9 @@ impl<'a> Units<'a> {
                 read(&root.unit, self.dwarf, offset)
             }
             AttributeValue::DebugInfoRef(offset) => sup_entry(dwarf, offset, read),
-            AttributeValue::DebugInfoRefSup(offset) => self.dwarf.sup().map(|sup| sup_entry(sup, offset, read)).unwrap_or_default(),
+            AttributeValue::DebugInfoRefSup(offset) => {
+                self.dwarf.sup().map(|sup| sup_entry(sup, offset, read)).unwrap_or_default()
+            }
             _ => T::default(),
         }
     }
@@ -187,7 +190,11 @@ fn dwarf_is_sup(main: &Dwarf<'_>, dwarf: &Dwarf<'_>) -> bool {
     !std::ptr::eq(main, dwarf)
 }
 
-fn sup_entry<'a, T: Default>(sup: &Dwarf<'a>, offset: DebugInfoOffset, read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, UnitOffset) -> T) -> T {
+fn sup_entry<'a, T: Default>(
+    sup: &Dwarf<'a>,
+    offset: DebugInfoOffset,
+    read: impl FnOnce(&Unit<'a>, &Dwarf<'a>, UnitOffset) -> T,
+) -> T {
     let mut headers = sup.units();
     while let Ok(Some(header)) = headers.next() {
         let Some(within) = offset.to_unit_offset(&header) else { continue };

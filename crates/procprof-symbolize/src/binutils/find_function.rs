@@ -3,10 +3,10 @@
 use object::elf::{SHF_ALLOC, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolType};
 use object::{File, Object, ObjectSection, SectionFlags};
 
-use super::order::{Entry, Order};
-use crate::symbol_table::{self, Table};
+use crate::elf::symbols::table;
+use crate::elf::{Entry, Order, Table};
 
-/// What symbols say of addresses.
+/// The symbols at addresses.
 #[derive(Default)]
 pub(super) struct SymbolFunctions<'data> {
     /// Loaded sections: start, end, index.
@@ -24,27 +24,28 @@ pub(super) struct Function<'data> {
     size: u64,
     kind: SymbolType,
     pub(super) name: &'data str,
-    /// The source file named before it, where that can be its own.
+    /// The source file named before it, if that can be its own.
     pub(super) file: Option<&'data str>,
 }
 
 impl<'data> SymbolFunctions<'data> {
-    /// What is to be known of `addresses`, which ascend; `order` is that of the table.
+    /// Finds the symbols at `addresses`, which ascend; `order` is that of the table.
     pub(super) fn at(object: &File<'data>, table: Table, order: &Order<'_>, addresses: &[u64]) -> Self {
         let loaded = object.sections().filter(|section| {
             let flags = section.flags();
             matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_ALLOC.0 != 0)
         });
-        let sections: Vec<(u64, u64, usize)> =
-            loaded.map(|section| (section.address(), section.address().saturating_add(section.size()), section.index().0)).collect();
-        let places: Vec<Places<'_>> = sections.iter().filter_map(|section| Places::of(*section, addresses)).collect();
+        let sections: Vec<(u64, u64, usize)> = loaded
+            .map(|section| (section.address(), section.address().saturating_add(section.size()), section.index().0))
+            .collect();
+        let places: Vec<Places<'_>> = sections.iter().filter_map(|section| Places::new(*section, addresses)).collect();
         let function = |symbol: (usize, u32)| function(object, table, order, symbol);
         let mut symbols: Vec<Function<'data>> = wanted(order, places).into_iter().filter_map(function).collect();
         symbols.sort_by_key(|symbol| (symbol.section, symbol.start));
         Self { sections, symbols }
     }
 
-    /// The loaded sections that hold an address.
+    /// The loaded sections that contain an address.
     pub(super) fn sections(&self, address: u64) -> impl Iterator<Item = usize> + '_ {
         let holding = self.sections.iter().filter(move |(start, end, _)| *start <= address && address < *end);
         holding.map(|(_, _, index)| *index)
@@ -66,7 +67,7 @@ impl<'data> SymbolFunctions<'data> {
 }
 
 impl Function<'_> {
-    /// Whether it is to be preferred to another that begins at the same address.
+    /// Whether it is preferred to another that begins at the same address.
     fn is_better(&self, best: &Self, address: u64) -> bool {
         if best.end() <= address {
             return self.size > best.size;
@@ -96,19 +97,19 @@ impl Function<'_> {
     }
 }
 
-/// The addresses asked for in a section, and the symbols at hand.
+/// The requested addresses in a section, and the current symbols.
 struct Places<'w> {
     section: usize,
     /// Those that the next symbol may be behind.
     addresses: &'w [u64],
-    /// Where the last symbols begin, and their numbers.
+    /// The start of the last symbols, and their numbers.
     start: u64,
     last: Vec<u32>,
 }
 
 impl<'w> Places<'w> {
     /// Those of a section: start, end, index.
-    fn of((start, end, section): (u64, u64, usize), addresses: &'w [u64]) -> Option<Self> {
+    fn new((start, end, section): (u64, u64, usize), addresses: &'w [u64]) -> Option<Self> {
         let from = addresses.partition_point(|address| *address < start);
         let own = &addresses[from..addresses.partition_point(|address| *address < end).max(from)];
         (!own.is_empty()).then(|| Self { section, addresses: own, start: 0, last: Vec::new() })
@@ -123,7 +124,7 @@ impl<'w> Places<'w> {
         self.last.push(entry.index);
     }
 
-    /// Goes on to the addresses from `start` on.
+    /// Continues with the addresses from `start` on.
     fn pass(&mut self, start: u64, found: &mut Vec<(usize, u32)>) {
         let passed = self.addresses.iter().take_while(|address| **address < start).count();
         if passed > 0 {
@@ -134,7 +135,8 @@ impl<'w> Places<'w> {
     }
 }
 
-/// The symbols that begin where the last one before an address does, with the section; those of a section by address, then number.
+/// The symbols that begin where the last one before an address does, with the section; those of a section by address,
+/// then number.
 fn wanted(order: &Order<'_>, mut places: Vec<Places<'_>>) -> Vec<(usize, u32)> {
     // By the number of the section, which of the places are its own.
     let mut own = vec![usize::MAX; places.iter().map(|places| places.section + 1).max().unwrap_or(0)];
@@ -153,10 +155,22 @@ fn wanted(order: &Order<'_>, mut places: Vec<Places<'_>>) -> Vec<(usize, u32)> {
     found
 }
 
-/// What a symbol is; `None` if its name is broken.
-fn function<'data>(object: &File<'data>, table: Table, order: &Order<'_>, (section, index): (usize, u32)) -> Option<Function<'data>> {
-    let symbol = symbol_table::at(object, table, index)?;
+/// The kind of a symbol; `None` if its name is broken.
+fn function<'data>(
+    object: &File<'data>,
+    table: Table,
+    order: &Order<'_>,
+    (section, index): (usize, u32),
+) -> Option<Function<'data>> {
+    let symbol = table::at(object, table, index)?;
     let is_own = symbol.bind == STB_LOCAL || !order.is_behind_files(index);
-    let file = order.file_before(index).filter(|_| is_own).and_then(|file| symbol_table::at(object, table, file)?.name());
-    Some(Function { section, start: symbol.address, size: symbol.size.max(1), kind: symbol.kind, name: symbol.name()?, file })
+    let file = order.file_before(index).filter(|_| is_own).and_then(|file| table::at(object, table, file)?.name());
+    Some(Function {
+        section,
+        start: symbol.address,
+        size: symbol.size.max(1),
+        kind: symbol.kind,
+        name: symbol.name()?,
+        file,
+    })
 }

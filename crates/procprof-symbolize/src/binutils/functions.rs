@@ -1,4 +1,4 @@
-//! Functions and inlined calls of one unit, and the one that holds an address.
+//! Functions and inlined calls of one unit, and the one that contains an address.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -6,15 +6,16 @@ use std::cell::RefCell;
 use gimli::{AttributeValue, DwLang, UnitOffset};
 
 use super::dwarf::{Units, text};
+use crate::dwarf;
 use crate::dwarf::{Call, Dwarf, Reader, Unit};
-use crate::{dwarf, spans::Span};
+use crate::ranges::spans::Span;
 
 /// Longest chain of abstract origins and specifications that is followed.
 const ORIGINS_MAX: usize = 100;
 
-/// A function, or a call of one that was inlined. What more is known of it is read when it is asked for.
+/// A function, or a call of one that was inlined. Its other properties are read when they are requested.
 pub(super) struct Function<'a> {
-    /// Where in the unit it is described.
+    /// The place of its description in the unit.
     entry: UnitOffset,
     pub(super) is_inlined: bool,
     /// The start of its first range.
@@ -23,7 +24,7 @@ pub(super) struct Function<'a> {
     pub(super) caller: Option<u32>,
     /// File and line of the call, if it was inlined; 0 where not known.
     pub(super) call_site: (u64, u32),
-    /// What it was found to be called, mangled or not.
+    /// Its name, mangled or not.
     pub(super) name: RefCell<Option<Box<Name<'a>>>>,
 }
 
@@ -59,13 +60,14 @@ struct Range {
 }
 
 impl<'a> Functions<'a> {
-    /// The functions among those found in a unit that were asked for, in the order they are described.
-    pub(super) fn of(found: &dwarf::Functions<'a>) -> Self {
+    /// The requested functions among those found in a unit, in the order in which they are described.
+    pub(super) fn select(found: &dwarf::Functions<'a>) -> Self {
         let mut functions = Self::default();
         for item in items(found) {
             let number = functions.all.len() as u32;
-            let mut push =
-                |(start, end): &(u64, u64)| functions.ranges.push(Range { start: *start, end: *end, reach: 0, function: number });
+            let mut push = |(start, end): &(u64, u64)| {
+                functions.ranges.push(Range { start: *start, end: *end, reach: 0, function: number })
+            };
             match item {
                 Item::Function(tree) => {
                     let Some(tree_entry) = found.trees[tree as usize].as_ref() else { continue };
@@ -89,7 +91,14 @@ impl<'a> Functions<'a> {
     }
 
     fn push(&mut self, entry: UnitOffset, start: u64, caller: Option<u32>, call_site: (u64, u32)) {
-        self.all.push(Function { entry, is_inlined: caller.is_some(), start, caller, call_site, name: RefCell::default() });
+        self.all.push(Function {
+            entry,
+            is_inlined: caller.is_some(),
+            start,
+            caller,
+            call_site,
+            name: RefCell::default(),
+        });
     }
 
     fn order(&mut self) {
@@ -105,7 +114,7 @@ impl<'a> Functions<'a> {
     pub(super) fn read_names(&self, units: &Units<'a>, unit: &Unit<'a>, addresses: impl Iterator<Item = u64>) {
         for address in addresses {
             let mut next = self.find(address);
-            // Where one has its name, those around have theirs, too.
+            // If one has its name, those around it also have theirs.
             while let Some(function) = next.filter(|function| function.name.borrow().is_none()) {
                 function.name(units, unit);
                 next = function.caller.filter(|_| function.is_inlined).and_then(|caller| self.all.get(caller as usize));
@@ -133,13 +142,14 @@ enum Item {
     },
 }
 
-/// Functions that were asked for and their calls, as they are described: each behind the one it is in.
+/// Requested functions and their calls, as they are described: each after the one it is in.
 fn items(found: &dwarf::Functions<'_>) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     // The calls done, and those still open of functions around: the end of each, with its number here.
     let mut done = 0;
     let mut open: Vec<(u32, u32)> = Vec::new();
-    let trees = found.trees.iter().enumerate().filter_map(|(number, tree)| Some((number as u32, tree.as_ref()?.calls.clone())));
+    let trees =
+        found.trees.iter().enumerate().filter_map(|(number, tree)| Some((number as u32, tree.as_ref()?.calls.clone())));
     let mut trees = trees.peekable();
     while let Some((number, calls)) = trees.next() {
         add_calls(found, &mut items, &mut open, &mut done, calls.start);
@@ -153,7 +163,13 @@ fn items(found: &dwarf::Functions<'_>) -> Vec<Item> {
 }
 
 /// Adds the calls before `until`.
-fn add_calls(found: &dwarf::Functions<'_>, items: &mut Vec<Item>, open: &mut Vec<(u32, u32)>, done: &mut u32, until: u32) {
+fn add_calls(
+    found: &dwarf::Functions<'_>,
+    items: &mut Vec<Item>,
+    open: &mut Vec<(u32, u32)>,
+    done: &mut u32,
+    until: u32,
+) {
     while *done < until {
         while open.last().is_some_and(|(end, _)| end <= done) {
             open.pop();
@@ -186,7 +202,7 @@ impl<'a> Function<'a> {
 }
 
 impl<'a> NameAttributes<'a> {
-    /// Those of an entry; of equal ones the first counts.
+    /// The attributes of an entry; the first of equal ones is used.
     fn read(unit: &Unit<'a>, entry: UnitOffset) -> gimli::Result<Self> {
         let (mut origin, mut specification, mut name, mut linkage, mut old_linkage) = (None, None, None, None, None);
         let mut entries = unit.entries_raw(Some(entry))?;

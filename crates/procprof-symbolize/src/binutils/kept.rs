@@ -1,5 +1,5 @@
-//! What is kept of a file for the next time, beside its index: where its functions are described, how names
-//! are demangled, and its symbols by address.
+//! The cache of a file beside its index: where its functions are described, demangled names, and its symbols by
+//! address.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use object::File;
 
-use super::order::Order;
 use crate::Image;
 use crate::dwarf::{Guide, Guides};
-use crate::index::{ImageCache, Kept, SymbolIndex, cache};
-use crate::symbol_table::{self, Table};
+use crate::elf::symbols::table;
+use crate::elf::{ImageCache, Order, Table};
+use crate::index::{Kept, SymbolIndex, cache};
 
-/// Symbols that are worth to be kept in order.
+/// The number of symbols from which on their order is cached.
 const KEPT_SYMBOLS: usize = 100_000;
 
-/// A mangled name and the one for people.
+/// A mangled name and its demangled form.
 pub(super) type NamePair = (Arc<str>, Arc<str>);
 
-/// What was kept of a file.
+/// The cache of a file.
 pub(super) struct Known {
     cache: Option<ImageCache>,
     index: Option<SymbolIndex>,
 }
 
-/// What was read that was not known.
+/// The parts that were read and not in the cache.
 pub(super) struct Learned {
     /// Guides to units, with the units' offsets.
     pub(super) guides: Vec<(usize, Guide)>,
@@ -35,7 +35,7 @@ pub(super) struct Learned {
 }
 
 impl Known {
-    pub(super) fn of(image: &Image) -> Self {
+    pub(super) fn from_image(image: &Image) -> Self {
         let cache = image.cache.as_ref().map(ImageCache::of_binutils);
         let index = cache.as_ref().and_then(|cache| cache.open(image));
         Self { cache, index }
@@ -45,17 +45,17 @@ impl Known {
         self.index.as_ref().map(cache::guides).unwrap_or_default()
     }
 
-    /// The order of a table of the file with the debug information, as it was kept, else made anew.
+    /// The order of a table of the file with the debug information, from the cache or computed.
     pub(super) fn order(&self, file: &File<'_>, table: Table) -> Order<'_> {
         let kept = self.index.as_ref().and_then(cache::symbol_part);
         let kept = kept.and_then(|bytes| Order::read(bytes, file, table).ok());
-        kept.unwrap_or_else(|| Order::of(file, table))
+        kept.unwrap_or_else(|| Order::new(file, table))
     }
 
-    /// An order that is to be kept: one that was made anew, of many symbols.
+    /// An order to cache: a computed one of many symbols.
     pub(super) fn new_order(&self, order: Order<'_>, file: &File<'_>, table: Table) -> Option<Vec<u8>> {
         let Order { bytes: Cow::Owned(bytes), .. } = order else { return None };
-        (self.cache.is_some() && symbol_table::count(file, table) >= KEPT_SYMBOLS).then_some(bytes)
+        (self.cache.is_some() && table::count(file, table) >= KEPT_SYMBOLS).then_some(bytes)
     }
 
     /// The parts with names.
@@ -63,7 +63,7 @@ impl Known {
         self.index.as_ref().map(cache::name_parts).unwrap_or_default()
     }
 
-    /// Keeps what was learned, too.
+    /// Also caches what was read.
     pub(super) fn add(self, image: &Image, learned: Learned) {
         let Learned { guides, names, symbols } = learned;
         let is_new = !guides.is_empty() || !names.is_empty() || symbols.is_some();
@@ -73,7 +73,7 @@ impl Known {
     }
 }
 
-/// The names for people by mangled ones.
+/// Demangled names by mangled ones.
 pub(super) fn by_mangled<'p>(parts: &'p [Cow<'_, [u8]>]) -> HashMap<&'p str, &'p str> {
     let mut names = HashMap::default();
     for part in parts {

@@ -1,11 +1,11 @@
-//! Lines of one unit by address.
+//! Lines of one unit by address, by the rules of binutils.
 
-use gimli::{AttributeValue, IncompleteLineProgram, LineInstruction, LineProgramHeader, LineRow};
+use gimli::{AttributeValue, LineProgramHeader};
 
-use super::dwarf::{Result, Units, text};
-use crate::dwarf::{Reader, Unit};
+use super::dwarf::{Units, text};
+use crate::dwarf::{Broken, LineProgram, LineRow, Reader, Unit};
 
-/// What the line table says of an address.
+/// The row of the line table that covers an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Row {
     address: u64,
@@ -30,32 +30,23 @@ pub(super) struct LineTable {
 }
 
 impl LineTable {
-    pub(super) fn of(program: &IncompleteLineProgram<Reader<'_>>) -> Result<Self> {
-        let mut program = program.clone();
-        let header = program.header().clone();
-        let mut instructions = header.instructions();
-        let mut state = LineRow::new(&header);
+    pub(super) fn read(header: &LineProgramHeader<Reader<'_>>) -> Result<Self, Broken> {
+        let mut program = LineProgram::new(header)?;
         let (mut sequences, mut current) = (Vec::new(), Vec::<Row>::new());
-        let mut is_file_set = header.version() < 5;
-        while let Some(instruction) = instructions.next_instruction(&header)? {
-            is_file_set |= matches!(instruction, LineInstruction::SetFile(_));
-            if !state.execute(instruction, &mut program)? {
+        while let Some(LineRow { address, place }) = program.next()? {
+            let Some(place) = place else {
+                sequences.extend(sequence(std::mem::take(&mut current), address));
                 continue;
-            }
-            let line = state.line().map_or(0, |line| u32::try_from(line.get()).unwrap_or(u32::MAX));
-            // Since version 5 a file that is not set is taken for the unit's own.
-            let file = if is_file_set { state.file_index() } else { 0 };
-            let row = Row { address: state.address(), file, line, discriminator: state.discriminator() };
+            };
+            // Since version 5, a file that is not set means the unit's own.
+            let file = if program.is_file_set() { place.file } else { 0 };
+            let line = u32::try_from(program.line()).unwrap_or(u32::MAX);
+            let row = Row { address, file, line, discriminator: program.discriminator() };
             match current.last_mut() {
-                _ if state.end_sequence() => {
-                    sequences.extend(sequence(std::mem::take(&mut current), row.address));
-                    is_file_set = header.version() < 5;
-                }
-                // Of rows with one address the last counts.
-                Some(last) if last.address == row.address => *last = row,
+                // Of rows with the same address, the last is used.
+                Some(last) if last.address == address => *last = row,
                 _ => current.push(row),
             }
-            state.reset(&header);
         }
         Ok(Self { sequences: apart(sequences) })
     }
@@ -74,7 +65,7 @@ fn sequence(mut rows: Vec<Row>, end: u64) -> Option<Sequence> {
     (start < end).then_some(Sequence { start, end, rows })
 }
 
-/// Leaves out what lies within another sequence, and cuts what reaches into the one before.
+/// Removes sequences within another one, and truncates those that overlap the one before.
 fn apart(mut sequences: Vec<Sequence>) -> Vec<Sequence> {
     sequences.sort_by_key(|sequence| (sequence.start, u64::MAX - sequence.end));
     let mut end = 0;
@@ -90,7 +81,12 @@ fn apart(mut sequences: Vec<Sequence>) -> Vec<Sequence> {
 }
 
 /// The name of a file of the line table: its folders and the unit's before it, unless it is absolute.
-pub(super) fn file_name<'a>(units: &Units<'a>, unit: &Unit<'a>, header: &LineProgramHeader<Reader<'a>>, index: u64) -> Option<String> {
+pub(super) fn file_name<'a>(
+    units: &Units<'a>,
+    unit: &Unit<'a>,
+    header: &LineProgramHeader<Reader<'a>>,
+    index: u64,
+) -> Option<String> {
     let entry = header.file(index)?;
     let name = text(units.dwarf(), unit, entry.path_name())?;
     if name.starts_with('/') {

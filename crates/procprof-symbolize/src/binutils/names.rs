@@ -1,52 +1,39 @@
-//! Demangling with the symbol's version kept.
+//! Demangling as `nm -C` and `addr2line -C` do it, with the symbol's version kept.
 
-use crate::demangle::demangle_without_tail;
+use procprof_demangle::Style;
 
-/// The name for people. A version (`@@GLIBC_2.34`) stays behind it, unlike in [`crate::demangle`].
+use crate::demangle::Languages;
+
+/// The demangled name. A version (`@@GLIBC_2.34`) is kept behind it, unlike in [`crate::demangle`].
 pub fn demangle(name: &str) -> String {
+    demangle_by(&mut Languages::default(), name)
+}
+
+/// As [`demangle`], for one name after the other.
+pub(super) fn demangle_by(languages: &mut Languages, name: &str) -> String {
     let at = name.find('@').unwrap_or(name.len());
     let (plain, version) = name.split_at(at);
-    let is_mangled = plain.starts_with("_Z") || plain.starts_with("_R") || plain.starts_with("_GLOBAL_");
-    if !is_mangled {
-        return name.to_owned();
+    let demangled = if is_rust(plain) {
+        Some(languages.demangle(without_suffix(plain)))
+    } else {
+        global(languages, plain).or_else(|| languages.cpp(plain, Style::Gnu))
+    };
+    match demangled {
+        Some(demangled) => format!("{demangled}{version}"),
+        None => name.to_owned(),
     }
-    let demangled = if is_rust(plain) { crate::demangle(without_suffix(plain)) } else { cpp(plain) };
-    format!("{demangled}{version}")
 }
 
-/// As binutils spell it.
-fn cpp(name: &str) -> String {
-    let text = demangle_without_tail(name);
-    let text = match text.strip_prefix("{virtual override thunk({virtual offset(").and_then(|rest| rest.strip_suffix(")}")) {
-        Some(rest) => format!("virtual thunk to {}", rest.split_once(")}, ").map_or(rest, |(_, function)| function)),
-        None => text,
+/// The function that constructs or destroys a file's global objects, named after the first of the file's symbols.
+fn global(languages: &mut Languages, name: &str) -> Option<String> {
+    let rest = name.strip_prefix("_GLOBAL_")?.strip_prefix(['_', '.', '$'])?;
+    let (what, rest) = match rest.split_at_checked(2)? {
+        ("I_", rest) => ("constructors", rest),
+        ("D_", rest) => ("destructors", rest),
+        _ => return None,
     };
-    let text = match text.strip_prefix("{virtual override thunk({offset(").and_then(|rest| rest.strip_suffix(")}")) {
-        Some(rest) => format!("non-virtual thunk to {}", rest.split_once(")}, ").map_or(rest, |(_, function)| function)),
-        None => text,
-    };
-    // Spelled out where it was spelled out, as in templates.
-    let streams = ["istream", "ostream", "iostream"].into_iter().filter(|stream| !name.contains(&format!("basic_{stream}")));
-    streams.fold(text, with_stream)
-}
-
-/// The short name of a stream of characters, but not where its own constructor or destructor follows.
-fn with_stream(text: String, stream: &str) -> String {
-    let long = format!("std::basic_{stream}<char, std::char_traits<char> >");
-    if !text.contains(&long) {
-        return text;
-    }
-    let mut pieces = text.split(long.as_str());
-    let mut short = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let own = piece.starts_with(&format!("::basic_{stream}")) || piece.starts_with(&format!("::~basic_{stream}"));
-        short.push_str(if own { long.as_str() } else { "std::" });
-        if !own {
-            short.push_str(stream);
-        }
-        short.push_str(piece);
-    }
-    short
+    let first = languages.cpp(rest, Style::Gnu);
+    Some(format!("global {what} keyed to {}", first.as_deref().unwrap_or(rest)))
 }
 
 /// Whether the name ends as Rust's first mangling does, or begins as its second.
@@ -61,7 +48,7 @@ fn ends_in_hash(name: &str) -> bool {
     digits.is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// The name less what compilers and linkers hang on with a dot, such as `.llvm.123`.
+/// The name without suffixes that compilers and linkers append with a dot, such as `.llvm.123`.
 fn without_suffix(name: &str) -> &str {
     if name.starts_with("_R") {
         return name.split('.').next().unwrap_or(name);
@@ -85,6 +72,14 @@ mod tests {
             ("_ZN4core3fmt5write17h0123456789abcdefE.llvm.42", "core::fmt::write"),
             ("_ZN3foo3barEi.cold", "foo::bar(int) [clone .cold]"),
             ("_RNvC6_123foo3bar.llvm.7", "123foo::bar"),
+            ("_GLOBAL__I__ZN3foo3barEi", "global constructors keyed to foo::bar(int)"),
+            ("_GLOBAL__D_file", "global destructors keyed to file"),
+            ("_GLOBAL__sub_I_file", "_GLOBAL__sub_I_file"),
+            ("_Znwm", "operator new(unsigned long)"),
+            (
+                "_ZSt4swapISt6vectorIS0_IiEEEvRT_S4_",
+                "void std::swap<std::vector<std::vector<int> > >(std::vector<std::vector<int> >&, std::vector<std::vector<int> >&)",
+            ),
         ] {
             assert_eq!(demangle(name), expected, "{name}");
         }

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 
 use foldhash::HashSet;
 use object::elf::{SHF_EXECINSTR, STB_GNU_UNIQUE, STB_WEAK, STT_FILE, STT_GNU_IFUNC, STT_SECTION};
-use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, Symbol, SymbolFlags, SymbolIndex, SymbolSection};
+use object::{
+    File, Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, Symbol, SymbolFlags, SymbolIndex,
+    SymbolSection,
+};
 use procprof_profile::SymbolAddr;
 
 use super::around::symbols_around;
-use super::order::Order;
 use crate::Image;
-use crate::image::parse_elf;
-use crate::symbol_table::Table;
+use crate::elf::{Order, Table, parse_elf};
 
 /// One line of `nm -n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct NmSymbol<'a> {
     pub address: u64,
     /// Whether its letter is `T` or `t`: code that is neither weak nor found at run time.
     pub is_text: bool,
-    /// Its name, mangled, with its version where it has one.
+    /// Its name, mangled, with its version if it has one.
     pub name: Cow<'a, str>,
 }
 
@@ -39,28 +40,33 @@ pub fn nm(image: &Image) -> Vec<NmSymbol<'_>> {
     let mut symbols: Vec<NmSymbol<'_>> =
         object.symbols().filter_map(|symbol| listed(&symbol, &code, symbol.name().map(Cow::Borrowed).ok()?)).collect();
     if symbols.is_empty() {
-        let versions = Versions::of(&object);
-        symbols = object.dynamic_symbols().filter_map(|symbol| listed(&symbol, &code, versions.name(&symbol)?)).collect();
+        let versions = Versions::read(&object);
+        symbols =
+            object.dynamic_symbols().filter_map(|symbol| listed(&symbol, &code, versions.name(&symbol)?)).collect();
     }
     symbols.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| a.bare_name().cmp(b.bare_name())));
     symbols
 }
 
-/// As [`nm`], but only what decides which symbol an address is behind: of each of `addresses` the
-/// symbols where the last one before it begins and those that follow, up to an address that one symbol
-/// has for itself; all symbols that share their address with others; those at the beginning of `.fini`,
-/// and the last ones.
+/// As [`nm`], but only the symbols that decide which one an address belongs to: for each of `addresses`, those at the
+/// last address before it and those that follow, up to an address with a single symbol; all symbols that share their
+/// address with others; those at the beginning of `.fini`, and the last ones.
 pub fn nm_around<'a>(image: &'a Image, addresses: &[SymbolAddr]) -> Vec<NmSymbol<'a>> {
     let Ok(object) = parse_elf(&image.bytes, image.path()) else {
         return Vec::new();
     };
-    around(image, &object, &Order::of(&object, Table::All), addresses)
+    around(image, &object, &Order::new(&object, Table::All), addresses)
 }
 
 /// As [`nm_around`], with the order of `.symtab`.
-pub(super) fn around<'a>(image: &'a Image, object: &File<'a>, order: &Order<'_>, addresses: &[SymbolAddr]) -> Vec<NmSymbol<'a>> {
+pub(super) fn around<'a>(
+    image: &'a Image,
+    object: &File<'a>,
+    order: &Order<'_>,
+    addresses: &[SymbolAddr],
+) -> Vec<NmSymbol<'a>> {
     let Some(fini) = object.section_by_name(".fini").map(|section| section.address()) else {
-        // The symbol that tells whether inlined functions are given may be anywhere.
+        // The symbol that decides whether inlined functions are shown may be anywhere.
         return nm(image);
     };
     let around = symbols_around(order, addresses.iter().map(|address| address.0).chain([fini]).collect());
@@ -91,14 +97,17 @@ fn listed<'a>(symbol: &Symbol<'a, '_>, code: &HashSet<SectionIndex>, name: Cow<'
 /// Sections with code, by their flag or by their name.
 fn code_sections(object: &File<'_>) -> HashSet<SectionIndex> {
     let is_code = |section: &object::Section<'_, '_>| {
-        let flagged = matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
+        let flagged =
+            matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
         flagged || section.name().is_ok_and(is_code_name)
     };
     object.sections().filter(is_code).map(|section| section.index()).collect()
 }
 
 fn is_code_name(name: &str) -> bool {
-    let ends = |rest: &str| rest.is_empty() || rest.starts_with(|next: char| next == '.' || next == '$' || next.is_ascii_digit());
+    let ends = |rest: &str| {
+        rest.is_empty() || rest.starts_with(|next: char| next == '.' || next == '$' || next.is_ascii_digit())
+    };
     [".text", ".init", ".fini"].iter().any(|prefix| name.strip_prefix(prefix).is_some_and(ends))
 }
 
@@ -108,7 +117,7 @@ struct Versions<'data> {
 }
 
 impl<'data> Versions<'data> {
-    fn of(object: &File<'data>) -> Self {
+    fn read(object: &File<'data>) -> Self {
         let by_symbol = match object {
             File::Elf64(elf) => elf_versions(elf),
             File::Elf32(elf) => elf_versions(elf),

@@ -1,4 +1,4 @@
-//! What units say of addresses: functions and lines, and the frames made of them.
+//! Functions and lines of units at addresses, and the frames made of them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,15 +13,15 @@ use super::frames::Frames;
 use super::functions::{Function, Functions, Name};
 use super::line_table::{LineTable, Row, file_name};
 use crate::dwarf::{self, Guide, Guides, Reader, Root, Unit};
+use crate::ranges::Zone;
 use crate::workers;
-use crate::zone::Zone;
 
 /// Most frames of one address.
 const FRAMES_MAX: usize = 256;
 /// Bytes of units that are worth a thread: stepping over their entries takes about a millisecond.
 const THREAD_BYTES: usize = 1 << 20;
 
-/// What the units with one of the addresses asked for say.
+/// The information from the units that cover one of the requested addresses.
 pub(super) struct Tables<'u, 'a> {
     units: &'u Units<'a>,
     /// By the number of the unit.
@@ -39,7 +39,7 @@ struct UnitTables<'a> {
     lines: OnceCell<LineTable>,
 }
 
-/// What one thread has read of units.
+/// The parts of units that one thread has read.
 #[derive(Default)]
 struct Read<'a> {
     functions: Vec<(usize, Functions<'a>)>,
@@ -47,8 +47,8 @@ struct Read<'a> {
 }
 
 impl<'u, 'a> Tables<'u, 'a> {
-    /// Reads what units say of addresses, which ascend; of those with a guide no more than that.
-    pub(super) fn of(units: &'u Units<'a>, wanted: &[u64], detail: Detail, guides: &Guides<'_>) -> Self {
+    /// Reads units at addresses, which ascend; of units with a guide, only the part that it names.
+    pub(super) fn read(units: &'u Units<'a>, wanted: &[u64], detail: Detail, guides: &Guides<'_>) -> Self {
         let zones = zones(units, wanted);
         let bytes = zones.iter().map(|(unit, _)| units.index.bytes(*unit)).sum();
         let threads = workers::threads_for(bytes, THREAD_BYTES);
@@ -59,7 +59,9 @@ impl<'u, 'a> Tables<'u, 'a> {
         let (mut read, mut made) = (HashMap::default(), Vec::new());
         for found in found {
             made.extend(found.guides);
-            let tables = |(unit, functions)| (unit, UnitTables { unit, functions, program: OnceCell::new(), lines: OnceCell::new() });
+            let tables = |(unit, functions)| {
+                (unit, UnitTables { unit, functions, program: OnceCell::new(), lines: OnceCell::new() })
+            };
             read.extend(found.functions.into_iter().map(tables));
         }
         Self { units, read, detail, guides: made }
@@ -81,7 +83,7 @@ impl<'u, 'a> Tables<'u, 'a> {
         frames.push_unknown();
     }
 
-    /// The units that hold the address, by number.
+    /// The units that cover the address, by number.
     fn holding(&self, address: u64) -> impl Iterator<Item = &UnitTables<'a>> {
         let mut units: Vec<usize> = self.units.index.at(address).collect();
         units.sort_unstable();
@@ -114,11 +116,11 @@ impl<'a> Read<'a> {
         };
         let offset = root.unit.header.offset().0;
         let guided = guides.get(offset).map(|guide| dwarf::walk_guided(units.dwarf(), root, zone, &guide));
-        // One that leads astray is as good as none.
+        // A guide that leads astray is ignored.
         let found = match guided {
             Some((found, Ok(()))) => found,
             _ => {
-                // What was found before an entry that is broken counts.
+                // The results before a broken entry are used.
                 let (found, walked) = dwarf::walk(units.dwarf(), root, zone);
                 if walked.is_ok() {
                     self.guides.push((offset, Guide { functions: found.described(), sequences: Vec::new() }));
@@ -126,7 +128,7 @@ impl<'a> Read<'a> {
                 found
             }
         };
-        let functions = Functions::of(&found);
+        let functions = Functions::select(&found);
         functions.read_names(units, &root.unit, zone.spans().iter().map(|(begin, _)| *begin));
         self.functions.push((unit, functions));
     }
@@ -137,7 +139,7 @@ impl<'a> UnitTables<'a> {
         tables.units.root(self.unit)
     }
 
-    /// The line program, if places are asked for.
+    /// The line program, if places are requested.
     fn program(&self, tables: &Tables<'_, 'a>) -> Option<&IncompleteLineProgram<Reader<'a>>> {
         let read = || {
             let Root { unit, lines, .. } = self.root(tables)?;
@@ -148,7 +150,8 @@ impl<'a> UnitTables<'a> {
     }
 
     fn lines(&self, tables: &Tables<'_, 'a>) -> &LineTable {
-        self.lines.get_or_init(|| self.program(tables).map(|program| LineTable::of(program).unwrap_or_default()).unwrap_or_default())
+        let read = |program: &IncompleteLineProgram<Reader<'a>>| LineTable::read(program.header()).unwrap_or_default();
+        self.lines.get_or_init(|| self.program(tables).map(read).unwrap_or_default())
     }
 
     fn look_up<'t>(&'t self, tables: &Tables<'_, 'a>, address: u64) -> Option<Found<'t, 'a>> {
@@ -162,7 +165,7 @@ impl<'a> UnitTables<'a> {
     }
 }
 
-/// What one unit says of an address.
+/// The answer of one unit for an address.
 struct Found<'t, 'a> {
     function: Option<&'t Function<'a>>,
     row: Option<Row>,
@@ -180,13 +183,16 @@ impl<'a> Found<'_, 'a> {
         let units = tables.units;
         let name = self.innermost_name(units, &root.unit, symbol);
         let file = self.row.and_then(|row| unit.file_name(tables, row.file));
-        let symbol_file = symbol.filter(|_| file.is_none() && !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file);
+        let symbol_file =
+            symbol.filter(|_| file.is_none() && !self.has_linkage(units, &root.unit)).and_then(|symbol| symbol.file);
         let line = self.row.map_or(0, |row| row.line);
         let discriminator = self.row.map_or(0, |row| row.discriminator);
         frames.push(name.as_deref(), file.as_deref().or(symbol_file), line, discriminator);
         let mut callee = self.function.filter(|function| function.is_inlined);
         while let Some(function) = callee.filter(|_| frames.depth() < FRAMES_MAX) {
-            let Some(caller) = function.caller.and_then(|caller| unit.functions.all.get(caller as usize)) else { break };
+            let Some(caller) = function.caller.and_then(|caller| unit.functions.all.get(caller as usize)) else {
+                break;
+            };
             let name = caller.name(units, &root.unit).text;
             let (file, line) = function.call_site;
             frames.push(name.as_deref(), unit.file_name(tables, file).as_deref(), line, discriminator);
@@ -198,8 +204,8 @@ impl<'a> Found<'_, 'a> {
         self.function.is_some_and(|function| function.name(units, unit).is_linkage)
     }
 
-    /// The function's linker name; else the symbol's, which becomes the function's where both begin
-    /// at the same address, and else is used this time only.
+    /// The function's linker name; otherwise the symbol's, which becomes the function's if both begin at the same
+    /// address, and is used for this call only if not.
     fn innermost_name<'s>(
         &self,
         units: &Units<'a>,

@@ -1,9 +1,9 @@
-//! Which addresses units cover, as the compiler or assembler has listed them in `.debug_aranges`.
+//! The addresses that units cover, as the compiler or assembler has listed them in `.debug_aranges`.
 
 use super::Dwarf;
-use crate::ladder::Ladder;
+use crate::ranges::Ladder;
 
-/// Which ranges are of interest.
+/// The ranges of interest.
 pub(super) struct Keep<'w> {
     wanted: Option<Ladder<'w>>,
 }
@@ -18,7 +18,7 @@ impl<'w> Keep<'w> {
     }
 }
 
-/// What `.debug_aranges` tells. Broken tables are left out.
+/// The content of `.debug_aranges`. Broken tables are left out.
 #[derive(Default)]
 pub(super) struct AddressTables {
     /// The offsets of the units that have a table with anything in it.

@@ -1,5 +1,5 @@
-//! Where in a unit each function and each sequence of lines is described, so that one of them can be read
-//! without the rest of the unit.
+//! The places of each function and each sequence of lines in a unit, so that one of them can be read without the rest
+//! of the unit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,13 +8,12 @@ use foldhash::HashMap;
 
 use super::Broken;
 use crate::leb::{Malformed, Read, Write};
-use crate::spans::Span;
-use crate::zone::Zone;
+use crate::ranges::{Span, Zone};
 
 /// Fewest bytes of a span as it is written.
 const SPAN_BYTES_MIN: usize = 3;
 
-/// What is where in a unit.
+/// The places of functions and lines in a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Guide {
     /// The code of all functions and the offsets of their entries in the unit, which ascend.
@@ -29,7 +28,7 @@ impl Guide {
         self.sequences.iter().filter(move |span| zone.touches(span.begin, span.end)).map(|span| span.value)
     }
 
-    /// Writes it with its unit's offset, so that those of other units can be passed over.
+    /// Writes it with its unit's offset, so that those of other units can be skipped.
     pub(crate) fn write_next(&self, unit: usize, bytes: &mut Vec<u8>) {
         let mut own = Vec::new();
         self.write(&mut own);
@@ -76,7 +75,7 @@ impl Guide {
     }
 }
 
-/// Guides by the offset of their unit, each read when it is asked for.
+/// Guides by the offset of their unit, each read when it is requested.
 #[derive(Debug, Default)]
 pub(crate) struct Guides<'k> {
     parts: Vec<Cow<'k, [u8]>>,
@@ -85,8 +84,8 @@ pub(crate) struct Guides<'k> {
 }
 
 impl<'k> Guides<'k> {
-    /// Those of parts of an index; a later one of the same unit counts. A broken part has those before the break.
-    pub(crate) fn of(parts: Vec<Cow<'k, [u8]>>) -> Self {
+    /// Those of parts of an index; the last one of a unit is used. Of a broken part, those before the damage are used.
+    pub(crate) fn from_parts(parts: Vec<Cow<'k, [u8]>>) -> Self {
         let mut places = HashMap::default();
         for (number, part) in parts.iter().enumerate() {
             let mut read = Read(part);
@@ -116,7 +115,11 @@ mod tests {
     use super::*;
 
     fn guide(places: &[usize]) -> Guide {
-        let spans = places.iter().map(|place| Span { begin: 0x1000 + *place as u64, end: 0x1008 + *place as u64, value: *place });
+        let spans = places.iter().map(|place| Span {
+            begin: 0x1000 + *place as u64,
+            end: 0x1008 + *place as u64,
+            value: *place,
+        });
         Guide { functions: spans.clone().collect(), sequences: spans.rev().take(1).collect() }
     }
 
@@ -126,9 +129,9 @@ mod tests {
         guide(&[11, 300]).write_next(0, &mut first);
         guide(&[]).write_next(70_000, &mut first);
         guide(&[5]).write_next(9, &mut second);
-        // A later part counts.
+        // The last part is used.
         guide(&[12]).write_next(0, &mut second);
-        let guides = Guides::of(vec![Cow::Borrowed(&first), Cow::Borrowed(&second)]);
+        let guides = Guides::from_parts(vec![Cow::Borrowed(&first), Cow::Borrowed(&second)]);
         assert_eq!(guides.get(0), Some(guide(&[12])));
         assert_eq!(guides.get(9), Some(guide(&[5])));
         assert_eq!(guides.get(70_000), Some(guide(&[])));
@@ -142,7 +145,7 @@ mod tests {
         let whole = part.len();
         guide(&[4]).write_next(8, &mut part);
         for cut in 0..part.len() {
-            let guides = Guides::of(vec![Cow::Borrowed(&part[..cut])]);
+            let guides = Guides::from_parts(vec![Cow::Borrowed(&part[..cut])]);
             assert_eq!(guides.get(7), (cut >= whole).then(|| guide(&[1, 2, 3])), "cut at {cut}");
             assert_eq!(guides.get(8), None, "cut at {cut}");
         }
@@ -150,6 +153,6 @@ mod tests {
         let mut odd = Vec::new();
         odd.number(7);
         odd.bytes(&[1, 5]);
-        assert_eq!(Guides::of(vec![Cow::Owned(odd)]).get(7), None);
+        assert_eq!(Guides::from_parts(vec![Cow::Owned(odd)]).get(7), None);
     }
 }

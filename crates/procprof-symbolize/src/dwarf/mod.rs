@@ -1,19 +1,19 @@
 //! Debug information, read for a batch of addresses: only the units that cover one are opened, and
 //! of these only the entries with code are looked at.
 //!
-//! | file | what it knows |
+//! | file | content |
 //! |---|---|
-//! | `units` | which units there are, and which cover an address |
-//! | `address_tables` | the addresses of units, where they are listed |
+//! | `units` | the units, and those that cover an address |
+//! | `address_tables` | the addresses of units from `.debug_aranges` |
 //! | `root_ranges` | the addresses of a unit, without the rest of its root entry |
 //! | `plan` | how to step over entries |
 //! | `walk` | functions and inlined calls of a unit |
-//! | `names` | what a function is called, and where it begins |
-//! | `guide` | where in a unit functions and lines are described |
+//! | `names` | the name of a function, and where it begins |
+//! | `guide` | where a unit describes functions and lines |
 //! | `scopes` | the namespaces and types around an entry |
 //! | `rows` | lines of a unit |
 //! | `split` | the files of units that were split off |
-//! | `line_program` | how a line program is run |
+//! | `line_program` | running line programs, for `rows` and the line table of `binutils` |
 
 mod address_tables;
 mod guide;
@@ -32,9 +32,10 @@ use std::borrow::Cow;
 use gimli::{DwarfPackage, DwarfSections, EndianSlice, RunTimeEndian};
 
 pub(crate) use guide::{Guide, Guides};
-pub(crate) use names::{Function, Home, Names, Origin, is_mangled};
+pub(crate) use line_program::{LineProgram, LineRow};
+pub(crate) use names::{Function, Home, Names, Origin, needs_linker_name};
 pub(crate) use rows::{Files, Row, rows};
-pub(crate) use split::{SplitFiles, SplitFolders};
+pub(crate) use split::SplitFiles;
 pub(crate) use units::{Root, Units};
 pub(crate) use walk::{Call, Functions, walk, walk_guided};
 
@@ -45,7 +46,7 @@ pub(crate) type UnitRef<'u, 'a> = gimli::UnitRef<'u, Reader<'a>>;
 pub(crate) type UnitHeader<'a> = gimli::UnitHeader<Reader<'a>>;
 pub(crate) type Sections<'a> = DwarfSections<Cow<'a, [u8]>>;
 
-/// Something in the debug information can't be. What was read before counts.
+/// The debug information is damaged. What was read before is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -53,6 +54,20 @@ impl From<gimli::Error> for Broken {
     fn from(_: gimli::Error) -> Self {
         Self
     }
+}
+
+/// The debug information in sections, with the parts that it shares with other files.
+pub(crate) fn open<'a>(
+    sections: &'a Sections<'a>,
+    shared: Option<&'a Sections<'a>>,
+    endian: RunTimeEndian,
+) -> Dwarf<'a> {
+    let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
+    let mut dwarf: Dwarf<'a> = sections.borrow(reader);
+    if let Some(shared) = shared {
+        dwarf.set_sup(shared.borrow(reader));
+    }
+    dwarf
 }
 
 /// The debug information of one image, indexed.
@@ -65,7 +80,7 @@ pub(crate) struct DebugInfo<'a> {
     pub(crate) package: Option<DwarfPackage<Reader<'a>>>,
     /// The parts that were split off, each in its file.
     split_files: &'a SplitFiles,
-    /// What is known of units by their offset.
+    /// The units by their offset.
     pub(crate) guides: Guides<'a>,
 }
 
@@ -80,11 +95,7 @@ impl<'a> DebugInfo<'a> {
         wanted: Option<&[u64]>,
         threads: usize,
     ) -> Self {
-        let reader = |section: &'a Cow<'a, [u8]>| EndianSlice::new(section, endian);
-        let mut dwarf: Dwarf<'a> = sections.borrow(reader);
-        if let Some(shared) = shared {
-            dwarf.set_sup(shared.borrow(reader));
-        }
+        let dwarf = open(sections, shared, endian);
         let units = Units::with_ranges(&dwarf, wanted, threads);
         let shared = dwarf.sup.as_deref().map(Units::without_ranges);
         split_files.prepare(units.len());

@@ -1,6 +1,6 @@
-//! What a function is called, and where it begins.
+//! The name of a function, and where it begins.
 //!
-//! The entry of a function or inlined call often holds neither and refers to another one that does:
+//! The entry of a function or inlined call often contains neither and refers to another one that does:
 //! the abstract function, its declaration in a class, perhaps in another unit or file.
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ const REFERENCES_MAX: usize = 16;
 /// Most names of namespaces, types and functions that are put before a bare name.
 const SCOPES_MAX: usize = 64;
 
-/// Which file a unit is from.
+/// The file of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     Main,
@@ -52,7 +52,7 @@ impl<'u, 'a> Home<'u, 'a> {
 pub(crate) struct Function<'a> {
     /// The linker's name, or the bare one; empty if it has none.
     pub(crate) name: &'a [u8],
-    /// What a bare name is in, such as `std::vector<int>`; empty if nothing or unknown.
+    /// The scope of a bare name, such as `std::vector<int>`; empty if none or unknown.
     pub(crate) scope: String,
     /// The line it begins at; 0 if unknown.
     pub(crate) line: u32,
@@ -66,12 +66,18 @@ impl Function<'_> {
         self.is_mangling && !is_mangled(self.name)
     }
 
-    /// Name of the linker and for people, as in an index; `None` for what demangling gives.
+    /// The linker's name and the readable one, as in an index; `None` for the result of demangling.
     pub(crate) fn written(&self) -> (Cow<'_, str>, Option<String>) {
         let system_name = String::from_utf8_lossy(self.name);
         let name = (!self.scope.is_empty()).then(|| format!("{}::{}", self.scope, demangle(&system_name)));
         (system_name, name)
     }
+}
+
+/// Whether the outermost function must get the linker's name: the debug information has none there,
+/// or a bare one only: `operator()` of a lambda, a C++ function local to its file.
+pub(crate) fn needs_linker_name(function: Option<&Function<'_>>, linker_name: &[u8]) -> bool {
+    function.is_none_or(|function| function.name.is_empty() || function.has_bare_name() && is_mangled(linker_name))
 }
 
 /// Whether a name looks like one that a linker sees of C++ or Rust.
@@ -85,17 +91,17 @@ pub(crate) struct Names<'i, 'a> {
     known: HashMap<(Origin, usize), u32>,
     pub(crate) functions: Vec<Function<'a>>,
     scopes: HashMap<(Origin, usize), Arc<Scopes>>,
-    /// What texts and scopes take, bytes.
+    /// Bytes of texts and scopes.
     text_bytes: usize,
 }
 
-/// What an entry tells of itself.
+/// The attributes of an entry.
 #[derive(Default)]
 struct Entry<'a> {
     linkage_name: Option<AttributeValue<Reader<'a>>>,
     name: Option<AttributeValue<Reader<'a>>>,
     line: u32,
-    /// Another entry that tells more.
+    /// Another entry with more attributes.
     reference: Option<AttributeValue<Reader<'a>>>,
 }
 
@@ -124,14 +130,14 @@ impl<'i, 'a> Names<'i, 'a> {
         }
         let function = self.read(home, entry);
         let number = self.functions.len() as u32;
-        // The linker's name, the one for people, and what comes before it.
+        // The linker's name, the readable one, and what comes before it.
         self.text_bytes += 2 * (function.name.len() + function.scope.len());
         self.functions.push(function);
         self.known.insert(key, number);
         number
     }
 
-    /// What is kept of them, and what their names will take when they are demangled, bytes.
+    /// Bytes that are kept of them, and that their names will take when they are demangled.
     pub(crate) fn held_bytes(&self) -> usize {
         /// The heads of two texts, and a place in each of the tables by entry, by function and by name.
         const NAME_BYTES: usize = 128;
@@ -150,7 +156,10 @@ impl<'i, 'a> Names<'i, 'a> {
             }
             if let Some(name) = told.linkage_name.and_then(|name| text(last.0.unit(), name)) {
                 if line == 0 {
-                    line = told.reference.and_then(|next| self.follow(last.0, next)).map_or(0, |(home, entry)| told_line(home, entry));
+                    line = told
+                        .reference
+                        .and_then(|next| self.follow(last.0, next))
+                        .map_or(0, |(home, entry)| told_line(home, entry));
                 }
                 return Function { name, scope: String::new(), line, is_mangling: is_mangling(home.root.language) };
             }
@@ -166,7 +175,11 @@ impl<'i, 'a> Names<'i, 'a> {
         Function { name, scope, line, is_mangling }
     }
 
-    fn follow<'u>(&self, home: Home<'u, 'a>, reference: AttributeValue<Reader<'a>>) -> Option<(Home<'u, 'a>, UnitOffset)>
+    fn follow<'u>(
+        &self,
+        home: Home<'u, 'a>,
+        reference: AttributeValue<Reader<'a>>,
+    ) -> Option<(Home<'u, 'a>, UnitOffset)>
     where
         'i: 'u,
     {
@@ -178,9 +191,15 @@ impl<'i, 'a> Names<'i, 'a> {
         let shared = |offset| find(Origin::Shared, info.dwarf.sup.as_deref()?, info.shared.as_ref()?, offset);
         match (reference, home.origin) {
             (AttributeValue::UnitRef(entry), _) => Some((home, entry)),
-            (AttributeValue::DebugInfoRef(offset), Origin::Main) => find(Origin::Main, &info.dwarf, &info.units, offset),
-            (AttributeValue::DebugInfoRef(offset), Origin::Shared) | (AttributeValue::DebugInfoRefSup(offset), _) => shared(offset),
-            (AttributeValue::DebugInfoRef(offset), Origin::Split(_)) => Some((home, offset.to_unit_offset(&home.root.unit.header)?)),
+            (AttributeValue::DebugInfoRef(offset), Origin::Main) => {
+                find(Origin::Main, &info.dwarf, &info.units, offset)
+            }
+            (AttributeValue::DebugInfoRef(offset), Origin::Shared) | (AttributeValue::DebugInfoRefSup(offset), _) => {
+                shared(offset)
+            }
+            (AttributeValue::DebugInfoRef(offset), Origin::Split(_)) => {
+                Some((home, offset.to_unit_offset(&home.root.unit.header)?))
+            }
             _ => None,
         }
     }
@@ -213,7 +232,7 @@ impl<'i, 'a> Names<'i, 'a> {
                     break 'from;
                 }
                 if moved {
-                    // What is declared elsewhere is named by where it is declared.
+                    // A function that is declared elsewhere is named by its declaration.
                     (home, entry) = place;
                     continue 'from;
                 }
@@ -228,7 +247,7 @@ impl<'i, 'a> Names<'i, 'a> {
         let key = home.key(UnitOffset(0));
         let text_bytes = &mut self.text_bytes;
         let scopes = self.scopes.entry(key).or_insert_with(|| {
-            let scopes = Scopes::of(home.dwarf, home.root);
+            let scopes = Scopes::read(home.dwarf, home.root);
             *text_bytes += scopes.held_bytes();
             Arc::new(scopes)
         });
@@ -249,7 +268,7 @@ fn told_line(home: Home<'_, '_>, entry: UnitOffset) -> u32 {
     told(home, entry).line
 }
 
-/// What the entry tells; nothing if it is broken.
+/// The attributes of the entry; none if it is broken.
 fn told<'a>(home: Home<'_, 'a>, entry: UnitOffset) -> Entry<'a> {
     read_entry(home.unit(), entry).unwrap_or_default()
 }
@@ -265,7 +284,9 @@ fn read_entry<'a>(unit: UnitRef<'_, 'a>, entry: UnitOffset) -> gimli::Result<Ent
         match attribute.name() {
             gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => told.linkage_name = Some(attribute.value()),
             gimli::DW_AT_name => told.name = Some(attribute.value()),
-            gimli::DW_AT_decl_line => told.line = attribute.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0),
+            gimli::DW_AT_decl_line => {
+                told.line = attribute.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0)
+            }
             gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => told.reference = Some(attribute.value()),
             _ => {}
         }

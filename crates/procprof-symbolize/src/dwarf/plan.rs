@@ -1,8 +1,8 @@
 //! Stepping over debugging entries without reading them.
 //!
-//! Most of what a unit holds (types, variables, declarations) says nothing of code. Its
-//! abbreviations are turned into plans once: mostly one addition, at worst a few steps, take the
-//! place of decoding each attribute. Offsets are relative to the start of the unit, header included.
+//! Most of a unit (types, variables, declarations) does not concern code. Its abbreviations are turned into plans once:
+//! mostly one addition, at worst a few steps, replace decoding each attribute. Offsets are relative to the start of the
+//! unit, header included.
 
 use gimli::{Abbreviation, Abbreviations, DwForm, DwTag};
 
@@ -14,7 +14,7 @@ const DENSE_MAX: u64 = 1 << 16;
 /// In place of the first step: there are none yet, and the count of steps is the abbreviation's code.
 const SPARSE: u32 = u32::MAX;
 
-/// What an entry is to the walk over a unit.
+/// The role of an entry in the walk over a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A function with code.
@@ -33,12 +33,12 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// How the entries of one abbreviation are stepped over.
+/// The steps over entries of one abbreviation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) has_children: bool,
-    /// Where in the entry its one range of code is, if that is known beforehand.
+    /// The place of its single range of code in the entry, if known beforehand.
     pub(crate) code: Option<CodePlace>,
     first_step: u32,
     step_count: u32,
@@ -58,7 +58,7 @@ enum Step {
     Fixed(u32),
     Leb,
     Text,
-    /// A length of that many bytes, then that much.
+    /// A length of that many bytes, then that many bytes.
     Block(u8),
     LebBlock,
     Sibling(u8),
@@ -79,7 +79,12 @@ pub(crate) struct Plans<'u, 'a> {
 
 impl<'u, 'a> Plans<'u, 'a> {
     /// Makes the plans of all abbreviations. `bytes` are those of the unit, with its header.
-    pub(crate) fn of(header: &'u UnitHeader<'a>, abbreviations: &'u Abbreviations, bytes: &'a [u8], big_endian: bool) -> Self {
+    pub(crate) fn new(
+        header: &'u UnitHeader<'a>,
+        abbreviations: &'u Abbreviations,
+        bytes: &'a [u8],
+        big_endian: bool,
+    ) -> Self {
         let mut plans = Self { header, abbreviations, bytes, big_endian, dense: Vec::new(), steps: Vec::new() };
         for code in 1..=DENSE_MAX {
             let Some(abbreviation) = abbreviations.get(code) else {
@@ -113,11 +118,14 @@ impl<'u, 'a> Plans<'u, 'a> {
         let abbreviation = self.abbreviations.get(code).ok_or(Broken)?;
         let step_count = u32::try_from(code).map_err(|_| Broken)?;
         let kind = kind(abbreviation);
-        Ok((Some(Plan { kind, has_children: abbreviation.has_children(), code: None, first_step: SPARSE, step_count }), at))
+        Ok((
+            Some(Plan { kind, has_children: abbreviation.has_children(), code: None, first_step: SPARSE, step_count }),
+            at,
+        ))
     }
 
-    /// The offset behind the attributes, which begin at `at`, and that of the next entry on the same
-    /// level, if the entry tells.
+    /// The offset behind the attributes, which begin at `at`, and that of the next entry on the same level, if the
+    /// entry has it.
     #[inline]
     pub(crate) fn skip(&self, plan: &Plan, at: usize) -> Result<(usize, Option<usize>), Broken> {
         if plan.first_step == SPARSE {
@@ -164,10 +172,11 @@ impl<'u, 'a> Plans<'u, 'a> {
                 let (form, at) = self.leb(at)?;
                 let step = variable_step(DwForm(u16::try_from(form).map_err(|_| Broken)?));
                 return match step {
-                    // An indirect form that is indirect could go on without end.
+                    // An indirect form that is indirect could continue without end.
                     Step::Indirect => Err(Broken),
                     Step::Unknown => {
-                        let size = gimli::AttributeSpecification::new(gimli::DW_AT_name, DwForm(form as u16), None).size(self.header);
+                        let size = gimli::AttributeSpecification::new(gimli::DW_AT_name, DwForm(form as u16), None)
+                            .size(self.header);
                         Ok(at + size.ok_or(Broken)?)
                     }
                     step => self.take_variable(step, at),
@@ -239,13 +248,15 @@ fn plan(header: &UnitHeader<'_>, abbreviation: &Abbreviation, steps: &mut Vec<St
     let kind = kind(abbreviation);
     let first_step = steps.len() as u32;
     let (mut low, mut high) = (None, None);
-    // How far the attribute is, as long as all before have a fixed size.
+    // The distance of the attribute, as long as all before have a fixed size.
     let mut place = Some(0);
     for attribute in abbreviation.attributes() {
         let size = attribute.size(header).and_then(|size| u32::try_from(size).ok());
         match attribute.name() {
             gimli::DW_AT_low_pc if attribute.form() == gimli::DW_FORM_addr && size == Some(8) => low = place,
-            gimli::DW_AT_high_pc if matches!(attribute.form(), gimli::DW_FORM_data4 | gimli::DW_FORM_data8) => high = place.zip(size),
+            gimli::DW_AT_high_pc if matches!(attribute.form(), gimli::DW_FORM_data4 | gimli::DW_FORM_data8) => {
+                high = place.zip(size)
+            }
             _ => {}
         }
         place = place.zip(size).map(|(place, size): (u32, u32)| place.saturating_add(size));

@@ -1,13 +1,13 @@
-//! The addresses a unit covers, as its root entry tells them, read without the rest of the root entry.
+//! The addresses that a unit covers according to its root entry, read without the rest of the root entry.
 //!
-//! Of thousands of units a few are needed, but to know which, the ranges of all must be read. The
-//! usual forms are decoded here with as little as that takes; of any other the root entry is read in full.
+//! Of thousands of units a few are needed, but to find them, the ranges of all must be read. The usual forms are
+//! decoded here with minimal work; for any other form, the root entry is read in full.
 
 use gimli::{AttributeSpecification, DebugLineOffset, DwAt, DwForm, RangeListsOffset, RunTimeEndian, Section};
 
 use super::{Broken, Dwarf, UnitHeader};
 
-/// Hands over the ranges of a unit, and tells where its line program is; `None` if its root entry has a
+/// Calls the function with the ranges of a unit, and returns where its line program is; `None` if its root entry has a
 /// form that is not decoded here.
 pub(super) fn read(dwarf: &Dwarf<'_>, header: &UnitHeader<'_>, mut each: impl FnMut(gimli::Range)) -> Option<Lines> {
     let little = gimli::Reader::endian(dwarf.debug_info.reader()) == RunTimeEndian::Little;
@@ -19,7 +19,8 @@ pub(super) fn read(dwarf: &Dwarf<'_>, header: &UnitHeader<'_>, mut each: impl Fn
         (Some(list), low, _) if header.version() < 5 => pairs(dwarf, list, low.unwrap_or(0), each).ok()?,
         (Some(list), low, _) => {
             let (list, low) = (RangeListsOffset(list), low.unwrap_or(0));
-            let mut ranges = dwarf.ranges.ranges(list, header.encoding(), low, &dwarf.debug_addr, root.addresses?).ok()?;
+            let mut ranges =
+                dwarf.ranges.ranges(list, header.encoding(), low, &dwarf.debug_addr, root.addresses?).ok()?;
             while let Some(range) = ranges.next().ok()? {
                 each(range);
             }
@@ -30,10 +31,10 @@ pub(super) fn read(dwarf: &Dwarf<'_>, header: &UnitHeader<'_>, mut each: impl Fn
     Some(Lines(root.lines.map(DebugLineOffset)))
 }
 
-/// Where the line program of a unit is.
+/// The place of a unit's line program.
 pub(super) struct Lines(pub(super) Option<DebugLineOffset>);
 
-/// What the root entry says of code.
+/// The attributes of the root entry that concern code.
 #[derive(Default)]
 struct Root {
     low: Option<u64>,
@@ -48,9 +49,11 @@ struct Root {
 impl Root {
     fn read(dwarf: &Dwarf<'_>, header: &UnitHeader<'_>) -> Result<Self, Broken> {
         let start = header.offset().0;
-        let entries = dwarf.debug_info.reader().slice().get(start..).and_then(|rest| rest.get(..header.length_including_self()));
+        let entries =
+            dwarf.debug_info.reader().slice().get(start..).and_then(|rest| rest.get(..header.length_including_self()));
         let mut entry = Bytes(entries.and_then(|unit| unit.get(header.header_size()..)).ok_or(Broken)?);
-        let mut abbreviation = Bytes(dwarf.debug_abbrev.reader().slice().get(header.debug_abbrev_offset().0..).ok_or(Broken)?);
+        let mut abbreviation =
+            Bytes(dwarf.debug_abbrev.reader().slice().get(header.debug_abbrev_offset().0..).ok_or(Broken)?);
         let code = entry.leb()?;
         // Mostly the first; where units share their abbreviations it is behind those of others.
         loop {
@@ -85,7 +88,10 @@ impl Root {
         let number = || value.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         match (name, form) {
             (gimli::DW_AT_low_pc, gimli::DW_FORM_addr) => self.low = Some(number()),
-            (gimli::DW_AT_high_pc, gimli::DW_FORM_data1 | gimli::DW_FORM_data2 | gimli::DW_FORM_data4 | gimli::DW_FORM_data8) => {
+            (
+                gimli::DW_AT_high_pc,
+                gimli::DW_FORM_data1 | gimli::DW_FORM_data2 | gimli::DW_FORM_data4 | gimli::DW_FORM_data8,
+            ) => {
                 self.size = Some(number());
             }
             (gimli::DW_AT_ranges, gimli::DW_FORM_sec_offset) => self.list = usize::try_from(number()).ok(),
@@ -118,7 +124,9 @@ fn pairs(dwarf: &Dwarf<'_>, list: usize, mut base: u64, mut each: impl FnMut(gim
         match (number(&pair[..8]), number(&pair[8..])) {
             (0, 0) => return Ok(()),
             (u64::MAX, new) => base = new,
-            (begin, end) if begin < end => each(gimli::Range { begin: base.wrapping_add(begin), end: base.wrapping_add(end) }),
+            (begin, end) if begin < end => {
+                each(gimli::Range { begin: base.wrapping_add(begin), end: base.wrapping_add(end) })
+            }
             _ => {}
         }
     }
@@ -162,12 +170,13 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// How long the value at hand is.
+    /// The length of the current value.
     fn size_of(&self, header: &UnitHeader<'_>, form: DwForm) -> Result<usize, Broken> {
         if let Some(size) = AttributeSpecification::new(gimli::DW_AT_name, form, None).size(header) {
             return Ok(size);
         }
-        let ends = |is_end: fn(u8) -> bool| self.0.iter().position(|byte| is_end(*byte)).map(|place| place + 1).ok_or(Broken);
+        let ends =
+            |is_end: fn(u8) -> bool| self.0.iter().position(|byte| is_end(*byte)).map(|place| place + 1).ok_or(Broken);
         match form {
             gimli::DW_FORM_string => ends(|byte| byte == 0),
             gimli::DW_FORM_udata | gimli::DW_FORM_sdata | gimli::DW_FORM_strx | gimli::DW_FORM_GNU_str_index => {

@@ -1,4 +1,4 @@
-//! Lines of a unit: its line program is run once, and rows are kept where they are asked for.
+//! Lines of a unit: its line program is run once, and requested rows are kept.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
 
 use super::line_program::{LineProgram, LineRow};
 use super::{Broken, Dwarf, Guide, Reader, UnitRef};
-use crate::spans::{Span, apart};
-use crate::zone::Zone;
+use crate::ranges::{Span, Zone, apart};
 
 /// A place in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(crate) struct Row {
 /// A row that has no end yet: where it begins, and what of the zone does not end before.
 type OpenRow<'z> = (u64, Row, &'z [(u64, u64)]);
 
-/// The rows of a unit, with what else its line program tells.
+/// The rows of a unit, and the other results of its line program.
 pub(crate) struct Lines<'u, 'a> {
     /// Ascending, not overlapping.
     pub(crate) rows: Vec<Span<Row>>,
@@ -34,7 +33,7 @@ pub(crate) struct Lines<'u, 'a> {
     pub(crate) sequences: Vec<Span<usize>>,
 }
 
-/// Finds the rows in the zone; a guide tells which sequences have any.
+/// Finds the rows in the zone; a guide names the sequences that have any.
 pub(crate) fn rows<'u, 'a>(
     unit: UnitRef<'u, 'a>,
     lines: Option<DebugLineOffset>,
@@ -50,7 +49,7 @@ pub(crate) fn rows<'u, 'a>(
     files.program = Some(program);
     let mut found: Vec<Span<Row>> = Vec::new();
     let mut sequences = Vec::new();
-    // A program that breaks off is good up to there.
+    // A truncated program is used up to its end.
     match guide {
         Some(guide) => {
             for place in guide.sequences_in(zone) {
@@ -74,15 +73,22 @@ pub(crate) fn rows<'u, 'a>(
         let numbered = found.iter().enumerate();
         let numbers = numbered.map(|(number, row)| Span { begin: row.begin, end: row.end, value: number }).collect();
         let apart = apart(numbers, |span| span.value);
-        apart.into_iter().map(|span| Span { begin: span.begin, end: span.end, value: found[span.value].value }).collect()
+        apart
+            .into_iter()
+            .map(|span| Span { begin: span.begin, end: span.end, value: found[span.value].value })
+            .collect()
     };
     let is_ordered = found.is_sorted_by(|a, b| a.end <= b.begin);
     let rows = if is_ordered { found } else { ordered(found) };
     Ok(Lines { rows, files, sequences })
 }
 
-/// Runs one sequence; gives its first and last address, `None` at the end of the program.
-fn sequence(run: &mut LineProgram<'_>, zone: Zone<'_>, found: &mut Vec<Span<Row>>) -> Result<Option<(u64, u64)>, Broken> {
+/// Runs one sequence; returns its first and last address, `None` at the end of the program.
+fn sequence(
+    run: &mut LineProgram<'_>,
+    zone: Zone<'_>,
+    found: &mut Vec<Span<Row>>,
+) -> Result<Option<(u64, u64)>, Broken> {
     let mut first = None;
     let mut open: Option<OpenRow<'_>> = None;
     while let Some(LineRow { address, place }) = run.next()? {
@@ -107,11 +113,11 @@ fn sequence(run: &mut LineProgram<'_>, zone: Zone<'_>, found: &mut Vec<Span<Row>
         };
         open = Some((address, place, left.unwrap_or_else(|| zone.from(address))));
     }
-    // One that does not end has no extent that could be told.
+    // A sequence without an end has no known extent.
     if first.is_some() { Err(Broken) } else { Ok(None) }
 }
 
-/// Adds a row, to the one before if they are one.
+/// Adds a row, or extends the one before if they are equal.
 fn push(found: &mut Vec<Span<Row>>, row: Option<Span<Row>>) {
     let Some(row) = row else { return };
     match found.last_mut() {
@@ -121,7 +127,11 @@ fn push(found: &mut Vec<Span<Row>>, row: Option<Span<Row>>) {
 }
 
 /// The ranges of the sequences of a line program.
-pub(crate) fn sequences(dwarf: &Dwarf<'_>, lines: Option<DebugLineOffset>, address_size: u8) -> Result<Vec<gimli::Range>, Broken> {
+pub(crate) fn sequences(
+    dwarf: &Dwarf<'_>,
+    lines: Option<DebugLineOffset>,
+    address_size: u8,
+) -> Result<Vec<gimli::Range>, Broken> {
     let Some(lines) = lines else {
         return Ok(Vec::new());
     };
@@ -141,7 +151,7 @@ pub(crate) fn sequences(dwarf: &Dwarf<'_>, lines: Option<DebugLineOffset>, addre
     Ok(found)
 }
 
-/// The names of the files of a unit, each put together when it is first asked for.
+/// The names of the files of a unit, each composed when it is first requested.
 pub(crate) struct Files<'u, 'a> {
     unit: UnitRef<'u, 'a>,
     program: Option<IncompleteLineProgram<Reader<'a>>>,

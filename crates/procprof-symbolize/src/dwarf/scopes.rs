@@ -1,7 +1,7 @@
 //! The namespaces, types and functions around an entry.
 //!
-//! Entries do not tell what they are in, so the unit is walked once for all of them. Only names that
-//! the linker never saw need this.
+//! Entries do not contain a reference to their parent, so the unit is walked once for all of them. Only names without a
+//! linker name need this.
 
 use super::plan::{Kind, Plans};
 use super::{Broken, Dwarf, Root};
@@ -25,23 +25,23 @@ struct Span {
 
 impl Scopes {
     /// Walks the unit. What is behind a broken entry has no scopes.
-    pub(crate) fn of<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>) -> Self {
+    pub(crate) fn read<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>) -> Self {
         let mut scopes = Self::default();
         let Ok(plans) = root.plans(dwarf) else {
             return scopes;
         };
-        // An error ends the walk, no more.
+        // An error only ends the walk.
         let _ = scopes.walk(&plans);
         scopes
     }
 
-    /// What they take, bytes.
+    /// Bytes that they take.
     pub(super) fn held_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
     }
 
     fn walk(&mut self, plans: &Plans<'_, '_>) -> Result<(), Broken> {
-        // The scope each open entry is in or is.
+        // The scope that each open entry is in or is.
         let mut open: Vec<(Option<u32>, bool)> = Vec::new();
         let mut at = plans.start();
         while at < plans.end() {
@@ -79,7 +79,7 @@ impl Scopes {
         Ok(())
     }
 
-    /// What the entry at an offset is in, innermost first.
+    /// The scopes of the entry at an offset, innermost first.
     pub(crate) fn around(&self, entry: usize) -> impl Iterator<Item = (usize, Kind)> {
         let after = self.spans.partition_point(|span| span.start < entry);
         let mut next = after.checked_sub(1);

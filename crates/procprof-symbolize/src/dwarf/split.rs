@@ -1,8 +1,8 @@
 //! Units that the compiler has split off into files of their own (`.dwo`).
 //!
-//! The unit that is left tells the file's name and the folder it was compiled in. Where files were
-//! moved, the binary's folder is looked in, too. A file is taken if it has the unit's id; its
-//! sections are copied when the unit is first needed.
+//! The remaining unit contains the file's name and the compilation folder. The binary's folder is also searched, in
+//! case files were moved. A file is used if it has the unit's id; its sections are copied when the unit is first
+//! needed.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,41 +13,22 @@ use gimli::{DwarfSections, EndianSlice, Reader as _};
 use procprof_process::open_regular;
 
 use super::{Dwarf, Reader, Root, UnitHeader};
-use crate::file_bytes::FileBytes;
-use crate::{ImageOptions, SplitUnits, sections};
+use crate::elf::sections;
+use crate::elf::{FileBytes, SplitFolders};
 
 /// The split off units of one image, by the number of the unit they were split off from.
 #[derive(Debug)]
 pub(crate) struct SplitFiles {
-    /// Where to look besides the folder of compilation; none if no file is to be opened.
+    /// Folders to search besides the folder of compilation; none if no file may be opened.
     folders: Vec<PathBuf>,
     file_bytes_max: u64,
-    /// How many bytes of sections may still be copied.
+    /// The bytes of sections that may still be copied.
     bytes_left: AtomicU64,
     slots: OnceLock<Box<[Slot]>>,
 }
 
 /// `None` inside if there is no such file.
 type Slot = OnceLock<Option<DwarfSections<Vec<u8>>>>;
-
-/// Where split off units of an image may be.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct SplitFolders {
-    folders: Vec<PathBuf>,
-    file_bytes_max: u64,
-}
-
-impl SplitFolders {
-    /// For the image named `path`.
-    pub(crate) fn of(path: &Path, options: &ImageOptions) -> Self {
-        if options.split_units == SplitUnits::Packaged {
-            return Self::default();
-        }
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let beside = path.parent().map(Path::to_owned);
-        Self { folders: beside.into_iter().chain(options.debug_dirs.iter().cloned()).collect(), file_bytes_max: options.file_bytes_max }
-    }
-}
 
 impl SplitFiles {
     /// No file is opened yet; at most `bytes_max` bytes of sections are copied.
@@ -56,10 +37,10 @@ impl SplitFiles {
         Self { folders, file_bytes_max, bytes_left: AtomicU64::new(bytes_max), slots: OnceLock::new() }
     }
 
-    /// Makes room for that many units.
+    /// Reserves space for that many units.
     pub(super) fn prepare(&self, units: usize) {
         let wanted = if self.folders.is_empty() { 0 } else { units };
-        // A second time it has the room it needs.
+        // The second time, the space is there.
         let _ = self.slots.set((0..wanted).map(|_| Slot::new()).collect());
     }
 
@@ -78,7 +59,9 @@ impl SplitFiles {
         let compiled = root.unit.comp_dir.map(path_of);
         let places = compiled.iter().chain(&self.folders).map(|folder| folder.join(name));
         let last = name.file_name()?;
-        places.chain(self.folders.iter().map(|folder| folder.join(last))).find_map(|place| self.read_one(main, root, &place))
+        places
+            .chain(self.folders.iter().map(|folder| folder.join(last)))
+            .find_map(|place| self.read_one(main, root, &place))
     }
 
     /// The sections of a file, if it has the unit.

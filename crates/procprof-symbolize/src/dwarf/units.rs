@@ -1,7 +1,7 @@
-//! Which units there are, and which cover an address.
+//! The units, and those that cover an address.
 //!
-//! Where the compiler or assembler made a table of a unit's addresses (`.debug_aranges`) that is
-//! taken; of other units the root entry is read, and if it has no ranges either, the line program.
+//! If the compiler or assembler made a table of a unit's addresses (`.debug_aranges`), it is used; otherwise the root
+//! entry is read, and if it has no ranges either, the line program.
 
 use std::sync::OnceLock;
 
@@ -46,7 +46,7 @@ impl UnitRange {
 impl<'a> Units<'a> {
     /// The units that others refer to.
     pub(crate) fn without_ranges(dwarf: &Dwarf<'a>) -> Self {
-        /// Bytes of a unit, at the least on average; more of them make room as they come.
+        /// The least bytes of a unit on average, to reserve space; the table grows for more units.
         const UNIT_BYTES: usize = 64 << 10;
         let mut headers = dwarf.units();
         let mut entries = Vec::with_capacity(dwarf.debug_info.reader().slice().len() / UNIT_BYTES);
@@ -102,11 +102,13 @@ impl<'a> Units<'a> {
         let mut units = self;
         let entries = &units.entries;
         // Partial units are only referred to, and type units have no code.
-        let number =
-            |offset: &usize| entries.binary_search_by_key(offset, |entry| entry.offset).ok().filter(|unit| entries[*unit].has_code());
+        let number = |offset: &usize| {
+            entries.binary_search_by_key(offset, |entry| entry.offset).ok().filter(|unit| entries[*unit].has_code())
+        };
         let mut has_table = vec![false; entries.len()];
         tables.units.iter().filter_map(number).for_each(|unit| has_table[unit] = true);
-        let in_tables = tables.ranges.iter().filter_map(|(range, offset)| Some(UnitRange::new(*range, number(offset)? as u32)));
+        let in_tables =
+            tables.ranges.iter().filter_map(|(range, offset)| Some(UnitRange::new(*range, number(offset)? as u32)));
         let mut ranges: Vec<UnitRange> = in_tables.collect();
         let without_table = has_table.iter().filter(|has_table| !**has_table).count();
         let threads = threads.min(1 + without_table / THREAD_UNITS);
@@ -147,8 +149,8 @@ impl<'a> Units<'a> {
         overlapping.all(|range| range.unit == one.unit)
     }
 
-    /// Pieces of the address space with the units that cover them, in the order they are to be asked.
-    /// They ascend; what no unit covers is left out.
+    /// Pieces of the address space with the units that cover them, in the order in which these are queried. They
+    /// ascend; addresses that no unit covers are left out.
     pub(crate) fn pieces(&self) -> Vec<(u64, u64, Vec<u32>)> {
         let mut edges: Vec<(u64, bool, usize)> = Vec::with_capacity(self.ranges.len() * 2);
         for (number, range) in self.ranges.iter().enumerate().filter(|(_, range)| range.begin < range.end) {
@@ -156,7 +158,7 @@ impl<'a> Units<'a> {
         }
         edges.sort_unstable();
         let mut pieces: Vec<(u64, u64, Vec<u32>)> = Vec::new();
-        // Ranges are numbered in the order they are asked.
+        // Ranges are numbered in the order in which they are queried.
         let mut open = std::collections::BTreeSet::new();
         let mut from = 0;
         for (address, opens, number) in edges {
@@ -179,12 +181,12 @@ impl<'a> Units<'a> {
         pieces
     }
 
-    /// How many units there are.
+    /// The number of units.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// What the list of them takes, bytes.
+    /// Bytes that the list of them takes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.entries.len() * size_of::<Entry<'_>>() + self.ranges.capacity() * size_of::<UnitRange>()
     }
@@ -196,14 +198,14 @@ impl<'a> Units<'a> {
         root.as_deref()
     }
 
-    /// The number of the unit that holds an offset, and the offset in it.
+    /// The number of the unit that contains an offset, and the offset in it.
     pub(crate) fn holding(&self, offset: DebugInfoOffset) -> Option<(usize, UnitOffset)> {
         let after = self.entries.partition_point(|entry| entry.offset <= offset.0);
         let unit = after.checked_sub(1)?;
         Some((unit, offset.to_unit_offset(&self.entries[unit].header)?))
     }
 
-    /// How long the unit with that number is, in bytes.
+    /// The length of the unit with that number, in bytes.
     pub(crate) fn bytes(&self, unit: usize) -> usize {
         self.entries[unit].header.length_including_self()
     }
@@ -250,7 +252,7 @@ fn add_ranges(dwarf: &Dwarf<'_>, entry: &Entry<'_>, unit: u32, keep: &Keep<'_>, 
     }
 }
 
-/// What the root entry of a unit tells. The header of its line program is not read.
+/// The attributes of a unit's root entry. The header of its line program is not read.
 pub(crate) struct Root<'a> {
     /// Has no line program.
     pub(crate) unit: Unit<'a>,
@@ -300,9 +302,16 @@ impl<'a> Root<'a> {
                 (gimli::DW_AT_low_pc, value) => low = Some(value),
                 (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => self.lines = Some(offset),
                 (gimli::DW_AT_language, AttributeValue::Language(language)) => self.language = Some(language),
-                (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => self.unit.str_offsets_base = base,
-                (gimli::DW_AT_addr_base | gimli::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => self.unit.addr_base = base,
-                (gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base, AttributeValue::DebugRngListsBase(base)) => {
+                (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
+                    self.unit.str_offsets_base = base
+                }
+                (gimli::DW_AT_addr_base | gimli::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => {
+                    self.unit.addr_base = base
+                }
+                (
+                    gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base,
+                    AttributeValue::DebugRngListsBase(base),
+                ) => {
                     self.unit.rnglists_base = base;
                 }
                 (gimli::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => {
@@ -311,7 +320,7 @@ impl<'a> Root<'a> {
                 _ => {}
             }
         }
-        // What follows needs the bases above.
+        // The attributes below need the bases above.
         self.unit.name = name.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
         self.unit.comp_dir = folder.and_then(|value| dwarf.attr_string(&self.unit, value).ok());
         self.dwo_name = dwo_name.and_then(|value| dwarf.attr_string(&self.unit, value).ok());

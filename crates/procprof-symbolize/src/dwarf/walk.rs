@@ -1,17 +1,15 @@
 //! Functions and inlined calls of one unit, in one walk over its entries.
 //!
-//! Code may be in any function, however deep: compilers nest it in other functions, in classes
-//! local to them, some in types of any kind. What is left out, where the entry tells how far it
-//! goes: calls, inlined calls of functions that are not asked for, and in C and C++ types that are not
-//! local to a function and functions without code.
+//! Code may be in any function, however deep: compilers nest it in other functions, in classes local to them, some in
+//! types of any kind. Skipped, if the entry has its length: calls, inlined calls of functions that are not requested,
+//! and in C and C++ types that are not local to a function and functions without code.
 
 use gimli::{AttributeValue, DwLang, Section, UnitOffset};
 
 use super::plan::{Kind, Plans};
 use super::scopes::DEPTH_MAX;
 use super::{Broken, Dwarf, Guide, Reader, Root};
-use crate::spans::Span;
-use crate::zone::Zone;
+use crate::ranges::{Span, Zone};
 
 /// Most ranges that are read in a unit. Lists can be shared, so that a small file has very many.
 const RANGES_MAX: usize = 1 << 24;
@@ -21,9 +19,9 @@ const RANGES_MAX: usize = 1 << 24;
 pub(crate) struct Functions<'a> {
     /// The code of all functions; the value is which function, in the order of entries.
     pub(crate) code: Vec<Span<u32>>,
-    /// What is in each function; `None` if it was not asked for.
+    /// The content of each function; `None` if it was not requested.
     pub(crate) trees: Vec<Option<Tree>>,
-    /// Where each function is described.
+    /// The place of each function's description.
     pub(crate) entries: Vec<usize>,
     /// The inlined calls of each tree together, those inlined into one behind it.
     pub(crate) calls: Vec<Call<'a>>,
@@ -31,12 +29,12 @@ pub(crate) struct Functions<'a> {
     pub(crate) ranges: Vec<(u64, u64)>,
 }
 
-/// A function that was asked for.
+/// A requested function.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
-    /// Where it is described.
+    /// The place of its description.
     pub(crate) entry: UnitOffset,
-    /// Where its first range begins.
+    /// The start of its first range.
     pub(crate) start: u64,
     /// The calls inlined into it.
     pub(crate) calls: std::ops::Range<u32>,
@@ -45,9 +43,9 @@ pub(crate) struct Tree {
 /// An inlined call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call<'a> {
-    /// Where it is described.
+    /// The place of its description.
     pub(crate) entry: UnitOffset,
-    /// What was called, if it is described elsewhere.
+    /// The called function, if it is described elsewhere.
     pub(crate) origin: Option<AttributeValue<Reader<'a>>>,
     /// The number of the file it was called in; `None` if unknown.
     pub(crate) file: Option<u64>,
@@ -63,25 +61,30 @@ pub(crate) struct Call<'a> {
 
 /// Finds the functions of a unit, and reads those with code in the zone.
 ///
-/// `Err` comes with what was found before the entry that is broken.
+/// `Err` contains what was found before the broken entry.
 pub(crate) fn walk<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>, zone: Zone<'_>) -> (Functions<'a>, Result<(), Broken>) {
     let mut walk = Walk { dwarf, root, zone, found: Functions::default(), ranges: Vec::new(), ranges_left: RANGES_MAX };
     let result = root.plans(dwarf).map_err(Broken::from).and_then(|plans| walk.entries(&plans));
     (walk.found, result)
 }
 
-/// As [`walk`], but only the entries of functions with code in the zone are read: the guide tells
-/// where they are.
-pub(crate) fn walk_guided<'a>(dwarf: &Dwarf<'a>, root: &Root<'a>, zone: Zone<'_>, guide: &Guide) -> (Functions<'a>, Result<(), Broken>) {
+/// As [`walk`], but only the entries of functions with code in the zone are read, which the guide lists.
+pub(crate) fn walk_guided<'a>(
+    dwarf: &Dwarf<'a>,
+    root: &Root<'a>,
+    zone: Zone<'_>,
+    guide: &Guide,
+) -> (Functions<'a>, Result<(), Broken>) {
     let mut walk = Walk { dwarf, root, zone, found: Functions::default(), ranges: Vec::new(), ranges_left: RANGES_MAX };
     let result = root.plans(dwarf).map_err(Broken::from).and_then(|plans| walk.entries_of(&plans, guide));
     (walk.found, result)
 }
 
 impl Functions<'_> {
-    /// Where the code of each function is described.
+    /// The place of the description of each function's code.
     pub(crate) fn described(&self) -> Vec<Span<usize>> {
-        let entry = |span: &Span<u32>| Span { begin: span.begin, end: span.end, value: self.entries[span.value as usize] };
+        let entry =
+            |span: &Span<u32>| Span { begin: span.begin, end: span.end, value: self.entries[span.value as usize] };
         self.code.iter().map(entry).collect()
     }
 }
@@ -94,7 +97,7 @@ impl<'a> Root<'a> {
         let bytes = dwarf.debug_info.reader().slice().get(start..start + header.length_including_self());
         let bytes = bytes.ok_or(gimli::Error::MissingUnitDie)?;
         let big_endian = gimli::Reader::endian(dwarf.debug_info.reader()) == gimli::RunTimeEndian::Big;
-        Ok(Plans::of(header, &self.unit.abbreviations, bytes, big_endian))
+        Ok(Plans::new(header, &self.unit.abbreviations, bytes, big_endian))
     }
 }
 
@@ -103,21 +106,21 @@ struct Walk<'u, 'a> {
     root: &'u Root<'a>,
     zone: Zone<'u>,
     found: Functions<'a>,
-    /// Those of the entry at hand.
+    /// The attributes of the current entry.
     ranges: Vec<(u64, u64)>,
     ranges_left: usize,
 }
 
-/// What an open entry means for those in it.
+/// The effect of an open entry on those in it.
 #[derive(Clone, Copy, Default)]
 struct Level {
     in_function: bool,
-    /// Whether inlined calls are read, since the function around was asked for.
+    /// Whether inlined calls are read, since the enclosing function was requested.
     is_read: bool,
     opened: Opened,
 }
 
-/// What ends with an entry.
+/// The state that ends with an entry.
 #[derive(Clone, Copy, Default)]
 enum Opened {
     #[default]
@@ -145,20 +148,24 @@ impl<'a> Walk<'_, 'a> {
                 read_until = self.entries_from(plans, entry)?;
                 continue;
             }
-            // It may be around or inside of one that is read.
+            // It may contain or be inside one that is read.
             let number = self.found.trees.len() as u32;
-            self.found.code.extend(ranges.iter().map(|range| Span { begin: range.begin, end: range.end, value: number }));
+            self.found.code.extend(ranges.iter().map(|range| Span {
+                begin: range.begin,
+                end: range.end,
+                value: number,
+            }));
             self.found.trees.push(None);
             self.found.entries.push(entry);
         }
         Ok(())
     }
 
-    /// Reads an entry and all in it; gives the offset behind.
+    /// Reads an entry and all in it; returns the offset behind.
     fn entries_from(&mut self, plans: &Plans<'_, 'a>, entry: usize) -> Result<usize, Broken> {
         let mut levels: Vec<Level> = Vec::new();
         let result = self.entries_in(plans, entry, &mut levels);
-        // What a broken entry left open.
+        // Entries that a broken one left open.
         while let Some(level) = levels.pop() {
             self.close(level);
         }
@@ -317,7 +324,7 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// Where an inlined call is, and of what.
+/// The place of an inlined call, and the called function.
 #[derive(Default)]
 struct CallPlace<'a> {
     origin: Option<AttributeValue<Reader<'a>>>,

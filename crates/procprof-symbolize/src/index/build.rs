@@ -1,8 +1,7 @@
 //! Makes the complete index of a file.
 //!
-//! Units are read as for a batch of addresses, only that everything is wanted: each piece of the address
-//! space is asked of the first unit that covers it, what that one does not know of the next, and what
-//! none knows of the symbols.
+//! Units are read as for a batch of all addresses: each piece of the address space is looked up in the first unit that
+//! covers it, unknown parts in the next, and the parts unknown to all units in the symbols.
 
 use std::borrow::Cow;
 
@@ -10,20 +9,17 @@ use foldhash::HashMap;
 
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, StoredPart};
-use crate::batch::{self, Opened};
-use crate::dwarf::{DebugInfo, Function, Guides};
-use crate::records::{Record, Records};
-use crate::spans::Span;
-use crate::symbols::Symbols;
-use crate::unit_batch::{Extent, UNITS_MAX, UnitAnswers};
-use crate::zone::Zone;
-use crate::{Error, Image, Result, batch::needs_linker_name, workers};
+use crate::dwarf::{DebugInfo, Function, Guides, needs_linker_name};
+use crate::elf::Symbols;
+use crate::lookup::{Extent, Opened, Record, Records, UNITS_MAX, UnitAnswers, with_opened};
+use crate::ranges::{Span, Zone};
+use crate::{Error, Image, Result, workers};
 
 /// Bytes of debug information that make one job, and so one part or more.
 const JOB_BYTES: usize = 8 << 20;
 
 pub(super) fn complete(image: &Image) -> Result<Vec<u8>> {
-    let parts = batch::with_opened(image, None, Guides::default(), parts_of);
+    let parts = with_opened(image, None, Guides::default(), parts_of);
     if parts.is_empty() {
         return Err(Error::NothingToIndex { path: image.path().to_owned() });
     }
@@ -70,7 +66,7 @@ fn parts_of(opened: Option<Opened<'_, '_, '_>>) -> Vec<RawPart> {
     parts
 }
 
-/// The records of the symbols where nothing else is known.
+/// The records of the symbols for addresses where nothing else is known.
 fn of_symbols(symbols: &[Span<&[u8]>], covered: &[(u64, u64)]) -> Vec<RawPart> {
     let names: Vec<_> = symbols.iter().map(|symbol| String::from_utf8_lossy(symbol.value)).collect();
     let mut writer = PartWriter::default();
@@ -84,7 +80,7 @@ fn of_symbols(symbols: &[Span<&[u8]>], covered: &[(u64, u64)]) -> Vec<RawPart> {
     writer.finish()
 }
 
-/// What of `begin..end` is not in `covered`, which ascends.
+/// The parts of `begin..end` that are not in `covered`, which ascends.
 fn without(begin: u64, end: u64, covered: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     let mut at = begin;
@@ -103,16 +99,16 @@ fn without(begin: u64, end: u64, covered: &[(u64, u64)]) -> Vec<(u64, u64)> {
     left
 }
 
-/// What one job has made.
+/// The result of one job.
 #[derive(Default)]
 struct Done {
     parts: Vec<RawPart>,
     covered: Vec<(u64, u64)>,
-    /// What a unit was asked for and did not know, by the number of its piece.
+    /// Requested spans that a unit did not know, by the number of its piece.
     unknown: Vec<(usize, u64, u64)>,
 }
 
-/// What is asked of a unit: spans of addresses, each with the number of its piece.
+/// A request to a unit: spans of addresses, each with the number of its piece.
 struct UnitZone {
     unit: usize,
     spans: Vec<(u64, u64, usize)>,
@@ -120,20 +116,27 @@ struct UnitZone {
 
 fn of_units(info: &DebugInfo<'_>, symbols: &[Span<&[u8]>]) -> Vec<Done> {
     let pieces = info.units.pieces();
-    let mut pending: Vec<(usize, u64, u64)> = pieces.iter().enumerate().map(|(number, (begin, end, _))| (number, *begin, *end)).collect();
+    let mut pending: Vec<(usize, u64, u64)> =
+        pieces.iter().enumerate().map(|(number, (begin, end, _))| (number, *begin, *end)).collect();
     let mut all = Vec::new();
     for round in 0..UNITS_MAX {
         let mut zones: HashMap<usize, UnitZone> = HashMap::default();
         for (piece, begin, end) in &pending {
             if let Some(unit) = pieces[*piece].2.get(round).map(|unit| *unit as usize) {
-                zones.entry(unit).or_insert_with(|| UnitZone { unit, spans: Vec::new() }).spans.push((*begin, *end, *piece));
+                zones
+                    .entry(unit)
+                    .or_insert_with(|| UnitZone { unit, spans: Vec::new() })
+                    .spans
+                    .push((*begin, *end, *piece));
             }
         }
         if zones.is_empty() {
             break;
         }
         let jobs = jobs(info, zones.into_values().collect());
-        let done = workers::run(jobs.len(), workers::threads(), Vec::new, |done, job| done.push(work(info, symbols, &jobs[job])));
+        let done = workers::run(jobs.len(), workers::threads(), Vec::new, |done, job| {
+            done.push(work(info, symbols, &jobs[job]))
+        });
         pending.clear();
         for mut done in done.into_iter().flatten() {
             pending.append(&mut done.unknown);
@@ -144,7 +147,7 @@ fn of_units(info: &DebugInfo<'_>, symbols: &[Span<&[u8]>]) -> Vec<Done> {
     all
 }
 
-/// Shares units out, neighbours together.
+/// Distributes units, neighbours together.
 fn jobs(info: &DebugInfo<'_>, mut zones: Vec<UnitZone>) -> Vec<Vec<UnitZone>> {
     zones.sort_unstable_by_key(|zone| (zone.spans.first().map_or(0, |(begin, ..)| *begin), zone.unit));
     let mut jobs: Vec<Vec<UnitZone>> = Vec::new();
@@ -168,7 +171,8 @@ fn work(info: &DebugInfo<'_>, symbols: &[Span<&[u8]>], zones: &[UnitZone]) -> Do
     for zone in zones {
         let spans: Vec<(u64, u64)> = zone.spans.iter().map(|(begin, end, _)| (*begin, *end)).collect();
         let (found, _) = gathered.read(zone.unit, Zone::new(&joined(&spans)), Extent::Zone);
-        let own: Vec<(u64, u64)> = gathered.records.all[found].iter().map(|record| (record.begin, record.end)).collect();
+        let own: Vec<(u64, u64)> =
+            gathered.records.all[found].iter().map(|record| (record.begin, record.end)).collect();
         for (begin, end, piece) in &zone.spans {
             done.unknown.extend(without(*begin, *end, &own).into_iter().map(|(begin, end)| (*piece, begin, end)));
         }
@@ -189,12 +193,12 @@ fn joined(spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
-/// Names of the linker and for people, as they are written; by the number of the function.
+/// Linker names and readable names as they are written, by the number of the function.
 pub(super) fn function_names<'f>(functions: &'f [Function<'_>]) -> Vec<(Cow<'f, str>, Option<String>)> {
     functions.iter().map(Function::written).collect()
 }
 
-/// Writes all that was gathered, with the linker's names where they are to be.
+/// Writes all records, with the linker's names if they are requested.
 fn encode(gathered: &UnitAnswers<'_, '_>, symbols: &[Span<&[u8]>]) -> Vec<RawPart> {
     let functions = &gathered.names.functions;
     let names = function_names(functions);
@@ -210,8 +214,12 @@ fn encode(gathered: &UnitAnswers<'_, '_>, symbols: &[Span<&[u8]>]) -> Vec<RawPar
     for record in order {
         let function = record.function.map(|function| &functions[function as usize]);
         let mut at = record.begin;
-        for (number, symbol) in symbols.iter().enumerate().skip(symbols.partition_point(|symbol| symbol.end <= record.begin)) {
-            if symbol.begin >= record.end || function.is_some_and(|function| !function.name.is_empty() && !function.has_bare_name()) {
+        for (number, symbol) in
+            symbols.iter().enumerate().skip(symbols.partition_point(|symbol| symbol.end <= record.begin))
+        {
+            if symbol.begin >= record.end
+                || function.is_some_and(|function| !function.name.is_empty() && !function.has_bare_name())
+            {
                 break;
             }
             if !needs_linker_name(function, symbol.value) {
@@ -239,7 +247,8 @@ fn encode(gathered: &UnitAnswers<'_, '_>, symbols: &[Span<&[u8]>]) -> Vec<RawPar
             }
             None => record.function.and_then(written),
         };
-        let piece = Piece { begin: *begin, end: *end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
+        let piece =
+            Piece { begin: *begin, end: *end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
         writer.add(&gathered.records, &piece, written, |file| &*gathered.files.all[file as usize]);
     }
     writer.finish()

@@ -1,75 +1,53 @@
-//! The cache of one file: an index of the functions that were asked for so far.
+//! The cache of one file: an index of the functions that were requested so far.
 //!
-//! Whoever looks up a batch reads it first, and only what it does not know from the debug information.
-//! All of each function that was read for that is added at the end of the batch, while the answers are used
-//! already, so that other addresses of the same functions are known the next time. What has no function of
-//! its own (symbols, lines of assembly) is added for the very addresses. Nothing is
+//! A batch is looked up in the cache first, and the rest in the debug information. The whole functions that were read
+//! are added at the end of the batch, while the answers are already used, so that other addresses of the same functions
+//! are known the next time. Addresses without a function (symbols, lines of assembly) are added one by one. Nothing is
 //! added for files without a build id, and nothing of units that were split off.
 //!
-//! Of each unit that was read a guide is added, too: where in the debug information its functions and lines
-//! are, so that another function of the unit can be read without the unit.
+//! A guide to each unit that was read is also added: where in the debug information its functions and lines are, so
+//! that another function of the unit can be read without reading the unit.
 //!
-//! A cache is of one set of files: its name tells the build id and the sizes of the binary and what
-//! belongs to it, so that a debug file that was installed later is not missed.
+//! A cache belongs to one set of files: its name contains the build id and the sizes of the binary and its debug files,
+//! so that a debug file that was installed later is not missed.
 
 use std::borrow::Cow;
 
-use procprof_process::BuildId;
-
+use super::SymbolIndex;
 use super::build::head;
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use super::head::{Head, IndexWriter, PartEntry, StoredPart, error};
 use super::kept::Kept;
-use super::{IndexFolder, SymbolIndex};
-use crate::binutils::check_order;
-use crate::dwarf::{DebugInfo, Guide, Guides};
-use crate::leb::Read;
-use crate::records::{Node, Record, Records, Row};
-use crate::spans::Span;
-use crate::unit_batch::UnitAnswers;
-use crate::{Frame, Image, ImageOptions, Result};
 
-/// Parts from which on a cache is begun anew: each batch adds some, and each is looked at.
+use crate::dwarf::{DebugInfo, Guide, Guides};
+use crate::elf::ImageCache;
+use crate::elf::symbols::order;
+use crate::leb::Read;
+use crate::lookup::{Node, Record, Records, Row, UnitAnswers};
+use crate::ranges::Span;
+use crate::{Frame, Image, Result};
+
+/// Number of parts from which on a cache starts anew, since each batch adds some, and all are read.
 const PARTS_MAX: usize = 256;
-/// Most parts that a batch adds, of 2 MiB and more where functions do not overlap; the rest is read from the files again.
+/// Most parts that a batch adds, of 2 MiB and more where functions do not overlap; the rest is read from the files
+/// again.
 const NEW_PARTS_MAX: usize = 512;
 
-/// Where a part that covers no address begins tells what it has: names.
+/// The start of a part that covers no address is its kind: names.
 pub(super) const NAMES: u64 = 1;
 /// As [`NAMES`]: symbols.
 pub(super) const SYMBOLS: u64 = 2;
 /// As [`NAMES`]: guides.
 pub(super) const GUIDES: u64 = 3;
 
-/// Where the cache of an image is.
-#[derive(Debug)]
-pub(crate) struct ImageCache {
-    folder: IndexFolder,
-    name: String,
-}
-
 impl ImageCache {
-    /// `sizes` are those of the binary and of the files that add to it.
-    pub(crate) fn of(build_id: Option<&BuildId>, sizes: &[u64], options: &ImageOptions) -> Option<Self> {
-        let (build_id, folder) = (build_id?, options.cache.clone()?);
-        let mut name = format!("{build_id}");
-        for size in sizes {
-            name.push_str(&format!("-{size:x}"));
-        }
-        Some(Self { folder, name })
-    }
-
-    /// Where what is kept by the rules of binutils is, which has guides and names only.
-    pub(crate) fn of_binutils(&self) -> Self {
-        Self { folder: self.folder.clone(), name: format!("{}-binutils", self.name) }
-    }
-
-    /// What was kept; `None` if there is nothing, or nothing that can be read.
+    /// The cache; `None` if there is none, or none that can be read.
     pub(crate) fn open(&self, image: &Image) -> Option<SymbolIndex> {
         self.folder.open(&self.name).filter(|index| index.build_id() == image.build_id())
     }
 
-    /// Adds to what was kept, in a thread of its own. A cache that can't be written is none, so errors are not told.
+    /// Adds to the cache in a thread of its own. A cache that can't be written is as good as none, so errors are not
+    /// reported.
     pub(crate) fn add(&self, image: &Image, known: Option<SymbolIndex>, kept: Kept) {
         if kept.is_empty() {
             return;
@@ -88,9 +66,9 @@ impl ImageCache {
     }
 }
 
-/// The guides that were kept.
+/// The cached guides.
 pub(crate) fn guides(index: &SymbolIndex) -> Guides<'_> {
-    Guides::of(parts_of(index, GUIDES).collect())
+    Guides::from_parts(parts_of(index, GUIDES).collect())
 }
 
 /// The parts with names.
@@ -103,7 +81,8 @@ pub(crate) fn symbol_part(index: &SymbolIndex) -> Option<Cow<'_, [u8]>> {
     parts_of(index, SYMBOLS).last()
 }
 
-/// Hands over the names in a part, mangled and for people. A broken one has those before the break.
+/// Calls the function with the names in a part, mangled and readable. Of a broken part, those before the damage are
+/// used.
 pub(crate) fn each_name<'p>(part: &'p [u8], mut add: impl FnMut(&'p str, &'p str)) {
     let mut read = Read(part);
     while let (Ok(mangled), Ok(name)) = (read.bytes(), read.bytes()) {
@@ -113,13 +92,15 @@ pub(crate) fn each_name<'p>(part: &'p [u8], mut add: impl FnMut(&'p str, &'p str
     }
 }
 
-/// Checks a part that covers no address; others are checked when they are used.
+/// Checks a part that covers no address; the others are checked when they are used.
 pub(super) fn check(part: &PartEntry, bytes: &[u8]) -> Result<()> {
     let malformed = |_| error("a malformed part");
     let mut read = Read(bytes);
     let next = match (part.begin, part.end) {
-        (SYMBOLS, SYMBOLS) => return check_order(bytes).map_err(malformed),
-        (GUIDES, GUIDES) => |read: &mut Read<'_>| Guide::read_next(read).and_then(|(_, bytes)| Guide::read(bytes)).map(drop),
+        (SYMBOLS, SYMBOLS) => return order::check(bytes).map_err(malformed),
+        (GUIDES, GUIDES) => {
+            |read: &mut Read<'_>| Guide::read_next(read).and_then(|(_, bytes)| Guide::read(bytes)).map(drop)
+        }
         (NAMES, NAMES) => |read: &mut Read<'_>| read.bytes().and_then(|_| read.bytes()).map(drop),
         _ => return Ok(()),
     };
@@ -135,7 +116,7 @@ fn parts_of(index: &SymbolIndex, kind: u64) -> impl Iterator<Item = Cow<'_, [u8]
     own.filter_map(|part| part.decompressed(&index.bytes).ok())
 }
 
-/// Whether a record is kept: its names do not depend on symbols, nor its extent on other units.
+/// Whether a record is cached: its names do not depend on symbols, nor its extent on other units.
 pub(crate) fn is_kept(info: &DebugInfo<'_>, found: &UnitAnswers<'_, '_>, record: &Record) -> bool {
     let function = record.function.map(|function| &found.names.functions[function as usize]);
     let is_named = function.is_some_and(|function| !function.name.is_empty() && !function.has_bare_name());
@@ -169,7 +150,13 @@ pub(crate) fn points<'f>(answers: impl Iterator<Item = (u64, &'f [Frame])>) -> V
             rows: vec![Span { begin: address, end: address + 1, value: row(0) }],
             all: Vec::new(),
         };
-        let piece = Piece { begin: address, end: address + 1, function: Some(names(outermost)), nodes: 0..count as u32, rows: 0..1 };
+        let piece = Piece {
+            begin: address,
+            end: address + 1,
+            function: Some(names(outermost)),
+            nodes: 0..count as u32,
+            rows: 0..1,
+        };
         writer.forget_numbers();
         let file = |number: u32| frames[number as usize].file.as_deref().unwrap_or_default();
         writer.add(&records, &piece, |number| Some(names(&frames[number as usize])), file);

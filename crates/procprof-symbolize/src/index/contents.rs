@@ -1,17 +1,16 @@
-//! What an index has, and whether a file has what would make a good one.
+//! The contents of an index, and whether a file has those of a good one.
 
 use super::decode::Part;
 use super::head;
-use crate::batch::{self, Opened};
 use crate::dwarf::Guides;
-use crate::image::Segment;
-use crate::symbols::Symbols;
+use crate::elf::{Segment, Symbols};
+use crate::lookup::{Opened, with_opened};
 use crate::{Image, Result, SymbolIndex};
 
 /// Longest key, in bytes.
 const KEY_BYTES_MAX: usize = 180;
 
-/// What an index has.
+/// The contents of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
     /// Functions with code of their own.
@@ -25,7 +24,8 @@ impl SymbolIndex {
         &self.head.segments
     }
 
-    /// Reads all parts and says what is in them. Errs if any is broken, so that such an index can be refused when it arrives.
+    /// Reads all parts and returns their contents. Errs if any is broken, so that such an index can be refused when it
+    /// arrives.
     pub fn contents(&self) -> Result<Contents> {
         let mut contents = Contents::default();
         for entry in &self.head.parts {
@@ -37,7 +37,7 @@ impl SymbolIndex {
         Ok(contents)
     }
 
-    /// What it may be kept by: the build id in hexadecimal, or else `layout-KEY-NAME`.
+    /// The key to store it by: the build id in hexadecimal, or else `layout-KEY-NAME`.
     ///
     /// It consists of letters, digits, `.`, `_`, `+` and `-`, is at most 180 bytes long and begins with
     /// no dot, so it can be the name of a file.
@@ -52,10 +52,10 @@ impl SymbolIndex {
 }
 
 impl Image {
-    /// Whether it, or its debug file, names all of its code: by debug information or a table of all symbols, not only of those that are
-    /// exported.
+    /// Whether it, or its debug file, names all of its code: by debug information or a table of all symbols, not only
+    /// the exported ones.
     pub fn has_symbols(&self) -> bool {
-        batch::with_opened(self, Some(&[]), Guides::default(), |opened| {
+        with_opened(self, Some(&[]), Guides::default(), |opened| {
             opened.is_some_and(|Opened { files, info, .. }| info.is_some() || !Symbols::at(files, &[]).is_partial)
         })
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::leb::{Malformed, Read};
-use crate::records::{Node, RawFrame, Record, Records, Row};
-use crate::spans::Span;
+use crate::lookup::{Node, RawFrame, Record, Records, Row};
+use crate::ranges::Span;
 
 /// A part, decompressed.
 pub(super) struct Part<'a> {
@@ -25,7 +25,7 @@ struct RawFunction {
 struct Entry {
     begin: u64,
     end: u64,
-    /// Where its body is.
+    /// The place of its body.
     body: usize,
     length: usize,
 }
@@ -64,7 +64,7 @@ impl<'a> Part<'a> {
         Ok(Self { strings, files, functions, directory, bodies: read.0 })
     }
 
-    /// Looks up addresses, which ascend, and hands over the frames of those that are covered.
+    /// Looks up addresses, which ascend, and calls the function with the frames of those that are covered.
     pub(super) fn look_up(&self, addresses: &[u64], mut each: impl FnMut(usize, &[RawFrame])) -> Result<(), Malformed> {
         let mut records = Records::default();
         let mut frames = Vec::new();
@@ -100,7 +100,7 @@ impl<'a> Part<'a> {
 
     fn nodes(&self, read: &mut Read<'_>, begin: u64, records: &mut Records) -> Result<(), Malformed> {
         let count = read.count()?;
-        // Where the calls around end.
+        // The ends of the enclosing calls.
         let mut ends: Vec<usize> = Vec::new();
         for at in 0..count {
             while ends.last().is_some_and(|end| *end <= at) {
@@ -150,7 +150,11 @@ impl<'a> Part<'a> {
 
     pub(super) fn function(&self, number: u32) -> Function {
         let RawFunction { system_name, name, start_line } = self.functions[number as usize];
-        Function { system_name: self.text(system_name), name: name.checked_sub(1).map(|name| self.text(name)), start_line }
+        Function {
+            system_name: self.text(system_name),
+            name: name.checked_sub(1).map(|name| self.text(name)),
+            start_line,
+        }
     }
 
     /// The name of a file.

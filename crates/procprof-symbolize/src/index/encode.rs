@@ -3,15 +3,15 @@
 use foldhash::HashMap;
 
 use crate::leb::Write;
-use crate::records::{Records, Row};
-use crate::spans::Span;
+use crate::lookup::{Node, Records, Row};
+use crate::ranges::Span;
 
 /// A function as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FunctionNames<'n> {
     /// The linker's name, or the bare one.
     pub(super) system_name: &'n str,
-    /// The name for people; `None` if it is what demangling gives.
+    /// The readable name; `None` if demangling returns it.
     pub(super) name: Option<&'n str>,
     /// 0 if unknown.
     pub(super) start_line: u32,
@@ -25,11 +25,11 @@ const PART_BYTES: usize = 2 << 20;
 pub(crate) struct RawPart {
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// Its bytes, one piece behind the other: they are megabytes, and need not be put together to be written.
+    /// Its bytes, one piece after the other: they are megabytes, and need not be joined to be written.
     pub(super) pieces: Vec<Vec<u8>>,
 }
 
-/// Writes records, given by ascending address, into parts of a bearable size.
+/// Writes records, given by ascending address, into parts of limited size.
 #[derive(Default)]
 pub(super) struct PartWriter<'n> {
     strings: HashMap<&'n str, u32>,
@@ -38,7 +38,7 @@ pub(super) struct PartWriter<'n> {
     files: HashMap<&'n str, u32>,
     file_table: Vec<u8>,
     functions: HashMap<FunctionNames<'n>, u32>,
-    /// What the records' numbers became.
+    /// The new numbers of the records' functions and files.
     function_numbers: HashMap<u32, u32>,
     file_numbers: HashMap<u32, u32>,
     function_table: Vec<u8>,
@@ -52,7 +52,7 @@ pub(super) struct PartWriter<'n> {
 
 impl<'n> PartWriter<'n> {
     /// Adds the part of a record in `begin..end`. `functions` and `files` are by the records' numbers;
-    /// `function` stands in for the record's own.
+    /// `function` replaces the record's own.
     ///
     /// Nothing is added for a record without a name.
     pub(super) fn add(
@@ -89,11 +89,13 @@ impl<'n> PartWriter<'n> {
         files: impl Fn(u32) -> &'n str,
     ) {
         let nodes = &records.nodes[piece.nodes.start as usize..piece.nodes.end as usize];
-        // Which are written: those with code in the piece. Their callers have it, too.
+        // Calls with code in the piece are written. Their callers have code in it, too.
         let first = piece.nodes.start;
-        let clipped = |node: &crate::records::Node| {
+        let clipped = |node: &Node| {
             let ranges = &records.ranges[node.ranges.start as usize..node.ranges.end as usize];
-            let clip = move |(begin, end): &(u64, u64)| Span { begin: *begin, end: *end, value: () }.clipped(piece.begin, piece.end);
+            let clip = move |(begin, end): &(u64, u64)| {
+                Span { begin: *begin, end: *end, value: () }.clipped(piece.begin, piece.end)
+            };
             ranges.iter().filter_map(clip)
         };
         let mut written = Vec::new();
@@ -112,7 +114,11 @@ impl<'n> PartWriter<'n> {
             let function = match self.function_numbers.get(&node.function) {
                 Some(function) => *function,
                 None => {
-                    let names = functions(node.function).unwrap_or(FunctionNames { system_name: "", name: None, start_line: 0 });
+                    let names = functions(node.function).unwrap_or(FunctionNames {
+                        system_name: "",
+                        name: None,
+                        start_line: 0,
+                    });
                     let function = self.function(names);
                     self.function_numbers.insert(node.function, function);
                     function
@@ -165,7 +171,7 @@ impl<'n> PartWriter<'n> {
         })
     }
 
-    /// Forgets what the records' numbers became: those that follow are of another table.
+    /// Forgets the new numbers: the records that follow are of another table.
     pub(super) fn forget_numbers(&mut self) {
         self.function_numbers.clear();
         self.file_numbers.clear();
@@ -212,7 +218,8 @@ impl<'n> PartWriter<'n> {
     fn finish_part(&mut self) {
         let part = std::mem::take(self);
         self.done = part.done;
-        let mut bytes = Vec::with_capacity(part.directory.len() + part.function_table.len() + part.string_lengths.len() + 64);
+        let mut bytes =
+            Vec::with_capacity(part.directory.len() + part.function_table.len() + part.string_lengths.len() + 64);
         let tables = [
             (part.strings.len(), &part.string_lengths),
             (part.files.len(), &part.file_table),
@@ -225,7 +232,11 @@ impl<'n> PartWriter<'n> {
             bytes.extend_from_slice(table);
         }
         bytes.number(part.string_bytes.len() as u64);
-        self.done.push(RawPart { begin: part.begin, end: part.end, pieces: vec![bytes, part.string_bytes, part.bodies] });
+        self.done.push(RawPart {
+            begin: part.begin,
+            end: part.end,
+            pieces: vec![bytes, part.string_bytes, part.bodies],
+        });
     }
 
     /// The parts that are whole so far, each once.
@@ -242,7 +253,7 @@ impl<'n> PartWriter<'n> {
     }
 }
 
-/// What of a record is written.
+/// The written part of a record.
 #[derive(Debug, Clone)]
 pub(super) struct Piece<'n> {
     pub(super) begin: u64,

@@ -1,7 +1,6 @@
-//! The head of an index: what file it is of, and where its parts are.
+//! The head of an index: the file that it describes, and the places of its parts.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write as _};
 
@@ -9,7 +8,7 @@ use procprof_process::BuildId;
 
 use super::encode::RawPart;
 use crate::Error;
-use crate::image::Segment;
+use crate::elf::{LayoutKey, Segment};
 use crate::leb::{Malformed, Read, Write};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,31 +19,19 @@ const VERSION: u32 = 1;
 const FIXED_BYTES: usize = 20;
 /// Largest part, decompressed, in bytes. Those made here have 2 MiB, more only for one function.
 const PART_BYTES_MAX: u64 = 64 << 20;
-/// Most that a part may grow, in times its stored bytes.
+/// Largest size of a part, in multiples of its stored bytes.
 const GROWTH_MAX: u64 = 256;
-/// The level of compression: higher ones take much longer for a few per cent.
+/// The level of compression: higher ones take much longer and save a few per cent.
 const ZSTD_LEVEL: i32 = 6;
 
-/// Tells files without a build id apart: a digest of the machine, the entry point and where what is
-/// loaded in memory. A stripped binary and its debug file have the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LayoutKey(pub [u8; 16]);
-
-impl fmt::Display for LayoutKey {
-    /// 32 hexadecimal digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// How a part is stored.
+/// The encoding of a stored part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     Raw,
     Zstd,
 }
 
-/// Where a part is.
+/// The place of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PartEntry {
     pub(super) begin: u64,
@@ -68,10 +55,10 @@ pub(super) struct Head {
     pub(super) parts: Vec<PartEntry>,
 }
 
-/// Most bytes that the head has for a part.
+/// Most bytes of the head for a part.
 const ENTRY_BYTES_MAX: usize = 4 * 10 + 1 + 4;
 
-/// Writes an index part by part, so that none is kept in memory: room is left for the head, which comes last.
+/// Writes an index part by part, so that none is kept in memory: space is reserved for the head, which is written last.
 pub(super) struct IndexWriter<'f> {
     file: &'f mut File,
     head: Head,
@@ -80,7 +67,7 @@ pub(super) struct IndexWriter<'f> {
 }
 
 impl<'f> IndexWriter<'f> {
-    /// Begins an index with that head, of at most so many parts.
+    /// Begins an index with that head and at most that many parts.
     pub(super) fn new(file: &'f mut File, head: Head, parts_max: usize) -> io::Result<Self> {
         let room = head.before(&[], 0).len() + ENTRY_BYTES_MAX * (parts_max + 1);
         file.seek(SeekFrom::Start(room as u64))?;
@@ -119,21 +106,22 @@ impl<'p> StoredPart<'p> {
 
     /// Stores a part as it is.
     pub(super) fn raw(part: &'p RawPart) -> Self {
-        Self::of(part, Codec::Raw, part.pieces.iter().map(|piece| Cow::Borrowed(&**piece)).collect())
+        Self::new(part, Codec::Raw, part.pieces.iter().map(|piece| Cow::Borrowed(&**piece)).collect())
     }
 
     /// Stores a part compressed.
     pub(super) fn compressed(part: &'p RawPart) -> Result<Self> {
         let bytes = part.pieces.concat();
-        let stored = zstd::bulk::compress(&bytes, ZSTD_LEVEL).map_err(|error| Error::Index { what: error.to_string() })?;
-        // One that is nearly all repetition is stored as it is, so that no honest part is refused.
+        let stored =
+            zstd::bulk::compress(&bytes, ZSTD_LEVEL).map_err(|error| Error::Index { what: error.to_string() })?;
+        // A part of nearly only repetitions is stored uncompressed, so that no valid part is refused.
         if bytes.len() as u64 / GROWTH_MAX >= stored.len() as u64 {
             return Ok(Self::raw(part));
         }
-        Ok(Self::of(part, Codec::Zstd, vec![Cow::Owned(stored)]))
+        Ok(Self::new(part, Codec::Zstd, vec![Cow::Owned(stored)]))
     }
 
-    fn of(part: &RawPart, codec: Codec, pieces: Vec<Cow<'p, [u8]>>) -> Self {
+    fn new(part: &RawPart, codec: Codec, pieces: Vec<Cow<'p, [u8]>>) -> Self {
         let mut checksum = crc32fast::Hasher::new();
         pieces.iter().for_each(|piece| checksum.update(piece));
         let entry = PartEntry {
@@ -158,7 +146,7 @@ impl Head {
         file
     }
 
-    /// What an index begins with, zeros behind it up to `least` bytes; the parts follow.
+    /// The beginning of an index, padded with zeros to `least` bytes; the parts follow.
     fn before(&self, parts: &[PartEntry], least: usize) -> Vec<u8> {
         let mut head = Vec::new();
         head.number(u64::from(self.is_complete));
@@ -167,7 +155,13 @@ impl Head {
         head.bytes(self.file_name.as_bytes());
         head.number(self.segments.len() as u64);
         for segment in &self.segments {
-            for number in [segment.offset, segment.file_bytes, segment.address, segment.memory_bytes, u64::from(segment.executable)] {
+            for number in [
+                segment.offset,
+                segment.file_bytes,
+                segment.address,
+                segment.memory_bytes,
+                u64::from(segment.executable),
+            ] {
                 head.number(number);
             }
         }
@@ -190,7 +184,9 @@ impl Head {
 
     /// The parts as they are stored in a file, less those that are broken.
     pub(super) fn stored<'p>(&self, file: &'p [u8]) -> impl Iterator<Item = StoredPart<'p>> {
-        let stored = |part: &PartEntry| Some(StoredPart { entry: part.clone(), pieces: vec![Cow::Borrowed(part.stored(file).ok()?)] });
+        let stored = |part: &PartEntry| {
+            Some(StoredPart { entry: part.clone(), pieces: vec![Cow::Borrowed(part.stored(file).ok()?)] })
+        };
         self.parts.iter().filter_map(stored)
     }
 
@@ -300,7 +296,11 @@ mod tests {
 
     #[test]
     fn written_part_by_part_an_index_has_the_same_parts_up_to_the_most() {
-        let part = |number: u64| RawPart { begin: number << 56, end: u64::MAX - 1, pieces: vec![vec![number as u8; 300], vec![1]] };
+        let part = |number: u64| RawPart {
+            begin: number << 56,
+            end: u64::MAX - 1,
+            pieces: vec![vec![number as u8; 300], vec![1]],
+        };
         let parts: Vec<RawPart> = (0..200).map(part).collect();
         let whole = head().write(&parts.iter().map(StoredPart::raw).collect::<Vec<_>>());
         let mut file = tempfile::tempfile().unwrap();

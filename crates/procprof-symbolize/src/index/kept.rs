@@ -1,4 +1,5 @@
-//! What a batch has read and a cache keeps, free of the files it was read from: it is written while the answers are used already.
+//! The results of a batch that a cache keeps, independent of the files they were read from, since they are written
+//! while the answers are already used.
 
 use std::io;
 use std::ops::Range;
@@ -9,10 +10,9 @@ use super::cache::{GUIDES, NAMES, SYMBOLS, is_kept};
 use super::encode::{FunctionNames, PartWriter, Piece, RawPart};
 use crate::dwarf::{DebugInfo, Function, Guide};
 use crate::leb::Write;
-use crate::records::Records;
-use crate::unit_batch::UnitAnswers;
+use crate::lookup::{Records, UnitAnswers};
 
-/// What one batch has read.
+/// The results of one batch.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) functions: Vec<KeptFunctions>,
@@ -20,13 +20,13 @@ pub(crate) struct Kept {
     pub(crate) points: Vec<RawPart>,
     /// Guides besides those of functions, with the units' offsets.
     pub(crate) guides: Vec<(usize, Guide)>,
-    /// Names, mangled and for people.
+    /// Names, mangled and readable.
     pub(crate) names: Vec<NamePair>,
     /// The symbols in their order, as [`binutils`](crate::binutils) writes them.
     pub(crate) symbols: Option<Vec<u8>>,
 }
 
-/// The functions that one thread has read, as far as their names do not depend on symbols.
+/// The functions that one thread has read and whose names do not depend on symbols.
 pub(crate) struct KeptFunctions {
     records: Records,
     files: Vec<Arc<str>>,
@@ -42,7 +42,7 @@ struct KeptFunction {
     scope: String,
     line: u32,
     is_mangling: bool,
-    /// The name for people, and the linker's.
+    /// The readable name, and the linker's.
     known: Option<NamePair>,
 }
 
@@ -57,7 +57,8 @@ impl Kept {
         self.functions.iter().all(has_none) && rest == [0; 4]
     }
 
-    /// Hands the parts of an index over, one by one as they are made, and gives back the memory of what they were made of.
+    /// Calls the function with the parts of an index, one by one as they are made, and frees the memory of their
+    /// sources.
     pub(super) fn each_part(self, mut add: impl FnMut(RawPart) -> io::Result<()>) -> io::Result<()> {
         let mut guides = Vec::new();
         for mut functions in self.functions {
@@ -72,9 +73,13 @@ impl Kept {
 }
 
 impl KeptFunctions {
-    /// Takes what a thread has found; `known` are the names for people and the linker's, by the number of the function, where they
-    /// were made already.
-    pub(crate) fn of(info: &DebugInfo<'_>, mut found: UnitAnswers<'_, '_>, known: impl Iterator<Item = Option<NamePair>>) -> Self {
+    /// Adds the results of a thread; `known` are the readable and the linker's names that were already made, by the
+    /// number of the function.
+    pub(crate) fn new(
+        info: &DebugInfo<'_>,
+        mut found: UnitAnswers<'_, '_>,
+        known: impl Iterator<Item = Option<NamePair>>,
+    ) -> Self {
         let mut all = std::mem::take(&mut found.records.all);
         all.retain(|record| is_kept(info, &found, record));
         all.sort_unstable_by_key(|record| record.begin);
@@ -108,7 +113,13 @@ impl KeptFunctions {
         let mut writer = PartWriter::default();
         for record in &self.records.all {
             let function = record.function.and_then(names);
-            let piece = Piece { begin: record.begin, end: record.end, function, nodes: record.nodes.clone(), rows: record.rows.clone() };
+            let piece = Piece {
+                begin: record.begin,
+                end: record.end,
+                function,
+                nodes: record.nodes.clone(),
+                rows: record.rows.clone(),
+            };
             writer.add(&self.records, &piece, names, |file| &*self.files[file as usize]);
             writer.done().try_for_each(&mut *add)?;
         }

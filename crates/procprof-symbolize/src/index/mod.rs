@@ -1,12 +1,12 @@
-//! The symbol index of a file: what is needed to name its addresses, without the file.
+//! The symbol index of a file: all that is needed to name its addresses without the file.
 //!
 //! [`SymbolIndex::build`] makes one of everything that an [`Image`] knows: functions, inlined calls,
 //! lines, names of source files, symbols. It is a small part of the debug information's size and can be
 //! sent elsewhere. [`IndexFolder`] keeps indexes by build id.
 //!
-//! An index may be from anyone: a broken one errs or leaves addresses unknown, but never panics. Looking
-//! up takes, for each processor, at most one part, which has at most 64 MiB and at most 256 times its stored
-//! bytes, and some ten times that for the record at hand.
+//! An index may come from an untrusted source: a broken one errs or leaves addresses unknown, but never panics. Looking
+//! up takes, for each processor, at most one part, which has at most 64 MiB and at most 256 times its stored bytes, and
+//! about ten times that for the current record.
 //!
 //! # Layout, version 1
 //!
@@ -28,27 +28,26 @@
 //!           << 2 | gap << 1 | new file, [gap before], [1 + file or 0], ± lines further, column)
 //! ```
 //!
-//! Parts may overlap; what an earlier one says counts.
+//! Parts may overlap; the earlier one is used.
 //!
-//! An index that is not complete has the functions that were asked for so far: see `cache.rs`. Of its parts
-//! that cover no address those that begin at 1 are names: of each the mangled one and the one for people
-//! (length, bytes); one that begins at 2 has the symbols by address: see `binutils/order.rs`. Those that begin at 3
-//! are guides to the debug information: for each unit its offset, the bytes of the rest,
-//! then functions and sequences of lines (each: count, then: offset further, ± gap before, bytes covered).
+//! An index that is not complete has the functions that were requested so far: see `cache.rs`. Of its parts that cover
+//! no address those that begin at 1 are names: of each the mangled and the readable one (length, bytes); one that
+//! begins at 2 has the symbols by address: see `elf/symbols/order.rs`. Those that begin at 3 are guides to the debug
+//! information: for each unit its offset, the bytes of the rest, then functions and sequences of lines (each: count,
+//! then: offset further, ± gap before, bytes covered).
 //!
-//! What [`binutils`](crate::binutils) keeps is an index of its own, since its names follow other rules: guides
+//! [`binutils`](crate::binutils) has an index of its own, since its names follow other rules: guides
 //! without sequences, names and symbols.
 
-mod behind;
 mod build;
 pub(crate) mod cache;
 mod contents;
 mod decode;
 mod encode;
-mod folder;
 mod head;
 mod kept;
 mod resolve;
+mod stored;
 
 use std::fs::File;
 use std::path::Path;
@@ -56,14 +55,12 @@ use std::path::Path;
 use procprof_process::{BuildId, open_regular};
 use procprof_profile::{FileOffset, SymbolAddr};
 
-pub(crate) use self::cache::ImageCache;
 pub use self::contents::Contents;
-pub use self::folder::IndexFolder;
-pub use self::head::LayoutKey;
 use self::head::{Head, PartEntry};
 pub(crate) use self::kept::{Kept, KeptFunctions};
-use crate::file_bytes::FileBytes;
-use crate::image::Segment;
+pub use crate::elf::LayoutKey;
+use crate::elf::{FileBytes, Segment};
+pub use crate::options::IndexFolder;
 use crate::{Error, Image, Resolved, Result};
 
 /// The symbol index of one file.
@@ -73,7 +70,7 @@ pub struct SymbolIndex {
     head: Head,
 }
 
-/// What an index is read from.
+/// The source of an index.
 #[derive(Debug)]
 enum Bytes {
     Mapped(FileBytes),
@@ -94,8 +91,8 @@ impl std::ops::Deref for Bytes {
 impl SymbolIndex {
     /// Makes the complete index of a file: every function, inlined call, line and symbol.
     ///
-    /// Works on as many threads as there are processors, up to 16. Errs if the file has nothing that
-    /// could be indexed ([`Error::NothingToIndex`]).
+    /// Works on as many threads as there are processors, up to 16. Errs if the file has nothing to index
+    /// ([`Error::NothingToIndex`]).
     pub fn build(image: &Image) -> Result<Vec<u8>> {
         build::complete(image)
     }
@@ -112,7 +109,7 @@ impl SymbolIndex {
         Self::new(Bytes::Mapped(FileBytes::map(file, path, bytes_max)?))
     }
 
-    /// Takes an index that is in memory.
+    /// Opens an index that is in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         Self::new(Bytes::Owned(bytes))
     }
@@ -122,7 +119,8 @@ impl SymbolIndex {
         Ok(Self { bytes, head })
     }
 
-    /// Checks the sums of all parts, and reads those that cover no address, so that a broken index can be refused when it arrives.
+    /// Checks the sums of all parts, and reads those that cover no address, so that a broken index can be refused when
+    /// it arrives.
     pub fn verify(&self) -> Result<()> {
         self.head.parts.iter().try_for_each(|part| cache::check(part, &part.decompressed(&self.bytes)?))
     }
@@ -132,7 +130,7 @@ impl SymbolIndex {
         self.head.build_id.as_ref()
     }
 
-    /// What else tells the file from others.
+    /// Distinguishes the file from others without a build id.
     pub fn layout_key(&self) -> LayoutKey {
         self.head.layout_key
     }
@@ -142,7 +140,7 @@ impl SymbolIndex {
         &self.head.file_name
     }
 
-    /// Whether it has all that was known of the file.
+    /// Whether it has all that is known of the file.
     pub fn is_complete(&self) -> bool {
         self.head.is_complete
     }

@@ -6,8 +6,7 @@ use procprof_profile::SymbolAddr;
 
 use super::decode::{Function, Part};
 use super::{PartEntry, SymbolIndex};
-use crate::names::{NameId, NameTable, Names};
-use crate::records::RawFrame;
+use crate::lookup::{NameId, NameTable, Names, RawFrame};
 use crate::{Frame, Reason, Resolved, workers};
 
 /// Resolves addresses, and answers in the order they are given.
@@ -47,16 +46,16 @@ fn reason(index: &SymbolIndex) -> Reason {
     if index.head.parts.is_empty() { Reason::NoSymbols } else { Reason::NotCovered }
 }
 
-/// What a part says.
+/// The answers of a part.
 #[derive(Default)]
 struct PartAnswers {
     /// The functions and files in the frames, by number.
     functions: Vec<Option<Function>>,
     files: Vec<Option<Arc<str>>>,
     frames: Vec<RawFrame>,
-    /// Which of the wanted addresses, and where its frames end.
+    /// The number of the requested address, and the end of its frames.
     answers: Vec<(usize, usize)>,
-    /// The wanted addresses that it covers and can't answer.
+    /// The requested addresses that it covers and can't answer.
     damaged: Vec<usize>,
 }
 
@@ -89,7 +88,7 @@ fn answers(file: &[u8], entry: &PartEntry, addresses: &[u64], first: usize) -> P
     found
 }
 
-/// Puts frames together; an answer of an earlier part counts.
+/// Combines the frames; the answer of an earlier part is used.
 fn assemble(found: &[(usize, PartAnswers)], answers: &mut [Resolved], threads: usize) {
     let mut table = NameTable::default();
     let mut names: Vec<Vec<Option<NameId>>> = Vec::new();

@@ -1,11 +1,11 @@
 //! Finding the file behind a mapping: each place in turn, until one has the file with debug
-//! information. One without is kept in case there is none better.
+//! information. One without is used if there is no better one.
 //!
-//! | place | taken if |
+//! | place | condition |
 //! |---|---|
 //! | a binary that was named | the build ids are equal, or nothing contradicts (then unverified) |
-//! | what the live process has mapped | it is what is mapped |
-//! | the path the profile has | the build ids are equal |
+//! | the file that the live process has mapped | it is the mapped file |
+//! | the path in the profile | the build ids are equal, or the profile has none and its paths are trusted (then unverified) |
 //! | pprof's search path | the build ids are equal, or nothing contradicts (then unverified) |
 //! | a debug file in place of the binary | the build ids are equal |
 
@@ -17,8 +17,9 @@ use super::inquiry::{Inquiry, Wanted};
 use super::live::Live;
 use super::named::NamedBinary;
 use super::{PathUse, Sources};
-use crate::debug_file;
-use crate::outcome::{Proof, Refusal};
+use crate::elf::debug_file;
+use crate::outcome::Proof;
+use crate::reason::Refusal;
 use crate::{Image, Reason};
 
 /// A file that may be used.
@@ -28,17 +29,17 @@ pub(crate) struct Found {
     pub(crate) proof: Proof,
 }
 
-/// What happens to a file of which nothing is proven.
+/// The treatment of a file that is not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unproven {
     /// It is used and marked.
     Used,
     Refused,
-    /// Nobody said it was the one, so it is not worth a word.
+    /// The user has not named it, so it is not reported.
     PassedOver,
 }
 
-/// Where the file of one inquiry is looked for.
+/// The places where the file of one inquiry is searched.
 pub(crate) struct Search<'a, 's> {
     pub(crate) sources: &'a Sources<'s>,
     pub(crate) named: &'a [NamedBinary],
@@ -46,7 +47,7 @@ pub(crate) struct Search<'a, 's> {
 }
 
 impl Search<'_, '_> {
-    /// Looks for the file of an inquiry. What was refused on the way is added to it.
+    /// Searches the file of an inquiry. Refused files are added to the inquiry.
     pub(crate) fn find(&self, inquiry: &mut Inquiry<'_>) {
         let mut best: Option<Found> = None;
         for place in [Self::named, Self::live, Self::own_path, Self::binary_paths, Self::debug_dirs] {
@@ -88,10 +89,13 @@ impl Search<'_, '_> {
     }
 
     fn own_path(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
-        // One that was named is not looked at twice.
+        // A named file is not tried twice.
         let is_named = self.named.iter().any(|binary| binary.path == wanted.path() && binary.is_taken_for(wanted));
-        let is_used = self.sources.paths == PathUse::IfProven && wanted.path().is_absolute() && !is_named;
-        is_used.then(|| self.open(wanted.path(), wanted, Unproven::Refused, refused)).flatten()
+        let is_used = self.sources.paths != PathUse::Never && wanted.path().is_absolute() && !is_named;
+        // A path of a live process may belong to another root.
+        let is_trusted = self.sources.paths == PathUse::Trusted && wanted.build_id.is_none() && self.live.is_none();
+        let rule = if is_trusted { Unproven::Used } else { Unproven::Refused };
+        is_used.then(|| self.open(wanted.path(), wanted, rule, refused)).flatten()
     }
 
     fn binary_paths(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
@@ -104,10 +108,21 @@ impl Search<'_, '_> {
         let build_id = wanted.build_id.as_ref()?;
         let name = wanted.path().file_name().unwrap_or_default();
         let dirs = self.sources.image.debug_dirs.iter();
-        self.first(dirs.flat_map(|dir| debug_file::by_build_id(dir, build_id, name)).collect(), wanted, Unproven::PassedOver, refused)
+        self.first(
+            dirs.flat_map(|dir| debug_file::by_build_id(dir, build_id, name)).collect(),
+            wanted,
+            Unproven::PassedOver,
+            refused,
+        )
     }
 
-    fn first(&self, paths: Vec<PathBuf>, wanted: &Wanted<'_>, unproven: Unproven, refused: &mut Vec<Refusal>) -> Option<Found> {
+    fn first(
+        &self,
+        paths: Vec<PathBuf>,
+        wanted: &Wanted<'_>,
+        unproven: Unproven,
+        refused: &mut Vec<Refusal>,
+    ) -> Option<Found> {
         let mut there: Vec<PathBuf> = Vec::new();
         for path in paths {
             if path.is_file() && !there.contains(&path) {
@@ -144,7 +159,7 @@ fn better(one: Option<Found>, other: Option<Found>) -> Option<Found> {
 enum Comparison {
     Equal,
     Different,
-    /// One of both has no build id.
+    /// One of the two has no build id.
     Unknown,
 }
 
@@ -161,7 +176,7 @@ fn refuse(refused: &mut Vec<Refusal>, image: Image, reason: Reason) -> Option<Fo
     None
 }
 
-/// The reason the refused files come down to: another build weighs most, a missing file least.
+/// The reason that summarizes the refused files: another build has the highest priority, a missing file the lowest.
 pub(crate) fn reason_of(refused: &[Refusal]) -> Reason {
     let mismatch = refused.iter().find(|refusal| refusal.reason == Reason::BuildIdMismatch);
     let there = refused.iter().rfind(|refusal| refusal.reason != Reason::FileMissing);

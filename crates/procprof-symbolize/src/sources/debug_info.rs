@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectKind};
 use procprof_profile::SymbolAddr;
 
+use super::Sources;
 use super::candidate::{Search, reason_of};
 use super::inquiry::{Inquiries, Inquiry, Memory};
-use super::{Source, Sources};
-use crate::image::parse_elf;
-use crate::{Image, ImageOptions, Proof, Reason, Refusal, Resolved};
+use crate::elf::parse_elf;
+use crate::{Image, ImageOptions, Proof, Reason, Refusal, Resolved, Source};
 
-/// Finds the file of each mapping, and asks those with debug information. Files without are kept for
-/// the sources behind. Symbol tables of a file with debug information are read with it: they know
-/// what it lacks.
+/// Finds the file of each mapping, and queries those with debug information. Files without are kept for the later
+/// sources. The symbol tables of a file with debug information are read with it, since they complete it.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     let Inquiries { profile, live, named, all, .. } = inquiries;
     let search = Search { sources, named, live: live.as_ref() };
@@ -35,19 +34,22 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
         inquiry.found = Some(found);
     }
     if profile.mappings().is_empty() {
-        let programs: Vec<PathBuf> = named.iter().filter(|binary| binary.is_program()).map(|binary| binary.path.clone()).collect();
+        let programs: Vec<PathBuf> =
+            named.iter().filter(|binary| binary.is_program()).map(|binary| binary.path.clone()).collect();
         for inquiry in all.iter_mut().filter(|inquiry| inquiry.memory == Memory::NoMapping) {
             programs.iter().for_each(|path| ask_fixed(inquiry, path, &sources.image));
         }
     }
 }
 
-/// Asks the program for the addresses of a profile without mappings. Only a program linked to fixed
+/// Looks up the addresses of a profile without mappings in the program. Only a program linked to fixed
 /// addresses has them in its file; nothing proves that it is the one.
 fn ask_fixed(inquiry: &mut Inquiry<'_>, path: &Path, options: &ImageOptions) {
     let image = match Image::open(path, options) {
         Ok(image) => image,
-        Err(error) => return inquiry.refused.push(Refusal { path: path.to_owned(), build_id: None, reason: error.reason() }),
+        Err(error) => {
+            return inquiry.refused.push(Refusal { path: path.to_owned(), build_id: None, reason: error.reason() });
+        }
     };
     if !parse_elf(&image.bytes, path).is_ok_and(|object| object.kind() == ObjectKind::Executable) {
         return;

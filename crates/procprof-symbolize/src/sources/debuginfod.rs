@@ -1,4 +1,4 @@
-//! Debug files from debuginfod servers, which the caller asks: this crate knows no network.
+//! Debug files from debuginfod servers, which the caller queries: this crate does not use the network.
 
 use std::io;
 use std::path::Path;
@@ -6,14 +6,15 @@ use std::path::Path;
 use procprof_process::BuildId;
 
 use super::inquiry::{Inquiries, Memory};
-use super::{FetchDebugFile, Source, Sources};
-use crate::outcome::{Failure, Refusal};
-use crate::{Image, ImageOptions, Reason, debug_file};
+use super::{FetchDebugFile, Sources};
+use crate::outcome::{Failure, Source};
+use crate::reason::Refusal;
+use crate::{Image, ImageOptions, Reason};
 
-/// Most failures that are told.
+/// Most failures that are reported.
 const FAILURES_MAX: usize = 4;
 
-/// Asks for the debug files of builds no file here has debug information for.
+/// Requests the debug files of builds without debug information on this machine.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     let Some(fetch) = &mut sources.debuginfod else {
         return;
@@ -39,10 +40,15 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
                 continue;
             }
         };
-        // The binary knows better than its debug file where its bytes were mapped.
+        // The binary has more exact places of its bytes than its debug file.
         let binary = inquiry.found.take();
         let located = binary.as_ref().map_or(&image, |found| &found.image);
-        inquiry.ask(profile, Source::Debuginfod, |start, distance| located.symbol_addr_in(start, distance), |places| image.resolve(places));
+        inquiry.ask(
+            profile,
+            Source::Debuginfod,
+            |start, distance| located.symbol_addr_in(start, distance),
+            |places| image.resolve(places),
+        );
         inquiry.use_image(Source::Debuginfod, &image, proof);
         inquiry.found = binary;
     }
@@ -52,7 +58,11 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
 }
 
 /// Fetches and opens the debug file of a build, and the one it shares parts with.
-fn open(fetch: &mut FetchDebugFile<'_>, build_id: &BuildId, options: &ImageOptions) -> io::Result<Option<Result<Image, Refusal>>> {
+fn open(
+    fetch: &mut FetchDebugFile<'_>,
+    build_id: &BuildId,
+    options: &ImageOptions,
+) -> io::Result<Option<Result<Image, Refusal>>> {
     let Some(path) = fetch(build_id)? else {
         return Ok(None);
     };
@@ -61,7 +71,7 @@ fn open(fetch: &mut FetchDebugFile<'_>, build_id: &BuildId, options: &ImageOptio
         Ok(image) => image,
         Err(refusal) => return Ok(Some(Err(refusal))),
     };
-    let Some(shared) = debug_file::missing_shared(&image) else {
+    let Some(shared) = image.missing_shared() else {
         return Ok(Some(Ok(image)));
     };
     let Some(path) = fetch(&shared)? else {

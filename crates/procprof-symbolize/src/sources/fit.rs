@@ -1,34 +1,38 @@
-//! Whether an index fits mappings whose build id nobody knows: by name, and by where its code lies in the file and how long it is.
+//! Whether an index fits mappings without a known build id: by name, and by the place and length of its code in the
+//! file.
 //!
-//! Compared are whole pages. A debug file does not tell any more where in the binary its code was, but linkers leave three choices: as far behind
-//! the first byte as in memory (GNU ld), or straight behind what is loaded before it, on the same page (LLD) or the next (mold).
+//! Whole pages are compared. A debug file no longer contains where in the binary its code was, but linkers leave three
+//! choices: as far behind the first byte as in memory (GNU ld), or straight behind what is loaded before it, on the
+//! same page (LLD) or the next (mold).
 //!
-//! Readers of memory maps widen a mapping of code to the beginning of the file (see `procprof_profile::maps`); such a mapping fits by its end.
+//! Readers of memory maps widen a mapping of code to the beginning of the file (see `procprof_profile::maps`); such a
+//! mapping fits by its end.
 
 use procprof_profile::{FileOffset, Mapping, SymbolAddr};
 
-use crate::image::Segment;
+use crate::elf::Segment;
 
-/// Sizes of a page, in bytes: of x86 and most others; of AArch64 as it may be set up.
+/// Sizes of a page, in bytes: of x86 and most others, and the further ones of AArch64.
 const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// Where in an image the bytes of mappings are.
+/// The places of mappings in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fit(Vec<Place>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// Where in the file the mapping begins.
+    /// The start of the mapping in the file.
     offset: FileOffset,
     /// The address in the image of its first byte.
     begin: u64,
-    /// The segment that it is of.
+    /// Its segment.
     code: Segment,
 }
 
 impl Fit {
-    /// How the mappings lie in a file with these segments; `None` if any of them does not fit exactly one, or if there are none.
-    pub(crate) fn of(segments: &[Segment], mappings: &[&Mapping]) -> Option<Self> {
+    /// Places the mappings in a file with these segments; `None` if any of them does not fit exactly one, or if there
+    /// are none.
+    pub(crate) fn find(segments: &[Segment], mappings: &[&Mapping]) -> Option<Self> {
         let mut places: Vec<Place> = Vec::new();
         for mapping in mappings {
             let place = place(segments, mapping)?;
@@ -41,7 +45,8 @@ impl Fit {
         (!places.is_empty()).then_some(Self(places))
     }
 
-    /// The byte `distance` behind the first of the mapping that begins at `start` in the file; `None` if it is not of the code.
+    /// The byte `distance` behind the first of the mapping that begins at `start` in the file; `None` if it is not in
+    /// the code.
     pub(crate) fn symbol_addr(&self, start: FileOffset, distance: u64) -> Option<SymbolAddr> {
         let place = self.0.iter().find(|place| place.offset == start)?;
         let address = place.begin.checked_add(distance)?;
@@ -50,7 +55,7 @@ impl Fit {
     }
 }
 
-/// The one place where a mapping fits.
+/// The only place where a mapping fits.
 fn place(segments: &[Segment], mapping: &Mapping) -> Option<Place> {
     let mut places: Vec<Place> = Vec::new();
     for page in PAGES {
@@ -79,9 +84,9 @@ fn begin(segments: &[Segment], code: &Segment, mapping: &Mapping, page: u64) -> 
     code_page.checked_sub(widened_by)
 }
 
-/// Where in the file the code's first page may be.
+/// The file offsets that the code's first page may have.
 fn offsets(segments: &[Segment], code: &Segment, page: u64) -> [Option<u64>; 3] {
-    // What was taken away has fewer bytes in the file than in memory; code never has, else.
+    // Removed code has fewer bytes in the file than in memory; other code never has.
     if code.file_bytes >= code.memory_bytes {
         let is_mappable = code.offset % page == code.address % page;
         return [is_mappable.then(|| code.offset - code.offset % page), None, None];
@@ -90,10 +95,15 @@ fn offsets(segments: &[Segment], code: &Segment, page: u64) -> [Option<u64>; 3] 
     let packed = before().try_fold(0_u64, |sum, segment| sum.checked_add(segment.memory_bytes));
     let first = before().map(|segment| segment.address).min().unwrap_or(code.address);
     let as_in_memory = (code.address - code.address % page).checked_sub(first - first % page);
-    [as_in_memory, packed.map(|bytes| bytes - bytes % page), packed.and_then(|bytes| bytes.checked_next_multiple_of(page))]
+    [
+        as_in_memory,
+        packed.map(|bytes| bytes - bytes % page),
+        packed.and_then(|bytes| bytes.checked_next_multiple_of(page)),
+    ]
 }
 
-/// The name of the binary that a file of that name is, or is the debug file of: without what tells how it is packed, and that it is a debug file.
+/// The name of the binary that a file of that name is, or is the debug file of: without the suffixes of compression and
+/// of debug files.
 pub fn binary_name(file_name: &str) -> &str {
     let packed = [".gz", ".xz", ".zst"].iter().find_map(|ending| file_name.strip_suffix(ending));
     let name = packed.unwrap_or(file_name);

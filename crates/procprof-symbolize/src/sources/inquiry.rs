@@ -1,19 +1,19 @@
-//! What is asked of the sources: the locations of a profile, grouped by the file they are in, with
-//! the answers so far.
+//! The queries to the sources: the locations of a profile, grouped by the file they are in, with the answers so far.
 
 use std::collections::BTreeMap;
 
 use procprof_process::BuildId;
 use procprof_profile::{Addr, FileOffset, Location, LocationId, Mapping, MappingId, Profile, StringId, SymbolAddr};
 
+use super::Sources;
 use super::candidate::Found;
 use super::live::Live;
 use super::named::NamedBinary;
-use super::{Source, Sources};
-use crate::outcome::{Failure, Proof, Refusal, UsedFile};
+use crate::outcome::{Failure, Proof, Source, UsedFile};
+use crate::reason::Refusal;
 use crate::{Frame, Image, Reason, Resolved};
 
-/// All that is asked about one profile.
+/// All inquiries about one profile.
 pub(crate) struct Inquiries<'p> {
     pub(crate) profile: &'p Profile,
     pub(crate) live: Option<Live>,
@@ -38,11 +38,11 @@ pub(crate) struct Inquiry<'p> {
     pub(crate) refused: Vec<Refusal>,
     /// The uploaded index that was used.
     pub(crate) index_key: Option<String>,
-    /// The uploaded indexes that fit, if those are several.
+    /// The uploaded indexes that fit, if there are several.
     pub(crate) fitting_keys: Vec<String>,
 }
 
-/// What a profile says of the file behind one or more of its mappings.
+/// The facts in a profile about the file behind one or more of its mappings.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted<'p> {
     pub(crate) filename: &'p str,
@@ -56,12 +56,12 @@ pub(crate) struct Wanted<'p> {
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) resolved: Resolved,
-    /// Who gave it; `None` as long as nothing is known.
+    /// The source of the answer; `None` as long as nothing is known.
     pub(crate) source: Option<Source>,
 }
 
 impl Answer {
-    /// The frames that a source gave; none where nothing is known.
+    /// The frames from a source; none if nothing is known.
     pub(crate) fn frames(&self) -> &[Frame] {
         match (&self.resolved, self.source) {
             (Resolved::Frames(frames), Some(_)) => frames,
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// What an address is in.
+/// The kind of memory of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Memory {
     File,
@@ -82,8 +82,8 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// What a location is in.
-    fn of(profile: &Profile, location: &Location) -> Self {
+    /// The kind of memory of a location.
+    fn from_location(profile: &Profile, location: &Location) -> Self {
         const VSYSCALL: std::ops::Range<u64> = 0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000;
         /// The upper half of the address space is the kernel's.
         const KERNEL_START: u64 = 1 << 63;
@@ -104,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// Why a location in it is unknown as long as no source was asked.
+    /// Why a location in it is unknown as long as no source was queried.
     fn reason(self) -> Reason {
         match self {
             Self::File => Reason::FileMissing,
@@ -117,7 +117,7 @@ impl Memory {
     }
 }
 
-/// Whether the name of a mapping is that of memory without a file.
+/// Whether the name of a mapping means memory without a file.
 fn is_anonymous(filename: &str) -> bool {
     const PREFIXES: [&str; 6] = ["[", "//anon", "/dev/zero", "/memfd:", "/anon_hugepage", "/SYSV"];
     filename.is_empty() || PREFIXES.iter().any(|prefix| filename.starts_with(prefix))
@@ -125,7 +125,7 @@ fn is_anonymous(filename: &str) -> bool {
 
 impl<'p> Inquiries<'p> {
     /// The locations without symbols, grouped, in the order of their first mapping.
-    pub(crate) fn of(profile: &'p Profile, sources: &Sources<'_>) -> Self {
+    pub(crate) fn from_profile(profile: &'p Profile, sources: &Sources<'_>) -> Self {
         let mut numbers: BTreeMap<(Memory, Option<(StringId, StringId)>), usize> = BTreeMap::new();
         let mut all: Vec<Inquiry<'p>> = Vec::new();
         for (index, location) in profile.locations().iter().enumerate() {
@@ -133,7 +133,7 @@ impl<'p> Inquiries<'p> {
             if !profile.lines(id).is_empty() {
                 continue;
             }
-            let memory = Memory::of(profile, location);
+            let memory = Memory::from_location(profile, location);
             let mapping = location.mapping.map(|id| profile.mapping(id));
             let key = (memory, mapping.map(|mapping| (mapping.filename, mapping.build_id)));
             let number = *numbers.entry(key).or_insert_with(|| {
@@ -143,12 +143,16 @@ impl<'p> Inquiries<'p> {
             all[number].push(id, location.address);
         }
         for ((_, key), number) in &numbers {
-            let ids = profile.mappings().iter().enumerate().filter(|(_, mapping)| *key == Some((mapping.filename, mapping.build_id)));
+            let ids = profile
+                .mappings()
+                .iter()
+                .enumerate()
+                .filter(|(_, mapping)| *key == Some((mapping.filename, mapping.build_id)));
             all[*number].mapping_ids = ids.map(|(index, _)| MappingId(index as u32)).collect();
         }
         let main = profile.mappings().iter().position(|mapping| profile.string(mapping.filename).starts_with('/'));
         for inquiry in &mut all {
-            inquiry.wanted = Wanted::of(profile, &inquiry.mapping_ids, main);
+            inquiry.wanted = Wanted::from_mappings(profile, &inquiry.mapping_ids, main);
         }
         all.sort_by_key(|inquiry| inquiry.mapping_ids.first().map_or(usize::MAX, |id| id.index()));
         let (live, process_error) = match sources.process.as_ref().map(Live::open) {
@@ -165,11 +169,13 @@ impl<'p> Inquiries<'p> {
         self.all.iter_mut().filter(move |inquiry| inquiry.memory == memory && inquiry.has_unknown())
     }
 
-    /// The binaries that were named and not used, and why.
+    /// The named binaries that were not used, with reasons.
     pub(crate) fn unused(&self) -> Vec<Refusal> {
         let used = || self.all.iter().flat_map(|inquiry| &inquiry.used);
         let is_used = |binary: &&NamedBinary| {
-            used().any(|used| used.path == binary.path || used.debug_file.as_ref().is_some_and(|debug| debug.path == binary.path))
+            used().any(|used| {
+                used.path == binary.path || used.debug_file.as_ref().is_some_and(|debug| debug.path == binary.path)
+            })
         };
         let refused = |binary: &NamedBinary| {
             let mut all = self.all.iter().flat_map(|inquiry| &inquiry.refused);
@@ -224,14 +230,16 @@ impl<'p> Inquiry<'p> {
         self.answers.iter().any(|answer| answer.source.is_none())
     }
 
-    /// What is unknown: the position, and the address in the process.
+    /// The unknown locations: the position, and the address in the process.
     pub(crate) fn unknown(&self) -> Vec<(usize, Addr)> {
         let all = self.answers.iter().zip(&self.addresses).enumerate();
-        all.filter(|(_, (answer, _))| answer.source.is_none()).map(|(position, (_, address))| (position, *address)).collect()
+        all.filter(|(_, (answer, _))| answer.source.is_none())
+            .map(|(position, (_, address))| (position, *address))
+            .collect()
     }
 
-    /// Takes what a source says of a location; a reason replaces the one before, but that a file has
-    /// no symbols is no news where better ones of it don't cover the address.
+    /// Records the answer of a source for a location; a reason replaces the one before, except that a file without
+    /// symbols does not replace that better symbols of it don't cover the address.
     pub(crate) fn answer(&mut self, position: usize, source: Source, resolved: Resolved) {
         let is_covered_by_none = self.answers[position].resolved == Resolved::Unknown(Reason::NotCovered);
         if is_covered_by_none && resolved == Resolved::Unknown(Reason::NoSymbols) {
@@ -241,20 +249,25 @@ impl<'p> Inquiry<'p> {
         self.answers[position] = Answer { resolved, source };
     }
 
-    /// Gives all that is unknown this reason.
+    /// Sets this reason for all unknown locations.
     pub(crate) fn give_up(&mut self, reason: Reason) {
         for answer in self.answers.iter_mut().filter(|answer| answer.source.is_none()) {
             answer.resolved = Resolved::Unknown(reason);
         }
     }
 
-    /// Asks an image for all that is unknown.
+    /// Looks up all unknown locations in an image.
     pub(crate) fn ask_image(&mut self, profile: &Profile, source: Source, image: &Image) {
-        self.ask(profile, source, |start, distance| image.symbol_addr_in(start, distance), |places| image.resolve(places));
+        self.ask(
+            profile,
+            source,
+            |start, distance| image.symbol_addr_in(start, distance),
+            |places| image.resolve(places),
+        );
     }
 
-    /// Asks for all that is unknown: `locate` knows where in the image a byte of a mapping is, by
-    /// where in the file the mapping begins and how far behind that the byte is.
+    /// Looks up all unknown locations: `locate` returns where in the image a byte of a mapping is, from the start of
+    /// the mapping in the file and the distance of the byte from it.
     pub(crate) fn ask(
         &mut self,
         profile: &Profile,
@@ -277,7 +290,7 @@ impl<'p> Inquiry<'p> {
         }
     }
 
-    /// Notes that symbols are from an image.
+    /// Records that symbols are from an image.
     pub(crate) fn use_image(&mut self, source: Source, image: &Image, proof: Proof) {
         self.used.push(UsedFile {
             source,
@@ -288,8 +301,7 @@ impl<'p> Inquiry<'p> {
         });
     }
 
-    /// The build id of its file, as the profile or the file found for it has it, and whether it is
-    /// proven to be that.
+    /// The build id of its file, from the profile or the file found for it, and whether it is verified.
     pub(crate) fn build_id(&self) -> Option<(BuildId, Proof)> {
         match (&self.wanted.build_id, &self.found) {
             (Some(build_id), _) => Some((build_id.clone(), Proof::Verified)),
@@ -300,8 +312,8 @@ impl<'p> Inquiry<'p> {
 }
 
 impl<'p> Wanted<'p> {
-    /// What the profile says of the file behind these mappings, which share name and build id.
-    fn of(profile: &'p Profile, ids: &[MappingId], main: Option<usize>) -> Self {
+    /// The facts in the profile about the file behind these mappings, which share name and build id.
+    fn from_mappings(profile: &'p Profile, ids: &[MappingId], main: Option<usize>) -> Self {
         let mappings: Vec<&Mapping> = ids.iter().map(|id| profile.mapping(*id)).collect();
         Self {
             filename: mappings.first().map_or("", |mapping| profile.string(mapping.filename)),
@@ -311,7 +323,7 @@ impl<'p> Wanted<'p> {
         }
     }
 
-    /// The file's path, without the note that it was deleted.
+    /// The file's path, without the suffix ` (deleted)`.
     pub(crate) fn path(&self) -> &'p std::path::Path {
         std::path::Path::new(self.filename.strip_suffix(" (deleted)").unwrap_or(self.filename))
     }

@@ -5,27 +5,26 @@
 //! ffffffffc03b1230 t nf_hook      [nf_tables]
 //! ```
 //!
-//! Address, type and name, and the module if it is one's. Addresses change with each boot, so this
-//! machine's are read only for a process that lives on it. To whom the kernel does not tell them
-//! (`kernel.kptr_restrict`) they are all zero.
+//! Address, type and name, and the module, if any. Addresses change with each boot, so this machine's are read only for
+//! a process that runs on it. For users from whom the kernel hides them (`kernel.kptr_restrict`), they are all zero.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use procprof_process::open_regular;
 
+use super::Sources;
 use super::inquiry::{Inquiries, Inquiry, Memory};
 use super::text_symbols::{hexadecimal, read};
-use super::{Source, Sources};
-use crate::outcome::{Proof, UsedFile};
+use crate::outcome::{Proof, Source, UsedFile};
 use crate::{Frame, Reason, Resolved};
 
 /// This machine's kernel's.
 const OWN: &str = "/proc/kallsyms";
-/// Farthest that a symbol reaches, in bytes: what is behind the last one of a module is not its.
+/// Largest extent of a symbol, in bytes: addresses far behind the last one of a module do not belong to it.
 const SYMBOL_BYTES_MAX: u64 = 1 << 20;
 
-/// Asks for kernel addresses.
+/// Looks up kernel addresses.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     if inquiries.unknown_in(Memory::Kernel).next().is_none() {
         return;
@@ -41,11 +40,18 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     };
     if !text.lines().filter_map(Symbol::parse).any(|symbol| symbol.start != 0) {
         inquiries.unknown_in(Memory::Kernel).for_each(|inquiry| inquiry.give_up(Reason::KernelHidden));
-        return inquiries.fail(Source::Kallsyms, format!("{}: all addresses are hidden (kernel.kptr_restrict)", path.display()));
+        return inquiries
+            .fail(Source::Kallsyms, format!("{}: all addresses are hidden (kernel.kptr_restrict)", path.display()));
     }
     for inquiry in inquiries.unknown_in(Memory::Kernel) {
         answer(inquiry, &text);
-        inquiry.used.push(UsedFile { source: Source::Kallsyms, path: path.clone(), build_id: None, debug_file: None, proof });
+        inquiry.used.push(UsedFile {
+            source: Source::Kallsyms,
+            path: path.clone(),
+            build_id: None,
+            debug_file: None,
+            proof,
+        });
     }
 }
 
@@ -74,7 +80,7 @@ impl<'a> Symbol<'a> {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
 
-    /// Of symbols with one address the one with the least rank counts: code before data, then global
+    /// Of symbols with one address, the one with the least rank is used: code before data, then global
     /// before local before weak, then by fewer leading underscores and name.
     fn rank(&self) -> (bool, u8, usize, &'a str) {
         let binding = match self.kind {
@@ -97,7 +103,9 @@ fn answer(inquiry: &mut Inquiry<'_>, text: &str) {
         let Some(last) = before.get_mut(place) else {
             continue;
         };
-        let is_better = |last: &Symbol<'_>| (last.start, std::cmp::Reverse(last.rank())) < (symbol.start, std::cmp::Reverse(symbol.rank()));
+        let is_better = |last: &Symbol<'_>| {
+            (last.start, std::cmp::Reverse(last.rank())) < (symbol.start, std::cmp::Reverse(symbol.rank()))
+        };
         if last.as_ref().is_none_or(is_better) {
             *last = Some(symbol);
         }

@@ -1,4 +1,4 @@
-//! The process that was profiled, while it still is that process.
+//! The process that was profiled, as long as it is the same process.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use procprof_process::{BuildId, Identity, MappedRange, NamespaceKind, Namespaces
 use super::inquiry::Wanted;
 use crate::{Image, ImageOptions, Reason, Refusal};
 
-/// The process that was profiled, with its maps, while it still is that process.
+/// The process that was profiled, with its maps, as long as it is the same process.
 pub(crate) struct Live {
     process: Process,
     maps: Vec<MappedRange>,
-    /// `/proc/PID/root`, if it sees other files than we do.
+    /// `/proc/PID/root`, if it sees other files than this process.
     root: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl Live {
         Ok(Self { process, maps, root })
     }
 
-    /// Whether it still is the process that was profiled.
+    /// Whether it is still the process that was profiled.
     pub(crate) fn is_same(&self) -> bool {
         self.process.check_same().is_ok()
     }
@@ -43,14 +43,14 @@ impl Live {
         self.process.build_id_of(self.range(wanted)?).ok().flatten().filter(|_| self.is_same())
     }
 
-    /// The build id of the vdso it has.
+    /// The build id of its vdso.
     pub(crate) fn vdso_build_id(&self) -> Option<BuildId> {
         let range = self.maps.iter().find(|range| range.path.as_os_str() == "[vdso]")?;
         self.process.build_id_of(range).ok().flatten().filter(|_| self.is_same())
     }
 
-    /// Where code made at run time in it may be written down: in its own mount namespace by the pid
-    /// it has there, and in ours by the pid we know.
+    /// Paths of its perf maps: in its own mount namespace by its pid there, and in that of this process by its pid
+    /// here.
     pub(crate) fn perf_maps(&self) -> Vec<PathBuf> {
         let pid = self.process.pid();
         let status = self.process.status();
@@ -69,7 +69,8 @@ impl Live {
     fn range(&self, wanted: &Wanted<'_>) -> Option<&MappedRange> {
         let is_mapped = |range: &&MappedRange| {
             let bias = range.start.0.wrapping_sub(range.file_offset.0);
-            range.path == wanted.path() && wanted.mappings.iter().any(|mapping| mapping.start.0.wrapping_sub(mapping.file_offset.0) == bias)
+            range.path == wanted.path()
+                && wanted.mappings.iter().any(|mapping| mapping.start.0.wrapping_sub(mapping.file_offset.0) == bias)
         };
         self.maps.iter().find(is_mapped)
     }
@@ -83,7 +84,7 @@ impl Live {
             Err(procprof_process::Error::Unreachable { .. }) => return Some(Err(refusal(Reason::Unproven))),
             Err(_) => return Some(Err(refusal(Reason::FileUnreadable))),
         };
-        // The path tells where a debug file lies beside it; the link of `/proc` to the file does not.
+        // The path leads to a debug file beside the binary; the link of `/proc` does not.
         let name = match (&self.root, mapped.via) {
             (_, Via::Root) => mapped.path,
             (Some(root), _) => below(root, &range.path),
@@ -97,7 +98,8 @@ impl Live {
     fn options(&self, options: &ImageOptions) -> ImageOptions {
         let mut options = options.clone();
         if let Some(root) = &self.root {
-            let inside: Vec<PathBuf> = options.debug_dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| below(root, dir)).collect();
+            let inside: Vec<PathBuf> =
+                options.debug_dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| below(root, dir)).collect();
             options.debug_dirs.extend(inside);
         }
         options

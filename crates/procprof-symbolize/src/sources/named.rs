@@ -1,4 +1,4 @@
-//! The binaries an operator named, and which mappings each is taken for.
+//! The binaries that an operator named, and the mappings that each is used for.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use super::inquiry::Wanted;
 use super::{Binary, BinaryRole};
 use crate::Reason;
 
-/// A binary an operator named.
+/// A binary that an operator named.
 #[derive(Debug)]
 pub(crate) struct NamedBinary {
     pub(crate) path: PathBuf,
     /// [`BinaryRole::Any`] is decided.
     role: BinaryRole,
     pub(crate) build_id: Option<BuildId>,
-    /// Why it can't be opened, if it can't.
+    /// The reason if it can't be opened.
     pub(crate) unreadable: Option<Reason>,
 }
 
 impl NamedBinary {
-    /// Looks at all of them, and decides what each is taken for in this profile.
+    /// Opens all of them, and decides which mappings of this profile each is used for.
     pub(crate) fn all(binaries: &[Binary], profile: &Profile) -> Vec<Self> {
         let of_profile = |id| profile.string(id);
         let name = |binary: &Binary| {
@@ -30,8 +30,12 @@ impl NamedBinary {
             let own = build_id.as_ref().ok().cloned().flatten();
             let is_in_profile = || {
                 let own = own.as_ref().map(BuildId::to_string);
-                let is_it = |filename, build_id: &str| has_name(&binary.path, filename) || own.as_deref() == Some(build_id);
-                profile.mappings().iter().any(|mapping| is_it(of_profile(mapping.filename), of_profile(mapping.build_id)))
+                let is_it =
+                    |filename, build_id: &str| has_name(&binary.path, filename) || own.as_deref() == Some(build_id);
+                profile
+                    .mappings()
+                    .iter()
+                    .any(|mapping| is_it(of_profile(mapping.filename), of_profile(mapping.build_id)))
             };
             let role = match binary.role {
                 BinaryRole::Any if is_in_profile() => BinaryRole::SameName,
@@ -43,12 +47,12 @@ impl NamedBinary {
         binaries.iter().map(name).collect()
     }
 
-    /// Whether it is taken for the main program.
+    /// Whether it is used as the main program.
     pub(crate) fn is_program(&self) -> bool {
         self.role == BinaryRole::Main
     }
 
-    /// Whether it is taken for the file of these mappings, as long as no build id contradicts.
+    /// Whether it is used as the file of these mappings, unless a build id contradicts.
     pub(crate) fn is_taken_for(&self, wanted: &Wanted<'_>) -> bool {
         match self.role {
             BinaryRole::Main => wanted.is_main,
@@ -62,14 +66,15 @@ fn read_build_id(path: &Path) -> Result<Option<BuildId>, Reason> {
         std::io::ErrorKind::NotFound => Reason::FileMissing,
         _ => Reason::FileUnreadable,
     })?;
-    // What is wrong with its contents is told when it is opened as an image.
+    // Errors in its contents are reported when it is opened as an image.
     Ok(BuildId::of_file(&file).unwrap_or_default())
 }
 
 /// Whether a binary is that of a mapping by its name; a debug file has the name of its binary.
 fn has_name(path: &Path, filename: &str) -> bool {
     let wanted = Path::new(filename.strip_suffix(" (deleted)").unwrap_or(filename)).file_name();
-    let is_debug = path.extension().is_some_and(|extension| ["debug", "debuginfo"].map(OsStr::new).contains(&extension));
+    let is_debug =
+        path.extension().is_some_and(|extension| ["debug", "debuginfo"].map(OsStr::new).contains(&extension));
     wanted.is_some() && (path.file_name() == wanted || is_debug && path.file_stem() == wanted)
 }
 

@@ -1,17 +1,17 @@
-//! What is left in a file without debug information: Go's own table, and ELF symbols.
+//! Symbols in a file without debug information: Go's own table, and ELF symbols.
 
+use super::Sources;
 use super::inquiry::{Inquiries, Memory};
-use super::{Source, Sources};
 use crate::Image;
-use crate::go_table::GoTable;
-use crate::image::parse_elf;
+use crate::Source;
+use crate::elf::{GoTable, parse_elf};
 
-/// Asks the files that have Go's table; their symbols are read with it.
+/// Queries the files with Go's table; their symbols are read with it.
 pub(super) fn ask_go_table(inquiries: &mut Inquiries<'_>, _: &mut Sources<'_>) {
     ask(inquiries, Source::GoTable, has_go_table);
 }
 
-/// Asks the symbol tables of files without debug information.
+/// Queries the symbol tables of files without debug information.
 pub(super) fn ask_symbol_table(inquiries: &mut Inquiries<'_>, _: &mut Sources<'_>) {
     ask(inquiries, Source::SymbolTable, |image| !has_go_table(image));
 }
@@ -29,5 +29,5 @@ fn ask(inquiries: &mut Inquiries<'_>, source: Source, is_asked: fn(&Image) -> bo
 }
 
 fn has_go_table(image: &Image) -> bool {
-    parse_elf(&image.bytes, image.path()).is_ok_and(|object| GoTable::of(&object).is_some())
+    parse_elf(&image.bytes, image.path()).is_ok_and(|object| GoTable::read(&object).is_some())
 }

@@ -1,13 +1,13 @@
-//! Names of code that was made at run time, as compilers write them down for `perf`:
+//! Names of code that was generated at run time, as compilers write them for `perf`:
 //!
 //! ```text
 //! 7f2a1c0042e0 1a0 LazyCompile:*fib /app/main.js:3
 //! ```
 //!
-//! Start and size in hexadecimal, then the name, up to the end of the line. Where code was replaced,
-//! the later line counts. See `tools/perf/Documentation/jit-interface.txt` of Linux. A live process
-//! has its map in `/tmp/perf-PID.map`, in its own mount namespace with the pid it has in its own; it
-//! is read only if it is the process's user's or root's, as anyone may write to `/tmp`.
+//! Start and size in hexadecimal, then the name, up to the end of the line. If code was replaced, the later line is
+//! used. See `tools/perf/Documentation/jit-interface.txt` of Linux. A live process has its map in `/tmp/perf-PID.map`,
+//! in its own mount namespace with the pid it has in its own; it is read only if its owner is the process's user or
+//! root, since all users may write to `/tmp`.
 
 use std::fs::File;
 use std::io;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use procprof_process::open_regular;
 
+use super::Sources;
 use super::inquiry::{Inquiries, Inquiry, Memory};
 use super::live::Live;
 use super::text_symbols::{hexadecimal, read};
-use super::{Source, Sources};
-use crate::outcome::{Proof, UsedFile};
+use crate::outcome::{Proof, Source, UsedFile};
 use crate::{Frame, Resolved, demangle};
 
-/// Asks the maps for what is in memory without a file.
+/// Looks up addresses in memory without a file.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     let is_asked = |inquiry: &Inquiry<'_>| matches!(inquiry.memory, Memory::Anonymous | Memory::NoMapping);
     if !inquiries.all.iter().any(is_asked) {
@@ -43,13 +43,19 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
         };
         for inquiry in inquiries.all.iter_mut().filter(|inquiry| is_asked(inquiry)) {
             if answer(inquiry, &text) > 0 {
-                inquiry.used.push(UsedFile { source: Source::PerfMap, path: path.clone(), build_id: None, debug_file: None, proof });
+                inquiry.used.push(UsedFile {
+                    source: Source::PerfMap,
+                    path: path.clone(),
+                    build_id: None,
+                    debug_file: None,
+                    proof,
+                });
             }
         }
     }
 }
 
-/// The maps a live process has, if it has any. Another's are passed over.
+/// The maps of a live process, if any. Those of other owners are skipped.
 fn of_process(live: &Live) -> Vec<(PathBuf, Proof, io::Result<File>)> {
     let Some(user) = live.user() else {
         return Vec::new();
@@ -57,7 +63,7 @@ fn of_process(live: &Live) -> Vec<(PathBuf, Proof, io::Result<File>)> {
     let open = |path: PathBuf| {
         let file = open_regular(&path).ok()?;
         let (opened, there) = (file.metadata().ok()?, path.symlink_metadata().ok()?);
-        // A symbolic link could lead to what the process may not read itself.
+        // A symbolic link could lead to a file that the process may not read itself.
         let is_no_link = (there.dev(), there.ino()) == (opened.dev(), opened.ino());
         let is_its_own = opened.uid() == user || opened.uid() == 0;
         (is_no_link && is_its_own && live.is_same()).then_some((path, Proof::Verified, Ok(file)))
@@ -65,7 +71,7 @@ fn of_process(live: &Live) -> Vec<(PathBuf, Proof, io::Result<File>)> {
     live.perf_maps().into_iter().filter_map(open).collect()
 }
 
-/// Answers what a map knows; gives how much that was.
+/// Answers the locations that a map contains; returns their number.
 fn answer(inquiry: &mut Inquiry<'_>, map: &str) -> usize {
     let mut unknown = inquiry.unknown();
     unknown.sort_unstable_by_key(|(_, address)| *address);

@@ -2,16 +2,17 @@
 
 use procprof_profile::Addr;
 
+use super::Sources;
 use super::inquiry::Inquiries;
-use super::{Source, Sources};
-use crate::{Resolved, remote};
+use crate::{Resolved, Source, remote};
 
-/// Asks the page, if there is one, for all addresses still unknown, at once.
+/// Queries the page, if there is one, for all addresses that are still unknown, at once.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     let Some(fetch) = &mut sources.fetch else {
         return;
     };
-    let mut addresses: Vec<Addr> = inquiries.all.iter().flat_map(|inquiry| inquiry.unknown()).map(|(_, address)| address).collect();
+    let mut addresses: Vec<Addr> =
+        inquiries.all.iter().flat_map(|inquiry| inquiry.unknown()).map(|(_, address)| address).collect();
     addresses.retain(|address| address.0 != 0);
     addresses.sort_unstable();
     addresses.dedup();

@@ -1,47 +1,25 @@
-//! The sources of symbols, in the order they are asked.
+//! The sources of symbols, in the order in which they are queried.
 
 use std::fmt;
 
 use super::inquiry::Inquiries;
 use super::{Sources, debug_info, debuginfod, kallsyms, own_symbols, perf_map, symbol_page, uploaded, vdso};
-
-/// A source of symbols.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// DWARF: the file's own, or a separate debug file's.
-    DebugInfo,
-    /// A symbol index that someone sent here.
-    Uploaded,
-    /// A debug file from a debuginfod server.
-    Debuginfod,
-    /// Go's own table of functions.
-    GoTable,
-    /// ELF symbols.
-    SymbolTable,
-    /// What a compiler that runs in the process wrote down of the code it made.
-    PerfMap,
-    /// The kernel's symbols.
-    Kallsyms,
-    /// The code the kernel maps into each process.
-    Vdso,
-    /// The symbol page of the profiled process.
-    SymbolPage,
-}
+use crate::Source;
 
 /// One source.
 pub struct SourceRow {
-    /// Which one.
+    /// The source.
     pub source: Source,
-    /// Its name, in a word.
+    /// Its name.
     pub name: &'static str,
-    /// What must be there for it to answer.
+    /// Its requirements.
     pub needs: &'static str,
-    /// Answers what it can of all that is still unknown.
+    /// Looks up the locations that are still unknown.
     pub(crate) ask: fn(&mut Inquiries<'_>, &mut Sources<'_>),
 }
 
-/// The sources, in the order they are asked. Each is asked for what those before it left unknown.
+/// The sources, in the order in which they are queried. Each is queried for the locations that those before it left
+/// unknown.
 pub const SOURCES: &[SourceRow] = &[
     SourceRow {
         source: Source::DebugInfo,
@@ -61,7 +39,12 @@ pub const SOURCES: &[SourceRow] = &[
         needs: "a build id, and a server that has its debug file",
         ask: debuginfod::ask,
     },
-    SourceRow { source: Source::GoTable, name: "go-table", needs: "the mapping's file with .gopclntab", ask: own_symbols::ask_go_table },
+    SourceRow {
+        source: Source::GoTable,
+        name: "go-table",
+        needs: "the mapping's file with .gopclntab",
+        ask: own_symbols::ask_go_table,
+    },
     SourceRow {
         source: Source::SymbolTable,
         name: "symbol-table",
@@ -86,7 +69,12 @@ pub const SOURCES: &[SourceRow] = &[
         needs: "a live process on this machine, or the build id of this machine's vdso",
         ask: vdso::ask,
     },
-    SourceRow { source: Source::SymbolPage, name: "symbol-page", needs: "a process that answers /pprof/symbol", ask: symbol_page::ask },
+    SourceRow {
+        source: Source::SymbolPage,
+        name: "symbol-page",
+        needs: "a process that answers /pprof/symbol",
+        ask: symbol_page::ask,
+    },
 ];
 
 impl Source {

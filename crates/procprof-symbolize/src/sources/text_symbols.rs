@@ -1,4 +1,4 @@
-//! Reading symbols that are written as text, a line each.
+//! Reads symbols from text files with a line for each.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Largest file of symbols as text that is read, in bytes.
 const TEXT_BYTES_MAX: u64 = 512 << 20;
 
-/// Reads a file of symbols; what is no UTF-8 in it is replaced. Errs if it is larger than 512 MiB.
+/// Reads a file of symbols; invalid UTF-8 is replaced. Errs if it is larger than 512 MiB.
 pub(super) fn read(file: File, path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;

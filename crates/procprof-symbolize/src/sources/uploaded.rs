@@ -1,37 +1,39 @@
-//! Symbol indexes that someone sent here (`procprof symbols push`), which the caller keeps.
+//! Uploaded symbol indexes (`procprof symbols push`), which the caller stores.
 
 use procprof_process::BuildId;
 use procprof_profile::Mapping;
 
 use super::fit::{Fit, binary_name};
 use super::inquiry::{Inquiries, Inquiry, Memory};
-use super::{FindIndex, Source, Sources};
-use crate::outcome::{Proof, Refusal, UsedFile};
+use super::{FindIndex, Sources};
+use crate::outcome::{Proof, Source, UsedFile};
+use crate::reason::Refusal;
 use crate::{LayoutKey, Reason, SymbolIndex};
 
-/// The file whose index is asked for.
+/// The file whose index is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedIndex<'a> {
     /// Its name as in the profile.
     pub filename: &'a str,
     /// Its build id, if one is known.
     pub build_id: Option<&'a BuildId>,
-    /// What else tells it from other files; known if the file is here, only its symbols are not.
+    /// Distinguishes it from other files without a build id; known if the file, but not its symbols, is on this
+    /// machine.
     pub layout_key: Option<LayoutKey>,
-    /// Where it was mapped.
+    /// Its mappings.
     mappings: &'a [&'a Mapping],
 }
 
-/// An index to be used.
+/// An index to use.
 struct Chosen {
     index: SymbolIndex,
     proof: Proof,
-    /// How the mappings lie in it, if that is all that speaks for it.
+    /// The place of the mappings in it, if that is the only evidence for it.
     fit: Option<Fit>,
 }
 
 impl WantedIndex<'_> {
-    /// Whether an index has the file's name, and code where the profile's mappings have it. This proves nothing.
+    /// Whether an index has the file's name, and code at the places of the profile's mappings. This is no proof.
     pub fn may_be(&self, index: &SymbolIndex) -> bool {
         self.is_named(index.file_name()) && self.fit(index).is_some()
     }
@@ -44,11 +46,11 @@ impl WantedIndex<'_> {
     }
 
     fn fit(&self, index: &SymbolIndex) -> Option<Fit> {
-        Fit::of(index.segments(), self.mappings)
+        Fit::find(index.segments(), self.mappings)
     }
 }
 
-/// Asks for the indexes of files no file here has debug information for.
+/// Requests the indexes of files without debug information on this machine.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     let Some(find) = &sources.uploaded else {
         return;
@@ -62,7 +64,7 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
         let Some(Chosen { index, proof, fit }) = choose(find.as_ref(), inquiry, &mappings) else {
             continue;
         };
-        // The binary knows better than its debug file where its bytes were mapped.
+        // The binary has more exact places of its bytes than its debug file.
         let binary = inquiry.found.take();
         inquiry.ask(
             profile,
@@ -87,7 +89,7 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     }
 }
 
-/// The index of the file, if it is proven to be or the only one that fits; others are told.
+/// The index of the file, if it is verified or the only one that fits; others are reported.
 fn choose(find: &FindIndex<'_>, inquiry: &mut Inquiry<'_>, mappings: &[&Mapping]) -> Option<Chosen> {
     let (build_id, proof) = inquiry.build_id().unzip();
     let layout_key = inquiry.found.as_ref().map(|found| found.image.layout_key());
@@ -113,7 +115,8 @@ fn choose(find: &FindIndex<'_>, inquiry: &mut Inquiry<'_>, mappings: &[&Mapping]
 
 /// The index that may be the file, if no other one may be.
 fn only_fitting(indexes: Vec<SymbolIndex>, wanted: &WantedIndex<'_>, inquiry: &mut Inquiry<'_>) -> Option<Chosen> {
-    let (mut fitting, others): (Vec<SymbolIndex>, Vec<SymbolIndex>) = indexes.into_iter().partition(|index| wanted.may_be(index));
+    let (mut fitting, others): (Vec<SymbolIndex>, Vec<SymbolIndex>) =
+        indexes.into_iter().partition(|index| wanted.may_be(index));
     inquiry.refused.extend(others.iter().map(|index| refusal(index, Reason::Unproven)));
     if fitting.len() > 1 {
         inquiry.refused.extend(fitting.iter().map(|index| refusal(index, Reason::Ambiguous)));

@@ -6,16 +6,16 @@ use std::os::unix::fs::FileExt;
 use object::Object;
 use procprof_process::{BuildId, Process};
 
+use super::Sources;
 use super::inquiry::{Inquiries, Memory};
-use super::{Source, Sources};
-use crate::outcome::{Proof, UsedFile};
-use crate::symbols::Symbols;
+use crate::elf::Symbols;
+use crate::outcome::{Proof, Source, UsedFile};
 use crate::{Frame, Reason, Resolved, demangle};
 
 /// Largest vdso that is read, in bytes; they have a few pages.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Asks for addresses in the vdso.
+/// Looks up addresses in the vdso.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, _: &mut Sources<'_>) {
     if inquiries.unknown_in(Memory::Vdso).next().is_none() {
         return;
@@ -32,7 +32,8 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, _: &mut Sources<'_>) {
         if wanted.as_ref() != Some(&build_id) {
             continue;
         }
-        let starts: Vec<u64> = inquiry.wanted.mappings.iter().map(|mapping| mapping.start.0.wrapping_sub(mapping.file_offset.0)).collect();
+        let starts: Vec<u64> =
+            inquiry.wanted.mappings.iter().map(|mapping| mapping.start.0.wrapping_sub(mapping.file_offset.0)).collect();
         let base = object.relative_address_base();
         let places: Vec<(usize, u64)> = inquiry
             .unknown()
@@ -48,16 +49,23 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, _: &mut Sources<'_>) {
         let names = Symbols::at(&[&object], &addresses).names;
         for (position, address) in places {
             let name = addresses.binary_search(&address).ok().and_then(|place| names[place]);
-            let resolved =
-                name.map_or(Resolved::Unknown(Reason::Vdso), |name| Resolved::Frames(vec![frame(&String::from_utf8_lossy(name))]));
+            let resolved = name.map_or(Resolved::Unknown(Reason::Vdso), |name| {
+                Resolved::Frames(vec![frame(&String::from_utf8_lossy(name))])
+            });
             inquiry.answer(position, Source::Vdso, resolved);
         }
         let path = inquiry.wanted.path().to_owned();
-        inquiry.used.push(UsedFile { source: Source::Vdso, path, build_id: wanted, debug_file: None, proof: Proof::Verified });
+        inquiry.used.push(UsedFile {
+            source: Source::Vdso,
+            path,
+            build_id: wanted,
+            debug_file: None,
+            proof: Proof::Verified,
+        });
     }
 }
 
-/// The vdso as it is in this process.
+/// The vdso of this process.
 fn own_bytes() -> Option<Vec<u8>> {
     let maps = Process::current().ok()?.maps().ok()?;
     let range = maps.into_iter().find(|range| range.path.as_os_str() == "[vdso]")?;
@@ -68,5 +76,12 @@ fn own_bytes() -> Option<Vec<u8>> {
 }
 
 fn frame(name: &str) -> Frame {
-    Frame { name: demangle(name).into(), system_name: name.into(), start_line: None, file: None, line: None, column: None }
+    Frame {
+        name: demangle(name).into(),
+        system_name: name.into(),
+        start_line: None,
+        file: None,
+        line: None,
+        column: None,
+    }
 }

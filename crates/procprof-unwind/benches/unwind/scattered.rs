@@ -1,7 +1,8 @@
-//! Walks of made-up stacks whose frames lie all over the C and C++ libraries: what a walk costs whose addresses differ, as those of a real program do.
+//! Walks of made-up stacks whose frames lie all over the C and C++ libraries: the cost of walks with different
+//! addresses, as in a real program.
 //!
-//! A handful of stacks stays in a cache of rules, as a program that is in the same places again and again; of a thousand stacks hardly a frame is
-//! found there, nor is its table in the processor's caches.
+//! A handful of stacks stays in a cache of rules, as a program that is in the same places again and again; of a
+//! thousand stacks hardly a frame is found there, nor is its table in the processor's caches.
 
 use super::modules::{Module, gcc_file};
 use super::{ROUNDS, median};
@@ -14,7 +15,7 @@ const FRAMES: usize = 70;
 const WALKS: usize = 2000;
 /// Different stacks, walked in turn.
 const STACKS: [usize; 3] = [1, 5, 1000];
-/// Where each made-up stack begins.
+/// The start of each generated stack.
 const START: u64 = 1 << 40;
 
 /// Random numbers, always the same ones (xorshift).
@@ -62,7 +63,7 @@ fn space() -> Space {
     Space::new(code.collect(), 1)
 }
 
-/// Which rules a stack's frames have.
+/// The kind of rules of a stack's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     StackPointer,
@@ -75,12 +76,17 @@ impl Kind {
         match (self, rule.rule()) {
             (Self::StackPointer, Rule::Frame { cfa: Cfa::Offset(Base::Sp, size), fp, ra: Saved::WordsBelowCfa(1) }) => {
                 let is_within = |words: u16| i32::from(words) * 8 <= size;
-                let has_fp = matches!(fp, Saved::InRegister) || matches!(fp, Saved::WordsBelowCfa(words) if is_within(words));
+                let has_fp =
+                    matches!(fp, Saved::InRegister) || matches!(fp, Saved::WordsBelowCfa(words) if is_within(words));
                 (has_fp && (16..512).contains(&size) && size % 8 == 0).then_some(size as u64)
             }
             (
                 Self::FramePointer,
-                Rule::Frame { cfa: Cfa::Offset(Base::Fp, 16), fp: Saved::WordsBelowCfa(2), ra: Saved::WordsBelowCfa(1) },
+                Rule::Frame {
+                    cfa: Cfa::Offset(Base::Fp, 16),
+                    fp: Saved::WordsBelowCfa(2),
+                    ra: Saved::WordsBelowCfa(1),
+                },
             ) => Some(64),
             _ => None,
         }
@@ -99,7 +105,8 @@ fn stack(space: &Space, kind: Kind, random: &mut Random) -> (Frame, Vec<u64>) {
     for index in 0..FRAMES {
         let next = found.get(index + 1).map_or(0, |(address, _)| address + 1);
         let end = words.len() + found[index].1 as usize / 8;
-        // Data, then the caller's frame pointer (in the middle of frames that have one it is two words below the end), then where to return to.
+        // Data, then the caller's frame pointer (in the middle of frames that have one it is two words below the end),
+        // then where to return to.
         words.resize(end - 2, 0x7070);
         words.push(START + 8 * (end as u64 + found.get(index + 1).map_or(0, |(_, size)| size / 8 - 2)));
         words.push(next);

@@ -6,7 +6,8 @@
 //! brpc_port = 8060
 //! COLLECT_BE_PROFILE_INTERVAL=3600
 //! ```
-//! The last line for a key wins. `${NAME}` is a variable of the environment; one that is not set is an error in a key that is used here.
+//! The last line for a key wins. `${NAME}` is a variable of the environment; one that is not set is an error in a key
+//! that is used here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +55,8 @@ impl BeConf {
         let Some((line, value)) = self.keys.get(key) else {
             return Ok(None);
         };
-        let value = expand(value, environment).with_context(|| format!("{}: line {line}: {key}", self.path.display()))?;
+        let value =
+            expand(value, environment).with_context(|| format!("{}: line {line}: {key}", self.path.display()))?;
         Ok(Some(value))
     }
 }

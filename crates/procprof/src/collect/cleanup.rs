@@ -140,7 +140,12 @@ mod tests {
 
     #[test]
     fn the_newest_of_each_type_stays() {
-        let rows = [("cpu-a", 900_000, 40), ("cpu-b", 800_000, 40), ("contention-a", 700_000, 40), ("cpu-b-flame.html.gz", 9, 40)];
+        let rows = [
+            ("cpu-a", 900_000, 40),
+            ("cpu-b", 800_000, 40),
+            ("contention-a", 700_000, 40),
+            ("cpu-b-flame.html.gz", 9, 40),
+        ];
         assert_eq!(names(&rows, 0), ["cpu-a", "cpu-b-flame.html.gz"]);
     }
 

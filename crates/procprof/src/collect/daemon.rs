@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use procprof_collect::{Backoff, Client, Transition};
+use procprof_collect::{Backoff, HttpClient, Transition};
 use procprof_profile::ProfileType;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
@@ -86,7 +86,7 @@ pub(super) async fn serve(settings: &Settings) -> Result<ExitCode> {
 }
 
 async fn rounds(settings: &Settings, journal: &Journal, cancel: &CancellationToken) {
-    let client = Client::new();
+    let client = HttpClient::new();
     let mut failing: BTreeMap<ProfileType, Backoff> = BTreeMap::new();
     let mut start = Instant::now();
     while wait_until(start, cancel).await {
@@ -97,7 +97,7 @@ async fn rounds(settings: &Settings, journal: &Journal, cancel: &CancellationTok
                 return;
             }
             is_down |= captured.result.as_ref().is_err_and(round::Failure::is_down);
-            tell_turns(journal, failing.entry(request.profile_type.clone()).or_default(), &captured);
+            tell_turns(journal, failing.entry(request.profile_type.clone()).or_default(), settings.interval, &captured);
         }
         round::clean(settings, journal);
         let interval = if is_down { settings.interval.min(RETRY) } else { settings.interval };
@@ -115,22 +115,28 @@ async fn wait_until(start: Instant, cancel: &CancellationToken) -> bool {
 }
 
 /// Every success is told, of failures in a row the first and the end.
-fn tell_turns(journal: &Journal, backoff: &mut Backoff, captured: &round::Captured) {
-    let turn = if captured.result.is_ok() { backoff.succeeded() } else { backoff.failed() };
+fn tell_turns(journal: &Journal, backoff: &mut Backoff, interval: Duration, captured: &round::Captured) {
+    let turn = if captured.result.is_ok() { backoff.succeeded() } else { backoff.failed(interval) };
     match turn {
         Transition::Within(_) => return,
         Transition::Entering(_) => {
             round::tell(journal, captured);
-            journal.info(&format!("{} profile: trying on; the next line about it is told when it works again", captured.profile_type));
+            journal.info(&format!(
+                "{} profile: trying on; the next line about it is told when it works again",
+                captured.profile_type
+            ));
             return;
         }
-        Transition::Leaving(failures) => journal.info(&format!("{} profile: works again after {failures} failures", captured.profile_type)),
+        Transition::Leaving(failures) => {
+            journal.info(&format!("{} profile: works again after {failures} failures", captured.profile_type))
+        }
         Transition::None => {}
     }
     round::tell(journal, captured);
 }
 
-/// The first of `previous + interval`, `previous + 2 * interval`, … that is not over: a round that took too long shifts no other.
+/// The first of `previous + interval`, `previous + 2 * interval`, … that is not over: a round that took too long shifts
+/// no other.
 fn next_start(previous: Instant, interval: Duration, now: Instant) -> Instant {
     let behind = now.saturating_duration_since(previous);
     let rounds = behind.as_millis().div_ceil(interval.as_millis().max(1)).max(1);
@@ -159,7 +165,8 @@ mod tests {
     fn starts_keep_their_rate() {
         let begin = Instant::now();
         let after = |seconds: f64| begin + Duration::from_secs_f64(seconds);
-        let check = |now: f64, wanted: f64| assert_eq!(next_start(begin, Duration::from_secs(60), after(now)), after(wanted));
+        let check =
+            |now: f64, wanted: f64| assert_eq!(next_start(begin, Duration::from_secs(60), after(now)), after(wanted));
         check(10.2, 60.0);
         check(60.0, 60.0);
         check(61.0, 120.0);

@@ -1,20 +1,23 @@
-//! Files of profiles: `cpu-profile-20261120-223105-pprof.gz`, named by the start of the capture in local time, whole or not there at all.
+//! Files of profiles: `cpu-profile-20261120-223105-pprof.gz`, named by the start of the capture in local time, whole or
+//! not there at all.
 //!
-//! A name that is taken (two captures in one second, or the hour that comes twice in autumn) gives way to the next free second, since
-//! readers of these names know no suffix.
+//! A name that is taken (two captures in one second, or the hour that comes twice in autumn) gives way to the next free
+//! second, since readers of these names know no suffix.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
+use procprof_files::{Folder, NewFile};
 use procprof_profile::{Nanos, ProfileType};
 use rustix::fs::{Access, access};
 
 /// Seconds tried after the one of the start.
 const MAX_COLLISIONS: i64 = 3600;
+/// Mode of the files, before the umask: readers are not known here.
+const MODE: u32 = 0o666;
 
 /// Errs if a file could not be written below `folder`, which need not be there yet.
 pub(super) fn check_writable(folder: &Path) -> Result<()> {
@@ -28,35 +31,18 @@ pub(super) fn check_writable(folder: &Path) -> Result<()> {
 /// Writes a profile that was begun at `started`, and gives its path.
 pub(super) fn write(folder: &Path, profile_type: &ProfileType, started: Nanos, bytes: &[u8]) -> Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("make folder {}", folder.display()))?;
-    let temporary = folder.join(format!(".{}-profile.{}.tmp", profile_type.prefix(), std::process::id()));
-    let written = write_synced(&temporary, bytes).with_context(|| format!("write {}", temporary.display()));
-    let path = written.and_then(|()| give_name(&temporary, folder, profile_type, started));
-    // The temporary name goes whether or not the file got its own.
-    let removed = fs::remove_file(&temporary);
-    let path = path?;
-    removed.with_context(|| format!("remove {}", temporary.display()))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).with_context(|| format!("sync {}", folder.display()))?;
-    Ok(path)
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// Links the file under the first free name; unlike renaming, linking never replaces a file.
-fn give_name(temporary: &Path, folder: &Path, profile_type: &ProfileType, started: Nanos) -> Result<PathBuf> {
     let start = Timestamp::from_nanosecond(i128::from(started.0)).context("read clock")?.to_zoned(TimeZone::system());
-    for seconds in 0..MAX_COLLISIONS {
-        let path = folder.join(file_name(profile_type, &start.checked_add(seconds.seconds()).context("add seconds")?));
-        match fs::hard_link(temporary, &path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("write {}", path.display())),
-        }
+    let later = |seconds: i64| start.checked_add(seconds.seconds()).ok().map(|time| file_name(profile_type, &time));
+    let (place, temporary) =
+        (Folder::open_through_links(folder)?, format!(".{}-profile.{}.tmp", profile_type.prefix(), std::process::id()));
+    // Left by a process of the same number that was killed.
+    place.remove(&temporary)?;
+    let mut file = NewFile::begin(&place, temporary, MODE)?;
+    file.write(bytes)?;
+    match file.take_free((0..MAX_COLLISIONS).map_while(later))? {
+        Some(name) => Ok(folder.join(name)),
+        None => bail!("{}: no free name within an hour of {start}", folder.display()),
     }
-    bail!("{}: no free name within an hour of {start}", folder.display())
 }
 
 fn file_name(profile_type: &ProfileType, time: &Zoned) -> String {
@@ -101,9 +87,12 @@ mod tests {
     fn knows_its_own_names_only() {
         assert_eq!(prefix_of("cpu-profile-20261120-223105-pprof.gz"), Some("cpu"));
         assert_eq!(prefix_of("contention-profile-20261120-223105-flame.html.gz"), Some("contention"));
-        for name in
-            ["cpu-profile-2026112-0223105-pprof.gz", "cpu-profile-20261120-223105-pprof.gz.bak", "notes.txt", "x-profile-é-pprof.gz"]
-        {
+        for name in [
+            "cpu-profile-2026112-0223105-pprof.gz",
+            "cpu-profile-20261120-223105-pprof.gz.bak",
+            "notes.txt",
+            "x-profile-é-pprof.gz",
+        ] {
             assert_eq!(prefix_of(name), None, "{name}");
         }
         assert!(is_temporary(".cpu-profile.12.tmp") && !is_temporary("cpu-profile.12.tmp"));

@@ -1,7 +1,7 @@
 //! The daemon's pid file: holds its pid, is locked while it runs and goes when it ends.
 //!
-//! The lock decides, so that a pid that now belongs to another process stops nobody. A script's daemon locks nothing: it is known by its
-//! command line.
+//! The lock decides, so that a pid that now belongs to another process stops nobody. A script's daemon locks nothing:
+//! it is known by its command line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -40,11 +40,17 @@ pub(super) fn claim(path: &Path) -> Result<Claim> {
             return Ok(Claim::Running(pid));
         }
         // Whoever ended just now may have removed the file between our opening and our locking it.
-        let same = fs::metadata(path).ok().zip(file.metadata().ok()).is_some_and(|(named, opened)| named.ino() == opened.ino());
+        let same = fs::metadata(path)
+            .ok()
+            .zip(file.metadata().ok())
+            .is_some_and(|(named, opened)| named.ino() == opened.ino());
         if !same {
             continue;
         }
-        let written = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| writeln!(file, "{}", std::process::id()));
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| writeln!(file, "{}", std::process::id()));
         written.with_context(|| format!("write {}", path.display()))?;
         return Ok(Claim::Ours(PidFile { path: path.to_owned(), _file: file }));
     }

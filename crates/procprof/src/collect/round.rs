@@ -1,4 +1,5 @@
-//! One round: every capture in turn (brpc takes one profile at a time), each checked, symbolized and kept; then the folder is cleaned.
+//! One round: every capture in turn (brpc takes one profile at a time), each checked, symbolized and kept; then the
+//! folder is cleaned.
 
 use std::fmt;
 use std::io::Write;
@@ -8,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use procprof_collect::{Client, CollectError, Collected, Request, Watch, collect};
+use procprof_collect::{CollectError, Collected, HttpClient, Request, Watch, collect};
 use procprof_profile::format::pprof::encode_gzip;
 use procprof_profile::{Grammar, Meta, Nanos, Profile, ProfileType};
 use procprof_symbolize::{Outcome, Sources, symbolize_profile};
@@ -47,7 +48,7 @@ pub(super) struct Kept {
 pub(super) async fn once(settings: &Settings, journal: &Journal) -> Result<bool> {
     file::check_writable(&settings.folder)?;
     let cancel = daemon::cancelled_by_signals()?;
-    let client = Client::new();
+    let client = HttpClient::new();
     let mut succeeded = true;
     for request in &settings.requests {
         journal.info(&announcement(settings, request)?);
@@ -60,9 +61,14 @@ pub(super) async fn once(settings: &Settings, journal: &Journal) -> Result<bool>
 }
 
 /// One capture.
-pub(super) async fn capture(settings: &Settings, client: &Client, request: &Request, cancel: &CancellationToken) -> Captured {
+pub(super) async fn capture(
+    settings: &Settings,
+    client: &HttpClient,
+    request: &Request,
+    cancel: &CancellationToken,
+) -> Captured {
     let bar = Bar::new(request.profile_type.label());
-    let watch = Watch { cancel: cancel.clone(), progress: Some(bar.listener()) };
+    let watch = Watch { cancel: cancel.clone(), progress: Some(bar.listener()), ..Watch::default() };
     let collected = collect(client, &settings.target, request, &watch).await;
     let result = match collected {
         Ok(collected) => keep(settings, collected).await.map_err(Failure::Keep),
@@ -150,7 +156,7 @@ fn facts(settings: &Settings, collected: &Collected) -> Meta {
     };
     Meta {
         profile_type: Some(collected.profile_type.clone()),
-        kind: settings.target.kind.name().to_owned(),
+        kind: settings.target.endpoints.name.to_owned(),
         trigger: "collect".to_owned(),
         engine: engine.to_owned(),
         instance_start: collected.instance.start_time(),
@@ -187,7 +193,11 @@ fn missing_names(outcome: &Outcome) -> Option<String> {
         build_id => format!("{} (build id {build_id})", file.filename),
     });
     let wanted: Vec<String> = wanted.take(5).collect();
-    let hint = if wanted.is_empty() { String::new() } else { format!("; symbols of these files are wanted: {}", wanted.join(", ")) };
+    let hint = if wanted.is_empty() {
+        String::new()
+    } else {
+        format!("; symbols of these files are wanted: {}", wanted.join(", "))
+    };
     Some(format!("{missing} of {} addresses have no name{hint}", missing + known))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use procprof_collect::{BaseUrl, Kind, ProfileUrl, Request, Target};
+use procprof_collect::{BaseUrl, ProfileUrl, Request, Target, endpoints};
 use procprof_profile::ProfileType;
 
 use super::be_conf::BeConf;
@@ -47,7 +47,9 @@ pub(super) struct Settings {
 impl Environment {
     /// The environment of this process; variables that are not UTF-8 are left out.
     pub(super) fn of_process() -> Environment {
-        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
         Environment(std::env::vars_os().filter_map(text).collect())
     }
 
@@ -123,22 +125,28 @@ fn read_conf(args: &Args, home: Option<&Path>) -> Result<BeConf> {
 fn of_backend(args: &Args, conf: &BeConf, environment: &Environment) -> Result<(Target, Vec<Request>)> {
     let port = match (args.brpc_port, conf.get("brpc_port", environment)?) {
         (Some(port), _) => port,
-        (None, Some(text)) => {
-            text.parse().ok().filter(|port| *port > 0).with_context(|| format!("be.conf: brpc_port {text:?}: expected 1 to 65535"))?
-        }
+        (None, Some(text)) => text
+            .parse()
+            .ok()
+            .filter(|port| *port > 0)
+            .with_context(|| format!("be.conf: brpc_port {text:?}: expected 1 to 65535"))?,
         (None, None) => BRPC_PORT,
     };
     let base: BaseUrl = format!("localhost:{port}").parse()?;
-    let mut target = Target::new(Kind::StarrocksBe, base.clone());
+    let mut target = Target::new(&endpoints::STARROCKS_BE, base.clone());
     target.brpc = Some(base);
     let seconds = args.duration.unwrap_or(DURATION_SECONDS);
-    let requests = args.profiling_type.profile_types().into_iter().map(|profile_type| Request::new(profile_type).seconds(seconds));
+    let requests =
+        args.profiling_type.profile_types().into_iter().map(|profile_type| Request::new(profile_type).seconds(seconds));
     Ok((target, requests.collect()))
 }
 
 /// The last word of the path tells the type, as pprof endpoints are named; other paths are of the type asked for.
 fn of_url(args: &Args, url: &str) -> Result<(Target, Vec<Request>)> {
-    ensure!(args.profiling_type != ProfilingType::Both, "--url is one endpoint: --profiling-type must be cpu or contention");
+    ensure!(
+        args.profiling_type != ProfilingType::Both,
+        "--url is one endpoint: --profiling-type must be cpu or contention"
+    );
     let profile_url: ProfileUrl = url.parse()?;
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let profile_type = match path.rsplit('/').next().unwrap_or_default() {
@@ -156,7 +164,7 @@ fn of_url(args: &Args, url: &str) -> Result<(Target, Vec<Request>)> {
     let mut request = Request::new(profile_type.clone());
     let asked = seconds_of(url).map_err(|text| anyhow!("--url {url}: seconds={text:?} is no number of seconds"))?;
     request.seconds = args.duration.or(if sampled { asked.or(Some(DURATION_SECONDS)) } else { None });
-    let mut target = Target::new(Kind::Pprof, profile_url.base());
+    let mut target = Target::new(&endpoints::PPROF, profile_url.base());
     target.urls.insert(profile_type, profile_url);
     Ok((target, vec![request]))
 }

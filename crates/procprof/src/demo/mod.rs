@@ -1,7 +1,9 @@
 //! The demo processes: busy children of `serve --demo`, so that there is something to look at.
 //!
-//! A child is this same executable as `demo-node`. It prints `listening ADDRESS` once its endpoints answer, and ends with its parent.
+//! The frontend is a JVM where there is a `java`. Any other child is this same executable as `demo-node`. It prints
+//! `listening ADDRESS` once its endpoints answer, and ends with its parent.
 
+mod jvm;
 mod work;
 
 use std::io::{BufRead, BufReader};
@@ -11,10 +13,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use procprof_agent::{Agent, Config, Contention, Jemalloc, JemallocNaming, Listener, Request};
+use procprof_agent::{Agent, Config, Contention, Jemalloc, JemallocNaming, Listener};
 
 use crate::allocator::MALLCTL;
 use crate::cli::DemoNodeArgs;
+
+pub(crate) use jvm::DemoJvm;
 
 const LISTENING: &str = "listening ";
 /// How long a child may take until it listens.
@@ -75,8 +79,10 @@ fn wait_for_address(child: &mut Child) -> Result<SocketAddr> {
         // The receiver is gone only when the wait is over.
         let _ = sender.send(read.map(|_| line));
     });
-    let line = receiver.recv_timeout(START).with_context(|| format!("wait {} s for it to listen", START.as_secs()))??;
-    let address = line.trim().strip_prefix(LISTENING).with_context(|| format!("expected {LISTENING:?}, it said {line:?}"))?;
+    let line =
+        receiver.recv_timeout(START).with_context(|| format!("wait {} s for it to listen", START.as_secs()))??;
+    let address =
+        line.trim().strip_prefix(LISTENING).with_context(|| format!("expected {LISTENING:?}, it said {line:?}"))?;
     address.parse().with_context(|| format!("read the address {address:?}"))
 }
 
@@ -103,17 +109,14 @@ pub(crate) fn jemalloc() -> Jemalloc {
 }
 
 fn switch_heap_profiling_on(agent: &Agent) -> Result<()> {
-    let response = agent.handle(&Request::post("/debug/pprof/heap/enable", &[]));
-    if response.status != 200 {
-        bail!("switch heap profiling on: {}", String::from_utf8_lossy(&response.body).trim());
-    }
-    Ok(())
+    agent.heap_activate(None).map(drop).context("switch heap profiling on")
 }
 
 /// Asks the kernel to end this process when its parent ends, and ends at once if that has happened already.
 fn end_with_parent() -> Result<()> {
     let parent = rustix::process::getppid();
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).context("bind to the parent process")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .context("bind to the parent process")?;
     if rustix::process::getppid() != parent {
         bail!("the parent process has ended");
     }

@@ -1,7 +1,7 @@
 //! The work of a demo process: CPU in a known 70 / 30 split, a lock that contends, a heap that grows.
 //!
-//! The functions a profile should name are [`hot_70`] and [`hot_30`] (CPU), [`grow_cache`] (heap), [`read_balance`], which waits for the ledger's lock, and
-//! [`post_batch`], which holds it meanwhile.
+//! The functions a profile should name are [`hot_70`] and [`hot_30`] (CPU), [`grow_cache`] (heap), [`read_balance`],
+//! which waits for the ledger's lock, and [`post_batch`], which holds it meanwhile.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use procprof_collect::{Auth, ClientCertificate, CollectError, Kind, ProfileUrl, Secret, Target, Tls};
+use procprof_collect::{Auth, ClientCertificate, CollectError, ProfileUrl, Secret, Target, Tls, endpoints};
 use reqwest::Url;
 
 /// Largest profile that is taken, in bytes.
@@ -46,7 +46,7 @@ impl Remote {
         };
         let (plain, auth) = without_credentials(&full)?;
         let url: ProfileUrl = plain.parse()?;
-        let mut target = Target::new(Kind::Pprof, url.base());
+        let mut target = Target::new(&endpoints::PPROF, url.base());
         target.auth = auth;
         target.max_bytes = BYTES_MAX;
         target.tls = Tls { ca_file: files.ca.clone(), insecure: insecure.is_some(), client: client(files)? };
@@ -87,9 +87,11 @@ fn without_credentials(full: &str) -> Result<(String, Auth), CollectError> {
     if url.username().is_empty() && url.password().is_none() {
         return Ok((full.to_owned(), Auth::None));
     }
-    let hidden = |why: &str| CollectError::Target { what: "address", value: "(hidden)".to_owned(), why: why.to_owned() };
+    let hidden =
+        |why: &str| CollectError::Target { what: "address", value: "(hidden)".to_owned(), why: why.to_owned() };
     let user = decoded(url.username()).ok_or_else(|| hidden("its user is not percent-encoded UTF-8"))?;
-    let password = decoded(url.password().unwrap_or_default()).ok_or_else(|| hidden("its password is not percent-encoded UTF-8"))?;
+    let password = decoded(url.password().unwrap_or_default())
+        .ok_or_else(|| hidden("its password is not percent-encoded UTF-8"))?;
     if url.set_username("").is_err() || url.set_password(None).is_err() {
         return Err(hidden("takes no credentials"));
     }

@@ -15,12 +15,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use procprof_collect::ProfileUrl;
+use procprof_jeprof::Names;
 use procprof_profile::Addr;
-use procprof_report::jeprof::Names;
 use procprof_symbolize::binutils;
 use regex::Regex;
 
-use crate::fetch::{Fetcher, Question, Remote, TlsFiles, write_over};
+use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
 
 /// Longest wait for a profile that takes no seconds.
 const MOMENT: Duration = Duration::from_secs(600);
@@ -86,8 +86,11 @@ impl Address {
     /// Name of the file it is saved in: program, time, host, and the service unless that is the CPU.
     fn file_name(&self, program: &str, time: u64) -> String {
         let program = program.rsplit('/').next().unwrap_or_default();
-        let service =
-            if self.takes_seconds() { String::new() } else { self.service.split('?').next().unwrap_or_default().replace('/', ".") };
+        let service = if self.takes_seconds() {
+            String::new()
+        } else {
+            self.service.split('?').next().unwrap_or_default().replace('/', ".")
+        };
         format!("{program}.{time}.{}{service}", self.host).replace(|c: char| c == '/' || c.is_control(), "_")
     }
 
@@ -102,7 +105,9 @@ impl Address {
 pub(super) fn expanded(words: &[String]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for word in words {
-        let Some(parts) = MACHINES.as_ref().and_then(|machines| machines.captures(word)).filter(|_| !Path::new(word).exists()) else {
+        let Some(parts) =
+            MACHINES.as_ref().and_then(|machines| machines.captures(word)).filter(|_| !Path::new(word).exists())
+        else {
             all.push(word.clone());
             continue;
         };
@@ -113,7 +118,8 @@ pub(super) fn expanded(words: &[String]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Fetches profiles at once and saves those that come. The files are in the order of the addresses; errs if one did not come.
+/// Fetches profiles at once and saves those that come. The files are in the order of the addresses; errs if one did not
+/// come.
 pub(super) fn gather(fetcher: &Fetcher, addresses: &[Address], program: &str, seconds: u32) -> Result<Vec<String>> {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let folder = folder()?;
@@ -138,7 +144,8 @@ pub(super) fn gather(fetcher: &Fetcher, addresses: &[Address], program: &str, se
     for (path, answer) in paths.iter().zip(answers) {
         match answer {
             Ok(fetched) => {
-                write_over(path, &fetched.bytes).with_context(|| format!("write {}", path.display()))?;
+                procprof_files::write_over(path, &fetched.bytes)
+                    .with_context(|| format!("write {}", path.display()))?;
                 eprintln!("Wrote profile to {}", path.display());
             }
             Err(error) => failed = failed.or(Some(error)),
@@ -213,7 +220,10 @@ impl<'a> SymbolPage<'a> {
         let addresses: Vec<Addr> = addresses.iter().copied().map(Addr).collect();
         let names = fetcher.names(&remote, &remote.page(&url)?, &addresses)?;
         let demangled = |names: String| names.split("--").map(binutils::demangle).collect::<Vec<_>>().join("--");
-        Ok(Names::new(Some(self.program.clone()), names.into_iter().map(|(address, names)| (address.0, demangled(names)))))
+        Ok(Names::new(
+            Some(self.program.clone()),
+            names.into_iter().map(|(address, names)| (address.0, demangled(names))),
+        ))
     }
 }
 
@@ -224,7 +234,11 @@ mod tests {
     #[test]
     fn addresses_are_read_as_jeprof_reads_them() {
         for (typed, url, file) in [
-            ("http://localhost:8080/debug/mem", "http://localhost:8080/debug/mem/pprof/profile?seconds=7", "prog.5.localhost"),
+            (
+                "http://localhost:8080/debug/mem",
+                "http://localhost:8080/debug/mem/pprof/profile?seconds=7",
+                "prog.5.localhost",
+            ),
             ("a:80", "http://a:80/pprof/profile?seconds=7", "prog.5.a"),
             ("a:80/", "http://a:80/pprof/profile?seconds=7", "prog.5.a"),
             ("https://a/x/pprof/heap", "https://a/x/pprof/heap", "prog.5.a.pprof.heap"),

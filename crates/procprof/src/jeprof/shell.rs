@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use procprof_report::jeprof::{Granularity, Settings, View};
+use procprof_jeprof::{
+    ELSEWHERE, Environment, Granularity, Loaded, MODES, Output, Request, Settings, View, print_view,
+};
 use regex::Regex;
 
-use super::load::Loaded;
-use super::request::{ELSEWHERE, MODES, Output, Request};
-use super::{bytes_of, print};
+use super::print;
 use crate::shell::{Lines, Sink, Words};
 
 /// Rows unless asked otherwise.
@@ -35,9 +35,14 @@ prints goes into a file with `>FILE` at the end of the line, to another program 
 ";
 
 /// Reads and answers lines until the end.
-pub(super) fn run(request: &Request, loaded: &Loaded, settings: &Settings) -> Result<ExitCode> {
+pub(super) fn run(
+    request: &Request,
+    loaded: &Loaded,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<ExitCode> {
     eprintln!("Welcome to jeprof!  For help, type 'help'.");
-    let session = Session { request, loaded, settings };
+    let session = Session { request, loaded, settings, environment };
     let mut lines = Lines::new("jeprof", session.words())?;
     while let Some(line) = lines.next()? {
         match session.answer(&line) {
@@ -53,6 +58,7 @@ struct Session<'a> {
     request: &'a Request,
     loaded: &'a Loaded,
     settings: &'a Settings,
+    environment: &'a Environment,
 }
 
 /// What stands behind a command.
@@ -114,16 +120,20 @@ impl Session<'_> {
                 };
                 self.picture(Output::Callgrind, &Arguments::read(words), &sink)?;
             }
-            other => match (MODES.iter().find(|(name, _)| *name == other), ELSEWHERE.iter().find(|(name, _)| *name == other)) {
-                (Some((_, output)), _) => self.picture(*output, &Arguments::read(words), &sink)?,
-                (None, Some((_, instead))) => bail!("{other} is not done here; {instead}"),
-                (None, None) => bail!("Unknown command: try 'help'."),
-            },
+            other => {
+                match (MODES.iter().find(|(name, _)| *name == other), ELSEWHERE.iter().find(|(name, _)| *name == other))
+                {
+                    (Some((_, output)), _) => self.picture(*output, &Arguments::read(words), &sink)?,
+                    (None, Some((_, instead))) => bail!("{other} is not done here; {instead}"),
+                    (None, None) => bail!("Unknown command: try 'help'."),
+                }
+            }
         }
         Ok(true)
     }
 
-    /// The settings of the command line, as the words behind a command change them; words for focus take the place of `--focus`.
+    /// The settings of the command line, as the words behind a command change them; words for focus take the place of
+    /// `--focus`.
     fn settings(&self, arguments: &Arguments) -> Result<Settings> {
         let mut settings = Settings { cumulative: arguments.cumulative, ..self.settings.clone() };
         if arguments.lines {
@@ -150,7 +160,11 @@ impl Session<'_> {
         let mut text = format!("Total: {}\n", view.total_text());
         if !arguments.focus.is_empty() {
             let focused = Settings { ignore: self.settings.ignore.clone(), ..settings.clone() };
-            text.push_str(&format!("After focusing on '{}': {}\n", arguments.focus.join("|"), self.view(&focused).left_text()));
+            text.push_str(&format!(
+                "After focusing on '{}': {}\n",
+                arguments.focus.join("|"),
+                self.view(&focused).left_text()
+            ));
         }
         if !arguments.ignore.is_empty() {
             eprintln!("Ignoring samples in call stacks that match '{}'", arguments.ignore.join("|"));
@@ -162,7 +176,7 @@ impl Session<'_> {
 
     fn picture(&self, output: Output, arguments: &Arguments, sink: &Sink) -> Result<()> {
         let settings = self.settings(arguments)?;
-        match bytes_of(output, &self.view(&settings), self.loaded)? {
+        match print_view(output, &self.view(&settings), self.loaded, self.environment)? {
             Some(bytes) => sink.put(&bytes),
             None => bail!("No nodes to print"),
         }
@@ -184,10 +198,21 @@ fn pattern(words: &[String]) -> Result<Regex> {
 }
 
 /// `list`, `disasm` or `weblist` of the profiles' files, as `procprof report` shows them.
-pub(super) fn source(kind: &str, mut pairs: Vec<(&'static str, String)>, request: &Request, loaded: &Loaded) -> Result<Vec<u8>> {
+pub(super) fn source(
+    kind: &str,
+    mut pairs: Vec<(&'static str, String)>,
+    request: &Request,
+    loaded: &Loaded,
+) -> Result<Vec<u8>> {
     pairs.push(("sample_index", request.sample_index().to_owned()));
     pairs.retain(|(_, value)| !value.is_empty());
     let program = loaded.files.program.clone().map(PathBuf::from);
     let base = request.base.clone().map(PathBuf::from);
-    crate::report::of_files(kind, &pairs, program.as_deref(), loaded.files.profiles.iter().map(PathBuf::from).collect(), base)
+    crate::report::of_files(
+        kind,
+        &pairs,
+        program.as_deref(),
+        loaded.files.profiles.iter().map(PathBuf::from).collect(),
+        base,
+    )
 }

@@ -1,7 +1,10 @@
-//! Machine code for reports that show it, from the binaries given and from those of this machine that the profile names.
+//! Machine code for reports that show it, from the binaries given and from those of this machine that the profile
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use procprof_profile::{Mapping, Profile, SymbolAddr};
 use procprof_report::code::{Architecture, Code, CodePlace, ROUTINE_BYTES_MAX, Routine};
@@ -20,10 +23,16 @@ pub(super) fn read(
     sources: &mut Sources,
 ) -> procprof_report::Result<()> {
     let mut left = BYTES_MAX;
+    // A profile can have any number of mappings of one file.
+    let mut images: BTreeMap<(&str, &str, bool), Result<Rc<Binary>, String>> = BTreeMap::new();
     for wanted in report.wanted_code(profile, options)? {
         let mapping = profile.mapping(wanted.mapping);
         let filename = profile.string(mapping.filename);
-        match image(profile, &wanted, binaries).and_then(|image| code(&image, mapping, &wanted, &mut left)) {
+        let key = (filename, profile.string(mapping.build_id), wanted.mapping.index() == 0);
+        let binary = images
+            .entry(key)
+            .or_insert_with(|| image(profile, &wanted, binaries).and_then(Binary::from_image).map(Rc::new));
+        match binary.clone().and_then(|binary| code(&binary, mapping, &wanted, &mut left)) {
             Ok(code) => sources.code.push(code),
             Err(why) => {
                 sources.missing.insert(filename.to_owned(), why);
@@ -33,7 +42,8 @@ pub(super) fn read(
     Ok(())
 }
 
-/// The file of a mapping: one of those given if its build id or name fits, or the only one given for the first mapping, else the one of its path.
+/// The file of a mapping: one of those given if its build id or name fits, or the only one given for the first mapping,
+/// else the one of its path.
 fn image(profile: &Profile, wanted: &CodeWanted, binaries: &[PathBuf]) -> Result<Image, String> {
     let mapping = profile.mapping(wanted.mapping);
     let (filename, build_id) = (profile.string(mapping.filename), profile.string(mapping.build_id));
@@ -59,21 +69,46 @@ fn image(profile: &Profile, wanted: &CodeWanted, binaries: &[PathBuf]) -> Result
     Err(refused.join(", "))
 }
 
-fn code(image: &Image, mapping: &Mapping, wanted: &CodeWanted, left: &mut usize) -> Result<Code, String> {
-    let architecture = match image.machine() {
-        Some(Machine::X86_64) => Architecture::X86_64,
-        Some(Machine::X86) => Architecture::X86,
-        Some(Machine::Aarch64) => Architecture::Aarch64,
-        None => return Err("machine code of its processor is not shown".to_owned()),
-    };
+/// A file with machine code, and where its functions are.
+struct Binary {
+    image: Image,
+    architecture: Architecture,
+    symbols: Vec<CodeSymbol>,
+    /// Names of functions by their first address.
+    targets: Arc<BTreeMap<u64, String>>,
+}
+
+impl Binary {
+    fn from_image(image: Image) -> Result<Binary, String> {
+        let architecture = match image.machine() {
+            Some(Machine::X86_64) => Architecture::X86_64,
+            Some(Machine::X86) => Architecture::X86,
+            Some(Machine::Aarch64) => Architecture::Aarch64,
+            None => return Err("machine code of its processor is not shown".to_owned()),
+        };
+        let symbols = image.code_symbols();
+        if symbols.is_empty() {
+            return Err("it has no symbols, by which functions are found".to_owned());
+        }
+        let targets =
+            symbols.iter().filter_map(|symbol| Some((symbol.start.0, symbol.names.first()?.clone()))).collect();
+        Ok(Binary { image, architecture, symbols, targets: Arc::new(targets) })
+    }
+}
+
+fn code(binary: &Binary, mapping: &Mapping, wanted: &CodeWanted, left: &mut usize) -> Result<Code, String> {
+    let Binary { image, architecture, symbols, targets } = binary;
     let first = image.symbol_addr_in(mapping.file_offset, 0).ok_or("the mapping is not of this file")?;
     let bias = mapping.start.0.wrapping_sub(first.0);
-    let symbols = image.code_symbols();
-    if symbols.is_empty() {
-        return Err("it has no symbols, by which functions are found".to_owned());
-    }
-    let mut code = Code { mapping: wanted.mapping, architecture, bias, routines: Vec::new(), targets: targets(&symbols) };
-    let around: BTreeSet<usize> = wanted.addresses.iter().filter_map(|address| symbol_at(&symbols, address.0.wrapping_sub(bias))).collect();
+    let mut code = Code {
+        mapping: wanted.mapping,
+        architecture: *architecture,
+        bias,
+        routines: Vec::new(),
+        targets: Arc::clone(targets),
+    };
+    let around: BTreeSet<usize> =
+        wanted.addresses.iter().filter_map(|address| symbol_at(symbols, address.0.wrapping_sub(bias))).collect();
     for symbol in around.into_iter().map(|index| &symbols[index]).filter(|symbol| is_wanted(symbol, wanted)) {
         if let Some(routine) = routine(image, symbol, wanted, left) {
             code.routines.push(routine);
@@ -81,10 +116,6 @@ fn code(image: &Image, mapping: &Mapping, wanted: &CodeWanted, left: &mut usize)
     }
     place(image, &mut code);
     Ok(code)
-}
-
-fn targets(symbols: &[CodeSymbol]) -> BTreeMap<u64, String> {
-    symbols.iter().filter_map(|symbol| Some((symbol.start.0, symbol.names.first()?.clone()))).collect()
 }
 
 fn symbol_at(symbols: &[CodeSymbol], address: u64) -> Option<usize> {
@@ -119,7 +150,8 @@ fn routine(image: &Image, symbol: &CodeSymbol, wanted: &CodeWanted, left: &mut u
 /// Finds the sources of all instructions at once.
 fn place(image: &Image, code: &mut Code) {
     let architecture = code.architecture;
-    let addresses: Vec<Vec<SymbolAddr>> = code.routines.iter().map(|routine| routine.instruction_addresses(architecture)).collect();
+    let addresses: Vec<Vec<SymbolAddr>> =
+        code.routines.iter().map(|routine| routine.instruction_addresses(architecture)).collect();
     let mut resolved = image.resolve(&addresses.concat()).into_iter();
     for (routine, own) in code.routines.iter_mut().zip(&addresses) {
         routine.places = resolved.by_ref().take(own.len()).map(places).collect();

@@ -1,5 +1,5 @@
-//! Flags of `go tool pprof` that change the profile before any report: where names come from, its build id, its comments; and those of pprof
-//! and jeprof that are not done here, with what to use instead.
+//! Flags of `go tool pprof` that change the profile before any report: where names come from, its build id, its
+//! comments; and those of pprof and jeprof that are not done here, with what to use instead.
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -25,14 +25,17 @@ enum Symbolize {
     Nowhere,
 }
 
-/// Values of `symbolize`. What is named once stays so; all sources of names are asked at once, so the modes between mean the same; only `local` leaves the process out.
+/// Values of `symbolize`. What is named once stays so; all sources of names are asked at once, so the modes between
+/// mean the same; only `local` leaves the process out.
 const SYMBOLIZE: [&str; 9] =
     ["none", "no", "local", "fastlocal", "remote", "force", "demangle=full", "demangle=templates", "demangle=none"];
 
 impl Compatible {
     /// The flags.
     pub(super) fn args() -> Vec<Arg> {
-        let arg = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("As in pprof");
+        let arg = |name: &'static str, value, help| {
+            Arg::new(name).long(name).value_name(value).help(help).help_heading("As in pprof")
+        };
         let mut args = vec![
             arg("buildid", "ID", "Build id of the main binary, for a profile that does not tell it"),
             arg("add_comment", "TEXT", "Add a comment to the profile; may be given several times").action(ArgAction::Append),
@@ -40,14 +43,15 @@ impl Compatible {
                 .value_parser(SYMBOLIZE),
             arg("tools", "PATH", "Taken and not needed: no other program is run").hide(true),
         ];
-        let other =
-            |name: &'static str| Arg::new(name).long(name).hide(true).num_args(0..=1).require_equals(true).default_missing_value("");
+        let other = |name: &'static str| {
+            Arg::new(name).long(name).hide(true).num_args(0..=1).require_equals(true).default_missing_value("")
+        };
         args.extend(spelling::elsewhere().map(other));
         args
     }
 
     /// What was typed.
-    pub(super) fn of(matches: &ArgMatches) -> Self {
+    pub(super) fn from_matches(matches: &ArgMatches) -> Self {
         let text = |id: &str| matches.get_one::<String>(id).cloned();
         let symbolize = text("symbolize").is_some_and(|mode| mode == "none" || mode == "no");
         Self {
@@ -70,7 +74,9 @@ impl Compatible {
         let mut parts = profile.into_parts();
         if let Some(build_id) = &self.build_id {
             let id = parts.intern(build_id).context("set the build id")?;
-            let Some(main) = parts.mappings.first_mut() else { bail!("--buildid={build_id}: the profile names no binary") };
+            let Some(main) = parts.mappings.first_mut() else {
+                bail!("--buildid={build_id}: the profile names no binary")
+            };
             // As in pprof: what the profile says of itself is right.
             match parts.strings.get(main.build_id).filter(|own| !own.is_empty()) {
                 Some(own) => eprintln!("procprof: --buildid={build_id} is not needed: the profile says {own}"),

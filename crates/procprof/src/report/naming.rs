@@ -1,15 +1,16 @@
-//! Names for the addresses of a profile: which files and processes are asked, and what is said of those that stay unnamed.
+//! Names for the addresses of a profile: which files and processes are asked, and what is said of those that stay
+//! unnamed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
+use procprof_jeprof::short_function_name;
 use procprof_profile::{Profile, StringId};
-use procprof_report::jeprof::short_function_name;
 use procprof_symbolize::{
-    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, Reason, Refusal, Source, Sources, SplitUnits,
-    WantedShare, symbolize_profile,
+    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, PathUse, Reason, Refusal,
+    Source, Sources, SplitUnits, WantedShare, symbolize_profile,
 };
 
 use super::source::Origin;
@@ -29,6 +30,7 @@ const SYSTEM_DEBUG_DIR: &str = "/usr/lib/debug";
 pub(super) struct Naming {
     binaries: Vec<Binary>,
     debug_dirs: Vec<PathBuf>,
+    paths: PathUse,
     perf_maps: Vec<PathBuf>,
     kallsyms: Option<PathBuf>,
     short_names: bool,
@@ -39,9 +41,10 @@ pub(super) struct Naming {
 
 impl Naming {
     /// The flags.
-    pub(super) fn args() -> [Arg; 6] {
-        let arg =
-            |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help).help_heading("Names of addresses");
+    pub(super) fn args() -> [Arg; 7] {
+        let arg = |name: &'static str, value, help| {
+            Arg::new(name).long(name).value_name(value).help(help).help_heading("Names of addresses")
+        };
         let path = |name, value, help| arg(name, value, help).value_parser(value_parser!(PathBuf));
         let file = |name, help| path(name, "FILE", help).value_hint(ValueHint::FilePath);
         [
@@ -57,6 +60,12 @@ impl Naming {
             )
             .value_hint(ValueHint::DirPath)
             .action(ArgAction::Append),
+            arg(
+                "trust-paths",
+                "BOOL",
+                "Whether a profile without build ids gets its names from the files at its paths here, marked as unverified; false for profiles of other machines [default: true]",
+            )
+            .value_parser(value_parser!(bool)),
             file("perf-map", "Names of code made at run time, as /tmp/perf-PID.map has them. May be given several times").action(ArgAction::Append),
             file("kallsyms", "Kernel symbols of the profiled machine, a copy of its /proc/kallsyms made as root since it started"),
             Arg::new("short-names")
@@ -73,12 +82,13 @@ impl Naming {
     }
 
     /// What was typed, and what the environment says.
-    pub(super) fn of(matches: &ArgMatches) -> Self {
+    pub(super) fn from_matches(matches: &ArgMatches) -> Self {
         let paths = |id: &str| -> Vec<PathBuf> { matches.get_many(id).into_iter().flatten().cloned().collect() };
         let binaries = paths("binary").into_iter().map(|path| Binary { path, role: BinaryRole::Any });
         Self {
             binaries: binaries.collect(),
             debug_dirs: paths("debug-dir"),
+            paths: if matches.get_one("trust-paths") == Some(&false) { PathUse::IfProven } else { PathUse::Trusted },
             perf_maps: paths("perf-map"),
             kallsyms: matches.get_one("kallsyms").cloned(),
             short_names: matches.get_flag("short-names"),
@@ -89,11 +99,17 @@ impl Naming {
 
     /// Nothing typed, and nothing said.
     pub(super) fn plain() -> Self {
-        Self { cache: cache(), ..Self::default() }
+        Self { cache: cache(), paths: PathUse::Trusted, ..Self::default() }
     }
 
-    /// Names what has addresses only; `program` is taken for the main program. What stays unnamed is told once all profiles are joined, which have no one origin.
-    pub(super) fn symbolized(&self, profile: Profile, program: Option<&Path>, origin: Option<Origin<'_>>) -> Result<Profile> {
+    /// Names what has addresses only; `program` is taken for the main program. What stays unnamed is told once all
+    /// profiles are joined, which have no one origin.
+    pub(super) fn symbolized(
+        &self,
+        profile: Profile,
+        program: Option<&Path>,
+        origin: Option<Origin<'_>>,
+    ) -> Result<Profile> {
         let mut sources = self.sources(program);
         let is_part = origin.is_some();
         if let Some(origin) = origin {
@@ -121,13 +137,24 @@ impl Naming {
     fn sources(&self, program: Option<&Path>) -> Sources<'_> {
         let main = program.map(|path| Binary { path: path.to_owned(), role: BinaryRole::Main });
         let binaries: Vec<Binary> = main.into_iter().chain(self.binaries.iter().cloned()).collect();
-        let mut image = ImageOptions { binary_paths: binary_paths(), split_units: SplitUnits::Anywhere, ..ImageOptions::default() };
+        let mut image =
+            ImageOptions { binary_paths: binary_paths(), split_units: SplitUnits::Anywhere, ..ImageOptions::default() };
         image.debug_dirs = self.debug_dirs.iter().cloned().chain([PathBuf::from(SYSTEM_DEBUG_DIR)]).collect();
         image.cache.clone_from(&self.cache);
         image.debug_files = binaries.iter().map(|binary| binary.path.clone()).collect();
-        let debuginfod =
-            self.debuginfod.as_ref().map(|client| -> Box<FetchDebugFile<'_>> { Box::new(|build_id| client.debug_file(build_id)) });
-        Sources { binaries, perf_maps: self.perf_maps.clone(), kallsyms: self.kallsyms.clone(), debuginfod, image, ..Sources::default() }
+        let debuginfod = self
+            .debuginfod
+            .as_ref()
+            .map(|client| -> Box<FetchDebugFile<'_>> { Box::new(|build_id| client.debug_file(build_id)) });
+        Sources {
+            binaries,
+            paths: self.paths,
+            perf_maps: self.perf_maps.clone(),
+            kallsyms: self.kallsyms.clone(),
+            debuginfod,
+            image,
+            ..Sources::default()
+        }
     }
 }
 
@@ -147,8 +174,9 @@ fn binary_paths() -> Vec<PathBuf> {
 /// What is to be said of names that are missing or not proven.
 fn lines(outcome: &Outcome, profile: &Profile) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    let unverified =
-        outcome.unverified().map(|used| format!("unverified: nothing proves that {} is what was profiled", used.path.display()));
+    let unverified = outcome
+        .unverified()
+        .map(|used| format!("unverified: nothing proves that {} is what was profiled", used.path.display()));
     lines.extend(unverified.take(TOLD_MAX));
     lines.extend(outcome.unused_binaries.iter().map(|unused| format!("not used: {}", refusal(unused))));
     let missing = outcome.unresolved_count();
@@ -170,13 +198,18 @@ fn lines(outcome: &Outcome, profile: &Profile) -> Vec<String> {
 fn wanted_line(outcome: &Outcome, wanted: &WantedShare) -> String {
     let file = &wanted.file;
     let is_it = |mapping: &&MappingOutcome| mapping.wanted().as_ref() == Some(file);
-    let tried = outcome.mappings.iter().find(is_it).map_or_else(String::new, |mapping| tried(&mapping.refused, &file.filename));
-    let build_id = if file.build_id.is_empty() { "no build id".to_owned() } else { format!("build id {}", file.build_id) };
+    let tried =
+        outcome.mappings.iter().find(is_it).map_or_else(String::new, |mapping| tried(&mapping.refused, &file.filename));
+    let build_id =
+        if file.build_id.is_empty() { "no build id".to_owned() } else { format!("build id {}", file.build_id) };
     let (name, percent) = (name_of(&file.filename), wanted.share * 100.0);
     let path = file.filename.strip_suffix(" (deleted)").unwrap_or(&file.filename);
-    format!(
-        "wanted: {name} ({build_id}): {percent:.1} % of samples{tried}; give it with --binary FILE, or send it: procprof symbols push {path}"
-    )
+    let help = match wanted.is_stripped {
+        true => "it is stripped; give its debug file with --binary FILE or --debug-dir DIR, or set DEBUGINFOD_URLS"
+            .to_owned(),
+        false => format!("give it with --binary FILE, or send it: procprof symbols push {path}"),
+    };
+    format!("wanted: {name} ({build_id}): hides {percent:.1} % of samples{tried}; {help}")
 }
 
 /// The last part of a path as a profile has it.

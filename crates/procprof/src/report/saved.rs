@@ -1,4 +1,5 @@
-//! Keeps what was fetched where `go tool pprof` keeps it: `pprof.PROGRAM.TYPES.NNN.pb.gz` in `PPROF_TMPDIR`, `~/pprof` or the temporary folder.
+//! Keeps what was fetched where `go tool pprof` keeps it: `pprof.PROGRAM.TYPES.NNN.pb.gz` in `PPROF_TMPDIR`, `~/pprof`
+//! or the temporary folder.
 
 use std::path::{Path, PathBuf};
 

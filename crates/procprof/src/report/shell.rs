@@ -118,7 +118,10 @@ impl Session<'_> {
         pairs.retain(|(key, _)| !is_given(&once, key));
         pairs.extend(once);
         let bytes = rendered(report, Cow::Borrowed(self.profile), &parsed(&pairs)?, &self.binaries)?;
-        if sink == Sink::Screen && !report.media_type.starts_with("text/plain") && !report.media_type.starts_with("text/vnd") {
+        if sink == Sink::Screen
+            && !report.media_type.starts_with("text/plain")
+            && !report.media_type.starts_with("text/vnd")
+        {
             let path = write_new(std::path::Path::new("."), "profile", report.extension, &bytes)?;
             eprintln!("Generating report in {}", path.display());
             return Ok(());

@@ -1,8 +1,10 @@
-//! Where the profiles of `report` come from: files, standard input, and running processes by the rules of `go tool pprof`.
+//! Where the profiles of `report` come from: files, standard input, and running processes by the rules of
+//! `go tool pprof`.
 //!
-//! What exists as a file is one. Else a URL is asked as it is, with `/debug/pprof/profile` where it has no path; `host:port[/path]` is
-//! `http`. `--seconds` goes into the URL. The wait is `--timeout`, else one and a half times the seconds of the URL, else a minute; and five
-//! seconds on top. Processes are asked at once, and what those that fail would have added is told and missing.
+//! What exists as a file is one. Else a URL is asked as it is, with `/debug/pprof/profile` where it has no path;
+//! `host:port[/path]` is `http`. `--seconds` goes into the URL. The wait is `--timeout`, else one and a half times the
+//! seconds of the URL, else a minute; and five seconds on top. Processes are asked at once, and what those that fail
+//! would have added is told and missing.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -13,8 +15,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use procprof_collect::Fetched;
+use procprof_jeprof::Pieces;
 use procprof_profile::format::jemalloc::{self, Dump, PieceReader};
-use procprof_profile::format::{self, Decoded, Detect, Limits};
+use procprof_profile::format::{self, Decoded, Detect, Limits, collapsed};
 use procprof_profile::{Grammar, Profile, diff, merge};
 use procprof_symbolize::Fetch;
 use reqwest::Url;
@@ -22,7 +25,6 @@ use reqwest::Url;
 use super::{Base, saved};
 use crate::allocator;
 use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
-use crate::pieces::Pieces;
 
 /// Largest profile file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -33,11 +35,14 @@ const DEFAULT_PATH: &str = "/debug/pprof/profile";
 /// Time beyond the time-out that a process has for its answer.
 const GRACE: Duration = Duration::from_secs(5);
 /// Ends of paths beside which gperftools' symbol page stands.
-const GPERFTOOLS: [&str; 5] = ["/pprof/heap", "/pprof/growth", "/pprof/profile", "/pprof/pmuprofile", "/pprof/contention"];
+const GPERFTOOLS: [&str; 5] =
+    ["/pprof/heap", "/pprof/growth", "/pprof/profile", "/pprof/pmuprofile", "/pprof/contention"];
 
-/// How processes are asked.
+/// How processes are asked, and what is read of files.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
+    /// The kind of event whose profile is read of a file that has several.
+    pub(super) event: Option<String>,
     /// Seconds to profile for; 0 for what the URL says.
     pub(super) seconds: u32,
     /// Seconds to wait; 0 for what follows from the URL.
@@ -58,10 +63,17 @@ pub(super) struct Origin<'a> {
     pub(super) process: Option<procprof_process::Identity>,
 }
 
-/// Reads and sums the profiles, subtracts the base, and names addresses; what was fetched is kept in a file, each by itself if they can't be joined.
-pub(super) fn load(files: &[PathBuf], base: Option<&Base>, fetching: &Fetching, naming: &Naming<'_>) -> Result<Profile> {
+/// Reads and sums the profiles, subtracts the base, and names addresses; what was fetched is kept in a file, each by
+/// itself if they can't be joined.
+pub(super) fn load(
+    files: &[PathBuf],
+    base: Option<&Base>,
+    fetching: &Fetching,
+    naming: &Naming<'_>,
+) -> Result<Profile> {
     let before = base.map_or(&[][..], |base| &base.profiles);
-    let sources = files.iter().chain(before).map(|word| Source::of(word, fetching)).collect::<Result<Vec<_>>>()?;
+    let sources =
+        files.iter().chain(before).map(|word| Source::from_word(word, fetching)).collect::<Result<Vec<_>>>()?;
     let is_remote = sources.iter().any(|source| matches!(source, Source::Process(_)));
     let mut profiles = read_all(&sources, fetching, naming)?;
     let joined = joined(&mut profiles, files.len(), base).inspect_err(|_| {
@@ -106,7 +118,7 @@ struct Process {
 }
 
 impl Source {
-    fn of(word: &Path, fetching: &Fetching) -> Result<Source> {
+    fn from_word(word: &Path, fetching: &Fetching) -> Result<Source> {
         let file = || Source::File(word.to_owned());
         if word == Path::new("-") || word.exists() {
             return Ok(file());
@@ -119,7 +131,8 @@ impl Source {
         if fetching.seconds > 0 {
             set_seconds(&mut url, fetching.seconds);
         }
-        let seconds = url.query_pairs().find(|(key, _)| key == "seconds").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        let seconds =
+            url.query_pairs().find(|(key, _)| key == "seconds").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
         let remote = Remote::parse(&url.as_str().replacen(url.scheme(), &scheme, 1), &fetching.tls)?;
         let symbols = symbols_page(Url::parse(&remote.url.plain()).context("read the address of the symbol page")?);
         let question = Question { remote, seconds, limit: limit(seconds, fetching.timeout) };
@@ -177,14 +190,14 @@ fn symbols_page(mut url: Url) -> Url {
 fn read_all(sources: &[Source], fetching: &Fetching, naming: &Naming<'_>) -> Result<Vec<Option<Profile>>> {
     let processes: Vec<&Process> = sources.iter().filter_map(Source::process).collect();
     if processes.is_empty() {
-        return sources.iter().map(|source| read_file(source).map(Some)).collect();
+        return sources.iter().map(|source| read_file(source, fetching).map(Some)).collect();
     }
     let fetcher = Fetcher::new()?;
     let questions: Vec<Question> = processes.iter().map(|process| process.question.clone()).collect();
     announce(&questions);
     let mut answers = fetcher.get_all(&questions).into_iter();
     let mut profile = |source: &Source| match source {
-        Source::File(_) => read_file(source),
+        Source::File(_) => read_file(source, fetching),
         Source::Process(process) => {
             let fetched = answers.next().context("a process was not asked")??;
             named(fetched, process, &fetcher, fetching, naming)
@@ -212,7 +225,9 @@ impl Source {
     fn name(&self) -> String {
         match self {
             Source::File(path) => path.display().to_string(),
-            Source::Process(process) => process.typed.rsplit_once('@').map_or(process.typed.as_str(), |(_, rest)| rest).to_owned(),
+            Source::Process(process) => {
+                process.typed.rsplit_once('@').map_or(process.typed.as_str(), |(_, rest)| rest).to_owned()
+            }
         }
     }
 }
@@ -227,12 +242,19 @@ fn announce(questions: &[Question]) {
 }
 
 /// A fetched profile with names from files and, unless that is not wanted, from the process itself.
-fn named(fetched: Fetched, process: &Process, fetcher: &Fetcher, fetching: &Fetching, naming: &Naming<'_>) -> Result<Profile> {
+fn named(
+    fetched: Fetched,
+    process: &Process,
+    fetcher: &Fetcher,
+    fetching: &Fetching,
+    naming: &Naming<'_>,
+) -> Result<Profile> {
     let remote = &process.question.remote;
     let local = fetched.instance.local;
     let profile = adjusted(fetched.decoded, &remote.host())?;
     let page = remote.page(&process.symbols)?;
-    let ask = |addresses: &[procprof_profile::Addr]| fetcher.names(remote, &page, addresses).map_err(std::io::Error::other);
+    let ask =
+        |addresses: &[procprof_profile::Addr]| fetcher.names(remote, &page, addresses).map_err(std::io::Error::other);
     let names: Option<Box<Fetch<'_>>> = if fetching.names { Some(Box::new(ask)) } else { None };
     naming(profile, Some(Origin { names, process: local }))
 }
@@ -259,14 +281,17 @@ fn merged(profiles: &[Option<Profile>]) -> Result<Cow<'_, Profile>> {
 }
 
 fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Result<Profile> {
-    let profile =
-        if base.normalize { Cow::Owned(diff::normalize(before, profile.into_owned()).context("scale to the base")?) } else { profile };
+    let profile = if base.normalize {
+        Cow::Owned(diff::normalize(before, profile.into_owned()).context("scale to the base")?)
+    } else {
+        profile
+    };
     let difference = if base.is_measure { diff::diff_base } else { diff::diff };
     difference(before, &profile).context("subtract the base")
 }
 
 /// Reads and decodes a profile file; `-` is standard input.
-fn read_file(source: &Source) -> Result<Profile> {
+fn read_file(source: &Source, fetching: &Fetching) -> Result<Profile> {
     let Source::File(path) = source else { bail!("{} is no file", source.name()) };
     let name = path.display().to_string();
     let (mut bytes, mut expected) = (Vec::new(), 0);
@@ -286,19 +311,55 @@ fn read_file(source: &Source) -> Result<Profile> {
     };
     // Grown step by step, it would be copied several times.
     bytes.reserve_exact((expected.min(FILE_BYTES_MAX) as usize + 1).saturating_sub(bytes.len()));
-    input.take(FILE_BYTES_MAX + 1 - bytes.len() as u64).read_to_end(&mut bytes).with_context(|| format!("read {name}"))?;
+    input
+        .take(FILE_BYTES_MAX + 1 - bytes.len() as u64)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("read {name}"))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         bail!("{name}: more than {FILE_BYTES_MAX} bytes, which is the most that is read");
     }
-    let decoded = format::decode(&bytes, &Limits::default()).with_context(|| format!("decode {name}"))?;
+    let decoded = match &fetching.event {
+        Some(event) => of_event(
+            format::decode_events(&bytes, &Limits::default()).with_context(|| format!("decode {name}"))?,
+            event,
+            &name,
+        )?,
+        None => decoded(&bytes, path).with_context(|| format!("decode {name}"))?,
+    };
     drop(bytes);
     adjusted(decoded, &name)
+}
+
+/// Decodes a profile; collapsed stacks without a `;` in any are known by the file's name alone.
+fn decoded(bytes: &[u8], path: &Path) -> procprof_profile::Result<Decoded> {
+    let is_named_so = path.extension().is_some_and(|end| ["folded", "collapsed"].iter().any(|known| end == *known));
+    match format::decode(bytes, &Limits::default()) {
+        Err(procprof_profile::Error::Unrecognized { .. }) if is_named_so => {
+            let mut warnings = Vec::new();
+            let profile = collapsed::decode(bytes, &Limits::default(), &mut warnings)?;
+            Ok(Decoded::new(profile, collapsed::NAME, warnings))
+        }
+        decoded => decoded,
+    }
+}
+
+/// The profile of that kind of event.
+fn of_event(mut all: Vec<Decoded>, event: &str, name: &str) -> Result<Decoded> {
+    let warnings = all.first_mut().map(|first| std::mem::take(&mut first.warnings)).unwrap_or_default();
+    let events: Vec<&str> = all.iter().map(|decoded| decoded.event.as_str()).collect();
+    let Some(place) = events.iter().position(|known| *known == event) else {
+        match events.as_slice() {
+            [""] => bail!("{name} holds one profile, of no kind of event; leave out --event"),
+            events => bail!("{name} has no event {event:?}; it has {}", events.join(", ")),
+        }
+    };
+    Ok(Decoded { warnings, ..all.swap_remove(place) })
 }
 
 /// Decodes a dump of jemalloc, which can be large, on all cores; `head` is how it begins.
 fn in_pieces(head: &[u8], file: &File, size: u64, name: &str) -> Result<Decoded> {
     let mut dump = Dump::open(head, size, &Limits::default()).with_context(|| format!("decode {name}"))?;
-    let pieces = Pieces::of(file, size, Dump::border);
+    let pieces = Pieces::new(file, size, Dump::border);
     let readers = (0..pieces.threads()).map(|_| dump.reader()).collect();
     let mut ended = Ok(None);
     let read = pieces.read(readers, PieceReader::read, |piece, place| {
@@ -310,7 +371,7 @@ fn in_pieces(head: &[u8], file: &File, size: u64, name: &str) -> Result<Decoded>
     let map = map.map(|map| pieces.rest(map)).transpose().with_context(|| format!("read {name}"))?;
     let mut warnings = Vec::new();
     let profile = dump.finish(map.as_deref(), &mut warnings).with_context(|| format!("decode {name}"))?;
-    Ok(Decoded { profile, format: jemalloc::NAME, warnings })
+    Ok(Decoded::new(profile, jemalloc::NAME, warnings))
 }
 
 fn adjusted(decoded: Decoded, name: &str) -> Result<Profile> {

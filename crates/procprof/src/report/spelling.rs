@@ -1,7 +1,9 @@
-//! Options of `report` as users of `go tool pprof` type them: with one dash, and its short names of kinds, granularities and sample types.
+//! Options of `report` as users of `go tool pprof` type them: with one dash, and its short names of kinds,
+//! granularities and sample types.
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 use super::ReportArgs;
@@ -37,7 +39,8 @@ const SHORTS: &[Short] = &[
     short("mean_delay", &[("sample_index", "delay"), ("mean", "true")]),
 ];
 
-/// Commands of pprof that start another program, then options of jeprof that this grammar has not; and what to use in their place.
+/// Commands of pprof that start another program, then options of jeprof that this grammar has not; and what to use in
+/// their place.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("web", "start procprof report with -http=:0, or write svg and open the file in a browser"),
     ("gv", "write dot and open the file with a viewer of graphs"),
@@ -59,12 +62,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// The names of pprof's commands that are not done here.
-pub(super) fn elsewhere() -> impl Iterator<Item = &'static str> {
+pub(crate) fn elsewhere() -> impl Iterator<Item = &'static str> {
     ELSEWHERE.iter().map(|(name, _)| *name)
 }
 
 /// What to use in place of a command of pprof's that is not done here.
-pub(super) fn instead(command: &str) -> Option<&'static str> {
+pub(crate) fn instead(command: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(name, _)| *name == command).map(|(_, instead)| *instead)
 }
 
@@ -79,14 +82,16 @@ pub(super) fn choices(key: &str) -> Vec<&'static str> {
     if key == "sample_index" {
         return Vec::new();
     }
-    let own = SHORTS.iter().filter(|short| matches!(short.options, [(known, value)] if *known == key && *value == short.flag));
+    let own = SHORTS
+        .iter()
+        .filter(|short| matches!(short.options, [(known, value)] if *known == key && *value == short.flag));
     let mut choices: Vec<&str> = own.map(|short| short.flag).collect();
     choices.sort_unstable();
     choices
 }
 
 /// The other name of a kind, if it has one.
-pub(super) fn alias(kind: &str) -> Option<&'static str> {
+pub(crate) fn alias(kind: &str) -> Option<&'static str> {
     KIND_ALIASES.iter().find(|(_, meant)| *meant == kind).map(|(alias, _)| *alias)
 }
 
@@ -99,42 +104,142 @@ pub(super) fn short_flags() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// The options that the short names given stand for.
-pub(super) fn meant(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+/// The options that the short names given stand for, each with its place on the command line.
+pub(super) fn meant(matches: &ArgMatches) -> Vec<(usize, &'static str, String)> {
     let given = SHORTS.iter().filter(|short| matches.get_flag(short.flag));
-    given.flat_map(|short| short.options).map(|(key, value)| (*key, (*value).to_owned())).collect()
+    let place = |short: &Short| matches.index_of(short.flag).unwrap_or_default();
+    given
+        .flat_map(|short| short.options.iter().map(move |(key, value)| (place(short), *key, (*value).to_owned())))
+        .collect()
 }
 
-/// The command line with the options of `report` as they are declared: two dashes before a name, and in it dashes or underscores.
+/// The command line with the options of `report` as they are declared: two dashes before a name, and in it dashes or
+/// underscores.
 pub(crate) fn as_declared(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_none_or(|command| command != "report") {
         return arguments;
     }
-    let options = options();
-    for argument in arguments.iter_mut().skip(2).take_while(|argument| *argument != "--") {
-        if let Some(spelled) = argument.to_str().and_then(|argument| spelled(argument, &options)) {
-            *argument = spelled.into();
+    let options = Declared::new();
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let mut place = 0;
+    arguments.retain_mut(|argument| {
+        place += 1;
+        if place <= 2 || place > end {
+            return true;
         }
-    }
+        match argument.to_str().map_or(Spelled::AsItIs, |argument| options.spelled(argument)) {
+            Spelled::AsItIs => {}
+            Spelled::As(spelled) => *argument = spelled.into(),
+            Spelled::Nothing => return false,
+        }
+        true
+    });
     arguments
 }
 
-/// One argument, if it is one of these options.
-fn spelled(argument: &str, options: &[String]) -> Option<String> {
-    let option = argument.strip_prefix('-')?;
-    let option = option.strip_prefix('-').unwrap_or(option);
-    let name = option.split('=').next()?;
-    let dashed = |name: &str| name.replace('_', "-");
-    let known = options.iter().find(|known| *known == name).or_else(|| options.iter().find(|known| dashed(known) == dashed(name)))?;
-    Some(format!("--{known}{}", &option[name.len()..]))
+/// What an argument becomes.
+enum Spelled {
+    AsItIs,
+    As(String),
+    /// A switch that is off.
+    Nothing,
 }
 
-/// Every long option of `report`.
-fn options() -> Vec<String> {
-    let command = ReportArgs::augment_args(Command::new("report")).arg(Arg::new("help").long("help"));
-    let names = command.get_arguments().filter_map(Arg::get_long_and_visible_aliases).flatten();
-    names.map(str::to_owned).collect()
+/// The long options of `report`, and which of them are switches; some of those take a value.
+struct Declared {
+    names: Vec<String>,
+    switches: Vec<String>,
+    valued_switches: Vec<String>,
+}
+
+impl Declared {
+    fn new() -> Declared {
+        let command =
+            ReportArgs::augment_args(Command::new("report")).arg(Arg::new("help").long("help").action(ArgAction::Help));
+        let names = |arg: &Arg| {
+            arg.get_long_and_visible_aliases().unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let is_switch = |arg: &&Arg| matches!(arg.get_action(), ArgAction::SetTrue);
+        let all = command.get_arguments().flat_map(names);
+        let valued = procprof_report::OPTIONS.iter().filter(|row| ["true", "false"].contains(&row.default));
+        Declared {
+            names: all.collect(),
+            switches: command.get_arguments().filter(is_switch).flat_map(names).collect(),
+            valued_switches: valued.map(|row| row.key.to_owned()).collect(),
+        }
+    }
+
+    fn spelled(&self, argument: &str) -> Spelled {
+        let Some(option) = argument.strip_prefix('-') else { return Spelled::AsItIs };
+        let is_double = option.starts_with('-');
+        let option = option.strip_prefix('-').unwrap_or(option);
+        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        let dashed = |name: &str| name.replace('_', "-");
+        let equal = |known: &&String| *known == name;
+        let known =
+            self.names.iter().find(equal).or_else(|| self.names.iter().find(|known| dashed(known) == dashed(name)));
+        let Some(known) = known else {
+            // So that the name that is nearest can be suggested: with one dash it would be read letter by letter.
+            let is_word = name.len() > 1 && name.starts_with(|c: char| c.is_ascii_alphabetic() && !"oVh".contains(c));
+            return if is_word && !is_double { Spelled::As(format!("--{option}")) } else { Spelled::AsItIs };
+        };
+        let Some(value) = value else { return Spelled::As(format!("--{known}")) };
+        match truth(value) {
+            Some(true) if self.switches.contains(known) => Spelled::As(format!("--{known}")),
+            Some(false) if self.switches.contains(known) => Spelled::Nothing,
+            Some(truth) if self.valued_switches.contains(known) => Spelled::As(format!("--{known}={truth}")),
+            _ => Spelled::As(format!("--{known}={value}")),
+        }
+    }
+}
+
+/// The error for an unknown option with the name that is nearest, letters in the wrong order being one mistake, as it
+/// is typed with `go tool pprof`.
+pub(crate) fn suggesting(mut error: clap::Error) -> clap::Error {
+    let typed = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(typed)) if error.kind() == ErrorKind::UnknownArgument => {
+            typed.trim_start_matches('-').to_owned()
+        }
+        _ => return error,
+    };
+    let is_of_report = std::env::args_os().nth(1).is_some_and(|command| command == "report");
+    let most = typed.len() / 3 + 1;
+    let names = Declared::new().names;
+    let nearest =
+        names.iter().map(|name| (distance(&typed, name), name)).filter(|(distance, _)| *distance <= most).min();
+    if let Some((_, name)) = nearest.filter(|_| is_of_report) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("-{name}")));
+    }
+    error
+}
+
+/// Letters to insert, remove, replace, or exchange with the next.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for (i, j) in (0..=one.len()).flat_map(|i| (0..=other.len()).map(move |j| (i, j))) {
+        if i == 0 || j == 0 {
+            rows[i][j] = i + j;
+            continue;
+        }
+        let replaced = rows[i - 1][j - 1] + usize::from(one[i - 1] != other[j - 1]);
+        let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+        if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
+            least = least.min(rows[i - 2][j - 2] + 1);
+        }
+        rows[i][j] = least;
+    }
+    rows[one.len()][other.len()]
+}
+
+/// A truth value as Go's flags take it.
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -152,14 +257,19 @@ mod tests {
         let cases = [
             ("procprof report -top -cum -focus=a x", "procprof report --top --cum --focus=a x"),
             ("procprof report -o out --dot -mean x", "procprof report -o out --dot --mean x"),
-            ("procprof report -oout -unknown -h x", "procprof report -oout -unknown -h x"),
+            ("procprof report -oout -unknown -h x", "procprof report -oout --unknown -h x"),
+            ("procprof report -tpo -V --odd -", "procprof report --tpo -V --odd -"),
+            (
+                "procprof report -top=true -svg=false -mean=0 -trim=T -focus=1 x",
+                "procprof report --top --mean=false --trim=true --focus=1 x",
+            ),
             (
                 "procprof report --keep-allocators -sample-index=delay --debug_dir=/a_b-c x",
                 "procprof report --keep_allocators --sample_index=delay --debug-dir=/a_b-c x",
             ),
             ("procprof report -no_cache -text x", "procprof report --no-cache --text x"),
             ("procprof report --no-such_option -", "procprof report --no-such_option -"),
-            ("procprof report -- -top", "procprof report -- -top"),
+            ("procprof report -- -top -svg=false", "procprof report -- -top -svg=false"),
             ("procprof collect -top", "procprof collect -top"),
         ];
         for (typed, meant) in cases {
@@ -168,9 +278,27 @@ mod tests {
     }
 
     #[test]
+    fn letters_in_the_wrong_order_are_one_mistake() {
+        let cases = [
+            ("tpo", "top", 1),
+            ("top", "top", 0),
+            ("focsu", "focus", 1),
+            ("peak", "peek", 1),
+            ("", "svg", 3),
+            ("ab", "ba", 1),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+        }
+    }
+
+    #[test]
     fn short_names_are_no_options_and_stand_for_options() {
         for short in SHORTS {
-            assert!(!OPTIONS.iter().any(|row| row.key == short.flag) && !REPORTS.iter().any(|report| report.name == short.flag));
+            assert!(
+                !OPTIONS.iter().any(|row| row.key == short.flag)
+                    && !REPORTS.iter().any(|report| report.name == short.flag)
+            );
             assert!(short.options.iter().all(|(key, _)| OPTIONS.iter().any(|row| row.key == *key)));
         }
     }

@@ -1,6 +1,6 @@
 //! `report -http=ADDR`: the web view of the profile, until ^C.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::{Command, Stdio};
 
@@ -21,10 +21,14 @@ impl Web {
     /// Serves the view until the process is told to end.
     pub(super) fn serve(&self, viewer: Viewer) -> Result<()> {
         let address = socket_address(&self.address)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("start the runtime")?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("start the runtime")?;
         runtime.block_on(async {
             let handle = viewer.start(address).await?;
-            self.tell(&handle);
+            let _page = self.tell(&handle);
             let mut terminated = signal(SignalKind::terminate()).context("listen for signals")?;
             tokio::select! {
                 interrupted = tokio::signal::ctrl_c() => interrupted.context("listen for ^C")?,
@@ -35,16 +39,28 @@ impl Web {
         })
     }
 
-    fn tell(&self, handle: &ViewerHandle) {
+    /// Says where the view is and opens a browser there; the page that leads it there is kept until the end.
+    fn tell(&self, handle: &ViewerHandle) -> Option<tempfile::TempPath> {
         let bound = handle.address();
-        let host = if bound.ip().is_loopback() || bound.ip().is_unspecified() { "localhost".to_owned() } else { host(bound.ip()) };
-        let url = format!("http://{host}:{}", bound.port());
+        let host = if bound.ip().is_loopback() || bound.ip().is_unspecified() {
+            "localhost".to_owned()
+        } else {
+            host(bound.ip())
+        };
+        let url = format!("http://{host}:{}{}", bound.port(), handle.path());
         eprintln!("Serving web UI on {url}");
         if !bound.ip().is_loopback() {
-            eprintln!("procprof: everybody who reaches {bound} can read this profile");
+            eprintln!("procprof: anyone who reaches {bound} and knows this address can read the profile");
         }
-        if self.opens_browser && std::io::stderr().is_terminal() {
-            open(&url);
+        if !self.opens_browser || !std::io::stderr().is_terminal() || !is_desktop() {
+            return None;
+        }
+        match open(&url) {
+            Ok(page) => Some(page),
+            Err(error) => {
+                eprintln!("procprof: no browser opened: {error}");
+                None
+            }
         }
     }
 }
@@ -56,7 +72,11 @@ fn host(ip: IpAddr) -> String {
 /// Reads `host:port`; without a host it is this machine alone, without a port any that is free.
 fn socket_address(typed: &str) -> Result<SocketAddr> {
     let (host, port) = typed.rsplit_once(':').unwrap_or((typed, ""));
-    let port: u16 = if port.is_empty() { 0 } else { port.parse().with_context(|| format!("-http={typed}: {port:?} is no port"))? };
+    let port: u16 = if port.is_empty() {
+        0
+    } else {
+        port.parse().with_context(|| format!("-http={typed}: {port:?} is no port"))?
+    };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     if host.is_empty() || host == "localhost" {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -67,14 +87,25 @@ fn socket_address(typed: &str) -> Result<SocketAddr> {
     }
 }
 
-/// Opens the page where there is a desktop; that there is none is no failure, the address is on the screen.
-fn open(url: &str) {
-    let is_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
-    if is_desktop {
-        let quiet = Command::new("xdg-open").arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        // Reaped by the end of this process; without xdg-open the reader opens the page.
-        drop(quiet);
-    }
+/// Whether a browser can show itself.
+fn is_desktop() -> bool {
+    ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Opens a browser at an address, by way of a page that only its user can read: the arguments of a command are no
+/// secret.
+fn open(url: &str) -> std::io::Result<tempfile::TempPath> {
+    let mut page = tempfile::Builder::new().prefix("procprof-").suffix(".html").tempfile()?;
+    writeln!(
+        page,
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={url}\"><a href=\"{url}\">procprof</a>"
+    )?;
+    let page = page.into_temp_path();
+    let quiet =
+        Command::new("xdg-open").arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    // Reaped by the end of this process; without xdg-open the reader opens the address.
+    drop(quiet);
+    Ok(page)
 }
 
 #[cfg(test)]

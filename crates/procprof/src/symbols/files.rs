@@ -83,7 +83,7 @@ impl Search {
 
 /// Whether a file is a program or a shared library, or the debug file of one.
 fn is_image(path: &Path) -> std::io::Result<bool> {
-    let packing = Packing::of(path)?;
+    let packing = Packing::detect(path)?;
     let mut head = [0; HEAD];
     match packing.reader(std::fs::File::open(path)?)?.read_exact(&mut head) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
@@ -118,9 +118,14 @@ mod tests {
         packed.finish().unwrap();
         std::os::unix::fs::symlink(folder.path(), folder.path().join("round")).unwrap();
         let (found, told) = meant(&[folder.path().to_owned(), folder.path().join("text")]).unwrap();
-        let names: Vec<_> =
-            found.iter().map(|input| (input.path.strip_prefix(folder.path()).unwrap().to_str().unwrap(), input.is_named)).collect();
-        assert_eq!(names, [("lib/libx.so", false), ("lib/libx.so.debug.gz", false), ("program", false), ("text", true)]);
+        let names: Vec<_> = found
+            .iter()
+            .map(|input| (input.path.strip_prefix(folder.path()).unwrap().to_str().unwrap(), input.is_named))
+            .collect();
+        assert_eq!(
+            names,
+            [("lib/libx.so", false), ("lib/libx.so.debug.gz", false), ("program", false), ("text", true)]
+        );
         assert!(told.is_empty(), "{told:?}");
         assert!(meant(&[folder.path().join("nowhere")]).is_err());
     }

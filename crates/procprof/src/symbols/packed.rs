@@ -23,7 +23,7 @@ pub(super) enum Packing {
 
 impl Packing {
     /// By the file's first bytes.
-    pub(super) fn of(path: &Path) -> io::Result<Packing> {
+    pub(super) fn detect(path: &Path) -> io::Result<Packing> {
         let mut head = Vec::new();
         File::open(path)?.take(6).read_to_end(&mut head)?;
         Ok(match head.as_slice() {
@@ -56,15 +56,15 @@ pub(super) struct Unpacked {
 /// Opens a file, compressed or not.
 pub(super) fn open(path: &Path) -> Result<Unpacked> {
     let opening = || format!("open {}", path.display());
-    let packing = Packing::of(path).with_context(opening)?;
+    let packing = Packing::detect(path).with_context(opening)?;
     let file = File::open(path).with_context(opening)?;
     if packing == Packing::Plain {
         return Ok(Unpacked { file, path: path.to_owned() });
     }
     let mut unpacked = tempfile::tempfile().context("make a file to unpack into")?;
     let unpacking = || format!("unpack {}", path.display());
-    let copied =
-        io::copy(&mut packing.reader(file).with_context(unpacking)?.take(UNPACKED_MAX + 1), &mut unpacked).with_context(unpacking)?;
+    let copied = io::copy(&mut packing.reader(file).with_context(unpacking)?.take(UNPACKED_MAX + 1), &mut unpacked)
+        .with_context(unpacking)?;
     ensure!(copied <= UNPACKED_MAX, "{}: more than {UNPACKED_MAX} bytes come out of it", path.display());
     unpacked.seek(SeekFrom::Start(0)).with_context(unpacking)?;
     let is_ending = path.extension().is_some_and(|ending| ["gz", "xz", "zst"].iter().any(|known| ending == *known));

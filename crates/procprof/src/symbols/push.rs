@@ -93,8 +93,12 @@ async fn one(remote: &Remote, path: PathBuf, sent: &mut HashMap<String, bool>) -
     };
     Ok(Done::Told(match answer["outcome"].as_str() {
         Some("added") => format!("{functions} functions, {} sent as {key}{waiting}", size(bytes)),
-        Some("replaced") => format!("{functions} functions, {} sent as {key} in the place of older ones{waiting}", size(bytes)),
-        Some("kept") => format!("not sent: the server has symbols of {key} that tell more; remove them first to replace them"),
+        Some("replaced") => {
+            format!("{functions} functions, {} sent as {key} in the place of older ones{waiting}", size(bytes))
+        }
+        Some("kept") => {
+            format!("not sent: the server has symbols of {key} that tell more; remove them first to replace them")
+        }
         _ => bail!("{}: this server knows nothing of symbols", remote.base()),
     }))
 }
@@ -123,11 +127,14 @@ async fn send(remote: &Remote, made: Made) -> Result<Value> {
         return Ok(serde_json::json!({ "outcome": "kept", "symbols": offered["stored"] }));
     }
     let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("sending [{bar:40}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("sending [{bar:40}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta}")
+    {
         bar.set_style(style.progress_chars("=> "));
     }
     let own = bar.clone();
-    let pieces = ReaderStream::new(InspectReader::new(Cursor::new(made.bytes), move |piece| own.inc(piece.len() as u64)));
+    let pieces =
+        ReaderStream::new(InspectReader::new(Cursor::new(made.bytes), move |piece| own.inc(piece.len() as u64)));
     let request = remote.request(Method::POST, "/api/symbols").timeout(SEND_MAX).header(header::CONTENT_LENGTH, length);
     let answer = remote.ask(request.body(Body::wrap_stream(pieces))).await;
     bar.finish_and_clear();

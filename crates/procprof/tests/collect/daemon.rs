@@ -12,7 +12,8 @@ use super::{collect, files, text};
 fn home(port: u16) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("conf")).unwrap();
-    let conf = format!("# test\nbrpc_port = {port}\nsys_log_dir = ${{STARROCKS_HOME}}/logs\nCOLLECT_BE_PROFILE_INTERVAL=2\n");
+    let conf =
+        format!("# test\nbrpc_port = {port}\nsys_log_dir = ${{STARROCKS_HOME}}/logs\nCOLLECT_BE_PROFILE_INTERVAL=2\n");
     fs::write(home.path().join("conf/be.conf"), conf).unwrap();
     home
 }
@@ -36,7 +37,7 @@ struct Daemon<'a> {
 }
 
 impl Daemon<'_> {
-    fn of(pid_file: &Path) -> Daemon<'_> {
+    fn from_pid_file(pid_file: &Path) -> Daemon<'_> {
         Daemon { pid: fs::read_to_string(pid_file).unwrap().trim().to_owned(), pid_file }
     }
 
@@ -63,7 +64,7 @@ fn collects_until_a_signal_ends_it() {
     let first = start(home.path());
     assert!(first.status.success(), "{}", text(&first.stderr));
     assert!(begun.elapsed() < Duration::from_secs(5), "the terminal waited for the daemon");
-    let daemon = Daemon::of(&pid_file);
+    let daemon = Daemon::from_pid_file(&pid_file);
     let second = start(home.path());
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains(&format!("already running (pid {}", daemon.pid)), "{}", text(&second.stderr));
@@ -83,7 +84,7 @@ fn tells_a_backend_that_is_down_once_and_its_return() {
     let pid_file = home.path().join("bin/collect_be_profile.pid");
     fs::write(&pid_file, "1\n").unwrap();
     assert!(start(home.path()).status.success());
-    let daemon = Daemon::of(&pid_file);
+    let daemon = Daemon::from_pid_file(&pid_file);
     let log = || fs::read_to_string(home.path().join("logs/collect_be_profile.log")).unwrap();
     wait_for("error", || log().contains("Connection refused"));
     std::thread::sleep(Duration::from_secs(5));

@@ -151,8 +151,17 @@ fn our_own_report_opens_what_was_kept() {
 fn help_exits_0_and_wrong_options_exit_2() {
     let help = collect("--help").output().unwrap();
     assert!(help.status.success());
-    let options =
-        ["profiling-type", "duration", "interval", "cleanup-days", "cleanup-size", "brpc-port", "output-dir", "be-conf", "daemon"];
+    let options = [
+        "profiling-type",
+        "duration",
+        "interval",
+        "cleanup-days",
+        "cleanup-size",
+        "brpc-port",
+        "output-dir",
+        "be-conf",
+        "daemon",
+    ];
     for option in options {
         assert!(text(&help.stdout).contains(&format!("--{option}")), "{option}");
     }

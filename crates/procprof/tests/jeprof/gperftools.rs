@@ -45,7 +45,9 @@ fn cpu_profiles_of_gperftools_read_as_in_jeprof() {
     for output in OUTPUTS {
         check_named("gperftools", &[output, &binary, &profile]);
     }
-    for options in [&["--lines"][..], &["--addresses"], &["--cum"], &["--focus=spin"], &["--ignore=mix"], &["--nodecount=2"]] {
+    for options in
+        [&["--lines"][..], &["--addresses"], &["--cum"], &["--focus=spin"], &["--ignore=mix"], &["--nodecount=2"]]
+    {
         check_named("gperftools", &[&["--text"], options, &[binary.as_str(), &profile]].concat());
     }
     check_named("gperftools", &["--text", &format!("--base={profile}"), &binary, &profile, &profile]);
@@ -66,7 +68,8 @@ fn heap_profiles_of_tcmalloc_read_as_in_jeprof() {
     check_named("gperftools", &["--text", "--heapcheck", "--lines", &binary, &second]);
 }
 
-/// Forms that nothing on this machine writes, by their recordings. The binaries are not those of the recordings, so addresses stay.
+/// Forms that nothing on this machine writes, by their recordings. The binaries are not those of the recordings, so
+/// addresses stay.
 #[test]
 fn profiles_of_all_forms_read_as_in_jeprof() {
     let (_folder, binary, _) = cpu_program();
@@ -121,13 +124,18 @@ fn google_pprof_prints_the_same_functions() {
     let rows = |output: std::process::Output| -> Vec<String> {
         assert!(output.status.success(), "{}", text(&output));
         let printed = String::from_utf8(output.stdout).unwrap();
-        let mut rows: Vec<String> =
-            printed.lines().filter(|line| line.contains("keep_") || line.starts_with("Total")).map(str::to_owned).collect();
+        let mut rows: Vec<String> = printed
+            .lines()
+            .filter(|line| line.contains("keep_") || line.starts_with("Total"))
+            .map(str::to_owned)
+            .collect();
         rows.sort();
         rows
     };
-    let peers =
-        Command::new("google-pprof").args(["--text", &binary, &heap]).output().expect("this test needs google-pprof (google-perftools)");
+    let peers = Command::new("google-pprof")
+        .args(["--text", &binary, &heap])
+        .output()
+        .expect("this test needs google-pprof (google-perftools)");
     let own = procprof().args(["jeprof", "--text", &binary, &heap]).output().unwrap();
     let (own, peers) = (rows(own), rows(peers));
     assert!(own.len() >= 3, "{own:?}");

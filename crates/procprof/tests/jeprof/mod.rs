@@ -1,6 +1,7 @@
 //! `procprof jeprof` beside jeprof itself: real heap dumps of a C, a C++ and a Rust program.
 
 mod gperftools;
+pub(crate) mod kept;
 pub(crate) mod peer;
 pub(crate) mod programs;
 
@@ -35,15 +36,38 @@ const OPTIONS: &[&[&str]] = &[
     &["--thread=*"],
 ];
 
+/// Which of all pairs a program tries. jeprof takes a second or more for each, and what an option does is not the
+/// binary's: over the three programs every one is tried in every output, and one program has them all in
+/// `cargo xtask soak long`.
+#[derive(Clone, Copy)]
+enum Part {
+    All,
+    /// Every third pair, from this one on.
+    Third(usize),
+}
+
+impl Part {
+    fn has(self, number: usize) -> bool {
+        match self {
+            Part::All => true,
+            Part::Third(first) => number % 3 == first,
+        }
+    }
+}
+
 /// Every index with and without a base, in every output, of both heap dumps.
-fn check_indexes(program: &Program) {
+fn check_indexes(program: &Program, part: Part) {
     let [first, second] = program.heaps();
     let base = format!("--base={first}");
-    for index in INDEXES {
-        for output in OUTPUTS {
-            check(program, &[output, index, program.binary(), first]);
-            check(program, &[output, index, program.binary(), second]);
-            check(program, &[output, index, &base, program.binary(), second]);
+    for (number, index) in INDEXES.into_iter().enumerate() {
+        for (place, output) in OUTPUTS.into_iter().enumerate() {
+            let forms: [&[&str]; 3] = [
+                &[output, index, program.binary(), first],
+                &[output, index, program.binary(), second],
+                &[output, index, &base, program.binary(), second],
+            ];
+            let tried = forms.into_iter().enumerate().filter(|(form, _)| part.has(number + place + form));
+            tried.for_each(|(_, arguments)| check(program, arguments));
         }
     }
     check(program, &["--text", &base, "--drop_negative", program.binary(), second]);
@@ -51,10 +75,11 @@ fn check_indexes(program: &Program) {
     check(program, &["--callgrind", program.binary(), second]);
 }
 
-fn check_options(program: &Program) {
+fn check_options(program: &Program, part: Part) {
     let [_, second] = program.heaps();
-    for options in OPTIONS {
-        for output in ["--text", "--dot"] {
+    for (number, options) in OPTIONS.iter().enumerate() {
+        let tried = ["--text", "--dot"].into_iter().enumerate().filter(|(place, _)| part.has(number + place));
+        for (_, output) in tried {
             // Options may stand behind the files, too.
             check(program, &[&[output, program.binary(), second], *options].concat());
         }
@@ -64,22 +89,31 @@ fn check_options(program: &Program) {
 #[test]
 fn c_program_reads_as_in_jeprof() {
     let program = c_program();
-    check_indexes(&program);
-    check_options(&program);
+    check_indexes(program, Part::Third(0));
+    check_options(program, Part::Third(0));
 }
 
 #[test]
 fn cpp_program_reads_as_in_jeprof() {
     let program = cpp_program();
-    check_indexes(&program);
-    check_options(&program);
+    check_indexes(program, Part::Third(1));
+    check_options(program, Part::Third(1));
 }
 
 #[test]
 fn rust_program_reads_as_in_jeprof() {
     let program = rust_program();
-    check_indexes(&program);
-    check_options(&program);
+    check_indexes(program, Part::Third(2));
+    check_options(program, Part::Third(2));
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak long` runs it"]
+fn every_pair_of_every_program_reads_as_in_jeprof() {
+    for program in [c_program(), cpp_program(), rust_program()] {
+        check_indexes(program, Part::All);
+        check_options(program, Part::All);
+    }
 }
 
 /// jeprof takes seconds for a binary of this size, so not every option is tried.
@@ -96,7 +130,7 @@ fn large_rust_program_reads_as_in_jeprof() {
         &["--collapsed"],
         &["--collapsed", "--alloc_objects"],
     ] {
-        check(&program, &[arguments, &[program.binary(), second]].concat());
+        check(program, &[arguments, &[program.binary(), second]].concat());
     }
 }
 
@@ -120,10 +154,17 @@ fn addresses_of_a_program_that_was_replaced_are_told() {
     let [_, second] = program.heaps();
     let heap = std::fs::read_to_string(second).unwrap();
     let gone = folder.path().join("gone.heap");
-    std::fs::write(&gone, heap.replace(&format!("{}\n", program.binary()), &format!("{} (deleted)\n", program.binary()))).unwrap();
+    std::fs::write(
+        &gone,
+        heap.replace(&format!("{}\n", program.binary()), &format!("{} (deleted)\n", program.binary())),
+    )
+    .unwrap();
     let output = procprof().args(["jeprof", "--text", program.binary()]).arg(&gone).output().unwrap();
     let said = text(&output);
-    assert!(output.status.success() && said.contains(&format!("{} was removed or replaced while it ran", program.binary())), "{said}");
+    assert!(
+        output.status.success() && said.contains(&format!("{} was removed or replaced while it ran", program.binary())),
+        "{said}"
+    );
     let whole = procprof().args(["jeprof", "--text", program.binary(), second]).output().unwrap();
     assert!(!text(&whole).contains("was removed"), "{}", text(&whole));
 }
@@ -169,13 +210,25 @@ fn drawn_graphs_have_the_nodes_and_edges_of_dot() {
     let [first, second] = program.heaps();
     let (binary, base) = (program.binary(), format!("--base={first}"));
     let run = |output: &str| {
-        let words = ["jeprof", output, "--show_bytes", "--maxdegree=20", "--nodecount=1024", "--nodefraction=.0", binary, &base, second];
+        let words = [
+            "jeprof",
+            output,
+            "--show_bytes",
+            "--maxdegree=20",
+            "--nodecount=1024",
+            "--nodefraction=.0",
+            binary,
+            &base,
+            second,
+        ];
         let output = procprof().args(words).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         output.stdout
     };
     let [dot, svg] = ["--dot", "--svg"].map(|output| String::from_utf8(run(output)).unwrap());
-    let lines = |text: &str, start: &str, part: &str| text.lines().filter(|line| line.starts_with(start) && line.contains(part)).count();
+    let lines = |text: &str, start: &str, part: &str| {
+        text.lines().filter(|line| line.starts_with(start) && line.contains(part)).count()
+    };
     let (nodes, edges) = (lines(&dot, "N", "shape=box"), lines(&dot, "N", " -> "));
     assert!(nodes > 10 && edges > 10, "{dot}");
     assert_eq!((lines(&svg, "<g class=\"n", ""), lines(&svg, "<g class=\"e", "")), (nodes, edges));
@@ -185,14 +238,31 @@ fn drawn_graphs_have_the_nodes_and_edges_of_dot() {
     let path = folder.path().join("mem.pdf");
     let pdf = run("--pdf");
     std::fs::write(&path, &pdf).unwrap();
-    let sides = String::from_utf8_lossy(&pdf).split("/MediaBox [0 0 ").nth(1).unwrap().split(']').next().unwrap().to_owned();
+    let sides =
+        String::from_utf8_lossy(&pdf).split("/MediaBox [0 0 ").nth(1).unwrap().split(']').next().unwrap().to_owned();
     let sides: Vec<f64> = sides.split(' ').map(|side| side.parse().unwrap()).collect();
-    let whole: Vec<f64> =
-        svg.split("viewBox=\"0 0 ").nth(1).unwrap().split('"').next().unwrap().split(' ').map(|side| side.parse().unwrap()).collect();
+    let whole: Vec<f64> = svg
+        .split("viewBox=\"0 0 ")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .split(' ')
+        .map(|side| side.parse().unwrap())
+        .collect();
     // jeprof's page is of 8 by 11 inches, but texts stay readable.
     let scale = (576.0 / whole[0]).min(792.0 / whole[1]).clamp(0.4, 1.0);
-    assert!((sides[0] - scale * whole[0]).abs() < 1.0 && (sides[1] - scale * whole[1]).abs() < 1.0, "{sides:?} of {whole:?}");
-    let names = Command::new("pdftotext").arg("-raw").arg(&path).arg("-").output().expect("`pdftotext` must be installed for this test");
+    assert!(
+        (sides[0] - scale * whole[0]).abs() < 1.0 && (sides[1] - scale * whole[1]).abs() < 1.0,
+        "{sides:?} of {whole:?}"
+    );
+    let names = Command::new("pdftotext")
+        .arg("-raw")
+        .arg(&path)
+        .arg("-")
+        .output()
+        .expect("`pdftotext` must be installed for this test");
     let names = String::from_utf8_lossy(&names.stdout).into_owned();
     for label in dot
         .lines()

@@ -1,9 +1,12 @@
 //! One command line given to both, and what they print compared.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::harness::{procprof, text};
+use crate::jeprof::kept;
 use crate::jeprof::programs::Program;
 
 /// jeprof breaks ties in the order of a hash, which this number decides. Where edges tie at a limit,
@@ -30,11 +33,19 @@ pub(crate) fn exceptions() -> Vec<Exception> {
     rows.map(row).collect()
 }
 
-/// What jeprof does, with its hashes in an order of their own.
-fn jeprof(arguments: &[&str], seed: u32) -> Output {
+/// What jeprof does, with its hashes in an order of their own; run once for the same arguments.
+fn jeprof(arguments: &[&str], seed: u32) -> Arc<Output> {
+    type Outputs = Mutex<HashMap<(Vec<String>, u32), Arc<Output>>>;
+    static OUTPUTS: LazyLock<Outputs> = LazyLock::new(Mutex::default);
+    let key = (arguments.iter().map(|argument| (*argument).to_owned()).collect(), seed);
+    if let Some(output) = OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Arc::clone(output);
+    }
     let mut command = Command::new("/usr/bin/jeprof");
-    command.env("PERL_HASH_SEED", seed.to_string()).env("LC_ALL", "C").args(arguments);
-    command.output().expect("this test needs jeprof (libjemalloc-dev)")
+    command.env("PERL_HASH_SEED", seed.to_string()).env("LC_ALL", "C").env("JEPROF_TOOLS", kept::tools());
+    let output = Arc::new(command.args(arguments).output().expect("this test needs jeprof (libjemalloc-dev)"));
+    OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&output));
+    output
 }
 
 /// What we do; the index on disk is there from the second time on.
@@ -68,11 +79,13 @@ fn compare_with(program: &str, arguments: &[&str], own: &[u8], peers: &[u8]) {
         !peers.is_empty() || arguments.iter().any(|argument| argument.starts_with("--thread")),
         "{arguments:?}: jeprof printed nothing"
     );
-    if own == peers || (!is_ordered && (1..HASH_SEEDS).any(|seed| own == prepared(&jeprof(arguments, seed).stdout))) {
+    // An exception costs no runs of jeprof, so it comes before other seeds.
+    let excepted =
+        exceptions().iter().any(|exception| exception.program == program && exception.output == arguments[0]);
+    if own == peers || (excepted && with_bare_names(&own) == with_bare_names(&peers)) {
         return;
     }
-    let excepted = exceptions().iter().any(|exception| exception.program == program && exception.output == arguments[0]);
-    if excepted && with_bare_names(&own) == with_bare_names(&peers) {
+    if !is_ordered && (1..HASH_SEEDS).any(|seed| own == prepared(&jeprof(arguments, seed).stdout)) {
         return;
     }
     panic!("{arguments:?}: jeprof -, procprof +\n{}", difference(&peers, &own));

@@ -15,6 +15,8 @@ pub(crate) struct Login {
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// The method to begin with, in the client's own word.
     pub(crate) method: Option<&'static str>,
+    /// Whether to compress, where the client can.
+    pub(crate) compress: bool,
 }
 
 /// An answer to a statement.
@@ -37,7 +39,11 @@ pub(crate) struct Client {
 pub(crate) const CLIENTS: &[Client] = &[
     Client { name: "mariadb", command: mariadb, method: Some("mysql_native_password") },
     Client { name: "PyMySQL", command: |_| python("pymysql_client.py"), method: None },
-    Client { name: "mysql-connector-python", command: |_| python("connector_client.py"), method: Some("mysql_native_password") },
+    Client {
+        name: "mysql-connector-python",
+        command: |_| python("connector_client.py"),
+        method: Some("mysql_native_password"),
+    },
     Client { name: "mysql2", command: |_| mysql2(), method: None },
     Client { name: "Go driver", command: |_| Command::new(fetched("go/client")), method: None },
     Client {
@@ -83,7 +89,7 @@ fn mysql2() -> Command {
 
 fn connector_j() -> Command {
     let mut command = Command::new("java");
-    command.arg("-cp").arg(fetched("java/mysql-connector-j.jar")).arg(source("Client.java"));
+    command.arg("-cp").arg(fetched("java/mysql-connector-j-9.5.0.jar")).arg(source("Client.java"));
     command
 }
 
@@ -91,7 +97,11 @@ impl Client {
     fn run(&self, login: &Login, statements: &[String]) -> Output {
         let mut command = (self.command)(login);
         command.env("SQL_HOST", "127.0.0.1").env("SQL_PORT", login.port.to_string());
-        command.env("SQL_USER", &login.user).env("SQL_PASSWORD", &login.password).env("SQL_AUTH", login.method.unwrap_or_default());
+        command
+            .env("SQL_USER", &login.user)
+            .env("SQL_PASSWORD", &login.password)
+            .env("SQL_AUTH", login.method.unwrap_or_default());
+        command.env("SQL_COMPRESS", if login.compress { "1" } else { "" });
         if let Some((authority, store)) = &login.tls {
             command.env("SQL_CA", authority).env("SQL_KEY_STORE", store);
         }
@@ -107,7 +117,14 @@ impl Client {
     /// Its answers to these statements, parameters after tabs.
     pub(crate) fn answers(&self, login: &Login, statements: &[String]) -> Vec<Answer> {
         let output = self.run(login, statements);
-        assert!(output.status.success(), "{} as {}, TLS {}: {}", self.name, login.user, login.tls.is_some(), text(&output));
+        assert!(
+            output.status.success(),
+            "{} as {}, TLS {}: {}",
+            self.name,
+            login.user,
+            login.tls.is_some(),
+            text(&output)
+        );
         let mut answers: Vec<Answer> = Vec::new();
         let cells = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -131,4 +148,93 @@ impl Client {
         assert!(!output.status.success(), "{} came in: {}", self.name, text(&output));
         text(&output)
     }
+}
+
+/// A program that begins sessions by several clients and prints a line `ok NAME` for each that could.
+struct Several {
+    command: fn() -> Command,
+    names: &'static [&'static str],
+}
+
+const SEVERAL: &[Several] = &[
+    Several {
+        command: || python("several.py"),
+        names: &[
+            "mysql-connector-python",
+            "mysql-connector-python, compressed",
+            "mysql-connector-python in C",
+            "PyMySQL",
+            "mysqlclient",
+            "aiomysql",
+            "asyncmy",
+            "SQLAlchemy with PyMySQL",
+            "SQLAlchemy with mysql-connector-python",
+            "SQLAlchemy with mysqlclient",
+            "Django",
+        ],
+    },
+    Several {
+        command: || script("node", "several.js"),
+        names: &["mysql", "mysql2", "mariadb", "knex", "typeorm", "sequelize"],
+    },
+    Several { command: || script("php", "several.php"), names: &["mysqli", "PDO"] },
+    Several { command: || Command::new(fetched("rust/several")), names: &["sqlx", "sqlx pool"] },
+    Several {
+        command: || driver("jdbc:mysql:", "mysql-connector-java-5.1.49"),
+        names: &["jdbc:mysql: mysql-connector-java-5.1.49"],
+    },
+    Several {
+        command: || driver("jdbc:mysql:", "mysql-connector-j-8.4.0"),
+        names: &["jdbc:mysql: mysql-connector-j-8.4.0"],
+    },
+    Several {
+        command: || driver("jdbc:mysql:", "mysql-connector-j-9.5.0"),
+        names: &["jdbc:mysql: mysql-connector-j-9.5.0"],
+    },
+    Several {
+        command: || driver("jdbc:mariadb:", "mariadb-java-client-2.7.12"),
+        names: &["jdbc:mariadb: mariadb-java-client-2.7.12"],
+    },
+    Several {
+        command: || driver("jdbc:mariadb:", "mariadb-java-client-3.5.6"),
+        names: &["jdbc:mariadb: mariadb-java-client-3.5.6"],
+    },
+];
+
+fn script(interpreter: &str, name: &str) -> Command {
+    let mut command = Command::new(interpreter);
+    command.arg(source(name)).env("NODE_PATH", fetched("node/node_modules"));
+    command
+}
+
+/// A driver of Java by the beginning of its URLs.
+fn driver(url: &str, jar: &str) -> Command {
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(fetched(&format!("java/{jar}.jar"))).arg(source("Several.java")).args([url, jar]);
+    command
+}
+
+/// Begins a session by each of [`SEVERAL`], all at once; what went wrong.
+pub(crate) fn begin_several(login: &Login) -> String {
+    let children: Vec<_> = SEVERAL
+        .iter()
+        .map(|Several { command, names }| {
+            let mut command = command();
+            command.env("SQL_HOST", "127.0.0.1").env("SQL_PORT", login.port.to_string());
+            command.env("SQL_USER", &login.user).env("SQL_PASSWORD", &login.password);
+            let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+            (child.unwrap_or_else(|error| panic!("{command:?}: {error}")), names)
+        })
+        .collect();
+    let mut wrong = String::new();
+    for (child, names) in children {
+        let output = child.wait_with_output().expect("its output");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let missing: Vec<&&str> =
+            names.iter().filter(|name| !printed.lines().any(|line| line == format!("ok {name}"))).collect();
+        if !missing.is_empty() {
+            wrong += &format!("{missing:?}:\n{}\n", text(&output));
+        }
+    }
+    wrong
 }

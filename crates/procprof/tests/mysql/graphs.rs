@@ -1,4 +1,5 @@
-//! The graphs of SQL beside those of Debian's jeprof, of the very same dumps: real ones, which a node on loopback gives as a backend does.
+//! The graphs of SQL beside those of Debian's jeprof, of the very same dumps: real ones, which a node on loopback gives
+//! as a backend does.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -29,7 +30,8 @@ impl Backend {
                 let is_asked = request[..read].starts_with(b"GET /pprof/heap ");
                 let body = if is_asked { served.lock().expect("no panic").clone() } else { Vec::new() };
                 let status = if is_asked { "200 OK" } else { "404 Not Found" };
-                let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                let _ =
+                    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
                 let _ = stream.write_all(&body);
             }
         });
@@ -55,7 +57,20 @@ impl Backend {
 fn printed(sql: &Sql, id: u64, call: &str) -> String {
     let statement = format!("admin execute on {id} 'System.print(HeapProf.getInstance().{call})'");
     let mut command = Command::new("mariadb");
-    command.args(["--no-defaults", "-h", "127.0.0.1", "-P", &sql.port().to_string(), "-u", "ann", "--skip-ssl", "-N", "-r", "-B", "-e"]);
+    command.args([
+        "--no-defaults",
+        "-h",
+        "127.0.0.1",
+        "-P",
+        &sql.port().to_string(),
+        "-u",
+        "ann",
+        "--skip-ssl",
+        "-N",
+        "-r",
+        "-B",
+        "-e",
+    ]);
     let output = command.arg(&statement).output().expect("this test needs mariadb");
     assert!(output.status.success(), "{statement}: {}", text(&output));
     String::from_utf8(output.stdout).expect("text")
@@ -64,8 +79,11 @@ fn printed(sql: &Sql, id: u64, call: &str) -> String {
 #[test]
 fn graphs_are_those_of_jeprof_of_the_same_dump() {
     let programs = [c_program(), cpp_program(), rust_program(), demo_node()];
-    let nodes: Vec<(u64, Backend, &Program)> =
-        programs.iter().enumerate().map(|(number, program)| (10_001 + number as u64, Backend::start(), program)).collect();
+    let nodes: Vec<(u64, Backend, &Program)> = programs
+        .into_iter()
+        .enumerate()
+        .map(|(number, program)| (10_001 + number as u64, Backend::start(), program))
+        .collect();
     let sql = Sql::start(Door::Nodes(nodes.iter().map(|(id, backend, program)| backend.node(*id, program)).collect()));
     for (id, backend, program) in nodes {
         let ([first, second], binary) = (program.heaps(), program.binary());
@@ -78,7 +96,10 @@ fn graphs_are_those_of_jeprof_of_the_same_dump() {
         let (earlier, later) = (earlier.trim(), later.trim());
         is_as(&printed(&sql, id, &format!("to_dot_format(\"{earlier}\")")), &["--dot", binary, first]);
         is_as(&printed(&sql, id, &format!("to_dot_format(\"{later}\")")), &["--dot", binary, second]);
-        is_as(&printed(&sql, id, &format!("diff_dot(\"{earlier}\", \"{later}\")")), &["--dot", &format!("--base={first}"), binary, second]);
+        is_as(
+            &printed(&sql, id, &format!("diff_dot(\"{earlier}\", \"{later}\")")),
+            &["--dot", &format!("--base={first}"), binary, second],
+        );
         if program.name == "demo" {
             // jeprof takes seconds for each output of a binary of this size.
             continue;

@@ -1,4 +1,5 @@
-//! The SQL door as users find it: clients of six kinds, with and without TLS, by each way to log in, through the documents' own transcript.
+//! The SQL door as users find it: clients of six kinds, with and without TLS, by each way to log in, through the
+//! documents' own transcript.
 
 mod clients;
 mod graphs;
@@ -33,17 +34,27 @@ fn check(client: &Client, login: &Login, node: &str) {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let of = |index: usize| (&answers[index].names, &answers[index].rows, &answers[index].code);
     for (index, text) in [(0, "instance of HeapProf"), (1, "true"), (3, "instance of HeapProf"), (4, "false")] {
-        assert_eq!(of(index), (&vec!["result".to_owned()], &vec![vec![text.to_owned()]], &None), "{}: {}", client.name, statements[index]);
+        assert_eq!(
+            of(index),
+            (&vec!["result".to_owned()], &vec![vec![text.to_owned()]], &None),
+            "{}: {}",
+            client.name,
+            statements[index]
+        );
     }
     let (names, lines, _) = of(2);
     assert_eq!(names, &["result"], "{}", client.name);
     let dot: String = lines.iter().map(|row| row[0].replace("\\\\", "\\") + "\n").collect();
-    assert!(dot.starts_with("digraph \"") && dot.contains(" -> ") && server::graphviz_accepts(&dot), "{}: {dot}", client.name);
+    assert!(
+        dot.starts_with("digraph \"") && dot.contains(" -> ") && server::graphviz_accepts(&dot),
+        "{}: {dot}",
+        client.name
+    );
     assert_eq!(
         of(5),
         (
             &words(&["node_id", "status", "result"]),
-            &vec![words(&["4711", "ERROR", "node not found"]), words(&[node, "OK", "false\\n"])],
+            &vec![words(&["4711", "ERROR", "node not found"]), words(&[node, "OK", "false"])],
             &None
         ),
         "{}",
@@ -52,7 +63,12 @@ fn check(client: &Client, login: &Login, node: &str) {
     let (names, rows, _) = of(6);
     assert_eq!(names[..2], ["BackendId", "IP"], "{}", client.name);
     assert_eq!((rows.len(), rows[0].len(), rows[0][0].as_str()), (1, names.len(), node), "{}", client.name);
-    assert_eq!(of(7), (&words(&["text", "missing", "seven"]), &vec![words(&["größe 温度", "NULL", "7"])], &None), "{}", client.name);
+    assert_eq!(
+        of(7),
+        (&words(&["text", "missing", "seven"]), &vec![words(&["größe 温度", "NULL", "7"])], &None),
+        "{}",
+        client.name
+    );
     assert_eq!(of(8), (&words(&["id", "role"]), &vec![words(&["10001", "BE"])], &None), "{}", client.name);
     assert_eq!((&answers[9].names, &answers[9].code), (&Vec::new(), &None), "{}", client.name);
     let codes: Vec<Option<u16>> = answers[10..].iter().map(|answer| answer.code).collect();
@@ -82,7 +98,11 @@ fn every_client_is_turned_away_with_a_wrong_password() {
     let server = Sql::start(Door::Tls);
     for client in CLIENTS {
         let message = client.refused(&server.login("olga", "wrong", true, None));
-        assert!(message.contains("Access denied for user 'olga'@'127.0.0.1' (using password: YES)"), "{}: {message}", client.name);
+        assert!(
+            message.contains("Access denied for user 'olga'@'127.0.0.1' (using password: YES)"),
+            "{}: {message}",
+            client.name
+        );
     }
 }
 
@@ -100,6 +120,32 @@ fn every_client_comes_in_as_the_generated_operator() {
     let password = server.generated_password();
     for client in CLIENTS {
         check(client, &server.login("root", &password, false, None), "10001");
+    }
+}
+
+#[test]
+fn other_clients_and_what_is_built_on_them_begin_and_read() {
+    let server = Sql::start(Door::Open);
+    let wrong = clients::begin_several(&server.login("anyone", "", false, None));
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn clients_may_compress() {
+    let server = Sql::start(Door::Tls);
+    let statements = [
+        "SELECT CHAR_LENGTH(REPEAT('größe ', 100000)) AS n, 7 AS seven".to_owned(),
+        "SELECT REPEAT('größe ', 20000) AS t".to_owned(),
+    ];
+    for name in ["mariadb", "Go driver"] {
+        let client = CLIENTS.iter().find(|client| client.name == name).expect("a client");
+        for tls in [true, false] {
+            let mut login = server.login("olga", "acts ☂", tls, None);
+            login.compress = true;
+            let answers = client.answers(&login, &statements);
+            assert_eq!(answers[0].rows, [["600000", "7"]], "{name}");
+            assert_eq!(answers[1].rows, [["größe ".repeat(20_000)]], "{name}");
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! A client of bare packets, of one kind of statement only: it can stop in the middle of anything, which no real client does on request.
+//! A client of bare packets, of one kind of statement only: it can stop in the middle of anything, which no real client
+//! does on request.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +18,8 @@ impl Raw {
         stream.set_nodelay(true).expect("an option");
         let mut raw = Raw(BufReader::new(stream));
         assert_eq!(raw.packet().expect("a greeting")[0], 10);
-        let hello = [&CAPABILITIES.to_le_bytes()[..], &[0, 0, 0, 1, 45], &[0; 23], b"soak\0\0mysql_native_password\0"].concat();
+        let hello =
+            [&CAPABILITIES.to_le_bytes()[..], &[0, 0, 0, 1, 45], &[0; 23], b"soak\0\0mysql_native_password\0"].concat();
         raw.send(1, &hello).expect("it reads");
         assert_eq!(raw.packet().expect("a welcome")[0], 0);
         raw

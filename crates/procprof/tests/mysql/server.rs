@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use super::clients::Login;
+use super::clients::{CLIENTS, Login};
 use crate::exposure::add_user;
-use crate::harness::{Server, folder};
+use crate::harness::{PATIENCE, Server, folder};
 
 /// Who is let in.
 pub(crate) enum Door {
@@ -35,6 +36,11 @@ impl Sql {
         let folder = folder();
         let mut arguments = vec!["--mysql".to_owned(), "127.0.0.1:0".to_owned()];
         let is_demo = !matches!(door, Door::Nodes(_));
+        let operator = match door {
+            Door::Tls => Some(("olga", "acts ☂".to_owned())),
+            Door::Open | Door::Nodes(_) => Some(("anyone", String::new())),
+            Door::Generated => None,
+        };
         if is_demo {
             arguments.push("--demo".to_owned());
         }
@@ -66,7 +72,8 @@ impl Sql {
         let server = Server::start(&folder.path().join("data"), &arguments);
         let sql = Sql { port: server.sql_port(), server, folder };
         if is_demo {
-            sql.wait_for_heap();
+            let (user, password) = operator.unwrap_or_else(|| ("root", sql.generated_password()));
+            sql.wait_for_heap(user, &password);
         }
         sql
     }
@@ -90,21 +97,34 @@ impl Sql {
     pub(crate) fn login(&self, user: &str, password: &str, tls: bool, method: Option<&'static str>) -> Login {
         let store = |name: &str| self.folder.path().join(name);
         let tls = tls.then(|| (store("authority.pem"), store("authority.p12")));
-        Login { port: self.port, user: user.to_owned(), password: password.to_owned(), tls, method }
+        Login { port: self.port, user: user.to_owned(), password: password.to_owned(), tls, method, compress: false }
     }
 
     /// The password of the generated operator.
     pub(crate) fn generated_password(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("data/mysql-password")).expect("the password file").trim().to_owned()
+        std::fs::read_to_string(self.folder.path().join("data/mysql-password"))
+            .expect("the password file")
+            .trim()
+            .to_owned()
     }
 
-    /// Waits until the demo's backend has sampled something of its heap.
-    fn wait_for_heap(&self) {
-        std::thread::sleep(std::time::Duration::from_secs(3));
+    /// Waits until the demo's backend answers and has sampled calls of its heap.
+    fn wait_for_heap(&self, user: &str, password: &str) {
+        let dump = "admin execute on 10001 'System.print(HeapProf.getInstance().dump_dot_snapshot())'".to_owned();
+        let began = Instant::now();
+        loop {
+            let answers = CLIENTS[0].answers(&self.login(user, password, false, None), std::slice::from_ref(&dump));
+            if answers[0].rows.iter().any(|row| row[0].contains(" -> ")) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "the demo's backend has sampled nothing: {answers:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 }
 
-/// The server's certificate and key, signed by an authority of our own whose certificate lies beside them, for Java as a key store.
+/// The server's certificate and key, signed by an authority of our own whose certificate lies beside them, for Java as
+/// a key store.
 fn certificates(folder: &TempDir) -> [PathBuf; 2] {
     let authority_key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::new()).expect("an authority");
@@ -123,16 +143,35 @@ fn certificates(folder: &TempDir) -> [PathBuf; 2] {
     };
     let pem = write("authority.pem", authority.pem());
     let mut keytool = Command::new("keytool");
-    keytool.args(["-importcert", "-noprompt", "-alias", "authority", "-storetype", "PKCS12", "-storepass", "changeit", "-file"]);
-    let output = keytool.arg(&pem).arg("-keystore").arg(folder.path().join("authority.p12")).output().expect("this test needs keytool");
+    keytool.args([
+        "-importcert",
+        "-noprompt",
+        "-alias",
+        "authority",
+        "-storetype",
+        "PKCS12",
+        "-storepass",
+        "changeit",
+        "-file",
+    ]);
+    let output = keytool
+        .arg(&pem)
+        .arg("-keystore")
+        .arg(folder.path().join("authority.p12"))
+        .output()
+        .expect("this test needs keytool");
     assert!(output.status.success(), "{}", crate::harness::text(&output));
     [write("server.pem", leaf.pem()), write("server.key", key.serialize_pem())]
 }
 
 /// Whether `dot` draws it.
 pub(crate) fn graphviz_accepts(dot: &str) -> bool {
-    let mut child =
-        Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("this test needs dot of graphviz");
+    let mut child = Command::new("dot")
+        .arg("-Tsvg")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this test needs dot of graphviz");
     child.stdin.take().expect("its input is piped").write_all(dot.as_bytes()).expect("it reads");
     child.wait().expect("it ends").success()
 }

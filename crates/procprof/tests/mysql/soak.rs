@@ -1,6 +1,8 @@
-//! Many statements over many connections, with clients that vanish in the middle: the server's memory stays as it was, and nothing stays behind.
+//! Many statements over many connections, with clients that vanish in the middle: the server's memory stays as it was,
+//! and nothing stays behind.
 //!
-//! The long soak and the figures: `cargo test --release -p procprof --test main mysql::soak -- --ignored --nocapture --test-threads=1`.
+//! The long soak and the figures:
+//! `cargo test --release -p procprof --test main mysql::soak -- --ignored --nocapture --test-threads=1`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +17,7 @@ use crate::harness::files;
 /// Connections at a time.
 const CONNECTIONS: usize = 50;
 /// Rows without end, for who does not want them all.
-const FLOOD: &str =
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000) SELECT i, CONCAT('row ', i, REPEAT('x', 200)) FROM n";
+const FLOOD: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000) SELECT i, CONCAT('row ', i, REPEAT('x', 200)) FROM n";
 const SNAPSHOT: &str = "ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().dump_dot_snapshot())'";
 /// One of so many statements draws a graph: it starts a process, and takes as long as hundreds of others.
 const SNAPSHOT_EVERY: usize = 100;
@@ -64,7 +65,9 @@ fn storm(port: u16, statements: usize) {
         for connection in 0..CONNECTIONS {
             scope.spawn(move || {
                 let mut client = Raw::connect(port);
-                (connection..statements).step_by(CONNECTIONS).for_each(|number| step(&mut client, port, number + number / CONNECTIONS));
+                (connection..statements)
+                    .step_by(CONNECTIONS)
+                    .for_each(|number| step(&mut client, port, number + number / CONNECTIONS));
             });
         }
     });
@@ -114,23 +117,37 @@ fn settled(sql: &Sql) -> Held {
 
 fn soak(statements: usize, growth_max: u64) {
     let sql = Sql::start(Door::Open);
-    assert_eq!(Raw::connect(sql.port()).query("ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().enable_prof())'"), Ok(1));
+    assert_eq!(
+        Raw::connect(sql.port()).query("ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().enable_prof())'"),
+        Ok(1)
+    );
     storm(sql.port(), 250);
     let before = settled(&sql);
     storm(sql.port(), statements);
     let after = settled(&sql);
     println!("{statements} statements over {CONNECTIONS} connections: before {before:?}, after {after:?}");
     assert!(after.memory < before.memory + growth_max, "memory grew: {before:?}, {after:?}");
-    // SQLite closes a connection's files once no other has them locked; the counters are the server's own profile's, which comes and goes.
+    // SQLite closes a connection's files once no other has them locked; the counters are the server's own profile's,
+    // which comes and goes.
     let is_counted = |target: &str| !target.ends_with("catalog.sqlite") && target != "anon_inode";
-    let open = |held: &Held| held.descriptors.iter().filter(|(target, _)| is_counted(target)).map(|(_, count)| count).sum::<usize>();
+    let open = |held: &Held| {
+        held.descriptors.iter().filter(|(target, _)| is_counted(target)).map(|(_, count)| count).sum::<usize>()
+    };
     assert!(open(&after) < open(&before) + 10, "descriptors stay open: {before:?}, {after:?}");
-    let catalogs =
-        |held: &Held| held.descriptors.iter().find(|(target, _)| target.ends_with("catalog.sqlite")).map_or(0, |(_, count)| *count);
+    let catalogs = |held: &Held| {
+        held.descriptors.iter().find(|(target, _)| target.ends_with("catalog.sqlite")).map_or(0, |(_, count)| *count)
+    };
     assert!(catalogs(&after) < catalogs(&before) + CONNECTIONS, "the catalog stays open: {before:?}, {after:?}");
-    assert!(after.children <= before.children, "processes stay behind: {before:?}, {after:?}");
-    let left: Vec<PathBuf> =
-        files(&sql.data().join("profiles")).into_iter().filter(|path| !path.to_string_lossy().ends_with("-pprof.gz")).collect();
+    // The server's own schedule has a child for a moment, too; one that stays behind is there for ever.
+    let began = Instant::now();
+    while Held::by(sql.pid()).children > before.children {
+        assert!(began.elapsed() < Duration::from_secs(60), "processes stay behind: {before:?}, {after:?}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let left: Vec<PathBuf> = files(&sql.data().join("profiles"))
+        .into_iter()
+        .filter(|path| !path.to_string_lossy().ends_with("-pprof.gz"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

@@ -1,7 +1,8 @@
-//! A SQL engine at work, which dumps its heap at three moments: `datafusion-workload FOLDER`.
+//! A SQL engine at work, which dumps its heap three times: `datafusion-workload FOLDER`.
 //!
-//! `a.heap` is taken with the first half of the queries under way, `b.heap` with the second half and none of the first: two dumps of one
-//! program a while apart. `big.heap` has both, sampled every 2^8 bytes. Run it with `_RJEM_MALLOC_CONF=prof:true,lg_prof_sample:12`.
+//! `a.heap` is taken with the first half of the queries under way, `b.heap` with the second half and none of the first:
+//! two dumps of one program a while apart. `big.heap` has both, sampled every 2^8 bytes. Run it with
+//! `_RJEM_MALLOC_CONF=prof:true,lg_prof_sample:12`.
 
 mod queries;
 
@@ -20,16 +21,16 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Unoptimized, the engine's recursion needs room.
+/// Unoptimized, the engine's recursion needs a large stack.
 const STACK_BYTES: usize = 256 << 20;
 /// Average distance of samples, as a power of two of bytes.
 const LG_SAMPLE: usize = 12;
 /// The same in the large dump.
 const BIG_LG_SAMPLE: usize = 8;
-/// How many times each query is begun.
+/// The number of times each query is started.
 const ROUNDS: usize = 3;
 
-/// A query under way: what a server holds of it.
+/// A running query, as a server has it in memory.
 struct Begun {
     _context: SessionContext,
     _plans: [LogicalPlan; 2],
@@ -49,7 +50,7 @@ async fn work(folder: PathBuf) -> Result<()> {
     watch([queries::FIRST, queries::SECOND].concat(), BIG_LG_SAMPLE, &folder, "big.heap").await
 }
 
-/// Forgets what was sampled so far, begins the queries, and dumps the heap with all of them under way.
+/// Resets the profile, starts the queries, and dumps the heap while all of them run.
 async fn watch(queries: Vec<&'static str>, lg_sample: usize, folder: &Path, name: &str) -> Result<()> {
     // SAFETY: `prof.reset` takes a `size_t`.
     unsafe { tikv_jemalloc_ctl::raw::write(b"prof.reset\0", lg_sample)? };

@@ -1,6 +1,6 @@
 //! The tables and the two sets of queries.
 
-/// Made anew for each query.
+/// Created for each query.
 pub(crate) const TABLES: &[&str] = &[
     "CREATE TABLE orders AS SELECT value AS id, value % 97 AS customer, value % 13 AS product, CAST(value % 1000 AS DOUBLE) / 7 AS price,
      to_timestamp(1704067200 + value * 60) AS placed, 'order-' || CAST(value AS VARCHAR) AS code FROM generate_series(1, 3000)",

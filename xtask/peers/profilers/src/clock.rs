@@ -1,11 +1,11 @@
 //! CPU clocks, nanoseconds.
 
-/// What the calling thread has used.
+/// CPU time of the calling thread.
 pub fn thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// What a CPU clock of the kernel says.
+/// The value of a CPU clock of the kernel.
 pub fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place to write to.

@@ -1,5 +1,6 @@
 //! One profiler, chosen by a feature, measured from inside: `profilers sample DEPTH`, `profilers error HZ SECONDS`,
-//! `profilers roots HZ SECONDS`, `profilers bursts WORK_US PERIOD_US SECONDS`, `profilers short SECONDS`. Prints `key value` lines.
+//! `profilers roots HZ SECONDS`, `profilers bursts WORK_US PERIOD_US SECONDS`, `profilers short SECONDS`. Prints
+//! `key value` lines.
 
 mod clock;
 mod profiler;
@@ -27,7 +28,7 @@ fn on_a_thread(body: impl FnOnce() + Send) {
     std::thread::scope(|scope| scope.spawn(body).join().expect("a measurement panicked"));
 }
 
-/// Profiles work in a thread of its own, and tells what was seen of the CPU time that the process used meanwhile.
+/// Profiles work in a thread of its own, and prints the profiled part of the CPU time that the process used meanwhile.
 fn account(hz: u32, work: impl FnOnce() + Send) {
     let profiler = Profiler::start(hz);
     let before = clock::read(libc::CLOCK_PROCESS_CPUTIME_ID);

@@ -1,4 +1,5 @@
-//! What a sample costs: signals to this thread with the profiler's handler beside an empty one, interleaved, by the thread's CPU clock.
+//! The cost of a sample: signals to this thread with the profiler's handler beside an empty one, interleaved, by the
+//! thread's CPU clock.
 
 use crate::clock::thread_cpu;
 use crate::profiler::Profiler;

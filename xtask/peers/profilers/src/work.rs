@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 macro_rules! burner {
     ($name:ident, $mark:literal) => {
-        /// Burns about `units` microseconds in a loop that is all its own code; the mark keeps functions that are the same from becoming one.
+        /// Burns about `units` microseconds in a loop that is all its own code; the mark keeps functions that are the
+        /// same from becoming one.
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub extern "C" fn $name(units: u64) {

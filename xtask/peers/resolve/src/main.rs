@@ -1,6 +1,7 @@
-//! Names the addresses on standard input, one hexadecimal number a line, by one library: `resolve procprof|blazesym|wholesym BINARY`.
+//! Names the addresses on standard input, one hexadecimal number a line, by one library:
+//! `resolve procprof|blazesym|wholesym BINARY`.
 //!
-//! Prints two lines a frame, the innermost first, as `addr2line -f -i` does.
+//! Prints two lines for each frame, the innermost first, as `addr2line -f -i` does.
 
 use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
@@ -24,7 +25,7 @@ fn main() -> Result<()> {
     Ok(frames.0.flush()?)
 }
 
-/// What is printed.
+/// The output.
 struct Frames(BufWriter<StdoutLock<'static>>);
 
 impl Frames {

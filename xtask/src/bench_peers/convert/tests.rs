@@ -1,4 +1,4 @@
-//! What is converted is read again by the decoders.
+//! The decoders read the converted files.
 
 // A test may fail loudly.
 #![allow(clippy::unwrap_used)]

@@ -3,6 +3,7 @@
 use super::super::ring::Record;
 use super::super::tables::Tables;
 use super::*;
+use crate::aside::own_tid;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 fn prepared() -> std::sync::MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    install().unwrap();
+    sigprof::install().unwrap();
     turn
 }
 
@@ -100,14 +101,14 @@ fn a_full_ring_is_counted_and_a_revoked_ticket_is_dropped() {
     publish_now();
     let slot = Slot::create().unwrap();
     let ticket = slot.ticket();
-    for _ in 0..3000 {
+    for _ in 0..8000 {
         assert!(send(own_tid(), ticket));
     }
     let mut taken = 0;
     slot.ring.drain(|_| taken += 1);
     let lost = slot.ring.take_lost();
     assert!(taken > 0 && lost > 0, "{taken} taken, {lost} lost");
-    assert_eq!(taken + lost, 3000);
+    assert_eq!(taken + lost, 8000);
     slot.revoke();
     assert!(send(own_tid(), ticket));
     slot.ring.drain(|_| panic!("a void ticket was taken"));
@@ -122,7 +123,7 @@ fn a_handler_that_was_there_before_gets_the_signals_that_are_not_ours() {
     let _turn = prepared();
     // SAFETY: `former` only counts.
     unsafe { libc::signal(libc::SIGPROF, former as extern "C" fn(c_int) as usize) };
-    install().unwrap();
+    sigprof::install().unwrap();
     publish_now();
     let slot = Slot::create().unwrap();
     assert!(send(own_tid(), slot.ticket()));
@@ -132,7 +133,7 @@ fn a_handler_that_was_there_before_gets_the_signals_that_are_not_ours() {
     let mut taken = 0;
     slot.ring.drain(|_| taken += 1);
     assert_eq!((taken, SEEN.load(Ordering::Relaxed)), (1, 2));
-    PREVIOUS_HANDLER.store(libc::SIG_DFL, Ordering::Relaxed);
+    sigprof::forget_program();
 }
 
 #[test]
@@ -146,17 +147,17 @@ fn a_handler_that_hands_signals_back_gets_each_once() {
     // SAFETY: all-zero is a valid `sigaction`; `hands_back` has the type that `SA_SIGINFO` asks for.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = hands_back as Action as usize;
+        action.sa_sigaction = hands_back as Handler as usize;
         action.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut()), 0);
     }
-    install().unwrap();
+    sigprof::install().unwrap();
     for _ in 0..2 {
         // SAFETY: a signal to this thread, whose handler is installed.
         unsafe { libc::raise(libc::SIGPROF) };
     }
     assert_eq!(SEEN.load(Ordering::Relaxed), 2);
-    PREVIOUS_HANDLER.store(libc::SIG_DFL, Ordering::Relaxed);
+    sigprof::forget_program();
 }
 
 /// What one sample costs on this machine, with the delivery of its signal, against a handler that does nothing.
@@ -174,8 +175,8 @@ fn the_cost_of_a_sample() {
         let former = unsafe { libc::signal(libc::SIGPROF, nothing as extern "C" fn(c_int) as usize) };
         let empty = at_depth(depth, &mut || median_of_signals(slot, &mut 0));
         assert_ne!(former, libc::SIG_ERR);
-        install().unwrap();
-        PREVIOUS_HANDLER.store(libc::SIG_DFL, Ordering::Relaxed);
+        sigprof::install().unwrap();
+        sigprof::forget_program();
         println!("{frames} frames: {ours} ns a sample, {empty} ns for an empty handler");
     }
 }

@@ -1,15 +1,15 @@
 //! Labels that a program puts on the samples of its own threads, by guards in scope.
 //!
-//! A thread's labels lie in a buffer of its own (`buffer`), which the handler on the same thread finds by the thread pointer (`places`): thread-local
-//! storage of a library loaded at run time must not be touched in a handler. The handler copies the buffer's words into the sample, so
-//! nothing has to be interned, and nothing outlives its scope.
+//! A thread's labels lie in a buffer of its own (`buffer`), which the handler on the same thread finds by the thread
+//! pointer (`places`): thread-local storage of a library loaded at run time must not be touched in a handler. The
+//! handler copies the buffer's words into the sample, so nothing has to be interned, and nothing outlives its scope.
 
 mod buffer;
 mod places;
 mod value;
 
 pub(crate) use buffer::{Decoded, LABEL_WORDS, decode};
-pub(crate) use places::of_this_thread;
+pub(crate) use places::{are_used, of_this_thread};
 
 pub use value::LabelValue;
 
@@ -25,7 +25,8 @@ thread_local! {
     static HOME: Home = Home::settle();
 }
 
-/// Samples of this thread carry a label until this guard is dropped. Guards are dropped in the reverse order of their making, as scopes do.
+/// Samples of this thread carry a label until this guard is dropped. Guards are dropped in the reverse order of their
+/// making, as scopes do.
 #[must_use = "the label ends when the guard is dropped"]
 #[derive(Debug)]
 pub struct Label {
@@ -35,10 +36,11 @@ pub struct Label {
     _not_send: PhantomData<*const ()>,
 }
 
-/// Labels the samples of this thread from now on, until the guard is dropped; an inner label replaces an outer one of the same key.
+/// Labels the samples of this thread from now on, until the guard is dropped; an inner label replaces an outer one of
+/// the same key.
 ///
-/// Costs tens of nanoseconds, whether profiles are taken or not. A thread has room for 16 labels of together 512 bytes; further ones are left out,
-/// which profiles count as `procprof:labels-refused`. Keys are cut at 63 bytes.
+/// Costs tens of nanoseconds, whether profiles are taken or not. A thread has room for 16 labels of together 512 bytes;
+/// further ones are left out, which profiles count as `#procprof:labels-refused`. Keys are cut at 63 bytes.
 ///
 /// ```
 /// let _query = procprof_agent::label("query_id", "0198f2c4-7a01");
@@ -49,8 +51,8 @@ pub struct Label {
 /// ```
 ///
 /// # In async code
-/// A task may go on in another thread after each `.await`, so a guard can't be held across one: the compiler refuses to spawn such a future where tasks
-/// move between threads. Label each poll instead:
+/// A task may go on in another thread after each `.await`, so a guard can't be held across one: the compiler refuses to
+/// spawn such a future where tasks move between threads. Label each poll instead:
 ///
 /// ```
 /// async fn labelled<T>(id: u64, work: impl Future<Output = T>) -> T {

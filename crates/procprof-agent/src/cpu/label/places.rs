@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use crate::cpu::registers::thread_pointer;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Threads that may have labels at once, roughly: a thread that finds no place within [`PROBES`] has none.
 const PLACES: usize = 1 << 14;
@@ -14,7 +14,11 @@ const EMPTY: u64 = 0;
 /// Used by a thread that has ended; a search goes on.
 const LEFT: u64 = 1;
 
-static TABLE: [Entry; PLACES] = [const { Entry { thread: AtomicU64::new(EMPTY), buffer: AtomicPtr::new(null_mut()) } }; PLACES];
+/// Whether a thread has ever had labels.
+static ARE_USED: AtomicBool = AtomicBool::new(false);
+
+static TABLE: [Entry; PLACES] =
+    [const { Entry { thread: AtomicU64::new(EMPTY), buffer: AtomicPtr::new(null_mut()) } }; PLACES];
 
 struct Entry {
     /// The thread pointer of the live thread that owns the entry.
@@ -41,11 +45,13 @@ impl Place {
         let abandoned = probes(thread).find(|entry| entry.thread.load(Ordering::Acquire) == thread);
         let free = || {
             probes(thread).find(|entry| {
-                let taken = |from| entry.thread.compare_exchange(from, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+                let taken =
+                    |from| entry.thread.compare_exchange(from, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
                 taken(EMPTY) || taken(LEFT)
             })
         };
         let entry = abandoned.or_else(free)?;
+        ARE_USED.store(true, Ordering::Relaxed);
         entry.buffer.store(buffer, Ordering::Release);
         Some(Self(entry))
     }
@@ -56,6 +62,11 @@ impl Drop for Place {
         self.0.buffer.store(null_mut(), Ordering::Release);
         self.0.thread.store(LEFT, Ordering::Release);
     }
+}
+
+/// Whether a sample of a thread may have labels, which only the thread itself can read.
+pub(crate) fn are_used() -> bool {
+    ARE_USED.load(Ordering::Relaxed)
 }
 
 /// Hands the words of the calling thread's labels to `each`. Async-signal-safe.

@@ -32,7 +32,10 @@ fn labels_nest_and_an_inner_one_replaces_an_outer_one_of_its_key() {
     drop(outer);
     assert_eq!(now(), []);
     let _numbers = (label("a", -3_i64), label("b", u64::MAX), label("", ""), label("c", i32::MIN));
-    assert_eq!(now(), [number("a", -3), text("b", "18446744073709551615"), text("", ""), number("c", i64::from(i32::MIN))]);
+    assert_eq!(
+        now(),
+        [number("a", -3), text("b", "18446744073709551615"), text("", ""), number("c", i64::from(i32::MIN))]
+    );
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Registers that lie: frame pointers to anywhere, stack pointers to memory that does not exist, stacks whose neighbours have gone.
+//! Registers that lie: frame pointers to anywhere, stack pointers to memory that does not exist, stacks whose
+//! neighbours have gone.
 
 use super::isolated::isolated;
 use super::storm::Storm;
 use super::{capture, fact};
-use crate::cpu::CpuEngine;
+use crate::options::CpuEngine;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Barrier};
@@ -17,11 +18,13 @@ type Spin = extern "C" fn(fp: u64, rounds: u64, sp: u64);
 /// Code without unwind tables, where a walk has nothing but the registers.
 fn spin_code() -> Spin {
     const CODE: [u8; 20] = [
-        0x55, 0x48, 0x89, 0xfd, 0x49, 0x89, 0xe0, 0x48, 0x89, 0xd4, // push rbp; mov rbp, rdi; mov r8, rsp; mov rsp, rdx
+        0x55, 0x48, 0x89, 0xfd, 0x49, 0x89, 0xe0, 0x48, 0x89,
+        0xd4, // push rbp; mov rbp, rdi; mov r8, rsp; mov rsp, rdx
         0x48, 0xff, 0xce, 0x75, 0xfb, 0x4c, 0x89, 0xc4, 0x5d, 0xc3, // dec rsi; jnz; mov rsp, r8; pop rbp; ret
     ];
     let page = map(PAGE);
-    // SAFETY: a fresh page, written within its length and then made executable; it holds a function of that type and is never unmapped.
+    // SAFETY: a fresh page, written within its length and then made executable; it holds a function of that type and is
+    // never unmapped.
     unsafe {
         page.cast::<[u8; 20]>().write(CODE);
         assert_eq!(libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_EXEC), 0);
@@ -53,9 +56,13 @@ fn registers_that_lie_end_a_walk_and_nothing_else() {
         worker.join().unwrap();
         storm.end();
         let profile = capture.finish().unwrap();
-        let (cut, leaf_only) = (fact(&profile, "samples-without-root"), fact(&profile, "leaf-only-samples"));
-        println!("{} samples, {cut} without root, {leaf_only} of leaves only", profile.total(0));
-        assert!(cut > 100 && leaf_only > 10, "{cut} samples without root, {leaf_only} of leaves only");
+        let [cut, scanned, leaf_only] =
+            ["samples-without-root", "samples-by-scan", "leaf-only-samples"].map(|key| fact(&profile, key));
+        println!("{} samples, {cut} without root, {scanned} by a scan, {leaf_only} of leaves only", profile.total(0));
+        assert!(
+            cut + scanned > 100 && leaf_only > 10,
+            "{cut} without root, {scanned} by a scan, {leaf_only} of leaves only"
+        );
     });
 }
 
@@ -66,15 +73,29 @@ fn lie(spin: Spin, length: Duration) {
         random ^= random >> 7;
         random ^= random << 17;
         let sp = below_this_frame();
-        let pointers =
-            [0, 1, 8, sp, sp - 8, sp + 8, sp + 1, sp + 8 * (random % 4096), random, random & !7, u64::MAX, u64::MAX - 7, 1 << 63];
+        let pointers = [
+            0,
+            1,
+            8,
+            sp,
+            sp - 8,
+            sp + 8,
+            sp + 1,
+            sp + 8 * (random % 4096),
+            random,
+            random & !7,
+            u64::MAX,
+            u64::MAX - 7,
+            1 << 63,
+        ];
         let stacks = [sp, sp, sp, sp, sp, sp, 0x1000, 8, random >> 17 & !15, !15];
         spin(pointers[rounds % pointers.len()], 200_000, stacks[rounds % stacks.len()]);
         rounds += 1;
     }
 }
 
-/// A stack of the program's own making is told from its neighbours by nothing: they were one mapping when the snapshot was taken.
+/// A stack of the program's own making is told from its neighbours by nothing: they were one mapping when the snapshot
+/// was taken.
 #[test]
 fn a_stack_whose_neighbour_was_unmapped_is_walked_without_a_fault() {
     isolated("cpu::safety::corrupted::a_stack_whose_neighbour_was_unmapped_is_walked_without_a_fault", || {

@@ -1,6 +1,8 @@
-//! What must hold whatever the handler interrupts: signals far denser than any timer's over everything that a program may be in the midst of.
+//! What must hold whatever the handler interrupts: signals far denser than any timer's over everything that a program
+//! may be in the midst of.
 //!
-//! Each test runs in a process of its own. `PROCPROF_STORM_SECONDS` makes storms longer than the seconds that every run can afford.
+//! Each test runs in a process of its own. `PROCPROF_STORM_SECONDS` makes storms longer than the seconds that every run
+//! can afford.
 
 #[cfg(target_arch = "x86_64")]
 mod corrupted;
@@ -11,7 +13,8 @@ mod isolated;
 mod storm;
 mod unrest;
 
-use super::{CpuCapture, CpuEngine, CpuOptions};
+use super::CpuCapture;
+use crate::options::{CpuEngine, CpuOptions};
 use procprof_profile::Profile;
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ fn capture(hz: u32, engine: CpuEngine) -> CpuCapture {
 
 /// A number among the profile's facts.
 fn fact(profile: &Profile, key: &str) -> u64 {
-    let start = format!("procprof:{key}=");
+    let start = format!("#procprof:{key}=");
     profile.comments().find_map(|comment| comment.strip_prefix(&start)?.parse().ok()).unwrap_or_default()
 }
 

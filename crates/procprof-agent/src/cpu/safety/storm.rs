@@ -2,9 +2,9 @@
 
 use super::isolated::isolated;
 use super::{capture, fact, storm_length, unrest};
-use crate::cpu::CpuEngine;
 use crate::cpu::handler::send;
 use crate::cpu::slot::Slot;
+use crate::options::CpuEngine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -69,7 +69,11 @@ fn a_storm_over_all_kinds_of_unrest_breaks_nothing() {
         let profile = capture.finish().unwrap();
         let lost = fact(&profile, "lost");
         println!("{sent} signals, {} samples, {lost} lost; {rounds:?}", profile.total(0));
-        assert!(profile.total(0) as u64 + lost > 1000 && sent > 10_000, "{sent} signals, {} samples, {lost} lost", profile.total(0));
+        assert!(
+            profile.total(0) as u64 + lost > 1000 && sent > 10_000,
+            "{sent} signals, {} samples, {lost} lost",
+            profile.total(0)
+        );
         for (what, rounds) in rounds {
             assert!(rounds > 0, "{what} never came round");
         }

@@ -34,7 +34,9 @@ pub(super) fn run(length: Duration) -> BTreeMap<&'static str, u64> {
     };
     let threads: Vec<_> = KINDS
         .iter()
-        .map(|(name, round)| (*name, std::thread::Builder::new().name((*name).into()).spawn(move || rounds(*round)).unwrap()))
+        .map(|(name, round)| {
+            (*name, std::thread::Builder::new().name((*name).into()).spawn(move || rounds(*round)).unwrap())
+        })
         .collect();
     let rounds = threads.into_iter().map(|(name, thread)| (name, thread.join())).collect::<Vec<_>>();
     let _ = std::panic::take_hook();
@@ -66,7 +68,8 @@ fn alternate_stack() {
         spin(300);
     }
     let mut memory = vec![0_u8; 24 << 10];
-    // SAFETY: the stack outlives its use: the former one is put back before it is freed; `handler` only reads the clock.
+    // SAFETY: the stack outlives its use: the former one is put back before it is freed; `handler` only reads the
+    // clock.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;
@@ -82,7 +85,11 @@ fn alternate_stack() {
 
 fn backtrace() {
     fn at_depth(depth: u32) -> usize {
-        if depth == 0 { format!("{:?}", std::backtrace::Backtrace::force_capture()).len() } else { at_depth(depth - 1) + 1 }
+        if depth == 0 {
+            format!("{:?}", std::backtrace::Backtrace::force_capture()).len()
+        } else {
+            at_depth(depth - 1) + 1
+        }
     }
     assert!(std::hint::black_box(at_depth(20)) > 20);
 }
@@ -134,7 +141,8 @@ fn errno() {
 fn fork_and_exec() {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new("true");
-    // SAFETY: nothing is done between fork and exec; that there is something to do keeps the standard library from `posix_spawn`.
+    // SAFETY: nothing is done between fork and exec; that there is something to do keeps the standard library from
+    // `posix_spawn`.
     unsafe { command.pre_exec(|| Ok(())) };
     assert!(command.status().unwrap().success());
     assert!(Command::new("true").status().unwrap().success());
@@ -165,7 +173,8 @@ fn panic() {
     assert_eq!(caught.downcast_ref::<u32>(), Some(&7));
 }
 
-/// The smallest stacks that the C library gives, without an alternate one: the kernel's frame goes on top of what is in use.
+/// The smallest stacks that the C library gives, without an alternate one: the kernel's frame goes on top of what is in
+/// use.
 fn small_stacks() {
     extern "C" fn body(_: *mut c_void) -> *mut c_void {
         spin(120_000);

@@ -19,7 +19,8 @@ fn copied(words: &[u64]) -> Vec<u8> {
 
 /// Walks `words` laid out from [`STACK`] upwards.
 fn walked(words: &[u64], fp: u64) -> (Vec<u64>, End) {
-    let registers = Registers { frame: Frame { pc: 0x1, sp: STACK, fp, ..Frame::default() }, context: std::ptr::null() };
+    let registers =
+        Registers { frame: Frame { pc: 0x1, sp: STACK, fp, ..Frame::default() }, context: std::ptr::null() };
     let mut kept = Vec::new();
     let bytes = copied(words);
     let stack = StackCopy { start: STACK, bytes: &bytes };
@@ -43,7 +44,9 @@ fn follows_rising_frames_to_the_root() {
 
 #[test]
 fn stops_where_a_frame_pointer_lies() {
-    for (fp, why) in [(at(1) + 4, "misaligned"), (STACK - 16, "below the stack"), (at(7), "past the end"), (u64::MAX - 7, "wraps")] {
+    for (fp, why) in
+        [(at(1) + 4, "misaligned"), (STACK - 16, "below the stack"), (at(7), "past the end"), (u64::MAX - 7, "wraps")]
+    {
         assert_eq!(walked(&[0; 8], fp).0, vec![1], "{why}");
     }
     let falling = [0, 0, at(0), CODE + 5, 0, 0];
@@ -81,7 +84,8 @@ fn the_caller_is_known_at_the_first_instructions_and_at_the_last() {
     let bytes = copied(&[CODE + 1, CODE + 2]);
     let caller = |pc: u64| {
         let frame = Frame { pc, sp: STACK, ..Frame::default() };
-        caller_of_unfinished_frame(frame, &regions, &StackCopy { start: STACK, bytes: &bytes }).map(|caller| (caller.pc, caller.sp))
+        caller_of_unfinished_frame(frame, &regions, &StackCopy { start: STACK, bytes: &bytes })
+            .map(|caller| (caller.pc, caller.sp))
     };
     assert_eq!(caller(base), Some((CODE + 1, at(1))), "push rbp");
     assert_eq!(caller(base + 1), Some((CODE + 2, at(2))), "mov rbp, rsp");

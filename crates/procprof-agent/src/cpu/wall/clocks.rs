@@ -5,8 +5,8 @@
 //! /proc/self/task/TID/stat        4711 (worker) S 1 …       S: its state
 //! ```
 //!
-//! A thread that is ready to run is computing: one that had to leave its processor, and one that was woken and has none yet. The kernel tells both
-//! as one sum, and what keeps them from going on is the same.
+//! A thread that is ready to run is computing: one that had to leave its processor, and one that was woken and has none
+//! yet. The kernel tells both as one sum, and what keeps them from going on is the same.
 
 use std::fs;
 
@@ -38,8 +38,8 @@ impl Clocks {
         Some((Self { wall, cpu, ready: ready(&scheduled) }, place(&state)))
     }
 
-    /// Wall time since `before`, divided into computing and waiting. What was computed and does not fit, because it was counted late, is left in
-    /// `late` and comes first in the next division.
+    /// Wall time since `before`, divided into computing and waiting. What was computed and does not fit, because it was
+    /// counted late, is left in `late` and comes first in the next division.
     pub(super) fn since(&self, before: &Self, late: &mut u64) -> (u64, u64) {
         let past = |of: fn(&Self) -> u64| of(self).saturating_sub(of(before));
         let wall = past(|clocks| clocks.wall);

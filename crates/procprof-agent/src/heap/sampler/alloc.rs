@@ -1,13 +1,13 @@
 //! The wrapper around an allocator.
 
 use super::hook::{count_down, forget, is_noted, note, remember};
-use super::thread::own;
+use crate::countdown::own;
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// An allocator whose heap is sampled; it allocates by the one inside, and changes neither sizes nor places.
 ///
-/// An allocation costs a subtraction in the thread's own memory and a branch beside the allocator's work, freeing a load and a branch. Growing
-/// and shrinking count as freeing and allocating anew.
+/// An allocation costs a subtraction in the thread's own memory and a branch beside the allocator's work, freeing a
+/// load and a branch. Growing and shrinking count as freeing and allocating anew.
 ///
 /// ```
 /// use procprof_agent::SampledAlloc;
@@ -39,8 +39,8 @@ impl<A> SampledAlloc<A> {
     }
 }
 
-/// What is rare. These are functions of their own, not inlined and given values, so that the ordinary paths keep nothing over a call and end in a
-/// jump to the allocator.
+/// What is rare. These are functions of their own, not inlined and given values, so that the ordinary paths keep
+/// nothing over a call and end in a jump to the allocator.
 impl<A: GlobalAlloc> SampledAlloc<A> {
     /// Allocates where a sample may be due.
     ///
@@ -133,7 +133,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for SampledAlloc<A> {
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as in `alloc`.
-        unsafe { if is_noted(pointer) { self.forget_and_dealloc(pointer, layout) } else { self.inner.dealloc(pointer, layout) } }
+        unsafe {
+            if is_noted(pointer) {
+                self.forget_and_dealloc(pointer, layout)
+            } else {
+                self.inner.dealloc(pointer, layout)
+            }
+        }
     }
 
     #[inline]

@@ -1,9 +1,11 @@
-//! What an allocator calls so that its heap is sampled: [`SampledAlloc`](super::SampledAlloc) does, and an interposed `malloc` can.
+//! What an allocator calls so that its heap is sampled: [`SampledAlloc`](super::SampledAlloc) does, and an interposed
+//! `malloc` can.
 //!
-//! The caller keeps each thread's [`ThreadState`], so that it decides how to reach it: the fast path is a subtraction there and a branch when
-//! allocating, a load and a branch when freeing.
+//! The caller keeps each thread's [`ThreadState`], so that it decides how to reach it: the fast path is a subtraction
+//! there and a branch when allocating, a load and a branch when freeing.
 //!
-//! Counting comes *before* the allocator is asked, so that the ordinary path ends in a jump to it and keeps nothing over the call:
+//! Counting comes *before* the allocator is asked, so that the ordinary path ends in a jump to it and keeps nothing
+//! over the call:
 //!
 //! ```
 //! use procprof_agent::heap_hook::{ThreadState, count_down, forget, is_noted, note};
@@ -35,25 +37,53 @@
 //! # unsafe { free(&thread, pointer, layout) };
 //! ```
 //!
-//! `realloc` is both: [`forget`] before it where [`is_noted`], [`remember`] where it has failed and the old block is still there, else [`note`]
-//! for the new block where [`count_down`] said so. What the sampler itself allocates comes through the same functions and is let through.
+//! `realloc` is both: [`forget`] before it where [`is_noted`], [`remember`] where it has failed and the old block is
+//! still there, else [`note`] for the new block where [`count_down`] said so. What the sampler itself allocates comes
+//! through the same functions and is let through.
 
-use super::{live, record, thread};
+use super::{live, record};
+use crate::countdown as thread;
 
-pub use thread::{StateOfThread, ThreadState};
+pub use crate::room::note_shortage;
+
+pub use crate::countdown::{StateOfThread, ThreadState};
 
 /// A sampled allocation that is being freed; dropping it is right once it is freed.
 #[derive(Debug)]
 #[must_use = "dropped when the block is freed, else given to `remember`"]
 pub struct Forgotten(live::Sampled);
 
-/// Lets the sampler ask `of_thread` for the calling thread's state where no allocator hands it in. To be called before anything else here; without
-/// it threads' states are kept in a `thread_local!`, whose first use in a thread may allocate where the code is in a shared library.
+/// Lets the sampler ask `of_thread` for the calling thread's state where no allocator hands it in. To be called before
+/// anything else here; without it threads' states are kept in a `thread_local!`, whose first use in a thread may
+/// allocate where the code is in a shared library.
 ///
 /// # Safety
-/// `of_thread` neither allocates nor unwinds, gives each thread the one state that is handed to the other functions in it, and is never unloaded.
+/// `of_thread` neither allocates nor unwinds, gives each thread the one state that is handed to the other functions in
+/// it, and is never unloaded.
 pub unsafe fn keep_thread_states(of_thread: StateOfThread) {
     thread::keep_states_by(of_thread);
+}
+
+/// Does rare work that may need more stack than an allocation may take, on a stack of the sampler's and while no signal
+/// comes. `work` does not unwind.
+pub fn apart<T>(work: impl FnOnce() -> T) -> T {
+    crate::side_stack::on_side_stack(work)
+}
+
+/// No system call is made in this thread from now on, nor in those whose first allocations come later: a filter of
+/// theirs may end them for one. Their samples are counted, and not taken.
+pub fn keep_quiet(thread: &ThreadState) {
+    thread.keep_quiet();
+}
+
+/// As [`keep_quiet`], for all threads.
+pub fn keep_all_quiet() {
+    thread::keep_all_quiet();
+}
+
+/// Whether nothing may make a system call in this thread.
+pub fn is_quiet(thread: &ThreadState) -> bool {
+    thread.is_quiet()
 }
 
 /// Counts an allocation of `size` bytes that is about to be made; true when it is to be handed to [`note`] after it.
@@ -70,13 +100,25 @@ pub fn arrives(thread: &ThreadState, allocate: impl FnOnce()) -> bool {
     thread.position() != before
 }
 
-/// Samples an allocation if its turn has come: one of `size` bytes for which [`count_down`] was true; null when it has failed.
+/// Samples an allocation if its turn has come: one of `size` bytes for which [`count_down`] was true; null when it has
+/// failed.
 ///
-/// To be called by a function that is not inlined: its frame is left out of the sample's stack, which begins with its caller.
+/// To be called by a function that is not inlined: its frame is left out of the sample's stack, which begins with its
+/// caller.
 #[cold]
 #[inline(never)]
 pub fn note(thread: &ThreadState, pointer: *mut u8, size: usize) {
-    if thread.go_on(size as u64) && !pointer.is_null() {
+    if !thread.go_on(size as u64) || pointer.is_null() {
+        return;
+    }
+    if thread.is_quiet() {
+        super::leave_out();
+        return;
+    }
+    // Where memory is short, books of it are not to take more.
+    if crate::room::is_short() {
+        live::lose();
+    } else {
         record(thread, crate::here::here(), pointer as usize, size as u64);
     }
 }
@@ -87,7 +129,8 @@ pub fn is_noted(pointer: *const u8) -> bool {
     live::may_hold(pointer as usize)
 }
 
-/// Takes a block out of what is in use if it was sampled. To be called before it is freed, for then it may be another thread's at once.
+/// Takes a block out of what is in use if it was sampled. To be called before it is freed, for then it may be another
+/// thread's at once.
 #[cold]
 #[inline(never)]
 pub fn forget(thread: &ThreadState, pointer: *mut u8) -> Option<Forgotten> {

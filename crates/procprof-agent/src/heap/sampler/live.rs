@@ -1,11 +1,11 @@
 //! Sampled allocations that are in use, by address.
 //!
-//! Freeing asks first a table of small counters, one for each group of addresses: nearly always zero, and then it was not sampled. Neighbouring
-//! addresses have neighbouring counters, so what a program works on stays in its cache.
+//! Freeing asks first a table of small counters, one for each group of addresses: nearly always zero, and then it was
+//! not sampled. Neighbouring addresses have neighbouring counters, so what a program works on stays in its cache.
 
 use super::sites::Site;
-use super::spin::Spin;
-use super::thread::ThreadState;
+use crate::countdown::ThreadState;
+use crate::spin::Spin;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ const LINE_SHIFT: u32 = 6;
 
 const SHARDS: usize = 64;
 
-/// Samples kept in each shard: with all of them 16 million, about 600 MB; of further ones only the allocation is counted, and that they are missing.
+/// Samples kept in each shard: with all of them 16 million, about 600 MB; of further ones only the allocation is
+/// counted, and that they are missing.
 const MAX_IN_SHARD: usize = 1 << 18;
 
 /// Sampled addresses by group; a counter at its highest value stays there.
@@ -28,10 +29,14 @@ static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
 /// Samples that found their shard full.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-static LIVE: [Spin<ByAddress<Sampled>>; SHARDS] = [const { Spin::new(HashMap::with_hasher(BuildHasherDefault::new())) }; SHARDS];
+static LIVE: [Spin<ByAddress<Sampled>>; SHARDS] = [const { Spin::new(none(), none) }; SHARDS];
 
 /// A map whose keys are spread by a multiplication.
 pub(super) type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
+
+const fn none() -> ByAddress<Sampled> {
+    HashMap::with_hasher(BuildHasherDefault::new())
+}
 
 /// A sampled allocation.
 #[derive(Debug)]
@@ -103,6 +108,11 @@ pub(super) fn take(thread: &ThreadState, pointer: usize) -> Option<Sampled> {
     Some(taken)
 }
 
+/// Counts a sample whose use is not followed.
+pub(super) fn lose() {
+    LOST.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Samples whose use is not followed, since the last reset.
 pub(super) fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
@@ -122,12 +132,4 @@ pub(super) fn clear() {
 fn count(pointer: usize, change: impl Fn(u8) -> Option<u8>) {
     // A counter that can't be changed stays at its highest value.
     let _ = counter(pointer).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
-}
-
-pub(super) fn hold() {
-    LIVE.iter().for_each(Spin::acquire);
-}
-
-pub(super) fn free() {
-    LIVE.iter().for_each(Spin::release);
 }

@@ -1,50 +1,49 @@
 //! Heap profiles of any allocator: a wrapper that samples what passes through it.
 //!
-//! Each byte that is allocated is a sampling point with probability 1/rate, and an allocation with a point in it is sampled: one of `size` bytes
-//! with probability 1 - exp(-size / rate), whatever came before. Readers divide by that probability. Sizes that differ much are counted
-//! apart even where their stacks are the same, because a mean of them would be estimated wrongly.
+//! Each byte that is allocated is a sampling point with probability 1/rate, and an allocation with a point in it is
+//! sampled: one of `size` bytes with probability 1 - exp(-size / rate), whatever came before. Readers divide by that
+//! probability. Sizes that differ much are counted apart even where their stacks are the same, because a mean of them
+//! would be estimated wrongly.
 //!
 //! - [`hook`]: what an allocator calls;
-//! - [`thread`]: the distance to the next point, all that an allocation that isn't sampled touches;
+//! - [`countdown`](crate::countdown): the distance to the next point, all that an allocation that isn't sampled
+//!   touches;
 //! - [`stack`]: from an allocation to its callers, by the [`words`] of the stack;
 //! - [`sites`]: stacks and their counts;
 //! - [`live`]: sampled allocations in use, and the test that tells most others at the cost of a load.
 //!
-//! While it works for itself a thread is *busy*: its allocations go to the allocator below unseen, so nothing here calls itself. Locks are taken
-//! by busy threads only, never nested but in the order in which `fork` takes them all, and a child finds them free.
+//! While it works for itself a thread is *busy*: its allocations go to the allocator below unseen, so nothing here
+//! calls itself. Locks are taken by busy threads only, and a forked child takes over what its parent's threads held.
 
 mod alloc;
-mod fork;
 pub mod hook;
 mod live;
 mod sites;
 mod stack;
 mod text;
-mod thread;
 mod words;
 
+pub use crate::countdown::DEFAULT_SAMPLE_BYTES;
 pub use alloc::SampledAlloc;
 pub(crate) use stack::Found;
 
+use crate::countdown::{self as thread, INSTALLED};
 use crate::error::Result;
-use crate::spin;
+use crate::side_stack::on_side_stack;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Mean bytes between samples when nothing else is asked for: 512 KiB.
-pub const DEFAULT_SAMPLE_BYTES: u64 = 512 << 10;
-
-/// Whether this program allocates through the wrapper: set by the first allocation of each thread.
-static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Samples since the last reset by what was found of their stacks.
 static FOUND: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
+/// Samples since the last reset that were left out: of threads that must make no system call.
+static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+
 /// The process's heap sampler: what [`SampledAlloc`] records, and its switches.
 ///
-/// Sampling is switched on by [`start`](crate::start) where [`SampledAlloc`] is the allocator and jemalloc's own profiler does not run; what was
-/// allocated before is not seen.
+/// Sampling is switched on by [`start`](crate::start) where [`SampledAlloc`] is the allocator and jemalloc's own
+/// profiler does not run; what was allocated before is not seen.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapSampler;
 
@@ -67,7 +66,6 @@ impl HeapSampler {
     /// Samples from now on; a thread notices after at most 64 KiB.
     pub fn enable() {
         let _busy = thread::current().enter();
-        fork::follow();
         stack::renew();
         ACTIVE.store(true, Ordering::Relaxed);
     }
@@ -77,17 +75,19 @@ impl HeapSampler {
         ACTIVE.store(false, Ordering::Relaxed);
     }
 
-    /// Forgets all samples; `sample_bytes` sets the mean bytes between samples from now on (1: everything), else it stays. A thread notices after
-    /// at most 64 KiB.
+    /// Forgets all samples; `sample_bytes` sets the mean bytes between samples from now on (1: everything), else it
+    /// stays. A thread notices after at most 64 KiB.
     pub fn reset(sample_bytes: Option<u64>) {
         let _busy = thread::current().enter();
         thread::set_rate(sample_bytes.unwrap_or_else(thread::rate).max(1));
         live::clear();
         sites::clear();
         FOUND.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        LEFT_OUT.store(0, Ordering::Relaxed);
     }
 
-    /// The heap at this moment as jemalloc writes it: `heap_v2` text with the mapped libraries. Counts are as sampled; readers estimate.
+    /// The heap at this moment as jemalloc writes it: `heap_v2` text with the mapped libraries. Counts are as sampled;
+    /// readers estimate.
     ///
     /// # Errors
     /// [`Error::System`](crate::Error::System) when the memory map can't be read.
@@ -105,9 +105,21 @@ impl HeapSampler {
         FOUND[found as usize].load(Ordering::Relaxed)
     }
 
+    /// Samples since the last reset that threads under a filter of system calls would have had.
+    pub(crate) fn left_out() -> u64 {
+        LEFT_OUT.load(Ordering::Relaxed)
+    }
+
     /// The address that is the only frame of such samples in [`HeapSampler::text`], and the frame's name.
     pub(crate) fn unknown_frame() -> (u64, &'static str) {
         (stack::unknown(), stack::UNKNOWN_STACK)
+    }
+}
+
+/// Counts a sample that is not taken.
+fn leave_out() {
+    if ACTIVE.load(Ordering::Relaxed) {
+        LEFT_OUT.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -117,12 +129,14 @@ fn record(thread: &thread::ThreadState, frame: procprof_unwind::Frame, pointer: 
         return;
     }
     let _busy = thread.enter();
-    stack::capture(thread, frame, |addresses, found| {
-        let site = sites::of(addresses, size);
-        let is_kept = site.stack.len() == addresses.len();
-        FOUND[if is_kept { found } else { Found::Truncated } as usize].fetch_add(1, Ordering::Relaxed);
-        site.allocated(size);
-        live::insert(pointer, live::Sampled { site, size });
+    on_side_stack(|| {
+        stack::capture(thread, frame, |addresses, found| {
+            let site = sites::intern(addresses, size);
+            let is_kept = site.stack.len() == addresses.len();
+            FOUND[if is_kept { found } else { Found::Truncated } as usize].fetch_add(1, Ordering::Relaxed);
+            site.allocated(size);
+            live::insert(pointer, live::Sampled { site, size });
+        });
     });
 }
 

@@ -1,8 +1,8 @@
 //! Where memory is allocated: a stack and a class of sizes, with its counts.
 
 use super::live::{ByAddress, Spread};
-use super::spin::Spin;
-use super::thread;
+use crate::countdown as thread;
+use crate::spin::Spin;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Sites {
     words: usize,
 }
 
-static SITES: Spin<Sites> = Spin::new(Sites::new());
+static SITES: Spin<Sites> = Spin::new(Sites::new(), Sites::new);
 
 /// A stack and a class of sizes. Counts are of samples.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Sites {
         Self { by_hash: HashMap::with_hasher(BuildHasherDefault::new()), words: 0 }
     }
 
-    fn of(&mut self, stack: &[u64], size: u64) -> Arc<Site> {
+    fn intern(&mut self, stack: &[u64], size: u64) -> Arc<Site> {
         let class = class(size);
         let is_room = self.words + stack.len() + SITE_WORDS <= MAX_WORDS;
         let mut place = hash(stack, class);
@@ -91,7 +91,7 @@ impl Sites {
             place = place.wrapping_add(1);
         }
         if !is_room && stack.len() > 1 {
-            return self.of(&stack[..1], size);
+            return self.intern(&stack[..1], size);
         }
         self.words += stack.len() + SITE_WORDS;
         let site = Arc::new(Site { stack: stack.into(), class, all: Counts::default(), live: Counts::default() });
@@ -101,8 +101,8 @@ impl Sites {
 }
 
 /// The site of a stack and a size.
-pub(super) fn of(stack: &[u64], size: u64) -> Arc<Site> {
-    SITES.lock().of(stack, size)
+pub(super) fn intern(stack: &[u64], size: u64) -> Arc<Site> {
+    SITES.lock().intern(stack, size)
 }
 
 /// All sites that have samples.
@@ -115,14 +115,6 @@ pub(super) fn all() -> Vec<Arc<Site>> {
 pub(super) fn clear() {
     let former = std::mem::replace(&mut *SITES.lock(), Sites::new());
     drop(former);
-}
-
-pub(super) fn hold() {
-    SITES.acquire();
-}
-
-pub(super) fn free() {
-    SITES.release();
 }
 
 /// Eight classes between a power of two and the next, each exact below 16.
@@ -159,10 +151,10 @@ mod tests {
     #[test]
     fn full_sites_keep_the_leaf() {
         let mut sites = Sites::new();
-        let whole = sites.of(&[1, 2, 3], 10);
+        let whole = sites.intern(&[1, 2, 3], 10);
         sites.words = MAX_WORDS;
-        assert!(Arc::ptr_eq(&whole, &sites.of(&[1, 2, 3], 10)));
-        assert_eq!(*sites.of(&[1, 2, 4], 10).stack, [1]);
-        assert_eq!(sites.of(&[1], 20).class, class(20));
+        assert!(Arc::ptr_eq(&whole, &sites.intern(&[1, 2, 3], 10)));
+        assert_eq!(*sites.intern(&[1, 2, 4], 10).stack, [1]);
+        assert_eq!(sites.intern(&[1], 20).class, class(20));
     }
 }

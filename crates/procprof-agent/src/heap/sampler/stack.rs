@@ -1,17 +1,18 @@
 //! The callers of an allocation, by unwind tables and frame pointers.
 //!
-//! A walk starts in the sampler's own frame and reads [`words`](super::words) of the stack it is on. Tables are renewed by the sampled thread when the
-//! walk meets code they do not know; another thread that does so at the same time is not waited for.
+//! A walk starts in the sampler's own frame and reads [`words`](super::words) of the stack it is on. Tables are renewed
+//! by the sampled thread when the walk meets code they do not know; another thread that does so at the same time is not
+//! waited for.
 
-use super::spin::Spin;
-use super::thread::ThreadState;
 use super::words::{Page, Words};
+use crate::countdown::ThreadState;
 use crate::cpu::regions::Regions;
 use crate::cpu::tables::Tables;
+use crate::spin::{Claim, Spin};
 use procprof_unwind::{Architecture, Cache, End, Frame, Lost, Space, Stack, Walker};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Frames left out: that of `note` and of who calls it.
 const OWN_FRAMES: u32 = 2;
@@ -28,27 +29,28 @@ const LOOK_EVERY: u64 = 64;
 /// Walks of one sample: each after tables were compiled that the one before has missed.
 const ATTEMPTS: u32 = 4;
 
-static TABLES: Spin<Option<Tables>> = Spin::new(None);
+static TABLES: Spin<Option<Tables>> = Spin::new(None, || None);
 
-static SPACE: Spin<Option<Arc<Space>>> = Spin::new(None);
+static SPACE: Spin<Option<Arc<Space>>> = Spin::new(None, || None);
 
 static WALK: [Walk; WALKS] = [const { Walk::new() }; WALKS];
 
 /// What a walk needs and is too large for a thread's stack.
 struct Walk {
-    is_taken: AtomicBool,
+    /// One that a thread of a parent's has is free in a forked child.
+    claim: Claim,
     cache: Cache,
     addresses: UnsafeCell<[u64; MAX_DEPTH]>,
     page: UnsafeCell<Page>,
 }
 
-// SAFETY: `addresses` and `page` are reached only by the thread that has set `is_taken`.
+// SAFETY: `addresses` and `page` are reached only by the thread that has the claim.
 unsafe impl Sync for Walk {}
 
 impl Walk {
     const fn new() -> Self {
         Self {
-            is_taken: AtomicBool::new(false),
+            claim: Claim::new(),
             cache: Cache::new(),
             addresses: UnsafeCell::new([0; MAX_DEPTH]),
             page: UnsafeCell::new([const { Cell::new(0) }; 512]),
@@ -57,7 +59,7 @@ impl Walk {
 
     fn take() -> &'static Self {
         loop {
-            let free = WALK.iter().find(|walk| !walk.is_taken.swap(true, Ordering::Acquire));
+            let free = WALK.iter().find(|walk| walk.claim.take().is_some());
             match free {
                 Some(walk) => return walk,
                 None => std::thread::yield_now(),
@@ -96,7 +98,8 @@ pub(crate) enum Found {
     Nothing,
 }
 
-/// Hands the return addresses above the caller of `frame`, leaf first, and what they are of the stack; there is at least one.
+/// Hands the return addresses above the caller of `frame`, leaf first, and what they are of the stack; there is at
+/// least one.
 ///
 /// `frame` is one of a function that has not returned. The thread is busy.
 pub(super) fn capture(thread: &ThreadState, frame: Frame, record: impl FnOnce(&[u64], Found)) {
@@ -129,7 +132,7 @@ pub(super) fn capture(thread: &ThreadState, frame: Frame, record: impl FnOnce(&[
         (_, End::Full) => record(&addresses[..depth], Found::Truncated),
         (_, End::Lost(_)) => record(&addresses[..depth], Found::Part),
     }
-    walk.is_taken.store(false, Ordering::Release);
+    walk.claim.give_back();
 }
 
 /// One walk; how many addresses it found, and how it ended.
@@ -189,19 +192,4 @@ pub(super) fn forget() {
 fn renew_if_stale() -> bool {
     let is_stale = TABLES.try_lock().is_some_and(|tables| tables.as_ref().is_none_or(Tables::are_stale));
     is_stale && renew()
-}
-
-pub(super) fn hold() {
-    TABLES.acquire();
-    SPACE.acquire();
-}
-
-pub(super) fn free() {
-    SPACE.release();
-    TABLES.release();
-}
-
-/// In a forked child: walks of the parent's other threads do not end here.
-pub(super) fn forget_other_threads() {
-    WALK.iter().for_each(|walk| walk.is_taken.store(false, Ordering::Relaxed));
 }

@@ -75,7 +75,8 @@ fn a_busy_thread_is_not_looked_at_and_forgotten_samples_do_no_harm() {
     });
 }
 
-/// How far the estimate of some allocations of one size by the samples among them is off, of as many as lead to 4,000 samples.
+/// How far the estimate of some allocations of one size by the samples among them is off, of as many as lead to 4,000
+/// samples.
 fn error_at_4_000_samples(size: usize, seed: u64) -> f64 {
     let thread = thread::ThreadState::with_seed(seed);
     // Past the stop at which it notices the rate, which is an allocation by itself.
@@ -90,7 +91,8 @@ fn error_at_4_000_samples(size: usize, seed: u64) -> f64 {
     f64::from(samples) / probability / f64::from(allocations) - 1.0
 }
 
-/// One standard deviation of 4,000 samples is 1.6 %: 19 of 20 are to be within 3 %, and all together, whatever the size, within 1 %.
+/// One standard deviation of 4,000 samples is 1.6 %: 19 of 20 are to be within 3 %, and all together, whatever the
+/// size, within 1 %.
 #[test]
 fn estimates_are_unbiased_for_each_size() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -19,9 +19,11 @@ use std::sync::Arc;
 /// Writes sites that were sampled once in `rate` bytes.
 pub(super) fn encode(sites: &[Arc<Site>], rate: u64) -> Result<Vec<u8>> {
     // Counts are read once, so that the totals are those of the rows.
-    let mut rows: Vec<_> = sites.iter().map(|site| (site.live.get(), site.all.get(), site)).filter(|(_, all, _)| all.0 > 0).collect();
+    let mut rows: Vec<_> =
+        sites.iter().map(|site| (site.live.get(), site.all.get(), site)).filter(|(_, all, _)| all.0 > 0).collect();
     rows.sort_by(|a, b| b.0.1.cmp(&a.0.1).then_with(|| b.1.1.cmp(&a.1.1)).then_with(|| a.2.stack.cmp(&b.2.stack)));
-    let sum = |counts: &mut dyn Iterator<Item = (u64, u64)>| counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let sum =
+        |counts: &mut dyn Iterator<Item = (u64, u64)>| counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let live = sum(&mut rows.iter().map(|row| row.0));
     let all = sum(&mut rows.iter().map(|row| row.1));
     let mut text = String::new();
@@ -37,7 +39,8 @@ pub(super) fn encode(sites: &[Arc<Site>], rate: u64) -> Result<Vec<u8>> {
         counts(&mut text, *live, *all);
     }
     text.push_str("\nMAPPED_LIBRARIES:\n");
-    let map = std::fs::read("/proc/self/maps").map_err(|source| Error::System { what: "read the memory map", source })?;
+    let map =
+        std::fs::read("/proc/self/maps").map_err(|source| Error::System { what: "read the memory map", source })?;
     let mut bytes = text.into_bytes();
     bytes.extend(map);
     Ok(bytes)

@@ -1,9 +1,9 @@
 //! Words of the stack a thread is on, read without a fault whatever the address.
 //!
-//! A thread's own stack is known from its first frame to its end and read directly. Of another one (a coroutine's) only the page of the stack
-//! pointer is sure to be there: of further ones the kernel is asked for a copy, one at a time.
+//! A thread's own stack is known from its first frame to its end and read directly. Of another one (a coroutine's) only
+//! the page of the stack pointer is sure to be there: of further ones the kernel is asked for a copy, one at a time.
 
-use super::thread::ThreadState;
+use crate::countdown::ThreadState;
 use procprof_unwind::Stack;
 use std::cell::Cell;
 
@@ -54,11 +54,14 @@ impl<'a> Words<'a> {
 impl Stack for Words<'_> {
     #[inline(always)]
     fn read(&self, address: u64) -> Option<u64> {
-        let end = address.checked_add(8).filter(|end| address >= self.start && address.is_multiple_of(8) && *end <= self.limit)?;
+        let end = address
+            .checked_add(8)
+            .filter(|end| address >= self.start && address.is_multiple_of(8) && *end <= self.limit)?;
         if end > self.end {
             return self.ask(address);
         }
-        // SAFETY: between the stack pointer of a frame that is alive and the end of the stack, or of the page, it is on.
+        // SAFETY: between the stack pointer of a frame that is alive and the end of the stack, or of the page, it is
+        // on.
         Some(unsafe { (address as *const u64).read_volatile() })
     }
 
@@ -72,7 +75,9 @@ fn copy_page(page: u64, copy: &Page) -> bool {
     let local = libc::iovec { iov_base: copy.as_ptr().cast_mut().cast(), iov_len: PAGE_BYTES as usize };
     let remote = libc::iovec { iov_base: page as *mut libc::c_void, iov_len: PAGE_BYTES as usize };
     // SAFETY: writes to `copy`, whose cells allow it, and reads by the kernel, which checks the address.
-    let read = unsafe { libc::syscall(libc::SYS_process_vm_readv, libc::getpid(), &local, 1_usize, &remote, 1_usize, 0_usize) };
+    let read = unsafe {
+        libc::syscall(libc::SYS_process_vm_readv, libc::getpid(), &local, 1_usize, &remote, 1_usize, 0_usize)
+    };
     read == PAGE_BYTES as i64
 }
 
@@ -110,9 +115,18 @@ mod tests {
         let bytes = (PAGES + 1) * PAGE_BYTES as usize;
         // SAFETY: a fresh mapping, whose last page can't be read.
         let memory = unsafe {
-            let memory =
-                libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
-            assert_eq!(libc::mprotect(memory.byte_add(PAGES * PAGE_BYTES as usize), PAGE_BYTES as usize, libc::PROT_NONE), 0);
+            let memory = libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_eq!(
+                libc::mprotect(memory.byte_add(PAGES * PAGE_BYTES as usize), PAGE_BYTES as usize, libc::PROT_NONE),
+                0
+            );
             memory as u64
         };
         let words = PAGES as u64 * PAGE_BYTES / 8;
@@ -121,7 +135,10 @@ mod tests {
         let copy = [const { Cell::new(0) }; 512];
         let stack = Words::from(memory + 800, &ThreadState::new(), &copy);
         (100..words).chain([600, 1500, 600]).for_each(|index| assert_eq!(stack.read(memory + 8 * index), Some(index)));
-        assert_eq!([memory + 792, memory + 801, memory + 8 * words, u64::MAX - 7].map(|address| stack.read(address)), [None; 4]);
+        assert_eq!(
+            [memory + 792, memory + 801, memory + 8 * words, u64::MAX - 7].map(|address| stack.read(address)),
+            [None; 4]
+        );
         assert_eq!(stack.read(memory + 8 * 1500), Some(1500), "after a page that can't be read");
         // SAFETY: mapped above.
         unsafe { libc::munmap(memory as *mut libc::c_void, bytes) };

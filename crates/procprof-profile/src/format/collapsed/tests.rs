@@ -13,7 +13,7 @@ fn the_fixture_decodes() {
 
 #[test]
 fn prose_is_not_claimed() {
-    let cases: [(&str, Detect); 12] = [
+    let cases: [(&str, Detect); 17] = [
         ("main;work 12\n", Detect::Yes),
         ("main;work 12", Detect::Yes),
         ("main;work 12\nmain;wo", Detect::Yes),
@@ -23,7 +23,12 @@ fn prose_is_not_claimed() {
         ("", Detect::NeedMore),
         ("profiling failed; try again\n", Detect::No),
         ("main;work 12\nthat was all\n", Detect::No),
-        ("main;work 1.5\n", Detect::No),
+        ("main;work 1.5\n", Detect::Yes),
+        ("main;work 1.5.2\n", Detect::No),
+        ("# austin: 3.4.1\n# mode: 5\n\nP1;T1;main 10\n", Detect::Yes),
+        ("main;a 10\nsome garbage\nmain;b 2\n", Detect::Yes),
+        ("main;a 10\nsome garbage\nmain 2\n", Detect::No),
+        ("\u{feff}main;a 10\n", Detect::Yes),
         ("main;work +5\n", Detect::No),
         ("main;\0 5\n", Detect::No),
     ];
@@ -50,6 +55,35 @@ fn what_breaks_a_line_is_escaped() {
 }
 
 #[test]
+fn what_other_tools_write_is_read() {
+    let read = |bytes: &[u8]| {
+        let decoded = decoded(bytes);
+        let types =
+            (0..decoded.profile.sample_types().len()).map(|index| decoded.profile.sample_type(index).0.to_owned());
+        let totals: Vec<i64> =
+            (0..decoded.profile.sample_types().len()).map(|index| decoded.profile.total(index)).collect();
+        (types.collect::<Vec<_>>().join(","), totals, decoded.warnings.join("; "))
+    };
+    let plain = |total: i64, warnings: &str| ("samples".to_owned(), vec![total], warnings.to_owned());
+    assert_eq!(read(b"# austin: 3.4.1\n# mode: wall\n\nP1;T1;main;a 10\n"), plain(10, ""));
+    assert_eq!(read(b"\xff\xfem\0;\0a\0 \x001\0\n\0"), plain(1, ""));
+    assert_eq!(read(b"\xfe\xff\0m\0;\0a\0 \x001\0\n"), plain(1, ""));
+    assert_eq!(
+        read(b"main;a 10\nsome garbage\nmain;b 2\n"),
+        plain(12, "collapsed: line 2 and perhaps others have no number behind a stack and are left out")
+    );
+    assert_eq!(
+        read(b"main;a 10.5\nmain;b 2\n"),
+        plain(12, "collapsed: line 1 and perhaps others have numbers with fractions, which are cut off")
+    );
+    assert_eq!(read(b"main;a -5\nmain;b 7\n"), plain(2, ""));
+    assert_eq!(read(b"main;a 10 20\nmain;b 5 0\n"), ("before,samples".to_owned(), vec![15, 20], String::new()));
+    let difference = decoded(b"main;a 10 20\nmain;b 5 0\n").profile;
+    assert_eq!((difference.default_sample_type(), difference.sample(0).stack.len()), (1, 2));
+    assert_eq!(read(b"main;operator 5 20\nmain;b 7\n"), plain(27, ""), "a name may end in a number");
+}
+
+#[test]
 fn addresses_stand_for_missing_names() {
     let mut builder = ProfileBuilder::new(&[("space", "bytes")]);
     let (leaf, root) = (builder.address(None, Addr(0x1234)), builder.frame("main"));
@@ -60,17 +94,21 @@ fn addresses_stand_for_missing_names() {
 
 #[test]
 fn errors_name_the_line() {
-    assert_eq!(error(b"a;b 1\nc;d 99999999999999999999\n"), "no known profile format begins with \"a;b 1\\nc;d 99999999999999999999\\n\"");
+    let large = "collapsed: line 2: expected a number below 9223372036854775808, found \"c;d 99999999999999999999\"";
+    assert_eq!(error(b"a;b 1\nc;d 99999999999999999999\n"), large);
     let error = decode(b"a;b 1\nc;d\n", &Limits::default(), &mut Vec::new()).unwrap_err();
-    assert_eq!(error.to_string(), "collapsed: line 2: expected a stack, a blank and an integer, found \"c;d\"");
+    assert_eq!(error.to_string(), "collapsed: line 2: expected a stack, a blank and a number, found \"c;d\"");
     let error = decode(b"a;b 1\nc;d", &Limits::default(), &mut Vec::new()).unwrap_err();
-    assert_eq!(error.to_string(), "collapsed: line 2: input ends inside a stack, a blank and an integer");
-    assert_eq!(decoded(b"a;\xff 1\n").warnings, ["collapsed: line 1 and perhaps others are not UTF-8; what could not be read is U+FFFD"]);
+    assert_eq!(error.to_string(), "collapsed: line 2: input ends inside a stack, a blank and a number");
+    assert_eq!(
+        decoded(b"a;\xff 1\n").warnings,
+        ["collapsed: line 1 and perhaps others are not UTF-8; what could not be read is U+FFFD"]
+    );
 }
 
 proptest! {
     #[test]
-    fn decoding_gives_back_what_was_encoded(samples in prop::collection::vec((prop::collection::vec("[a-c;\\\\x0235bad\n\r \u{e9}]{0,6}", 0..5), any::<i64>()), 0..8)) {
+    fn decoding_gives_back_what_was_encoded(samples in prop::collection::vec((prop::collection::vec("[a-c;\\\\x0235bad\n\r #\u{e9}\t]{0,6}", 0..5), any::<i64>()), 0..8)) {
         let mut builder = ProfileBuilder::new(&[("samples", "count")]);
         for (names, value) in &samples {
             let stack: Vec<LocationId> = names.iter().map(|name| builder.frame(name)).collect();

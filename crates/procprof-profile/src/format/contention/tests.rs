@@ -7,7 +7,7 @@ fn fixtures_read_as_pprof_reads_them() {
     }
     let decoded = check_with_go("contention/contentionz.txt", "contention");
     assert_eq!(decoded.profile.duration().0, 90_061_000_000);
-    assert!(decoded.profile.comments().any(|comment| comment == "procprof:lost=3"));
+    assert!(decoded.profile.comments().any(|comment| comment == "#procprof:lost=3"));
 }
 
 #[test]

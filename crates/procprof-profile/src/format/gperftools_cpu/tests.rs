@@ -28,7 +28,8 @@ fn a_recorded_profile_reads_as_pprof_reads_it() {
 
 #[test]
 fn totals_are_those_of_google_pprof() {
-    let output = Command::new("google-pprof").args(["--text", "/bin/true"]).arg(path("gperftools-cpu/work.prof")).output();
+    let output =
+        Command::new("google-pprof").args(["--text", "/bin/true"]).arg(path("gperftools-cpu/work.prof")).output();
     let output = String::from_utf8(output.expect("`google-pprof` must be installed for this test").stdout).unwrap();
     let total = output.lines().find_map(|line| line.strip_prefix("Total: ")?.split(' ').next()?.parse().ok());
     assert_eq!(total, Some(decoded(&bytes("gperftools-cpu/work.prof")).profile.total(0)));
@@ -43,8 +44,11 @@ fn words_of_every_layout_say_the_same() {
         [0x40_1000, 0x40_1100, 0x40_1010, 0x40_1200]
     );
     assert!(expected.locations().iter().all(|location| location.mapping.is_some()));
-    let layouts: [fn(u64) -> Vec<u8>; 3] =
-        [|word| word.to_be_bytes().to_vec(), |word| (word as u32).to_le_bytes().to_vec(), |word| (word as u32).to_be_bytes().to_vec()];
+    let layouts: [fn(u64) -> Vec<u8>; 3] = [
+        |word| word.to_be_bytes().to_vec(),
+        |word| (word as u32).to_le_bytes().to_vec(),
+        |word| (word as u32).to_be_bytes().to_vec(),
+    ];
     for layout in layouts {
         let bytes = words(&SMALL, layout);
         assert_eq!(decoded(&bytes).profile, expected);
@@ -87,7 +91,7 @@ fn against_go(bytes: &[u8]) {
     std::fs::write(&file, bytes).unwrap();
     let go = Raw::of_go(&file);
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(Raw::of(&decoded(bytes).profile.adjusted(Grammar::Pprof).unwrap()), go);
+    assert_eq!(Raw::from_profile(&decoded(bytes).profile.adjusted(Grammar::Pprof).unwrap()), go);
 }
 
 #[test]
@@ -104,11 +108,20 @@ fn what_is_cut_off_or_impossible_says_where() {
     assert_eq!(error(&little(&deep)), "gperftools-cpu: frames of a stack passes the limit of 65536");
     let mut many = SMALL;
     many[5] = 1 << 62;
-    assert_eq!(error(&little(&many)), "gperftools-cpu: offset 40: a count of 4611686018427387904 does not fit with its period");
+    assert_eq!(
+        error(&little(&many)),
+        "gperftools-cpu: offset 40: a count of 4611686018427387904 does not fit with its period"
+    );
     let mut slow = SMALL;
     slow[3] = 1 << 40;
-    assert_eq!(error(&little(&slow)), "gperftools-cpu: offset 0: a sampling period of 1099511627776 microseconds is over an hour");
-    assert_eq!(error(b"--- profile\nno words"), "gperftools-cpu: offset 12: expected the header words 0, 3, 0, period, 0");
+    assert_eq!(
+        error(&little(&slow)),
+        "gperftools-cpu: offset 0: a sampling period of 1099511627776 microseconds is over an hour"
+    );
+    assert_eq!(
+        error(b"--- profile\nno words"),
+        "gperftools-cpu: offset 12: expected the header words 0, 3, 0, period, 0"
+    );
     assert_eq!(detect(&bytes[..20]), Detect::NeedMore);
     assert_eq!(detect(&[0; 64]), Detect::No);
 }
@@ -119,7 +132,10 @@ fn encoding_gives_back_what_was_captured() {
     let adjusted = profile.clone().adjusted(Grammar::Pprof).unwrap();
     for source in [profile.clone(), adjusted.clone()] {
         let again = decoded(&encode(&source).unwrap());
-        assert_eq!(Raw::of(&again.profile.clone().adjusted(Grammar::Pprof).unwrap()), Raw::of(&adjusted));
+        assert_eq!(
+            Raw::from_profile(&again.profile.clone().adjusted(Grammar::Pprof).unwrap()),
+            Raw::from_profile(&adjusted)
+        );
         assert_eq!(again.profile.addresses(), Addresses::RawCpu);
         against_go(&encode(&source).unwrap());
     }

@@ -38,14 +38,35 @@ fn estimates_are_pprofs() {
 #[test]
 fn errors_name_the_line() {
     let cases = [
-        ("heap profile: x\n", "heap-text: line 1: expected heap profile: N: S [N: S] @ TYPE, found \"heap profile: x\""),
-        ("heap profile: 1: 1 [1: 1] @ nonsense/4\n", "heap-text: line 1: expected heap profile: N: S [N: S] @ TYPE, found"),
+        (
+            "heap profile: x\n",
+            "heap-text: line 1: expected heap profile: N: S [N: S] @ TYPE, found \"heap profile: x\"",
+        ),
+        (
+            "heap profile: 1: 1 [1: 1] @ nonsense/4\n",
+            "heap-text: line 1: expected heap profile: N: S [N: S] @ TYPE, found",
+        ),
         ("heap profile: 1: 1 [1: 1] @ heap", "heap-text: line 1: input ends inside heap profile: N: S [N: S] @ TYPE"),
-        ("heap profile: 1: 1 [1: 1] @ heap/4\n\n1: 1 [1: 1] @ 0x1g\n", "heap-text: line 3: expected an address such as 0x4005d0"),
-        ("heap profile: 1: 1 [1: 1] @ heap/4\n0: 1 [1: 1] @ 0x1\n", "heap-text: line 2: expected objects where there are bytes"),
-        ("heap profile: 1: 1 [1: 1] @ heap/4\n1: 1 [1: 1] @ 0x1", "heap-text: line 2: input ends inside a stack of addresses"),
-        ("heap profile: 1: 1 [1: 1] @ heap/4\n99999999999999999999: 1 [1: 1] @ 0x1\n", "heap-text: line 2: expected N: S [N: S] @ 0x…"),
-        ("heap profile: 1: 1 [1: 1] @ heap/4\n1: 1 [1: 1] @ 0x10000000000000000\n", "heap-text: line 2: expected an address"),
+        (
+            "heap profile: 1: 1 [1: 1] @ heap/4\n\n1: 1 [1: 1] @ 0x1g\n",
+            "heap-text: line 3: expected an address such as 0x4005d0",
+        ),
+        (
+            "heap profile: 1: 1 [1: 1] @ heap/4\n0: 1 [1: 1] @ 0x1\n",
+            "heap-text: line 2: expected objects where there are bytes",
+        ),
+        (
+            "heap profile: 1: 1 [1: 1] @ heap/4\n1: 1 [1: 1] @ 0x1",
+            "heap-text: line 2: input ends inside a stack of addresses",
+        ),
+        (
+            "heap profile: 1: 1 [1: 1] @ heap/4\n99999999999999999999: 1 [1: 1] @ 0x1\n",
+            "heap-text: line 2: expected N: S [N: S] @ 0x…",
+        ),
+        (
+            "heap profile: 1: 1 [1: 1] @ heap/4\n1: 1 [1: 1] @ 0x10000000000000000\n",
+            "heap-text: line 2: expected an address",
+        ),
     ];
     for (text, expected) in cases {
         let error = error(text.as_bytes());

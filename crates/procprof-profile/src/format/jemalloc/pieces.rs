@@ -4,8 +4,8 @@ use foldhash::HashMap;
 
 use super::{Counts, NAME, Owner, Wanted, counts};
 use crate::format::raw_stacks::RawStacks;
-use crate::format::text::{Cursor, Line, Lines, OddLines, is_map_heading};
 use crate::format::{Limits, StackLines, legacy_frames};
+use crate::text::{Cursor, Line, Lines, OddLines, is_map_heading};
 use crate::{Addresses, Error, Label, LocationId, Place, Profile, ProfileType, Result, Sampling};
 
 /// A dump of which pieces are read.
@@ -62,15 +62,16 @@ impl Dump {
     /// # Errors
     /// [`Error::Malformed`] or [`Error::Truncated`] for the first line, [`Error::Empty`] without one.
     pub fn open(head: &[u8], len: u64, limits: &Limits) -> Result<Dump> {
-        Dump::of(head, len, limits, Wanted::Totals)
+        Dump::open_for(head, len, limits, Wanted::Totals)
     }
 
-    pub(super) fn of(head: &[u8], len: u64, limits: &Limits, wanted: Wanted) -> Result<Dump> {
+    pub(super) fn open_for(head: &[u8], len: u64, limits: &Limits, wanted: Wanted) -> Result<Dump> {
         let Some(line) = Lines::new(head).next() else { return Err(Error::Empty) };
         let mut cursor = Cursor::new(line.text);
         let rate = cursor.eat_text(b"heap_v2/").and_then(|()| cursor.integer());
         let rate = rate.filter(|_| cursor.is_done() && !line.is_cut).ok_or_else(|| line.error(NAME, "heap_v2/RATE"))?;
-        let mut stacks = RawStacks::new(NAME, ProfileType::Heap.sample_types(), Addresses::RawReturn, &legacy_frames::HEAP, limits);
+        let mut stacks =
+            RawStacks::new(NAME, ProfileType::Heap.sample_types(), Addresses::RawReturn, &legacy_frames::HEAP, limits);
         stacks.builder.period("space", "bytes", rate);
         stacks.builder.default_sample_type("inuse_space");
         stacks.builder.parts_mut().sampling = if rate > 1 { Sampling::Poisson(rate) } else { Sampling::Exact };
@@ -92,7 +93,8 @@ impl Dump {
         PieceReader { number: self.ids.len() - 1, wanted, depth, ids: HashMap::default(), new: Vec::new() }
     }
 
-    /// Adds a piece, the first of the dump first, by a reader of this dump's; gives where in it the memory map begins, which ends the dump.
+    /// Adds a piece, the first of the dump first, by a reader of this dump's; gives where in it the memory map begins,
+    /// which ends the dump.
     ///
     /// # Errors
     /// What reading the piece gave.
@@ -132,7 +134,8 @@ impl Dump {
         Ok(piece.map)
     }
 
-    /// Makes room for the whole dump, which is taken to be like its first piece; one part in eight more, because that is not quite so.
+    /// Makes room for the whole dump, which is taken to be like its first piece; one part in eight more, because that
+    /// is not quite so.
     fn reserve(&mut self, piece: &Piece) {
         let parts = self.len / piece.len.max(1) as u64;
         let parts = (parts + parts / 8) as usize;
@@ -153,16 +156,23 @@ impl Dump {
     pub fn finish(mut self, map: Option<&[u8]>, warnings: &mut Vec<String>) -> Result<Profile> {
         match (self.pending, map) {
             (Some(line), None) => {
-                return Err(Error::Truncated { format: NAME, place: Place::Line(line), what: "a stack without counts" });
+                return Err(Error::Truncated {
+                    format: NAME,
+                    place: Place::Line(line),
+                    what: "a stack without counts",
+                });
             }
             (None, None) => {
-                warnings.push(format!("{NAME}: line {}: no memory map at the end; the dump may be cut off", self.lines));
+                warnings
+                    .push(format!("{NAME}: line {}: no memory map at the end; the dump may be cut off", self.lines));
             }
             (_, Some(_)) => {}
         }
         self.odd.tell(NAME, warnings);
         if !self.has_allocations {
-            self.stacks.builder.comment("alloc_objects and alloc_space are 0: jemalloc kept no totals (prof_accum:false)");
+            self.stacks
+                .builder
+                .comment("alloc_objects and alloc_space are 0: jemalloc kept no totals (prof_accum:false)");
         }
         self.stacks.finish(map.unwrap_or_default())
     }
@@ -172,7 +182,8 @@ impl PieceReader {
     /// Reads a piece that begins with a stack, or with the dump.
     ///
     /// # Errors
-    /// [`Error::Malformed`] or [`Error::Truncated`] with the line in the piece, [`Error::TooLarge`] past the depth limit.
+    /// [`Error::Malformed`] or [`Error::Truncated`] with the line in the piece, [`Error::TooLarge`] past the depth
+    /// limit.
     pub fn read(&mut self, text: &[u8]) -> Result<Piece> {
         let mut piece = Piece::new(self.number, text);
         let mut in_header = !text.starts_with(b"@");

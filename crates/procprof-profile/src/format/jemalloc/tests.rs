@@ -14,12 +14,22 @@ fn fixtures_decode() {
 fn totals_are_those_of_jeprof() {
     for name in ["jemalloc/work.heap", "jemalloc/work-accum.heap"] {
         let profile = decoded(&bytes(name)).profile.adjusted(Grammar::Jeprof).unwrap();
-        for (index, option) in ["--alloc_objects", "--alloc_space", "--inuse_objects", "--inuse_space"].iter().enumerate() {
-            let output = Command::new("jeprof").args(["--text", "--show_bytes", option, "/bin/true"]).arg(path(name)).output();
+        for (index, option) in
+            ["--alloc_objects", "--alloc_space", "--inuse_objects", "--inuse_space"].iter().enumerate()
+        {
+            let output =
+                Command::new("jeprof").args(["--text", "--show_bytes", option, "/bin/true"]).arg(path(name)).output();
             let output = String::from_utf8(output.expect("`jeprof` must be installed for this test").stdout).unwrap();
-            let total = output.lines().find_map(|line| line.strip_prefix("Total: ")).map_or("0", |rest| rest.split(' ').next().unwrap());
+            let total = output
+                .lines()
+                .find_map(|line| line.strip_prefix("Total: "))
+                .map_or("0", |rest| rest.split(' ').next().unwrap());
             let difference = profile.total(index) - total.parse::<i64>().unwrap();
-            assert!(difference.abs() <= profile.sample_count() as i64, "{name} {option}: {} and {total}", profile.total(index));
+            assert!(
+                difference.abs() <= profile.sample_count() as i64,
+                "{name} {option}: {} and {total}",
+                profile.total(index)
+            );
         }
     }
 }
@@ -30,7 +40,10 @@ fn threads_are_labelled_and_add_up() {
     let mut warnings = Vec::new();
     let threads = decode_threads(&bytes, &Limits::default(), &mut warnings).unwrap();
     let total = decoded(&bytes).profile;
-    assert_eq!((0..4).map(|index| threads.total(index)).collect::<Vec<_>>(), (0..4).map(|index| total.total(index)).collect::<Vec<_>>());
+    assert_eq!(
+        (0..4).map(|index| threads.total(index)).collect::<Vec<_>>(),
+        (0..4).map(|index| total.total(index)).collect::<Vec<_>>()
+    );
     let mut names: Vec<String> = threads
         .samples()
         .flat_map(|sample| sample.labels)
@@ -87,7 +100,8 @@ fn errors_name_the_line() {
 fn what_was_stored_as_pprof_is_written_as_it_was_measured() {
     for name in ["jemalloc/work.heap", "jemalloc/work-accum.heap"] {
         let original = bytes(name);
-        let stored = crate::format::pprof::encode(&decoded(&original).profile.adjusted(Grammar::Pprof).unwrap()).unwrap();
+        let stored =
+            crate::format::pprof::encode(&decoded(&original).profile.adjusted(Grammar::Pprof).unwrap()).unwrap();
         let again = encode(&decoded(&stored).profile).unwrap();
         let rows = |text: &[u8]| -> Vec<String> {
             let text = String::from_utf8(text.to_vec()).unwrap();
@@ -105,7 +119,8 @@ fn what_was_stored_as_pprof_is_written_as_it_was_measured() {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("heap");
             std::fs::write(&file, input).unwrap();
-            let output = Command::new("jeprof").args(["--text", "--show_bytes", "--addresses", "/bin/true"]).arg(file).output();
+            let output =
+                Command::new("jeprof").args(["--text", "--show_bytes", "--addresses", "/bin/true"]).arg(file).output();
             String::from_utf8(output.expect("`jeprof` must be installed for this test").stdout).unwrap()
         };
         assert_eq!(text(&again), text(&original), "{name}");
@@ -118,7 +133,7 @@ fn what_was_stored_as_pprof_is_written_as_it_was_measured() {
 fn in_pieces(text: &[u8], size: usize, readers: usize, wanted: Wanted) -> (Result<Profile>, Vec<String>) {
     let mut warnings = Vec::new();
     let read = |warnings: &mut Vec<String>| {
-        let mut dump = Dump::of(text, text.len() as u64, &Limits { depth: 4, ..Limits::default() }, wanted)?;
+        let mut dump = Dump::open_for(text, text.len() as u64, &Limits { depth: 4, ..Limits::default() }, wanted)?;
         let mut readers: Vec<_> = (0..readers).map(|_| dump.reader()).collect();
         let (mut start, count) = (0, readers.len());
         for number in 0.. {
@@ -141,8 +156,17 @@ fn pieces_give_what_the_whole_does() {
     let head = "heap_v2/524288\n  t*: 3: 786432 [0: 0]\n  t1: 3: 786432 [0: 0] main\n# a comment\n";
     let stacks = "@ 0x10 0x20 0x30\n  t*: 3: 300 [5: 500]\n  t1: 3: 300 [5: 500]\n@ 0x40 0x20 0x30\nodd\n@ 0x10\n\n@ 0x40 0x30\n  t*: 1: 7\n  t2: 1: 7\n";
     let map = "\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 0 /bin/a\n@ 0x50\n t*: x\n";
-    let endings =
-        [map, "", "@ 0x50\n", "@ 0x50 x\n", "@ 0x50\x0c0x40\n", "@ 1 2 3\n", "@ 0x1 0x2 0x3 0x4 0x5\n t*: 1: 1\n", " t*: x\n", " t*: 1: 1"];
+    let endings = [
+        map,
+        "",
+        "@ 0x50\n",
+        "@ 0x50 x\n",
+        "@ 0x50\x0c0x40\n",
+        "@ 1 2 3\n",
+        "@ 0x1 0x2 0x3 0x4 0x5\n t*: 1: 1\n",
+        " t*: x\n",
+        " t*: 1: 1",
+    ];
     for text in endings.map(|ending| format!("{head}{stacks}{stacks}{ending}")) {
         for wanted in [Wanted::Totals, Wanted::Threads] {
             let whole = in_pieces(text.as_bytes(), text.len(), 1, wanted);

@@ -9,7 +9,7 @@ fn is_cut(frames: LegacyFrames, name: &str) -> bool {
     let stack = [builder.frame(name), builder.frame("main")];
     builder.sample(&stack, &[1], &[]);
     let profile = builder.finish().unwrap();
-    let uninteresting = Uninteresting::of(&profile).unwrap().unwrap();
+    let uninteresting = Uninteresting::from_profile(&profile).unwrap().unwrap();
     remove_uninteresting(std::borrow::Cow::Owned(profile), &uninteresting).unwrap().1 == 1
 }
 
@@ -126,8 +126,16 @@ fn locks_and_handlers() {
         "bthread::pthread_mutex_unlock_impl(pthread_mutex_t*)",
         "bthread_mutex_unlock",
     ];
-    check(CONTENTION, &cut, &["Ledger::lock", "malloc", "std::condition_variable::wait(std::unique_lock<std::mutex>&)", "unlock"]);
-    check(PROFILER, &["ProfileData::prof_handler(int, siginfo_t*, void*, void*)", "__restore_rt"], &["malloc", "ProfileData::Start"]);
+    check(
+        CONTENTION,
+        &cut,
+        &["Ledger::lock", "malloc", "std::condition_variable::wait(std::unique_lock<std::mutex>&)", "unlock"],
+    );
+    check(
+        PROFILER,
+        &["ProfileData::prof_handler(int, siginfo_t*, void*, void*)", "__restore_rt"],
+        &["malloc", "ProfileData::Start"],
+    );
 }
 
 #[test]
@@ -139,6 +147,9 @@ fn rust_locks() {
         "std::sync::poison::mutex::Mutex<T>::lock",
         "<std::sync::poison::rwlock::RwLock<app::Ledger<u64>>>::read",
         "<std::sync::poison::mutex::MutexGuard<T> as core::ops::drop::Drop>::drop",
+        "<std::sync::nonpoison::mutex::MutexGuard<std::sync::barrier::BarrierState> as core::ops::drop::Drop>::drop",
+        "<std::sys::sync::once::futex::CompletionGuard as core::ops::drop::Drop>::drop",
+        "core::ptr::drop_in_place::<std::sys::sync::once::futex::CompletionGuard>",
         "core::ptr::drop_in_place<std::sync::poison::rwlock::RwLockWriteGuard<u64>>",
         "core::ptr::drop_glue::<std::sync::poison::mutex::MutexGuard<u64>>",
         "lock_api::mutex::Mutex<R,T>::lock",

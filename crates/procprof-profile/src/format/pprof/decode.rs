@@ -1,7 +1,8 @@
 //! Bytes of the message to a [`Profile`].
 //!
-//! A first pass over the outermost fields counts entries, so that every table is reserved once; then strings, functions and mappings, then
-//! locations, then samples are read, each resolving ids of those before. What is allocated stays below 64 times the input.
+//! A first pass over the outermost fields counts entries, so that every table is reserved once; then strings, functions
+//! and mappings, then locations, then samples are read, each resolving ids of those before. What is allocated stays
+//! below 64 times the input.
 
 mod stacks;
 mod tables;
@@ -15,7 +16,7 @@ use stacks::Decoder;
 use tables::Tables;
 
 pub(super) fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    let counts = Counts::of(bytes)?;
+    let counts = Counts::count(bytes)?;
     let mut tables = Tables::new(&counts);
     tables.read(bytes)?;
     let mut decoder = Decoder {
@@ -27,6 +28,8 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
         parts: tables.parts,
         raw_is_whole: true,
         oddities: tables.oddities,
+        bare_labels: Vec::new(),
+        number_keys: foldhash::HashSet::default(),
     };
     decoder.read_locations(bytes)?;
     decoder.reserve_samples(&counts);
@@ -48,7 +51,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(bytes: &[u8]) -> Result<Counts> {
+    fn count(bytes: &[u8]) -> Result<Counts> {
         let mut counts = Counts::default();
         let mut reader = Reader::new(bytes);
         while let Some(field) = reader.field()? {

@@ -1,4 +1,5 @@
-//! Whether bytes without any magic are a pprof message: every field known, of the right wire type, and nested messages likewise.
+//! Whether bytes without any magic are a pprof message: every field known, of the right wire type, and nested messages
+//! likewise.
 //!
 //! Text is told apart soon: its letters are tags with wire types the message does not have.
 
@@ -46,11 +47,17 @@ fn cut_is_plausible(rest: &[u8]) -> bool {
 
 fn is_profile_field(field: &Field<'_>) -> bool {
     match (field.number, field.value) {
-        (1 | 11, Value::Bytes(message)) => all(message, |field| matches!((field.number, field.value), (1 | 2, Value::Varint(_)))),
+        (1 | 11, Value::Bytes(message)) => {
+            all(message, |field| matches!((field.number, field.value), (1 | 2, Value::Varint(_))))
+        }
         (2, Value::Bytes(message)) => all(message, is_sample_field),
-        (3, Value::Bytes(message)) => all(message, |field| matches!((field.number, field.value), (1..=10, Value::Varint(_)))),
+        (3, Value::Bytes(message)) => {
+            all(message, |field| matches!((field.number, field.value), (1..=10, Value::Varint(_))))
+        }
         (4, Value::Bytes(message)) => all(message, is_location_field),
-        (5, Value::Bytes(message)) => all(message, |field| matches!((field.number, field.value), (1..=5, Value::Varint(_)))),
+        (5, Value::Bytes(message)) => {
+            all(message, |field| matches!((field.number, field.value), (1..=5, Value::Varint(_))))
+        }
         (6 | 13, Value::Bytes(_)) => true,
         (7..=10 | 12..=15, Value::Varint(_)) => true,
         (number, _) => number >= 1000,
@@ -60,7 +67,9 @@ fn is_profile_field(field: &Field<'_>) -> bool {
 fn is_sample_field(field: &Field<'_>) -> bool {
     match (field.number, field.value) {
         (1 | 2, Value::Varint(_) | Value::Bytes(_)) => true,
-        (3, Value::Bytes(label)) => all(label, |field| matches!((field.number, field.value), (1..=4, Value::Varint(_)))),
+        (3, Value::Bytes(label)) => {
+            all(label, |field| matches!((field.number, field.value), (1..=4, Value::Varint(_))))
+        }
         (number, _) => number >= 1000,
     }
 }

@@ -7,10 +7,12 @@ use flate2::write::GzEncoder;
 
 use crate::format::pprof::{captured, sampling};
 use crate::format::protobuf::Writer;
-use crate::{Addresses, Error, Grammar, LabelValue, Location, LocationId, Profile, Result, Sample, Sampling, ValueType};
+use crate::{
+    Addresses, Error, Grammar, LabelValue, Location, LocationId, Profile, Result, Sample, Sampling, ValueType,
+};
 
-/// Encodes as a plain protobuf message. A profile as captured is adjusted by [`Grammar::Pprof`] first, so that every reader of pprof files
-/// sees estimates and call sites.
+/// Encodes as a plain protobuf message. A profile as captured is adjusted by [`Grammar::Pprof`] first, so that every
+/// reader of pprof files sees estimates and call sites.
 ///
 /// # Errors
 /// As [`Profile::adjusted`].

@@ -1,7 +1,7 @@
 //! From the ids a file gives its mappings, functions and locations to their positions.
 //!
-//! Nearly every writer numbers from 1; then nothing is stored. Ids that are merely permuted or have gaps get a table, wild ones a sorted
-//! list: no input can make a look-up slower than a binary search.
+//! Nearly every writer numbers from 1; then nothing is stored. Ids that are merely permuted or have gaps get a table,
+//! wild ones a sorted list: no input can make a look-up slower than a binary search.
 
 use crate::Error;
 use crate::format::pprof::malformed;
@@ -46,7 +46,11 @@ impl IdTableBuilder {
             return Ok(());
         }
         if self.sparse.is_empty() {
-            self.sparse.extend((0..position).map(|position| Entry { id: u64::from(position) + 1, position, offset: 0 }));
+            self.sparse.extend((0..position).map(|position| Entry {
+                id: u64::from(position) + 1,
+                position,
+                offset: 0,
+            }));
         }
         self.sparse.push(Entry { id, position, offset });
         Ok(())
@@ -79,8 +83,12 @@ impl IdTable {
     pub(super) fn get(&self, id: u64) -> Option<u32> {
         match self {
             IdTable::Dense(count) => (id.wrapping_sub(1) < *count).then(|| (id - 1) as u32),
-            IdTable::Table(table) => table.get(usize::try_from(id).ok()?).copied().filter(|position| *position != ABSENT),
-            IdTable::Sorted(entries) => entries.binary_search_by_key(&id, |entry| entry.0).ok().map(|found| entries[found].1),
+            IdTable::Table(table) => {
+                table.get(usize::try_from(id).ok()?).copied().filter(|position| *position != ABSENT)
+            }
+            IdTable::Sorted(entries) => {
+                entries.binary_search_by_key(&id, |entry| entry.0).ok().map(|found| entries[found].1)
+            }
         }
     }
 }

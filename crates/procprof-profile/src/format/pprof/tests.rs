@@ -29,7 +29,8 @@ use Part::{Bytes, Number};
 
 /// A profile with one sample type and these fields.
 fn with(fields: &[(u32, Part<'_>)]) -> Vec<u8> {
-    let mut bytes = message(&[(1, Bytes(&[8, 1, 16, 2])), (6, Bytes(b"")), (6, Bytes(b"samples")), (6, Bytes(b"count"))]);
+    let mut bytes =
+        message(&[(1, Bytes(&[8, 1, 16, 2])), (6, Bytes(b"")), (6, Bytes(b"samples")), (6, Bytes(b"count"))]);
     bytes.extend(message(fields));
     bytes
 }
@@ -38,7 +39,11 @@ fn heap() -> Profile {
     let mut builder = ProfileBuilder::new(&[("objects", "count"), ("space", "bytes")]);
     let leaf = builder.address(None, Addr(0x1001));
     let root = builder.address(None, Addr(0x2001));
-    let labels = [builder.text_label("empty", ""), builder.number_label("zero", 0, ""), builder.number_label("bytes", 1024, "bytes")];
+    let labels = [
+        builder.text_label("empty", ""),
+        builder.number_label("zero", 0, ""),
+        builder.number_label("bytes", 1024, "bytes"),
+    ];
     builder.sample(&[leaf, root], &[3, 3072], &labels);
     builder.sample(&[], &[0, 0], &[]);
     builder.parts_mut().sampling = Sampling::Poisson(524_288);
@@ -71,7 +76,11 @@ fn ids_may_be_dense_permuted_or_wild() {
         let mut sample = Writer::default();
         sample.packed(1, ids.into_iter());
         sample.packed(2, [5].into_iter());
-        let bytes = with(&[(2, Bytes(sample.as_bytes())), (4, Bytes(&location(ids[0], 16))), (4, Bytes(&location(ids[1], 32)))]);
+        let bytes = with(&[
+            (2, Bytes(sample.as_bytes())),
+            (4, Bytes(&location(ids[0], 16))),
+            (4, Bytes(&location(ids[1], 32))),
+        ]);
         let (profile, _) = decoded(&bytes).unwrap();
         let addresses: Vec<_> = profile.sample(0).stack.iter().map(|id| profile.location(*id).address.0).collect();
         assert_eq!(addresses, [16, 32], "{ids:?}");
@@ -95,7 +104,15 @@ fn labels_as_other_writers_spell_them() {
     let sample = message(&[(2, Number(5)), (3, Bytes(&text)), (3, Bytes(&number)), (3, Bytes(&bare))]);
     let (profile, _) = decoded(&with(&[(2, Bytes(&sample))])).unwrap();
     let values: Vec<_> = profile.sample(0).labels.iter().map(|label: &Label| label.value).collect();
-    assert_eq!(values, [LabelValue::Text(StringId(2)), LabelValue::Number(9, StringId(2)), LabelValue::Number(0, StringId(0))]);
+    assert_eq!(
+        values,
+        [LabelValue::Text(StringId(2)), LabelValue::Number(9, StringId(2)), LabelValue::Number(0, StringId(0))]
+    );
+    // A key without a number anywhere has texts: what a writer leaves out is the empty one.
+    let sample = message(&[(2, Number(5)), (3, Bytes(&bare)), (3, Bytes(&text))]);
+    let (profile, _) = decoded(&with(&[(2, Bytes(&sample))])).unwrap();
+    let values: Vec<_> = profile.sample(0).labels.iter().map(|label: &Label| label.value).collect();
+    assert_eq!(values, [LabelValue::Text(StringId(0)), LabelValue::Text(StringId(2))]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ fn plain(text: &str) -> Vec<(&str, bool)> {
 fn check(lines: &[String]) {
     let mut reader = StackLines::default();
     for line in lines {
-        let frame = |word, first| Ok::<_, Infallible>((word != b"-").then(|| (std::str::from_utf8(word).unwrap(), first)));
+        let frame =
+            |word, first| Ok::<_, Infallible>((word != b"-").then(|| (std::str::from_utf8(word).unwrap(), first)));
         let Ok(frames) = reader.read(line.as_bytes(), frame);
         assert_eq!(frames, plain(line), "{line:?} of {lines:?}");
         let words: Vec<_> = reader.words.iter().map(|word| &line[word.clone()]).collect();
@@ -26,7 +27,11 @@ fn lines_are_read_like_each_alone() {
     for lines in [
         vec!["a b c", "a b c", "a b", "b c", "c", "", "c", " c", "d  c", "  c c"],
         vec!["-", "- a", "a", "- a", "b - a", "b a", "- b a", "- - a"],
-        vec!["0x1234567890 0x1234567890 0x1234567890", "0x1234567890 0x1234567890", "0x1234567890 0x1234567890 0x1234567890 0x1234567890"],
+        vec![
+            "0x1234567890 0x1234567890 0x1234567890",
+            "0x1234567890 0x1234567890",
+            "0x1234567890 0x1234567890 0x1234567890 0x1234567890",
+        ],
         vec!["ab cd", "b cd", "ab cde", "xab cd", "ab  cd ", "ab cd"],
     ] {
         check(&lines.into_iter().map(str::to_owned).collect::<Vec<_>>());

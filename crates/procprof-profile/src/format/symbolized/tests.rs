@@ -10,7 +10,8 @@ fn fixtures_decode() {
 
 #[test]
 fn what_google_pprof_writes_is_read() {
-    let output = Command::new("google-pprof").args(["--raw", "/bin/true"]).arg(path("gperftools-cpu/work.prof")).output();
+    let output =
+        Command::new("google-pprof").args(["--raw", "/bin/true"]).arg(path("gperftools-cpu/work.prof")).output();
     let output = output.expect("`google-pprof` must be installed for this test");
     let (ours, plain) = (decoded(&output.stdout), decoded(&bytes("gperftools-cpu/work.prof")));
     assert_eq!((ours.format, ours.profile.total(0)), ("symbolized", plain.profile.total(0)));
@@ -22,7 +23,13 @@ fn what_google_pprof_writes_is_read() {
 fn names_are_found_before_and_at_the_address() {
     let profile = decoded(&bytes("symbolized/heap.raw")).profile;
     let names: Vec<Vec<&str>> = (0..profile.locations().len() as u32)
-        .map(|id| profile.lines(crate::LocationId(id)).iter().map(|line| profile.string(profile.function(line.function).name)).collect())
+        .map(|id| {
+            profile
+                .lines(crate::LocationId(id))
+                .iter()
+                .map(|line| profile.string(profile.function(line.function).name))
+                .collect()
+        })
         .collect();
     assert_eq!(names, [vec!["keep_one"], vec!["allocate(int)", "run(int)", "main"], vec!["second_thread"], vec![]]);
     assert_eq!(profile.mappings().iter().map(|mapping| mapping.has_functions).collect::<Vec<_>>(), [true, false]);
@@ -37,7 +44,10 @@ fn a_binary_profile_may_be_inside() {
     }
     let profile = decoded(&bytes).profile;
     assert_eq!(profile.total(0), 10);
-    assert_eq!(profile.functions().iter().map(|function| profile.string(function.name)).collect::<Vec<_>>(), ["work", "main"]);
+    assert_eq!(
+        profile.functions().iter().map(|function| profile.string(function.name)).collect::<Vec<_>>(),
+        ["work", "main"]
+    );
 }
 
 #[test]

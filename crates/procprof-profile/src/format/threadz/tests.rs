@@ -12,7 +12,10 @@ fn threads_read_as_pprof_reads_them() {
 fn errors_name_the_line() {
     let cases = [
         ("--- threadz 1 ---\n--- what ---\n", "threadz: line 2: expected a thread or the memory map"),
-        ("--- Thread 7f (name: a/1) stack: ---\n 0x11111111111111111\n", "threadz: line 2: expected an address of 64 bits"),
+        (
+            "--- Thread 7f (name: a/1) stack: ---\n 0x11111111111111111\n",
+            "threadz: line 2: expected an address of 64 bits",
+        ),
         ("--- Thread 7f (name: a/1)", "threadz: line 1: input ends inside --- Thread ID (name: NAME/ID) stack: ---"),
         ("--- Thread 7f (name: a/1) stack: ---\n 0x1", "threadz: line 2: input ends inside a stack"),
     ];

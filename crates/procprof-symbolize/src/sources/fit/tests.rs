@@ -14,7 +14,7 @@ fn mapping(start: u64, limit: u64, offset: u64) -> Mapping {
 
 /// The address in the image of the byte `distance` behind the mapping's start, if it fits.
 fn found(segments: &[Segment], mapping: Mapping, distance: u64) -> Option<u64> {
-    Fit::of(segments, &[&mapping])?.symbol_addr(mapping.file_offset, distance).map(|address| address.0)
+    Fit::find(segments, &[&mapping])?.symbol_addr(mapping.file_offset, distance).map(|address| address.0)
 }
 
 /// GNU ld, linked to fixed addresses: a program and its debug file.
@@ -37,7 +37,11 @@ fn lld() -> [[Segment; 2]; 2] {
 fn code_is_found_where_it_was_mapped() {
     for segments in gnu() {
         assert_eq!(found(&segments, mapping(0x40_4000, 0x40_a000, 0x4000), 0x123), Some(0x40_4123));
-        assert_eq!(found(&segments, mapping(0x40_0000, 0x40_a000, 0), 0x4123), Some(0x40_4123), "widened to the file's beginning");
+        assert_eq!(
+            found(&segments, mapping(0x40_0000, 0x40_a000, 0), 0x4123),
+            Some(0x40_4123),
+            "widened to the file's beginning"
+        );
         assert_eq!(found(&segments, mapping(0x40_0000, 0x40_a000, 0), 0x123), None, "that is not code");
         assert_eq!(found(&segments, mapping(0x40_4000, 0x40_a000, 0x4000), 0x5fff), None, "behind the code");
     }
@@ -73,7 +77,11 @@ fn code_of_another_length_or_place_does_not_fit() {
     }
     let segments = gnu()[0];
     let (fits, other) = (mapping(0x40_4000, 0x40_a000, 0x4000), mapping(0x50_4000, 0x50_b000, 0x4000));
-    assert!(Fit::of(&segments, &[&fits]).is_some() && Fit::of(&segments, &[&fits, &other]).is_none() && Fit::of(&segments, &[]).is_none());
+    assert!(
+        Fit::find(&segments, &[&fits]).is_some()
+            && Fit::find(&segments, &[&fits, &other]).is_none()
+            && Fit::find(&segments, &[]).is_none()
+    );
     let twice = [segment(0x1000, 0x800, 0x1000, 0x800, true), segment(0x1800, 0x700, 0x2800, 0x700, true)];
     assert_eq!(found(&twice, mapping(0x7000, 0x8000, 0x1000), 0), None, "two segments would fit");
     let hostile = [segment(u64::MAX, u64::MAX, u64::MAX, u64::MAX, true), segment(0, 0, u64::MAX - 1, u64::MAX, true)];

@@ -21,7 +21,10 @@ fn defaults_without_starrocks() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(settings.folder, here.join("proc_profile"));
     assert_eq!(settings.pid_file, here.join("collect_be_profile.pid"));
-    assert_eq!((settings.interval.as_secs(), settings.max_age.as_secs(), settings.max_bytes), (60, 86_400, 2_147_483_648));
+    assert_eq!(
+        (settings.interval.as_secs(), settings.max_age.as_secs(), settings.max_bytes),
+        (60, 86_400, 2_147_483_648)
+    );
     assert_eq!(settings.requests, [Request::new(ProfileType::Cpu).seconds(10)]);
     assert_eq!(settings.target.brpc.unwrap().to_string(), "http://localhost:8060");
 }
@@ -53,7 +56,7 @@ fn the_command_line_wins_over_be_conf_and_that_over_the_environment() {
 fn urls_tell_their_type() {
     let check = |words: &str, profile_type: ProfileType, seconds: Option<u32>| {
         let settings = settle(words, Environment::default()).unwrap();
-        assert_eq!(settings.requests, [Request { profile_type, seconds, frequency: None }], "{words}");
+        assert_eq!(settings.requests, [Request { seconds, ..Request::new(profile_type) }], "{words}");
     };
     check("--url http://h:6060/debug/pprof/profile", ProfileType::Cpu, Some(10));
     check("--url http://h:6060/debug/pprof/heap", ProfileType::Heap, None);
@@ -88,7 +91,8 @@ fn wrong_values_are_refused() {
 
 #[test]
 fn a_round_longer_than_the_interval_is_told() {
-    let settings = settle("--daemon --profiling-type both --duration 10 --interval 15", Environment::default()).unwrap();
+    let settings =
+        settle("--daemon --profiling-type both --duration 10 --interval 15", Environment::default()).unwrap();
     assert_eq!(settings.warnings.len(), 1);
     assert!(settings.warnings[0].contains("20 s"));
 }

@@ -14,7 +14,9 @@ pub(super) fn help(about: &str) -> Result<String> {
     if about.is_empty() {
         return Ok(overview());
     }
-    if let Some(report) = REPORTS.iter().find(|report| report.name == about || spelling::alias(report.name) == Some(about)) {
+    if let Some(report) =
+        REPORTS.iter().find(|report| report.name == about || spelling::alias(report.name) == Some(about))
+    {
         return Ok(of_report(report));
     }
     if let Some(row) = OPTIONS.iter().find(|row| row.key == about) {
@@ -66,7 +68,8 @@ fn of_option(row: &OptionRow) -> String {
 
 /// All options as they can be typed, with what they may be behind them.
 pub(super) fn options(pairs: &Pairs, profile: &Profile) -> String {
-    let mut lines: Vec<String> = OPTIONS.iter().filter(|row| row.key != "symbol").map(|row| line(row, pairs, profile)).collect();
+    let mut lines: Vec<String> =
+        OPTIONS.iter().filter(|row| row.key != "symbol").map(|row| line(row, pairs, profile)).collect();
     lines.sort();
     lines.concat()
 }

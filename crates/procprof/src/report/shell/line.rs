@@ -83,7 +83,9 @@ fn assignment(typed: &str) -> Result<Option<Pairs>> {
         (Some(row), Some(value)) => Ok(pair(row, plain(row, value))),
         (Some(row), None) if is_switch(row) => Ok(pair(row, "true")),
         (Some(row), None) => bail!("please specify a value, e.g. {}=<val>", row.key),
-        (None, None) => Ok(spelling::stands_for(key).filter(|pairs| pairs.iter().all(|(key, _)| *key != "sample_index"))),
+        (None, None) => {
+            Ok(spelling::stands_for(key).filter(|pairs| pairs.iter().all(|(key, _)| *key != "sample_index")))
+        }
         (None, Some(_)) if is_word(key) => bail!("there is no option {key}; o lists them"),
         (None, Some(_)) => Ok(None),
     }
@@ -97,7 +99,8 @@ fn is_switch(row: &OptionRow) -> bool {
     ["true", "false"].contains(&row.default)
 }
 
-/// The value in our spelling: pprof knows others of a switch, and a number for "as many as the report shows unless asked".
+/// The value in our spelling: pprof knows others of a switch, and a number for "as many as the report shows unless
+/// asked".
 fn plain<'a>(row: &OptionRow, value: &'a str) -> &'a str {
     match value {
         "-1" if row.key == "nodecount" => "",

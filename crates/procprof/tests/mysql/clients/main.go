@@ -85,6 +85,9 @@ func main() {
 		authorities.AppendCertsFromPEM(pem)
 		config.TLS = &tls.Config{RootCAs: authorities, ServerName: os.Getenv("SQL_HOST")}
 	}
+	if err := config.Apply(mysql.EnableCompression(os.Getenv("SQL_COMPRESS") != "")); err != nil {
+		log.Fatal(err)
+	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		log.Fatal(err)

@@ -2,7 +2,7 @@
 # Debian's mariadb client as the tests drive it: statements in, canonical rows out. A login a statement, as operators type them.
 # Statements with parameters go by PREPARE and EXECUTE, which the server does without: they are put in as the shell would.
 set -u
-client() { mariadb --no-defaults -h "$SQL_HOST" -P "$SQL_PORT" -u "$SQL_USER" --password="$SQL_PASSWORD" $SQL_TLS ${SQL_AUTH:+--default-auth=$SQL_AUTH} --default-character-set=utf8mb4 -B "$@"; }
+client() { mariadb --no-defaults -h "$SQL_HOST" -P "$SQL_PORT" -u "$SQL_USER" --password="$SQL_PASSWORD" $SQL_TLS ${SQL_AUTH:+--default-auth=$SQL_AUTH} ${SQL_COMPRESS:+--compress} --default-character-set=utf8mb4 -B "$@"; }
 client -e "DO 0" || exit 1
 while IFS=$'\t' read -r statement parameter; do
     statement=${statement/\?/\'$parameter\'}

@@ -1,5 +1,6 @@
-//! A program that does nothing, with the agent and its listener (feature `ours`) or without, linked with as much code as is asked for at build.
-//! Its allocator samples, too. Prints `ready`; then for each line of its input captures a second of CPU time, and prints `ready` again; ends with its input.
+//! A program that does nothing, with the agent and its listener (feature `ours`) or without, linked with as much code
+//! as the build requests. Its allocator also samples. Prints `ready`; then for each line of its input captures a second
+//! of CPU time, and prints `ready` again; ends with its input.
 
 #[cfg(feature = "ours")]
 #[global_allocator]

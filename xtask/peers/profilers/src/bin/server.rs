@@ -1,5 +1,5 @@
-//! A small axum service, with the agent and everything in it on at defaults (feature `ours`) or without: a page that allocates, computes a little,
-//! and takes a lock. Prints its address; ends when its input does.
+//! A small axum service, with the agent and everything in it on at defaults (feature `ours`) or without: a page that
+//! allocates, computes a little, and takes a lock. Prints its address; ends when its input does.
 
 use axum::extract::State;
 use axum::{Router, routing::get};

@@ -17,7 +17,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// The rate is read when the library is loaded, so the environment has to say it (`CPUPROFILE_FREQUENCY`).
+    /// The rate is read when the library is loaded, so it is set in the environment (`CPUPROFILE_FREQUENCY`).
     pub fn start(hz: u32) -> Self {
         let told = std::env::var("CPUPROFILE_FREQUENCY").unwrap_or_default();
         assert_eq!(told, hz.to_string(), "CPUPROFILE_FREQUENCY");

@@ -1,4 +1,4 @@
-//! The profiler that this build has.
+//! The profiler of this build.
 
 #[cfg(feature = "gperftools")]
 mod gperftools;
@@ -14,18 +14,18 @@ pub use ours::Profiler;
 #[cfg(feature = "pprof-rs")]
 pub use pprof_rs::Profiler;
 
-/// What it saw, in nanoseconds of CPU time.
+/// The result of a profile, in nanoseconds of CPU time.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Everything, what no sample stands for included.
+    /// Everything, including time without samples.
     pub total: f64,
-    /// What no sample stands for, where the profiler says so.
+    /// Time without samples, if the profiler reports it.
     pub unsampled: f64,
     /// Samples whose innermost function is `hot_70`.
     pub hot_70: f64,
     /// Samples whose innermost function is `hot_30`.
     pub hot_30: f64,
-    /// How many samples there were.
+    /// The number of samples.
     pub samples: u64,
     /// Those whose stack reaches the thread's root.
     pub rooted: u64,
@@ -48,6 +48,6 @@ fn is_root(address: u64) -> bool {
         let mut info: libc::Dl_info = std::mem::zeroed();
         (libc::dladdr(address as usize as *const libc::c_void, &raw mut info), info)
     };
-    // SAFETY: a name that `dladdr` has filled in ends in NUL.
+    // SAFETY: a name that `dladdr` has filled in ends with NUL.
     found != 0 && unsafe { std::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes().windows(8).any(|part| part == b"/libc.so")
 }

@@ -1,4 +1,4 @@
-//! pprof-rs, in the mode its features say.
+//! pprof-rs, in the mode of its features.
 
 use super::Seen;
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
@@ -18,7 +18,7 @@ impl Profiler {
 
     pub fn finish(self) -> Seen {
         let report = self.guard.report().build().expect("build the report");
-        // What its own encoder writes: a sample stands for one period.
+        // As in its own encoder: a sample stands for one period.
         let period = 1e9 / f64::from(self.hz);
         let mut seen = Seen::default();
         for (frames, count) in &report.data {

@@ -1,11 +1,14 @@
 //! Locations and samples: what looks up ids.
 
+use foldhash::HashSet;
+
 use super::{Counts, Oddities, string};
 use crate::format::pprof::id_table::{IdTable, IdTableBuilder};
 use crate::format::pprof::{NAME, malformed};
 use crate::format::protobuf::{Field, Reader};
 use crate::{
-    Addr, Error, FunctionId, Label, LabelValue, Line, Location, LocationId, MappingId, Parts, Profile, Result, Sampling, StringId,
+    Addr, Error, FunctionId, Label, LabelValue, Line, Location, LocationId, MappingId, Parts, Profile, Result,
+    Sampling, StringId,
 };
 
 /// Reads what looks up ids.
@@ -18,6 +21,10 @@ pub(super) struct Decoder {
     pub(super) depth: usize,
     pub(super) raw_is_whole: bool,
     pub(super) oddities: Oddities,
+    /// Positions of labels that have a key and nothing else.
+    pub(super) bare_labels: Vec<usize>,
+    /// Keys of labels that are numbers.
+    pub(super) number_keys: HashSet<StringId>,
 }
 
 impl Decoder {
@@ -160,19 +167,34 @@ impl Decoder {
                 _ => {}
             }
         }
-        // Some writers spell out the unused text as string 0.
-        let value = match text {
-            Some(text) if text != StringId(0) || number.is_none() => LabelValue::Text(text),
-            _ => LabelValue::Number(number.unwrap_or(0), unit),
+        let value = match (text, number) {
+            // Some writers spell out the unused text as string 0.
+            (Some(text), number) if text != StringId(0) || number.is_none() => LabelValue::Text(text),
+            (None, None) if unit == StringId(0) => {
+                self.bare_labels.push(self.parts.labels.len());
+                LabelValue::Text(StringId(0))
+            }
+            (_, number) => LabelValue::Number(number.unwrap_or(0), unit),
         };
+        if matches!(value, LabelValue::Number(..)) && !self.number_keys.contains(&key) {
+            self.number_keys.insert(key);
+        }
         self.parts.labels.push(Label { key, value });
         Ok(())
     }
 
     pub(super) fn finish(mut self, warnings: &mut Vec<String>) -> Result<Profile> {
+        // Writers leave out what is 0 or empty: with a key of numbers it is the number 0, else the empty text.
+        for bare in &self.bare_labels {
+            let label = &mut self.parts.labels[*bare];
+            if self.number_keys.contains(&label.key) {
+                label.value = LabelValue::Number(0, StringId(0));
+            }
+        }
         let sampled = self.parts.sampling != Sampling::Exact && !self.parts.stack_ends.is_empty();
         if !self.raw_is_whole && (sampled || !self.parts.raw_values.is_empty()) {
-            warnings.push(format!("{NAME}: the measured values are not there for every sample; the estimates stand alone"));
+            warnings
+                .push(format!("{NAME}: the measured values are not there for every sample; the estimates stand alone"));
             self.parts.raw_values.clear();
             self.parts.sampling = Sampling::Exact;
         }

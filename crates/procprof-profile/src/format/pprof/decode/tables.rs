@@ -86,7 +86,11 @@ impl Tables {
         let bytes = field.bytes()?.rest();
         self.strings_seen += 1;
         if self.strings_seen == 1 {
-            return if bytes.is_empty() { Ok(()) } else { Err(malformed(field.offset, "string 0 is not the empty string")) };
+            return if bytes.is_empty() {
+                Ok(())
+            } else {
+                Err(malformed(field.offset, "string 0 is not the empty string"))
+            };
         }
         let added = match std::str::from_utf8(bytes) {
             Ok(text) => self.parts.strings.push(text),

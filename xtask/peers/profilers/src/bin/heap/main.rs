@@ -1,7 +1,8 @@
-//! A heap profiler, chosen by features, measured from inside: `heap cost ROUNDS`, `heap totals MEAN`. Prints `key value` lines.
+//! A heap profiler, chosen by features, measured from inside: `heap cost ROUNDS`, `heap totals MEAN`. Prints
+//! `key value` lines.
 //!
-//! `cost` is CPU time of allocations and their freeing. `totals` allocates known amounts while about one byte in MEAN is sampled, and tells them
-//! beside what the profile says. Sizes are such that no allocator rounds them.
+//! `cost` is CPU time of allocations and their freeing. `totals` allocates known amounts while about one byte in MEAN
+//! is sampled, and prints them beside the amounts in the profile. Sizes are such that no allocator rounds them.
 
 #[path = "../../clock.rs"]
 mod clock;
@@ -14,7 +15,8 @@ use std::ptr::null_mut;
 
 const PAIRS: u64 = 100_000;
 
-/// Samples of live memory that totals are told from; a few more are expected, so that hardly a run has fewer than 4,000.
+/// Samples of live memory that totals are computed from; a few more are expected, so that hardly a run has fewer than
+/// 4,000.
 const SAMPLES: u64 = 4_200;
 
 const THREADS: u64 = 2;
@@ -55,7 +57,7 @@ fn allocate(layout: Layout) -> *mut u8 {
 
 #[inline(never)]
 fn free(pointer: *mut u8, layout: Layout) {
-    // SAFETY: callers hand a block of that layout, once.
+    // SAFETY: callers pass a block of that layout, once.
     unsafe { dealloc(pointer, layout) }
 }
 
@@ -110,7 +112,7 @@ fn totals(mean: u64) {
     }
 }
 
-/// Allocates that much to stay, and as much again to be freed at once; what stays and what was allocated, in bytes.
+/// Allocates that much to stay, and as much again to be freed at once; returns the live and the allocated bytes.
 fn fill(wanted: u64, thread: u64) -> (u64, u64) {
     const SIZES: [usize; 6] = [32, 64, 128, 256, 512, 1024];
     let (mut live, mut allocated, mut random) = (0, 0, Random(thread));
@@ -122,7 +124,7 @@ fn fill(wanted: u64, thread: u64) -> (u64, u64) {
         let block = allocate(layout(size));
         allocated += size as u64;
         if bits & 64 == 0 {
-            // SAFETY: the block is ours, aligned, and larger than a pointer.
+            // SAFETY: the block belongs to this list, is aligned, and larger than a pointer.
             unsafe { block.cast::<*mut u8>().write(list) };
             list = block;
             live += size as u64;

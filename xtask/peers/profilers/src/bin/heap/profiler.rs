@@ -1,4 +1,4 @@
-//! The allocator that this build has, and what profiles its heap.
+//! The allocator of this build, and its heap profiler.
 
 use procprof_profile::Grammar;
 use procprof_profile::format::{Limits, decode};
@@ -16,7 +16,7 @@ static ALLOCATOR: procprof_agent::SampledAlloc<tikv_jemallocator::Jemalloc> =
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What a profile says.
+/// The totals of a profile.
 pub struct Seen {
     /// Samples that are live.
     pub samples: i64,
@@ -26,7 +26,8 @@ pub struct Seen {
     pub allocated: Option<i64>,
 }
 
-/// Starts sampling every `mean` bytes, or as usual. Others than ours are told by their environment before they start.
+/// Starts sampling every `mean` bytes, or as usual. Other profilers than procprof's are configured by their environment
+/// before they start.
 pub fn start(mean: Option<u64>) {
     #[cfg(feature = "ours")]
     {
@@ -38,7 +39,8 @@ pub fn start(mean: Option<u64>) {
     let _ = mean;
 }
 
-/// What the profile says now: of types in order, the last two are of what is live, and those before, which not everybody has, of all.
+/// The current totals: of the types in order, the last two are of live memory, and those before, if there are any, of
+/// all allocations.
 pub fn seen() -> Seen {
     let measured = decode(&text(), &Limits::default()).expect("decode a heap profile").profile;
     let live = measured.sample_types().len() - 1;
@@ -71,7 +73,7 @@ fn text() -> Vec<u8> {
         /// Of `heap_sample.cc`, which is linked in.
         fn heap_sample() -> *mut std::ffi::c_char;
     }
-    // SAFETY: gives a string that ends in NUL, which is left alone.
+    // SAFETY: returns a string that ends with NUL, which is not changed.
     unsafe { std::ffi::CStr::from_ptr(heap_sample()) }.to_bytes().to_vec()
 }
 

@@ -1,0 +1,399 @@
+/** The viewer's page in Chromium, against a server with stored profiles. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { browser as launch, box, click, fileView, open, page as newPage, ready, server as start, until } from './harness.mjs';
+import { pprof } from './pprof.mjs';
+
+const TYPES = [['samples', 'count'], ['cpu', 'nanoseconds']];
+const HOSTILE = ['<script>document.documentElement.dataset.pwned=1</script>', '"><img src=x onerror=alert(1)>', 'evil\u202egpj.exe\u0007\n',
+  'x'.repeat(65536), '日本語の関数::名前😀'];
+const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+
+/** @type {any} */
+let chromium;
+/** @type {any} */
+let server;
+let id = '';
+let base = '';
+
+/** A sample of both types. */
+const sample = (stack, value, labels) => ({ stack, values: [value, value * 1_000_000], labels });
+
+before(async () => {
+  [chromium, server] = await Promise.all([launch(), start()]);
+  id = await server.push('cpu', pprof(TYPES, [
+    sample(['main', 'serve', 'parse'], 300, { thread: 'web' }), sample(['main', 'serve', 'parse', 'utf8::check'], 100, { thread: 'web' }),
+    sample(['main', 'serve', 'answer'], 200, { thread: 'web' }), sample(['main', 'flush'], 250, { thread: 'disk' }),
+    sample(['main', 'flush', 'write'], 50, { thread: 'disk' }), sample(['main', 'walk', 'walk', 'walk'], 60), sample(['main', ...HOSTILE], 40),
+  ]));
+  base = await server.push('cpu', pprof(TYPES, [
+    sample(['main', 'serve', 'parse'], 100), sample(['main', 'serve', 'answer'], 200), sample(['main', 'gone'], 300),
+  ], 1_699_990_000));
+});
+
+after(async () => {
+  await chromium?.close();
+  await server?.stop();
+});
+
+/** A test with a page of its own that must not complain. */
+function check(name, run, options) {
+  test(name, { timeout: 300_000 }, async () => {
+    const page = await newPage(chromium, options);
+    try {
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.pwned), undefined);
+    } finally {
+      await page.context().close();
+    }
+  });
+}
+
+const address = (query = '') => `${server.base}/p/${id}${query}`;
+const status = (page) => page.textContent('.pv-status');
+const state = (page) => page.evaluate(() => ({ ...window.procprofViewer.state }));
+
+/** Edges of boxes in a row of the canvas: places where the ground shows. */
+async function segments(page, y) {
+  return page.evaluate((y) => {
+    const canvas = document.querySelector('.pv-base');
+    const row = canvas.getContext('2d').getImageData(0, Math.round(y - canvas.getBoundingClientRect().top) + 1, canvas.width, 1).data;
+    const ground = getComputedStyle(document.querySelector('.pv-stage')).backgroundColor.match(/\d+/g).slice(0, 3).map(Number);
+    const found = [];
+    let from = -1;
+    for (let x = 0; x <= canvas.width; x++) {
+      const filled = x < canvas.width && [0, 1, 2].some((channel) => Math.abs(row[4 * x + channel] - ground[channel]) > 4);
+      if (filled && from < 0) from = x;
+      if (!filled && from >= 0) {
+        found.push([from, x]);
+        from = -1;
+      }
+    }
+    return found;
+  }, y);
+}
+
+check('the widths of boxes are their values within one pixel, at three zoom levels', async (page) => {
+  const levels = [
+    [[], ['main'], [['flush', 300], ['serve', 600], ['walk', 60]], 1000],
+    [['main', 'serve'], ['main', 'serve'], [['answer', 200], ['parse', 400]], 600],
+    [['main', 'serve', 'parse'], ['main', 'serve', 'parse'], [['utf8::check', 100]], 400],
+  ];
+  await open(page, address());
+  for (const [zoom, parent, children, whole] of levels) {
+    if (zoom.length) await click(page, zoom);
+    const { x: left, w: width } = await box(page, zoom.length ? zoom : ['main']);
+    const first = await box(page, [...parent, children[0][0]]);
+    const drawn = await segments(page, first.y);
+    for (const [name, value] of children) {
+      const place = await box(page, [...parent, name]);
+      const expected = value / whole * width;
+      assert.ok(Math.abs(place.w - expected) <= 1, `${name}: ${place.w} for ${expected}`);
+      const [from, to] = drawn.find(([from, to]) => Math.abs(from + left - place.x) <= 1.01 && to > from) ?? [0, 0];
+      assert.ok(Math.abs(to - from - expected) <= 2, `${name}: drawn ${from} to ${to} for ${expected}`);
+    }
+  }
+});
+
+check('a click zooms, the address keeps it, and the back button leaves it', async (page) => {
+  await open(page, address());
+  await click(page, ['main', 'serve']);
+  await until(page, () => location.search.includes('zoom='));
+  assert.match(await status(page), /serve600 ms CPU time/);
+  const link = page.url();
+  await click(page, ['main', 'serve', 'parse']);
+  await until(page, (link) => location.href !== link, link);
+  await page.goBack();
+  await until(page, () => document.querySelector('.pv-status').textContent.startsWith('serve'));
+  await page.goBack();
+  await until(page, () => window.procprofViewer.state.zoom === 0);
+  await open(page, link);
+  assert.match(await status(page), /^serve600 ms/);
+  await page.click('text=Whole profile');
+  await until(page, () => !location.search.includes('zoom='));
+  // The wheel zooms with Ctrl, one step at a time.
+  const place = await box(page, ['main', 'serve', 'parse']);
+  await page.mouse.move(place.x + 5, place.y + 9);
+  await page.keyboard.down('Control');
+  await page.mouse.wheel(0, -100);
+  await until(page, () => window.procprofViewer.state.zoom > 0);
+  await page.mouse.wheel(0, 100);
+  await until(page, () => window.procprofViewer.state.zoom === 0);
+  await page.keyboard.up('Control');
+  await open(page, address('?zoom=99999'));
+  assert.match(await page.textContent('.pv-notes'), /not in this profile/);
+  // The browser logs the refusal.
+  page.complaints.length = 0;
+});
+
+check('the keyboard does everything', async (page) => {
+  await open(page, address());
+  await page.focus('.pv-over');
+  for (const key of ['ArrowUp', 'ArrowUp']) await page.keyboard.press(key);
+  assert.match(await status(page), /^serve/);
+  assert.match(await page.textContent('#pv-said'), /^serve, 600 ms CPU time/);
+  await page.keyboard.press('ArrowLeft');
+  assert.match(await status(page), /^flush/);
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('Enter');
+  await until(page, () => window.procprofViewer.state.zoom > 0);
+  await page.keyboard.press('Escape');
+  await until(page, () => window.procprofViewer.state.zoom === 0);
+  await page.keyboard.press('/');
+  await page.keyboard.type('utf8|flush');
+  await until(page, () => document.querySelector('.pv-found').textContent.includes('40.00% in 2 functions'));
+  await page.keyboard.press('Enter');
+  await until(page, () => document.querySelector('.pv-found').textContent.startsWith('1 of 2'));
+  await page.focus('.pv-over');
+  await page.keyboard.press('n');
+  await until(page, () => document.querySelector('.pv-found').textContent.startsWith('2 of 2'));
+  await page.keyboard.press('N');
+  await until(page, () => document.querySelector('.pv-found').textContent.startsWith('1 of 2'));
+  await page.keyboard.press('s');
+  await until(page, () => window.procprofViewer.state.view === 'sandwich');
+  await page.keyboard.press('?');
+  await page.waitForSelector('.pv-keys');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('.pv-keys', { state: 'detached' });
+  for (const [key, view] of [['2', 'icicle'], ['4', 'table'], ['1', 'flame']]) {
+    await page.keyboard.press(key);
+    await until(page, (view) => window.procprofViewer.state.view === view, view);
+  }
+  await page.focus('.pv-over');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('m');
+  await page.waitForSelector('.pv-menu');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await until(page, () => window.procprofViewer.state.view === 'sandwich' && window.procprofViewer.state.frame === 'main');
+});
+
+check('a search says its share, and what is no expression', async (page) => {
+  await open(page, address());
+  await page.fill('.pv-find input', 'walk');
+  await until(page, () => document.querySelector('.pv-found').textContent === '6.00% in 1 function');
+  await page.fill('.pv-find input', '(?i)NOTHING');
+  await until(page, () => document.querySelector('.pv-found').textContent === 'no match');
+  page.complaints.length = 0;
+  await page.fill('.pv-find input', '(');
+  await until(page, () => document.querySelector('.pv-found').textContent.startsWith('not a regular expression'));
+  // The browser logs the refusal.
+  page.complaints.length = 0;
+  await open(page, address('?search=walk'));
+  assert.equal(await page.textContent('.pv-found'), '6.00% in 1 function');
+  assert.equal(await page.inputValue('.pv-find input'), 'walk');
+});
+
+check('the menu of a function filters, and chips take it back', async (page) => {
+  await open(page, address());
+  await click(page, ['main', 'flush'], { button: 'right' });
+  await page.click('.pv-menu button:has-text("Ignore")');
+  await until(page, () => location.search.includes('ignore='));
+  await until(page, () => document.querySelector('.pv-status').textContent.includes('700 ms'));
+  await click(page, ['main', 'serve'], { button: 'right' });
+  await page.click('.pv-menu button:has-text("Focus")');
+  await until(page, () => document.querySelector('.pv-status').textContent.includes('600 ms'));
+  assert.equal(await page.locator('.pv-chips .pv-chip').count(), 3);
+  await page.click('.pv-chips .pv-chip:has-text("ignore")');
+  await until(page, () => !location.search.includes('ignore='));
+  await ready(page);
+  await page.click('.pv-chips .pv-chip:has-text("focus")');
+  await until(page, () => location.search === '');
+  await page.click('text=Filters');
+  await page.fill('.pv-form input[name=tagfocus]', 'thread=disk');
+  await page.check('.pv-form input[name=invert]');
+  await page.click('.pv-form .pv-primary');
+  await until(page, () => location.search.includes('invert=true') && document.querySelector('.pv-status').textContent.includes('300 ms'));
+  await ready(page);
+  await box(page, ['write', 'flush', 'main']);
+  await open(page, address('?collapse_recursion=true'));
+  await assert.rejects(box(page, ['main', 'walk', 'walk']), /no walk below walk/);
+  await page.selectOption('.pv-tools select[aria-label="Sample type"]', 'samples');
+  await until(page, () => document.querySelector('.pv-status').textContent.includes('1,000 samples'));
+});
+
+check('colours are by package, self and kind', async (page) => {
+  await open(page, address());
+  const picture = () => page.evaluate(() => document.querySelector('.pv-base').toDataURL());
+  const seen = new Set([await picture()]);
+  for (const colour of ['self', 'kind']) {
+    await page.selectOption('.pv-tools select[aria-label="Colour by"]', colour);
+    await until(page, (colour) => location.search.includes(`colour=${colour}`), colour);
+    seen.add(await picture());
+  }
+  assert.ok(seen.size >= 2);
+  assert.ok(await page.locator('.pv-legend .pv-swatch').count() > 0);
+});
+
+check('the table sorts and filters, and a row leads to callers and callees', async (page) => {
+  await open(page, address('?view=table'));
+  const names = () => page.locator('.pv-table tbody a').allTextContents();
+  assert.deepEqual((await names()).slice(0, 3), ['parse', 'flush', 'answer']);
+  await page.click('.pv-table th button:has-text("Total")');
+  await until(page, () => document.querySelector('.pv-table tbody a').textContent === 'main');
+  await page.click('.pv-table th button:has-text("Function")');
+  await until(page, () => document.querySelector('.pv-table tbody a').textContent.startsWith('"'));
+  await page.fill('.pv-table-top input', '^(walk|write)$');
+  await until(page, () => document.querySelectorAll('.pv-table tbody tr').length === 2);
+  await page.click('.pv-table tbody a:has-text("walk")');
+  await until(page, () => window.procprofViewer.picture.layers.length === 2);
+  await box(page, ['main'], 0);
+  await assert.rejects(box(page, ['walk', 'walk', 'walk'], 1));
+  await box(page, ['walk', 'walk'], 1);
+  assert.match(await status(page), /60.0 ms CPU time.*6.00% of all/);
+  // A caller comes into the middle.
+  const place = await box(page, ['main'], 0);
+  await page.mouse.click(place.x + 20, place.y + 9);
+  await until(page, () => window.procprofViewer.state.frame === 'main');
+  await page.goBack();
+  await until(page, () => window.procprofViewer.state.frame === 'walk');
+});
+
+check('the tree is a grid of rows for screen readers', async (page) => {
+  await open(page, address('?view=tree'));
+  const row = () => page.textContent('.pv-tree .pv-at');
+  await page.focus('.pv-tree');
+  assert.match(await row(), /all/);
+  await page.keyboard.press('ArrowDown');
+  assert.match(await row(), /main1.00 s100%/);
+  await page.keyboard.press('ArrowLeft');
+  await until(page, () => document.querySelectorAll('.pv-tree-pad [role=row]').length === 2);
+  await page.keyboard.press('ArrowRight');
+  await until(page, () => document.querySelectorAll('.pv-tree-pad [role=row]').length > 2);
+  await page.keyboard.press('ArrowDown');
+  assert.match(await row(), /serve600 ms60.00%/);
+  assert.equal(await page.getAttribute('.pv-tree .pv-at', 'aria-level'), '3');
+  await page.keyboard.press('Enter');
+  await until(page, () => window.procprofViewer.state.view === 'flame' && window.procprofViewer.state.zoom > 0);
+});
+
+check('the call graph stands in a frame that is shut off', async (page) => {
+  await open(page, address('?view=graph'));
+  assert.equal(await page.getAttribute('.pv-frame', 'sandbox'), 'allow-scripts');
+  const frame = await (await page.waitForSelector('.pv-frame')).contentFrame();
+  await frame.waitForSelector('svg');
+  assert.match(await frame.evaluate(() => document.documentElement.textContent), /serve/);
+});
+
+check('every export answers, and commands have the filters', async (page) => {
+  await open(page, address('?focus=serve'));
+  await page.click('text=Export');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('.pv-exports button:has-text("PNG")')]);
+  assert.match(download.suggestedFilename(), /\.png$/);
+  assert.ok(readFileSync(await download.path()).subarray(1, 4).equals(Buffer.from('PNG')));
+  const links = await page.locator('.pv-exports a').evaluateAll((links) => links.map((link) => link.href));
+  assert.ok(links.length >= 5);
+  for (const link of links) {
+    const answer = await page.request.get(link);
+    assert.equal(answer.status(), 200, link);
+    assert.ok((await answer.body()).length > 20, link);
+    assert.ok(link.includes('focus=serve'), link);
+  }
+  const commands = await page.locator('.pv-command pre').allTextContents();
+  assert.ok(commands.some((text) => text.includes('-focus=serve')) && commands.some((text) => text.includes('&focus=serve')), commands.join('\n'));
+});
+
+check('a difference shows both values, new and gone', async (page) => {
+  await open(page, `${address()}?base=${base}`);
+  assert.match(await status(page), /now 1.00 s.*base 600 ms.*change \+400 ms/);
+  await click(page, ['main', 'gone']);
+  await until(page, () => /now 0 s.*base 300 ms.*gone/.test(document.querySelector('.pv-status').textContent));
+  assert.match(await page.textContent('.pv-legend'), /less than base.*more than base/);
+  await page.keyboard.press('0');
+  await page.click('.pv-tabs a:has-text("Table")');
+  await until(page, () => document.querySelectorAll('.pv-table tbody tr').length > 3);
+  assert.match(await page.textContent('.pv-table tbody'), /gone/);
+  assert.match(await page.textContent('.pv-table tbody'), /\+300 ms newflush/);
+  await page.click('.pv-tabs a:has-text("Callers")');
+  await open(page, `${address()}?base=${base}&normalize=true`);
+  assert.match(await status(page), /change 0 s|\(=\)/);
+});
+
+check('hostile names are text, isolated and visible', async (page) => {
+  await open(page, address());
+  const path = ['main', HOSTILE[0], HOSTILE[1], await page.evaluate(() => window.procprofViewer.root.head.names.find((name) => name.includes('gpj')))];
+  await click(page, path);
+  await until(page, () => window.procprofViewer.state.zoom > 0);
+  const place = await box(page, path);
+  await page.mouse.move(place.x + 50, place.y + 5);
+  await page.mouse.move(place.x + 60, place.y + 9);
+  await page.waitForSelector('.pv-tip:not([hidden])');
+  assert.match(await page.textContent('.pv-tip'), /evil.{1,10}gpj\.exe/);
+  for (const view of ['table', 'tree', 'flame', 'icicle']) {
+    await open(page, address(`?view=${view}&search=x`));
+    const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.equal(wider, 0, view);
+  }
+  await open(page, address('?view=table'));
+  await page.click('.pv-table tbody a:has-text("<script>")');
+  await until(page, () => window.procprofViewer.picture.layers.length === 2);
+});
+
+check('a copied address reproduces the view', async (page) => {
+  for (const query of ['?view=icicle&zoom=3&search=utf8&colour=self', '?view=table&order=total&filter=walk', '?view=sandwich&frame=parse',
+    '?focus=serve&view=tree', '?sample_index=samples&hide=utf8&granularity=functions']) {
+    await open(page, address(query));
+    assert.equal(new URL(page.url()).search, query);
+    const { view, search } = await state(page);
+    assert.equal(view, new URLSearchParams(query).get('view') ?? 'flame');
+    assert.equal(search, new URLSearchParams(query).get('search') ?? '');
+    assert.equal(await page.getAttribute('.pv-tabs a[aria-current]', 'href'), new URL(page.url()).pathname + query);
+  }
+});
+
+for (const colorScheme of ['light', 'dark']) {
+  check(`no view has a serious accessibility issue, ${colorScheme}`, async (page) => {
+    for (const query of ['', '?view=icicle&search=walk', '?view=sandwich&frame=parse', '?view=table', '?view=tree', '?focus=serve&hide=x',
+      `?base=${base}`, `?base=${base}&view=table`]) {
+      await open(page, address(query));
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => window.axe.run('#viewer'));
+      const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+      assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes[0].html, nodes[0].failureSummary]), [], query);
+    }
+    for (const button of ['Filters', 'Export']) {
+      await open(page, address());
+      await page.click(`text=${button}`);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => window.axe.run('.pv-popup'));
+      assert.deepEqual(violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)).map(({ id, nodes }) => [id, nodes[0].html]), [], button);
+    }
+  }, { colorScheme });
+}
+
+check('a narrow window holds every view', async (page) => {
+  for (const view of ['flame', 'icicle', 'table', 'tree', 'sandwich']) {
+    await open(page, address(`?view=${view}&frame=parse`));
+    const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.equal(wider, 0, view);
+  }
+}, { viewport: { width: 480, height: 900 } });
+
+check('without JavaScript there is a table', async (page) => {
+  await page.goto(address());
+  await page.waitForURL(/plain=true/);
+  const text = await page.locator('main').textContent();
+  assert.match(text, /parse/);
+  assert.match(text, /serve/);
+}, { javaScriptEnabled: false });
+
+check('the view of one file is the same viewer', async (page) => {
+  const view = await fileView(pprof(TYPES, [sample(['main', 'hot'], 70), sample(['main', 'cold'], 30)]));
+  try {
+    await open(page, view.base);
+    assert.match(await status(page), /all100 ms CPU time/);
+    await click(page, ['main', 'hot']);
+    await until(page, () => location.search.includes('zoom='));
+    await page.click('.pv-tabs a:has-text("Table")');
+    await page.click('.pv-table tbody a:has-text("cold")');
+    await until(page, () => window.procprofViewer.picture.layers.length === 2);
+    await page.click('summary:has-text("Reports")');
+    await page.click('details.save a:has-text("Peek")');
+    await page.waitForSelector('nav.tabs');
+  } finally {
+    await view.stop();
+  }
+});

@@ -1,0 +1,285 @@
+//! async-profiler, loaded into a JVM and driven from outside: one session of CPU, allocations and waits that ends by
+//! itself if nobody stops it.
+//!
+//! The library is the user's: a file or a jar on this host's disk. It is copied into a private folder of the target's
+//! `/tmp` and loaded from there. Where the JVM has one loaded already, by itself or by an earlier recording, that one
+//! is driven: two of them in one process would take each other's signals. A session that someone else began is never
+//! ended; one that procprof began and left behind is.
+
+mod command;
+mod library;
+mod session;
+
+use std::path::Path;
+use std::time::Duration;
+
+use self::command::{State, Version};
+use super::attach::Jvm;
+use super::chunks::check_whole;
+use super::folder::{FolderName, PrivateFolder, TemporaryFolder};
+use super::{Events, FlightSettings, JvmError};
+use crate::Admit;
+
+/// How long a question may take: the first one loads the library.
+const ASKING: Duration = Duration::from_secs(30);
+/// The first start of a JVM's life prepares its classes.
+const STARTING: Duration = Duration::from_secs(60);
+const STOPPING: Duration = Duration::from_secs(30);
+
+/// How long a recording outlives its length when nobody stops it.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Longest log and longest answer of one command, in bytes.
+const TEXT_MAX: u64 = 256 << 10;
+
+const LIBRARY: &str = "libasyncProfiler.so";
+const LOG: &str = "command.log";
+const ANSWER: &str = "answer.txt";
+
+/// A JVM that async-profiler records for us, into a folder of its `/tmp` that is removed with this.
+#[derive(Debug)]
+pub struct AsyncProfiler {
+    jvm: Jvm,
+    /// Version of its JDK, where it tells.
+    jdk: Option<String>,
+    /// Its path, as the JVM names it.
+    library: String,
+    version: Version,
+    settings: FlightSettings,
+    folder: PrivateFolder,
+    /// Folders of a procprof that is gone, until the sessions that record into them are ended.
+    left_behind: Vec<PrivateFolder>,
+    recordings: u32,
+}
+
+/// A session that goes on. One that is dropped goes on until its length and half a minute are over.
+#[derive(Debug)]
+pub struct RunningSession {
+    file: String,
+}
+
+impl AsyncProfiler {
+    /// Loads the library at `path` (a file, or a jar with one) into the JVM, unless it has one already, and asks for
+    /// its version.
+    ///
+    /// # Errors
+    /// The JVM cannot be asked; [`JvmError::Library`] where there is no library that it can load; [`JvmError::Busy`]
+    /// where a session of someone else goes on.
+    pub fn open(jvm: Jvm, path: &Path, settings: FlightSettings) -> Result<AsyncProfiler, JvmError> {
+        let pid = jvm.pid();
+        let (uid, gid) = jvm.owner();
+        let temporary = TemporaryFolder::open(pid)?;
+        let (left_behind, folder) = (temporary.left_behind(uid), temporary.private(uid, gid)?);
+        let (library, version) = (String::new(), Version::OLDEST);
+        let jdk = jvm.command("VM.version", ASKING).ok().and_then(|text| Some(super::answer::version(&text)?.0));
+        let profiler = AsyncProfiler { jvm, jdk, library, version, settings, folder, left_behind, recordings: 0 };
+        let loaded = session::loaded(profiler.jvm.process()).map_err(|error| match error {
+            error if error.is_gone() => JvmError::Gone { pid },
+            error => JvmError::io(pid, "read its maps", std::io::Error::other(error)),
+        })?;
+        let mut found = None;
+        for library in loaded {
+            match profiler.version_of(&library) {
+                Ok(version) => {
+                    profiler.make_free(&library)?;
+                    found = found.max(Some((version, library)));
+                }
+                // A copy of an earlier recording that the JVM cannot find by its name any more: what it recorded has
+                // ended.
+                Err(JvmError::Command { .. }) if is_own_copy(&library) && session::own_recording(pid).is_none() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (version, library) = match found.filter(|(version, _)| *version >= Version::OLDEST) {
+            Some(found) => found,
+            None => profiler.copied(path)?,
+        };
+        Ok(AsyncProfiler { library, version, left_behind: Vec::new(), ..profiler })
+    }
+
+    /// The JVM.
+    pub fn jvm(&self) -> &Jvm {
+        &self.jvm
+    }
+
+    /// How many frames of a stack it keeps.
+    pub(super) fn stack_depth(&self) -> u32 {
+        self.settings.stack_depth.clamp(1, command::STACK_DEPTH_MAX)
+    }
+
+    /// Version of its JDK: `17.0.15`; `None` where the JVM does not tell it.
+    pub fn jdk(&self) -> Option<&str> {
+        self.jdk.as_deref()
+    }
+
+    /// Version of the library: `4.5`.
+    pub fn version(&self) -> String {
+        self.version.to_string()
+    }
+
+    /// Copies the library to where the JVM finds it, and asks for its version.
+    fn copied(&self, path: &Path) -> Result<(Version, String), JvmError> {
+        let pid = self.jvm.pid();
+        let unfit = |why: String| JvmError::Library { pid, why };
+        let bytes = library::read(path).map_err(unfit)?;
+        if self.folder.forbids_programs()? {
+            return Err(unfit("/tmp is mounted noexec there: no library can be loaded from it".to_owned()));
+        }
+        let (uid, gid) = self.jvm.owner();
+        self.folder.remove(LIBRARY);
+        self.folder.put(LIBRARY, &bytes, uid, gid)?;
+        let library = format!("{}/{LIBRARY}", self.folder.path);
+        let version = self.version_of(&library)?;
+        if version < Version::OLDEST {
+            return Err(unfit(format!(
+                "{}: async-profiler {version}; {} or later is needed: earlier ones may end a JVM while they walk its stacks",
+                path.display(),
+                Version::OLDEST
+            )));
+        }
+        Ok((version, library))
+    }
+
+    /// Begins a recording of these events, meant to be stopped after `length`.
+    ///
+    /// # Errors
+    /// As [`Jvm::load_agent`]; [`JvmError::Busy`] where a session of someone else goes on.
+    pub fn start(&mut self, events: Events, length: Duration) -> Result<RunningSession, JvmError> {
+        // Its file is written as it records; what may be read of it is limited elsewhere.
+        self.folder.room(self.settings.bytes_max)?;
+        self.make_free(&self.library)?;
+        self.recordings += 1;
+        let file = session::file_name(self.recordings);
+        let path = format!("{}/{file}", self.folder.path);
+        let options = command::start(self.version, events, &self.settings, length.saturating_add(GRACE), &path);
+        let log = self.run(&self.library, &options, STARTING)?;
+        match command::error(&log) {
+            None => Ok(RunningSession { file }),
+            // Begun by someone else since.
+            Some(_) if command::was_running(&log) => Err(self.busy(None)),
+            Some(error) => Err(self.refused("start", error)),
+        }
+    }
+
+    /// Ends a recording and returns its file, which holds whole chunks. `admit` is asked before it is read.
+    ///
+    /// # Errors
+    /// As [`Jvm::load_agent`]; [`JvmError::CutShort`] where the file is not whole, [`JvmError::TooLarge`],
+    /// [`JvmError::NoRoom`], [`JvmError::Suspicious`].
+    pub fn stop(&mut self, session: RunningSession, admit: Option<&Admit>) -> Result<Vec<u8>, JvmError> {
+        let pid = self.jvm.pid();
+        let RunningSession { file } = session;
+        let answered = self.run(&self.library, &command::stop(&format!("{}/{file}", self.folder.path)), STOPPING);
+        let taken = self.folder.take(&file, self.settings.bytes_max.saturating_mul(2), admit);
+        let log = answered?;
+        let cut_short = |why: String| JvmError::CutShort { pid, why };
+        match command::error(&log) {
+            // It ended by itself, and wrote its file then.
+            Some(_) if command::was_idle(&log) => {}
+            Some(error) => return Err(self.refused("stop", error)),
+            None if command::is_incomplete(&log) => {
+                return Err(cut_short("async-profiler could not write all of it".to_owned()));
+            }
+            None => {}
+        }
+        let bytes = taken?;
+        check_whole(&bytes).map_err(cut_short)?;
+        Ok(bytes)
+    }
+
+    /// Ends a recording that nobody wants.
+    pub fn discard(&mut self, session: RunningSession) {
+        // Where this fails, the recording ends by itself.
+        let _ = self.run(&self.library, &command::stop(&format!("{}/{}", self.folder.path, session.file)), STOPPING);
+        self.folder.remove(&session.file);
+    }
+
+    /// Ends a session that procprof left behind.
+    ///
+    /// # Errors
+    /// [`JvmError::Busy`] where the session is of someone else.
+    fn make_free(&self, library: &str) -> Result<(), JvmError> {
+        let text = self.answer_of(library, "status")?;
+        let seconds = match State::read(&text) {
+            Some(State::Idle) => return Ok(()),
+            Some(State::Running(seconds)) => seconds,
+            None => return Err(self.refused("status", &super::answer::shortened(&text))),
+        };
+        let left_behind = session::own_recording(self.jvm.pid()).filter(|recording| self.is_left_behind(recording));
+        let Some(recording) = left_behind else { return Err(self.busy(Some(seconds))) };
+        let log = self.run(library, &command::stop(&recording.path), STOPPING)?;
+        match command::error(&log) {
+            Some(error) if !command::was_idle(&log) => Err(self.refused("stop", error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nobody will stop a recording: we were to and could not, or the procprof that began it is gone.
+    fn is_left_behind(&self, recording: &session::OwnRecording) -> bool {
+        let is_in = |folder: &PrivateFolder| folder.name == recording.folder;
+        is_in(&self.folder) || self.left_behind.iter().any(is_in) || recording.is_removed && !recording.has_live_maker()
+    }
+
+    /// The error of a JVM whose session is someone else's.
+    fn busy(&self, seconds: Option<u64>) -> JvmError {
+        let pid = self.jvm.pid();
+        let by = match session::own_recording(pid) {
+            Some(recording) if recording.begun.maker.0 == std::process::id() => {
+                "another recording of this procprof".to_owned()
+            }
+            Some(recording) => format!("procprof with pid {}", recording.begun.maker),
+            None => "an async-profiler session of the process itself or of another tool".to_owned(),
+        };
+        let since = seconds.map_or_else(String::new, |seconds| format!(" (begun {seconds} s ago)"));
+        JvmError::Busy { pid, by: format!("{by}{since}") }
+    }
+
+    fn version_of(&self, library: &str) -> Result<Version, JvmError> {
+        let text = self.answer_of(library, "version")?;
+        Version::read(&text).ok_or_else(|| self.refused("version", &super::answer::shortened(&text)))
+    }
+
+    /// What a question is answered, which the library writes to a file.
+    fn answer_of(&self, library: &str, question: &str) -> Result<String, JvmError> {
+        self.folder.remove(ANSWER);
+        let log = self.run(library, &format!("{question},file={}/{ANSWER}", self.folder.path), ASKING)?;
+        if let Some(error) = command::error(&log) {
+            return Err(self.refused(question, error));
+        }
+        let bytes = self.folder.take(ANSWER, TEXT_MAX, None)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Has the library do what its options name, and returns its log. An error that it logs itself is for the caller to
+    /// judge.
+    fn run(&self, library: &str, options: &str, timeout: Duration) -> Result<String, JvmError> {
+        self.folder.remove(LOG);
+        let loaded = self.jvm.load_agent(library, &format!("{options},log={}/{LOG}", self.folder.path), timeout);
+        let log = match self.folder.take(LOG, TEXT_MAX, None) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            // A library that was not loaded wrote none.
+            Err(JvmError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        match loaded {
+            Ok(()) => Ok(log),
+            Err(JvmError::Command { .. }) if command::error(&log).is_some() => Ok(log),
+            Err(JvmError::Command { pid, message, .. }) => {
+                let command = format!("load {library} ({})", options.split(',').next().unwrap_or_default());
+                Err(JvmError::Command { pid, command, message })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn refused(&self, command: &str, message: &str) -> JvmError {
+        let command = format!("async-profiler {command}");
+        JvmError::Command { pid: self.jvm.pid(), command, message: super::answer::shortened(message) }
+    }
+}
+
+/// Whether a library lies, or lay, in a folder that procprof made.
+fn is_own_copy(library: &str) -> bool {
+    let folder = Path::new(library).parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    folder.and_then(FolderName::read).is_some()
+}

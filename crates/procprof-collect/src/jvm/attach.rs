@@ -1,0 +1,265 @@
+//! HotSpot's attach protocol, from outside of any JVM.
+//!
+//! A JVM that nobody has attached to yet opens its socket when it gets SIGQUIT and finds the file `.attach_pid<pid>`;
+//! the pid is the one it has in its own namespace. Each connection takes one command and is answered by a code, a
+//! newline and text, to the end:
+//!
+//! ```text
+//! /tmp/.java_pid4242    "1" NUL "jcmd" NUL "VM.version" NUL NUL NUL   →   "0\nOpenJDK 64-Bit Server VM version 17.0.15+6\nJDK 17.0.15\n"
+//! ```
+//! Source: `attachListener_posix.cpp` of OpenJDK.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use procprof_process::{Identity, Pid, Process};
+use rustix::fs::FileType;
+use rustix::process::{Gid, PidfdFlags, Signal, Uid};
+
+use super::folder::TemporaryFolder;
+use super::{JvmError, answer};
+
+/// How long a JVM has to open its socket. One that does not never will, having printed all its stacks.
+const LISTENING: Duration = Duration::from_secs(6);
+/// One that is just starting has until it is that old: it handles the signal before it can look for the file.
+const YOUNG: Duration = Duration::from_secs(30);
+
+/// Longest answer, in bytes.
+const ANSWER_MAX: u64 = 4 << 20;
+
+/// Longest arguments of a command, in bytes: the JVM closes the connection beyond.
+pub(super) const ARGUMENT_MAX: usize = 1024;
+
+/// Those that did not begin to listen when they were signalled; a restarted process is another one. At most
+/// [`SILENT_MAX`].
+static SILENT: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+const SILENT_MAX: usize = 1000;
+
+/// A running JVM.
+#[derive(Debug)]
+pub struct Jvm {
+    process: Process,
+    /// Who it is, from outside.
+    handle: OwnedFd,
+    /// Its pid in its own namespace.
+    inner_pid: Pid,
+    uid: u32,
+    gid: u32,
+}
+
+impl Jvm {
+    /// The process with that pid, which is not asked anything yet.
+    ///
+    /// # Errors
+    /// [`JvmError::Gone`]; [`JvmError::Io`] where `/proc` cannot be read.
+    pub fn open(pid: Pid) -> Result<Jvm, JvmError> {
+        let of_process = |error: procprof_process::Error| match error {
+            error if error.is_gone() => JvmError::Gone { pid },
+            error => JvmError::io(pid, "look at it", std::io::Error::other(error)),
+        };
+        let process = Process::open(pid).map_err(of_process)?;
+        let raw = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw).ok_or(JvmError::Gone { pid })?;
+        let handle = rustix::process::pidfd_open(raw, PidfdFlags::empty())
+            .map_err(|errno| JvmError::io(pid, "open it", errno))?;
+        // The descriptor may have come to stand for a later process of the same pid.
+        process.check_same().map_err(of_process)?;
+        let status = process.status().map_err(of_process)?;
+        let inner_pid = status.namespace_pids.last().copied().unwrap_or(pid);
+        Ok(Jvm { process, handle, inner_pid, uid: status.uid, gid: status.gid })
+    }
+
+    /// Which process it is.
+    pub fn identity(&self) -> Identity {
+        self.process.identity()
+    }
+
+    /// Its effective user and group.
+    pub(super) fn owner(&self) -> (u32, u32) {
+        (self.uid, self.gid)
+    }
+
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.process.pid()
+    }
+
+    /// Has the JVM do what `jcmd PID LINE` does, and returns its answer, without the code.
+    ///
+    /// # Errors
+    /// All of [`JvmError`] but those of a recording.
+    pub fn command(&self, line: &str, timeout: Duration) -> Result<String, JvmError> {
+        let (code, text) = self.execute("jcmd", line, timeout)?;
+        if code == 0 {
+            return Ok(text);
+        }
+        let (command, message) = (answer::first_word(line), answer::shortened(&text));
+        Err(JvmError::Command { pid: self.pid(), command, message })
+    }
+
+    /// Has the JVM load a library of its file system and start it with options, as an agent.
+    ///
+    /// # Errors
+    /// As [`Jvm::command`]; the agent's own code where it is not 0.
+    pub fn load_agent(&self, library: &str, options: &str, timeout: Duration) -> Result<(), JvmError> {
+        // "true": the path is absolute. The library's own answer stands in the text.
+        let (code, text) = self.execute("load", &format!("{library}\0true\0{options}"), timeout)?;
+        match if code == 0 { answer::agent_code(&text) } else { Some(code) } {
+            Some(0) => Ok(()),
+            _ => Err(JvmError::Command {
+                pid: self.pid(),
+                command: "load".to_owned(),
+                message: answer::shortened(&text),
+            }),
+        }
+    }
+
+    fn execute(&self, name: &str, arguments: &str, timeout: Duration) -> Result<(i32, String), JvmError> {
+        let pid = self.pid();
+        if arguments.len() > ARGUMENT_MAX {
+            return Err(JvmError::Command {
+                pid,
+                command: name.to_owned(),
+                message: format!("more than {ARGUMENT_MAX} bytes of arguments"),
+            });
+        }
+        let command = format!("{name} {}", answer::first_word(arguments));
+        let mut stream = self.connect()?;
+        let deadline = Instant::now() + timeout;
+        let timed_out = || JvmError::Timeout { pid, command: command.clone(), after: timeout };
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => timed_out(),
+            _ => JvmError::io(pid, command.clone(), error),
+        };
+        stream.set_write_timeout(Some(timeout)).map_err(failed)?;
+        // Always three arguments, each ended by a NUL.
+        let missing = 2 - arguments.matches('\0').count().min(2);
+        stream.write_all(format!("1\0{name}\0{arguments}\0{}", "\0".repeat(missing)).as_bytes()).map_err(failed)?;
+        let (mut bytes, mut piece) = (Vec::new(), [0; 8192]);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(timed_out());
+            }
+            stream.set_read_timeout(Some(left)).map_err(failed)?;
+            match stream.read(&mut piece) {
+                Ok(0) => break,
+                Ok(length) => bytes.extend_from_slice(&piece[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+            if bytes.len() as u64 > ANSWER_MAX {
+                return Err(JvmError::TooLarge { pid, bytes: bytes.len() as u64, limit: ANSWER_MAX });
+            }
+        }
+        self.process.check_same().map_err(|_| JvmError::Gone { pid })?;
+        let unread =
+            || JvmError::Command { pid, command: command.clone(), message: "an answer without a code".to_owned() };
+        answer::split(&bytes).ok_or_else(unread)
+    }
+
+    fn connect(&self) -> Result<UnixStream, JvmError> {
+        let pid = self.pid();
+        let own = rustix::process::geteuid().as_raw();
+        let folder = TemporaryFolder::open(pid).map_err(|error| match error {
+            JvmError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied && own != self.uid => {
+                JvmError::OtherUser { pid, theirs: self.uid, own }
+            }
+            error => error,
+        })?;
+        match self.try_connect(&folder)? {
+            Some(stream) => Ok(stream),
+            None => self.have_it_listen(&folder),
+        }
+    }
+
+    /// Connects to its socket, where there is one and it listens.
+    fn try_connect(&self, folder: &TemporaryFolder) -> Result<Option<UnixStream>, JvmError> {
+        let (pid, name) = (self.pid(), format!(".java_pid{}", self.inner_pid));
+        let Some((socket, file_type, owner)) = folder.find(&name)? else {
+            return Ok(None);
+        };
+        let suspicious = |why| JvmError::Suspicious { pid, path: format!("/tmp/{name}"), why };
+        if file_type != FileType::Socket {
+            return Err(suspicious("not a socket"));
+        }
+        if owner != self.uid && owner != 0 {
+            return Err(suspicious("belongs to another user than the process"));
+        }
+        let stream = match connect_as(self.uid, self.gid, &socket) {
+            Ok(stream) => stream,
+            // Left by an earlier process of the same pid.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(None),
+            Err(error) => return Err(JvmError::io(pid, format!("connect to /tmp/{name}"), error)),
+        };
+        let peer = nix::sys::socket::getsockopt(&stream, nix::sys::socket::sockopt::PeerCredentials);
+        if peer.map_err(|errno| JvmError::io(pid, "ask who listens", errno))?.pid().cast_unsigned() != pid.0 {
+            return Err(suspicious("another process listens there"));
+        }
+        Ok(Some(stream))
+    }
+
+    /// Signals it, and waits until it listens.
+    fn have_it_listen(&self, folder: &TemporaryFolder) -> Result<UnixStream, JvmError> {
+        let pid = self.pid();
+        let silent = || SILENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if silent().iter().any(|known| known.is_same(&self.identity())) {
+            return Err(JvmError::NotListening { pid });
+        }
+        // By default this signal ends a process.
+        let status = self.process.status().map_err(|_| JvmError::Gone { pid })?;
+        if !status.catches(Signal::QUIT.as_raw()) {
+            return Err(JvmError::NotAJvm { pid });
+        }
+        let _mark = folder.mark(format!(".attach_pid{}", self.inner_pid), self.uid, self.gid)?;
+        rustix::process::pidfd_send_signal(&self.handle, Signal::QUIT).map_err(|errno| match errno {
+            rustix::io::Errno::SRCH => JvmError::Gone { pid },
+            rustix::io::Errno::PERM => {
+                JvmError::OtherUser { pid, theirs: self.uid, own: rustix::process::geteuid().as_raw() }
+            }
+            errno => JvmError::io(pid, "signal it", errno),
+        })?;
+        let start = Instant::now();
+        let mut pause = Duration::from_millis(2);
+        let age = crate::clock::now().0.saturating_sub(self.identity().start_time.0).max(0);
+        let patience = LISTENING.max(YOUNG.saturating_sub(Duration::from_nanos(age.unsigned_abs())));
+        while start.elapsed() < patience {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(100));
+            if let Some(stream) = self.try_connect(folder)? {
+                return Ok(stream);
+            }
+            self.process.check_same().map_err(|_| JvmError::Gone { pid })?;
+        }
+        let mut silent = silent();
+        if silent.len() >= SILENT_MAX {
+            silent.remove(0);
+        }
+        silent.push(self.identity());
+        Err(JvmError::NotListening { pid })
+    }
+}
+
+/// Connects as a user and group: older JVMs answer only their own. These belong to a thread, so one of its own
+/// connects.
+fn connect_as(uid: u32, gid: u32, socket: &OwnedFd) -> std::io::Result<UnixStream> {
+    // By this name a socket is reached whose folder has none for us.
+    let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+    if rustix::process::geteuid().as_raw() == uid {
+        return UnixStream::connect(path);
+    }
+    let connect = || {
+        rustix::thread::set_thread_res_gid(None, Gid::from_raw(gid), None)?;
+        rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None)?;
+        UnixStream::connect(path)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("jvm-connect".to_owned()).spawn_scoped(scope, connect)?;
+        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that connects failed")))
+    })
+}

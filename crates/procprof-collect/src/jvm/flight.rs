@@ -1,0 +1,212 @@
+//! The JDK's Flight Recorder, driven from outside: recordings that end by themselves if nobody stops them.
+
+use std::time::{Duration, Instant};
+
+use super::attach::Jvm;
+use super::chunks::check_whole;
+use super::folder::{PrivateFolder, TemporaryFolder};
+use super::settings::{self, Events, FlightSettings};
+use super::{JvmError, answer};
+use crate::Admit;
+
+/// How long a question that needs no work may take.
+const ASKING: Duration = Duration::from_secs(10);
+/// The first start of a JVM's life prepares its classes: a second on an idle machine, more than ten on a busy one.
+const STARTING: Duration = Duration::from_secs(60);
+const STOPPING: Duration = Duration::from_secs(30);
+
+/// How long a JVM may take from listening to knowing the recorder's commands.
+const REGISTERING: Duration = Duration::from_secs(10);
+
+/// How long a recording outlives its length when nobody stops it.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Deepest stack that a JVM keeps.
+const STACK_DEPTH_MAX: u32 = 2048;
+
+/// The file of settings for versions that need one.
+const SETTINGS_FILE: &str = "procprof.jfc";
+
+/// A JVM whose Flight Recorder records for us, into a folder of its `/tmp` that is removed with this.
+#[derive(Debug)]
+pub struct FlightRecorder {
+    jvm: Jvm,
+    jdk: String,
+    version: u32,
+    settings: FlightSettings,
+    folder: PrivateFolder,
+    recordings: u32,
+}
+
+/// A recording that goes on. One that is dropped goes on until its length and half a minute are over.
+#[derive(Debug)]
+pub struct RunningRecording {
+    number: u32,
+    file: String,
+}
+
+impl FlightRecorder {
+    /// Asks the JVM for its version and makes the folder.
+    ///
+    /// # Errors
+    /// The JVM cannot be asked, or the folder cannot be made.
+    pub fn open(jvm: Jvm, settings: FlightSettings) -> Result<FlightRecorder, JvmError> {
+        let text = jvm.command("VM.version", ASKING)?;
+        let (jdk, version) = answer::version(&text).ok_or_else(|| JvmError::Command {
+            pid: jvm.pid(),
+            command: "VM.version".to_owned(),
+            message: format!("no version of a JDK in {:?}", answer::shortened(&text)),
+        })?;
+        let (uid, gid) = jvm.owner();
+        let temporary = TemporaryFolder::open(jvm.pid())?;
+        end_left_behind(&jvm, temporary.left_behind(uid));
+        let folder = temporary.private(uid, gid)?;
+        // Heeded only before the first recording of the JVM's life; it answers the same later.
+        let depth = format!("JFR.configure stackdepth={}", settings.stack_depth.clamp(1, STACK_DEPTH_MAX));
+        let text = configured(&jvm, &depth)?;
+        if text.contains("jdk.jfr not found") {
+            let (command, message) = ("JFR.configure".to_owned(), answer::shortened(&text));
+            return Err(JvmError::Command { pid: jvm.pid(), command, message });
+        }
+        Ok(FlightRecorder { jvm, jdk, version, settings, folder, recordings: 0 })
+    }
+
+    /// The JVM.
+    pub fn jvm(&self) -> &Jvm {
+        &self.jvm
+    }
+
+    /// Version of its JDK: `17.0.15`.
+    pub fn jdk(&self) -> &str {
+        &self.jdk
+    }
+
+    /// What a CPU sample of this JVM is.
+    pub fn cpu_source(&self) -> &'static str {
+        match self.version {
+            25.. => "jdk.CPUTimeSample: CPU time of Java threads",
+            _ => {
+                "jdk.ExecutionSample: threads seen running Java code, not CPU time; native code, JIT compiler and GC are not seen"
+            }
+        }
+    }
+
+    /// What it does not record, and why: a sentence each.
+    pub(super) fn limits(&self) -> Vec<String> {
+        let cpu = match self.version {
+            25.. => {
+                "CPU: Java threads only; JIT compiler and garbage collector are not sampled (async-profiler samples them)."
+            }
+            _ => {
+                "CPU: samples of threads that run Java code, not CPU time, without native code, JIT compiler and garbage collector: this \
+                 needs JDK 25 or async-profiler."
+            }
+        };
+        vec![
+            cpu.to_owned(),
+            format!("Stacks: {}; profiles have the number of stacks that were cut.", self.stack_depth()),
+        ]
+    }
+
+    /// How many frames of a stack it keeps, as far as that is known from outside: a JVM that does not heed it answers
+    /// the same.
+    pub(super) fn stack_depth(&self) -> String {
+        let depth = self.settings.stack_depth.clamp(1, STACK_DEPTH_MAX);
+        format!("{depth} frames if nothing had recorded this JVM before procprof, else 64")
+    }
+
+    /// Begins a recording of these events, meant to be stopped after `length`.
+    ///
+    /// # Errors
+    /// As [`Jvm::command`]; [`JvmError::Command`] where the JVM has no Flight Recorder.
+    pub fn start(&mut self, events: Events, length: Duration) -> Result<RunningRecording, JvmError> {
+        self.recordings += 1;
+        let file = format!("{}.jfr", self.recordings);
+        let words = if settings::are_inline(self.version) {
+            settings::inline(self.version, events, &self.settings)
+        } else {
+            self.folder.remove(SETTINGS_FILE);
+            let (uid, gid) = self.jvm.owner();
+            self.folder.put(
+                SETTINGS_FILE,
+                settings::file(self.version, events, &self.settings).as_bytes(),
+                uid,
+                gid,
+            )?;
+            format!("settings={}/{SETTINGS_FILE}", self.folder.path)
+        };
+        // The folder's name tells a later procprof whose recording it is.
+        let line = format!(
+            "JFR.start name={} maxsize={}M duration={}s filename={}/{file} {words}",
+            self.folder.name,
+            (self.folder.room(self.settings.bytes_max)? >> 20).max(1),
+            (length + GRACE).as_secs(),
+            self.folder.path,
+        );
+        let text = self.jvm.command(&line, STARTING)?;
+        let number = answer::started(&text).ok_or_else(|| self.refused("JFR.start", &text))?;
+        Ok(RunningRecording { number, file })
+    }
+
+    /// Ends a recording and returns its file, which holds whole chunks. `admit` is asked before it is read.
+    ///
+    /// # Errors
+    /// As [`Jvm::command`]; [`JvmError::CutShort`] where the file is not whole, [`JvmError::TooLarge`],
+    /// [`JvmError::NoRoom`], [`JvmError::Suspicious`].
+    pub fn stop(&mut self, recording: RunningRecording, admit: Option<&Admit>) -> Result<Vec<u8>, JvmError> {
+        let RunningRecording { number, file } = recording;
+        let line = format!("JFR.stop name={number} filename={}/{file}", self.folder.path);
+        let answered = self.jvm.command(&line, STOPPING);
+        // Twice the size that was asked for: it is kept by whole chunks.
+        let taken = self.folder.take(&file, self.settings.bytes_max.saturating_mul(2), admit);
+        let text = answered?;
+        match taken {
+            Ok(bytes) => {
+                check_whole(&bytes).map_err(|why| JvmError::CutShort { pid: self.jvm.pid(), why })?;
+                Ok(bytes)
+            }
+            Err(JvmError::Io { .. }) if !answer::stopped(&text) => Err(self.refused("JFR.stop", &text)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends a recording that nobody wants.
+    pub fn discard(&mut self, recording: RunningRecording) {
+        // Where this fails, the recording ends by itself.
+        let _ = self.jvm.command(&format!("JFR.stop name={}", recording.number), STOPPING);
+        self.folder.remove(&recording.file);
+    }
+
+    fn refused(&self, command: &str, text: &str) -> JvmError {
+        JvmError::Command { pid: self.jvm.pid(), command: command.to_owned(), message: answer::shortened(text) }
+    }
+}
+
+/// Ends the recordings into folders that a procprof left behind, and removes these folders.
+fn end_left_behind(jvm: &Jvm, folders: Vec<PrivateFolder>) {
+    if folders.is_empty() {
+        return;
+    }
+    // Where this fails, the recordings end by themselves.
+    let text = jvm.command("JFR.check", ASKING).unwrap_or_default();
+    for (number, name) in answer::recordings(&text) {
+        if folders.iter().any(|folder| folder.name == name) {
+            let _ = jvm.command(&format!("JFR.stop name={number}"), STOPPING);
+        }
+    }
+}
+
+/// Configures the recorder. A JVM that is just starting listens before it knows the recorder's commands.
+fn configured(jvm: &Jvm, line: &str) -> Result<String, JvmError> {
+    let start = Instant::now();
+    loop {
+        match jvm.command(line, STARTING) {
+            Err(JvmError::Command { message, .. })
+                if message.contains("Unknown diagnostic command") && start.elapsed() < REGISTERING =>
+            {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            answer => return answer,
+        }
+    }
+}

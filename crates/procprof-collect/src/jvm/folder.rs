@@ -1,0 +1,397 @@
+//! Folders of the target's own file tree, as it sees it: its `/tmp`, and a private one of ours below.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use procprof_process::Pid;
+use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Uid};
+use rustix::io::Errno;
+
+use super::JvmError;
+use crate::Admit;
+
+/// Begins the names of our folders.
+const PREFIX: &str = "procprof-";
+/// How often a folder is made anew that another procprof removes while it is being made.
+const ATTEMPTS: u32 = 10;
+/// Most entries of a `/tmp` that are looked at for folders left behind, and most files that are removed from one.
+const ENTRIES_MAX: usize = 100_000;
+const FILES_MAX: usize = 1000;
+/// Longer than any recording goes on that nobody stops, in nanoseconds.
+const LONGEST_USE: i64 = 3 * 3600 * 1_000_000_000;
+/// Least space that is free in a `/tmp` where a recording begins, in bytes.
+const ROOM_MIN: u64 = 8 << 20;
+
+/// A name for a folder at `target`: `procprof-4242-817-18a3f00c1d2e3b40`, with our pid, the target's, and the time in
+/// nanoseconds.
+pub(super) fn folder_name(target: Pid) -> String {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{PREFIX}{}-{target}-{nanos:x}", std::process::id())
+}
+
+/// What the name of one of our folders has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FolderName {
+    /// The procprof that made it, as its own pid namespace has it.
+    pub(super) maker: Pid,
+    /// The process it was made for, as its maker's pid namespace has it.
+    pub(super) target: Pid,
+    /// When it was made, in nanoseconds since the Unix epoch.
+    pub(super) made: i64,
+}
+
+impl FolderName {
+    /// Reads a name that [`folder_name`] made.
+    pub(super) fn read(name: &str) -> Option<FolderName> {
+        let mut parts = name.strip_prefix(PREFIX)?.split('-');
+        let (maker, target) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let made = i64::from_str_radix(parts.next()?, 16).ok()?;
+        parts.next().is_none().then_some(FolderName { maker: Pid(maker), target: Pid(target), made })
+    }
+}
+
+/// The folder for temporary files of a process, in its own mount namespace.
+#[derive(Debug)]
+pub(super) struct TemporaryFolder {
+    pid: Pid,
+    folder: OwnedFd,
+}
+
+impl TemporaryFolder {
+    /// Opens it. A link there leads to where it would lead the process, never to a file of ours.
+    pub(super) fn open(pid: Pid) -> Result<TemporaryFolder, JvmError> {
+        let path = format!("/proc/{pid}/root");
+        let failed = |errno: Errno| match errno {
+            Errno::NOENT | Errno::SRCH => JvmError::Gone { pid },
+            errno => JvmError::io(pid, format!("open {path}/tmp"), errno),
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path.as_str(), flags, Mode::empty()).map_err(failed)?;
+        let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let folder = match rustix::fs::openat2(&root, "tmp", flags, Mode::empty(), inside) {
+            // Before Linux 5.6, and where a filter forbids it.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                rustix::fs::openat(&root, "tmp", flags | OFlags::NOFOLLOW, Mode::empty())
+            }
+            opened => opened,
+        };
+        Ok(TemporaryFolder { pid, folder: folder.map_err(failed)? })
+    }
+
+    /// A descriptor that stands for what has this name, and who owns it; `None` if there is nothing.
+    pub(super) fn find(&self, name: &str) -> Result<Option<(OwnedFd, FileType, u32)>, JvmError> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(JvmError::io(self.pid, format!("open /tmp/{name}"), errno)),
+        };
+        let stat =
+            rustix::fs::fstat(&found).map_err(|errno| JvmError::io(self.pid, format!("look at /tmp/{name}"), errno))?;
+        Ok(Some((found, FileType::from_raw_mode(stat.st_mode), stat.st_uid)))
+    }
+
+    /// Makes an empty file for the process, removed when what is returned is dropped.
+    pub(super) fn mark(&self, name: String, uid: u32, gid: u32) -> Result<Mark<'_>, JvmError> {
+        let failed = |errno: Errno| JvmError::io(self.pid, format!("make /tmp/{name}"), errno);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let make = || rustix::fs::openat(&self.folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR);
+        let file = match make() {
+            // Left by a process that was ended while it attached.
+            Err(Errno::EXIST) => {
+                rustix::fs::unlinkat(&self.folder, name.as_str(), AtFlags::empty()).map_err(failed)?;
+                make().map_err(failed)?
+            }
+            made => made.map_err(failed)?,
+        };
+        give(&file, uid, gid).map_err(failed)?;
+        Ok(Mark { folder: &self.folder, name })
+    }
+
+    /// Makes a folder that only the process and we can read, locked for as long as it is ours.
+    pub(super) fn private(&self, uid: u32, gid: u32) -> Result<PrivateFolder, JvmError> {
+        for _ in 0..ATTEMPTS {
+            let name = folder_name(self.pid);
+            let failed = |errno: Errno| JvmError::io(self.pid, format!("make the folder /tmp/{name}"), errno);
+            rustix::fs::mkdirat(&self.folder, name.as_str(), Mode::RWXU).map_err(failed)?;
+            let folder = match self.open_own(&name) {
+                Ok(folder) => folder,
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(failed(errno)),
+            };
+            // Between the making and the lock it may have looked left behind to another procprof.
+            if is_being_removed(&folder).map_err(failed)? {
+                continue;
+            }
+            give(&folder, uid, gid).map_err(failed)?;
+            return self.kept(folder, name);
+        }
+        Err(JvmError::io(
+            self.pid,
+            "make a folder in /tmp",
+            std::io::Error::other("another procprof removes it each time"),
+        ))
+    }
+
+    /// Folders that a procprof left behind which was ended before it could remove them: removed, with what lies in
+    /// them, when they are dropped. One whose maker lives is locked by it, in whatever namespaces that lives.
+    pub(super) fn left_behind(&self, uid: u32) -> Vec<PrivateFolder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let entries = rustix::fs::openat(&self.folder, ".", flags, Mode::empty()).and_then(rustix::fs::Dir::new);
+        let names = entries.into_iter().flatten().flatten().take(ENTRIES_MAX);
+        let names = names.filter_map(|entry| Some(entry.file_name().to_str().ok()?.to_owned()));
+        names
+            .filter(|name| FolderName::read(name).is_some_and(|name| self.may_remove(&name)))
+            .filter_map(|name| self.taken(name, uid))
+            .collect()
+    }
+
+    /// Whether nothing is lost with a folder that nobody has locked: it was made for this process, for one that is
+    /// gone, or long ago.
+    fn may_remove(&self, name: &FolderName) -> bool {
+        let age = crate::clock::now().0.saturating_sub(name.made);
+        name.target == self.pid || age > LONGEST_USE || !Path::new(&format!("/proc/{}", name.target)).exists()
+    }
+
+    /// A folder of that name, if it is of one of the users that ours are of, and nobody has locked it.
+    fn taken(&self, name: String, uid: u32) -> Option<PrivateFolder> {
+        let folder = self.open_own(&name).ok()?;
+        let owner = rustix::fs::fstat(&folder).ok()?.st_uid;
+        let is_ours = owner == uid || owner == rustix::process::geteuid().as_raw();
+        let is_free = is_ours && rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_free { self.kept(folder, name).ok() } else { None }
+    }
+
+    fn open_own(&self, name: &str) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, name, flags, Mode::empty())
+    }
+
+    fn kept(&self, folder: OwnedFd, name: String) -> Result<PrivateFolder, JvmError> {
+        let parent = self.folder.try_clone().map_err(|error| JvmError::io(self.pid, "keep /tmp", error))?;
+        Ok(PrivateFolder { pid: self.pid, parent, folder, path: format!("/tmp/{name}"), name })
+    }
+}
+
+/// Locks a folder that was just made; true where another procprof has locked or removed it before.
+fn is_being_removed(folder: &OwnedFd) -> rustix::io::Result<bool> {
+    match rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        // Where the file system has no locks, nothing is ever taken for left behind.
+        Ok(()) | Err(_) => Ok(rustix::fs::fstat(folder)?.st_nlink == 0),
+    }
+}
+
+/// Makes the process's user the owner, if it is not ours.
+fn give(file: impl AsFd, uid: u32, gid: u32) -> rustix::io::Result<()> {
+    if rustix::process::geteuid().as_raw() == uid {
+        return Ok(());
+    }
+    rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+}
+
+/// A file that is there only for being seen.
+pub(super) struct Mark<'f> {
+    folder: &'f OwnedFd,
+    name: String,
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        // The process removes it, too.
+        let _ = rustix::fs::unlinkat(self.folder, self.name.as_str(), AtFlags::empty());
+    }
+}
+
+/// A folder of ours in the target's tree, removed with what lies in it when it is dropped.
+#[derive(Debug)]
+pub(super) struct PrivateFolder {
+    pid: Pid,
+    parent: OwnedFd,
+    folder: OwnedFd,
+    /// As the process names it.
+    pub(super) path: String,
+    pub(super) name: String,
+}
+
+impl PrivateFolder {
+    /// How many bytes a recording may have, `wanted` at most: it and its copy take no more than half of what is free.
+    pub(super) fn room(&self, wanted: u64) -> Result<u64, JvmError> {
+        let found = rustix::fs::fstatvfs(&self.folder)
+            .map_err(|errno| JvmError::io(self.pid, format!("look at {}", self.path), errno))?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        if free < ROOM_MIN {
+            return Err(JvmError::NoSpace { pid: self.pid, free, needed: ROOM_MIN });
+        }
+        Ok(wanted.min(free / 4))
+    }
+
+    /// Reads a file of at most `limit` bytes and removes it, also where `admit` refuses to keep so many; what is there
+    /// may have been put there by somebody else than the JVM.
+    pub(super) fn take(&self, name: &str, limit: u64, admit: Option<&Admit>) -> Result<Vec<u8>, JvmError> {
+        let failed = |source: std::io::Error| JvmError::io(self.pid, format!("read {}/{name}", self.path), source);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file =
+            rustix::fs::openat(&self.folder, name, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            let path = format!("{}/{name}", self.path);
+            return Err(JvmError::Suspicious { pid: self.pid, path, why: "not a regular file" });
+        }
+        let size = stat.st_size.cast_unsigned();
+        if let Some(admit) = admit
+            && let Err(why) = admit(size.min(limit))
+        {
+            self.remove(name);
+            return Err(JvmError::NoRoom { pid: self.pid, why });
+        }
+        let mut bytes = Vec::new();
+        // One more than the limit shows that there is more.
+        File::from(file).take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+        self.remove(name);
+        if bytes.len() as u64 > limit {
+            return Err(JvmError::TooLarge { pid: self.pid, bytes: size, limit });
+        }
+        Ok(bytes)
+    }
+
+    /// Writes a file for the process to read.
+    pub(super) fn put(&self, name: &str, bytes: &[u8], uid: u32, gid: u32) -> Result<(), JvmError> {
+        let failed = |source: std::io::Error| JvmError::io(self.pid, format!("write {}/{name}", self.path), source);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|errno| failed(errno.into()))?;
+        give(&file, uid, gid).map_err(|errno| failed(errno.into()))?;
+        std::io::Write::write_all(&mut File::from(file), bytes).map_err(failed)
+    }
+
+    /// Whether nothing that lies in it can be loaded as a program or library.
+    pub(super) fn forbids_programs(&self) -> Result<bool, JvmError> {
+        let found = rustix::fs::fstatvfs(&self.folder)
+            .map_err(|errno| JvmError::io(self.pid, format!("look at {}", self.path), errno))?;
+        Ok(found.f_flag.contains(StatVfsMountFlags::NOEXEC))
+    }
+
+    /// Removes a file that may be there.
+    pub(super) fn remove(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        // Only files: a folder in it is none of ours, and then ours stays, too.
+        let names = rustix::fs::Dir::read_from(&self.folder).map(|entries| {
+            let names = entries.flatten().map(|entry| entry.file_name().to_owned());
+            names.filter(|name| !matches!(name.to_bytes(), b"." | b"..")).take(FILES_MAX).collect::<Vec<_>>()
+        });
+        for name in names.unwrap_or_default() {
+            let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+        }
+        let _ = rustix::fs::unlinkat(&self.parent, self.name.as_str(), AtFlags::REMOVEDIR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maker_of_a_folder_is_read_from_its_name() {
+        let read = FolderName::read(&folder_name(Pid(817))).unwrap();
+        assert_eq!((read.maker.0, read.target.0), (std::process::id(), 817));
+        assert!(read.made > 1_500_000_000_000_000_000);
+        assert_eq!(FolderName::read("procprof-7-3-ff"), Some(FolderName { maker: Pid(7), target: Pid(3), made: 255 }));
+        for other in
+            ["procprof-7-0", "procprof-7-0-ff-1", "procprof-x-0-ff", "procprof-7--ff", "procprof-7-0-", "other-7-0-ff"]
+        {
+            assert_eq!(FolderName::read(other), None, "{other}");
+        }
+    }
+
+    /// The `/tmp` of this process, at `folder`.
+    fn temporary(folder: &Path) -> TemporaryFolder {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        TemporaryFolder {
+            pid: Pid(std::process::id()),
+            folder: rustix::fs::open(folder, flags, Mode::empty()).unwrap(),
+        }
+    }
+
+    fn names_in(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_folders_whose_maker_is_gone_are_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, alive) = (std::process::id(), std::os::unix::process::parent_id());
+        let temporary = temporary(folder.path());
+        let uid = rustix::process::geteuid().as_raw();
+        let kept = temporary.private(uid, 0).unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        let ours = format!("procprof-1-{own}-{now:x}");
+        let (of_another, old) = (format!("procprof-1-{alive}-{now:x}"), format!("procprof-1-{alive}-1"));
+        for name in [&ours, &of_another, &old, "procprof-tools", "other"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join("1.jfr"), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("other", folder.path().join(format!("procprof-1-{own}-2"))).unwrap();
+        let mut found: Vec<String> = temporary.left_behind(uid).iter().map(|folder| folder.name.clone()).collect();
+        found.sort();
+        let mut expected = [ours, old];
+        expected.sort();
+        assert_eq!(found, expected);
+        let mut left = vec![
+            "other".to_owned(),
+            of_another,
+            format!("procprof-1-{own}-2"),
+            kept.name.clone(),
+            "procprof-tools".to_owned(),
+        ];
+        left.sort();
+        assert_eq!(names_in(folder.path()), left);
+        assert!(folder.path().join("other/1.jfr").exists(), "no link is followed");
+        let held: Vec<PrivateFolder> = std::iter::once(kept).collect();
+        assert!(temporary.left_behind(uid).is_empty());
+        drop(held);
+    }
+
+    #[test]
+    fn folders_are_made_while_others_sweep() {
+        let folder = tempfile::tempdir().unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let temporary = temporary(folder.path());
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    drop(temporary.left_behind(uid));
+                }
+            });
+            let temporary = temporary(folder.path());
+            for _ in 0..300 {
+                let made = temporary.private(uid, 0).unwrap();
+                made.put("file", b"x", uid, 0).unwrap();
+                assert_eq!(made.take("file", 9, None).unwrap(), b"x");
+                assert!(folder.path().join(&made.name).exists());
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(names_in(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_full_file_system_is_refused_before_a_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = temporary(folder.path()).private(rustix::process::geteuid().as_raw(), 0).unwrap();
+        assert_eq!(made.room(1 << 20).unwrap(), 1 << 20);
+        assert!(made.room(u64::MAX).unwrap() < u64::MAX / 4);
+    }
+}

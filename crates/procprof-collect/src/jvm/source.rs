@@ -1,0 +1,244 @@
+//! A JVM as a source of recordings.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use procprof_profile::{Nanos, ProfileType};
+
+use super::engine::Recorder;
+use super::{Events, FlightSettings, Jvm, JvmEngine, JvmError, JvmTarget};
+use crate::clock::now;
+use crate::{
+    Admit, CollectError, ContinuousRecording, Instance, MAX_SECONDS, Pending, Progress, Recording, RecordingData,
+    Recordings, Request, Result, Source, SourceState, Watch,
+};
+
+/// Which JVM, and how it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JvmOptions {
+    /// Which one.
+    pub target: JvmTarget,
+    /// What records it.
+    pub engine: JvmEngine,
+    /// How it is recorded.
+    pub settings: FlightSettings,
+}
+
+/// Records a JVM of this host by its own Flight Recorder, or by async-profiler.
+#[derive(Debug)]
+pub struct JvmSource(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    options: JvmOptions,
+    /// The recorder of the last recording, while nobody uses it.
+    idle: Mutex<Option<Box<dyn Recorder>>>,
+    /// What the last attempt to record has shown.
+    state: Mutex<SourceState>,
+}
+
+impl JvmSource {
+    /// A source for that JVM, which need not run yet.
+    pub fn new(options: JvmOptions) -> JvmSource {
+        let state = SourceState { engine: options.engine.name().to_owned(), ..SourceState::default() };
+        JvmSource(Arc::new(Shared { options, idle: Mutex::new(None), state: Mutex::new(state) }))
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Option<Box<dyn Recorder>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, SourceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A recorder that has begun to record.
+    fn begun(&self, events: Events, length: Duration) -> std::result::Result<Box<dyn Recorder>, JvmError> {
+        let begun = self.recorder().and_then(|mut recorder| recorder.begin(events, length).map(|()| recorder));
+        *self.state() = match &begun {
+            Ok(recorder) => recorder.state(),
+            Err(error) => SourceState {
+                pid: self.options.target.find().ok(),
+                engine: self.options.engine.name().to_owned(),
+                runtime: String::new(),
+                limits: vec![format!("Not recorded: {error}.")],
+            },
+        };
+        begun
+    }
+
+    /// The recorder of the process that is meant now.
+    fn recorder(&self) -> std::result::Result<Box<dyn Recorder>, JvmError> {
+        let jvm = Jvm::open(self.options.target.find()?)?;
+        let kept = self.idle().take();
+        match kept {
+            Some(recorder) if recorder.jvm().identity().is_same(&jvm.identity()) => Ok(recorder),
+            _ => self.options.engine.open(jvm, self.options.settings.clone()),
+        }
+    }
+}
+
+/// A recorder at work. Dropped, it ends its recording in the background.
+struct AtWork {
+    shared: Arc<Shared>,
+    events: Events,
+    length: Duration,
+    recorder: Option<Box<dyn Recorder>>,
+    started: Nanos,
+    since: Instant,
+}
+
+impl AtWork {
+    async fn start(shared: &Arc<Shared>, events: Events, length: Duration) -> Result<AtWork> {
+        let shared = Arc::clone(shared);
+        blocking(move || {
+            let recorder = shared.begun(events, length)?;
+            Ok(AtWork { shared, events, length, recorder: Some(recorder), started: now(), since: Instant::now() })
+        })
+        .await
+    }
+
+    /// What was recorded since the start or the last cut; `goes_on` with the next recording.
+    async fn cut(
+        mut self,
+        first: ProfileType,
+        goes_on: bool,
+        admit: Option<Admit>,
+    ) -> Result<(Recordings, Option<AtWork>)> {
+        blocking(move || {
+            let Some(mut recorder) = self.recorder.take() else {
+                return Err(JvmError::NotFound("the recording has ended".to_owned()));
+            };
+            let cut = recorder.cut(goes_on.then_some((self.events, self.length)), admit.as_ref());
+            let (started, length) = (self.started, cut.ended.saturating_duration_since(self.since));
+            (self.started, self.since) = (now(), Instant::now());
+            let facts = recorder.facts(self.events);
+            let identity = recorder.jvm().identity();
+            match cut.next {
+                Some(Ok(())) => self.recorder = Some(recorder),
+                None => *self.shared.idle() = Some(recorder),
+                // What was recorded so far is worth more than the error, which the next start meets again.
+                Some(Err(error)) if cut.bytes.is_err() => return Err(error),
+                Some(Err(_)) => {}
+            }
+            let mut recording = Recording::new(
+                first,
+                Ok(RecordingData::Encoded(Bytes::from(cut.bytes?))),
+                started,
+                Nanos(nanos(length)),
+            );
+            recording.facts.extend(facts.into_iter().map(|(key, value)| (key.to_owned(), value)));
+            let origin = format!("JVM {}", identity.pid);
+            let instance = Instance { local: Some(identity), ..Instance::default() };
+            let going = self.recorder.is_some();
+            Ok((Recordings { recordings: vec![recording], origin, instance }, going.then_some(self)))
+        })
+        .await
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        if let Some(mut recorder) = self.recorder.take() {
+            let shared = Arc::clone(&self.shared);
+            // Without a thread the recording ends by itself.
+            let _ = std::thread::Builder::new().name("jvm-discard".to_owned()).spawn(move || {
+                recorder.discard();
+                *shared.idle() = Some(recorder);
+            });
+        }
+    }
+}
+
+fn nanos(length: Duration) -> i64 {
+    i64::try_from(length.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Runs what waits for the JVM beside the runtime's own threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::result::Result<T, JvmError> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => Ok(result?),
+        Err(error) => Err(CollectError::Engine { code: "jvm_failed", why: format!("recording a JVM: {error}") }),
+    }
+}
+
+/// What a request needs to be recorded.
+fn events(request: &Request) -> Result<Events> {
+    let mut events = Events { cpu: false, alloc: false, lock: false };
+    for profile_type in request.types() {
+        match profile_type {
+            ProfileType::Cpu => events.cpu = true,
+            ProfileType::Alloc => events.alloc = true,
+            ProfileType::Contention => events.lock = true,
+            other => return Err(CollectError::Unsupported { kind: "jvm", profile_type: other.clone() }),
+        }
+    }
+    Ok(events)
+}
+
+impl Source for JvmSource {
+    fn record<'a>(&'a self, request: &'a Request, watch: &'a Watch) -> Pending<'a, Recordings> {
+        Box::pin(async move {
+            let events = events(request)?;
+            let unfit = |why: String| CollectError::Request { profile_type: request.profile_type.clone(), why };
+            let seconds = request.seconds.filter(|seconds| (1..=MAX_SECONDS).contains(seconds));
+            let seconds = seconds.ok_or_else(|| unfit(format!("a JVM is recorded for 1 to {MAX_SECONDS} seconds")))?;
+            let length = Duration::from_secs(u64::from(seconds));
+            let cancelled = || CollectError::Cancelled { url: "JVM".to_owned() };
+            let at_work = tokio::select! {
+                () = watch.cancel.cancelled() => return Err(cancelled()),
+                at_work = AtWork::start(&self.0, events, length) => at_work?,
+            };
+            watch.tell(Progress::Sampling { seconds });
+            tokio::select! {
+                () = watch.cancel.cancelled() => return Err(cancelled()),
+                () = tokio::time::sleep(length) => {}
+            }
+            let (answer, _) = at_work.cut(request.profile_type.clone(), false, watch.admit.clone()).await?;
+            watch.tell(Progress::Checking);
+            Ok(answer)
+        })
+    }
+
+    fn state(&self) -> Option<SourceState> {
+        Some(self.0.state().clone())
+    }
+
+    fn begin<'a>(&'a self, request: &'a Request, _by: &'a str) -> Pending<'a, Box<dyn ContinuousRecording>> {
+        Box::pin(async move {
+            // Cut later than this, a recording has ended by itself some time before.
+            let length =
+                Duration::from_secs(u64::from(request.seconds.filter(|seconds| *seconds > 0).unwrap_or(600)) * 2);
+            let at_work = AtWork::start(&self.0, events(request)?, length).await?;
+            let session: Box<dyn ContinuousRecording> =
+                Box::new(JvmSession { at_work: Some(at_work), first: request.profile_type.clone() });
+            Ok(session)
+        })
+    }
+}
+
+/// Recordings one after the other.
+struct JvmSession {
+    at_work: Option<AtWork>,
+    first: ProfileType,
+}
+
+impl ContinuousRecording for JvmSession {
+    fn cut(&mut self) -> Pending<'_, Recordings> {
+        Box::pin(async move {
+            let ended = || CollectError::Engine {
+                code: "jvm_ended",
+                why: "the recording ended with an error before".to_owned(),
+            };
+            let at_work = self.at_work.take().ok_or_else(ended)?;
+            let (answer, next) = at_work.cut(self.first.clone(), true, None).await?;
+            self.at_work = next;
+            Ok(answer)
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! The log of who did what and who was refused, bounded: nobody fills the log by asking.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::auth::Principal;
+use crate::throttle::Throttle;
+
+/// Lines of a kind within [`WINDOW`]; what is beyond is counted.
+const REFUSALS: u32 = 60;
+const PUSHES: u32 = 120;
+const ACTS: u32 = 600;
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Where acts and refusals are logged.
+pub struct Audit {
+    acts: Throttle,
+    pushes: Throttle,
+    refusals: Throttle,
+}
+
+impl Default for Audit {
+    fn default() -> Audit {
+        let lines = |count| Throttle::new(count, WINDOW);
+        Audit { acts: lines(ACTS), pushes: lines(PUSHES), refusals: lines(REFUSALS) }
+    }
+}
+
+impl Audit {
+    /// A user changed something: `profile ID deleted`.
+    pub fn act(&self, principal: &Principal, what: impl Display) {
+        if let Some(held) = self.acts.pass() {
+            tracing::info!("{what} by {}{held}", principal.name);
+        }
+    }
+
+    /// A user sent a profile.
+    pub fn push(&self, principal: &Principal, what: impl Display) {
+        if let Some(held) = self.pushes.pass() {
+            tracing::info!("{what} by {}{held}", principal.name);
+        }
+    }
+
+    /// A request or a login was refused.
+    pub fn refusal(&self, from: IpAddr, why: impl Display) {
+        if let Some(held) = self.refusals.pass() {
+            tracing::warn!("refused {from}: {why}{held}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Captures that somebody asked for and follows: who, how far, how it ended. Kept in memory, the latest [`KEPT`].
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use procprof_collect::{Progress, Watch};
+use procprof_profile::{ProfileId, ProfileType};
+use tokio_util::sync::CancellationToken;
+
+use super::queue::Wait;
+use super::{CaptureFailure, CaptureRequest, Captures};
+use crate::nodes::Node;
+
+/// Jobs remembered.
+const KEPT: usize = 500;
+/// Jobs running at a time.
+const RUNNING_MAX: usize = 64;
+
+/// A capture somebody follows.
+pub struct Job {
+    /// Its name, an UUID.
+    pub id: String,
+    /// The node's id.
+    pub node: u64,
+    /// The type that is captured.
+    pub profile_type: ProfileType,
+    /// Length of the capture.
+    pub seconds: u32,
+    /// The user who asked for it.
+    pub by: String,
+    /// When it was asked for.
+    pub started: Timestamp,
+    cancel: CancellationToken,
+    checking: AtomicBool,
+    wait: Arc<Wait>,
+    end: Mutex<Option<(Timestamp, Result<ProfileId, CaptureFailure>)>>,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug)]
+pub enum JobState {
+    /// For a capture of another length to end; who is at it until when.
+    Waiting(String),
+    /// Under way.
+    Running,
+    /// The profile is stored.
+    Done(ProfileId),
+    /// Nothing is stored.
+    Failed(CaptureFailure),
+    /// Given up, and why.
+    Cancelled(String),
+}
+
+impl Job {
+    /// How far it is now.
+    pub fn state(&self) -> JobState {
+        match &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => self.wait.reason().map_or(JobState::Running, JobState::Waiting),
+            Some((_, Ok(id))) => JobState::Done(*id),
+            Some((_, Err(failure))) if failure.is_cancelled() => JobState::Cancelled(failure.reason.clone()),
+            Some((_, Err(failure))) => JobState::Failed(failure.clone()),
+        }
+    }
+
+    /// When it ended, if it has.
+    pub fn ended(&self) -> Option<Timestamp> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(at, _)| *at)
+    }
+
+    /// From 0 to 1; waiting for one's turn does not count.
+    pub fn progress(&self) -> f64 {
+        if self.ended().is_some() {
+            return 1.0;
+        }
+        if self.checking.load(Ordering::Relaxed) {
+            return 0.95;
+        }
+        if self.wait.reason().is_some() {
+            return 0.0;
+        }
+        let passed = Timestamp::now().duration_since(self.wait.over().unwrap_or(self.started)).as_secs_f64();
+        (passed / f64::from(self.seconds.max(1))).clamp(0.0, 0.9)
+    }
+
+    /// Gives it up.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// All jobs.
+#[derive(Default)]
+pub struct Jobs(Mutex<VecDeque<Arc<Job>>>);
+
+impl Jobs {
+    /// Starts a capture; `None` when too many are running.
+    pub(super) fn start(
+        captures: &Arc<Captures>,
+        node: Arc<Node>,
+        profile_type: ProfileType,
+        seconds: u32,
+        by: &str,
+    ) -> Option<Arc<Job>> {
+        let job = Arc::new(Job {
+            id: uuid::Uuid::now_v7().to_string(),
+            node: node.id,
+            profile_type: profile_type.clone(),
+            seconds,
+            by: by.to_owned(),
+            started: Timestamp::now(),
+            cancel: captures.stop.child_token(),
+            checking: AtomicBool::new(false),
+            wait: Arc::default(),
+            end: Mutex::default(),
+        });
+        captures.jobs.keep(Arc::clone(&job))?;
+        let (own, running) = (Arc::clone(captures), Arc::clone(&job));
+        captures.tasks.spawn(async move {
+            let told = Arc::clone(&running);
+            let progress = move |progress| {
+                if matches!(progress, Progress::Checking) {
+                    told.checking.store(true, Ordering::Relaxed);
+                }
+            };
+            let watch =
+                Watch { cancel: running.cancel.clone(), progress: Some(Arc::new(progress)), ..Watch::default() };
+            let wait = Some(Arc::clone(&running.wait));
+            let wanted =
+                CaptureRequest { wait, ..CaptureRequest::manual(profile_type, Some(seconds), &running.by, watch) };
+            let outcome = own.capture(&node, wanted).await;
+            let end = outcome.map(|entry| entry.id).map_err(|failure| (*failure).clone());
+            *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some((Timestamp::now(), end));
+        });
+        Some(job)
+    }
+
+    fn keep(&self, job: Arc<Job>) -> Option<()> {
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if jobs.iter().filter(|job| job.ended().is_none()).count() >= RUNNING_MAX {
+            return None;
+        }
+        if jobs.len() >= KEPT {
+            // The oldest that has ended; there is one, since fewer run than are kept.
+            let oldest = jobs.iter().position(|job| job.ended().is_some()).unwrap_or(0);
+            jobs.remove(oldest);
+        }
+        jobs.push_back(job);
+        Some(())
+    }
+
+    /// The job of that id, if it is remembered.
+    pub fn get(&self, id: &str) -> Option<Arc<Job>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|job| job.id == id).cloned()
+    }
+
+    /// The newest first.
+    pub fn list(&self) -> Vec<Arc<Job>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
+    }
+}

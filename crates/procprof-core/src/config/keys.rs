@@ -1,0 +1,498 @@
+//! The table of top-level keys: one row each, from which the parser, the help and the reference page come.
+
+use std::path::PathBuf;
+
+use super::Config;
+use super::value::Value;
+
+/// Where a key's value lives, and thereby its type.
+#[derive(Clone, Copy)]
+pub enum Slot {
+    /// `true` or `false`.
+    Bool(fn(&mut Config) -> &mut bool),
+    /// A whole number in the given range.
+    Count(fn(&mut Config) -> &mut u64, u64, u64),
+    /// Bytes: a number, or text such as `"2 GiB"`.
+    Bytes(fn(&mut Config) -> &mut u64),
+    /// Text.
+    Text(fn(&mut Config) -> &mut String),
+    /// A list of texts; one text with commas where lists cannot be written.
+    Texts(fn(&mut Config) -> &mut Vec<String>),
+    /// A folder or file that has a default.
+    Path(fn(&mut Config) -> &mut PathBuf),
+    /// A folder or file that may be absent.
+    OptionalPath(fn(&mut Config) -> &mut Option<PathBuf>),
+    /// Accepted and ignored, with a warning.
+    Ignored,
+}
+
+/// One row.
+#[derive(Clone, Copy)]
+pub struct Key {
+    /// The name in the file and behind `--set`.
+    pub name: &'static str,
+    /// Type and place.
+    pub slot: Slot,
+    /// The default as it would be written; empty for none.
+    pub default: &'static str,
+    /// Unit of the value; empty where there is none.
+    pub unit: &'static str,
+    /// What it does, one line.
+    pub help: &'static str,
+    /// Whether a reload (SIGHUP) changes it; otherwise a restart is needed.
+    pub reload: bool,
+    /// Whether StarRocks' `fe.conf` / `be.conf` may give it under the same name.
+    pub starrocks: bool,
+}
+
+const fn row(name: &'static str, slot: Slot, default: &'static str, unit: &'static str, help: &'static str) -> Key {
+    Key { name, slot, default, unit, help, reload: true, starrocks: false }
+}
+
+/// A key that takes effect only at a start.
+const fn fixed(mut key: Key) -> Key {
+    key.reload = false;
+    key
+}
+
+/// A key that StarRocks' own files may give.
+const fn seed(mut key: Key) -> Key {
+    key.starrocks = true;
+    key
+}
+
+use Slot::{Bool, Bytes, Count, Ignored, OptionalPath, Path, Text, Texts};
+
+/// Every top-level key, in the order of the reference page.
+pub const KEYS: &[Key] = &[
+    fixed(row("http", Text(|c| &mut c.http), "127.0.0.1:8030", "", "Address of the HTTP server, `host:port`.")),
+    fixed(row(
+        "mysql",
+        Text(|c| &mut c.mysql),
+        "127.0.0.1:9030",
+        "",
+        "Address of the SQL server (MySQL protocol), `host:port`; empty for none.",
+    )),
+    fixed(row(
+        "mysql_connections_max",
+        Count(|c| &mut c.mysql_connections_max, 1, 65_536),
+        "256",
+        "connections",
+        "SQL connections that are logged in at a time; one more is refused. Another 256 may be logging in; silent ones make room.",
+    )),
+    fixed(row(
+        "mysql_idle_seconds_max",
+        Count(|c| &mut c.mysql_idle_seconds_max, 1, 31_536_000),
+        "28800",
+        "seconds",
+        "Time without a statement after which a SQL connection is closed.",
+    )),
+    row(
+        "sql_seconds_max",
+        Count(|c| &mut c.sql_seconds_max, 1, 86_400),
+        "60",
+        "seconds",
+        "Longest time a SELECT may take; then it is ended.",
+    ),
+    row(
+        "sql_rows_max",
+        Count(|c| &mut c.sql_rows_max, 1, 1_000_000_000),
+        "1000000",
+        "rows",
+        "Most rows a SELECT may give; one with more ends in an error.",
+    ),
+    row(
+        "sql_link_base",
+        Text(|c| &mut c.sql_link_base),
+        "",
+        "",
+        "Where people reach these pages, such as `https://procprof.example`: with it, a graph in DOT by SQL ends in a comment with the link to it drawn.",
+    ),
+    fixed(row(
+        "data",
+        Path(|c| &mut c.data),
+        "procprof-data",
+        "",
+        "Folder of profiles, journal and catalog; one server at a time. `cache` in it may be deleted: renderings, and up to 1 GiB of what was read of binaries.",
+    )),
+    fixed(row(
+        "tls_cert",
+        OptionalPath(|c| &mut c.tls_cert),
+        "",
+        "",
+        "PEM file with the certificate chain; serves HTTPS together with `tls_key`.",
+    )),
+    fixed(row("tls_key", OptionalPath(|c| &mut c.tls_key), "", "", "PEM file with the private key.")),
+    row(
+        "users_file",
+        OptionalPath(|c| &mut c.users_file),
+        "",
+        "",
+        "File of `name:role:hash` lines, written by `procprof user add`.",
+    ),
+    row(
+        "allowed_hosts",
+        Texts(|c| &mut c.allowed_hosts),
+        "",
+        "",
+        "Further names by which the server may be addressed (the `Host` header).",
+    ),
+    fixed(row(
+        "base_path",
+        Text(|c| &mut c.base_path),
+        "",
+        "",
+        "Path below which a reverse proxy shows the server, such as `/profiling`; links of pages begin with it.",
+    )),
+    row("cluster", Text(|c| &mut c.cluster), "default", "", "Cluster of nodes that name none."),
+    row(
+        "max_concurrent_captures",
+        Count(|c| &mut c.max_concurrent_captures, 1, 1024),
+        "8",
+        "captures",
+        "Captures running at a time, per cluster; as many again of types that failed last time.",
+    ),
+    row(
+        "capture_seconds_max",
+        Count(|c| &mut c.capture_seconds_max, 1, 86_400),
+        "300",
+        "seconds",
+        "Longest capture anybody may ask for.",
+    ),
+    row(
+        "self_interval_seconds",
+        Count(|c| &mut c.self_interval_seconds, 1, 3600),
+        "60",
+        "seconds",
+        "How often the server's own continuous CPU profile is cut.",
+    ),
+    seed(row(
+        "proc_profile_cpu_enable",
+        Bool(|c| &mut c.proc_profile_cpu_enable),
+        "true",
+        "",
+        "Whether CPU profiles are collected on schedule.",
+    )),
+    seed(row(
+        "proc_profile_mem_enable",
+        Bool(|c| &mut c.proc_profile_mem_enable),
+        "true",
+        "",
+        "Whether memory (allocation, heap) profiles are collected on schedule.",
+    )),
+    seed(row(
+        "proc_profile_collect_time_s",
+        Count(|c| &mut c.proc_profile_collect_time_s, 1, 3600),
+        "120",
+        "seconds",
+        "Length of a recording of a JVM; the next one follows without a gap.",
+    )),
+    seed(row(
+        "proc_profile_jstack_depth",
+        Count(|c| &mut c.proc_profile_jstack_depth, 1, 2048),
+        "128",
+        "frames",
+        "Deepest stack of a JVM that is kept; a JVM takes it before its first recording only, and has 64 otherwise.",
+    )),
+    seed(row(
+        "proc_profile_file_retained_days",
+        Count(|c| &mut c.proc_profile_file_retained_days, 0, 36_500),
+        "1",
+        "days",
+        "Age at which a node's profiles are deleted.",
+    )),
+    seed(row(
+        "proc_profile_file_retained_size_bytes",
+        Bytes(|c| &mut c.proc_profile_file_retained_size_bytes),
+        "2147483648",
+        "bytes",
+        "Size a node's profiles may have together.",
+    )),
+    row(
+        "data_bytes_max",
+        Bytes(|c| &mut c.data_bytes_max),
+        "20 GiB",
+        "bytes",
+        "Size the profiles of all nodes may have together.",
+    ),
+    row(
+        "data_free_bytes_min",
+        Bytes(|c| &mut c.data_free_bytes_min),
+        "256 MiB",
+        "bytes",
+        "Space left free on the data folder's disk.",
+    ),
+    fixed(row(
+        "pinned_bytes_max",
+        Bytes(|c| &mut c.pinned_bytes_max),
+        "1 GiB",
+        "bytes",
+        "Size pinned profiles may have; beyond it pinning is refused.",
+    )),
+    row(
+        "retention_interval_seconds",
+        Count(|c| &mut c.retention_interval_seconds, 1, 86_400),
+        "60",
+        "seconds",
+        "How often retention runs.",
+    ),
+    row(
+        "profile_bytes_max",
+        Bytes(|c| &mut c.profile_bytes_max),
+        "64 MiB",
+        "bytes",
+        "Largest profile accepted, as it arrives; it may unpack to four times as much.",
+    ),
+    row(
+        "ingest_bytes_in_flight_max",
+        Bytes(|c| &mut c.ingest_bytes_in_flight_max),
+        "256 MiB",
+        "bytes",
+        "Bytes of profiles being taken in at a time, unpacked. One that arrived and does not fit beside the others waits up to 30 s; then it is refused (429, to be sent again).",
+    ),
+    row(
+        "ingest_queue_max",
+        Count(|c| &mut c.ingest_queue_max, 1, 100_000),
+        "256",
+        "profiles",
+        "Profiles being taken in or waiting for it; more are refused.",
+    ),
+    row("symbolize", Bool(|c| &mut c.symbolize), "true", "", "Whether names are looked up when a profile is taken in."),
+    row(
+        "symbolize_memory_bytes_max",
+        Bytes(|c| &mut c.symbolize_memory_bytes_max),
+        "4 GiB",
+        "bytes",
+        "Address space of the process that reads binaries and decodes profiles of more than 1 MiB.",
+    ),
+    row(
+        "symbolize_seconds_max",
+        Count(|c| &mut c.symbolize_seconds_max, 1, 3600),
+        "60",
+        "seconds",
+        "Time that process has for one profile, and jeprof's grammar for one drawing of `ADMIN EXECUTE`.",
+    ),
+    row(
+        "symbols_bytes_max",
+        Bytes(|c| &mut c.symbols_bytes_max),
+        "4 GiB",
+        "bytes",
+        "Size uploaded symbol indexes may have together; beyond it those used longest ago make room.",
+    ),
+    row(
+        "symbols_file_bytes_max",
+        Bytes(|c| &mut c.symbols_file_bytes_max),
+        "1 GiB",
+        "bytes",
+        "Largest symbol index that may be uploaded.",
+    ),
+    row(
+        "source_roots",
+        Texts(|c| &mut c.source_roots),
+        "",
+        "",
+        "Folders whose source files the report `list` may show to everyone who may read; none are shown without. Symbolic links in them are not followed.",
+    ),
+    fixed(row(
+        "render_concurrency_max",
+        Count(|c| &mut c.render_concurrency_max, 1, 256),
+        "3",
+        "renders",
+        "Reports rendered at a time; for one user, or one address without users, one less.",
+    )),
+    row(
+        "render_seconds_max",
+        Count(|c| &mut c.render_seconds_max, 1, 3600),
+        "30",
+        "seconds",
+        "Longest time one report may take; then it is stopped.",
+    ),
+    row(
+        "render_bytes_max",
+        Bytes(|c| &mut c.render_bytes_max),
+        "128 MiB",
+        "bytes",
+        "Largest report; one that would be larger is refused.",
+    ),
+    row(
+        "render_memory_bytes_max",
+        Bytes(|c| &mut c.render_memory_bytes_max),
+        "512 MiB",
+        "bytes",
+        "Memory that any one table made for a report, such as a call tree, may take.",
+    ),
+    row(
+        "tree_cache_bytes_max",
+        Bytes(|c| &mut c.tree_cache_bytes_max),
+        "256 MiB",
+        "bytes",
+        "Memory for call trees that viewers are looking at; a larger one is made anew for each question.",
+    ),
+    fixed(row(
+        "http_connections_max",
+        Count(|c| &mut c.http_connections_max, 1, 65_536),
+        "512",
+        "connections",
+        "HTTP connections open at a time. For one more, one that waits for its client makes room: strangers first, then idle ones.",
+    )),
+    fixed(row(
+        "http_header_seconds_max",
+        Count(|c| &mut c.http_header_seconds_max, 1, 600),
+        "10",
+        "seconds",
+        "Time a client has to send its first or next request's head, in HTTP/1 and HTTP/2.",
+    )),
+    seed(row(
+        "brpc_port",
+        Count(|c| &mut c.brpc_port, 1, 65_535),
+        "8060",
+        "",
+        "brpc port of StarRocks backends whose address has none.",
+    )),
+    seed(row(
+        "http_port",
+        Count(|c| &mut c.http_port, 1, 65_535),
+        "8040",
+        "",
+        "HTTP port of StarRocks nodes whose address has none.",
+    )),
+    fixed(seed(row(
+        "sys_log_dir",
+        OptionalPath(|c| &mut c.sys_log_dir),
+        "",
+        "",
+        "StarRocks' log folder: what lies in its `proc_profile` at the start is taken over, each file once; what retention deletes stays deleted.",
+    ))),
+    seed(row(
+        "COLLECT_BE_PROFILE_INTERVAL",
+        Count(|c| &mut c.be_profile_interval, 0, 86_400),
+        "0",
+        "seconds",
+        "Seconds between captures of StarRocks backends; 0 leaves it to the schedule.",
+    )),
+    seed(row("flamegraph_tool_dir", Ignored, "", "", "Accepted and ignored: no outside tool is needed.")),
+    seed(row(
+        "proc_profile_collect_interval_s",
+        Ignored,
+        "",
+        "",
+        "Accepted and ignored: recordings follow one another without gaps.",
+    )),
+];
+
+impl Key {
+    /// The type in words, for help and the reference page.
+    pub fn type_name(&self) -> String {
+        match self.slot {
+            Slot::Bool(_) => "boolean".to_owned(),
+            Slot::Count(_, low, high) => format!("{low} to {high}"),
+            Slot::Bytes(_) => "bytes, as a number or such as \"2 GiB\"".to_owned(),
+            Slot::Text(_) => "text".to_owned(),
+            Slot::Texts(_) => "list of texts".to_owned(),
+            Slot::Path(_) | Slot::OptionalPath(_) => "path".to_owned(),
+            Slot::Ignored => "anything".to_owned(),
+        }
+    }
+
+    /// The warning for a key that does nothing.
+    pub(crate) fn ignored(&self) -> Option<String> {
+        match self.slot {
+            Slot::Ignored => Some(format!("{}: {}", self.name, self.help)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_text(&self, config: &mut Config, text: &str) -> Result<(), String> {
+        self.set(config, &Value::Text(text.to_owned()))
+    }
+
+    pub(crate) fn set(&self, config: &mut Config, value: &Value) -> Result<(), String> {
+        match self.slot {
+            Slot::Bool(slot) => *slot(config) = boolean(value)?,
+            Slot::Count(slot, low, high) => *slot(config) = count(value, low, high)?,
+            Slot::Bytes(slot) => *slot(config) = byte_count(value)?,
+            Slot::Text(slot) => *slot(config) = text(value)?,
+            Slot::Texts(slot) => *slot(config) = texts(value)?,
+            Slot::Path(slot) => *slot(config) = PathBuf::from(text(value)?),
+            Slot::OptionalPath(slot) => {
+                *slot(config) = Some(text(value)?).filter(|text| !text.is_empty()).map(PathBuf::from)
+            }
+            Slot::Ignored => {}
+        }
+        Ok(())
+    }
+
+    /// The value that a configuration holds, as text.
+    pub fn get_text(&self, config: &Config) -> String {
+        let config = &mut config.clone();
+        match self.slot {
+            Slot::Bool(slot) => slot(config).to_string(),
+            Slot::Count(slot, ..) | Slot::Bytes(slot) => slot(config).to_string(),
+            Slot::Text(slot) => slot(config).clone(),
+            Slot::Texts(slot) => slot(config).join(","),
+            Slot::Path(slot) => slot(config).display().to_string(),
+            Slot::OptionalPath(slot) => {
+                slot(config).as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+            }
+            Slot::Ignored => String::new(),
+        }
+    }
+}
+
+pub(crate) fn boolean(value: &Value) -> Result<bool, String> {
+    match value {
+        Value::Bool(truth) => Ok(*truth),
+        Value::Text(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Value::Text(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+        other => Err(format!("expected true or false, got {}", other.kind())),
+    }
+}
+
+pub(crate) fn count(value: &Value, low: u64, high: u64) -> Result<u64, String> {
+    let number = match value {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) if (low..=high).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from {low} to {high}")),
+    }
+}
+
+pub(crate) fn byte_count(value: &Value) -> Result<u64, String> {
+    let wrong = || "expected bytes, such as 1048576 or \"2 GiB\"".to_owned();
+    let text = match value {
+        Value::Integer(number) => return u64::try_from(*number).map_err(|_| wrong()),
+        Value::Text(text) => text.trim(),
+        _ => return Err(wrong()),
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match text[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+pub(crate) fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        other => Err(format!("expected text in quotes, got {}", other.kind())),
+    }
+}
+
+pub(crate) fn texts(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::List(items) => items.iter().map(text).collect(),
+        Value::Text(text) => {
+            Ok(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+        }
+        other => Err(format!("expected a list of texts, got {}", other.kind())),
+    }
+}

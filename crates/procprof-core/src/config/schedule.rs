@@ -1,0 +1,86 @@
+//! `schedule.TYPE` tables: what they say, and whether the node's kind can give it.
+
+use std::collections::BTreeMap;
+
+use procprof_collect::Window;
+use procprof_profile::ProfileType;
+
+use super::keys::{boolean, count};
+use super::nearest::nearest;
+use super::node::{profile_type, table};
+use super::plan::given;
+use super::value::{ConfigEntry, ConfigFile, Value};
+use crate::error::{Error, Result};
+use crate::kinds::{NodeConfig, ScheduleRow};
+
+/// Longest capture a schedule can ask for, in seconds.
+const SECONDS_MAX: u64 = 3600;
+
+/// Reads the tables; whether their types fit the node is seen once its kind is known.
+pub(super) fn read(value: &Value) -> std::result::Result<BTreeMap<ProfileType, ScheduleRow>, String> {
+    let row = |entry: &ConfigEntry| {
+        let mut row = ScheduleRow::default();
+        for key in table(&entry.value)? {
+            match key.key.as_str() {
+                "on" => row.on = Some(boolean(&key.value)?),
+                "seconds" => row.seconds = Some(count(&key.value, 0, SECONDS_MAX)?),
+                "every" => row.every = Some(count(&key.value, 1, 86_400)?),
+                other => return Err(format!("unknown key {other:?}; known are on, seconds, every")),
+            }
+        }
+        Ok((profile_type(&entry.key)?, row))
+    };
+    table(value)?.iter().map(row).collect()
+}
+
+/// Gives a kind's own names their types, and refuses types the node cannot give and lengths a type cannot have.
+pub(super) fn check(document: &ConfigFile, schedule: &ConfigEntry, node: &mut NodeConfig) -> Result<()> {
+    let Value::Table(rows) = &schedule.value else { return Ok(()) };
+    for row in rows {
+        let wrong =
+            |why: String| document.wrong(&ConfigEntry { key: format!("schedule.{}", row.key), ..row.clone() }, why);
+        let written = profile_type(&row.key).map_err(wrong)?;
+        let meant = node.kind.type_names.iter().find(|(name, _)| *name == row.key).map_or(&written, |(_, meant)| meant);
+        let Some((_, window)) = given(node).into_iter().find(|(known, _)| known == meant) else {
+            return Err(wrong(unknown(node, &row.key)));
+        };
+        let Some(mut told) = node.schedule.remove(&written) else { continue };
+        match (window, told.seconds) {
+            (Window::Moment, Some(1..)) => {
+                return Err(wrong("is taken at a moment, so it takes no seconds".to_owned()));
+            }
+            (Window::Seconds, Some(0)) => {
+                return Err(wrong(format!("seconds: expected a whole number from 1 to {SECONDS_MAX}")));
+            }
+            _ => {}
+        }
+        told.place = document.place(row);
+        if node.schedule.insert(meant.clone(), told).is_some() {
+            return Err(wrong(format!("is the same as schedule.{meant}")));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(node: &NodeConfig, written: &str) -> String {
+    let types = given(node);
+    let mut names: Vec<&str> = types.iter().map(|(known, _)| known.name()).collect();
+    let list = names.join(", ");
+    names.extend(node.kind.type_names.iter().map(|(name, _)| *name));
+    let near = nearest(written, names.into_iter()).map(|name| format!("; the nearest is {name:?}")).unwrap_or_default();
+    format!("the node gives no such profiles; it gives {list}{near}")
+}
+
+/// Refuses lengths beyond what anybody may ask for.
+pub(super) fn check_lengths<'a>(nodes: impl Iterator<Item = &'a NodeConfig>, limit: u64) -> Result<()> {
+    for node in nodes {
+        for (profile_type, row) in &node.schedule {
+            if let Some(seconds) = row.seconds.filter(|seconds| *seconds > limit) {
+                let (place, key) = (row.place.clone(), format!("schedule.{profile_type}"));
+                let why = format!("{seconds} seconds pass capture_seconds_max ({limit})");
+                return Err(Error::WrongValue { place, key, why });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! Databend's query and meta processes, by their admin service.
+
+use procprof_collect::endpoints;
+
+use super::{HeapControl, KindRow};
+
+pub(super) static ROW: KindRow = KindRow {
+    heap: HeapControl::Environment,
+    engines: &[("pprof", "pprof-rs")],
+    ..KindRow::over_http("Databend's admin service", &endpoints::DATABEND)
+};

@@ -1,0 +1,39 @@
+//! The server without its protocols: configuration, nodes, captures, ingest, children, rendering, retention, users.
+//!
+//! Each part is a struct that is given the handles it needs ([`captures::Captures`], [`ingest::Ingest`],
+//! [`render::Renderer`], …); nothing here puts them together or starts them, and nothing here knows what HTTP, a page,
+//! a packet or a statement is. Errors are domain errors; what a client reads of them is for the crate that serves it:
+//! `procprof-web` over HTTP, `procprof-sql` over the MySQL protocol. `procprof-server` starts all of it.
+//!
+//! This crate decodes no formats, draws no reports, looks up no symbols and samples nothing: it puts the crates that
+//! do together.
+
+pub mod audit;
+pub mod auth;
+pub mod captures;
+pub mod children;
+pub mod clock;
+pub mod config;
+mod error;
+pub mod imports;
+pub mod ingest;
+mod kinds;
+pub mod listening;
+pub mod metrics;
+pub mod nodes;
+pub mod ownership;
+mod printable;
+pub mod remote;
+pub mod render;
+pub mod resymbolize;
+pub mod retention;
+pub mod room;
+pub mod settings;
+mod shared;
+mod source_files;
+pub mod symbols;
+pub mod throttle;
+pub mod usage;
+
+pub use error::{Error, Result, chain};
+pub use printable::Printable;

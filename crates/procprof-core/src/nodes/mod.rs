@@ -1,0 +1,309 @@
+//! The registered nodes: who they are, under which ids and aliases, and how they fare.
+//!
+//! Nothing is ever dialled from a query: `FE:host:port` and the like are only other names of nodes registered here.
+
+mod discovered;
+mod health;
+mod ids;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use procprof_profile::{Meta, ProfileType};
+use tokio::sync::watch;
+
+pub use discovered::Discovered;
+pub use health::{FailedAttempt, Health, TypeHealth};
+pub use ids::NodeIds;
+
+pub use crate::config::THIS_SERVER_ID;
+use crate::config::{Claim, Config, NodeConfig, PidLookup, THIS_SERVER_NAME, distinct, plan};
+pub use crate::config::{Kind, Planned, Role};
+use crate::error::Result;
+
+/// A node the caller of the server adds: the children of the demo.
+#[derive(Clone, Debug)]
+pub struct ExtraNode {
+    /// Its id; `None`: numbered like a configured one.
+    pub id: Option<u64>,
+    /// Its unique name.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// How it is collected.
+    pub kind: Kind,
+    /// `host:port` of its HTTP endpoint.
+    pub address: String,
+    /// The process behind it, where the caller knows: asked at each capture.
+    pub pid: Option<PidSource>,
+    /// Its schedule, instead of the kind's.
+    pub schedule: Vec<Planned>,
+    /// Whether it is shown as "demo".
+    pub demo: bool,
+}
+
+/// Tells the process behind a node at the moment it is asked.
+#[derive(Clone)]
+pub struct PidSource(pub Arc<dyn Fn() -> Option<u32> + Send + Sync>);
+
+impl std::fmt::Debug for PidSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PidSource")
+    }
+}
+
+/// A registered node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Persistent id.
+    pub id: u64,
+    /// What is configured; for the server itself and extra nodes, the same in those terms.
+    pub config: NodeConfig,
+    /// Cluster, with the default applied.
+    pub cluster: String,
+    /// `host:port` shown.
+    pub address: String,
+    /// What is collected when; every type the node can give, on or off.
+    pub schedule: Vec<Planned>,
+    /// Whether it is part of a demo.
+    pub demo: bool,
+    /// Whether it is configured no more, or was only imported: its profiles are still there.
+    pub past: bool,
+    /// The process behind it, where the caller knows.
+    pub pid: Option<PidSource>,
+    /// What its cluster's frontend calls it, if there is one and it knows the node.
+    pub fe_id: Option<u64>,
+}
+
+impl Node {
+    /// What is known of any profile of this node.
+    pub fn meta(&self) -> Meta {
+        Meta {
+            node: Some(self.id),
+            node_name: self.name().to_owned(),
+            role: self.role().name().to_owned(),
+            kind: self.kind().name().to_owned(),
+            cluster: self.cluster.clone(),
+            labels: self.config.labels.clone(),
+            ..Meta::default()
+        }
+    }
+
+    /// Its unique name.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Its role.
+    pub fn role(&self) -> Role {
+        self.config.role
+    }
+
+    /// How it is collected.
+    pub fn kind(&self) -> Kind {
+        self.config.kind
+    }
+
+    /// The label of its tab: role and name, without saying the role twice.
+    pub fn label(&self) -> String {
+        let (role, name) = (self.role().name(), self.name());
+        let said = self.role() == Role::ThisServer || name.starts_with(role);
+        let label = if said { name.to_owned() } else { format!("{role} {name}") };
+        if self.demo { format!("{label} (demo)") } else { label }
+    }
+
+    /// The types it is not known to lack, with their schedules.
+    pub fn offered(&self, health: &Health) -> impl Iterator<Item = &Planned> {
+        let lacks = |kind: &ProfileType| health.types.get(kind).is_some_and(|own| own.unavailable.is_some());
+        let missing: Vec<bool> = self.schedule.iter().map(|planned| lacks(&planned.profile_type)).collect();
+        self.schedule.iter().zip(missing).filter(|(_, missing)| !missing).map(|(planned, _)| planned)
+    }
+
+    /// The schedule of a type, if the node can give it.
+    pub fn planned(&self, profile_type: &ProfileType) -> Option<&Planned> {
+        self.schedule.iter().find(|planned| planned.profile_type == *profile_type)
+    }
+
+    fn answers_at(&self, address: &str) -> bool {
+        [self.address.as_str(), &self.config.http, &self.config.brpc].contains(&address)
+    }
+}
+
+/// All registered nodes and their health.
+pub struct Registry {
+    nodes: RwLock<Vec<Arc<Node>>>,
+    health: Mutex<BTreeMap<u64, Health>>,
+    ids: Mutex<NodeIds>,
+    extra: Vec<ExtraNode>,
+    /// Counts changes of the nodes.
+    generation: watch::Sender<u64>,
+    /// By cluster, what its frontend named last.
+    discovered: Mutex<BTreeMap<String, Vec<Discovered>>>,
+}
+
+impl Registry {
+    /// Registers the server itself (its HTTP `address`), the configured and the extra nodes; ids are kept in `data`.
+    ///
+    /// # Errors
+    /// The id file cannot be read or written.
+    pub fn open(data: &Path, config: &Config, extra: Vec<ExtraNode>, address: &str) -> Result<Registry> {
+        let registry = Registry {
+            nodes: RwLock::default(),
+            health: Mutex::default(),
+            ids: Mutex::new(NodeIds::open(data)?),
+            extra,
+            generation: watch::Sender::new(0),
+            discovered: Mutex::default(),
+        };
+        registry.configure(config, address)?;
+        Ok(registry)
+    }
+
+    /// Registers the nodes of a (new) configuration; ids and health of those that stay are kept.
+    ///
+    /// # Errors
+    /// The id file cannot be written.
+    pub fn configure(&self, config: &Config, address: &str) -> Result<()> {
+        let extra = self.extra.iter().map(|node| Claim { name: &node.name, id: node.id, place: "" });
+        distinct(extra.chain(config.nodes.iter().map(Claim::from_node)))?;
+        let mut ids = lock(&self.ids);
+        let mut nodes = Vec::new();
+        for extra in &self.extra {
+            nodes.push(Arc::new(extra_node(extra, ids.id(&extra.name, extra.role, extra.id)?, config)));
+        }
+        for node in &config.nodes {
+            nodes.push(Arc::new(configured(node, ids.id(&node.name, node.role, node.id)?, config)));
+        }
+        self.add_discovered(&mut nodes, &mut ids, config)?;
+        let known: Vec<u64> = nodes.iter().map(|node| node.id).collect();
+        let past = ids.all().filter(|(_, id, _)| !known.contains(id));
+        nodes.extend(past.map(|(name, id, role)| Arc::new(past_node(name, id, role, config))));
+        nodes.push(Arc::new(this_server(config, address)));
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
+        Ok(())
+    }
+
+    /// Has what depends on the nodes begin anew.
+    pub fn changed(&self) {
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// Sees each [`Registry::changed`].
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// The id of a node that is not collected: imported profiles belong to it.
+    ///
+    /// # Errors
+    /// The id file cannot be written.
+    pub(crate) fn past(&self, name: &str, role: Role) -> Result<u64> {
+        let id = lock(&self.ids).id(name, role, None)?;
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        if nodes.iter().all(|node| node.id != id) {
+            let place = nodes.len().saturating_sub(1);
+            nodes.insert(place, Arc::new(past_node(name, id, role, &Config::defaults())));
+        }
+        Ok(id)
+    }
+
+    /// All nodes: those of the caller, the configured ones in their order, the server last.
+    pub fn all(&self) -> Vec<Arc<Node>> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The node with this id.
+    pub fn by_id(&self, id: u64) -> Option<Arc<Node>> {
+        self.all().into_iter().find(|node| node.id == id)
+    }
+
+    /// The node a query names: an id, a name, `FE`, or `ROLE:host:port` of a registered node.
+    pub fn find(&self, query: &str) -> Option<Arc<Node>> {
+        let nodes = self.all();
+        if query == "FE" {
+            return Some(first_frontend(&nodes));
+        }
+        if let Some(node) = query.parse().ok().and_then(|id: u64| nodes.iter().find(|node| node.id == id)) {
+            return Some(Arc::clone(node));
+        }
+        if let Some(node) = nodes.iter().find(|node| node.name() == query) {
+            return Some(Arc::clone(node));
+        }
+        let (role, address) = query.split_once(':')?;
+        nodes.iter().find(|node| node.role().name() == role && node.answers_at(address)).cloned()
+    }
+
+    /// The first FE node, or the server itself when there is none.
+    pub fn default_node(&self) -> Arc<Node> {
+        first_frontend(&self.all())
+    }
+
+    /// How a node fares in what is collected on schedule; unknown nodes fare as if nothing had happened yet.
+    pub fn health(&self, id: u64) -> Health {
+        let health = lock(&self.health).get(&id).cloned().unwrap_or_default();
+        self.by_id(id).map_or_else(Health::default, |node| health.scheduled(&node.schedule))
+    }
+
+    /// Changes what is known about a node's health.
+    pub(crate) fn note(&self, id: u64, change: impl FnOnce(&mut Health)) {
+        change(lock(&self.health).entry(id).or_default());
+    }
+}
+
+fn first_frontend(nodes: &[Arc<Node>]) -> Arc<Node> {
+    let first = nodes.iter().find(|node| node.role() == Role::Fe && !node.past).or(nodes.last());
+    first.map_or_else(|| Arc::new(this_server(&Config::defaults(), "")), Arc::clone)
+}
+
+fn configured(node: &NodeConfig, id: u64, config: &Config) -> Node {
+    let cluster = if node.cluster.is_empty() { config.cluster.clone() } else { node.cluster.clone() };
+    Node {
+        id,
+        cluster,
+        address: node.address(),
+        schedule: plan(node, config),
+        demo: false,
+        past: false,
+        pid: None,
+        fe_id: None,
+        config: node.clone(),
+    }
+}
+
+fn extra_node(extra: &ExtraNode, id: u64, config: &Config) -> Node {
+    // A kind that is not reached over HTTP is found by its process.
+    let pid = extra.pid.as_ref().filter(|_| !extra.kind.is_over_http()).and_then(|source| (source.0)());
+    let node = NodeConfig {
+        id: Some(id),
+        name: extra.name.clone(),
+        kind: extra.kind,
+        role: extra.role,
+        http: extra.address.clone(),
+        pid_lookup: pid.map_or_else(PidLookup::default, PidLookup::Pid),
+        ..NodeConfig::default()
+    };
+    Node { schedule: extra.schedule.clone(), demo: extra.demo, pid: extra.pid.clone(), ..configured(&node, id, config) }
+}
+
+fn past_node(name: &str, id: u64, role: Role, config: &Config) -> Node {
+    let node = NodeConfig { name: name.to_owned(), role, kind: Kind::PPROF, ..NodeConfig::default() };
+    Node { past: true, schedule: Vec::new(), ..configured(&node, id, config) }
+}
+
+fn this_server(config: &Config, address: &str) -> Node {
+    let node = NodeConfig {
+        name: THIS_SERVER_NAME.to_owned(),
+        kind: Kind::THIS_SERVER,
+        role: Role::ThisServer,
+        http: address.to_owned(),
+        ..NodeConfig::default()
+    };
+    configured(&node, THIS_SERVER_ID, config)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

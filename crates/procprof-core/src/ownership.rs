@@ -1,0 +1,139 @@
+//! Files that decide who gets in: others on this machine must not be able to write them, nor to read a secret.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+const OTHERS_READ: u32 = 0o004;
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Refuses a file that others can write: whoever they are, they would be whom it names.
+///
+/// # Errors
+/// [`Error::OpenToOthers`] with its mode.
+pub(crate) fn not_writable(what: &'static str, path: &Path, file: &File) -> Result<()> {
+    check(what, path, file, OTHERS_WRITE)
+}
+
+/// Refuses a secret that others can read or write.
+///
+/// # Errors
+/// [`Error::OpenToOthers`] with its mode.
+pub fn secret(what: &'static str, path: &Path, file: &File) -> Result<()> {
+    check(what, path, file, OTHERS_WRITE | OTHERS_READ)
+}
+
+fn check(what: &'static str, path: &Path, file: &File, refused: u32) -> Result<()> {
+    let metadata = file.metadata().map_err(|cause| Error::File { what, path: path.to_owned(), cause })?;
+    match open_to_others(&metadata, refused) {
+        Some(may) => Err(Error::OpenToOthers { what, path: path.to_owned(), mode: mode(&metadata), may }),
+        None => Ok(()),
+    }
+}
+
+/// What others may do of what they should not.
+fn open_to_others(metadata: &Metadata, refused: u32) -> Option<&'static str> {
+    match mode(metadata) & refused {
+        0 => None,
+        bits if bits & OTHERS_WRITE != 0 => Some("write"),
+        _ => Some("read"),
+    }
+}
+
+fn mode(metadata: &Metadata) -> u32 {
+    metadata.permissions().mode() & 0o7777
+}
+
+/// A sentence about a file or folder that others can write.
+pub(crate) fn writable(what: &str, path: &Path) -> Option<String> {
+    sentence(what, path, OTHERS_WRITE)
+}
+
+/// A sentence about a secret that others can read or write.
+pub(crate) fn exposed(what: &str, path: &Path) -> Option<String> {
+    sentence(what, path, OTHERS_WRITE | OTHERS_READ)
+}
+
+fn sentence(what: &str, path: &Path, refused: u32) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let may = open_to_others(&metadata, refused)?;
+    let sign = if may == "write" { 'w' } else { 'r' };
+    Some(format!(
+        "{what} {}: others on this machine may {may} it (mode {:o}); chmod o-{sign}",
+        path.display(),
+        mode(&metadata)
+    ))
+}
+
+/// A folder as it was when it was opened.
+pub struct WatchedFolder {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl WatchedFolder {
+    /// The folder at this path.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn from_path(path: PathBuf) -> std::io::Result<WatchedFolder> {
+        let metadata = std::fs::metadata(&path)?;
+        Ok(WatchedFolder { device: metadata.dev(), inode: metadata.ino(), path })
+    }
+
+    /// Whether it is still there and can be written.
+    ///
+    /// # Errors
+    /// The text says what is wrong.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", self.path.display());
+        let metadata = std::fs::metadata(&self.path).map_err(|error| wrong(&error))?;
+        if (metadata.dev(), metadata.ino()) != (self.device, self.inode) {
+            return Err(wrong(&"another folder has taken its place"));
+        }
+        rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+            .map_err(|error| wrong(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_may_do_is_refused_or_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        let set = |mode: u32| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let file = File::open(&path).unwrap();
+        let outcome = |mode: u32| {
+            set(mode);
+            (not_writable("users file", &path, &file).is_ok(), secret("key", &path, &file).is_ok())
+        };
+        for (mode, wanted) in
+            [(0o600, (true, true)), (0o660, (true, true)), (0o644, (true, false)), (0o602, (false, false))]
+        {
+            assert_eq!(outcome(mode), wanted, "{mode:o}");
+        }
+        let said = not_writable("users file", &path, &file).unwrap_err().to_string();
+        assert!(said.contains("may write it (mode 602)"), "{said}");
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_or_another_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::create_dir(&path).unwrap();
+        let place = WatchedFolder::from_path(path.clone()).unwrap();
+        assert_eq!(place.check(), Ok(()));
+        let moved = folder.path().join("moved");
+        std::fs::rename(&path, &moved).unwrap();
+        assert!(place.check().unwrap_err().contains("No such file"));
+        std::fs::create_dir(&path).unwrap();
+        assert!(place.check().unwrap_err().ends_with("another folder has taken its place"));
+    }
+}

@@ -1,0 +1,288 @@
+//! Renders reports: bounded in bytes, memory and time, one at a time for the same question, kept in the store's cache.
+//!
+//! One requester (a user, or an address where there are no users) has all slots but one and half of the queue at most,
+//! so that others' reports are made meanwhile. A report that takes too long is stopped from within; so are all when the
+//! server stops.
+
+mod error;
+mod subject;
+mod trees;
+mod turns;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use procprof_profile::ProfileId;
+use procprof_report::{Budget, Error, Options, Report};
+use procprof_store::{CacheKey, Entry, Store};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::now;
+pub use error::RenderError;
+pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
+pub use turns::Requester;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::shared::SharedBytes;
+use crate::source_files;
+use subject::difference;
+use trees::Trees;
+use turns::{OWN_WAITING_MAX, Turns, WAITING_MAX};
+
+/// Longest question, in bytes.
+const OPTIONS_MAX: usize = 8192;
+/// Time that a stopped report has to say so.
+const GRACE: Duration = Duration::from_secs(5);
+
+type Rendering = Shared<BoxFuture<'static, Result<Bytes, RenderError>>>;
+
+/// Renders reports of stored profiles.
+pub struct Renderer {
+    settings: Arc<Settings>,
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+    under_way: Mutex<HashMap<(ProfileId, String), Rendering>>,
+    /// Cached reports and stored files that are being sent.
+    shared: SharedBytes,
+    trees: Trees,
+    turns: Turns,
+}
+
+impl Renderer {
+    /// A renderer of what is in the store; nothing is rendered after `stop`.
+    pub fn new(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, stop: CancellationToken) -> Renderer {
+        let turns = Turns::new(settings.config().render_concurrency_max);
+        Renderer {
+            settings,
+            store,
+            metrics,
+            stop,
+            under_way: Mutex::default(),
+            shared: SharedBytes::default(),
+            trees: Trees::default(),
+            turns,
+        }
+    }
+
+    /// The stored file itself, in memory once for all who read it at a time.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn stored_file(&self, entry: &Entry) -> procprof_store::Result<Bytes> {
+        // A file that got names meanwhile has another size.
+        let key = (entry.id, format!("{} {}", entry.file_name, entry.bytes));
+        Ok(self.shared.get(key, || self.store.open_bytes(entry.id).map(Some))?.unwrap_or_default())
+    }
+
+    /// The report of a subject.
+    ///
+    /// # Errors
+    /// See [`RenderError`].
+    pub async fn render(
+        self: &Arc<Self>,
+        subject: &Subject,
+        report: &'static Report,
+        pairs: &[(&str, &str)],
+        requester: &Requester,
+    ) -> Result<Bytes, RenderError> {
+        subject.check()?;
+        let options =
+            Options::parse(pairs.iter().copied()).map_err(|error| RenderError::Question(error.to_string()))?;
+        let what = format!("{} {} {}{}", env!("CARGO_PKG_VERSION"), subject.key(), report.name, options_text(pairs)?);
+        match self.begin(subject, report, options, what, requester)? {
+            Begun::Cached(bytes) => Ok(bytes),
+            Begun::Running(rendering) => self.patiently(rendering).await,
+        }
+    }
+
+    /// Waits as long as a report may take.
+    async fn patiently<T>(&self, made: impl Future<Output = Result<T, RenderError>>) -> Result<T, RenderError> {
+        let patience = Duration::from_secs(self.settings.config().render_seconds_max);
+        tokio::time::timeout(patience + GRACE, made)
+            .await
+            .unwrap_or_else(|_| Err(RenderError::StillRendering { seconds: patience.as_secs() }))
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        subject: &Subject,
+        report: &'static Report,
+        options: Options,
+        what: String,
+        requester: &Requester,
+    ) -> Result<Begun, RenderError> {
+        let key = (subject.first().id, what);
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = under_way.get(&key) {
+            return Ok(Begun::Running(running.clone()));
+        }
+        let cached = self
+            .shared
+            .get(key.clone(), || Ok::<_, RenderError>(self.store.cache_get(&cache_key(subject.first(), &key.1))))?;
+        if let Some(bytes) = cached {
+            return Ok(Begun::Cached(bytes));
+        }
+        let own_slots = self.own_slots(requester, under_way.len())?;
+        let (own, subject, own_key) = (Arc::clone(self), subject.clone(), key.clone());
+        // A task of its own: it goes on when the requester goes away.
+        let task = tokio::spawn(async move {
+            let making = Making { limited: own.limited(report.name), report, options };
+            let (store, what) = (Arc::clone(&own.store), own_key.1.clone());
+            let made = own.in_turn(&own_slots, move || making.make(&store, &subject, &what)).await;
+            own.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_key);
+            made
+        });
+        let rendering = async move { task.await.unwrap_or_else(|_| Err(failed())) }.boxed().shared();
+        under_way.insert(key, rendering.clone());
+        Ok(Begun::Running(rendering))
+    }
+
+    /// The slots of a requester; an error if as many reports as may be are under way, of this kind or of this
+    /// requester.
+    fn own_slots(&self, requester: &Requester, under_way: usize) -> Result<Arc<Semaphore>, RenderError> {
+        if under_way >= WAITING_MAX {
+            self.metrics.refuse("renders");
+            return Err(RenderError::Busy(format!("{WAITING_MAX} reports are being made; try again in a moment")));
+        }
+        self.turns.own_slots(requester).ok_or_else(|| {
+            self.metrics.refuse("renders");
+            RenderError::Busy(format!("{OWN_WAITING_MAX} reports are being made for you; try again in a moment"))
+        })
+    }
+
+    /// Does the work off the threads that answer, when it is the requester's turn.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        own_slots: &Semaphore,
+        work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
+    ) -> Result<T, RenderError> {
+        // The requester's own first, so that a task that waits for those stands in nobody's way.
+        let own_slot = own_slots.acquire().await;
+        let slot = tokio::select! {
+            () = self.stop.cancelled() => None,
+            slot = Arc::clone(&self.turns.slots).acquire_owned() => slot.ok(),
+        };
+        let (Some(slot), Ok(_)) = (slot, &own_slot) else { return Err(RenderError::Stopping) };
+        let made = tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            work()
+        });
+        let made = made.await.unwrap_or_else(|_| Err(failed()));
+        self.metrics.renders.inc();
+        made
+    }
+
+    fn limited(&self, what: &'static str) -> Limited {
+        Limited { config: self.settings.config(), stop: self.stop.clone(), end: OnceLock::new(), what }
+    }
+}
+
+fn failed() -> RenderError {
+    RenderError::Internal("a report failed; the log has the place".to_owned())
+}
+
+/// Whether a report of a subject stays what it is for ever: nothing more can be named in it, and no source files are
+/// shown.
+pub fn is_final(subject: &Subject, report: &Report) -> bool {
+    subject.is_final() && !report.takes_sources()
+}
+
+/// The options as a text that is another one for other options.
+fn options_text(pairs: &[(&str, &str)]) -> Result<String, RenderError> {
+    let given = pairs.iter().filter(|(_, value)| !value.is_empty());
+    let text: String = given.map(|(key, value)| format!("\n{}={value}", key.escape_default())).collect();
+    if text.len() > OPTIONS_MAX {
+        return Err(RenderError::Question("the options are too long".to_owned()));
+    }
+    Ok(text)
+}
+
+enum Begun {
+    Cached(Bytes),
+    Running(Rendering),
+}
+
+fn cache_key<'a>(entry: &Entry, what: &'a str) -> CacheKey<'a> {
+    CacheKey { node: Some(entry.node), profile: Some(entry.id), what }
+}
+
+/// One rendering.
+struct Making {
+    limited: Limited,
+    report: &'static Report,
+    options: Options,
+}
+
+impl Making {
+    fn make(mut self, store: &Store, subject: &Subject, what: &str) -> Result<Bytes, RenderError> {
+        self.options.budget = self.limited.budget();
+        let Making { limited, report, options } = &self;
+        let profile = match subject.load(store, &|| limited.go_on())? {
+            (profile, None) => profile,
+            (profile, Some(base)) => difference(profile, base, options.normalize)?,
+        };
+        let sources = source_files::read(&limited.config.source_roots, report, &profile, options)
+            .map_err(|error| limited.error(&error))?;
+        let mut made = Vec::new();
+        let written = report.write(std::borrow::Cow::Owned(profile), options, &sources, &mut made);
+        written.map_err(|error| limited.error(&error))?;
+        // Source files change without the server's knowing.
+        let shows_sources = !(sources.files.is_empty() && sources.missing.is_empty());
+        if !shows_sources && let Err(error) = store.cache_put(&cache_key(subject.first(), what), &made, now()) {
+            tracing::warn!("cache: {}", crate::error::chain(&error));
+        }
+        Ok(Bytes::from(made))
+    }
+}
+
+/// The limits of one piece of work, and its errors in the words of the configuration.
+struct Limited {
+    config: Arc<Config>,
+    stop: CancellationToken,
+    /// The moment at which it is stopped, once it has begun.
+    end: OnceLock<Instant>,
+    /// Its name.
+    what: &'static str,
+}
+
+impl Limited {
+    /// The limits; the time counts from the first call.
+    fn budget(&self) -> Budget {
+        let (stop, end) = (self.stop.clone(), self.end());
+        budget(&self.config).until(move || stop.is_cancelled() || Instant::now() >= end)
+    }
+
+    fn end(&self) -> Instant {
+        *self.end.get_or_init(|| Instant::now() + Duration::from_secs(self.config.render_seconds_max))
+    }
+
+    /// Errs when it is to stop.
+    fn go_on(&self) -> Result<(), RenderError> {
+        let is_over = self.stop.is_cancelled() || Instant::now() >= self.end();
+        if is_over { Err(self.error(&Error::Stopped)) } else { Ok(()) }
+    }
+
+    fn error(&self, error: &Error) -> RenderError {
+        match error {
+            Error::Stopped if self.stop.is_cancelled() => RenderError::Stopping,
+            Error::Stopped => RenderError::TooLong { report: self.what, seconds: self.config.render_seconds_max },
+            Error::OutputLimit { .. } => RenderError::TooLarge { why: error.to_string(), key: "render_bytes_max" },
+            Error::MemoryLimit { .. } => {
+                RenderError::TooLarge { why: error.to_string(), key: "render_memory_bytes_max" }
+            }
+            error => RenderError::Question(error.to_string()),
+        }
+    }
+}
+
+/// What a report may take by the configuration, but for time.
+pub fn budget(config: &Config) -> Budget {
+    Budget::new(config.render_bytes_max, config.render_memory_bytes_max)
+}

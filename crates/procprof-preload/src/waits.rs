@@ -1,0 +1,49 @@
+//! `epoll_wait` and `accept`, by which servers wait for work: where a forked worker that allocates nothing joins a
+//! capture of its process tree.
+//!
+//! A worker has no thread of ours and can't be woken, so it looks by itself whether it is to be sampled: where it
+//! allocates, and here. Not in `poll`, `read` and their kin: these may be called in signal handlers, where no thread
+//! can be started.
+
+use libc::{c_int, epoll_event, sigset_t, sockaddr, socklen_t, timespec};
+use procprof_agent::ProcessTree;
+use procprof_agent::heap_hook::is_quiet;
+
+/// Looks these functions up where that may be done.
+pub(crate) fn at_load() {
+    next::look_all_up();
+}
+
+/// Defines the C library's functions anew: each looks whether there is news, and hands its arguments on.
+macro_rules! entries {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        mod next {
+            use super::*;
+
+            crate::next::next! {
+                $($name($($argument: $type),*) -> c_int, or -1;)*
+            }
+        }
+
+        $(
+            /// # Safety
+            /// As in the C library.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                if !is_quiet(&crate::thread::current().sampler) {
+                    ProcessTree::look();
+                }
+                // SAFETY: by the caller's promise.
+                unsafe { next::$name($($argument),*) }
+            }
+        )*
+    };
+}
+
+entries! {
+    epoll_wait(epoll: c_int, events: *mut epoll_event, count: c_int, millis: c_int);
+    epoll_pwait(epoll: c_int, events: *mut epoll_event, count: c_int, millis: c_int, mask: *const sigset_t);
+    epoll_pwait2(epoll: c_int, events: *mut epoll_event, count: c_int, time: *const timespec, mask: *const sigset_t);
+    accept(socket: c_int, address: *mut sockaddr, length: *mut socklen_t);
+    accept4(socket: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int);
+}

@@ -1,0 +1,210 @@
+//! Costs of functions and calls, as Callgrind, Cachegrind's relatives and other tools write them for KCachegrind.
+//!
+//! ```text
+//! events: Ir Dr                          the costs of a line, in this order
+//! positions: instr line                  how many positions stand before the costs; `line` if not told
+//! ob=(1) /usr/bin/work                   a name is told with its number once, and by its number after that
+//! fl=(1) work.c
+//! fn=(2) main
+//! 16 4 2                                 line 16: what the function used itself
+//! cfn=(3) hot
+//! calls=2 7                              the next line is what the calls used with all below
+//! 17 2800 900
+//! ```
+//! The file has no stacks, but what each function used itself and what it passed on to each function that it called.
+//! Stacks are made of that as KCachegrind draws its graph: what a function used is divided among its callers by the
+//! cost of their calls. What each function used itself is kept exactly; what it used by whom is an estimate where it
+//! has several callers. Calls worth less than a millionth of the whole, and those of a function that is in the stack
+//! already, are not followed: what is only below them has no callers. One sample type for each event.
+//!
+//! Format: <https://valgrind.org/docs/manual/cl-format.html>
+
+use foldhash::HashMap;
+
+use super::{Detect, Format, Limits};
+use crate::text::{Cursor, Line, Lines};
+use crate::{Error, Profile, Result, StringId};
+
+mod graph;
+
+use graph::Graph;
+
+/// Name of the format.
+pub const NAME: &str = "callgrind";
+
+/// The row of the format table.
+pub(super) const FORMAT: Format =
+    Format { name: NAME, help: "what Callgrind writes for KCachegrind", detect, decode, events: None, encode: None };
+
+/// Most events that a file may have.
+const EVENTS_MAX: usize = 16;
+/// What lines before the costs begin with.
+const HEADERS: [&[u8]; 14] = [
+    b"version:",
+    b"creator:",
+    b"pid:",
+    b"cmd:",
+    b"part:",
+    b"desc:",
+    b"positions:",
+    b"events:",
+    b"event:",
+    b"summary:",
+    b"totals:",
+    b"thread:",
+    b"target:",
+    b"# callgrind format",
+];
+
+/// Whether the bytes are a file for KCachegrind: only lines of its header, until one names the events.
+pub fn detect(bytes: &[u8]) -> Detect {
+    for line in Lines::new(bytes) {
+        match HEADERS.iter().find(|header| line.text.starts_with(header)) {
+            Some(header) if **header == b"events:"[..] && !line.is_cut => return Detect::Yes,
+            Some(_) => {}
+            None if line.is_blank_or_comment() => {}
+            None if line.is_cut && HEADERS.iter().any(|header| header.starts_with(line.text)) => {
+                return Detect::NeedMore;
+            }
+            None => return Detect::No,
+        }
+    }
+    Detect::NeedMore
+}
+
+/// Decodes costs of functions and calls.
+///
+/// # Errors
+/// [`Error::Malformed`] and [`Error::Truncated`] with the line, [`Error::TooLarge`] for too many events.
+pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+    let mut reader = Reader::default();
+    for line in Lines::new(bytes) {
+        reader.read(&line)?;
+    }
+    if reader.events.is_empty() {
+        return Err(Error::Malformed {
+            format: NAME,
+            place: crate::Place::Line(1),
+            what: "no line \"events:\"".to_owned(),
+        });
+    }
+    reader.graph.build(&reader.events, bytes.len(), limits)
+}
+
+/// Names by their numbers.
+#[derive(Default)]
+struct Names {
+    known: HashMap<u64, StringId>,
+}
+
+impl Names {
+    /// The name in `(1) /usr/bin/work`, `(1)` or `/usr/bin/work`.
+    fn read(&mut self, text: &[u8], line: &Line<'_>, graph: &mut Graph) -> Result<StringId> {
+        let mut cursor = Cursor::new(text);
+        let number = cursor.eat(b'(').and_then(|()| cursor.unsigned()).filter(|_| cursor.eat(b')').is_some());
+        let Some(number) = number else { return graph.text(&String::from_utf8_lossy(text)) };
+        cursor.skip_blanks();
+        if !cursor.is_done() {
+            let name = graph.text(&String::from_utf8_lossy(cursor.rest))?;
+            self.known.insert(number, name);
+            return Ok(name);
+        }
+        self.known.get(&number).copied().ok_or_else(|| line.error(NAME, "a number that has a name"))
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    events: Vec<String>,
+    /// How many positions stand before the costs; 0 for one.
+    positions: usize,
+    objects: Names,
+    files: Names,
+    functions: Names,
+    object: StringId,
+    file: StringId,
+    /// The function whose costs follow.
+    function: Option<u32>,
+    /// What is called next, as far as it was told.
+    called: [Option<StringId>; 3],
+    /// Whether the next costs are those of a call, and of which function.
+    callee: Option<u32>,
+    /// Whether the next line belongs to a jump.
+    is_jump: bool,
+    costs: Vec<i64>,
+    graph: Graph,
+}
+
+impl Reader {
+    fn read(&mut self, line: &Line<'_>) -> Result<()> {
+        let text = line.text;
+        if line.is_blank_or_comment() || std::mem::take(&mut self.is_jump) {
+            return Ok(());
+        }
+        if matches!(text[0], b'0'..=b'9' | b'+' | b'-' | b'*') {
+            return self.read_costs(line);
+        }
+        if let Some(events) = text.strip_prefix(b"events:") {
+            self.events = String::from_utf8_lossy(events).split_whitespace().map(str::to_owned).collect();
+            if self.events.len() > EVENTS_MAX {
+                return Err(Error::TooLarge { format: NAME, what: "the number of events", limit: EVENTS_MAX as u64 });
+            }
+            return Ok(());
+        }
+        if let Some(positions) = text.strip_prefix(b"positions:") {
+            self.positions = String::from_utf8_lossy(positions).split_whitespace().count();
+            return Ok(());
+        }
+        let Some(at) = memchr::memchr(b'=', text) else {
+            // Other lines of the header are passed over.
+            return if memchr::memchr(b':', text).is_some() {
+                Ok(())
+            } else {
+                Err(line.error(NAME, "costs, a name, or a line of the header"))
+            };
+        };
+        let value = &text[at + 1..];
+        match &text[..at] {
+            b"ob" => self.object = self.objects.read(value, line, &mut self.graph)?,
+            b"fl" => self.file = self.files.read(value, line, &mut self.graph)?,
+            // The source of inlined code, which is the function's all the same.
+            b"fi" | b"fe" => drop(self.files.read(value, line, &mut self.graph)?),
+            b"fn" => {
+                let name = self.functions.read(value, line, &mut self.graph)?;
+                self.function = Some(self.graph.function([name, self.file, self.object])?);
+            }
+            b"cob" => self.called[0] = Some(self.objects.read(value, line, &mut self.graph)?),
+            b"cfi" | b"cfl" => self.called[1] = Some(self.files.read(value, line, &mut self.graph)?),
+            b"cfn" => self.called[2] = Some(self.functions.read(value, line, &mut self.graph)?),
+            b"calls" => {
+                let [object, file, name] = std::mem::take(&mut self.called);
+                let name = name.ok_or_else(|| line.error(NAME, "\"cfn=\" before \"calls=\""))?;
+                let names = [name, file.unwrap_or(self.file), object.unwrap_or(self.object)];
+                self.callee = Some(self.graph.function(names)?);
+            }
+            b"jump" | b"jcnd" => self.is_jump = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_costs(&mut self, line: &Line<'_>) -> Result<()> {
+        let words = line.text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        self.costs.clear();
+        for word in words.skip(self.positions.max(1)) {
+            let mut cursor = Cursor::new(word);
+            let cost = cursor.integer().filter(|_| cursor.is_done() && self.costs.len() < self.events.len());
+            self.costs.push(cost.ok_or_else(|| line.error(NAME, "positions and as many costs as events"))?);
+        }
+        self.costs.resize(self.events.len(), 0);
+        let function = self.function.ok_or_else(|| line.error(NAME, "\"fn=\" before costs"))?;
+        match self.callee.take() {
+            Some(callee) => self.graph.add_call(function, callee, &self.costs),
+            None => self.graph.add(function, &self.costs),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use super::*;
+use crate::LocationId;
+use crate::format::fixtures::{check, decoded, error};
+
+/// What a function used itself, and with all below, of one event.
+fn costs(profile: &Profile, name: &str, event: usize) -> (i64, i64) {
+    let is_it = |id: &LocationId| profile.string(profile.function(profile.lines(*id)[0].function).name) == name;
+    let sum = |wanted: &dyn Fn(&[LocationId]) -> bool| {
+        profile.samples().filter(|sample| wanted(sample.stack)).map(|sample| sample.values[event]).sum()
+    };
+    (sum(&|stack| stack.first().is_some_and(is_it)), sum(&|stack| stack.iter().any(is_it)))
+}
+
+#[test]
+fn the_numbers_are_those_of_callgrind_annotate() {
+    let profile = check("callgrind/calls.out", NAME).profile;
+    assert_eq!((profile.sample_type(0), profile.total(0)), (("Ir", "count"), 16_009_576));
+    assert_eq!(costs(&profile, "hot", 0), (11_200_010, 11_200_010));
+    assert_eq!(costs(&profile, "cold", 0), (4_800_010, 4_800_010));
+    // `callgrind_annotate --inclusive=yes`: all of it, but for what calls of less than a millionth use.
+    assert!((16_009_500..=16_009_576).contains(&costs(&profile, "main", 0).1), "{:?}", costs(&profile, "main", 0));
+}
+
+const GRAPH: &str = "events: Ir Dr\nfl=(1) a.c\nfn=(1) main\n1 10 1\ncfn=(2) left\ncalls=1 5\n2 300 30\ncfn=(3) right\ncalls=1 6\n+1 100 10\n\n\
+    fn=(2)\n5 0\ncfn=(4) shared\ncalls=3 7\n* 300 30\n\nfn=(3)\n6 0\ncfn=(4)\ncalls=1 7\n6 100 10\n\nfn=(4)\n7 399 40\njcnd=1/2 8\n7\n8 1 0\n";
+
+#[test]
+fn costs_are_divided_among_callers() {
+    let profile = decoded(GRAPH.as_bytes()).profile;
+    assert_eq!((profile.total(0), profile.total(1)), (410, 41));
+    assert_eq!(costs(&profile, "main", 0), (10, 410));
+    assert_eq!((costs(&profile, "left", 0), costs(&profile, "right", 0)), ((0, 300), (0, 100)));
+    assert_eq!((costs(&profile, "shared", 0), costs(&profile, "shared", 1)), ((400, 400), (40, 40)));
+}
+
+#[test]
+fn calls_in_a_circle_end() {
+    let text =
+        "events: Ir\nfn=a\n1 5\ncfn=b\ncalls=1 1\n1 50\nfn=b\n1 45\ncfn=a\ncalls=1 1\n1 40\ncfn=b\ncalls=1 1\n1 9\n";
+    let profile = decoded(text.as_bytes()).profile;
+    assert_eq!(profile.total(0), 50);
+    assert_eq!((costs(&profile, "a", 0).0, costs(&profile, "b", 0).0), (5, 45));
+}
+
+#[test]
+fn what_is_wrong_is_an_error_with_its_line() {
+    for (text, expected) in [
+        ("events: Ir\nfn=(7)\n", "line 2: expected a number that has a name"),
+        ("events: Ir\n1 2\n", "line 2: expected \"fn=\" before costs"),
+        ("events: Ir\nfn=a\n1 2 3\n", "line 3: expected positions and as many costs as events"),
+        ("events: Ir\nfn=a\ncalls=1 2\n", "line 3: expected \"cfn=\" before \"calls=\""),
+        ("events: Ir\nnonsense\n", "line 2: expected costs, a name, or a line of the header"),
+    ] {
+        let error = error(text.as_bytes());
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,117 @@
+//! `.cpuprofile` of Chrome, Node and Deno: the call tree of V8, and which of its nodes was on top at each sample.
+//!
+//! ```text
+//! {"nodes":[{"id":1,"callFrame":{"functionName":"(root)","scriptId":"0","url":"","lineNumber":-1,"columnNumber":-1},"hitCount":0,"children":[2]},…],
+//!  "startTime":38246000,"endTime":38646000,"samples":[2,2,3],"timeDeltas":[120,1250,1250]}
+//! ```
+//! Times are microseconds; the first delta is the time from the start to the first sample. A sample stands for the time
+//! until the next one, the last until the end: `wall`; `samples` counts them. Without `samples` the time of the whole
+//! is divided by `hitCount`. Nodes are as `super::v8` has them.
+//!
+//! [`encode`] writes the default sample type as one sample for each stack, as long as its value: nanoseconds as
+//! microseconds, of other units 1 is a microsecond. Format:
+//! <https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile>
+
+use super::call_tree::{CallTree, UNLABELLED};
+use super::json::{self, Json};
+use super::v8::Nodes;
+use super::{Detect, Format, Limits};
+use crate::{Nanos, Profile, Result};
+
+mod encode;
+
+pub use encode::encode;
+
+/// Name of the format.
+pub const NAME: &str = "cpuprofile";
+
+/// The row of the format table.
+pub(super) const FORMAT: Format =
+    Format { name: NAME, help: ".cpuprofile of Chrome and Node", detect, decode, events: None, encode: Some(encode) };
+
+const KEYS: &[&str] = &["nodes", "startTime", "endTime", "samples", "timeDeltas", "title", "uid", "typeId"];
+/// The sample types.
+pub(super) const TYPES: &[(&str, &str)] = &[("samples", "count"), ("wall", "nanoseconds")];
+
+/// Whether the bytes are a CPU profile of V8, by its first node.
+pub fn detect(bytes: &[u8]) -> Detect {
+    json::detect_object(bytes, KEYS, |key, value| {
+        key == "nodes" && json::first_element(value).is_some_and(|node| json::has_key(node, "callFrame"))
+    })
+}
+
+/// Decodes a profile.
+///
+/// # Errors
+/// [`crate::Error::Malformed`] and [`crate::Error::Truncated`] with the place, [`crate::Error::TooLarge`] past the
+/// limits.
+pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+    let mut json = Json::new(NAME, bytes);
+    let [nodes, start, end, samples, deltas] =
+        json.fields(["nodes", "startTime", "endTime", "samples", "timeDeltas"])?;
+    json.end()?;
+    let mut tree = CallTree::new(NAME, TYPES, bytes.len(), limits);
+    let mut known = Nodes::default();
+    nodes.ok_or_else(|| json.wrong("no \"nodes\""))?.array(|json| known.read(json, &mut tree))?;
+    known.link();
+    let number = |json: Option<Json<'_>>| json.map_or(Ok(0.0), |mut json| json.number());
+    let duration = nanos(number(end)? - number(start)?).max(0);
+    match (samples, deltas) {
+        (Some(samples), Some(deltas)) => read_samples(samples, deltas, duration, &mut known, &mut tree)?,
+        _ => divide(duration, &mut known, &mut tree)?,
+    }
+    tree.builder.time(Nanos(0), Nanos(duration));
+    tree.finish()
+}
+
+fn nanos(micros: f64) -> i64 {
+    (micros * 1e3).round() as i64
+}
+
+fn read_samples(
+    mut samples: Json<'_>,
+    mut deltas: Json<'_>,
+    duration: i64,
+    known: &mut Nodes,
+    tree: &mut CallTree,
+) -> Result<()> {
+    let mut each_delta = deltas.elements()?;
+    // The node of the sample before, and when it was taken.
+    let (mut last, mut now) = (None, 0i64);
+    samples.array(|json| {
+        let id = json.integer()?;
+        let node =
+            known.find(id).ok_or_else(|| json.wrong(format!("a sample of the node {id}, which does not exist")))?;
+        let stack = known.stack(node, tree)?;
+        if !each_delta.next(&mut deltas)? {
+            return Err(deltas.wrong("fewer \"timeDeltas\" than \"samples\""));
+        }
+        // V8 gives a sample that came late a delta below 0.
+        let delta = nanos(deltas.number()?);
+        now = now.saturating_add(delta);
+        if let Some(last) = last.replace(stack) {
+            tree.add(last, UNLABELLED, &[0, delta]);
+        }
+        tree.add(stack, UNLABELLED, &[1, 0]);
+        Ok(())
+    })?;
+    if let Some(last) = last {
+        tree.add(last, UNLABELLED, &[0, duration.saturating_sub(now).max(0)]);
+    }
+    if each_delta.next(&mut deltas)? { Err(deltas.wrong("more \"timeDeltas\" than \"samples\"")) } else { Ok(()) }
+}
+
+/// Divides the time among the nodes by their hits.
+fn divide(duration: i64, known: &mut Nodes, tree: &mut CallTree) -> Result<()> {
+    let hits: Vec<(u32, i64)> = known.hits().filter(|(_, hits)| *hits > 0).collect();
+    let total = hits.iter().fold(0i64, |total, (_, hits)| total.saturating_add(*hits)).max(1);
+    for (node, hits) in hits {
+        let stack = known.stack(node, tree)?;
+        let share = i128::from(duration) * i128::from(hits) / i128::from(total);
+        tree.add(stack, UNLABELLED, &[hits, share as i64]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+use super::*;
+use crate::format::fixtures::{bytes, check, decoded, error};
+
+/// What functions of that name used themselves.
+fn flat(profile: &Profile, name: &str, index: usize) -> i64 {
+    let is_it = |id: &crate::LocationId| profile.string(profile.function(profile.lines(*id)[0].function).name) == name;
+    profile.samples().filter(|sample| sample.stack.first().is_some_and(is_it)).map(|sample| sample.values[index]).sum()
+}
+
+#[test]
+fn a_profile_of_node_is_read() {
+    let profile = check("cpuprofile/node.cpuprofile", NAME).profile;
+    assert_eq!(profile.total(0), 47);
+    assert_eq!(profile.total(1), 349_590_000);
+    assert!(flat(&profile, "inner", 1) > profile.total(1) / 2);
+}
+
+#[test]
+fn a_sample_stands_for_the_time_until_the_next() {
+    let frame = |name: &str| {
+        format!(
+            r#""callFrame":{{"functionName":"{name}","scriptId":"1","url":"file:///w.js","lineNumber":4,"columnNumber":0}}"#
+        )
+    };
+    let text = format!(
+        r#"{{"nodes":[{{"id":1,"callFrame":{{"functionName":"(root)","url":""}},"children":[2,3]}},{{"id":2,{},"hitCount":2}},{{"id":3,{}}}],
+        "startTime":1000,"endTime":1100,"samples":[2,3,2],"timeDeltas":[10,20,30]}}"#,
+        frame("a"),
+        frame("")
+    );
+    let profile = decoded(text.as_bytes()).profile;
+    assert_eq!((flat(&profile, "a", 0), flat(&profile, "a", 1)), (2, 60_000));
+    assert_eq!((flat(&profile, "(anonymous)", 0), flat(&profile, "(anonymous)", 1)), (1, 30_000));
+    let function = profile.function(profile.lines(profile.sample(0).stack[0])[0].function);
+    assert_eq!((profile.string(function.filename), function.start_line), ("/w.js", 5));
+    let without = text.replace(r#","samples":[2,3,2],"timeDeltas":[10,20,30]"#, "");
+    let profile = decoded(without.as_bytes()).profile;
+    assert_eq!((profile.total(0), profile.total(1)), (2, 100_000));
+}
+
+#[test]
+fn what_is_wrong_is_an_error_with_its_place() {
+    let text = |samples: &str, children: &str| {
+        format!(
+            r#"{{"nodes":[{{"id":1,"callFrame":{{"functionName":"a"}},"children":[{children}]}}],"samples":[{samples}],"timeDeltas":[1]}}"#
+        )
+    };
+    for (text, expected) in [
+        (text("2", ""), "a sample of the node 2, which does not exist"),
+        (text("1,1", ""), "fewer \"timeDeltas\" than \"samples\""),
+        (text("", ""), "more \"timeDeltas\" than \"samples\""),
+        (text("1", "1"), "each other's parents"),
+    ] {
+        let error = error(text.as_bytes());
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn what_is_encoded_is_decoded() {
+    for name in ["cpuprofile/node.cpuprofile", "perf-script/stacks.txt", "collapsed/work.txt", "speedscope/py-spy.json"]
+    {
+        let profile = decoded(&bytes(name)).profile;
+        let again = decoded(&encode(&profile).unwrap());
+        assert_eq!(again.format, NAME);
+        let index = profile.default_sample_type();
+        // A unit of something else is a microsecond; times are whole microseconds.
+        let is_time = profile.sample_type(index).1 == "nanoseconds";
+        let expected = if is_time { (profile.total(index) + 500) / 1000 * 1000 } else { profile.total(index) * 1000 };
+        assert_eq!(again.profile.total(1), expected, "{name}");
+        assert_eq!(
+            again.profile.samples().filter(|sample| sample.values[0] > 0).map(|sample| sample.stack.len()).max(),
+            profile.samples().map(|sample| sample.stack.len()).max(),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Call trees as Instruments of Xcode puts them on the clipboard ("Deep Copy"): a table with tabs, whose symbol names
+//! are indented by their depth.
+//!
+//! ```text
+//! Weight <tab> Self Weight <tab> <tab> Symbol Name
+//! 1.50 s  100.0% <tab> 0 s <tab>  <tab> work (4711)
+//! 1.50 s  100.0% <tab> 0 s <tab>  <tab>  main
+//! 1.20 s   80.0% <tab> 1.20 s <tab>  <tab>   hot
+//! ```
+//! Older versions have `Running Time` and `Self (ms)`, Allocations has `Bytes Used` and `Count`. What a row used itself
+//! is its `Self Weight`, else its weight less that of the rows below it. The sample type is `cpu`, `space`, or
+//! `samples` where weights have no unit of time or size.
+
+use super::call_tree::{self, CallTree, Frame, UNLABELLED};
+use super::{Detect, Format, Limits};
+use crate::{Error, LocationId, Place, Profile, Result};
+
+/// Name of the format.
+pub const NAME: &str = "instruments";
+
+/// The row of the format table.
+pub(super) const FORMAT: Format =
+    Format { name: NAME, help: "Instruments' deep copy", detect, decode, events: None, encode: None };
+
+const WEIGHTS: [&str; 3] = ["Weight", "Running Time", "Bytes Used"];
+const OWN: &str = "Self Weight";
+const SYMBOL: &str = "Symbol Name";
+
+/// Whether the first line names the columns of such a table.
+pub fn detect(bytes: &[u8]) -> Detect {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_cut = line.len() == bytes.len();
+    let Ok(line) = std::str::from_utf8(line) else { return Detect::No };
+    match Columns::read(line.trim_end()) {
+        Some(_) if !is_cut => Detect::Yes,
+        _ if is_cut && WEIGHTS.iter().any(|weight| line.starts_with(weight) || weight.starts_with(line)) => {
+            Detect::NeedMore
+        }
+        _ => Detect::No,
+    }
+}
+
+/// Where the columns are.
+struct Columns {
+    weight: usize,
+    own: Option<usize>,
+    symbol: usize,
+}
+
+impl Columns {
+    fn read(line: &str) -> Option<Columns> {
+        let place = |names: &[&str]| line.split('\t').position(|column| names.contains(&column.trim()));
+        Some(Columns { weight: place(&WEIGHTS)?, own: place(&[OWN]), symbol: place(&[SYMBOL])? })
+    }
+}
+
+/// A row of the table.
+struct Row {
+    depth: usize,
+    frame: LocationId,
+    weight: i64,
+    own: Option<i64>,
+}
+
+/// Decodes a call tree.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line, [`Error::TooLarge`] past the depth limit.
+pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let malformed = |line: usize, what: String| Error::Malformed { format: NAME, place: Place::Line(line + 1), what };
+    let (first, head) = lines.next().ok_or(Error::Empty)?;
+    let columns = Columns::read(head.trim_end())
+        .ok_or_else(|| malformed(first, "expected the names of the columns".to_owned()))?;
+    let mut lines = lines.peekable();
+    let unit = lines
+        .peek()
+        .and_then(|(_, line)| amount(line.split('\t').nth(columns.weight)?))
+        .map_or(Unit::Count, |(_, unit)| unit);
+    let mut tree = CallTree::new(NAME, &[unit.sample_type()], bytes.len(), limits);
+    let mut rows = Vec::new();
+    for (number, line) in lines {
+        let cell = |column: usize| line.split('\t').nth(column);
+        let symbol = cell(columns.symbol).ok_or_else(|| malformed(number, "a row without a symbol name".to_owned()))?;
+        let weight = cell(columns.weight).and_then(amount);
+        let (weight, _) = weight.ok_or_else(|| {
+            malformed(number, format!("expected a weight, found {:?}", cell(columns.weight).unwrap_or_default()))
+        })?;
+        let name = symbol.trim();
+        let frame = tree.frame(&Frame { name, ..Frame::default() });
+        let own = columns.own.and_then(cell).and_then(amount).map(|(own, _)| own);
+        rows.push(Row { depth: symbol.len() - symbol.trim_start().len(), frame, weight, own });
+    }
+    let below = weights_below(&rows);
+    let mut open = Vec::new();
+    for (row, below) in rows.iter().zip(below) {
+        while open.last().is_some_and(|(depth, _)| *depth >= row.depth) {
+            open.pop();
+        }
+        let parent = open.last().map_or(call_tree::ROOT, |(_, node)| *node);
+        let node = tree.child(parent, row.frame)?;
+        open.push((row.depth, node));
+        tree.add(node, UNLABELLED, &[row.own.unwrap_or_else(|| row.weight.saturating_sub(below).max(0))]);
+    }
+    tree.finish()
+}
+
+/// For each row the weight of those right below it.
+fn weights_below(rows: &[Row]) -> Vec<i64> {
+    let mut below = vec![0i64; rows.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        while open.last().is_some_and(|parent| rows[*parent].depth >= row.depth) {
+            open.pop();
+        }
+        if let Some(parent) = open.last() {
+            below[*parent] = below[*parent].saturating_add(row.weight);
+        }
+        open.push(index);
+    }
+    below
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Nanoseconds,
+    Bytes,
+    Count,
+}
+
+impl Unit {
+    fn sample_type(self) -> (&'static str, &'static str) {
+        match self {
+            Unit::Nanoseconds => ("cpu", "nanoseconds"),
+            Unit::Bytes => ("space", "bytes"),
+            Unit::Count => ("samples", "count"),
+        }
+    }
+}
+
+/// The amount in `1.50 s  100.0%` or `12.5`, as Instruments writes it.
+fn amount(cell: &str) -> Option<(i64, Unit)> {
+    let cell = cell.trim();
+    let end = cell.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(cell.len());
+    let number: f64 = cell[..end].replace(',', "").parse().ok()?;
+    let (factor, unit) = match cell[end..].split_whitespace().next().unwrap_or_default() {
+        "ns" => (1.0, Unit::Nanoseconds),
+        "µs" | "us" => (1e3, Unit::Nanoseconds),
+        "ms" | "ms," => (1e6, Unit::Nanoseconds),
+        "s" => (1e9, Unit::Nanoseconds),
+        "min" => (6e10, Unit::Nanoseconds),
+        "h" => (3.6e12, Unit::Nanoseconds),
+        "Bytes" | "B" | "bytes" => (1.0, Unit::Bytes),
+        "KB" | "KiB" => (1024.0, Unit::Bytes),
+        "MB" | "MiB" => (1024.0 * 1024.0, Unit::Bytes),
+        "GB" | "GiB" => (1024.0 * 1024.0 * 1024.0, Unit::Bytes),
+        _ => (1.0, Unit::Count),
+    };
+    Some(((number * factor).round() as i64, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::fixtures::{check, decoded, error};
+
+    fn stacks(profile: &Profile) -> Vec<(String, i64)> {
+        let name = |id: &LocationId| profile.string(profile.function(profile.lines(*id)[0].function).name).to_owned();
+        let stack = |stack: &[LocationId]| stack.iter().rev().map(name).collect::<Vec<_>>().join(";");
+        profile.samples().map(|sample| (stack(sample.stack), sample.values[0])).collect()
+    }
+
+    #[test]
+    fn a_call_tree_is_read() {
+        let profile = check("instruments/time.txt", NAME).profile;
+        assert_eq!((profile.sample_type(0), profile.total(0)), (("cpu", "nanoseconds"), 1_500_000_000));
+        assert_eq!(stacks(&profile)[0], ("work (4711);Main Thread;main;hot".to_owned(), 1_200_000_000));
+    }
+
+    #[test]
+    fn without_a_column_the_own_weight_is_what_is_left() {
+        let text = "Bytes Used\tCount\t\tSymbol Name\r\n1.50 KB  100.0%\t12\t \tmain\r\n1.00 KB   66.7%\t8\t \t fill\r\n256 Bytes\t1\t \t free\r\n";
+        let profile = decoded(text.as_bytes()).profile;
+        assert_eq!(profile.sample_type(0), ("space", "bytes"));
+        assert_eq!(
+            stacks(&profile),
+            [("main".to_owned(), 256), ("main;fill".to_owned(), 1024), ("main;free".to_owned(), 256)]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_an_error_with_its_line() {
+        assert!(
+            error(b"Weight\tSymbol Name\nx\tmain\n").contains("instruments: line 2: expected a weight, found \"x\"")
+        );
+        assert!(error(b"Weight\tSymbol Name\n1 s\n").contains("instruments: line 2: a row without a symbol name"));
+        for (text, expected) in [
+            ("Weight", Detect::NeedMore),
+            ("Weight\tName\n", Detect::No),
+            ("Wei", Detect::NeedMore),
+            ("Weights are heavy\n", Detect::No),
+        ] {
+            assert_eq!(detect(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+}

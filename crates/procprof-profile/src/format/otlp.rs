@@ -1,0 +1,210 @@
+//! Profiles of OpenTelemetry, as protobuf or as JSON: `ProfilesData`, or the request that sends them, of
+//! `profiles/v1development`.
+//!
+//! ```text
+//! ProfilesData      1 resource_profiles* 2 dictionary
+//! Dictionary        1 mapping* 2 location* 3 function* 4 link* 5 string* 6 attribute* 7 stack*; entry 0 of each is the one that is meant by no other
+//! ResourceProfiles  1 resource (1 attribute*: 1 key 2 value) 2 scope_profiles* (2 profile*)
+//! Profile           1 sample_type 2 sample* 3 time_unix_nano 4 duration_nano 5 period_type 6 period 11 attribute*
+//! Sample            1 stack 2 attribute* 3 link 4 value* 5 timestamp*
+//! Stack             1 location*, leaf first      ValueType 1 type 2 unit      Attribute 1 key 2 value (1 text 3 number) 3 unit
+//! Location          1 mapping 2 address 3 line* 4 attribute*      Line 1 function 2 line 3 column
+//! Mapping           1 start 2 limit 3 offset 4 file 5 attribute*  Function 1 name 2 system_name 3 file 4 start_line
+//! {"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[{"stackIndex":1,"values":["3"]}]}]}]}],"dictionary":{"stackTable":[{},…]}}
+//! ```
+//! Profiles of one sample type are one profile, whose labels are the attributes of samples and of their resource: texts
+//! and whole numbers. Those of several types are events named after them. The values of a sample are added; a sample
+//! without values counts 1 for each of its timestamps, or the period where the unit is none of `count`. Where the type
+//! is a count and the period has a type of its own, there is a second sample type: the count in periods.
+//!
+//! [`encode`] writes protobuf, a profile for each sample type. Format:
+//! <https://github.com/open-telemetry/opentelemetry-proto>, version 1.9.
+
+use std::borrow::Cow;
+
+use super::{Detect, Event, Format, Limits, events, json};
+use crate::{Error, Profile, Result};
+
+mod binary;
+mod build;
+mod encode;
+mod text;
+
+pub use encode::encode;
+
+/// Name of the format.
+pub const NAME: &str = "otlp";
+
+/// The row of the format table.
+pub(super) const FORMAT: Format = Format {
+    name: NAME,
+    help: "OpenTelemetry's profiles, protobuf or JSON",
+    detect,
+    decode,
+    events: Some(decode_events),
+    encode: Some(encode),
+};
+
+/// The attribute of a mapping that is its build id.
+const BUILD_ID: &str = "process.executable.build_id.gnu";
+
+const KEYS: &[&str] = &["resourceProfiles", "resource_profiles", "dictionary"];
+
+/// Whether the bytes are profiles of OpenTelemetry: JSON by its keys, protobuf if all of it fits.
+pub fn detect(bytes: &[u8]) -> Detect {
+    match json::detect_object(bytes, KEYS, |key, value| match key {
+        "dictionary" => {
+            ["stringTable", "string_table", "stackTable", "locationTable"].iter().any(|key| json::has_key(value, key))
+        }
+        _ => json::first_element(value)
+            .is_some_and(|first| json::has_key(first, "scopeProfiles") || json::has_key(first, "scope_profiles")),
+    }) {
+        Detect::No => binary::detect(bytes),
+        known => known,
+    }
+}
+
+/// Decodes the profile of the first sample type.
+///
+/// # Errors
+/// As [`decode_events`].
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
+    let events = decode_events(bytes, limits, warnings)?;
+    events::first(NAME, events, warnings)
+}
+
+/// Decodes a profile for each sample type.
+///
+/// # Errors
+/// [`Error::Malformed`] and [`Error::Truncated`] with the place, [`Error::Invalid`] for an entry that no table has,
+/// [`Error::TooLarge`] past the limits.
+pub fn decode_events(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Vec<Event>> {
+    // A message may begin with the bytes of a line break and a brace.
+    let is_text = bytes.trim_ascii_start().first() == Some(&b'{') && binary::detect(bytes) != Detect::Yes;
+    let data = if is_text { text::read(bytes)? } else { binary::read(bytes)? };
+    let events = build::build(&data, bytes.len(), limits)?;
+    if events.is_empty() { Err(Error::invalid("OpenTelemetry data without any profile")) } else { Ok(events) }
+}
+
+/// Everything, as both encodings have it. Entries of tables are by their position.
+#[derive(Default)]
+struct Data<'a> {
+    dictionary: Dictionary<'a>,
+    /// Attributes of all resources, back to back.
+    resources: Vec<(Cow<'a, str>, Value<'a>)>,
+    profiles: Vec<OtlpProfile>,
+    samples: Vec<Sample>,
+    /// Positions of the attributes of samples, back to back.
+    sample_attributes: Vec<i64>,
+}
+
+#[derive(Default)]
+struct Dictionary<'a> {
+    strings: Vec<Cow<'a, str>>,
+    mappings: Vec<Mapping>,
+    /// Of mappings, back to back.
+    mapping_attributes: Vec<i64>,
+    locations: Vec<Location>,
+    lines: Vec<Line>,
+    functions: Vec<Function>,
+    attributes: Vec<Attribute<'a>>,
+    stacks: Vec<Span>,
+    /// Of stacks, back to back.
+    stack_locations: Vec<i64>,
+}
+
+/// A piece of a table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// From a position to the end of a table.
+    fn since<T>(start: usize, table: &[T]) -> Span {
+        Span { start: start as u32, end: table.len() as u32 }
+    }
+
+    fn slice<T>(self, table: &[T]) -> &[T] {
+        &table[self.start as usize..self.end as usize]
+    }
+}
+
+#[derive(Default)]
+struct OtlpProfile {
+    resource: Span,
+    sample_type: ValueType,
+    samples: Span,
+    time: i64,
+    duration: i64,
+    period_type: ValueType,
+    period: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ValueType {
+    kind: i64,
+    unit: i64,
+}
+
+#[derive(Default)]
+struct Sample {
+    stack: i64,
+    attributes: Span,
+    /// The sum of all values, if there are any.
+    value: Option<i64>,
+    timestamps: i64,
+}
+
+#[derive(Default)]
+struct Mapping {
+    start: u64,
+    limit: u64,
+    offset: u64,
+    file: i64,
+    attributes: Span,
+}
+
+#[derive(Default)]
+struct Location {
+    mapping: i64,
+    address: u64,
+    lines: Span,
+}
+
+#[derive(Default)]
+struct Line {
+    function: i64,
+    line: i64,
+    column: i64,
+}
+
+#[derive(Default)]
+struct Function {
+    name: i64,
+    system_name: i64,
+    file: i64,
+    start_line: i64,
+}
+
+#[derive(Default)]
+struct Attribute<'a> {
+    key: i64,
+    value: Value<'a>,
+    unit: i64,
+}
+
+/// The value of an attribute, as far as it can be a label.
+#[derive(Clone, Default)]
+enum Value<'a> {
+    #[default]
+    None,
+    Text(Cow<'a, str>),
+    /// A text of the dictionary.
+    String(i64),
+    Number(i64),
+}
+
+#[cfg(test)]
+mod tests;

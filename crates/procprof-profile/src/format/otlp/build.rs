@@ -1,0 +1,246 @@
+//! From the tables of OpenTelemetry to profiles, one for each sample type.
+
+use foldhash::HashMap;
+
+use super::{Data, NAME, OtlpProfile, Sample, Value, ValueType};
+use crate::format::call_tree::{self, CallTree, Labels};
+use crate::format::{Event, Limits, events};
+use crate::{
+    Addr, Error, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos, Result,
+};
+
+pub(super) fn build(data: &Data<'_>, input_bytes: usize, limits: &Limits) -> Result<Vec<Event>> {
+    let mut groups: Vec<Group<'_, '_>> = Vec::new();
+    for profile in &data.profiles {
+        let types = Types::read(data, profile)?;
+        let place = match groups.iter().position(|group| group.types == types) {
+            Some(place) => place,
+            None if groups.len() == events::EVENTS_MAX => {
+                return Err(Error::TooLarge {
+                    format: NAME,
+                    what: "the number of sample types",
+                    limit: events::EVENTS_MAX as u64,
+                });
+            }
+            None => {
+                groups.push(Group::new(data, types, input_bytes, limits));
+                groups.len() - 1
+            }
+        };
+        groups[place].add(profile)?;
+    }
+    let mut events = Vec::new();
+    for group in groups {
+        let name = if group.types.kind.is_empty() { "samples" } else { group.types.kind };
+        let (name, profile) = (events::distinct(&events, name), group.tree.finish()?);
+        events.push(Event { name, profile });
+    }
+    Ok(events)
+}
+
+/// What the values of a profile are.
+#[derive(Clone, Copy, PartialEq)]
+struct Types<'d> {
+    kind: &'d str,
+    unit: &'d str,
+    /// Type, unit and length of the period, where it gives a second sample type.
+    period: Option<(&'d str, &'d str, i64)>,
+}
+
+impl<'d> Types<'d> {
+    fn read(data: &'d Data<'_>, profile: &OtlpProfile) -> Result<Types<'d>> {
+        let (kind, unit) = named(data, profile.sample_type)?;
+        let (period_kind, period_unit) = named(data, profile.period_type)?;
+        let has_period = unit == "count" && profile.period > 0 && !period_kind.is_empty() && period_kind != kind;
+        Ok(Types { kind, unit, period: has_period.then_some((period_kind, period_unit, profile.period)) })
+    }
+}
+
+fn named<'d>(data: &'d Data<'_>, kind: ValueType) -> Result<(&'d str, &'d str)> {
+    Ok((string(data, kind.kind)?, string(data, kind.unit)?))
+}
+
+fn string<'d>(data: &'d Data<'_>, index: i64) -> Result<&'d str> {
+    if index == 0 {
+        return Ok("");
+    }
+    entry(&data.dictionary.strings, index, "string").map(AsRef::as_ref)
+}
+
+fn entry<'t, T>(table: &'t [T], index: i64, what: &str) -> Result<&'t T> {
+    let found = usize::try_from(index).ok().and_then(|index| table.get(index));
+    found.ok_or_else(|| Error::invalid(format!("OpenTelemetry's {what} {index} of {}", table.len())))
+}
+
+/// The profiles of one sample type.
+struct Group<'d, 'a> {
+    data: &'d Data<'a>,
+    types: Types<'d>,
+    tree: CallTree,
+    locations: HashMap<i64, LocationId>,
+    mappings: HashMap<i64, Option<MappingId>>,
+    functions: HashMap<i64, FunctionId>,
+    stacks: HashMap<i64, call_tree::NodeId>,
+}
+
+impl<'d, 'a> Group<'d, 'a> {
+    fn new(data: &'d Data<'a>, types: Types<'d>, input_bytes: usize, limits: &Limits) -> Group<'d, 'a> {
+        let second = types.period.map(|(kind, unit, _)| (kind, unit));
+        let sample_types: Vec<(&str, &str)> = std::iter::once((types.kind, types.unit)).chain(second).collect();
+        let tree = CallTree::new(NAME, &sample_types, input_bytes, limits);
+        let (locations, mappings, functions, stacks) = Default::default();
+        Group { data, types, tree, locations, mappings, functions, stacks }
+    }
+
+    fn add(&mut self, profile: &OtlpProfile) -> Result<()> {
+        let (period_kind, period_unit) = named(self.data, profile.period_type)?;
+        let builder = &mut self.tree.builder;
+        if builder.parts_mut().period == 0 && profile.period > 0 {
+            builder.period(period_kind, period_unit, profile.period);
+        }
+        let (time, duration) = (builder.parts_mut().time.0, builder.parts_mut().duration.0);
+        let first = if time == 0 || profile.time == 0 { time.max(profile.time) } else { time.min(profile.time) };
+        builder.time(Nanos(first), Nanos(duration.max(profile.duration)));
+        for sample in profile.samples.slice(&self.data.samples) {
+            let node = self.stack(sample.stack)?;
+            let labels = self.labels(profile, sample)?;
+            let unit_of_one = if self.types.unit == "count" { 1 } else { profile.period.max(1) };
+            let value = sample.value.unwrap_or_else(|| sample.timestamps.saturating_mul(unit_of_one));
+            match self.types.period {
+                Some((_, _, period)) => self.tree.add(node, labels, &[value, value.saturating_mul(period)]),
+                None => self.tree.add(node, labels, &[value]),
+            }
+        }
+        Ok(())
+    }
+
+    fn stack(&mut self, index: i64) -> Result<call_tree::NodeId> {
+        if let Some(node) = self.stacks.get(&index) {
+            return Ok(*node);
+        }
+        let mut node = call_tree::ROOT;
+        if index != 0 {
+            let stack = entry(&self.data.dictionary.stacks, index, "stack")?;
+            for location in stack.slice(&self.data.dictionary.stack_locations).iter().rev() {
+                let location = self.location(*location)?;
+                node = self.tree.child(node, location)?;
+            }
+        }
+        self.stacks.insert(index, node);
+        Ok(node)
+    }
+
+    fn location(&mut self, index: i64) -> Result<LocationId> {
+        if let Some(id) = self.locations.get(&index) {
+            return Ok(*id);
+        }
+        let location = entry(&self.data.dictionary.locations, index, "location")?;
+        let mapping = self.mapping(location.mapping)?;
+        let mut lines = Vec::new();
+        for line in location.lines.slice(&self.data.dictionary.lines) {
+            lines.push(Line { function: self.function(line.function)?, line: line.line, column: line.column });
+        }
+        if let (Some(id), false) = (mapping, lines.is_empty()) {
+            self.tree.builder.parts_mut().mappings[id.index()].has_functions = true;
+        }
+        let id = self.tree.builder.location(Location::new(mapping, Addr(location.address)), &lines);
+        self.locations.insert(index, id);
+        Ok(id)
+    }
+
+    fn function(&mut self, index: i64) -> Result<FunctionId> {
+        if let Some(id) = self.functions.get(&index) {
+            return Ok(*id);
+        }
+        let function = entry(&self.data.dictionary.functions, index, "function")?;
+        let name = string(self.data, function.name)?;
+        let system_name = string(self.data, function.system_name)?;
+        let filename = string(self.data, function.file)?;
+        let builder = &mut self.tree.builder;
+        let [name, system_name, filename] = [
+            if name.is_empty() { system_name } else { name },
+            if system_name.is_empty() { name } else { system_name },
+            filename,
+        ]
+        .map(|text| builder.intern(text));
+        let id = builder.function(Function { name, system_name, filename, start_line: function.start_line });
+        self.functions.insert(index, id);
+        Ok(id)
+    }
+
+    fn mapping(&mut self, index: i64) -> Result<Option<MappingId>> {
+        if let Some(known) = self.mappings.get(&index) {
+            return Ok(*known);
+        }
+        // Entry 0 is no mapping.
+        let mut id = None;
+        if index != 0 {
+            let mapping = entry(&self.data.dictionary.mappings, index, "mapping")?;
+            let mut build_id = String::new();
+            for attribute in mapping.attributes.slice(&self.data.dictionary.mapping_attributes) {
+                let (key, value, _) = self.attribute(*attribute)?;
+                if let (super::BUILD_ID, Attribute::Text(text)) = (key, value) {
+                    build_id = text.to_owned();
+                }
+            }
+            let file = string(self.data, mapping.file)?;
+            let (filename, build_id) = (self.tree.builder.intern(file), self.tree.builder.intern(&build_id));
+            let (start, limit, file_offset) = (Addr(mapping.start), Addr(mapping.limit), FileOffset(mapping.offset));
+            id = Some(self.tree.builder.mapping(Mapping {
+                start,
+                limit,
+                file_offset,
+                filename,
+                build_id,
+                ..Mapping::default()
+            }));
+        }
+        self.mappings.insert(index, id);
+        Ok(id)
+    }
+
+    /// Key, value and unit of an attribute.
+    fn attribute(&self, index: i64) -> Result<(&'d str, Attribute<'d>, &'d str)> {
+        let attribute = entry(&self.data.dictionary.attributes, index, "attribute")?;
+        Ok((string(self.data, attribute.key)?, self.value(&attribute.value)?, string(self.data, attribute.unit)?))
+    }
+
+    fn value(&self, value: &'d Value<'_>) -> Result<Attribute<'d>> {
+        Ok(match value {
+            Value::None => Attribute::None,
+            Value::Text(text) => Attribute::Text(text),
+            Value::String(index) => Attribute::Text(string(self.data, *index)?),
+            Value::Number(number) => Attribute::Number(*number),
+        })
+    }
+
+    fn labels(&mut self, profile: &OtlpProfile, sample: &Sample) -> Result<Labels> {
+        let mut labels = Vec::new();
+        for index in sample.attributes.slice(&self.data.sample_attributes) {
+            let (key, value, unit) = self.attribute(*index)?;
+            labels.extend(self.label(key, value, unit));
+        }
+        for (key, value) in profile.resource.slice(&self.data.resources) {
+            let value = self.value(value)?;
+            labels.extend(self.label(key, value, ""));
+        }
+        Ok(self.tree.labels(&labels))
+    }
+
+    fn label(&mut self, key: &str, value: Attribute<'_>, unit: &str) -> Option<Label> {
+        match value {
+            _ if key.is_empty() => None,
+            Attribute::None => None,
+            Attribute::Text(text) => Some(self.tree.builder.text_label(key, text)),
+            Attribute::Number(number) => Some(self.tree.builder.number_label(key, number, unit)),
+        }
+    }
+}
+
+/// The value of an attribute, its text at hand.
+#[derive(Clone, Copy)]
+enum Attribute<'d> {
+    None,
+    Text(&'d str),
+    Number(i64),
+}

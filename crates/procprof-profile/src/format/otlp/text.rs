@@ -1,0 +1,268 @@
+//! The JSON encoding: keys in lower camel case, numbers of 64 bits perhaps as texts. What is missing is 0 or empty.
+
+use std::borrow::Cow;
+
+use super::{
+    Attribute, Data, Dictionary, Function, Line, Location, Mapping, NAME, OtlpProfile, Sample, Span, Value, ValueType,
+};
+use crate::Result;
+use crate::format::json::{Json, Kind};
+
+pub(super) fn read(bytes: &[u8]) -> Result<Data<'_>> {
+    let mut json = Json::new(NAME, bytes);
+    let mut data = Data::default();
+    object(&mut json, |json, key| match key {
+        "resourceProfiles" => json.array(|json| read_resource(&mut data, json)),
+        "dictionary" => read_dictionary(&mut data.dictionary, json),
+        _ => json.skip(),
+    })?;
+    json.end()?;
+    Ok(data)
+}
+
+/// Reads an object whose keys are given in lower camel case, however they are written.
+fn object<'a>(json: &mut Json<'a>, mut each: impl FnMut(&mut Json<'a>, &str) -> Result<()>) -> Result<()> {
+    json.object(|json, key| if key.contains('_') { each(json, &camel(key)) } else { each(json, key) })
+}
+
+fn camel(key: &str) -> String {
+    let mut words = key.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut characters = word.chars();
+        camel.extend(characters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(characters.as_str());
+    }
+    camel
+}
+
+/// A whole number, perhaps as a text.
+fn integer(json: &mut Json<'_>) -> Result<i64> {
+    if json.kind()? != Kind::Text {
+        return json.integer();
+    }
+    let text = json.text()?;
+    let number = text.parse::<i64>().ok().or_else(|| text.parse::<u64>().ok().map(|number| number as i64));
+    number.ok_or_else(|| json.wrong(format!("{text:?} is no number of 64 bits")))
+}
+
+fn integers(json: &mut Json<'_>, mut each: impl FnMut(i64)) -> Result<()> {
+    json.array(|json| {
+        each(integer(json)?);
+        Ok(())
+    })
+}
+
+fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>) -> Result<()> {
+    let (start, first) = (data.resources.len(), data.profiles.len());
+    object(json, |json, key| match key {
+        "resource" => object(json, |json, key| match key {
+            "attributes" => json.array(|json| {
+                let mut pair = (Cow::Borrowed(""), Value::None);
+                object(json, |json, key| {
+                    match key {
+                        "key" => pair.0 = json.text()?,
+                        "value" => pair.1 = read_value(json)?,
+                        _ => json.skip()?,
+                    }
+                    Ok(())
+                })?;
+                data.resources.push(pair);
+                Ok(())
+            }),
+            _ => json.skip(),
+        }),
+        "scopeProfiles" => json.array(|json| {
+            object(json, |json, key| match key {
+                "profiles" => json.array(|json| read_profile(data, json)),
+                _ => json.skip(),
+            })
+        }),
+        _ => json.skip(),
+    })?;
+    let resource = Span::since(start, &data.resources);
+    data.profiles[first..].iter_mut().for_each(|profile| profile.resource = resource);
+    Ok(())
+}
+
+fn read_profile(data: &mut Data<'_>, json: &mut Json<'_>) -> Result<()> {
+    let mut profile = OtlpProfile::default();
+    let start = data.samples.len();
+    object(json, |json, key| {
+        match key {
+            "sampleType" => profile.sample_type = read_value_type(json)?,
+            // The older spelling is that of protobuf before 1.8.
+            "samples" | "sample" => json.array(|json| {
+                let sample = read_sample(&mut data.sample_attributes, json)?;
+                data.samples.push(sample);
+                Ok(())
+            })?,
+            "timeUnixNano" => profile.time = integer(json)?,
+            "durationNano" => profile.duration = integer(json)?,
+            "periodType" => profile.period_type = read_value_type(json)?,
+            "period" => profile.period = integer(json)?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    profile.samples = Span::since(start, &data.samples);
+    data.profiles.push(profile);
+    Ok(())
+}
+
+fn read_value_type(json: &mut Json<'_>) -> Result<ValueType> {
+    let mut kind = ValueType::default();
+    object(json, |json, key| {
+        match key {
+            "typeStrindex" => kind.kind = integer(json)?,
+            "unitStrindex" => kind.unit = integer(json)?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(kind)
+}
+
+fn read_sample(attributes: &mut Vec<i64>, json: &mut Json<'_>) -> Result<Sample> {
+    let mut sample = Sample::default();
+    let start = attributes.len();
+    object(json, |json, key| {
+        match key {
+            "stackIndex" => sample.stack = integer(json)?,
+            "attributeIndices" => integers(json, |number| attributes.push(number))?,
+            "values" => integers(json, |number| sample.value = Some(sample.value.unwrap_or(0).saturating_add(number)))?,
+            "timestampsUnixNano" => integers(json, |_| sample.timestamps += 1)?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    sample.attributes = Span::since(start, attributes);
+    Ok(sample)
+}
+
+fn read_dictionary<'a>(dictionary: &mut Dictionary<'a>, json: &mut Json<'a>) -> Result<()> {
+    object(json, |json, key| match key {
+        "mappingTable" => json.array(|json| {
+            let mapping = read_mapping(&mut dictionary.mapping_attributes, json)?;
+            dictionary.mappings.push(mapping);
+            Ok(())
+        }),
+        "locationTable" => json.array(|json| {
+            let location = read_location(&mut dictionary.lines, json)?;
+            dictionary.locations.push(location);
+            Ok(())
+        }),
+        "functionTable" => json.array(|json| {
+            dictionary.functions.push(read_function(json)?);
+            Ok(())
+        }),
+        "stringTable" => json.array(|json| {
+            dictionary.strings.push(json.text()?);
+            Ok(())
+        }),
+        "attributeTable" => json.array(|json| {
+            dictionary.attributes.push(read_attribute(json)?);
+            Ok(())
+        }),
+        "stackTable" => json.array(|json| {
+            let start = dictionary.stack_locations.len();
+            object(json, |json, key| match key {
+                "locationIndices" => integers(json, |number| dictionary.stack_locations.push(number)),
+                _ => json.skip(),
+            })?;
+            dictionary.stacks.push(Span::since(start, &dictionary.stack_locations));
+            Ok(())
+        }),
+        _ => json.skip(),
+    })
+}
+
+fn read_mapping(attributes: &mut Vec<i64>, json: &mut Json<'_>) -> Result<Mapping> {
+    let mut mapping = Mapping::default();
+    let start = attributes.len();
+    object(json, |json, key| {
+        match key {
+            "memoryStart" => mapping.start = integer(json)? as u64,
+            "memoryLimit" => mapping.limit = integer(json)? as u64,
+            "fileOffset" => mapping.offset = integer(json)? as u64,
+            "filenameStrindex" => mapping.file = integer(json)?,
+            "attributeIndices" => integers(json, |number| attributes.push(number))?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    mapping.attributes = Span::since(start, attributes);
+    Ok(mapping)
+}
+
+fn read_location(lines: &mut Vec<Line>, json: &mut Json<'_>) -> Result<Location> {
+    let mut location = Location::default();
+    let start = lines.len();
+    object(json, |json, key| {
+        match key {
+            "mappingIndex" => location.mapping = integer(json)?,
+            "address" => location.address = integer(json)? as u64,
+            "lines" | "line" => json.array(|json| {
+                let mut line = Line::default();
+                object(json, |json, key| {
+                    match key {
+                        "functionIndex" => line.function = integer(json)?,
+                        "line" => line.line = integer(json)?,
+                        "column" => line.column = integer(json)?,
+                        _ => json.skip()?,
+                    }
+                    Ok(())
+                })?;
+                lines.push(line);
+                Ok(())
+            })?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    location.lines = Span::since(start, lines);
+    Ok(location)
+}
+
+fn read_function(json: &mut Json<'_>) -> Result<Function> {
+    let mut function = Function::default();
+    object(json, |json, key| {
+        match key {
+            "nameStrindex" => function.name = integer(json)?,
+            "systemNameStrindex" => function.system_name = integer(json)?,
+            "filenameStrindex" => function.file = integer(json)?,
+            "startLine" => function.start_line = integer(json)?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(function)
+}
+
+fn read_attribute<'a>(json: &mut Json<'a>) -> Result<Attribute<'a>> {
+    let mut attribute = Attribute::default();
+    object(json, |json, key| {
+        match key {
+            "keyStrindex" => attribute.key = integer(json)?,
+            "value" => attribute.value = read_value(json)?,
+            "unitStrindex" => attribute.unit = integer(json)?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(attribute)
+}
+
+fn read_value<'a>(json: &mut Json<'a>) -> Result<Value<'a>> {
+    let mut value = Value::None;
+    object(json, |json, key| {
+        match key {
+            "stringValue" => value = Value::Text(json.text()?),
+            "intValue" => value = Value::Number(integer(json)?),
+            "stringValueStrindex" => value = Value::String(integer(json)?),
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(value)
+}

@@ -1,0 +1,111 @@
+//! Joins the modules of the viewer's script into one, and compresses script and style.
+//!
+//! The order follows from the imports, from `main.js` on. Imports, `export` and comments are left out; names at the top
+//! of modules are unique across all of them, which the build of types (`cargo xtask check`) proves, too.
+
+// A build reads and writes its own files.
+#![allow(clippy::disallowed_methods)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+const FOLDER: &str = "src/viewer";
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={FOLDER}");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let mut script = Script::default();
+    script.add("main.js");
+    script.check();
+    write(&out, "viewer.js", &script.text);
+    write(&out, "viewer.css", &packed_style(&read("viewer.css")));
+}
+
+/// The modules joined so far.
+#[derive(Default)]
+struct Script {
+    text: String,
+    modules: BTreeSet<String>,
+}
+
+impl Script {
+    /// Appends a module behind all that it imports.
+    fn add(&mut self, module: &str) {
+        if !self.modules.insert(module.to_owned()) {
+            return;
+        }
+        let source = read(module);
+        for imported in source.lines().filter_map(imported) {
+            self.add(imported);
+        }
+        for line in without_comments(&source).lines() {
+            let line = line.trim();
+            if !line.is_empty() && imported(line).is_none() {
+                self.text.push_str(line.strip_prefix("export ").unwrap_or(line));
+                self.text.push('\n');
+            }
+        }
+    }
+
+    /// Panics on a module that none imports, and on a name of two modules.
+    fn check(&self) {
+        for entry in fs::read_dir(FOLDER).expect("the viewer's folder is in the crate") {
+            let name = entry.expect("its entries can be read").file_name().to_string_lossy().into_owned();
+            assert!(!name.ends_with(".js") || self.modules.contains(&name), "{FOLDER}/{name}: no module imports it");
+        }
+        let mut names = BTreeSet::new();
+        for module in &self.modules {
+            for name in read(module).lines().filter_map(declared) {
+                assert!(names.insert(name.to_owned()), "{FOLDER}/{module}: the name {name} is in another module, too");
+            }
+        }
+    }
+}
+
+/// The module that a line imports.
+fn imported(line: &str) -> Option<&str> {
+    line.strip_prefix("import ")?.split_once(" from './")?.1.strip_suffix("';")
+}
+
+/// The name that a line at the top of a module declares.
+fn declared(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let rest = ["const ", "let ", "class ", "function "].into_iter().find_map(|word| line.strip_prefix(word))?;
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// The source without comments; they begin with `/**`, or are lines that begin with `//`.
+fn without_comments(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some((before, after)) = rest.split_once("/**") {
+        out.push_str(before);
+        rest = after.split_once("*/").expect("a comment ends").1;
+    }
+    out.push_str(rest);
+    out.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn packed_style(style: &str) -> String {
+    style.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn read(name: &str) -> String {
+    let path = Path::new(FOLDER).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Writes a file as it is and compressed.
+fn write(folder: &Path, name: &str, content: &str) {
+    fs::write(folder.join(name), content).expect("write to OUT_DIR");
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    std::io::Write::write_all(&mut encoder, content.as_bytes()).expect("memory takes all");
+    fs::write(folder.join(format!("{name}.gz")), encoder.finish().expect("memory takes all"))
+        .expect("write to OUT_DIR");
+}

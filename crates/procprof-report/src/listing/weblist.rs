@@ -1,0 +1,224 @@
+//! `weblist`: source lines of functions with their flat and cum, and below each its machine code, as one self-contained
+//! page.
+//!
+//! Lines unfold without a script. An instruction of an inlined function is shown below the line of the call, with its
+//! own place beside it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use procprof_profile::{Addr, LocationId, MappingId, Profile};
+
+use crate::display::measure::percentage;
+use crate::display::place::base_name;
+use crate::display::text::{one_line, xml};
+use crate::graph::Node;
+use crate::header::subject::{Drawing, Subject};
+use crate::listing::code::{CodePlace, Syntax};
+use crate::listing::disasm::{Row, Sampled, rows, sampled, without_inlined};
+use crate::listing::list::{self, Listing};
+use crate::listing::sources::CodeWanted;
+use crate::output::Output;
+use crate::selection::view::View;
+use crate::{Granularity, Options, Result, Sources};
+
+const STYLE: &str = include_str!("weblist/weblist.css");
+/// Width that instructions are padded to before their place.
+const INSTRUCTION_WIDTH: usize = 44;
+
+pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out: &mut Output<'_>) -> Result<()> {
+    let subject = Subject::new(&view.profile, options)?;
+    let lines = subject.graph(list::DRAWING)?;
+    let by_address = without_inlined(options);
+    let machine = Subject::new(&view.profile, &by_address)?;
+    let drawing = Drawing { granularity: Granularity::Addresses, ..list::DRAWING };
+    let addresses = machine.graph(drawing)?;
+    let routines = sampled(sources, &addresses.graph, &view.profile);
+    let page = Page { subject: &subject, sources, instructions: instructions(&routines, options) };
+    out.text.push_str(&page.head());
+    for (name, files) in list::routines(&lines.graph, options)? {
+        for (file, nodes) in files {
+            page.push_function(out, name, file, &nodes)?;
+        }
+    }
+    out.text.push_str("</main>\n</body>\n</html>\n");
+    Ok(())
+}
+
+/// The addresses of functions that match.
+pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
+    let view = View::new(Cow::Borrowed(profile), options)?;
+    let subject = Subject::new(&view.profile, options)?;
+    let profile = subject.profile();
+    let mut addresses: BTreeMap<MappingId, Vec<Addr>> = BTreeMap::new();
+    for (index, location) in profile.locations().iter().enumerate() {
+        let names = profile
+            .lines(LocationId(index as u32))
+            .iter()
+            .map(|line| profile.string(profile.function(line.function).name));
+        let matches = |name: &str| options.symbol.as_ref().is_none_or(|symbol| symbol.is_match(name));
+        if let Some(mapping) = location.mapping.filter(|_| names.into_iter().any(matches)) {
+            addresses.entry(mapping).or_default().push(location.address);
+        }
+    }
+    Ok(addresses.into_iter().map(|(mapping, addresses)| CodeWanted { mapping, addresses, names: None }).collect())
+}
+
+/// An instruction as text, with its values.
+struct Line {
+    text: String,
+    address: u64,
+    flat: i64,
+    cum: i64,
+    /// Its place, if that is not the line above it.
+    inlined: Option<CodePlace>,
+}
+
+/// Instructions by function, base name of the file and line.
+type Instructions = BTreeMap<(String, String), BTreeMap<i64, Vec<Line>>>;
+
+fn instructions(routines: &[Sampled<'_>], options: &Options) -> Instructions {
+    let syntax = if options.intel_syntax { Syntax::Intel } else { Syntax::Att };
+    let mut all = Instructions::new();
+    for sampled in routines {
+        let decoded = sampled.routine.instructions(sampled.code, syntax);
+        for (index, row) in rows(sampled, &decoded).iter().enumerate() {
+            let frames = sampled.routine.places.get(index).map_or(&[][..], Vec::as_slice);
+            for (depth, frame) in frames.iter().enumerate() {
+                // An inlined recursive call is shown once, at the outermost line.
+                let is_outermost = !frames[depth + 1..].iter().any(|outer| outer.function == frame.function);
+                if is_outermost {
+                    let key = (frame.function.clone(), base_name(&frame.file).to_owned());
+                    all.entry(key).or_default().entry(frame.line).or_default().push(line(row, frames, depth));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn line(row: &Row<'_>, frames: &[CodePlace], depth: usize) -> Line {
+    let inlined = frames.first().filter(|_| depth > 0).cloned();
+    Line {
+        text: row.instruction.text.clone(),
+        address: row.instruction.address.0,
+        flat: row.flat,
+        cum: row.cum,
+        inlined,
+    }
+}
+
+struct Page<'a> {
+    subject: &'a Subject<'a>,
+    sources: &'a Sources,
+    instructions: Instructions,
+}
+
+impl Page<'_> {
+    fn head(&self) -> String {
+        let subject = self.subject;
+        let file =
+            subject.whole.mappings().first().map_or("", |mapping| base_name(subject.whole.string(mapping.filename)));
+        let title = xml(&one_line(if file.is_empty() { "sources" } else { file }));
+        let facts = format!("{}, total {}", one_line(&subject.kind), self.amount(subject.total));
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{}. A line with + unfolds to \
+             its machine code.</p>\n",
+            xml(&facts)
+        );
+        for (path, why) in &self.sources.missing {
+            let _ = writeln!(out, "<p>{}: {}</p>", xml(&one_line(path)), xml(&one_line(why)));
+        }
+        out
+    }
+
+    fn amount(&self, value: i64) -> String {
+        xml(&self.subject.amount(value, &self.subject.options.unit))
+    }
+
+    fn or_dot(&self, value: i64) -> String {
+        if value == 0 { ".".to_owned() } else { self.amount(value) }
+    }
+
+    fn push_function(&self, out: &mut Output<'_>, name: &str, file: &str, nodes: &[&Node<'_>]) -> Result<()> {
+        let listing = Listing::from_nodes(nodes);
+        let share = percentage(listing.cum, self.subject.total);
+        let _ = writeln!(
+            out.text,
+            "<h2>{}</h2>\n<p>{}<br>{} flat, {} cum, {} of total</p>",
+            xml(&one_line(name)),
+            xml(&one_line(if file.is_empty() { "no source information" } else { file })),
+            self.amount(listing.flat),
+            self.amount(listing.cum),
+            share.trim()
+        );
+        let none = BTreeMap::new();
+        let code = self.instructions.get(&(name.to_owned(), base_name(file).to_owned())).unwrap_or(&none);
+        out.text.push_str("<div class=\"head\"><b class=\"flat\">flat</b><b class=\"cum\">cum</b><b class=\"number\">line</b></div>\n");
+        out.text.push_str("<div class=\"source\">");
+        let text = self.sources.text(file);
+        match text {
+            Ok(text) => {
+                for (source, number) in listing.lines_of(text) {
+                    self.push_line(out, (number, source), listing.at(number), code.get(&number))?;
+                }
+            }
+            // Without the source, the lines with code are still shown.
+            Err(_) => {
+                let numbers: std::collections::BTreeSet<i64> = code.keys().copied().chain(listing.numbers()).collect();
+                for number in numbers {
+                    self.push_line(out, (number, ""), listing.at(number), code.get(&number))?;
+                }
+            }
+        }
+        out.text.push_str("</div>\n");
+        out.drain()
+    }
+
+    fn push_line(
+        &self,
+        out: &mut Output<'_>,
+        (number, source): (i64, &str),
+        (flat, cum): (i64, i64),
+        code: Option<&Vec<Line>>,
+    ) -> Result<()> {
+        let hot = if flat != 0 || cum != 0 { " class=\"hot\"" } else { "" };
+        let text = format!(
+            "<b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"number\">{number}</b><b class=\"mark\"></b>{}",
+            self.or_dot(flat),
+            self.or_dot(cum),
+            xml(&list::with_tabs(source))
+        );
+        let Some(code) = code else {
+            let _ = write!(out.text, "<div{hot}>{text}</div>");
+            return out.drain();
+        };
+        let _ = write!(out.text, "<details><summary{hot}>{text}</summary><div class=\"asm\">");
+        for line in code {
+            self.push_instruction(&mut out.text, line);
+            out.drain()?;
+        }
+        out.text.push_str("</div></details>");
+        out.drain()
+    }
+
+    fn push_instruction(&self, out: &mut String, line: &Line) {
+        let hot = if line.flat != 0 || line.cum != 0 { " class=\"hot\"" } else { "" };
+        let inlined = line.inlined.as_ref().map_or_else(String::new, |place| {
+            let padding = INSTRUCTION_WIDTH.saturating_sub(line.text.chars().count());
+            let place = format!("{} {}:{}", place.function, base_name(&place.file), place.line);
+            format!("{:padding$} <i>{}</i>", "", xml(&one_line(&place)))
+        });
+        let _ = write!(
+            out,
+            "<div{hot}><b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"address\">{:x}</b>{}{inlined}</div>",
+            self.or_dot(line.flat),
+            self.or_dot(line.cum),
+            line.address,
+            xml(&one_line(&line.text))
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! A profile as reports use it: values and addresses by pprof's grammar, and without the frames of the profiler and
+//! allocators.
+//!
+//! Frames are omitted by the profile's own expressions (`drop_frames`), exactly as `go tool pprof` does it, and at the
+//! leaf also those without a name in an allocator's library, which `go tool pprof` shows. Values and totals stay: those
+//! of a frame are its caller's then. If nothing is omitted, or the profile is not needed afterwards, nothing is copied.
+
+use std::borrow::Cow;
+
+use procprof_profile::filter::{Uninteresting, remove_uninteresting, remove_unnamed_allocators};
+use procprof_profile::{Addresses, Grammar, Profile, Sampling};
+
+use crate::{Options, Result};
+
+/// The input of a renderer.
+pub(crate) struct View<'a> {
+    pub(crate) profile: Cow<'a, Profile>,
+    pub(crate) left_out: LeftOut,
+}
+
+/// The frames that the view omits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LeftOut {
+    Nothing,
+    /// Frames at the leaf of some stacks.
+    Leaves,
+    /// None, because the profile's own expressions are invalid.
+    Unreadable(String),
+}
+
+impl<'a> View<'a> {
+    /// The profile as it was measured.
+    pub(crate) fn measured(profile: Cow<'a, Profile>) -> View<'a> {
+        View { profile, left_out: LeftOut::Nothing }
+    }
+
+    /// The adjusted profile.
+    pub(crate) fn new(profile: Cow<'a, Profile>, options: &Options) -> Result<View<'a>> {
+        let profile = adjusted(profile)?;
+        if options.keep_allocators {
+            return Ok(View { profile, left_out: LeftOut::Nothing });
+        }
+        View::without_uninteresting(profile)
+    }
+
+    fn without_uninteresting(profile: Cow<'a, Profile>) -> Result<View<'a>> {
+        let mut unreadable = None;
+        let (profile, by_name) = match Uninteresting::from_profile(&profile) {
+            Ok(Some(uninteresting)) => remove_uninteresting(profile, &uninteresting)?,
+            Ok(None) => (profile, 0),
+            Err(error) => {
+                unreadable = Some(LeftOut::Unreadable(error.to_string()));
+                (profile, 0)
+            }
+        };
+        let (profile, by_library) = remove_unnamed_allocators(profile)?;
+        let cut = if by_name + by_library > 0 { LeftOut::Leaves } else { LeftOut::Nothing };
+        Ok(View { profile, left_out: unreadable.unwrap_or(cut) })
+    }
+}
+
+/// The profile without the frames of the profiler and allocators, as reports show it; for callers whose own results
+/// must agree. Values and addresses are not changed.
+///
+/// # Errors
+/// [`Error::Profile`](crate::Error::Profile), for no profile that is whole.
+pub fn without_uninteresting(profile: &Profile) -> Result<Cow<'_, Profile>> {
+    Ok(View::without_uninteresting(Cow::Borrowed(profile))?.profile)
+}
+
+fn adjusted(profile: Cow<'_, Profile>) -> Result<Cow<'_, Profile>> {
+    if profile.sampling() == Sampling::Exact && profile.addresses() == Addresses::CallSite {
+        return Ok(profile);
+    }
+    Ok(Cow::Owned(profile.into_owned().adjusted(Grammar::Pprof)?))
+}

@@ -1,0 +1,220 @@
+//! The text above a tree: process, measure, time, total, and what the picture does not show.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use procprof_profile::{Meta, Profile};
+
+use super::nodes::Nodes;
+use crate::display::amount::{Amount, grouped, percent};
+use crate::display::frame::Frame;
+use crate::display::moment::utc;
+use crate::display::place::base_name;
+use crate::display::text::one_line;
+use crate::selection::view::{LeftOut, View};
+use crate::{FrameKind, Layout, Options};
+
+/// What is known of a tree beside its nodes.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    pub(super) title: String,
+    /// Time, duration, total; of the base, too.
+    pub(super) facts: Vec<String>,
+    /// Filters, and missing parts.
+    pub(super) notes: Vec<String>,
+    /// Kind and unit of each sample type, and the one of the tree.
+    pub(super) sample_types: Vec<(String, String)>,
+    pub(super) sample_index: usize,
+    pub(super) amount: Amount,
+    pub(super) layout: Layout,
+    /// The total of the profile before filters.
+    pub(super) profile_total: i64,
+    /// That of the base, in a difference.
+    pub(super) base_profile_total: Option<i64>,
+    pub(super) is_normalized: bool,
+}
+
+/// The counted part of a profile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    pub(crate) sample_type: usize,
+    /// Before filters.
+    pub(crate) profile_total: i64,
+    /// After filters.
+    pub(crate) total: i64,
+    /// Stacks after filters.
+    pub(crate) samples: usize,
+}
+
+impl About {
+    pub(super) fn new(view: &View<'_>, shares: &Shares, options: &Options) -> About {
+        let profile = view.profile.as_ref();
+        let meta = Meta::from_comments(profile.comments());
+        let (kind, unit) = profile.sample_type(shares.sample_type);
+        let amount = Amount::new(kind, unit);
+        let types = (0..profile.sample_types().len()).map(|index| profile.sample_type(index));
+        let mut notes = filters(shares, &amount, options);
+        notes.extend(left_out(view));
+        notes.extend(losses(&meta));
+        About {
+            title: options.title.clone().unwrap_or_else(|| title(profile, &meta, shares.sample_type)),
+            facts: facts(profile, &meta, shares, &amount),
+            notes,
+            sample_types: types
+                .map(|(kind, unit)| (one_line(kind).into_owned(), one_line(unit).into_owned()))
+                .collect(),
+            sample_index: shares.sample_type,
+            amount,
+            layout: options.layout,
+            profile_total: shares.profile_total,
+            base_profile_total: None,
+            is_normalized: false,
+        }
+    }
+
+    /// Adds what the profile is compared with.
+    pub(super) fn compare(&mut self, base: &Profile, shares: &Shares, options: &Options) {
+        let meta = Meta::from_comments(base.comments());
+        let title = title(base, &meta, shares.sample_type);
+        let when = moment_and_amounts(base, shares, &self.amount).join(" \u{b7} ");
+        let scaled = if options.normalize { ", scaled to the same total" } else { "" };
+        self.facts.push(format!("Compared with {title} \u{b7} {when}{scaled}"));
+        self.notes.extend(losses(&meta).into_iter().map(|loss| format!("Of the base: {loss}")));
+        self.base_profile_total = Some(shares.profile_total);
+        self.is_normalized = options.normalize;
+    }
+
+    /// The factor of the base's values.
+    pub(super) fn base_scale(&self) -> f64 {
+        match self.base_profile_total {
+            Some(base) if self.is_normalized && base != 0 => self.profile_total as f64 / base as f64,
+            _ => 1.0,
+        }
+    }
+}
+
+/// The share of code without symbols by itself, and the files whose symbols would name it. A frame without a name that
+/// only calls named functions hides nothing.
+pub(super) fn unnamed(frames: &[Frame], nodes: &Nodes) -> Option<String> {
+    let mut by_file: BTreeMap<&str, i64> = BTreeMap::new();
+    for node in 1..nodes.len() {
+        let frame = &frames[nodes.frame(node) as usize];
+        let own = nodes.values(node).own;
+        if own > 0 && frame.kind == FrameKind::Unknown {
+            let file = frame.name.trim_matches(['[', ']']).rsplit_once("+0x").map_or("", |(file, _)| file);
+            let sum = by_file.entry(file).or_default();
+            *sum = sum.saturating_add(own);
+        }
+    }
+    let total = nodes.total(0);
+    let hidden = by_file.values().fold(0i64, |sum, own| sum.saturating_add(*own));
+    if (hidden as f64) < total as f64 * UNNAMED_MIN || total <= 0 {
+        return None;
+    }
+    let mut files: Vec<(&str, i64)> = by_file.into_iter().filter(|(file, _)| !file.is_empty()).collect();
+    files.sort_by_key(|(file, own)| (Reverse(*own), *file));
+    let named: Vec<String> =
+        files.iter().take(FILES_SHOWN).map(|(file, own)| format!("{file} {}", percent(*own, total))).collect();
+    let share = percent(hidden, total);
+    Some(match named.is_empty() {
+        true => format!("{share} is in code of no known file"),
+        false => {
+            format!("{share} is in code without symbols, which those of its files would name: {}", named.join(", "))
+        }
+    })
+}
+
+/// Share of the total from which code without symbols is mentioned, and the files that are.
+const UNNAMED_MIN: f64 = 0.01;
+const FILES_SHOWN: usize = 3;
+
+/// The node and the profile type, as far as known.
+pub(crate) fn title(profile: &Profile, meta: &Meta, sample_type: usize) -> String {
+    let file = profile.mappings().first().map_or("", |mapping| base_name(profile.string(mapping.filename)));
+    let node = match (meta.role.as_str(), meta.node_name.as_str()) {
+        (_, "") => file.to_owned(),
+        (role, name) if name.starts_with(role) => name.to_owned(),
+        (role, name) => format!("{role} {name}"),
+    };
+    let kind = meta.profile_type.as_ref().map_or_else(|| profile.sample_type(sample_type).0, |kind| kind.label());
+    [node.as_str(), kind].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" \u{b7} ")
+}
+
+/// The time, the duration, the total, and the measure.
+pub(crate) fn facts(profile: &Profile, meta: &Meta, shares: &Shares, amount: &Amount) -> Vec<String> {
+    let (kind, unit) = profile.sample_type(shares.sample_type);
+    let mut facts = vec![moment_and_amounts(profile, shares, amount).join(" \u{b7} ")];
+    let measure = if unit.is_empty() || unit == kind { kind.to_owned() } else { format!("{kind}, in {unit}") };
+    facts.push(match meta.means.as_str() {
+        "" => format!("Width of a box: {} ({measure})", amount.what),
+        means => format!("Width of a box: {} ({measure}). {means}", amount.what),
+    });
+    facts
+}
+
+fn moment_and_amounts(profile: &Profile, shares: &Shares, amount: &Amount) -> Vec<String> {
+    let mut when = Vec::new();
+    if profile.time().0 != 0 {
+        when.push(utc(profile.time()));
+    }
+    if profile.duration().0 != 0 {
+        when.push(format!("{} long", Amount::nanoseconds().text(profile.duration().0)));
+    }
+    when.push(format!("{} in total", amount.sentence(shares.profile_total)));
+    when.push(counted(shares.samples as u64, "stack"));
+    when
+}
+
+/// The filters, and the share that they leave.
+pub(crate) fn filters(shares: &Shares, amount: &Amount, options: &Options) -> Vec<String> {
+    let mut asked: Vec<String> = options.active_filters().iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if !options.filters.prune_from.is_empty() {
+        asked.push(format!("prune_from={}", options.filters.prune_from));
+    }
+    if !options.root.is_empty() {
+        asked.push(format!("below {}", options.root.join(" \u{203a} ")));
+    }
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let share = percent(shares.total, shares.profile_total);
+    vec![format!("Only {}: {}, {share} of the profile", asked.join(", "), amount.text(shares.total))]
+}
+
+/// A number of things.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+fn were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
+/// The frames that are not shown, and how to see them.
+pub(crate) fn left_out(view: &View<'_>) -> Option<String> {
+    let has = |kind| view.profile.sample_type_index(kind).is_some();
+    let what = match &view.left_out {
+        LeftOut::Nothing => return None,
+        LeftOut::Unreadable(why) => return Some(format!("No frames are left out: drop_frames of the profile: {why}")),
+        LeftOut::Leaves if has("inuse_space") || has("alloc_space") || has("space") => "Allocator frames",
+        LeftOut::Leaves if has("contentions") => "Lock frames",
+        LeftOut::Leaves => "Frames of the profiler",
+    };
+    Some(format!("{what} at the leaf are left out; keep_allocators=true shows them"))
+}
+
+/// Lost, cut and unsampled amounts in one line, if there are any.
+pub(crate) fn losses(meta: &Meta) -> Option<String> {
+    let mut losses = Vec::new();
+    if let Some(lost) = meta.lost.filter(|lost| *lost > 0) {
+        losses.push(format!("{} {} lost", counted(lost, "sample"), were(lost)));
+    }
+    if let Some(truncated) = meta.truncated.filter(|truncated| *truncated > 0) {
+        losses.push(format!("{} {} cut at the depth limit", counted(truncated, "stack"), were(truncated)));
+    }
+    if let Some(nanos) = meta.unsampled.filter(|nanos| *nanos > 0) {
+        let time = Amount::nanoseconds().text(i64::try_from(nanos).unwrap_or(i64::MAX));
+        losses.push(format!("{time} of CPU time was not sampled"));
+    }
+    (!losses.is_empty()).then(|| losses.join(" \u{b7} "))
+}

@@ -1,0 +1,255 @@
+//! Questions about the functions of a tree: which match, what each takes, who calls one and what it calls.
+//!
+//! All are answered in one pass over the nodes in preorder: the nodes below one are those up to its end, so that a
+//! function's calls of itself are recognized without looking up.
+
+use std::cmp::Ordering;
+
+use regex::{Regex, RegexBuilder};
+
+use super::callers::callers;
+use super::join::{Member, Side, join};
+use super::nodes::{Copied, Nodes};
+use super::tree::Tree;
+use super::wire::{Source, encode, push_length};
+use crate::display::palette;
+use crate::{Budget, Error, Result};
+
+/// The frames and nodes whose names match an expression.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// Numbers of the frames, ascending.
+    pub frames: Vec<u32>,
+    /// The number of nodes.
+    pub nodes: u32,
+    /// Their value, each stack counted once.
+    pub total: i64,
+    /// That of the base, in a difference.
+    pub base_total: Option<i64>,
+}
+
+/// The order of a [`FunctionTable`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableOrder {
+    /// The largest value of their own first.
+    #[default]
+    Own,
+    /// The largest value with all they call first.
+    Total,
+    /// By name.
+    Name,
+    /// The largest change of their own value first, then of the total; the base is scaled if that is requested.
+    Change,
+}
+
+/// A part of the rows of the table of functions.
+#[derive(Clone, Debug, Default)]
+pub struct TableQuery {
+    /// The order of rows.
+    pub order: TableOrder,
+    /// Only names that match this expression.
+    pub pattern: Option<String>,
+    /// Rows to pass over.
+    pub offset: usize,
+    /// Most rows.
+    pub limit: usize,
+}
+
+/// Functions with their values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionTable<'a> {
+    /// The requested rows.
+    pub rows: Vec<FunctionRow<'a>>,
+    /// The number of all rows.
+    pub all: usize,
+}
+
+/// A function and its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionRow<'a> {
+    /// The number of its frame.
+    pub frame: u32,
+    /// Its name.
+    pub name: &'a str,
+    /// The letter of its kind of code.
+    pub kind: char,
+    /// By itself.
+    pub own: i64,
+    /// With all it calls; of calls of itself, the outermost counts.
+    pub total: i64,
+    /// Both in the base, in a difference.
+    pub base: Option<(i64, i64)>,
+    /// The number of nodes.
+    pub nodes: u32,
+}
+
+/// The values of a frame.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    own: i64,
+    total: i64,
+    base_own: i64,
+    base_total: i64,
+    nodes: u32,
+    /// The end of the outermost node that is open.
+    end: u32,
+}
+
+impl Tree {
+    /// The functions whose names match, and their share, in linear time for any expression.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an invalid expression, with the place; [`Error::Stopped`].
+    pub fn search(&self, pattern: &str, budget: &Budget) -> Result<Matches> {
+        let mut is_match = self.matching(&compiled(pattern)?);
+        let mut found = Matches { base_total: self.nodes.is_difference().then_some(0), ..Matches::default() };
+        let (mut is_used, mut end) = (vec![false; is_match.len()], 0);
+        let mut pace = budget.pace();
+        for node in 1..self.nodes.len() {
+            let frame = self.nodes.frame(node) as usize;
+            if !is_match[frame] {
+                continue;
+            }
+            pace.steps(1)?;
+            is_used[frame] = true;
+            found.nodes += 1;
+            if node >= end {
+                end = self.nodes.end(node);
+                found.total = found.total.saturating_add(self.nodes.total(node));
+                if let Some(base_total) = &mut found.base_total {
+                    *base_total = base_total.saturating_add(self.nodes.base_total(node));
+                }
+            }
+        }
+        is_match.iter_mut().zip(is_used).for_each(|(is_match, is_used)| *is_match &= is_used);
+        found.frames = (0u32..).zip(is_match).filter(|(_, is_match)| *is_match).map(|(frame, _)| frame).collect();
+        Ok(found)
+    }
+
+    /// The functions with their values.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an invalid expression, [`Error::Stopped`].
+    pub fn table(&self, query: &TableQuery, budget: &Budget) -> Result<FunctionTable<'_>> {
+        let is_match = match query.pattern.as_deref() {
+            None | Some("") => vec![true; self.frames.len()],
+            Some(pattern) => self.matching(&compiled(pattern)?),
+        };
+        let sums = sums(&self.nodes, self.frames.len(), budget)?;
+        let is_shown = |frame: &u32| sums[*frame as usize].nodes > 0 && is_match[*frame as usize];
+        let mut order: Vec<u32> = (0..self.frames.len() as u32).filter(is_shown).collect();
+        // Frames are numbered by name, and the sort is stable.
+        let scale = self.about.base_scale();
+        order.sort_by(|one, other| compare(query.order, scale, &sums[*one as usize], &sums[*other as usize]));
+        let rows =
+            order.iter().skip(query.offset).take(query.limit).map(|frame| self.row(*frame, &sums[*frame as usize]));
+        Ok(FunctionTable { rows: rows.collect(), all: order.len() })
+    }
+
+    fn row(&self, frame: u32, sums: &Sums) -> FunctionRow<'_> {
+        let known = &self.frames[frame as usize];
+        FunctionRow {
+            frame,
+            name: &known.name,
+            kind: palette::letter(known.kind),
+            own: sums.own,
+            total: sums.total,
+            base: self.nodes.is_difference().then_some((sums.base_own, sums.base_total)),
+            nodes: sums.nodes,
+        }
+    }
+
+    /// The numbers of the frames of that name; there are several if their kinds of code differ.
+    pub fn frames_named(&self, name: &str) -> Vec<u32> {
+        let first = self.frames.partition_point(|frame| frame.name.as_str() < name);
+        let named = self.frames[first..].iter().take_while(|frame| frame.name == name);
+        (first as u32..).zip(named).map(|(number, _)| number).collect()
+    }
+
+    /// The callers and the callees of a function as two slices, each after its length (u32): in the first, the root is
+    /// the function and below each node are its callers. Of calls of itself, the outermost counts.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when no node has any of these frames, [`Error::MemoryLimit`], [`Error::OutputLimit`],
+    /// [`Error::Stopped`].
+    pub fn sandwich(&self, frames: &[u32], wide: u32, most: usize, budget: &Budget) -> Result<Vec<u8>> {
+        let outermost = self.outermost(frames);
+        if outermost.is_empty() {
+            let asked: Vec<String> = frames.iter().map(u32::to_string).collect();
+            return Err(Error::value("frame", &asked.join(","), "no node of the tree has this frame"));
+        }
+        let side = Side { nodes: &self.nodes, copied: Copied::AsTheyAre };
+        let members: Vec<Member> = outermost.iter().map(|node| Member { side: 0, node: *node }).collect();
+        let callees = join(&[side], &members, self.nodes.is_difference(), budget)?;
+        let callers = callers(&self.nodes, &outermost, budget)?;
+        let mut bytes = Vec::new();
+        for nodes in [&callers, &callees] {
+            let source = Source { nodes, depth: nodes.depth(), frames: &self.frames, about: &self.about };
+            let slice = encode(&source, 0, wide, most, budget)?;
+            push_length(&mut bytes, slice.len())?;
+            bytes.extend_from_slice(&slice);
+        }
+        Ok(bytes)
+    }
+
+    /// The nodes of the frames that are not below another of them.
+    fn outermost(&self, frames: &[u32]) -> Vec<u32> {
+        let mut found = Vec::new();
+        let mut end = 0;
+        for node in 1..self.nodes.len() {
+            if node >= end && frames.contains(&self.nodes.frame(node)) {
+                found.push(node);
+                end = self.nodes.end(node);
+            }
+        }
+        found
+    }
+
+    fn matching(&self, pattern: &Regex) -> Vec<bool> {
+        self.frames.iter().map(|frame| pattern.is_match(&frame.name)).collect()
+    }
+}
+
+fn sums(nodes: &Nodes, frames: usize, budget: &Budget) -> Result<Vec<Sums>> {
+    let mut sums = vec![Sums::default(); frames];
+    let mut pace = budget.pace();
+    for node in 1..nodes.len() {
+        pace.steps(1)?;
+        let values = nodes.values(node);
+        let sum = &mut sums[nodes.frame(node) as usize];
+        sum.nodes += 1;
+        sum.own = sum.own.saturating_add(values.own);
+        sum.base_own = sum.base_own.saturating_add(values.base_own);
+        if node >= sum.end {
+            sum.end = nodes.end(node);
+            sum.total = sum.total.saturating_add(values.total);
+            sum.base_total = sum.base_total.saturating_add(values.base_total);
+        }
+    }
+    Ok(sums)
+}
+
+fn compare(order: TableOrder, scale: f64, one: &Sums, other: &Sums) -> Ordering {
+    let change = |sums: &Sums| {
+        let own = (sums.own as f64 - scale * sums.base_own as f64).abs();
+        (own, (sums.total as f64 - scale * sums.base_total as f64).abs())
+    };
+    let width = |value: i64, base: i64| value.saturating_abs().saturating_add(base.saturating_abs());
+    match order {
+        TableOrder::Own => (width(other.own, other.base_own), width(other.total, other.base_total))
+            .cmp(&(width(one.own, one.base_own), width(one.total, one.base_total))),
+        TableOrder::Total => (width(other.total, other.base_total), width(other.own, other.base_own))
+            .cmp(&(width(one.total, one.base_total), width(one.own, one.base_own))),
+        TableOrder::Name => Ordering::Equal,
+        TableOrder::Change => {
+            let (one, other) = (change(one), change(other));
+            other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
+        }
+    }
+}
+
+/// Compiles to at most 2 MiB, so that a pattern from a query is cheap.
+fn compiled(pattern: &str) -> Result<Regex> {
+    let compiled = RegexBuilder::new(pattern).size_limit(2 << 20).build();
+    compiled.map_err(|error| Error::value("re", pattern, error.to_string()))
+}

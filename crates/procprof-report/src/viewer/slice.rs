@@ -1,0 +1,122 @@
+//! The part of a tree that can be seen: the nodes below one that have at least a share of its width.
+//!
+//! Too many nodes are thinned out: first the narrowest go; where many are equally narrow, as in a tree whose stacks are
+//! all different, the deepest of these.
+
+use super::nodes::Nodes;
+use crate::output::budget::Meter;
+use crate::{Budget, Result};
+
+/// The width of nodes: their total, in a difference that of both profiles, so that what vanished has a width.
+pub(super) struct Widths<'a> {
+    pub(super) nodes: &'a Nodes,
+    /// The factor of the base.
+    pub(super) base_scale: f64,
+}
+
+impl Widths<'_> {
+    pub(super) fn width(&self, node: u32) -> f64 {
+        self.nodes.total(node).max(0) as f64 + self.base_scale * self.nodes.base_total(node).max(0) as f64
+    }
+}
+
+/// The nodes below `root`, without it, with their distance from it: those as wide as one part of `wide`, at most
+/// `most`, in preorder.
+pub(super) fn visible(
+    widths: &Widths<'_>,
+    root: u32,
+    wide: u32,
+    most: usize,
+    budget: &Budget,
+) -> Result<Vec<(u32, u32)>> {
+    let least = widths.width(root) / f64::from(wide.max(1));
+    let is_wide = |width: f64| width > 0.0 && width >= least;
+    let mut found = Vec::new();
+    widths.nodes.walk(root, |node, depth| {
+        let is_kept = found.len() <= most && is_wide(widths.width(node));
+        if is_kept {
+            found.push((node, depth));
+        }
+        is_kept
+    });
+    if found.len() <= most {
+        return Ok(found);
+    }
+    drop(found);
+    widest(widths, root, is_wide, most, budget.meter("the widths of nodes"))
+}
+
+fn widest(
+    widths: &Widths<'_>,
+    root: u32,
+    is_wide: impl Fn(f64) -> bool,
+    most: usize,
+    mut meter: Meter,
+) -> Result<Vec<(u32, u32)>> {
+    let mut all: Vec<f64> = Vec::new();
+    let mut overflow = Ok(());
+    widths.nodes.walk(root, |node, _| {
+        let width = widths.width(node);
+        let is_kept = overflow.is_ok() && is_wide(width);
+        if is_kept {
+            overflow = meter.take_values::<f64>(1);
+            all.push(width);
+        }
+        is_kept
+    });
+    overflow?;
+    if most == 0 {
+        return Ok(Vec::new());
+    }
+    let place = (most - 1).min(all.len().saturating_sub(1));
+    let narrowest = *all.select_nth_unstable_by(place, |one, other| other.total_cmp(one)).1;
+    let wider = all.iter().filter(|width| **width > narrowest).count();
+    drop(all);
+    let mut ties = Ties::new(widths, root, narrowest, most - wider.min(most));
+    let mut found = Vec::with_capacity(most);
+    widths.nodes.walk(root, |node, depth| {
+        let width = widths.width(node);
+        let is_kept = width > narrowest || (width == narrowest && ties.take(depth));
+        if is_kept {
+            found.push((node, depth));
+        }
+        is_kept
+    });
+    found.truncate(most);
+    Ok(found)
+}
+
+/// The nodes of the narrowest width that are kept: all above a depth, and some at it.
+struct Ties {
+    depth: u32,
+    left_at_depth: usize,
+}
+
+impl Ties {
+    fn new(widths: &Widths<'_>, root: u32, narrowest: f64, mut left: usize) -> Ties {
+        let mut by_depth: Vec<usize> = Vec::new();
+        widths.nodes.walk(root, |node, depth| {
+            let width = widths.width(node);
+            if width == narrowest {
+                by_depth.resize(by_depth.len().max(depth as usize + 1), 0);
+                by_depth[depth as usize] += 1;
+            }
+            width >= narrowest
+        });
+        for (depth, count) in by_depth.iter().enumerate() {
+            if *count > left {
+                return Ties { depth: depth as u32, left_at_depth: left };
+            }
+            left -= count;
+        }
+        Ties { depth: u32::MAX, left_at_depth: 0 }
+    }
+
+    fn take(&mut self, depth: u32) -> bool {
+        if depth == self.depth && self.left_at_depth > 0 {
+            self.left_at_depth -= 1;
+            return true;
+        }
+        depth < self.depth
+    }
+}

@@ -1,8 +1,0 @@
-//! The JSON API.
-
-pub(super) mod captures;
-pub(super) mod nodes;
-pub(super) mod profiles;
-pub(super) mod push;
-pub(super) mod state;
-pub(super) mod symbols;

@@ -1,0 +1,108 @@
+//! The parts of a running server, put together: each is given the handles it needs, and only here are they all.
+
+use std::sync::Arc;
+
+use procprof_agent::Agent;
+use procprof_core::auth::{Authenticator, Users};
+use procprof_core::captures::Captures;
+use procprof_core::children::Children;
+use procprof_core::ingest::Ingest;
+use procprof_core::metrics::Metrics;
+use procprof_core::nodes::Registry;
+use procprof_core::render::Renderer;
+use procprof_core::resymbolize::Resymbolizer;
+use procprof_core::retention::Retention;
+use procprof_core::settings::Settings;
+use procprof_core::symbols::SymbolStore;
+use procprof_core::{Error, Result};
+use procprof_sql::Sql;
+use procprof_store::Store;
+use procprof_web::Web;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// All parts of one server.
+pub(crate) struct Parts {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) ingest: Arc<Ingest>,
+    pub(crate) captures: Arc<Captures>,
+    pub(crate) retention: Arc<Retention>,
+    pub(crate) web: Arc<Web>,
+    pub(crate) sql: Arc<Sql>,
+    /// Of the server itself.
+    pub(crate) agent: Agent,
+    /// Everything that must have ended when the server has.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Parts {
+    /// Puts the parts together; nothing runs yet.
+    ///
+    /// # Errors
+    /// The users cannot be taken, or the folder of uploaded symbols cannot be opened.
+    pub(crate) fn new(
+        settings: Settings,
+        registry: Registry,
+        store: Arc<Store>,
+        users: Option<Users>,
+        children: Children,
+        agent: Agent,
+    ) -> Result<Parts> {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let (settings, registry, children) = (Arc::new(settings), Arc::new(registry), Arc::new(children));
+        let metrics = Arc::new(Metrics::new());
+        let authenticator = Arc::new(Authenticator::new(users).map_err(|why| Error::Setup { what: "users", why })?);
+        let symbols = SymbolStore::open(&settings.data)
+            .map_err(|error| Error::Setup { what: "symbols", why: error.to_string() })?;
+        let ingest = Arc::new(Ingest::new(
+            Arc::clone(&settings),
+            Arc::clone(&registry),
+            Arc::clone(&store),
+            Arc::clone(&metrics),
+            Arc::new(symbols),
+            Arc::clone(&children),
+        ));
+        let captures = Arc::new(Captures::new(Arc::clone(&ingest), agent.clone(), tasks.clone(), stop.clone()));
+        let resymbolizer = Arc::new(Resymbolizer::new(Arc::clone(&ingest), tasks.clone()));
+        let retention = Arc::new(Retention::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics)));
+        let renderer =
+            Arc::new(Renderer::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics), stop.clone()));
+        let web = Arc::new(Web {
+            settings: Arc::clone(&settings),
+            registry: Arc::clone(&registry),
+            store: Arc::clone(&store),
+            metrics: Arc::clone(&metrics),
+            authenticator: Arc::clone(&authenticator),
+            audit: Default::default(),
+            symbols: Arc::clone(&ingest.symbols),
+            ingest: Arc::clone(&ingest),
+            captures: Arc::clone(&captures),
+            resymbolizer,
+            renderer: Arc::clone(&renderer),
+            retention: Arc::clone(&retention),
+            usage: Default::default(),
+            activity: Default::default(),
+            opened: Default::default(),
+            intakes: Default::default(),
+            agent: agent.clone(),
+            stop: stop.clone(),
+        });
+        let sql = Arc::new(Sql {
+            settings: Arc::clone(&settings),
+            registry: Arc::clone(&registry),
+            store,
+            metrics,
+            authenticator: Arc::clone(&authenticator),
+            children,
+            captures: Arc::clone(&captures),
+            renderer,
+            clusters: Default::default(),
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+        });
+        Ok(Parts { settings, registry, authenticator, ingest, captures, retention, web, sql, agent, tasks, stop })
+    }
+}

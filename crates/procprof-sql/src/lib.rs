@@ -1,0 +1,106 @@
+//! The server over the MySQL protocol: what SQL clients may ask, and who answers it.
+//!
+//! [`serve`] accepts clients and runs their statements on the parts of `procprof-core` that [`Sql`] holds. `mysql`
+//! speaks the protocol and knows statements as text only; all other modules know statements and no packets. Errors get
+//! the codes of MySQL here. Nothing knows HTTP.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mysql` | the protocol: packets, logins, result sets |
+//! | `serve` | the listener, its limits and who is let in |
+//! | `token` | a statement's words, numbers, strings and variables |
+//! | `statement` | the statements there are, parsed |
+//! | `session` | one client: its database, warnings, and the audit line of each statement |
+//! | `running` | connections and their statements, for `SHOW PROCESSLIST` and `KILL` |
+//! | `variables`, `set` | `@@…`, `@…` and `SHOW VARIABLES`; `SET` |
+//! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
+//! | `heap`, `drawing` | what scripts do with the heap of a node, and its dumps as graphs |
+//! | `starrocks` | the client of StarRocks frontends: their nodes, and statements run there |
+//! | `collect` | `COLLECT` |
+//! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
+//! | `like`, `shown` | which of their rows `LIKE` and `WHERE` let through |
+//! | `select` | `SELECT`, and the tables there are |
+
+mod accounts;
+mod admin;
+mod collect;
+mod describe;
+mod drawing;
+#[doc(hidden)]
+pub mod fuzz;
+mod heap;
+mod like;
+mod mysql;
+mod running;
+mod script;
+mod select;
+mod serve;
+mod session;
+mod set;
+mod show;
+mod shown;
+mod starrocks;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod token;
+mod variables;
+
+use std::sync::Arc;
+
+use procprof_core::auth::Authenticator;
+use procprof_core::captures::Captures;
+use procprof_core::children::Children;
+use procprof_core::config::Config;
+use procprof_core::metrics::Metrics;
+use procprof_core::nodes::Registry;
+use procprof_core::render::Renderer;
+use procprof_core::settings::Settings;
+use procprof_store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use serve::{SqlLogin, serve};
+pub use starrocks::Clusters;
+
+/// What statements are answered from.
+pub struct Sql {
+    /// Configuration, folders and address.
+    pub settings: Arc<Settings>,
+    /// The nodes and how they are.
+    pub registry: Arc<Registry>,
+    /// The stored profiles and errors.
+    pub store: Arc<Store>,
+    /// Figures for Prometheus.
+    pub metrics: Arc<Metrics>,
+    /// The users.
+    pub authenticator: Arc<Authenticator>,
+    /// Draws heap dumps.
+    pub children: Arc<Children>,
+    /// Captures on request.
+    pub captures: Arc<Captures>,
+    /// Reports.
+    pub renderer: Arc<Renderer>,
+    /// StarRocks clusters and their frontends.
+    pub clusters: Clusters,
+    /// What must have ended when the server has.
+    pub tasks: TaskTracker,
+    /// Ends everything.
+    pub stop: CancellationToken,
+}
+
+impl Sql {
+    /// The configuration at this moment.
+    fn config(&self) -> Arc<Config> {
+        self.settings.config()
+    }
+
+    /// Looks at the nodes of all configured clusters until [`Sql::stop`].
+    pub async fn run_discovery(self: Arc<Self>) {
+        let stop = self.stop.clone();
+        starrocks::discover::run(self, stop).await;
+    }
+}
+
+/// The one database there is.
+pub(crate) const DATABASE: &str = "procprof";

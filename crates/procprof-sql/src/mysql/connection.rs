@@ -1,0 +1,330 @@
+//! One client, from its login to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procprof_core::room::ConnectionSlot;
+use procprof_core::throttle::Throttle;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::column::{Form, Value};
+use super::command::Command;
+use super::error::{SqlError, SqlErrorKind};
+use super::greeting::can;
+use super::login::{Handshakes, PendingConnection, Turned};
+use super::prepared::Statements;
+use super::response::{Manner, put_end, put_failure, put_fields, put_ok, send};
+use super::service::{Accounts, Caller, Service, Session};
+use super::wire::Broken;
+
+/// Time a client has to take the word that the server stops.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// What a connection is bound by.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Time for the whole login.
+    pub(super) login: Duration,
+    /// Time without a command until the connection is closed.
+    pub(super) idle: Duration,
+    /// Longest packet taken after the login, in bytes.
+    pub(super) packet: usize,
+    /// Connections that are logged in at a time.
+    pub(super) connections: usize,
+}
+
+/// A connection's way in.
+pub(super) struct Entrance {
+    pub(super) number: u32,
+    /// Among those that have not logged in.
+    pub(super) place: ConnectionSlot,
+    /// For those that have.
+    pub(super) slots: Arc<Semaphore>,
+}
+
+/// Serves a client until it leaves, is too slow, or the server stops.
+pub(super) async fn run<S: Service, A: Accounts>(
+    service: &Arc<S>,
+    handshakes: &Handshakes<A>,
+    mut pending: PendingConnection,
+    entrance: Entrance,
+    bounds: Bounds,
+    stop: CancellationToken,
+) {
+    let Entrance { number, place, slots } = entrance;
+    let login = tokio::time::timeout(bounds.login, handshakes.greet(&mut pending, number));
+    let greeted = tokio::select! {
+        () = stop.cancelled() => return,
+        () = place.given_up().cancelled() => return,
+        greeted = login => greeted,
+    };
+    let arrived = match greeted {
+        Err(_) => return,
+        Ok(Err(turned)) => return turn_away(&handshakes.refusals, &mut pending, turned).await,
+        Ok(Ok(arrived)) => arrived,
+    };
+    drop(place);
+    let Ok(_slot) = slots.try_acquire() else {
+        return turn_away(&handshakes.refusals, &mut pending, Turned::Away(full(bounds.connections))).await;
+    };
+    let caller = Caller { connection: number, peer: pending.peer, principal: arrived.principal };
+    let session = service.session(caller.clone());
+    let capabilities = arrived.hello.capabilities;
+    pending.wire.take_up_to(bounds.packet);
+    let mut client =
+        CommandLoop { service, handshakes, pending, caller, session, statements: Statements::default(), capabilities };
+    let Ok(Next::Go) = client.welcome(arrived.hello.database.as_deref()).await else { return };
+    if capabilities & can::COMPRESS != 0 {
+        client.pending.wire.compress();
+    }
+    let ended = tokio::select! {
+        () = stop.cancelled() => {
+            let farewell = SqlError::new(SqlErrorKind::Shutdown, "the server stops");
+            // A client that does not read does not keep the server from ending.
+            let _ = tokio::time::timeout(FAREWELL, client.say(&farewell)).await;
+            return;
+        }
+        ended = client.serve(bounds.idle) => ended,
+    };
+    match ended {
+        Err(Broken::Slow) => tracing::info!("connection {number}: closed, nothing sent or taken for too long"),
+        Err(Broken::Sequence) => tracing::info!("connection {number}: closed, packets out of order"),
+        _ => {}
+    }
+    client.pending.wire.close().await;
+}
+
+/// Why one more is not let in.
+pub(super) fn full(connections: usize) -> SqlError {
+    SqlError::new(SqlErrorKind::TooManyConnections, format!("all {connections} connections are taken"))
+}
+
+/// Says why a client is not let in, and logs it no more often than `refusals` has it.
+pub(super) async fn turn_away(refusals: &Throttle, pending: &mut PendingConnection, turned: Turned) {
+    if let Turned::Away(failure) = turned {
+        if let Some(held) = refusals.pass() {
+            tracing::warn!("refused {}: SQL login: {failure}{held}", pending.peer.ip());
+        }
+        put_failure(&mut pending.wire, &failure);
+        // Whether it hears it makes no difference.
+        let _ = pending.wire.send().await;
+        pending.wire.close().await;
+    }
+}
+
+struct CommandLoop<'a, S: Service, A> {
+    service: &'a Arc<S>,
+    handshakes: &'a Handshakes<A>,
+    pending: PendingConnection,
+    caller: Caller,
+    session: S::Session,
+    statements: Statements,
+    capabilities: u32,
+}
+
+/// What to do after a command.
+enum Next {
+    Go,
+    Quit,
+}
+
+impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
+    async fn serve(&mut self, idle: Duration) -> Result<(), Broken> {
+        loop {
+            self.pending.wire.begin();
+            let killed = self.session.killed();
+            tokio::select! {
+                () = killed.cancelled() => return Ok(()),
+                waited = self.pending.wire.wait(idle) => waited?,
+            }
+            let payload = match self.pending.wire.read().await {
+                Ok(payload) => payload,
+                Err(Broken::TooLarge(max)) => {
+                    self.say(&SqlError::new(
+                        SqlErrorKind::PacketTooLarge,
+                        format!("a packet of more than {max} bytes is not taken"),
+                    ))
+                    .await;
+                    continue;
+                }
+                Err(broken) => return Err(broken),
+            };
+            match Command::decode(&payload) {
+                Err(failure) => self.answer(Err(failure)).await?,
+                Ok(command) => {
+                    if let Next::Quit = self.obey(command).await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command<'_>) -> Result<Next, Broken> {
+        if command.needs_rights()
+            && let Err(failure) = self.take_rights()
+        {
+            self.answer(Err(failure)).await?;
+            return Ok(Next::Go);
+        }
+        match command {
+            Command::Quit => return Ok(Next::Quit),
+            Command::Query(text) => self.query(&text, &[], Form::Text).await?,
+            Command::Execute(number, rest) => match self.statements.execution(number, rest) {
+                Ok((text, values)) => self.query(&text, &values, Form::Binary).await?,
+                Err(failure) => self.answer(Err(failure)).await?,
+            },
+            Command::Prepare(text) => self.prepare(text).await?,
+            Command::LongData(number, parameter, bytes) => self.statements.long_data(number, parameter, bytes),
+            Command::Close(number) => self.statements.close(number),
+            Command::ResetStatement(number) => {
+                let reset = self.statements.reset(number);
+                self.answer(reset).await?;
+            }
+            Command::UseDatabase(name) => {
+                let used = self.session.use_database(&name);
+                self.answer(used).await?;
+            }
+            Command::FieldList(table) => self.field_list(&table).await?,
+            Command::Kill(number) => self.query(&format!("KILL {number}"), &[], Form::Text).await?,
+            Command::ProcessList => self.query("SHOW PROCESSLIST", &[], Form::Text).await?,
+            Command::Statistics => self.statistics().await?,
+            Command::Ping => self.answer(Ok(())).await?,
+            Command::SetOption => {
+                let manner = self.manner(Form::Text);
+                put_end(&mut self.pending.wire, manner, 0);
+                self.pending.wire.send().await?;
+            }
+            Command::ResetConnection => {
+                self.session.reset();
+                self.statements = Statements::default();
+                self.answer(Ok(())).await?;
+            }
+            Command::ChangeUser { user, database } => return self.change_user(&user, database).await,
+        }
+        Ok(Next::Go)
+    }
+
+    /// Takes what the user may do as of now: users come and go while connections stay.
+    fn take_rights(&mut self) -> Result<(), SqlError> {
+        let own = &self.caller.principal;
+        let why = || format!("Access denied: user '{}' was removed or has another password; log in again", own.name);
+        let gone = || SqlError::new(SqlErrorKind::Login, why());
+        let now = self.handshakes.accounts.still(own).ok_or_else(gone)?;
+        if now != *own {
+            self.caller.principal = now.clone();
+            self.session.rights(now);
+        }
+        Ok(())
+    }
+
+    async fn query(&mut self, text: &str, values: &[Value], form: Form) -> Result<(), Broken> {
+        let answer = tokio::select! {
+            answer = self.session.query(text, values) => Some(answer),
+            () = self.pending.wire.gone() => None,
+        };
+        let gone = SqlError::new(SqlErrorKind::Killed, "the client has gone");
+        let Some(answer) = answer else {
+            self.session.ended(0, Err(&gone));
+            return Err(Broken::Gone);
+        };
+        let manner = self.manner(form);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(failure) => {
+                self.session.ended(0, Err(&failure));
+                return self.answer(Err(failure)).await;
+            }
+        };
+        let schema = self.session.database().to_owned();
+        match send(&mut self.pending.wire, manner, &schema, answer).await {
+            Ok((rows, ended)) => self.session.ended(rows, ended.as_ref().copied()),
+            Err(broken) => {
+                self.session.ended(0, Err(&gone));
+                return Err(broken);
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare(&mut self, text: String) -> Result<(), Broken> {
+        let prepared = self.session.prepare(&text).await;
+        let manner = self.manner(Form::Binary);
+        let kept = match prepared {
+            Ok(prepared) => {
+                self.statements.keep(&mut self.pending.wire, manner, self.session.database(), text, &prepared)
+            }
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = kept {
+            put_failure(&mut self.pending.wire, &failure);
+        }
+        self.pending.wire.send().await
+    }
+
+    async fn field_list(&mut self, table: &str) -> Result<(), Broken> {
+        let manner = self.manner(Form::Text);
+        match self.session.columns(table).await {
+            Ok(columns) => put_fields(&mut self.pending.wire, manner, &columns, self.session.database()),
+            Err(failure) => put_failure(&mut self.pending.wire, &failure),
+        }
+        self.pending.wire.send().await
+    }
+
+    fn manner(&self, form: Form) -> Manner {
+        Manner { capabilities: self.capabilities, form, transaction: self.session.transaction() }
+    }
+
+    /// A line of text without a head, as the command's answer is.
+    async fn statistics(&mut self) -> Result<(), Broken> {
+        let text = format!("procprof {}", env!("CARGO_PKG_VERSION"));
+        self.pending.wire.put(|out| out.extend_from_slice(text.as_bytes()));
+        self.pending.wire.send().await
+    }
+
+    async fn change_user(&mut self, user: &str, database: Option<String>) -> Result<Next, Broken> {
+        match self.handshakes.readmit(&mut self.pending, user).await {
+            Ok(principal) => {
+                self.caller.principal = principal;
+                self.session = self.service.session(self.caller.clone());
+                self.statements = Statements::default();
+                self.welcome(database.as_deref()).await
+            }
+            Err(Turned::Broken(broken)) => Err(broken),
+            Err(turned) => {
+                turn_away(&self.handshakes.refusals, &mut self.pending, turned).await;
+                Ok(Next::Quit)
+            }
+        }
+    }
+
+    /// The login's end: OK, unless the database asked for is unknown.
+    async fn welcome(&mut self, database: Option<&str>) -> Result<Next, Broken> {
+        match database.map_or(Ok(()), |name| self.session.use_database(name)) {
+            Ok(()) => {
+                self.answer(Ok(())).await?;
+                Ok(Next::Go)
+            }
+            Err(failure) => {
+                turn_away(&self.handshakes.refusals, &mut self.pending, Turned::Away(failure)).await;
+                Ok(Next::Quit)
+            }
+        }
+    }
+
+    async fn answer(&mut self, outcome: Result<(), SqlError>) -> Result<(), Broken> {
+        let manner = self.manner(Form::Text);
+        match outcome {
+            Ok(()) => put_ok(&mut self.pending.wire, manner, 0, 0),
+            Err(failure) => put_failure(&mut self.pending.wire, &failure),
+        }
+        self.pending.wire.send().await
+    }
+
+    /// Tells a failure to a client that may be gone.
+    async fn say(&mut self, failure: &SqlError) {
+        put_failure(&mut self.pending.wire, failure);
+        let _ = self.pending.wire.send().await;
+    }
+}

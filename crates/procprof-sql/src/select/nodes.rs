@@ -1,0 +1,82 @@
+//! The rows of `nodes` and `errors`.
+
+use jiff::Timestamp;
+use procprof_core::captures::SourceState;
+use procprof_core::nodes::Node;
+use procprof_store::{ErrorEntry, ErrorFilter, PAGE_MAX, PageRequest};
+
+use super::moment::datetime;
+use super::statement_context::StatementContext;
+use super::tables::TableRows;
+use crate::mysql::{SqlError, Value};
+
+/// Nanoseconds in a second.
+const SECOND: i64 = 1_000_000_000;
+
+pub(super) fn nodes(statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    Ok(statement.sql.registry.all().iter().map(|node| row(statement, node)).collect())
+}
+
+fn row(statement: &StatementContext, node: &Node) -> Vec<Value> {
+    let health = statement.sql.registry.health(node.id);
+    let (failed, failure) = match health.last_failure() {
+        Some((_, failure)) => (moment(failure.at), failure.reason.clone().into()),
+        None => (Value::Null, Value::Null),
+    };
+    let state = statement.sql.captures.source_state(node);
+    let text = |text: fn(&SourceState) -> String| {
+        state.as_ref().map(text).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from)
+    };
+    vec![
+        number(node.id),
+        node.name().into(),
+        node.role().name().into(),
+        node.kind().to_string().into(),
+        node.cluster.clone().into(),
+        node.address.clone().into(),
+        health.summary().into(),
+        health.last_success().map_or(Value::Null, moment),
+        failed,
+        failure,
+        i64::from(node.past).into(),
+        i64::from(node.demo).into(),
+        health.retry_at().map_or(Value::Null, moment),
+        state.as_ref().and_then(|state| state.pid).map_or(Value::Null, |pid| i64::from(pid.0).into()),
+        text(|state| state.engine.clone()),
+        text(|state| state.runtime.clone()),
+        text(|state| state.limits.join(" ")),
+    ]
+}
+
+pub(super) fn errors(statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let mut rows = Vec::new();
+    let mut page = PageRequest::first(PAGE_MAX);
+    loop {
+        let found = statement.sql.store.list_errors(&ErrorFilter::default(), &page);
+        rows.extend(found.rows.iter().map(error));
+        match found.next {
+            Some(next) => page = PageRequest::after(PAGE_MAX, next),
+            None => return Ok(rows),
+        }
+    }
+}
+
+fn error(entry: &ErrorEntry) -> Vec<Value> {
+    let row = &entry.row;
+    vec![
+        number(entry.number),
+        datetime(row.time.0, 3).into(),
+        row.node.map_or(Value::Null, number),
+        row.profile_type.as_ref().map_or(Value::Null, |kind| kind.name().into()),
+        row.kind.name().into(),
+        row.reason.clone().into(),
+    ]
+}
+
+fn moment(at: Timestamp) -> Value {
+    datetime(at.as_second().saturating_mul(SECOND), 0).into()
+}
+
+fn number(number: u64) -> Value {
+    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,144 @@
+//! The rows of `information_schema`, from the table of tables.
+
+use super::statement_context::StatementContext;
+use super::tables::{self, Table, TableRows, mysql_type};
+use crate::DATABASE;
+use crate::mysql::{ColumnType, SqlError, Value};
+
+pub(super) fn none(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    Ok(Vec::new())
+}
+
+pub(super) fn schemata(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let row = |name: &str| {
+        vec!["def".into(), name.into(), "utf8mb4".into(), "utf8mb4_general_ci".into(), Value::Null, "NO".into()]
+    };
+    Ok(tables::databases().map(row).collect())
+}
+
+pub(super) fn tables(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let row = |table: &Table| {
+        let kind = if table.database() == DATABASE { "BASE TABLE" } else { "SYSTEM VIEW" };
+        let mut row =
+            vec!["def".into(), table.database().into(), shown_name(table).into(), kind.into(), "procprof".into()];
+        row.resize(17, Value::Null);
+        row.extend(["utf8mb4_general_ci".into(), Value::Null, "".into(), table.comment.into()]);
+        row
+    };
+    Ok(tables::all().map(row).collect())
+}
+
+pub(super) fn columns(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let rows = tables::all().flat_map(|table| {
+        table.columns.iter().enumerate().map(move |(index, column)| {
+            let is_text = column.column_type == ColumnType::Text;
+            let of_text = |text: &str| if is_text { Value::from(text) } else { Value::Null };
+            let length = if is_text { Value::Integer(u32::MAX.into()) } else { Value::Null };
+            let precision = match column.column_type {
+                ColumnType::Integer => Value::Integer(19),
+                ColumnType::Real => Value::Integer(22),
+                _ => Value::Null,
+            };
+            let scale = if column.column_type == ColumnType::Integer { Value::Integer(0) } else { Value::Null };
+            let kind = mysql_type(column.column_type);
+            vec![
+                "def".into(),
+                table.database().into(),
+                shown_name(table).into(),
+                column.name.into(),
+                Value::Integer(index as i64 + 1),
+                Value::Null,
+                "YES".into(),
+                kind.into(),
+                length.clone(),
+                length,
+                precision,
+                scale,
+                Value::Null,
+                of_text("utf8mb4"),
+                of_text("utf8mb4_general_ci"),
+                kind.into(),
+                "".into(),
+                "".into(),
+                "select".into(),
+                column.comment.into(),
+                "".into(),
+                Value::Null,
+            ]
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Character sets: name, default collation, description, bytes of a character at most.
+pub(crate) const CHARSETS: &[(&str, &str, &str, i64)] = &[
+    ("ascii", "ascii_general_ci", "US ASCII", 1),
+    ("binary", "binary", "Binary pseudo charset", 1),
+    ("latin1", "latin1_swedish_ci", "cp1252 West European", 1),
+    ("utf8mb3", "utf8mb3_general_ci", "UTF-8 Unicode", 3),
+    ("utf8mb4", "utf8mb4_general_ci", "UTF-8 Unicode", 4),
+];
+/// Collations: name, character set, number.
+pub(crate) const COLLATIONS: &[(&str, &str, i64)] = &[
+    ("ascii_general_ci", "ascii", 11),
+    ("binary", "binary", 63),
+    ("latin1_swedish_ci", "latin1", 8),
+    ("utf8mb3_bin", "utf8mb3", 83),
+    ("utf8mb3_general_ci", "utf8mb3", 33),
+    ("utf8mb3_unicode_ci", "utf8mb3", 192),
+    ("utf8mb4_0900_ai_ci", "utf8mb4", 255),
+    ("utf8mb4_bin", "utf8mb4", 46),
+    ("utf8mb4_general_ci", "utf8mb4", 45),
+    ("utf8mb4_unicode_ci", "utf8mb4", 224),
+];
+
+/// Whether a collation is its character set's default.
+pub(crate) fn is_default(collation: &str) -> bool {
+    CHARSETS.iter().any(|(_, default, ..)| *default == collation)
+}
+
+pub(super) fn character_sets(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let row = |(name, collation, description, bytes): &(&str, &str, &str, i64)| {
+        vec![(*name).into(), (*collation).into(), (*description).into(), Value::Integer(*bytes)]
+    };
+    Ok(CHARSETS.iter().map(row).collect())
+}
+
+pub(super) fn collations(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let row = |(name, charset, number): &(&str, &str, i64)| {
+        let default = if is_default(name) { "Yes" } else { "" };
+        vec![
+            (*name).into(),
+            (*charset).into(),
+            Value::Integer(*number),
+            default.into(),
+            "Yes".into(),
+            Value::Integer(1),
+            "PAD SPACE".into(),
+        ]
+    };
+    Ok(COLLATIONS.iter().map(row).collect())
+}
+
+pub(super) fn collation_character_set_applicability(
+    _scene: &StatementContext,
+    _parameters: &[Value],
+) -> Result<TableRows, SqlError> {
+    Ok(COLLATIONS.iter().map(|(name, charset, _)| vec![(*name).into(), (*charset).into()]).collect())
+}
+
+/// The one engine there is: name, support, comment, transactions, XA, savepoints.
+pub(crate) const ENGINE: [&str; 6] = ["procprof", "DEFAULT", "stored profiles, read-only", "NO", "NO", "NO"];
+
+pub(super) fn engines(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    Ok(vec![ENGINE.map(Value::from).to_vec()])
+}
+
+pub(super) fn user_privileges(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    Ok(vec![["'%'@'%'", "def", "SELECT", "NO"].map(Value::from).to_vec()])
+}
+
+/// MySQL writes the tables of `information_schema` in capitals.
+fn shown_name(table: &Table) -> String {
+    if table.database() == DATABASE { table.name.to_owned() } else { table.bare_name().to_ascii_uppercase() }
+}

@@ -1,0 +1,262 @@
+//! The tables there are: their columns, what they take, and what they are for. `SHOW`, `DESCRIBE`, `information_schema`
+//! and SQLite read it here.
+//!
+//! A table with parameters is called like a function: `FROM samples('01930c5e-…')`. Those in brackets may be left out.
+
+use super::information::INFORMATION;
+use super::statement_context::StatementContext;
+use super::{nodes, reports};
+use crate::DATABASE;
+use crate::mysql::ColumnType::{Integer, Real, Text};
+use crate::mysql::{ColumnType, SqlError, SqlErrorKind, Value};
+
+/// Rows of a computed table.
+pub(super) type TableRows = Vec<Vec<Value>>;
+
+/// Where a table's rows come from.
+pub(crate) enum Source {
+    /// The rows of the store's catalog: [`super::profiles`].
+    Stored,
+    /// Computed when it is read, from the values of its parameters (NULL where one was left out).
+    Computed(fn(&StatementContext, &[Value]) -> Result<TableRows, SqlError>),
+}
+
+/// A column.
+#[derive(Clone, Copy)]
+pub(crate) struct TableColumn {
+    pub(crate) name: &'static str,
+    pub(crate) column_type: ColumnType,
+    /// One line for people; empty where the name says it.
+    pub(crate) comment: &'static str,
+}
+
+/// A parameter.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    /// Whether it may be left out.
+    pub(crate) optional: bool,
+}
+
+/// A table.
+pub(crate) struct Table {
+    /// Its name; with `information_schema.` before it for those of that database.
+    pub(crate) name: &'static str,
+    pub(crate) parameters: &'static [Parameter],
+    pub(crate) columns: &'static [TableColumn],
+    pub(crate) comment: &'static str,
+    pub(crate) source: Source,
+}
+
+const fn column(name: &'static str, column_type: ColumnType, comment: &'static str) -> TableColumn {
+    TableColumn { name, column_type, comment }
+}
+
+const fn needed(name: &'static str) -> Parameter {
+    Parameter { name, optional: false }
+}
+
+const fn optional(name: &'static str) -> Parameter {
+    Parameter { name, optional: true }
+}
+
+/// Our own, in the order `SHOW TABLES` has them.
+const TABLES: &[Table] = &[
+    Table {
+        name: "profiles",
+        parameters: &[],
+        columns: &[
+            column("id", Text, "UUID, as in URLs"),
+            column("node", Integer, "id of the node"),
+            column("type", Text, "cpu, wall, alloc, heap, contention, mutex, goroutine, …"),
+            column("trigger", Text, "schedule, manual, import, push, …"),
+            column("started", Text, "UTC"),
+            column("completed", Text, "UTC"),
+            column("seconds", Real, "length of the capture; 0 for a moment"),
+            column("bytes", Integer, "size of the stored file"),
+            column("samples", Integer, "number of samples"),
+            column("totals", Text, "JSON: kind, unit and value of each sample type"),
+            column("top_function", Text, "the function with the largest own value"),
+            column("file", Text, "name of the file"),
+            column("cluster", Text, ""),
+            column("labels", Text, "of the node: key=value, separated by commas"),
+            column("started_ns", Integer, "nanoseconds since 1970, UTC"),
+            column("completed_ns", Integer, "nanoseconds since 1970, UTC; what indexes are by"),
+        ],
+        comment: "stored profiles",
+        source: Source::Stored,
+    },
+    Table {
+        name: "nodes",
+        parameters: &[],
+        columns: &[
+            column("id", Integer, ""),
+            column("name", Text, ""),
+            column("role", Text, "FE, BE, CN, service, self"),
+            column("kind", Text, "how it is collected"),
+            column("cluster", Text, ""),
+            column("address", Text, "host:port"),
+            column("health", Text, "ok, degraded, failing, unknown"),
+            column("last_success", Text, "when a profile last arrived, UTC"),
+            column("last_failure", Text, "when a type last failed that fails now, UTC"),
+            column("failure", Text, "why"),
+            column("past", Integer, "1: not configured any more; its profiles are still there"),
+            column("demo", Integer, ""),
+            column("retry_at", Text, "when a type that fails now is tried again, UTC"),
+            column("pid", Integer, "kind jvm: the process, as found last"),
+            column("engine", Text, "kind jvm: what records it"),
+            column("runtime", Text, "kind jvm: its JDK"),
+            column("limits", Text, "kind jvm: what is not recorded, and why"),
+        ],
+        comment: "the processes profiles come from",
+        source: Source::Computed(nodes::nodes),
+    },
+    Table {
+        name: "errors",
+        parameters: &[],
+        columns: &[
+            column("number", Integer, "ascending, never used again"),
+            column("time", Text, "UTC"),
+            column("node", Integer, "id of the node, where there is one"),
+            column("type", Text, "type of profile, where there is one"),
+            column("kind", Text, "capture, refused, restarted, symbolize, storage, retention, import"),
+            column("reason", Text, ""),
+        ],
+        comment: "what went wrong",
+        source: Source::Computed(nodes::errors),
+    },
+    Table {
+        name: "samples",
+        parameters: &[needed("profile_id"), optional("only")],
+        columns: &[
+            column("sample_type", Text, "the profile's default unless another is asked for"),
+            column("unit", Text, ""),
+            column("function", Text, ""),
+            column("file", Text, ""),
+            column("line", Integer, ""),
+            column("flat", Integer, "of the line itself"),
+            column("cum", Integer, "with all it calls"),
+        ],
+        comment: "samples(profile_id [, sample_type | '*']): the lines of a profile and what they use",
+        source: Source::Computed(reports::samples),
+    },
+    Table {
+        name: "stacks",
+        parameters: &[needed("profile_id"), optional("only")],
+        columns: &[
+            column("sample_type", Text, "the profile's default unless another is asked for"),
+            column("unit", Text, ""),
+            column("stack", Text, "functions, root first, joined by ;"),
+            column("value", Integer, ""),
+        ],
+        comment: "stacks(profile_id [, sample_type | '*']): the stacks of a profile, collapsed",
+        source: Source::Computed(reports::stacks),
+    },
+    Table {
+        name: "top",
+        parameters: &[needed("of_node"), optional("of_type"), optional("from"), optional("to"), optional("only")],
+        columns: &[
+            column("sample_type", Text, "the profiles' default unless another is asked for"),
+            column("unit", Text, ""),
+            column("function", Text, ""),
+            column("file", Text, ""),
+            column("flat", Integer, "of the function itself"),
+            column("cum", Integer, "with all it calls"),
+            column("profiles", Integer, "how many were merged"),
+        ],
+        comment: "top(node [, type [, from [, to [, sample_type | '*']]]]): functions over all profiles completed in a period, cpu unless said",
+        source: Source::Computed(reports::top),
+    },
+    Table {
+        name: "diff",
+        parameters: &[needed("profile_a"), needed("profile_b"), optional("only")],
+        columns: &[
+            column("sample_type", Text, "the profiles' default unless another is asked for"),
+            column("unit", Text, ""),
+            column("function", Text, ""),
+            column("file", Text, ""),
+            column("flat", Integer, "of b less that of a"),
+            column("cum", Integer, "of b less that of a"),
+            column("flat_a", Integer, ""),
+            column("flat_b", Integer, ""),
+            column("cum_a", Integer, ""),
+            column("cum_b", Integer, ""),
+        ],
+        comment: "diff(profile_a, profile_b [, sample_type | '*']): what functions use in b more than in a",
+        source: Source::Computed(reports::diff),
+    },
+];
+
+/// Every table, ours first.
+pub(crate) fn all() -> impl Iterator<Item = &'static Table> {
+    TABLES.iter().chain(INFORMATION)
+}
+
+/// Databases of tables that are not ours; their names stand before those of their tables.
+const OTHERS: &[&str] = &["information_schema", "performance_schema"];
+
+impl Table {
+    /// The table of that name, in any case, with or without our database before it.
+    ///
+    /// # Errors
+    /// [`SqlErrorKind::UnknownTable`], with those there are.
+    pub(crate) fn named(name: &str) -> Result<&'static Table, SqlError> {
+        let lower = name.to_ascii_lowercase();
+        let bare = lower.strip_prefix(DATABASE).and_then(|rest| rest.strip_prefix('.')).unwrap_or(&lower);
+        let of_ours = all().find(|table| table.name == bare);
+        of_ours.or_else(|| all().find(|table| table.bare_name() == bare)).ok_or_else(|| unknown_table(name))
+    }
+
+    /// Its database.
+    pub(crate) fn database(&self) -> &'static str {
+        self.name.split_once('.').map_or(DATABASE, |(database, _)| database)
+    }
+
+    /// Its name without the database.
+    pub(crate) fn bare_name(&self) -> &'static str {
+        self.name.split_once('.').map_or(self.name, |(_, bare)| bare)
+    }
+
+    /// Its columns and hidden parameters as SQLite's `CREATE TABLE` has them.
+    pub(super) fn declaration(&self) -> String {
+        let columns = self.columns.iter().map(|column| format!("\"{}\" {}", column.name, affinity(column.column_type)));
+        let parameters = self.parameters.iter().map(|parameter| format!("\"{}\" HIDDEN", parameter.name));
+        format!("CREATE TABLE x({})", columns.chain(parameters).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The sentence for a table nobody knows.
+pub(super) fn unknown_table(name: &str) -> SqlError {
+    let name: String = name.chars().take(80).collect();
+    let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+    SqlError::new(SqlErrorKind::UnknownTable, format!("there is no table '{name}'; there are {}", known.join(", ")))
+}
+
+/// Whether a name is that of a database; clients may spell it in any case.
+pub(crate) fn is_database(name: &str) -> bool {
+    databases().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// The databases there are.
+pub(crate) fn databases() -> impl Iterator<Item = &'static str> {
+    std::iter::once(DATABASE).chain(OTHERS.iter().copied())
+}
+
+/// The name of a type in SQLite.
+fn affinity(column_type: ColumnType) -> &'static str {
+    match column_type {
+        Integer => "INTEGER",
+        Real => "REAL",
+        Text => "TEXT",
+        ColumnType::Blob => "BLOB",
+    }
+}
+
+/// The name of a type in MySQL.
+pub(crate) fn mysql_type(column_type: ColumnType) -> &'static str {
+    match column_type {
+        Integer => "bigint",
+        Real => "double",
+        Text => "longtext",
+        ColumnType::Blob => "longblob",
+    }
+}

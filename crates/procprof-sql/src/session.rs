@@ -1,0 +1,256 @@
+//! One client's session: runs its statements, and writes an audit line for each.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use procprof_core::auth::Principal;
+use tokio_util::sync::CancellationToken;
+
+use super::running::{ClientConnection, ClientConnections};
+use super::select::{self, Asker, Engine};
+use super::set::{self, Assignment, Given};
+use super::statement::{Show, Statement, parse};
+use super::variables::Variables;
+use super::{DATABASE, admin, collect, describe, show, shown, starrocks};
+use crate::Sql;
+use crate::mysql::{
+    Caller, Column, Prepared, Service, Session, SqlError, SqlErrorKind, StatementResult, Transaction, Value,
+};
+
+/// Answers statements for all connections.
+pub(crate) struct SqlService {
+    sql: Arc<Sql>,
+    clients: Arc<ClientConnections>,
+    engine: Arc<Engine>,
+    since: Instant,
+}
+
+impl SqlService {
+    /// A service over a server.
+    pub(crate) fn new(sql: &Arc<Sql>) -> SqlService {
+        SqlService { sql: Arc::clone(sql), clients: Arc::default(), engine: Engine::new(sql), since: Instant::now() }
+    }
+}
+
+impl Service for SqlService {
+    type Session = SqlSession;
+
+    fn session(&self, caller: Caller) -> SqlSession {
+        let client = self.clients.enter(caller);
+        self.sql.metrics.sql_connections.inc();
+        SqlSession {
+            sql: Arc::clone(&self.sql),
+            clients: Arc::clone(&self.clients),
+            engine: Arc::clone(&self.engine),
+            since: self.since,
+            client,
+            database: String::new(),
+            variables: Variables::default(),
+            in_transaction: false,
+            failure: None,
+        }
+    }
+}
+
+/// One connection.
+pub(crate) struct SqlSession {
+    sql: Arc<Sql>,
+    clients: Arc<ClientConnections>,
+    engine: Arc<Engine>,
+    client: Arc<ClientConnection>,
+    /// When statements were first answered.
+    since: Instant,
+    /// In use; empty for none.
+    database: String,
+    variables: Variables,
+    /// Whether a transaction has begun, as clients see it.
+    in_transaction: bool,
+    /// Of the statement before this one.
+    failure: Option<SqlError>,
+}
+
+impl Drop for SqlSession {
+    fn drop(&mut self) {
+        self.clients.leave(&self.client);
+        self.sql.metrics.sql_connections.dec();
+    }
+}
+
+impl SqlSession {
+    /// Who asks, for statements that ask back.
+    fn asker(&self) -> Asker<'_> {
+        let Caller { connection, peer, principal } = &self.client.caller;
+        let user = format!("{}@{}", principal.name, peer.ip());
+        Asker {
+            user,
+            connection: *connection,
+            database: &self.database,
+            variables: &self.variables,
+            now: jiff::Timestamp::now(),
+        }
+    }
+
+    async fn run(
+        &mut self,
+        text: &str,
+        parameters: &[Value],
+        cancel: CancellationToken,
+    ) -> Result<StatementResult, SqlError> {
+        let statement = parse(text)?;
+        if !parameters.is_empty() && statement != Statement::Select {
+            return Err(SqlError::new(SqlErrorKind::NotSupported, "parameters are taken by SELECT only"));
+        }
+        if !matches!(&statement, Statement::Show(show) if show.is_of_diagnostics()) {
+            self.failure = None;
+        }
+        match statement {
+            Statement::Show(show) => {
+                let answer = self.show(&show).await?;
+                shown::filtered(&self.engine, &self.asker(), &show, answer, cancel).await
+            }
+            Statement::Use(name) => self.use_database(&name).map(|()| StatementResult::done()),
+            Statement::Set(assignments) => self.set(assignments, &cancel).await.map(|()| StatementResult::done()),
+            Statement::Transaction { begins } => {
+                self.in_transaction = begins;
+                Ok(StatementResult::done())
+            }
+            Statement::Nothing => Ok(StatementResult::done()),
+            Statement::Kill { connection, scope } => {
+                self.clients.kill(&self.client.caller, connection, scope).map(|()| StatementResult::done())
+            }
+            Statement::AdminExecute { target, script } => {
+                self.operates("ADMIN EXECUTE")?;
+                admin::answer(&self.sql, &self.client.caller.principal.name, &target, &script).await
+            }
+            Statement::Collect { what, nodes, seconds } => {
+                self.operates("COLLECT")?;
+                collect::answer(&self.sql, &self.client.caller.principal.name, &what, &nodes, seconds).await
+            }
+            Statement::Select => self.engine.select(&self.asker(), text, parameters, cancel).await,
+            Statement::Describe(table) => describe::describe(&table),
+        }
+    }
+
+    async fn show(&self, show: &Show) -> Result<StatementResult, SqlError> {
+        if let Some(listed) = starrocks::show::answer(&self.sql, show).await {
+            return listed;
+        }
+        let facts = show::Facts {
+            sql: &self.sql,
+            clients: &self.clients,
+            caller: &self.client.caller,
+            failure: self.failure.as_ref(),
+            variables: &self.variables,
+            since: self.since,
+        };
+        describe::answer(show, &self.database).unwrap_or_else(|| show::answer(&facts, show))
+    }
+
+    /// `SET`: all of it, or nothing.
+    async fn set(&mut self, assignments: Vec<Assignment>, cancel: &CancellationToken) -> Result<(), SqlError> {
+        let mut variables = self.variables.clone();
+        for mut assignment in assignments {
+            if let Assignment::System(_, given) | Assignment::User(_, given) = &mut assignment
+                && let Given::Expression(expression) = given
+            {
+                *given = Given::Literal(self.engine.value(&self.asker(), expression, cancel.clone()).await?);
+            }
+            set::assign(&mut variables, assignment)?;
+        }
+        self.variables = variables;
+        Ok(())
+    }
+
+    fn operates(&self, what: &str) -> Result<(), SqlError> {
+        match self.client.caller.principal.operates() {
+            true => Ok(()),
+            false => {
+                let text = format!(
+                    "Access denied; {what} needs the role operator, and {:?} is a viewer",
+                    self.client.caller.principal.name
+                );
+                Err(SqlError::new(SqlErrorKind::Denied, text))
+            }
+        }
+    }
+}
+
+impl Session for SqlSession {
+    async fn query(&mut self, text: &str, parameters: &[Value]) -> Result<StatementResult, SqlError> {
+        let running = self.client.begin(text);
+        let answer = tokio::select! {
+            () = running.cancel.cancelled() => Err(SqlError::new(SqlErrorKind::Killed, "Query execution was interrupted by KILL")),
+            answer = self.run(text, parameters, running.cancel.clone()) => answer,
+        };
+        answer.inspect_err(|failure| self.failure = Some(failure.clone()))
+    }
+
+    async fn prepare(&mut self, text: &str) -> Result<Prepared, SqlError> {
+        match parse(text)? {
+            Statement::Select => self.engine.prepare(&self.asker(), text, self.client.closed.child_token()).await,
+            _ => Ok(Prepared { parameters: 0, columns: Vec::new() }),
+        }
+    }
+
+    async fn columns(&mut self, table: &str) -> Result<Vec<Column>, SqlError> {
+        select::columns(table)
+    }
+
+    fn use_database(&mut self, name: &str) -> Result<(), SqlError> {
+        match select::is_database(name) {
+            true => self.database = name.to_ascii_lowercase(),
+            false => {
+                return Err(SqlError::new(
+                    SqlErrorKind::UnknownDatabase,
+                    format!("unknown database {name:?}; there is {DATABASE:?}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn rights(&mut self, principal: Principal) {
+        self.client = self.clients.enter(Caller { principal, ..self.client.caller.clone() });
+    }
+
+    fn reset(&mut self) {
+        self.variables = Variables::default();
+        self.in_transaction = false;
+        self.failure = None;
+    }
+
+    fn transaction(&self) -> Transaction {
+        Transaction { autocommit: self.variables.autocommit(), open: self.in_transaction }
+    }
+
+    fn database(&self) -> &str {
+        if self.database.is_empty() { DATABASE } else { &self.database }
+    }
+
+    fn killed(&self) -> CancellationToken {
+        self.client.closed.clone()
+    }
+
+    fn ended(&mut self, rows: u64, outcome: Result<(), &SqlError>) {
+        let Some(running) = self.client.end() else { return };
+        let caller = &self.client.caller;
+        self.sql.metrics.statement(outcome.is_ok(), rows, running.since.elapsed().as_secs_f64());
+        let outcome = outcome.map_or_else(ToString::to_string, |()| "ok".to_owned());
+        tracing::info!(
+            target: "sql",
+            user = %caller.principal.name,
+            from = %caller.peer,
+            connection = caller.connection,
+            milliseconds = running.since.elapsed().as_millis() as u64,
+            rows,
+            outcome,
+            "{}",
+            one_line(&running.text)
+        );
+    }
+}
+
+/// A statement for the log: no line of it can look like another entry.
+fn one_line(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

@@ -1,0 +1,88 @@
+//! Which rows of a `SHOW` statement `LIKE` and `WHERE` let through.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::like::like;
+use super::select::{Asker, Engine};
+use super::statement::Show;
+use crate::mysql::{ColumnType, Rows, SqlError, StatementResult, Value};
+
+/// Above the rows of any list: with a limit of its own, a condition is not bound by the session's.
+const ROWS_MAX: u32 = 1_000_000;
+
+/// The rows that `LIKE` and `WHERE` let through.
+///
+/// # Errors
+/// Whatever is wrong with the condition.
+pub(super) async fn filtered(
+    engine: &Arc<Engine>,
+    asker: &Asker<'_>,
+    show: &Show,
+    answer: StatementResult,
+    cancel: CancellationToken,
+) -> Result<StatementResult, SqlError> {
+    let StatementResult::Rows { columns, rows: Rows::Ready(mut rows), warnings } = answer else { return Ok(answer) };
+    if let Some(pattern) = &show.like {
+        let column = liked(&show.what);
+        rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if like(text, pattern)));
+    }
+    if let Some(condition) = &show.condition {
+        let parameter = Value::Text(serde_json::Value::from_iter(rows.iter().map(|row| json(row))).to_string());
+        let column = |(index, column): (usize, &crate::mysql::Column)| {
+            let collation = if column.column_type == ColumnType::Text { " COLLATE NOCASE" } else { "" };
+            format!("JSON_EXTRACT(value, '$[{index}]'){collation} AS `{}`", column.name.replace('`', "``"))
+        };
+        let selected = columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ");
+        let statement = format!(
+            "SELECT `row of it` FROM (SELECT `key` AS `row of it`, {selected} FROM json_each(?)) AS shown WHERE {condition} LIMIT {ROWS_MAX}"
+        );
+        let passed = engine.select(asker, &statement, &[parameter], cancel).await?;
+        let passed = numbers(passed).await?;
+        rows = passed.into_iter().filter_map(|number| rows.get(number).cloned()).collect();
+    }
+    Ok(StatementResult::Rows { columns, rows: Rows::Ready(rows), warnings })
+}
+
+/// The column that `LIKE` looks at.
+fn liked(what: &str) -> usize {
+    match what {
+        "events" | "procedure status" | "function status" => 1,
+        "triggers" => 2,
+        _ => 0,
+    }
+}
+
+fn json(row: &[Value]) -> serde_json::Value {
+    row.iter()
+        .map(|value| match value {
+            Value::Null => serde_json::Value::Null,
+            Value::Integer(number) => (*number).into(),
+            Value::Real(number) => (*number).into(),
+            Value::Text(text) => text.as_str().into(),
+            Value::Blob(bytes) => String::from_utf8_lossy(bytes).into(),
+        })
+        .collect()
+}
+
+/// The first column of an answer.
+async fn numbers(answer: StatementResult) -> Result<Vec<usize>, SqlError> {
+    let mut all = Vec::new();
+    let mut take = |rows: Vec<Vec<Value>>| {
+        all.extend(rows.iter().filter_map(|row| match row.first() {
+            Some(Value::Integer(number)) => usize::try_from(*number).ok(),
+            _ => None,
+        }));
+    };
+    match answer {
+        StatementResult::Rows { rows: Rows::Ready(rows), .. } => take(rows),
+        StatementResult::Rows { rows: Rows::Stream(mut batches), .. } => {
+            while let Some(batch) = batches.recv().await {
+                take(batch?);
+            }
+        }
+        StatementResult::Done { .. } => {}
+    }
+    Ok(all)
+}

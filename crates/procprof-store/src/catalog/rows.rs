@@ -1,0 +1,210 @@
+//! [`Rows`]: rows by filter, in columns, piece by piece, all as they were at one moment.
+
+use std::sync::{Arc, Mutex};
+
+use procprof_profile::{Nanos, ProfileId};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Row, params_from_iter};
+
+use super::Catalog;
+use super::condition::Condition;
+use super::error::failed;
+use super::row;
+use super::schema::ENTRIES;
+use crate::mutex::lock;
+use crate::{Column, Cursor, Filter, Order, Result, RowBatch, RowQuery, Values};
+
+/// Rows of a query, to be taken in batches. Profiles stored or deleted meanwhile do not change them.
+#[derive(Debug)]
+pub struct Rows {
+    /// Returned on drop.
+    reader: Option<Connection>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    idle_max: usize,
+    query: RowQuery,
+    walk: Walk,
+    /// The cursor of the next batch; `None` for the first.
+    after: Option<Key>,
+    is_at_end: bool,
+}
+
+/// The order in which the table is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    Newest,
+    Oldest,
+    /// The order in which it is stored.
+    Table,
+}
+
+/// The last row of a batch.
+#[derive(Clone, Copy, Debug)]
+enum Key {
+    Time(Cursor),
+    Seq(i64),
+}
+
+impl Catalog {
+    /// Starts to read rows.
+    pub(crate) fn rows(&self, query: RowQuery) -> Result<Rows> {
+        query.filter.check()?;
+        let (reader, idle) = self.lend(&self.connections())?;
+        let walk = Walk::new(&query);
+        let rows =
+            Rows { reader: Some(reader), idle, idle_max: self.readers_max, query, walk, after: None, is_at_end: false };
+        let begun = rows
+            .connection()
+            .execute_batch("BEGIN")
+            .and_then(|()| rows.connection().prepare_cached(&rows.statement().sql).map(drop));
+        begun.map_err(|source| failed("read rows", source))?;
+        Ok(rows)
+    }
+}
+
+impl Rows {
+    /// The next rows, `at_most` of them; `None` when there are no more.
+    pub fn next(&mut self, at_most: usize) -> Result<Option<RowBatch>> {
+        if self.is_at_end {
+            return Ok(None);
+        }
+        let Condition { sql, mut values } = self.statement();
+        values.push(Value::Integer(i64::try_from(at_most).unwrap_or(i64::MAX)));
+        let (batch, last) = self.read(&sql, &values).map_err(|source| failed("read rows", source))?;
+        self.is_at_end = batch.rows < at_most;
+        self.after = last.or(self.after);
+        Ok((batch.rows > 0).then_some(batch))
+    }
+
+    fn read(&self, sql: &str, values: &[Value]) -> rusqlite::Result<(RowBatch, Option<Key>)> {
+        let mut statement = self.connection().prepare_cached(sql)?;
+        let mut found = statement.query(params_from_iter(values))?;
+        let mut batch =
+            RowBatch { rows: 0, columns: self.query.columns.iter().map(|column| Values::empty(*column)).collect() };
+        let mut last = None;
+        let keys = self.walk.keys().len();
+        while let Some(row) = found.next()? {
+            batch.rows += 1;
+            for (at, values) in batch.columns.iter_mut().enumerate() {
+                push(values, row, keys + at)?;
+            }
+            last = Some(self.walk.key(row)?);
+        }
+        Ok((batch, last))
+    }
+
+    /// The statement of the next batch, with the values of its conditions; its limit is one more.
+    fn statement(&self) -> Condition {
+        let filter = &self.query.filter;
+        let mut condition = Condition::new(filter, None, None);
+        match self.after {
+            Some(Key::Time(cursor)) if self.walk == Walk::Newest => condition.place("<", Some(cursor)),
+            Some(Key::Time(cursor)) => condition.place(">", Some(cursor)),
+            Some(Key::Seq(seq)) => condition.with(" AND seq > ?", Some(Value::Integer(seq))),
+            None => {}
+        }
+        let columns: Vec<&str> =
+            self.walk.keys().iter().copied().chain(self.query.columns.iter().map(|column| name(*column))).collect();
+        let from = if filter.text.is_some() { ENTRIES } else { "profiles" };
+        condition.sql = format!(
+            "SELECT {} FROM {from} WHERE {} ORDER BY {} LIMIT ?",
+            columns.join(", "),
+            condition.sql,
+            self.walk.order()
+        );
+        condition
+    }
+
+    fn connection(&self) -> &Connection {
+        self.reader.as_ref().expect("it is given back only when this is dropped")
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        let Some(reader) = self.reader.take() else { return };
+        // One that cannot end its transaction is closed instead.
+        if reader.is_autocommit() || reader.execute_batch("ROLLBACK").is_ok() {
+            let mut idle = lock(&self.idle);
+            if idle.len() < self.idle_max {
+                idle.push(reader);
+            }
+        }
+    }
+}
+
+impl Walk {
+    /// By time there is an index for whatever is filtered, and one that has most columns. Only for all rows with other
+    /// columns is the table itself faster, since each row of an index would be looked up in it.
+    fn new(query: &RowQuery) -> Walk {
+        match query.order {
+            Order::NewestFirst => Walk::Newest,
+            Order::OldestFirst => Walk::Oldest,
+            Order::Any
+                if query.filter == Filter::default() && !query.columns.iter().all(|column| is_in_index(*column)) =>
+            {
+                Walk::Table
+            }
+            Order::Any => Walk::Oldest,
+        }
+    }
+
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Walk::Newest | Walk::Oldest => &["completed", "id"],
+            Walk::Table => &["seq"],
+        }
+    }
+
+    fn order(self) -> &'static str {
+        match self {
+            Walk::Newest => "completed DESC, id DESC",
+            Walk::Oldest => "completed, id",
+            Walk::Table => "seq",
+        }
+    }
+
+    fn key(self, row: &Row<'_>) -> rusqlite::Result<Key> {
+        Ok(match self {
+            Walk::Newest | Walk::Oldest => Key::Time(Cursor { completed: Nanos(row.get(0)?), id: row::id(row, 1)? }),
+            Walk::Table => Key::Seq(row.get(0)?),
+        })
+    }
+}
+
+/// Whether a column is in the index by time.
+fn is_in_index(column: Column) -> bool {
+    !matches!(column, Column::File | Column::Samples | Column::Totals | Column::TopFunction | Column::Instance)
+}
+
+fn name(column: Column) -> &'static str {
+    match column {
+        Column::Id => "id",
+        Column::Node => "node",
+        Column::Type => "type",
+        Column::File => "file",
+        Column::Completed => "completed",
+        Column::Started => "started",
+        Column::Duration => "duration",
+        Column::Bytes => "bytes",
+        Column::Trigger => "trigger",
+        Column::Cluster => "cluster",
+        Column::Labels => "labels",
+        Column::Samples => "samples",
+        Column::Totals => "totals",
+        Column::TopFunction => "top_function",
+        Column::Total => "total",
+        Column::Instance => "instance",
+    }
+}
+
+fn push(values: &mut Values, row: &Row<'_>, at: usize) -> rusqlite::Result<()> {
+    match values {
+        Values::Ids(ids) => ids.push(row.get(at).map(|bytes| ProfileId(u128::from_be_bytes(bytes)))?),
+        Values::Integers(numbers) => numbers.push(row.get(at)?),
+        Values::Texts(texts) => match row.get_ref(at)? {
+            ValueRef::Null => texts.push(None),
+            value => texts.push(Some(value.as_str()?)),
+        },
+    }
+    Ok(())
+}

@@ -1,0 +1,482 @@
+//! [`Store`]: opening, putting, listing, reading, deleting, pinning.
+
+mod import;
+mod in_flight;
+mod lock_file;
+mod reconcile;
+mod replace;
+mod retain;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
+
+use self::in_flight::InFlight;
+use self::lock_file::LockFile;
+use self::reconcile::reconcile;
+use crate::blobs::{self, BlobFolder, BlobName, Blobs, Unfinished};
+use crate::cache::Cache;
+use crate::catalog::{Catalog, NewRow};
+use crate::journal::Ledger;
+use crate::mutex::lock;
+use crate::stored::{self, Facts, FileName};
+use crate::{
+    CacheKey, Cursor, Entry, Error, ErrorEntry, ErrorFilter, ErrorRow, Filter, Format, ItemKey, JournalDamage,
+    NewProfile, Page, PageRequest, Result, RowQuery, Rows, StoreOptions, Timeline, Usage,
+};
+
+pub use self::import::{ImportItem, ImportOptions, ImportReport, NOT_A_NAME};
+pub use self::reconcile::Reconciled;
+pub use self::retain::RetainReport;
+
+/// Seconds tried, after the start, for a name that is free.
+const SECONDS_TRIED: i64 = 86_400;
+
+/// A folder of profiles. All methods block; share it between threads by reference.
+#[derive(Debug)]
+pub struct Store {
+    data: PathBuf,
+    options: StoreOptions,
+    blobs: Box<dyn Blobs>,
+    catalog: Catalog,
+    ledger: Mutex<Ledger>,
+    cache: Mutex<Cache>,
+    in_flight: InFlight,
+    /// Held for reading by operations that change files and rows together, for writing by a rebuild.
+    gate: RwLock<()>,
+    /// Taken after the gate, and held while something is deleted or pinned, so that checks made before are still valid.
+    removal: Mutex<()>,
+    /// The history of the clock.
+    timeline: Mutex<Timeline>,
+    /// Profiles that retention could not delete and has reported.
+    undeletable: Mutex<BTreeSet<ItemKey>>,
+    opened: Opened,
+    _lock: LockFile,
+}
+
+/// The report of opening.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Why the catalog was rebuilt, if it was.
+    pub rebuilt: Option<String>,
+    /// The changes from comparing catalog and folder.
+    pub reconciled: Reconciled,
+    /// Damage of the journal.
+    pub journal: JournalDamage,
+    /// The time it took.
+    pub took: Duration,
+}
+
+/// The report of a rebuild.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// The files read from the folder.
+    pub reconciled: Reconciled,
+    /// The time it took.
+    pub took: Duration,
+}
+
+impl Store {
+    /// Opens a data folder and creates it if needed. It belongs to this process alone until the store is dropped.
+    ///
+    /// Half-written files are removed; the catalog is compared with the files, and rebuilt when it is missing, broken
+    /// or of another version. One of more than 64 MiB is read through only by the first [`Store::retain`]; until then
+    /// damage is repaired when it is found.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process has it open.
+    pub fn open(data: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        let data = data.as_ref();
+        Store::open_with(data, options, || Ok(Box::new(BlobFolder::open(data.join("profiles"))?)))
+    }
+
+    /// As [`Store::open`], with the profiles in another backend than the data folder, which has the rest. The backend
+    /// also belongs to this store alone.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_on(data: impl AsRef<Path>, blobs: Box<dyn Blobs>, options: StoreOptions) -> Result<Store> {
+        Store::open_with(data.as_ref(), options, || Ok(blobs))
+    }
+
+    fn open_with(data: &Path, options: StoreOptions, blobs: impl FnOnce() -> Result<Box<dyn Blobs>>) -> Result<Store> {
+        let started = Instant::now();
+        std::fs::create_dir_all(data).map_err(|source| Error::io("create folder", data, source))?;
+        let lock = LockFile::take(data)?;
+        let (mut ledger, journal) = Ledger::open(data, &options)?;
+        let blobs = blobs()?;
+        let cache = Cache::open(data, options.cache_bytes_max)?;
+        let (catalog, rebuilt) = Catalog::open(&data.join("catalog.sqlite"), options.readers)?;
+        let compare = |catalog: &Catalog| reconcile(&*blobs, catalog, &options, Unfinished::Discard);
+        let (reconciled, rebuilt) = match compare(&catalog) {
+            Err(error) if error.is_catalog_corrupt() => (catalog.replace(compare)?, Some(error.to_string())),
+            reconciled => (reconciled?, rebuilt),
+        };
+        if rebuilt.is_some() {
+            catalog.set_complete()?;
+        }
+        ledger.reserve();
+        std::fs::File::open(data)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|source| Error::io("sync", data, source))?;
+        let opened = Opened { rebuilt, reconciled, journal, took: started.elapsed() };
+        tell(data, &opened);
+        Ok(Store {
+            data: data.to_owned(),
+            options,
+            blobs,
+            catalog,
+            ledger: Mutex::new(ledger),
+            cache: Mutex::new(cache),
+            in_flight: InFlight::default(),
+            gate: RwLock::default(),
+            removal: Mutex::default(),
+            timeline: Mutex::new(Timeline::open(data)),
+            undeletable: Mutex::default(),
+            opened,
+            _lock: lock,
+        })
+    }
+
+    /// The report of opening.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Stores a profile. If this returns an entry, the profile survives a power cut; if it returns an error, nothing is
+    /// left of it.
+    ///
+    /// # Errors
+    /// [`Error::Incomplete`] without id, node or type; [`Error::Malformed`] when `encoded` is no intact pprof with that
+    /// id in its comments; [`Error::Exists`], [`Error::TooLarge`], [`Error::DiskFull`].
+    pub fn put(&self, profile: NewProfile<'_>) -> Result<Entry> {
+        let prepared = prepared(profile, &self.options)?;
+        self.keep(prepared.facts.clone(), Format::Pprof, &prepared.chunks())
+    }
+
+    /// Keeps a recording of a JVM that profiles were made of, as it was recorded: listed, retained and deleted as a
+    /// profile of the type `recording`.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when it is none; [`Error::Exists`], [`Error::TooLarge`], [`Error::DiskFull`].
+    pub fn put_recording(&self, node: u64, start: Nanos, bytes: &[u8]) -> Result<Entry> {
+        stored::check_recording(bytes)?;
+        let (size, limit) = (bytes.len() as u64, self.options.profile_bytes_max);
+        if size > limit {
+            return Err(Error::TooLarge { what: "recording".to_owned(), bytes: size, limit });
+        }
+        let profile_type = ProfileType::Other("recording".to_owned());
+        let meta = Meta {
+            id: Some(stored::content_id(bytes)),
+            node: Some(node),
+            profile_type: Some(profile_type),
+            ..Meta::default()
+        };
+        self.keep(Facts { meta, start, ..Facts::default() }, Format::Recording, &[bytes])
+    }
+
+    /// The profile with that id.
+    pub fn get(&self, id: ProfileId) -> Result<Entry> {
+        self.healing(|| self.catalog.get(id))?.map(|entry| self.with_pin(entry)).ok_or(Error::NotFound { id })
+    }
+
+    /// Whether there is a profile with that id.
+    pub fn contains(&self, id: ProfileId) -> Result<bool> {
+        Ok(self.healing(|| self.catalog.get(id))?.is_some())
+    }
+
+    /// The profile of a node with that file name.
+    pub fn by_name(&self, node: u64, file_name: &str) -> Result<Option<Entry>> {
+        Ok(self.healing(|| self.catalog.by_name(node, file_name))?.map(|entry| self.with_pin(entry)))
+    }
+
+    /// The newest profile of a node and type, by completion.
+    pub fn newest(&self, node: u64, profile_type: &ProfileType) -> Result<Option<Entry>> {
+        Ok(self.healing(|| self.catalog.newest(node, profile_type))?.map(|entry| self.with_pin(entry)))
+    }
+
+    /// A page of profiles, newest first by completion, then by id, descending.
+    pub fn list(&self, filter: &Filter, page: &PageRequest<Cursor>) -> Result<Page<Entry, Cursor>> {
+        let mut found = self.healing(|| self.catalog.list(filter, page))?;
+        let ledger = lock(&self.ledger);
+        for entry in &mut found.rows {
+            entry.pinned = ledger.pins().contains(&entry.id);
+        }
+        Ok(found)
+    }
+
+    /// Rows of many profiles by columns, as a snapshot at the time when the first of them are read.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the filter has too many values.
+    pub fn rows(&self, query: &RowQuery) -> Result<Rows> {
+        self.healing(|| self.catalog.rows(query.clone()))
+    }
+
+    /// The file of a profile, as it is stored.
+    pub fn open_bytes(&self, id: ProfileId) -> Result<Vec<u8>> {
+        let entry = self.get(id)?;
+        let folder = folder(entry.node);
+        let blob = BlobName::new(&folder, &entry.file_name)?;
+        let bytes = blobs::read(&*self.blobs, blob, self.options.profile_bytes_max)?;
+        bytes.ok_or_else(|| Error::Gone { id, file: blob.to_string() })
+    }
+
+    /// Deletes a profile and its cached renderings. Returns what was deleted.
+    ///
+    /// # Errors
+    /// [`Error::Pinned`], [`Error::NotFound`].
+    pub fn delete(&self, id: ProfileId) -> Result<Entry> {
+        self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _removal = lock(&self.removal);
+            let entry = self.catalog.get(id)?.ok_or(Error::NotFound { id })?;
+            if lock(&self.ledger).pins().contains(&id) {
+                return Err(Error::Pinned { id });
+            }
+            self.remove(entry.node, &entry.file_name, id)?;
+            Ok(entry)
+        })
+    }
+
+    /// Pins a profile: retention keeps it and [`Store::delete`] refuses it. Survives a power cut when this returns.
+    ///
+    /// # Errors
+    /// [`Error::PinsFull`] if pinned files would exceed `pinned_bytes_max` together.
+    pub fn pin(&self, id: ProfileId) -> Result<()> {
+        self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _removal = lock(&self.removal);
+            let entry = self.catalog.get(id)?.map(|entry| self.with_pin(entry)).ok_or(Error::NotFound { id })?;
+            if entry.pinned {
+                return Ok(());
+            }
+            let (pinned, limit) = (self.pinned_bytes()?, self.options.pinned_bytes_max);
+            if pinned.saturating_add(entry.bytes) > limit {
+                return Err(Error::PinsFull { id, bytes: entry.bytes, pinned, limit });
+            }
+            lock(&self.ledger).pin(id)
+        })
+    }
+
+    /// Removes a pin; a profile that is not pinned stays so. Survives a power cut when this returns.
+    pub fn unpin(&self, id: ProfileId) -> Result<()> {
+        let _removal = lock(&self.removal);
+        lock(&self.ledger).unpin(id)
+    }
+
+    /// Stores an error row and returns its number. Never fails: if the disk is full, the row is listed and waits in
+    /// memory for space.
+    pub fn record_error(&self, row: ErrorRow) -> u64 {
+        lock(&self.ledger).record(row)
+    }
+
+    /// A page of error rows, the last recorded first.
+    pub fn list_errors(&self, filter: &ErrorFilter, page: &PageRequest<u64>) -> Page<ErrorEntry, u64> {
+        lock(&self.ledger).errors(filter, page)
+    }
+
+    /// The usage of the store.
+    pub fn usage(&self) -> Result<Usage> {
+        let nodes = self.healing(|| self.catalog.sums())?;
+        let pinned_bytes = self.healing(|| self.pinned_bytes())?;
+        let (errors_waiting, errors_lost) = lock(&self.ledger).waiting();
+        Ok(Usage {
+            profiles: nodes.iter().map(|node| node.profiles).sum(),
+            bytes: nodes.iter().map(|node| node.bytes).sum(),
+            nodes,
+            pinned_bytes,
+            cache_bytes: lock(&self.cache).bytes(),
+            free_bytes: self.blobs.free_bytes()?,
+            errors_waiting: errors_waiting as u64,
+            errors_lost,
+        })
+    }
+
+    /// Rebuilds the catalog from the files. Puts and deletes wait meanwhile; lists show the old one until the new one
+    /// is whole.
+    pub fn rebuild(&self) -> Result<Rebuilt> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        self.rebuild_behind_gate()
+    }
+
+    fn rebuild_behind_gate(&self) -> Result<Rebuilt> {
+        let started = Instant::now();
+        let reconciled =
+            self.catalog.replace(|fresh| reconcile(&*self.blobs, fresh, &self.options, Unfinished::Keep))?;
+        Ok(Rebuilt { reconciled, took: started.elapsed() })
+    }
+
+    /// A cached rendering.
+    pub fn cache_get(&self, key: &CacheKey<'_>) -> Option<Vec<u8>> {
+        lock(&self.cache).get(key)
+    }
+
+    /// Caches a new rendering and removes the oldest ones beyond the limit. Returns whether it was cached: one larger
+    /// than the whole cache is not.
+    pub fn cache_put(&self, key: &CacheKey<'_>, content: &[u8], now: Nanos) -> Result<bool> {
+        lock(&self.cache).put(key, content, now)
+    }
+
+    /// Writes the file of a profile, then its row.
+    fn keep(&self, facts: Facts, format: Format, chunks: &[&[u8]]) -> Result<Entry> {
+        self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            self.keep_once(&facts, format, chunks)
+        })
+    }
+
+    fn keep_once(&self, facts: &Facts, format: Format, chunks: &[&[u8]]) -> Result<Entry> {
+        let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
+        let node = facts.meta.node.ok_or(Error::Incomplete { what: "node" })?;
+        let profile_type = facts.meta.profile_type.clone().ok_or(Error::Incomplete { what: "type" })?;
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        let _flight = self.in_flight.enter(id, node, &profile_type, facts.completed(), bytes)?;
+        if self.catalog.get(id)?.is_some() {
+            return Err(Error::Exists { id });
+        }
+        let file = self.put_file(node, (&profile_type, facts.start, format), chunks)?;
+        let mut facts = facts.clone();
+        if format != Format::Pprof {
+            facts = Facts::of_stored_page(node, &file, id)?;
+        }
+        let row = NewRow { id, node, file, bytes, facts };
+        if let Err(error) = self.catalog.insert(&row) {
+            if let Err(left) = self.delete_file(node, &row.file) {
+                tracing::error!(error = %left, "take back a file without a row");
+            }
+            return Err(error);
+        }
+        let entry = self.catalog.get(id)?.ok_or(Error::NotFound { id })?;
+        Ok(self.with_pin(entry))
+    }
+
+    /// Writes a file of a profile under the first free name from the second of its start on. Returns the name.
+    fn put_file(
+        &self,
+        node: u64,
+        (profile_type, start, format): (&ProfileType, Nanos, Format),
+        chunks: &[&[u8]],
+    ) -> Result<String> {
+        // An error here means a start that no name can express; later seconds are skipped.
+        stored::second_of(start, 0)?;
+        let name = |later| Some(FileName::compose(profile_type, stored::second_of(start, later).ok()?, format));
+        let folder = folder(node);
+        let put = self.blobs.put(&folder, &mut (0..SECONDS_TRIED).map_while(name), chunks)?;
+        put.ok_or_else(|| Error::malformed(folder, "no free name within a day of the start"))
+    }
+
+    fn delete_file(&self, node: u64, file: &str) -> Result<()> {
+        self.blobs.delete(BlobName::new(&folder(node), file)?)
+    }
+
+    /// Removes file, row and cached renderings; the caller holds the locks `gate` and `removal`.
+    fn remove(&self, node: u64, file: &str, id: ProfileId) -> Result<()> {
+        self.delete_file(node, file)?;
+        self.catalog.remove(id)?;
+        lock(&self.cache).forget(id);
+        Ok(())
+    }
+
+    /// Runs a job of the catalog; if the catalog is found to be broken, rebuilds it, unless another thread just did,
+    /// and runs the job again.
+    fn healing<T>(&self, job: impl Fn() -> Result<T>) -> Result<T> {
+        let generation = self.catalog.generation();
+        match job() {
+            Err(error) if error.is_catalog_corrupt() => {
+                self.heal(&error, generation)?;
+                job()
+            }
+            done => done,
+        }
+    }
+
+    fn heal(&self, error: &Error, generation: u64) -> Result<()> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        if self.catalog.generation() == generation {
+            tracing::error!(%error, "catalog is broken, rebuilding it");
+            let rebuilt = self.rebuild_behind_gate()?;
+            tracing::info!(files = rebuilt.reconciled.files, seconds = rebuilt.took.as_secs_f64(), "catalog rebuilt");
+        }
+        Ok(())
+    }
+
+    fn with_pin(&self, mut entry: Entry) -> Entry {
+        entry.pinned = lock(&self.ledger).pins().contains(&entry.id);
+        entry
+    }
+
+    fn pinned_bytes(&self) -> Result<u64> {
+        let pins: Vec<ProfileId> = lock(&self.ledger).pins().iter().copied().collect();
+        let mut sum: u64 = 0;
+        for id in pins {
+            sum = sum.saturating_add(self.catalog.get(id)?.map_or(0, |entry| entry.bytes));
+        }
+        Ok(sum)
+    }
+}
+
+/// The folder of a node's profiles.
+fn folder(node: u64) -> String {
+    node.to_string()
+}
+
+/// A profile to be written.
+struct Prepared<'a> {
+    facts: Facts,
+    header: Vec<u8>,
+    body: &'a [u8],
+}
+
+impl Prepared<'_> {
+    /// The file's bytes, in order.
+    fn chunks(&self) -> [&[u8]; 2] {
+        [&self.header, self.body]
+    }
+}
+
+/// Checks a profile to be stored and writes its facts where a rebuild finds them.
+fn prepared<'a>(profile: NewProfile<'a>, options: &StoreOptions) -> Result<Prepared<'a>> {
+    let meta = profile.meta;
+    let id = meta.id.ok_or(Error::Incomplete { what: "id" })?;
+    meta.node.ok_or(Error::Incomplete { what: "node" })?;
+    meta.profile_type.as_ref().ok_or(Error::Incomplete { what: "type" })?;
+    let malformed = |why: String| Error::malformed(format!("profile {id}"), why);
+    let size = profile.encoded.len() as u64;
+    if size > options.profile_bytes_max {
+        return Err(Error::TooLarge { what: format!("profile {id}"), bytes: size, limit: options.profile_bytes_max });
+    }
+    let said = stored::read_comments(profile.encoded, options.unpacked_bytes_max)
+        .map_err(|error| malformed(error.to_string()))?;
+    if said.meta.id != Some(id) {
+        return Err(malformed("its comments do not name that id".to_owned()));
+    }
+    let facts = Facts { meta, start: profile.start, duration: profile.duration, summary: profile.summary.cut() };
+    let json = facts.to_json()?;
+    let header = stored::compose(json.as_bytes(), &facts.summary.thumbnail)?;
+    let body = stored::body(profile.encoded).ok_or_else(|| malformed("not gzip".to_owned()))?;
+    // In the form in which they will be read back, so that a rebuild changes nothing.
+    let facts = Facts::from_json(json.as_bytes(), &facts.summary.thumbnail)?;
+    Ok(Prepared { facts, header, body })
+}
+
+fn tell(data: &Path, opened: &Opened) {
+    let Opened { rebuilt, reconciled, journal, took } = opened;
+    let (files, seconds) = (reconciled.files, took.as_secs_f64());
+    tracing::info!(data = %data.display(), files, added = reconciled.added, dropped = reconciled.dropped, seconds, "store opened");
+    if let Some(why) = rebuilt.as_ref().filter(|_| files > 0) {
+        tracing::info!(why, files, seconds, "catalog rebuilt");
+    }
+    if reconciled.leftovers > 0 {
+        tracing::info!(count = reconciled.leftovers, "half-written files removed");
+    }
+    for odd in &reconciled.odd {
+        tracing::warn!("not listed: {odd}");
+    }
+    if *journal != JournalDamage::default() {
+        tracing::warn!(torn_bytes = journal.torn_bytes, wrong_lines = journal.wrong_lines, "journal was damaged");
+    }
+}

@@ -1,0 +1,110 @@
+//! Inputs and results of the store.
+
+use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
+use serde::{Deserialize, Serialize};
+
+use crate::Format;
+
+/// A profile to be stored.
+#[derive(Clone, Debug)]
+pub struct NewProfile<'a> {
+    /// Its metadata; `id`, `node` and `profile_type` are required.
+    pub meta: Meta,
+    /// The profile as gzip'd pprof, with the same `meta` in its comments.
+    pub encoded: &'a [u8],
+    /// Its summary for lists.
+    pub summary: Summary,
+    /// Start of the capture, UTC nanoseconds.
+    pub start: Nanos,
+    /// Length of the capture; 0 for a moment.
+    pub duration: Nanos,
+}
+
+/// The summary of a profile for lists, computed once when it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The sample types in the profile's order, with their sums.
+    pub totals: Vec<Total>,
+    /// Number of samples.
+    pub samples: u64,
+    /// Functions with the largest own values of the default sample type, largest first. [`Summary::TOP_MAX`] are kept,
+    /// their names cut at [`Summary::NAME_MAX`] bytes with a final `…`.
+    pub top: Vec<TopFunction>,
+    /// A small picture of the profile over its duration; the store does not interpret it.
+    #[serde(skip)]
+    pub thumbnail: Vec<u8>,
+}
+
+impl Summary {
+    /// Top functions kept.
+    pub const TOP_MAX: usize = 16;
+    /// Bytes of a function name kept.
+    pub const NAME_MAX: usize = 512;
+
+    /// The sum of the sample type that is shown first: the one that the fact `shown` names, or the last.
+    pub fn shown(&self, meta: &Meta) -> Option<&Total> {
+        let name = meta.more.get("shown");
+        self.totals.iter().find(|total| Some(&total.kind) == name).or(self.totals.last())
+    }
+
+    pub(crate) fn cut(mut self) -> Summary {
+        self.top.truncate(Self::TOP_MAX);
+        for function in &mut self.top {
+            if function.name.len() > Self::NAME_MAX {
+                let end = function.name.floor_char_boundary(Self::NAME_MAX);
+                function.name.truncate(end);
+                function.name.push('…');
+            }
+        }
+        self
+    }
+}
+
+/// The sum of one sample type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Total {
+    /// The name of the type: `cpu`, `inuse_space`, …
+    pub kind: String,
+    /// Its unit: `nanoseconds`, `bytes`, `count`, …
+    pub unit: String,
+    /// The sum.
+    pub value: i64,
+}
+
+/// A function and its own value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopFunction {
+    /// The function's name.
+    pub name: String,
+    /// Its own value, in the default sample type's unit.
+    pub value: i64,
+}
+
+/// A stored profile, as listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its identity.
+    pub id: ProfileId,
+    /// The node it belongs to.
+    pub node: u64,
+    /// Its type.
+    pub profile_type: ProfileType,
+    /// Further metadata. Files made elsewhere have only id, node, type and the trigger `import`.
+    pub meta: Meta,
+    /// Start of the capture, UTC nanoseconds.
+    pub start: Nanos,
+    /// Length of the capture; 0 when it was a moment or is unknown.
+    pub duration: Nanos,
+    /// The time when the collection was complete: `meta.end` if known, otherwise start and duration.
+    pub completed: Nanos,
+    /// Size of the file, in bytes.
+    pub bytes: u64,
+    /// Name of the file within its node, as lists and downloads show it.
+    pub file_name: String,
+    /// The format of the file.
+    pub format: Format,
+    /// Whether it is pinned: kept by retention and refused to be deleted.
+    pub pinned: bool,
+    /// The summary of its content; empty for files made elsewhere.
+    pub summary: Summary,
+}

@@ -1,0 +1,206 @@
+//! Go's own table of functions and lines (`.gopclntab`), which stays in a stripped binary, since the run-time needs it
+//! for stack traces.
+//!
+//! Layout (`internal/abi/symtab.go` and `debug/gosym/pclntab.go` of Go), in the file's byte order:
+//!
+//! ```text
+//! u32 magic    0xfffffffa (1.16), 0xfffffff0 (1.18), 0xfffffff1 (1.20 and later)
+//! u8  0, 0, smallest instruction, bytes of a word
+//! words        functions, files, [start of the text, from 1.18; 0 from 1.26], then the places of:
+//!              names, units' file numbers, file names, value tables, functions
+//! functions    pairs of (start, place of its record), one more for the end; words in 1.16, then u32
+//! record       start, name, args, deferreturn, sp table, file table, line table, tables, unit,
+//!              [first line, from 1.20]; all u32 but the start in 1.16, a word
+//! value table  pairs of varints (zigzag difference of the value, bytes of code it holds for)
+//! ```
+//!
+//! Lines are those of the innermost inlined function, and the function is the outermost: inlined calls are in another
+//! table, whose place only the symbols contain. `go tool addr2line` prints the same.
+
+use object::{File, Object, ObjectSection};
+
+use crate::Frame;
+
+/// Most entries of one table of values that are read.
+const VALUES_MAX: usize = 1 << 20;
+
+/// A table with the places of its parts.
+pub(crate) struct GoTable<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+    version: Version,
+    word: usize,
+    instruction: u64,
+    functions: usize,
+    text: u64,
+    names: usize,
+    units: usize,
+    files: usize,
+    values: usize,
+    records: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Version {
+    Go116,
+    Go118,
+    Go120,
+}
+
+impl<'a> GoTable<'a> {
+    /// The table of a file; `None` if there is none that can be read.
+    pub(crate) fn read(object: &File<'a>) -> Option<Self> {
+        let section = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|name| object.section_by_name(name))?;
+        // If the table does not contain the start of Go's code, it is all of the text, unless a C linker has put its
+        // own code before it.
+        let is_all_go = object.section_by_name(".init").is_none();
+        let text = object.section_by_name(".text").filter(|_| is_all_go).map(|text| text.address());
+        Self::parse(section.data().ok()?, !object.is_little_endian(), text)
+    }
+
+    fn parse(bytes: &'a [u8], big_endian: bool, text: Option<u64>) -> Option<Self> {
+        let mut table = Self {
+            bytes,
+            big_endian,
+            version: Version::Go116,
+            word: usize::from(*bytes.get(7)?),
+            instruction: u64::from(*bytes.get(6)?),
+            functions: 0,
+            text: 0,
+            names: 0,
+            units: 0,
+            files: 0,
+            values: 0,
+            records: 0,
+        };
+        table.version = match table.number(0, 4)? {
+            0xffff_fffa => Version::Go116,
+            0xffff_fff0 => Version::Go118,
+            0xffff_fff1 => Version::Go120,
+            _ => return None,
+        };
+        if !matches!(table.word, 4 | 8) {
+            return None;
+        }
+        let word = |index: usize| usize::try_from(table.number(8 + index * table.word, table.word)?).ok();
+        let functions = word(0)?;
+        let first = match table.version {
+            Version::Go116 => 2,
+            _ => 3,
+        };
+        let places = [word(first)?, word(first + 1)?, word(first + 2)?, word(first + 3)?, word(first + 4)?];
+        if table.version > Version::Go116 {
+            table.text = Some(word(2)? as u64).filter(|start| *start != 0).or(text)?;
+        }
+        [table.names, table.units, table.files, table.values, table.records] = places;
+        // Each function has at least a pair; this bounds every search.
+        table.functions = functions;
+        let end =
+            table.records.checked_add(functions.checked_mul(2)?.checked_add(1)?.checked_mul(table.pair_bytes())?)?;
+        (end <= bytes.len()).then_some(table)
+    }
+
+    /// The function, file and line at an address.
+    pub(crate) fn find(&self, address: u64) -> Option<Frame> {
+        let after = self.functions_until(address)?;
+        let index = after.checked_sub(1).filter(|index| *index < self.functions)?;
+        let start = self.function_start(index)?;
+        let record = self.records.checked_add(self.pair(index, 1)? as usize)?;
+        // Behind the start: the fields are all of 4 bytes.
+        let fields = record.checked_add(self.pair_bytes())?;
+        let field = |index: usize| self.number(fields.checked_add(index * 4)?, 4);
+        let name = self.text_at(self.names.checked_add(field(0)? as usize)?)?;
+        let line = self.value(field(5)? as usize, start, address).and_then(|line| u32::try_from(line).ok());
+        let file = self.value(field(4)? as usize, start, address).and_then(|file| self.file(field(7)?, file));
+        let first_line = if self.version >= Version::Go120 { field(8) } else { None };
+        let name: std::sync::Arc<str> = String::from_utf8_lossy(name).into();
+        Some(Frame {
+            system_name: name.clone(),
+            name,
+            start_line: first_line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line != 0),
+            file: file.map(|file| String::from_utf8_lossy(file).into()),
+            line: line.filter(|line| *line != 0),
+            column: None,
+        })
+    }
+
+    /// The number of functions that start at or before the address; the end of the last counts as one.
+    fn functions_until(&self, address: u64) -> Option<usize> {
+        let (mut low, mut high) = (0, self.functions + 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.function_start(middle)? <= address {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Some(low)
+    }
+
+    fn function_start(&self, index: usize) -> Option<u64> {
+        Some(self.text.wrapping_add(self.pair(index, 0)?))
+    }
+
+    fn pair_bytes(&self) -> usize {
+        if self.version == Version::Go116 { self.word } else { 4 }
+    }
+
+    fn pair(&self, index: usize, half: usize) -> Option<u64> {
+        let bytes = self.pair_bytes();
+        self.number(self.records.checked_add((index * 2 + half) * bytes)?, bytes)
+    }
+
+    /// The value of a table for an address of the function that begins at `start`.
+    fn value(&self, table: usize, start: u64, address: u64) -> Option<i64> {
+        let mut at = self.values.checked_add(table)?;
+        let (mut value, mut end) = (-1i64, start);
+        for _ in 0..VALUES_MAX {
+            let difference = self.varint(&mut at)?;
+            // A zero ends the table, but for the first, which may leave the value at -1.
+            if difference == 0 && end != start {
+                return None;
+            }
+            let signed = (difference >> 1) as i64 ^ -((difference & 1) as i64);
+            value = value.wrapping_add(signed);
+            end = end.wrapping_add(self.varint(&mut at)?.wrapping_mul(self.instruction));
+            if address < end {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn file(&self, unit: u64, file: i64) -> Option<&'a [u8]> {
+        let number = unit.checked_add(u64::try_from(file).ok()?)?;
+        let place = self.units.checked_add(usize::try_from(number.checked_mul(4)?).ok()?)?;
+        let offset = self.number(place, 4).filter(|offset| *offset != 0xffff_ffff)?;
+        self.text_at(self.files.checked_add(offset as usize)?)
+    }
+
+    fn text_at(&self, at: usize) -> Option<&'a [u8]> {
+        let rest = self.bytes.get(at..)?;
+        rest.get(..rest.iter().position(|byte| *byte == 0)?)
+    }
+
+    fn varint(&self, at: &mut usize) -> Option<u64> {
+        let (mut number, mut shift) = (0u64, 0);
+        loop {
+            let byte = *self.bytes.get(*at)?;
+            *at += 1;
+            if shift < 64 {
+                number |= u64::from(byte & 0x7f) << shift;
+            }
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+
+    fn number(&self, at: usize, bytes: usize) -> Option<u64> {
+        let bytes = self.bytes.get(at..at.checked_add(bytes)?)?;
+        let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+        Some(if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) })
+    }
+}

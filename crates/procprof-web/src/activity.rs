@@ -1,0 +1,137 @@
+//! What was collected of each node within the last day, as of a moment ago: the overview shows it, and reading a day of
+//! many nodes takes longer than a page may.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use procprof_core::clock::now;
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+use procprof_store::{Column, Filter, Order, Result, RowBatch, RowQuery, Store, Values};
+use tokio::sync::Mutex;
+
+use super::blocking::on_store;
+use super::problem::ApiResult;
+
+/// How old it may be.
+const AGE_MAX: Duration = Duration::from_secs(10);
+/// The period.
+pub(crate) const DAY: i64 = 86_400_000_000_000;
+/// Pieces of the period for which the load is kept.
+pub(crate) const PIECES: usize = 96;
+/// Rows read at a time, and in all: the newest.
+const BATCH: usize = 20_000;
+const ROWS_MAX: usize = 600_000;
+
+/// What was collected, by node.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// Start of the period.
+    pub(crate) from: i64,
+    /// Its end.
+    pub(crate) to: i64,
+    pub(crate) nodes: BTreeMap<u64, BTreeMap<ProfileType, Collected>>,
+}
+
+/// What was collected of a node and type.
+#[derive(Clone, Debug)]
+pub(crate) struct Collected {
+    pub(crate) profiles: u64,
+    /// The newest profile and its completion.
+    pub(crate) newest: (ProfileId, i64),
+    /// Start of the oldest profile.
+    since: i64,
+    /// Nanoseconds that profiles are about.
+    captured: i64,
+    /// The largest value of each piece of the period, by second of capture where captures have a length.
+    pub(crate) load: [f32; PIECES],
+}
+
+impl Collected {
+    fn new(id: ProfileId, completed: i64) -> Collected {
+        Collected { profiles: 0, newest: (id, completed), since: i64::MAX, captured: 0, load: [0.0; PIECES] }
+    }
+
+    /// The share of the time since the first of these profiles that they are about; `None` for those of a moment.
+    pub(crate) fn coverage(&self, to: i64) -> Option<f64> {
+        let elapsed = to.saturating_sub(self.since);
+        (self.captured > 0 && elapsed > 0).then(|| (self.captured as f64 / elapsed as f64).min(1.0))
+    }
+}
+
+/// The activity, and when it was read.
+#[derive(Default)]
+pub struct KnownActivity(Mutex<Option<(Instant, Arc<Activity>)>>);
+
+impl KnownActivity {
+    /// The activity, at most ten seconds old; it is read once, however many ask.
+    pub(crate) async fn get(&self, store: &Arc<Store>) -> ApiResult<Arc<Activity>> {
+        let mut known = self.0.lock().await;
+        if let Some((made, activity)) = &*known
+            && made.elapsed() < AGE_MAX
+        {
+            return Ok(Arc::clone(activity));
+        }
+        let store = Arc::clone(store);
+        let activity = Arc::new(on_store(move || Activity::read(&store, now().0)).await?);
+        *known = Some((Instant::now(), Arc::clone(&activity)));
+        Ok(activity)
+    }
+}
+
+impl Activity {
+    fn read(store: &Store, to: i64) -> Result<Activity> {
+        let mut activity = Activity { from: to.saturating_sub(DAY), to, nodes: BTreeMap::new() };
+        let filter =
+            Filter { from: Some(Nanos(activity.from)), to: Some(Nanos(to.saturating_add(1))), ..Filter::default() };
+        let columns = vec![
+            Column::Node,
+            Column::Type,
+            Column::Id,
+            Column::Started,
+            Column::Completed,
+            Column::Duration,
+            Column::Total,
+        ];
+        let mut rows = store.rows(&RowQuery { filter, columns, order: Order::NewestFirst })?;
+        let mut read = 0;
+        while read < ROWS_MAX
+            && let Some(batch) = rows.next(BATCH)?
+        {
+            read += batch.rows;
+            activity.add(&batch);
+        }
+        Ok(activity)
+    }
+
+    fn add(&mut self, batch: &RowBatch) {
+        let number = |at: usize, row: usize| match batch.columns.get(at) {
+            Some(Values::Integers(numbers)) => numbers.get(row).copied().unwrap_or(0),
+            _ => 0,
+        };
+        let mut known: BTreeMap<&str, ProfileType> = BTreeMap::new();
+        for row in 0..batch.rows {
+            let (Some(Values::Texts(names)), Some(Values::Ids(ids))) = (batch.columns.get(1), batch.columns.get(2))
+            else {
+                return;
+            };
+            let (Some(name), Some(id)) = (names.get(row), ids.get(row)) else { continue };
+            let kind = known
+                .entry(name)
+                .or_insert_with(|| name.parse().unwrap_or(ProfileType::Other("other".to_owned())))
+                .clone();
+            let (started, completed, duration, total) =
+                (number(3, row), number(4, row), number(5, row), number(6, row));
+            let types = self.nodes.entry(number(0, row).cast_unsigned()).or_default();
+            let own = types.entry(kind).or_insert_with(|| Collected::new(*id, completed));
+            own.profiles += 1;
+            own.since = own.since.min(started.max(self.from));
+            own.captured = own.captured.saturating_add(duration.clamp(0, completed.saturating_sub(self.from).max(0)));
+            let value = if duration > 0 { total as f64 / duration as f64 } else { total as f64 };
+            let piece = (completed.saturating_sub(self.from) as f64 / (self.to - self.from).max(1) as f64
+                * PIECES as f64) as usize;
+            let slot = &mut own.load[piece.min(PIECES - 1)];
+            *slot = slot.max(value as f32);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The address by which whoever asks reaches this server: what commands on pages and in answers are written with.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::header;
+use axum::http::request::Parts;
+
+use crate::Web;
+
+/// `http://HOST:PORT` and the path of a proxy, as the request was addressed; its host was checked before.
+pub(crate) struct Base(pub(crate) String);
+
+impl FromRequestParts<Arc<Web>> for Base {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, web: &Arc<Web>) -> Result<Base, Self::Rejection> {
+        let header = || parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
+        let host = parts.uri.authority().map(|authority| authority.as_str().to_owned()).or_else(header);
+        let scheme = if web.config().tls_cert.is_some() { "https" } else { "http" };
+        let host = host.unwrap_or_else(|| web.settings.bound.to_string());
+        Ok(Base(format!("{scheme}://{host}{}", web.config().base_path)))
+    }
+}

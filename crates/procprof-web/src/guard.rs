@@ -1,0 +1,254 @@
+//! What every request passes: host, origin, credentials and role; and the headers every answer carries.
+//!
+//! A page on another site can make a browser send requests here. It cannot read answers as long as the `Host` it
+//! resolved to us by is refused, and it cannot change anything as long as its `Origin` is. What it has the browser load
+//! (pictures, scripts, fetches) is refused by the browser's own word for it, `Sec-Fetch-Site`, so that it learns
+//! nothing from sizes and times and costs no work; links from anywhere are followed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt;
+use procprof_core::Printable;
+use procprof_core::auth::{Credentials, Refusal, UserRole};
+use procprof_core::room::Activity;
+
+use super::base_path::with_base;
+use super::listen::peer;
+use super::pages;
+use super::policy::harden;
+use super::problem::Problem;
+use super::route::Access;
+use crate::Web;
+
+/// The outermost layer: no panic gets out, problems become pages for people, every answer has the safe headers.
+pub(crate) async fn outer(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
+    let wants_page = wants_page(&request);
+    let peer = peer(request.extensions());
+    let checked = check_host(&web, &request).and_then(|()| check_origin(&request));
+    if let Err(problem) = &checked {
+        web.audit.refusal(peer, Printable(&problem.message));
+    }
+    let mut response = match checked {
+        Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+            web.metrics.panics.inc();
+            Problem::internal("a part of the server failed; the log has the place").into_response()
+        }),
+        Err(problem) => problem.into_response(),
+    };
+    if wants_page && let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        let page = Html(with_base(&web.config().base_path, &pages::problem(&problem).into_string()));
+        let headers = response.headers().clone();
+        let status = response.status();
+        response = (status, page).into_response();
+        for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER, header::CACHE_CONTROL] {
+            if let Some(value) = headers.get(&name) {
+                response.headers_mut().insert(name, value.clone());
+            }
+        }
+    }
+    web.metrics.responses(response.status().as_u16());
+    harden(response.headers_mut());
+    response
+}
+
+/// Whether a person with a browser asks: then a problem is shown as a page.
+fn wants_page(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    accept.contains("text/html") && !request.uri().path().starts_with("/api/")
+}
+
+/// The name a request was addressed to, without the port; `None` where none is given, or several.
+pub(super) fn host_name(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    if headers.get_all(header::HOST).iter().nth(1).is_some() {
+        return None;
+    }
+    let authority = match uri.authority() {
+        Some(authority) => authority.as_str().to_owned(),
+        None => headers.get(header::HOST)?.to_str().ok()?.to_owned(),
+    };
+    let name = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => authority.split(':').next()?,
+    };
+    Some(name.trim_end_matches('.').to_ascii_lowercase())
+}
+
+/// Whether a name may stand for this server.
+pub(crate) fn known_host(name: &str, bound: SocketAddr, allowed: &[String], machine: &str) -> bool {
+    if allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
+        return true;
+    }
+    // A number cannot be pointed at us by somebody else's name server.
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return address.is_loopback() || address == bound.ip() || bound.ip().is_unspecified();
+    }
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || (!bound.ip().is_loopback() && name.eq_ignore_ascii_case(machine))
+}
+
+fn check_host(web: &Web, request: &Request) -> Result<(), Problem> {
+    let refused = |name: &str| {
+        Problem::forbidden(format!(
+            "host {name:?} is not a name of this server; allowed_hosts in the configuration adds names"
+        ))
+    };
+    let name = host_name(request.headers(), request.uri())
+        .ok_or_else(|| Problem::bad_request("the request needs one Host header"))?;
+    let config = web.config();
+    match known_host(&name, web.settings.bound, &config.allowed_hosts, &web.settings.machine) {
+        true => Ok(()),
+        false => Err(refused(&name.chars().take(100).collect::<String>())),
+    }
+}
+
+/// Whether answering a GET takes a capture: the server's own pprof endpoints, which tools fetch by GET.
+fn captures(path: &str) -> bool {
+    path.starts_with("/debug/pprof/") || path.starts_with("/pprof/")
+}
+
+/// A page on another site can make a browser GET what it can't read; one that takes a capture is refused.
+fn check_capture(request: &Request) -> Result<(), Problem> {
+    let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let is_foreign = match text("sec-fetch-site") {
+        Some(site) => !matches!(site, "same-origin" | "none"),
+        // Browsers leave it out where the address is neither HTTPS nor this machine; all of them call themselves so,
+        // and no tool does.
+        None => text("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/")) && !refers_to_us(request),
+    };
+    match is_foreign {
+        true => Err(Problem::forbidden(
+            "this request takes a capture and comes from another site; ask with go tool pprof or curl",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether a request comes from a page of the host that it asks.
+fn refers_to_us(request: &Request) -> bool {
+    let text = |name: header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let own = request.uri().authority().map(|authority| authority.as_str()).or_else(|| text(header::HOST));
+    let from = text(header::REFERER)
+        .and_then(|referer| referer.split_once("://"))
+        .map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
+    from.zip(own).is_some_and(|(from, own)| from.eq_ignore_ascii_case(own))
+}
+
+/// What another site's page has a browser load is refused, unless the user goes there. Tools and old browsers send none
+/// of these headers.
+fn check_load(request: &Request) -> Result<(), Problem> {
+    let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let Some(site) = text("sec-fetch-site") else { return Ok(()) };
+    // A frame is a place to go, too: our own sandboxed ones have no site, and who may frame our pages is in their
+    // policy.
+    let is_embedded = matches!(text("sec-fetch-dest"), Some("object" | "embed"));
+    let is_visit = *request.method() == Method::GET && text("sec-fetch-mode") == Some("navigate") && !is_embedded;
+    match matches!(site, "same-origin" | "none") || is_visit {
+        true => Ok(()),
+        false => Err(Problem::forbidden(
+            "a page of another site loads this, and only this server's own may; open the address itself",
+        )),
+    }
+}
+
+/// Requests that change something come from our own pages or from no page at all, and so do those for parts of a page.
+fn check_origin(request: &Request) -> Result<(), Problem> {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return if captures(request.uri().path()) { check_capture(request) } else { check_load(request) };
+    }
+    let headers = request.headers();
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text(header::HeaderName::from_static("sec-fetch-site"))
+        && !matches!(site, "same-origin" | "none")
+    {
+        return Err(Problem::forbidden("this request comes from another site"));
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let own = match request.uri().authority() {
+        Some(authority) => authority.as_str(),
+        None => text(header::HOST).unwrap_or(""),
+    };
+    let from = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    match from {
+        Some(authority) if authority.eq_ignore_ascii_case(own) => Ok(()),
+        _ => Err(Problem::forbidden("this request comes from another origin")),
+    }
+}
+
+/// What a route's gate needs to know.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) web: Arc<Web>,
+    pub(crate) access: Access,
+}
+
+/// Lets in whom the route's access allows; the principal travels with the request.
+pub(crate) async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    if gate.access == Access::Public {
+        return next.run(request).await;
+    }
+    let (peer, credentials) = (peer(request.extensions()), credentials(request.headers()));
+    let name: String =
+        credentials.as_ref().map(|credentials| credentials.name.chars().take(64).collect()).unwrap_or_default();
+    let principal = match gate.web.authenticator.enter(credentials, peer).await {
+        Ok(principal) => principal,
+        Err(refusal) => {
+            let problem = refused(&gate.web, refusal);
+            // A browser asks without credentials first.
+            if refusal != Refusal::Missing {
+                gate.web.audit.refusal(peer, format_args!("HTTP login of '{}': {}", Printable(&name), problem.message));
+            }
+            return problem.into_response();
+        }
+    };
+    if gate.access == Access::Operator && principal.role != UserRole::Operator {
+        let why = format!("{} is a viewer; this needs an operator", principal.name);
+        gate.web.audit.refusal(peer, format_args!("{} {}: {why}", request.method(), Printable(request.uri().path())));
+        return Problem::forbidden(why).into_response();
+    }
+    if let Some(activity) = request.extensions().get::<Arc<Activity>>() {
+        activity.know();
+    }
+    request.extensions_mut().insert(principal);
+    next.run(request).await
+}
+
+fn refused(web: &Web, refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::Missing => Problem::unauthorized(),
+        Refusal::Wrong => {
+            web.metrics.auth_failures.inc();
+            Problem { message: "wrong name or password".to_owned(), ..Problem::unauthorized() }
+        }
+        Refusal::TooMany => {
+            web.metrics.auth_failures.inc();
+            let problem = Problem::busy("too many wrong passwords for this name or from this address; wait a minute");
+            Problem { code: "too_many_failures", retry_after: Some(60), ..problem }
+        }
+    }
+}
+
+/// `Basic base64(name:password)` or `Bearer name.password`.
+pub(crate) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, rest) = value.split_once(' ')?;
+    let (name, password) = if scheme.eq_ignore_ascii_case("basic") {
+        let decoded = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+        let (name, password) = decoded.split_once(':')?;
+        (name.to_owned(), password.to_owned())
+    } else if scheme.eq_ignore_ascii_case("bearer") {
+        let (name, password) = rest.trim().split_once('.')?;
+        (name.to_owned(), password.to_owned())
+    } else {
+        return None;
+    };
+    Some(Credentials { name, password })
+}

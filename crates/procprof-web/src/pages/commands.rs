@@ -1,0 +1,33 @@
+//! What a page does, as statements and commands that do the same.
+
+use maud::{Markup, html};
+
+use super::wanted::command;
+
+/// A statement or a command.
+pub(super) struct Command {
+    label: &'static str,
+    text: String,
+}
+
+impl Command {
+    /// A statement for the SQL server.
+    pub(super) fn sql(text: String) -> Command {
+        Command { label: "SQL", text }
+    }
+
+    /// A command line.
+    pub(super) fn shell(text: String) -> Command {
+        Command { label: "Command", text }
+    }
+}
+
+/// The commands, folded.
+pub(super) fn commands(commands: &[Command]) -> Markup {
+    html! {
+        details class="commands" data-keep {
+            summary { "As SQL and commands" }
+            @for row in commands { p class="muted" { (row.label) } (command(&row.text)) }
+        }
+    }
+}

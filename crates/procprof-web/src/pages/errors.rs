@@ -1,0 +1,82 @@
+//! `/proc_profile/errors`: everything that went wrong with a node, newest first, in pages; and the newest of it for the
+//! list's side.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use maud::{Markup, html};
+use procprof_core::nodes::Node;
+use procprof_store::{ErrorEntry, ErrorFilter, Page, PageRequest};
+
+use super::frame::Frame;
+use super::moment;
+use crate::Web;
+use crate::params::Params;
+use crate::problem::ApiResult;
+
+/// Rows of a page.
+const ROWS: usize = 100;
+/// Rows beside the list.
+const NEWEST: usize = 10;
+
+/// The newest rows of a node, for [`card`].
+pub(super) fn newest(web: &Web, node: &Node) -> Page<ErrorEntry, u64> {
+    rows(web, node, &PageRequest::first(NEWEST))
+}
+
+fn rows(web: &Web, node: &Node, request: &PageRequest<u64>) -> Page<ErrorEntry, u64> {
+    web.store.list_errors(&ErrorFilter { nodes: vec![node.id], ..ErrorFilter::default() }, request)
+}
+
+/// `GET /proc_profile/errors?node=&cursor=`
+pub(crate) async fn errors(State(web): State<Arc<Web>>, RawQuery(query): RawQuery) -> ApiResult<Markup> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "cursor"])?;
+    let node = params.node(&web)?;
+    let after = params.number("cursor", 0, u64::MAX)?;
+    let page = rows(&web, &node, &PageRequest { limit: ROWS, after });
+    let base = format!("/proc_profile/errors?node={}", node.id);
+    let body = html! {
+        main class="one" {
+            p class="crumbs" { a href=(format!("/proc_profile?node={}", node.id)) { (node.label()) } " / errors" }
+            h1 { "What went wrong" }
+            @if page.rows.is_empty() { div class="empty" { p class="head" { "Nothing" } } }
+            @else { section class="card errors whole" { (list(&page.rows)) } }
+            p class="pages" {
+                @if after.is_some() { a href=(base) { "← Newest" } }
+                @if let Some(next) = page.next { a href=(format!("{base}&cursor={next}")) { "Older →" } }
+            }
+        }
+    };
+    let title = format!("{} errors", node.label());
+    Ok(Frame { title: &title, live: false, status: None }.page(body))
+}
+
+/// The newest rows beside the list of profiles; nothing when there is none.
+pub(super) fn card(node: &Node, newest: &Page<ErrorEntry, u64>) -> Markup {
+    html! {
+        @if !newest.rows.is_empty() {
+            section class="card errors" {
+                h2 { "What went wrong" }
+                (list(&newest.rows))
+                p class="more" { a href=(format!("/proc_profile/errors?node={}", node.id)) { "All errors →" } }
+            }
+        }
+    }
+}
+
+fn list(rows: &[ErrorEntry]) -> Markup {
+    html! {
+        ol {
+            @for entry in rows {
+                li {
+                    p class="when" { (moment(entry.row.time.0)) " · "
+                        @if let Some(kind) = &entry.row.profile_type { (kind.label()) } @else { (entry.row.kind.name()) } }
+                    p class="reason" title=(entry.row.reason) { (entry.row.reason) }
+                    @if !entry.row.first_bytes.is_empty() {
+                        details { summary { "First bytes" } code { (entry.row.first_bytes.escape_ascii().to_string()) } }
+                    }
+                }
+            }
+        }
+    }
+}

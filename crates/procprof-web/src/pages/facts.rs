@@ -1,0 +1,121 @@
+//! What is known about a profile, in words.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use procprof_core::ingest::SHOWN;
+use procprof_core::symbols::is_wanted_fact;
+use procprof_store::Entry;
+
+use super::{amount, size};
+
+/// How a fact's value is read.
+#[derive(Clone, Copy)]
+enum Reading {
+    /// As it stands.
+    Plain,
+    /// Samples per second.
+    Hertz,
+    Nanoseconds,
+}
+
+/// Facts that profiles carry under short names.
+const NAMES: &[(&str, &str, Reading)] = &[
+    ("hz", "Rate", Reading::Hertz),
+    ("tick-ns", "Kernel tick", Reading::Nanoseconds),
+    ("leaf-only-samples", "Samples without callers", Reading::Plain),
+    ("samples-in-new-code", "Samples in code loaded meanwhile", Reading::Plain),
+    ("threads-without-timer", "Threads without a timer", Reading::Plain),
+    ("threads-that-block-sigprof", "Threads that block SIGPROF", Reading::Plain),
+    ("time-claimed", "Claims to be of", Reading::Plain),
+    ("stack-depth", "Deepest stack", Reading::Plain),
+    ("cpu-source", "CPU samples", Reading::Plain),
+    ("symbols", "Symbols", Reading::Plain),
+    ("symbols-from", "Symbols from", Reading::Plain),
+    ("symbols-uploaded", "Named by uploaded symbols", Reading::Plain),
+    ("symbolize-error", "Symbols missing because", Reading::Plain),
+    ("unresolved-locations", "Addresses without a name", Reading::Plain),
+    ("imported-from", "Imported from", Reading::Plain),
+    ("warnings", "Warnings", Reading::Plain),
+];
+
+/// The card with all facts.
+pub(super) fn card(entry: &Entry) -> Markup {
+    html! {
+        section class="card" {
+            h2 { "What is known" }
+            dl { @for (name, value) in &rows(entry) { dt { (name) } dd { (value) } } }
+        }
+    }
+}
+
+fn rows(entry: &Entry) -> Vec<(String, String)> {
+    let meta = &entry.meta;
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| {
+        if !value.is_empty() {
+            rows.push((name.to_owned(), value));
+        }
+    };
+    add("Means", meta.means.clone());
+    add("Started (UTC)", utc(entry.start.0));
+    add("Completed (UTC)", utc(entry.completed.0));
+    add("Duration", if entry.duration.0 > 0 { amount(entry.duration.0, "nanoseconds") } else { "instant".to_owned() });
+    add("File", format!("{}, {}", entry.file_name, size(entry.bytes)));
+    add("Trigger", meta.trigger.clone());
+    add("Engine", meta.engine.clone());
+    for total in &entry.summary.totals {
+        add(&format!("Total {}", total.kind), amount(total.value, &total.unit));
+    }
+    add("Lost samples", meta.lost.map(|count| count.to_string()).unwrap_or_default());
+    add("Truncated stacks", meta.truncated.map(|count| count.to_string()).unwrap_or_default());
+    add(
+        "CPU time without samples",
+        meta.unsampled.map(|nanos| amount(nanos.cast_signed(), "nanoseconds")).unwrap_or_default(),
+    );
+    add("Version", meta.instance_version.clone());
+    add("Build id", meta.instance_build_id.clone());
+    for (key, value) in &meta.labels {
+        add(&format!("Label {key}"), value.clone());
+    }
+    for (key, value) in meta.more.iter().filter(|(key, _)| *key != SHOWN && !is_wanted_fact(key)) {
+        let (name, value) = in_words(key, value);
+        add(&name, value);
+    }
+    add("Stored by", meta.tool.clone());
+    rows
+}
+
+/// A fact's name and value for people; an unknown one keeps its own.
+fn in_words(key: &str, value: &str) -> (String, String) {
+    let Some((_, name, reading)) = NAMES.iter().find(|(known, ..)| *known == key) else {
+        return (key.to_owned(), value.to_owned());
+    };
+    let value = match (reading, value.parse::<i64>()) {
+        (Reading::Hertz, Ok(hertz)) => format!("{hertz} Hz"),
+        (Reading::Nanoseconds, Ok(nanos)) => amount(nanos, "nanoseconds"),
+        _ => value.to_owned(),
+    };
+    ((*name).to_owned(), value)
+}
+
+fn utc(nanos: i64) -> String {
+    let time = Timestamp::from_nanosecond(i128::from(nanos));
+    time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_words;
+
+    #[test]
+    fn facts_have_names_and_units() {
+        let told = |key: &str, value: &str| {
+            let (name, value) = in_words(key, value);
+            format!("{name}: {value}")
+        };
+        assert_eq!(told("hz", "99"), "Rate: 99 Hz");
+        assert_eq!(told("tick-ns", "4000000"), "Kernel tick: 4.0 ms");
+        assert_eq!(told("hz", "fast"), "Rate: fast");
+        assert_eq!(told("moon-phase", "full"), "moon-phase: full");
+    }
+}

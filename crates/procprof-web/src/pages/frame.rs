@@ -1,0 +1,56 @@
+//! What all pages have around them.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::assets;
+
+/// The pages that every page leads to.
+const PLACES: [(&str, &str); 8] = [
+    ("/", "Nodes"),
+    ("/proc_profile", "Profiles"),
+    ("/search", "Search"),
+    ("/heap", "Heap"),
+    ("/open", "Open"),
+    ("/symbols", "Symbols"),
+    ("/settings", "Settings"),
+    ("/help", "Help"),
+];
+
+/// A page's frame.
+pub(super) struct Frame<'a> {
+    pub(super) title: &'a str,
+    /// Whether the script fetches the page again now and then.
+    pub(super) live: bool,
+    /// What stands at the right of the bar.
+    pub(super) status: Option<Markup>,
+}
+
+impl Frame<'_> {
+    pub(super) fn page(&self, body: Markup) -> Markup {
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title) " · procprof" }
+                    link rel="icon" type="image/svg+xml" href=(assets::icon());
+                    link rel="stylesheet" href=(assets::style());
+                    script src=(assets::script()) defer {}
+                }
+                body data-live[self.live] {
+                    header class="bar" {
+                        a class="brand" href="/" {
+                            img src=(assets::icon()) alt="" width="22" height="22";
+                            span { "procprof" }
+                        }
+                        nav class="places" aria-label="Pages" { @for (href, label) in PLACES { a href=(href) { (label) } } }
+                        @if let Some(status) = &self.status { div class="status-bar" { (status) } }
+                    }
+                    (body)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `/heap`: the heap profilers of nodes: on for a while, off, dumps, and growth between two of them; and the card of
+//! one beside its profiles.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::response::Redirect;
+use maud::{Markup, html};
+use procprof_core::auth::Principal;
+use procprof_core::captures::HeapProfiler;
+use procprof_core::nodes::Node;
+use procprof_profile::ProfileType;
+use procprof_store::{Entry, Filter, PageRequest};
+
+use super::commands::{Command, commands};
+use super::frame::Frame;
+use super::list::picker::picker;
+use super::operate::{back, form, running, yes_or_no};
+use super::{clock, moment, quantity, share};
+use crate::Web;
+use crate::api;
+use crate::api::heap::Switch;
+use crate::base::Base;
+use crate::blocking::on_store;
+use crate::caller::Caller;
+use crate::params::Params;
+use crate::problem::{ApiResult, Problem};
+use crate::subjects::parse_id;
+
+/// A page waits this long for a node's answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it is switched on unless another length is chosen, in minutes.
+const MINUTES: u64 = 30;
+/// The longest it is switched on for a while, in minutes: what agents take.
+const MINUTES_MAX: u64 = 1440;
+/// Dumps shown.
+const DUMPS: usize = 30;
+
+/// `POST /proc_profile/heap`
+pub(crate) async fn switch_heap(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    body: Bytes,
+) -> ApiResult<Redirect> {
+    let params = form(&body, &["node", "active", "minutes", "back"])?;
+    let node = params.node(&web)?;
+    let minutes = params.number("minutes", 0, MINUTES_MAX)?.unwrap_or(MINUTES);
+    let length = (minutes > 0).then(|| Duration::from_secs(minutes * 60));
+    let to = if yes_or_no(&params, "active")? { Switch::On(length) } else { Switch::Off };
+    drop(api::heap::switch(&web, &node, to, &principal).await?);
+    Ok(back(&params, &format!("/proc_profile?node={}", node.id)))
+}
+
+/// `GET /heap/growth?from=&to=`: to the difference of two dumps.
+pub(crate) async fn growth(RawQuery(query): RawQuery) -> ApiResult<Redirect> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["from", "to"])?;
+    let (from, to) = (parse_id(params.need("from")?)?, parse_id(params.need("to")?)?);
+    if from == to {
+        return Err(Problem::bad_request("A and B are the same dump; choose two"));
+    }
+    Ok(Redirect::to(&format!("/p/{to}?base={from}")))
+}
+
+struct View {
+    web: Arc<Web>,
+    principal: Principal,
+    node: Arc<Node>,
+    state: Option<Result<bool, String>>,
+    dumps: Vec<Entry>,
+    base: Base,
+}
+
+/// `GET /heap?node=`
+pub(crate) async fn heap(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    base: Base,
+    RawQuery(query): RawQuery,
+) -> ApiResult<Markup> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["node"])?;
+    let node = match params.get("node") {
+        Some(_) => params.node(&web)?,
+        None => first(&web),
+    };
+    let state = state(&web, &node, &principal).await;
+    let (store, filter) =
+        (Arc::clone(&web.store), Filter { nodes: vec![node.id], types: vec![ProfileType::Heap], ..Filter::default() });
+    let dumps = on_store(move || store.list(&filter, &PageRequest::first(DUMPS))).await?.rows;
+    let usage = web.usage.get(&web.store).await?;
+    let view = View { web, principal, node, state, dumps, base };
+    let body = html! {
+        (picker(&view.web, view.node.id, &usage, |node| format!("/heap?node={}", node.id)))
+        (view.body())
+    };
+    let title = format!("Heap of {}", view.node.label());
+    Ok(Frame { title: &title, live: true, status: None }.page(body))
+}
+
+/// The node that is shown unless one is named: the first whose heap profiler can be switched.
+fn first(web: &Arc<Web>) -> Arc<Node> {
+    let nodes = web.registry.all();
+    let has_switch = |node: &&Arc<Node>| HeapProfiler::new(&web.captures, node).has_switch();
+    nodes.iter().find(has_switch).cloned().unwrap_or_else(|| web.registry.default_node())
+}
+
+impl View {
+    fn body(&self) -> Markup {
+        let here = format!("/heap?node={}", self.node.id);
+        html! {
+            main class="list" {
+                div class="head" { div {
+                    h1 { "Heap" }
+                    p class="about" { strong { (self.node.label()) } span { (self.node.kind().name()) }
+                        a href=(format!("/proc_profile?node={}&type=heap", self.node.id)) { "All heap profiles" } }
+                } }
+                div id="jobs" data-refresh { (running(&self.web, &self.principal, Some(&self.node), &here)) }
+                div class="cards first" {
+                    div id="heap" data-refresh { (self.profiler(&here)) }
+                    (self.dump(&here))
+                }
+                div id="dumps" data-refresh { (self.dumps()) }
+                (commands(&self.as_commands()))
+            }
+        }
+    }
+
+    fn profiler(&self, here: &str) -> Markup {
+        html! {
+            @match &self.state {
+                Some(state) => {
+                    section class="card heap" {
+                        h2 { "Heap profiler" }
+                        @match state {
+                            Ok(active) => (switch(&self.web, &self.node, *active, here)),
+                            Err(why) => {
+                                p class="bad" { (why) }
+                                p class="muted" { "The process decides at its start whether its heap can be profiled; jemalloc needs "
+                                    code { "MALLOC_CONF=prof:true" } "." }
+                            }
+                        }
+                    }
+                }
+                None => {
+                    section class="card heap" {
+                        h2 { "Heap profiler" }
+                        @if !self.principal.operates() { p { "Operators see and switch it." } }
+                        @else if self.node.past { p { "The node is not configured, so it is not asked." } }
+                        @else { p { "A node of kind " (self.node.kind().name()) " has no switch: its heap profiler runs as the process was started." } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn dump(&self, here: &str) -> Markup {
+        let can_dump = self.principal.operates() && self.node.planned(&ProfileType::Heap).is_some();
+        html! {
+            section class="card" {
+                h2 { "Dump" }
+                @if can_dump {
+                    p { "Stores what is in use now as a heap profile." }
+                    form method="post" action="/proc_profile/collect" {
+                        input type="hidden" name="node" value=(self.node.id);
+                        input type="hidden" name="type" value="heap";
+                        input type="hidden" name="back" value=(here);
+                        button type="submit" { "Dump now" }
+                    }
+                } @else if self.node.planned(&ProfileType::Heap).is_none() { p class="muted" { "This node gives no heap profiles." } }
+                @else { p class="muted" { "Operators take dumps." } }
+            }
+        }
+    }
+
+    fn dumps(&self) -> Markup {
+        let largest = self.dumps.iter().filter_map(in_use).max().unwrap_or(0).max(1);
+        html! {
+            @if self.dumps.is_empty() {
+                div class="empty" {
+                    p class="head" { "No heap profiles yet" }
+                    p { "Switch the heap profiler on, let the process work for a while, then dump. Two dumps show what grew." }
+                }
+            } @else {
+                form id="growth" class="selection" action="/heap/growth" {
+                    span { "Growth from A to B:" }
+                    button type="submit" { "Show growth" }
+                }
+                div class="table" { table {
+                    thead { tr {
+                        th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "Completed" } th scope="col" { "In use" }
+                        th scope="col" class="number wide" { "Change" } th scope="col" { "View" } th scope="col" class="wide" { "Call graph" }
+                    } }
+                    tbody { @for (place, entry) in self.dumps.iter().enumerate() { (self.row(place, entry, largest)) } }
+                } }
+            }
+        }
+    }
+
+    fn row(&self, place: usize, entry: &Entry, largest: i64) -> Markup {
+        let value = in_use(entry);
+        let before = self.dumps.get(place + 1).and_then(in_use);
+        let change = value.zip(before).map(|(value, before)| value - before);
+        let (is_from, is_to) = (place == 1.min(self.dumps.len() - 1), place == 0);
+        html! {
+            tr {
+                td { input type="radio" name="from" value=(entry.id) form="growth" checked[is_from] aria-label=(format!("A: dump {}", place + 1)); }
+                td { input type="radio" name="to" value=(entry.id) form="growth" checked[is_to] aria-label=(format!("B: dump {}", place + 1)); }
+                td class="when" { (moment(entry.completed.0)) }
+                td class="total" { @if let Some(value) = value { strong { (quantity(value, "bytes")) } (share(value, largest)) } @else { "–" } }
+                td class="number wide" { @if let Some(change) = change { (if change < 0 { "−" } else { "+" }) (quantity(change.abs(), "bytes")) } @else { "–" } }
+                td { a class="view" href=(format!("/p/{}", entry.id)) { "View" } }
+                td class="wide" { a href=(format!("/p/{}?format=svg", entry.id)) target="_blank" { "Call graph" } }
+            }
+        }
+    }
+
+    fn as_commands(&self) -> Vec<Command> {
+        let (id, base) = (self.node.id, &self.base.0);
+        vec![
+            Command::sql(format!("ADMIN EXECUTE ON {id} 'System.print(HeapProf.getInstance().enable_prof())'")),
+            Command::sql(format!("ADMIN EXECUTE ON {id} 'System.print(HeapProf.getInstance().dump_dot_snapshot())'")),
+            Command::sql(format!("ADMIN EXECUTE ON {id} 'System.print(HeapProf.getInstance().disable_prof())'")),
+            Command::shell(format!("curl -X POST '{base}/api/nodes/{id}/heap/activate'")),
+            Command::shell(format!("curl -X POST '{base}/api/captures' -d '{{\"node\": {id}, \"type\": \"heap\"}}'")),
+        ]
+    }
+}
+
+/// The bytes in use of a dump.
+fn in_use(entry: &Entry) -> Option<i64> {
+    entry.summary.shown(&entry.meta).filter(|total| total.unit == "bytes").map(|total| total.value)
+}
+
+/// Whether the heap profiler of a node samples, or why that is not known; `None` for nodes without a switch, and for
+/// users who may not use it.
+pub(super) async fn state(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Option<Result<bool, String>> {
+    let profiler = HeapProfiler::new(&web.captures, node);
+    if !principal.operates() || !profiler.has_switch() {
+        return None;
+    }
+    Some(match tokio::time::timeout(PATIENCE, profiler.is_active()).await {
+        Ok(state) => state.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("{} does not answer within {} s", node.name(), PATIENCE.as_secs())),
+    })
+}
+
+/// The state with the button that changes it, beside a node's profiles.
+pub(super) fn card(web: &Arc<Web>, node: &Arc<Node>, state: &Result<bool, String>) -> Markup {
+    html! {
+        section class="card heap" {
+            h2 { "Heap profiler" }
+            @match state {
+                Ok(active) => (switch(web, node, *active, &format!("/proc_profile?node={}", node.id))),
+                Err(why) => p class="muted" { (why) }
+            }
+            p class="more" { a href=(format!("/heap?node={}", node.id)) { "Dumps and growth →" } }
+        }
+    }
+}
+
+/// The switch; what it costs is said before it is used.
+fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool, here: &str) -> Markup {
+    let end = HeapProfiler::new(&web.captures, node).ends();
+    html! {
+        @if active {
+            p { strong { "On" } ": allocations are sampled"
+                @if let Some(end) = end { " until " (clock(end)) "." } @else { ", until it is switched off." } }
+        } @else {
+            p { strong { "Off" } "." }
+            p class="muted" { "While it is on, each allocation costs a little, and one in about 512 KiB allocated has its stack recorded: \
+                usually 1 to 3 % of CPU time, and some memory for each stack." }
+        }
+        form class="actions" method="post" action="/proc_profile/heap" {
+            input type="hidden" name="node" value=(node.id);
+            input type="hidden" name="back" value=(here);
+            @if active { button type="submit" name="active" value="no" { "Switch off" } }
+            @else {
+                select name="minutes" aria-label="For how long" {
+                    @for (minutes, label) in [(10, "for 10 minutes"), (MINUTES, "for 30 minutes"), (120, "for 2 hours"), (0, "until switched off")] {
+                        option value=(minutes) selected[minutes == MINUTES] { (label) }
+                    }
+                }
+                button type="submit" name="active" value="yes" { "Switch on" }
+            }
+        }
+    }
+}

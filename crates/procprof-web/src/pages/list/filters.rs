@@ -1,0 +1,60 @@
+//! The filters of the list: type, period, trigger and functions; links and one form, which keep one another.
+
+use maud::{Markup, html};
+use procprof_profile::ProfileType;
+
+use super::query::{ListQuery, PERIODS, TRIGGERS};
+use crate::time::rfc3339;
+
+/// The filters; `types` are those that can be chosen.
+pub(super) fn filters(query: &ListQuery, types: &[ProfileType]) -> Markup {
+    let of_type = |kind: Option<&ProfileType>, label: &str| {
+        html! {
+            a href=(query.with_type(kind.cloned()).href()) aria-current=[(query.profile_type.as_ref() == kind).then_some("true")] { (label) }
+        }
+    };
+    let any_time = query.last.is_none() && query.from.is_none() && query.to.is_none();
+    html! {
+        div class="filter-bar" {
+            @if types.len() > 1 {
+                p class="filters" role="group" aria-label="Type" {
+                    (of_type(None, "All types"))
+                    @for kind in types { (of_type(Some(kind), kind.label())) }
+                }
+            }
+            p class="filters" role="group" aria-label="Time" {
+                a href=(query.with_last(None).href()) aria-current=[any_time.then_some("true")] { "Any time" }
+                @for (name, label, _) in PERIODS {
+                    a href=(query.with_last(Some(name)).href()) aria-current=[(query.last == Some(name)).then_some("true")] { (label) }
+                }
+            }
+            (form(query))
+        }
+    }
+}
+
+fn form(query: &ListQuery) -> Markup {
+    let time = |nanos: Option<procprof_profile::Nanos>| nanos.map(|nanos| rfc3339(nanos.0)).unwrap_or_default();
+    html! {
+        form class="search" action="/proc_profile" role="search" {
+            input type="hidden" name="node" value=(query.node.id);
+            @if let Some(kind) = &query.profile_type { input type="hidden" name="type" value=(kind.name()); }
+            @if let Some(last) = query.last { input type="hidden" name="last" value=(last); }
+            input type="search" name="text" value=(query.text.as_deref().unwrap_or("")) placeholder="Function, label or file name"
+                aria-label="Function, label or file name";
+            details class="more-filters" open[query.trigger.is_some() || query.from.is_some() || query.to.is_some()] {
+                summary { "More" }
+                div class="fields" {
+                    label { "From (UTC)" input name="from" value=(time(query.from)) placeholder="2026-11-20T22:25:34Z"; }
+                    label { "To (UTC)" input name="to" value=(time(query.to)) placeholder="2026-11-20T23:25:34Z"; }
+                    label { "Trigger" select name="trigger" {
+                        option value="" { "any" }
+                        @for trigger in TRIGGERS { option value=(trigger) selected[query.trigger.as_deref() == Some(trigger)] { (trigger) } }
+                    } }
+                }
+            }
+            button type="submit" { "Filter" }
+            @if query.is_filtered() { a href=(format!("/proc_profile?node={}", query.node.id)) { "Clear" } }
+        }
+    }
+}

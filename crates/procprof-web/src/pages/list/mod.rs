@@ -1,0 +1,221 @@
+//! `/proc_profile`: the profiles of a node: a timeline, a table with filters, its schedule and its errors.
+
+mod aside;
+mod filters;
+pub(super) mod picker;
+mod query;
+mod select;
+pub(super) mod table;
+mod timeline;
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use maud::{Markup, html};
+use procprof_core::auth::Principal;
+use procprof_profile::ProfileType;
+use procprof_store::{Cursor, Entry, ErrorEntry, Page, PageRequest, Usage};
+
+pub(crate) use select::select;
+
+use super::frame::Frame;
+use super::operate::{collect_form, pause_form, running};
+use super::{errors, heap, process, wanted};
+use crate::Web;
+use crate::base::Base;
+use crate::blocking::on_store;
+use crate::caller::Caller;
+use crate::params::{Params, encode};
+use crate::problem::ApiResult;
+use query::{KNOWN, ListQuery};
+use table::Table;
+use timeline::Timeline;
+
+const ROWS: usize = 40;
+
+struct View {
+    web: Arc<Web>,
+    principal: Principal,
+    query: ListQuery,
+    page: Page<Entry, Cursor>,
+    timeline: Option<Timeline>,
+    is_first: bool,
+    errors: Page<ErrorEntry, u64>,
+    usage: Arc<Usage>,
+    /// Whether its heap profiler samples, where it can be switched.
+    heap: Option<Result<bool, String>>,
+    base: Base,
+}
+
+/// `GET /proc_profile?node=&type=&last=&from=&to=&text=&trigger=&cursor=`
+pub(crate) async fn list(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    base: Base,
+    RawQuery(query): RawQuery,
+) -> ApiResult<Markup> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(KNOWN)?;
+    let query = ListQuery::new(&web, &params)?;
+    let after = params.get("cursor").map(str::parse::<Cursor>).transpose()?;
+    let is_first = after.is_none();
+    let (store, wanted) = (Arc::clone(&web.store), query.clone());
+    let read = on_store(move || {
+        let page = store.list(&wanted.filter(), &PageRequest { limit: ROWS, after })?;
+        Ok((page, Timeline::read(&store, &wanted)?))
+    });
+    let (page, timeline) = read.await?;
+    let errors = errors::newest(&web, &query.node);
+    let usage = web.usage.get(&web.store).await?;
+    let heap = heap::state(&web, &query.node, &principal).await;
+    let view = View { web, principal, query, page, timeline, is_first, errors, usage, heap, base };
+    let title = format!("{} profiles", view.query.node.label());
+    Ok(Frame { title: &title, live: view.is_first, status: Some(view.status()) }.page(view.body()))
+}
+
+impl View {
+    fn body(&self) -> Markup {
+        let (web, node) = (&self.web, &self.query.node);
+        html! {
+            (picker::picker(web, node.id, &self.usage, |node| format!("/proc_profile?node={}", node.id)))
+            main class="list" {
+                div class="head" {
+                    (self.heading())
+                    @if self.principal.operates() && !node.schedule.is_empty() { (collect_form(web, node, &self.query.href())) }
+                }
+                div id="failing" data-refresh { (self.failure()) }
+                div id="jobs" data-refresh { (running(web, &self.principal, Some(node), &self.query.href())) }
+                div id="timeline" data-refresh { @if let Some(timeline) = &self.timeline { (timeline.markup(&self.query)) } }
+                (filters::filters(&self.query, &self.types()))
+                section aria-labelledby="heading" {
+                    (table::forms(&self.query.href(), &self.principal))
+                    div id="profiles" data-refresh { (self.table()) }
+                }
+                div id="aside" class="cards" {
+                    div id="schedule" data-refresh { (aside::schedule(web, node)) }
+                    div id="process" data-refresh { (process::card(web, node)) }
+                    div id="kept" data-refresh { (aside::retention(web, node, &self.usage)) }
+                    div id="heap" data-refresh { @if let Some(state) = &self.heap { (heap::card(web, node, state)) } }
+                    div id="wanted" data-refresh { (wanted::beside(web, &self.page.rows, &self.base)) }
+                    div id="errors" data-refresh { (errors::card(node, &self.errors)) }
+                }
+            }
+        }
+    }
+
+    fn status(&self) -> Markup {
+        let paused = self.web.captures.is_paused();
+        html! {
+            @if paused { span class="chip warn" { "Schedule paused" } }
+            @if self.principal.operates() { (pause_form(Some(&self.query.node), paused)) }
+            @else {
+                span class="chip" title="Viewers read; operators also capture, pause, pin and delete" { (self.principal.name) " · viewer" }
+            }
+        }
+    }
+
+    fn heading(&self) -> Markup {
+        let node = &self.query.node;
+        html! {
+            div {
+                h1 id="heading" { "Process Profiles" }
+                p class="about" {
+                    strong { (node.label()) }
+                    @if node.past { span { "not collected: imported, or no longer configured" } }
+                    @else {
+                        span { (node.kind().name()) }
+                        @if !node.address.is_empty() { span { code { (node.address) } } }
+                    }
+                    @if node.cluster != "default" { span { "cluster " (node.cluster) } }
+                    @for (key, value) in &node.config.labels { span class="label" { (key) "=" (value) } }
+                    span class="muted" { "id " (node.id) }
+                }
+            }
+        }
+    }
+
+    /// Why profiles are missing now, above everything else.
+    fn failure(&self) -> Markup {
+        let health = self.web.registry.health(self.query.node.id);
+        html! {
+            @if let Some((kind, failure)) = health.last_failure().filter(|_| !self.query.node.past) {
+                p class="notice bad" { strong { (kind.label()) " fails: " } (failure.reason) " " a href="#errors" { "All errors" } }
+            }
+        }
+    }
+
+    /// The types that can be chosen: those collected, those in the period, and the chosen one.
+    fn types(&self) -> Vec<ProfileType> {
+        let health = self.web.registry.health(self.query.node.id);
+        let on =
+            self.query.node.offered(&health).filter(|planned| planned.on).map(|planned| planned.profile_type.clone());
+        let listed = self.page.rows.iter().map(|entry| entry.profile_type.clone());
+        let shown = self.timeline.iter().flat_map(Timeline::types).cloned();
+        let mut types: Vec<ProfileType> =
+            on.chain(listed).chain(shown).chain(self.query.profile_type.clone()).collect();
+        types.sort();
+        types.dedup();
+        types
+    }
+
+    fn table(&self) -> Markup {
+        html! {
+            @if self.page.rows.is_empty() { (self.nothing_yet()) }
+            @else { (Table { rows: &self.page.rows, principal: &self.principal, nodes: false }.markup()) }
+            (self.pages())
+        }
+    }
+
+    fn pages(&self) -> Markup {
+        let base = self.query.href();
+        let searched = self.query.text.is_some() && self.page.rows.len() < ROWS;
+        html! {
+            @if !self.is_first || self.page.next.is_some() {
+                p class="pages" {
+                    @if searched && self.page.next.is_some() { span class="muted" { "5,000 profiles were searched" } }
+                    @if !self.is_first { a href=(base) { "← Newest" } }
+                    @if let Some(next) = &self.page.next { a href=(format!("{base}&cursor={}", encode(&next.to_string()))) { "Older →" } }
+                }
+            }
+        }
+    }
+
+    /// Why the list is empty, and what to do.
+    fn nothing_yet(&self) -> Markup {
+        let node = &self.query.node;
+        let health = self.web.registry.health(node.id);
+        let (head, why) = if self.query.is_filtered() {
+            ("No such profiles", "None of this node's profiles pass the filters.".to_owned())
+        } else if let Some((kind, failure)) = health.last_failure() {
+            ("No profiles yet", format!("The last try ({kind}) failed: {}", failure.reason))
+        } else if self.web.captures.is_paused() {
+            ("No profiles yet", "Scheduled captures are paused; Resume schedule is at the top of the page.".to_owned())
+        } else if node.schedule.iter().any(|planned| planned.on) {
+            (
+                "No profiles yet",
+                "The first capture is under way; the page shows its profile once it is complete.".to_owned(),
+            )
+        } else if node.past {
+            ("No profiles", "The node is not configured; its profiles were deleted.".to_owned())
+        } else {
+            (
+                "No profiles",
+                "Nothing is collected from this node on schedule. Capture one now, or set its schedule in the configuration.".to_owned(),
+            )
+        };
+        html! {
+            div class="empty" {
+                p class="head" { (head) }
+                p { (why) }
+                @if self.query.is_filtered() { p { a href=(format!("/proc_profile?node={}", node.id)) { "Clear the filters" } } }
+            }
+        }
+    }
+}
+
+/// A class the style sheet knows.
+pub(super) fn known_class(kind: &str) -> &str {
+    match kind {
+        "cpu" | "wall" | "alloc" | "heap" | "contention" | "mutex" | "goroutine" => kind,
+        _ => "other",
+    }
+}

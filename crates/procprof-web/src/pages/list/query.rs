@@ -1,0 +1,116 @@
+//! The parameters of the list: which node, and which of its profiles.
+
+use std::sync::Arc;
+
+use procprof_core::clock::now;
+use procprof_core::nodes::{Node, Role};
+use procprof_profile::{Nanos, ProfileType};
+use procprof_store::Filter;
+
+use crate::Web;
+use crate::params::{Params, encode};
+use crate::problem::{ApiResult, Problem};
+use crate::time::rfc3339;
+
+/// Names of the parameters.
+pub(super) const KNOWN: &[&str] = &["node", "type", "last", "from", "to", "text", "trigger", "cursor"];
+/// Periods that end now: as in the address, for people, in seconds.
+pub(super) const PERIODS: [(&str, &str, i64); 4] =
+    [("1h", "1 hour", 3600), ("6h", "6 hours", 21_600), ("1d", "1 day", 86_400), ("7d", "7 days", 604_800)];
+/// Reasons of captures that can be filtered by.
+pub(super) const TRIGGERS: [&str; 4] = ["schedule", "manual", "push", "import"];
+
+/// A node and a filter of its profiles.
+#[derive(Clone)]
+pub(super) struct ListQuery {
+    pub(super) node: Arc<Node>,
+    pub(super) profile_type: Option<ProfileType>,
+    pub(super) last: Option<&'static str>,
+    pub(super) from: Option<Nanos>,
+    pub(super) to: Option<Nanos>,
+    pub(super) text: Option<String>,
+    pub(super) trigger: Option<String>,
+}
+
+impl ListQuery {
+    pub(super) fn new(web: &Web, params: &Params) -> ApiResult<ListQuery> {
+        let node = match params.get("node") {
+            Some(_) => params.node(web)?,
+            None => first_node(web),
+        };
+        let last = params.get("last").map(|text| {
+            let found = PERIODS.iter().find(|(name, ..)| *name == text).map(|(name, ..)| *name);
+            found.ok_or_else(|| Problem::bad_request("last: expected 1h, 6h, 1d or 7d"))
+        });
+        Ok(ListQuery {
+            node,
+            profile_type: params.profile_type("type")?,
+            last: last.transpose()?,
+            from: params.time("from")?,
+            to: params.time("to")?,
+            text: params.get("text").map(str::to_owned),
+            trigger: params.get("trigger").map(str::to_owned),
+        })
+    }
+
+    /// The profiles that are listed.
+    pub(super) fn filter(&self) -> Filter {
+        Filter {
+            types: self.profile_type.iter().cloned().collect(),
+            text: self.text.clone(),
+            trigger: self.trigger.clone(),
+            ..self.range()
+        }
+    }
+
+    /// All profiles of the node in the range of time.
+    pub(super) fn range(&self) -> Filter {
+        let period = PERIODS.iter().find(|(name, ..)| self.last == Some(name)).map(|(_, _, seconds)| *seconds);
+        let since = period.map(|seconds| Nanos(now().0.saturating_sub(seconds * 1_000_000_000)));
+        Filter { nodes: vec![self.node.id], from: self.from.or(since), to: self.to, ..Filter::default() }
+    }
+
+    /// Whether anything but the node is chosen.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.filter() != Filter { nodes: vec![self.node.id], ..Filter::default() }
+    }
+
+    /// The address of the first page.
+    pub(super) fn href(&self) -> String {
+        let mut href = format!("/proc_profile?node={}", self.node.id);
+        let mut add = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                href.push_str(&format!("&{name}={}", encode(value)));
+            }
+        };
+        add("type", self.profile_type.as_ref().map(ProfileType::name));
+        add("last", self.last);
+        add("from", self.from.map(|from| rfc3339(from.0)).as_deref());
+        add("to", self.to.map(|to| rfc3339(to.0)).as_deref());
+        add("text", self.text.as_deref());
+        add("trigger", self.trigger.as_deref());
+        href
+    }
+
+    pub(super) fn with_type(&self, profile_type: Option<ProfileType>) -> ListQuery {
+        ListQuery { profile_type, ..self.clone() }
+    }
+
+    pub(super) fn with_last(&self, last: Option<&'static str>) -> ListQuery {
+        ListQuery { last, from: None, to: None, ..self.clone() }
+    }
+
+    pub(super) fn with_range(&self, from: i64, to: i64) -> ListQuery {
+        ListQuery { last: None, from: Some(Nanos(from)), to: Some(Nanos(to)), ..self.clone() }
+    }
+}
+
+/// The node that is shown unless one is named: the first frontend, else any other that is collected, else the server.
+fn first_node(web: &Web) -> Arc<Node> {
+    let default = web.registry.default_node();
+    if default.role() != Role::ThisServer {
+        return default;
+    }
+    let nodes = web.registry.all();
+    nodes.into_iter().find(|node| node.role() != Role::ThisServer && !node.past).unwrap_or(default)
+}

@@ -1,0 +1,256 @@
+//! The table of profiles: what each one is about at a glance, and what can be done with it.
+
+use maud::{Markup, html};
+use procprof_core::auth::Principal;
+use procprof_core::clock::now;
+use procprof_store::{Entry, Total};
+
+use super::known_class;
+use crate::pages::{ago, grouped, moment, quantity, share, significant, size, thumbnail, wanted};
+
+/// How far in the future a profile's end may be without a mark, in nanoseconds: clocks differ.
+const AHEAD: i64 = 300_000_000_000;
+/// From how many times the median of its type on a profile is marked.
+const SPIKE: f64 = 3.0;
+/// Profiles of a type from which on their median means something.
+const MEDIAN_OF: usize = 4;
+
+/// The rows of one page.
+pub(in crate::pages) struct Table<'a> {
+    pub(in crate::pages) rows: &'a [Entry],
+    pub(in crate::pages) principal: &'a Principal,
+    /// Whether rows name their node.
+    pub(in crate::pages) nodes: bool,
+}
+
+impl Table<'_> {
+    pub(in crate::pages) fn markup(&self) -> Markup {
+        html! {
+            div class="table profiles-table" { table {
+                thead { tr {
+                    th scope="col" { span class="hidden" { "Select" } }
+                    th scope="col" { "Type" }
+                    @if self.nodes { th scope="col" { "Node" } }
+                    th scope="col" { "Completed" }
+                    th scope="col" class="number wide" { "Duration" }
+                    th scope="col" class="number wide" { "Samples" }
+                    th scope="col" { "Total" }
+                    th scope="col" { "Top function (self)" }
+                    th scope="col" class="wide" { "Flame graph" }
+                    th scope="col" class="number wide" { "Size" }
+                    th scope="col" class="wide" { "Trigger" }
+                    th scope="col" { "View" }
+                    th scope="col" { span class="hidden" { "More" } }
+                } }
+                tbody { @for entry in self.rows { (self.row(entry)) } }
+            } }
+        }
+    }
+
+    fn row(&self, entry: &Entry) -> Markup {
+        let kind = entry.profile_type.name();
+        let href = format!("/p/{}", entry.id);
+        let name = format!("{} of {}", entry.profile_type.label(), utc(entry.completed.0));
+        html! {
+            tr {
+                td { input type="checkbox" name="id" value=(entry.id) form="selection" aria-label=(format!("Select {name}")); }
+                td { a class=(format!("type {}", known_class(kind))) href=(href) { (entry.profile_type.label()) }
+                    @if entry.pinned { " " span class="tag pin" title="Kept from retention" { "pinned" } }
+                    (wanted::tag(entry)) }
+                @if self.nodes { td { a href=(format!("/proc_profile?node={}", entry.node)) { (entry.meta.node_name) } } }
+                td class="when" { (moment(entry.completed.0)) " " span class="muted ago" { (ago(entry.completed.0)) }
+                    @if is_ahead(entry) { " " span class="tag bad" title="Taken while the clock was ahead; it expires like everything else" { "clock ahead" } } }
+                td class="number wide" { (duration(entry)) }
+                td class="number wide" { @if entry.summary.samples > 0 { (grouped(entry.summary.samples)) } @else { "–" } }
+                td class="total" { (self.total(entry)) }
+                td class="function" { (top_function(entry)) }
+                td class="wide" { a class="thumbnail" href=(href) tabindex="-1" aria-hidden="true" { (thumbnail::picture(&entry.summary.thumbnail)) } }
+                td class="number wide" { (size(entry.bytes)) }
+                td class="wide" { (entry.meta.trigger) }
+                td { a class="view" href=(href) title=(entry.file_name) aria-label=(format!("View {name}")) { "View" } }
+                td { (self.menu(entry, &name)) }
+            }
+        }
+    }
+
+    /// The total with a bar relative to the largest of its type on the page.
+    fn total(&self, entry: &Entry) -> Markup {
+        let Some(total) = shown(entry) else { return html! { "–" } };
+        let (value, rest) = in_words(entry, total);
+        let of_type = || {
+            self.rows
+                .iter()
+                .filter(|row| row.profile_type == entry.profile_type)
+                .filter_map(shown)
+                .map(|total| total.value)
+        };
+        let largest = of_type().max().unwrap_or(0).max(1);
+        let spike = median(of_type().collect())
+            .map(|median| total.value as f64 / median as f64)
+            .filter(|times| *times >= SPIKE);
+        html! {
+            span class="amount" title=(total.kind) { strong { (value) } " " span class="muted" { (rest) }
+                @if let Some(times) = spike { " " span class="tag bad" title="Compared with the median of its type on this page" { "×" (significant(times)) } } }
+            (share(total.value, largest))
+        }
+    }
+
+    fn menu(&self, entry: &Entry, name: &str) -> Markup {
+        html! {
+            details class="menu" {
+                summary aria-label=(format!("More for {name}")) { "⋮" }
+                ul {
+                    li { a href=(format!("/api/profiles/{}/download", entry.id)) { "Download" } }
+                    li { a class="copy-link" href=(format!("/p/{}", entry.id)) { "Link" } }
+                    li { a href=(format!("/search?node={}&type={}", entry.node, crate::params::encode(entry.profile_type.name()))) { "Search its functions" } }
+                    @if self.principal.operates() {
+                        li { button form="act" formaction=(format!("/p/{}/pin", entry.id)) name="pinned" value=(if entry.pinned { "no" } else { "yes" }) {
+                            (if entry.pinned { "Unpin" } else { "Pin" }) } }
+                        @if !entry.pinned { li { details class="sure" { summary { "Delete…" }
+                            button class="danger" form="act" formaction=(format!("/p/{}/delete", entry.id)) { "Delete for ever" } } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The forms that rows belong to: the selection, and what is done with one row.
+pub(in crate::pages) fn forms(back: &str, principal: &Principal) -> Markup {
+    html! {
+        form id="selection" class="selection" action="/proc_profile/select" {
+            span class="count" { "With the selected profiles:" }
+            button type="submit" name="do" value="view" data-count="1" { "View" }
+            button type="submit" name="do" value="compare" data-count="2" title="Two: what changed from the older one to the newer one" { "Compare" }
+            button type="submit" name="do" value="merge" data-count="2+" title="Two or more: one profile of all" { "Merge" }
+        }
+        @if principal.operates() { form id="act" method="post" { input type="hidden" name="back" value=(back); } }
+    }
+}
+
+/// The total of the sample type that the profile shows first.
+fn shown(entry: &Entry) -> Option<&Total> {
+    entry.summary.shown(&entry.meta)
+}
+
+/// A total, and what it means.
+fn in_words(entry: &Entry, total: &Total) -> (String, String) {
+    let value = quantity(total.value, &total.unit);
+    let parallel =
+        (total.unit == "nanoseconds" && entry.duration.0 > 0).then(|| total.value as f64 / entry.duration.0 as f64);
+    let rest = match (entry.profile_type.name(), parallel) {
+        ("cpu", Some(cores)) => {
+            format!("CPU, {} {}", significant(cores), if significant(cores) == "1" { "core" } else { "cores" })
+        }
+        ("cpu", None) => "CPU".to_owned(),
+        ("wall", Some(threads)) => format!("wall, {} threads", significant(threads)),
+        ("heap", _) => "in use".to_owned(),
+        ("alloc", _) => "allocated".to_owned(),
+        ("contention", _) => "waited".to_owned(),
+        ("mutex", _) => "blocked others".to_owned(),
+        ("goroutine", _) => "goroutines".to_owned(),
+        _ => total.kind.clone(),
+    };
+    (value, rest)
+}
+
+fn duration(entry: &Entry) -> String {
+    match entry.duration.0 {
+        nanos if nanos > 0 => quantity(nanos, "nanoseconds"),
+        _ => "instant".to_owned(),
+    }
+}
+
+fn top_function(entry: &Entry) -> Markup {
+    let Some(top) = entry.summary.top.first() else { return html! { "–" } };
+    let percent =
+        shown(entry).filter(|total| total.value > 0).map(|total| top.value as f64 * 100.0 / total.value as f64);
+    html! {
+        @if let Some(percent) = percent { span class="percent" { (format!("{percent:.0}\u{a0}%")) } " " }
+        code title=(top.name) { bdi { (short(&top.name)) } }
+    }
+}
+
+/// A name for a narrow column: without parameters and the arguments of templates, its last two parts.
+pub(in crate::pages) fn short(name: &str) -> String {
+    const SHOWN: usize = 80;
+    let mut depth = 0_usize;
+    let mut plain = String::new();
+    for letter in name.chars().filter(|letter| !letter.is_control()) {
+        match letter {
+            '<' if !plain.is_empty() => depth += 1,
+            '>' if depth > 0 => depth -= 1,
+            '(' if depth == 0 && !plain.is_empty() && !plain.ends_with(['.', ':']) => break,
+            _ if depth == 0 => plain.push(letter),
+            _ => {}
+        }
+    }
+    let path = plain.rsplit('/').next().filter(|_| !plain.starts_with('/')).unwrap_or(&plain);
+    let parts = |separator: &str| path.rmatch_indices(separator).nth(1).map(|(at, _)| at + separator.len());
+    // Points part the names of Java and Go; elsewhere they begin versions and suffixes of clones.
+    let is_dotted = path.rsplit('.').next().is_some_and(|last| last != "cold" && last.starts_with(char::is_alphabetic));
+    let has_points = is_dotted && !path.contains("::") && !path.contains('@') && !path.starts_with('[');
+    let from = parts("::").or_else(|| parts(".").filter(|_| has_points)).unwrap_or(0);
+    let mut text: String = path[from..].chars().take(SHOWN).collect();
+    if !text.contains('<') {
+        text = text.replace('>', "");
+    }
+    if path[from..].chars().nth(SHOWN).is_some() {
+        text.push('…');
+    }
+    if text.is_empty() { name.chars().filter(|letter| !letter.is_control()).take(SHOWN).collect() } else { text }
+}
+
+/// Whether a profile was complete at a time that is yet to come.
+fn is_ahead(entry: &Entry) -> bool {
+    entry.completed.0 > now().0.saturating_add(AHEAD)
+}
+
+/// The middle one of several positive values.
+fn median(mut values: Vec<i64>) -> Option<i64> {
+    if values.len() < MEDIAN_OF {
+        return None;
+    }
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().filter(|median| *median > 0)
+}
+
+fn utc(nanos: i64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(nanos));
+    time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{median, short};
+
+    #[test]
+    fn names_are_shortened_to_their_last_parts() {
+        for (name, shown) in [
+            ("memcpy", "memcpy"),
+            ("core::fmt::write", "fmt::write"),
+            ("ns::f(int, char const*)", "ns::f"),
+            ("a::b::C<d::E<f>, g>::h(std::vector<int>)", "C::h"),
+            ("(anonymous)", "(anonymous)"),
+            ("[unknown]", "[unknown]"),
+            ("<script>alert(1)</script>", "<script>alert"),
+            ("com.example.app.Service.run", "Service.run"),
+            ("github.com/x/y.(*T).m", "(*T).m"),
+            ("memcpy@@GLIBC_2.2.5", "memcpy@@GLIBC_2.2.5"),
+            ("[libc.so.6]", "[libc.so.6]"),
+            ("hot.constprop.0", "hot.constprop.0"),
+            ("<T as core::fmt::Display>::fmt", "Display::fmt"),
+            ("a\u{7}\nb", "ab"),
+        ] {
+            assert_eq!(short(name), shown, "{name:?}");
+        }
+        assert_eq!(short(&"ä".repeat(500)).chars().count(), 81);
+    }
+
+    #[test]
+    fn the_median_needs_several_values() {
+        assert_eq!(median(vec![1, 2, 48]), None);
+        assert_eq!(median(vec![48, 1, 1, 2, 1]), Some(1));
+        assert_eq!(median(vec![0; 9]), None);
+    }
+}

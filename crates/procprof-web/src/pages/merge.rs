@@ -1,0 +1,252 @@
+//! `/merge`: profiles of a node, type and range as one, or selected ones; and the difference of two ranges. Without a
+//! range it is the form that chooses one.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use procprof_core::auth::Principal;
+use procprof_store::{Entry, Filter, PAGE_MAX, PageRequest};
+
+use super::commands::{Command, commands};
+use super::frame::Frame;
+use super::list::known_class;
+use super::list::table::{Table, forms};
+use super::{moment, quantity, range_query, span};
+use crate::Web;
+use crate::base::Base;
+use crate::blocking::on_store;
+use crate::caller::{Caller, ReportRequester};
+use crate::flame::{ViewerConfig, joined, viewer};
+use crate::params::{Params, encode};
+use crate::problem::{ApiResult, Problem};
+use crate::profile_document::render;
+use crate::subjects::find;
+use crate::subjects::summed;
+use crate::time::rfc3339;
+
+const DAY: i64 = 86_400_000_000_000;
+/// Profiles listed.
+const LISTED_MAX: usize = 50;
+/// Parameters that name the profiles.
+const SUBJECT: [&str; 8] = ["node", "type", "from", "to", "id", "base_from", "base_to", "base_id"];
+
+/// The profiles of one side.
+struct Side {
+    entries: Vec<Entry>,
+    /// Whether there are more than were read.
+    has_more: bool,
+    range: Option<(i64, i64)>,
+}
+
+/// `GET /merge?node=&type=&from=&to=&id=&base_from=&base_to=&base_id=`
+pub(crate) async fn merge(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    base: Base,
+    RawQuery(query): RawQuery,
+    ReportRequester(requester): ReportRequester,
+) -> ApiResult<Response> {
+    let query = query.unwrap_or_default();
+    let params = Params::parse(&query)?;
+    if SUBJECT.iter().all(|key| params.get(key).is_none()) {
+        let body = html! { main class="one" { h1 { "Merge and compare" } (form(&web, &params)) } };
+        return Ok(Frame { title: "Merge", live: false, status: None }.page(body).into_response());
+    }
+    if params.get("format").is_some() {
+        let subject = summed(&web, &params).await?;
+        let pairs: Vec<(&str, &str)> = params.except(&SUBJECT).filter(|(key, _)| *key != "format").collect();
+        return render(&web, &subject, params.get("format"), &pairs, &requester).await;
+    }
+    let side = side(&web, &params, ["id", "from", "to"]).await?;
+    let is_compared = ["base_id", "base_from", "base_to"].iter().any(|key| params.get(key).is_some());
+    let other = match is_compared {
+        true => Some(self::side(&web, &params, ["base_id", "base_from", "base_to"]).await?),
+        false => None,
+    };
+    let page = Page { web: &web, principal: &principal, base: &base, params: &params, query: &query, side, other };
+    Ok(Frame { title: &page.title(), live: false, status: None }.page(page.body()).into_response())
+}
+
+/// The profiles by id, or those of the node and type in the range, newest first.
+async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> ApiResult<Side> {
+    let ids: Vec<&str> = params.all(id).collect();
+    if !ids.is_empty() {
+        let mut entries = Vec::with_capacity(ids.len());
+        for id in ids {
+            entries.push(find(web, id).await?);
+        }
+        return Ok(Side { entries, has_more: false, range: None });
+    }
+    let needed = |key: &str| {
+        params.time(key)?.ok_or_else(|| Problem::bad_request(format!("{key} is missing; so is the range to merge")))
+    };
+    let (first, last) = (needed(from)?, needed(to)?);
+    if first >= last {
+        return Err(Problem::bad_request(format!("{from} is not before {to}")));
+    }
+    params.need("node")?;
+    let node = params.node(web)?;
+    let kind = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
+    let filter =
+        Filter { nodes: vec![node.id], types: vec![kind], from: Some(first), to: Some(last), ..Filter::default() };
+    let store = Arc::clone(&web.store);
+    let page = on_store(move || store.list(&filter, &PageRequest::first(PAGE_MAX))).await?;
+    Ok(Side { entries: page.rows, has_more: page.next.is_some(), range: Some((first.0, last.0)) })
+}
+
+struct Page<'a> {
+    web: &'a Arc<Web>,
+    principal: &'a Principal,
+    base: &'a Base,
+    params: &'a Params,
+    /// The query of this page.
+    query: &'a str,
+    side: Side,
+    other: Option<Side>,
+}
+
+impl Page<'_> {
+    fn title(&self) -> String {
+        let kind = self.side.entries.first().map_or("profiles", |entry| entry.profile_type.label());
+        match self.other {
+            Some(_) => format!("{kind}: difference of two ranges"),
+            None => format!("{kind}: {} profiles as one", self.side.entries.len()),
+        }
+    }
+
+    fn body(&self) -> Markup {
+        let node = self.side.entries.first().map(|entry| (entry.node, entry.meta.node_name.clone()));
+        html! {
+            main class="one" {
+                p class="crumbs" {
+                    @if let Some((id, name)) = &node { a href=(format!("/proc_profile?node={id}")) { (name) } " / " }
+                    @if self.other.is_some() { "comparison" } @else { "merge" }
+                }
+                h1 { @if let Some(entry) = self.side.entries.first() {
+                        span class=(format!("type {}", known_class(entry.profile_type.name()))) { (entry.profile_type.label()) } " " }
+                    @if self.other.is_some() { "difference" } @else { "of " (self.side.entries.len()) " profiles" } }
+                p class="about" {
+                    (summary(&self.side))
+                    @if let Some(other) = &self.other { span { "compared with" } (summary(other)) }
+                }
+                p class="filters" { (self.next()) }
+                @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) { (self.nothing()) }
+                @else { (self.graph()) }
+                details class="wider" open[self.side.entries.is_empty()] { summary { "Another range" } (form(self.web, self.params)) }
+                (forms("/", self.principal))
+                (self.members("Profiles", &self.side))
+                @if let Some(other) = &self.other { (self.members("Compared with", other)) }
+                (commands(&self.as_commands()))
+            }
+        }
+    }
+
+    /// Where one goes from here.
+    fn next(&self) -> Markup {
+        let (Some((from, to)), Some(entry)) = (self.side.range, self.side.entries.first()) else { return html! {} };
+        let range = range_query(entry.node, &entry.profile_type, from, to);
+        let before = |by: i64| {
+            format!("/merge?{range}&base_from={}&base_to={}", encode(&rfc3339(from - by)), encode(&rfc3339(to - by)))
+        };
+        html! {
+            @if self.other.is_some() { a href=(format!("/merge?{range}")) { "Without the comparison" } }
+            a href=(before(DAY)) { "Compare with the day before" }
+            a href=(before(to - from)) { "Compare with the " (span(to - from)) " before" }
+            a href=(format!("/proc_profile?{range}")) { "List" }
+        }
+    }
+
+    fn nothing(&self) -> Markup {
+        html! {
+            div class="empty" {
+                p class="head" { @if self.side.entries.is_empty() { "No profiles in this range" } @else { "No profiles to compare with" } }
+                p { "No profile of this node and type was completed then: it was not captured, or retention has deleted it. Choose another range below." }
+            }
+        }
+    }
+
+    /// The picture, and reports of the same.
+    fn graph(&self) -> Markup {
+        let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
+        let saved = |name: &str| joined("/merge", &[subject.as_slice(), &[("format", name)]].concat());
+        let data = |name: &str| joined(&format!("/merge/{name}"), &subject);
+        let config = ViewerConfig::new(data, |name| (name == "svg").then(|| saved(name)), saved);
+        html! {
+            p class="filters" {
+                @for (report, label) in [("top", "Functions"), ("tree", "Callers and callees"), ("svg", "Call graph"), ("collapsed", "Collapsed stacks"), ("pprof", "pprof file")] {
+                    a href=(format!("/merge?{}&format={report}", self.query)) target="_blank" { (label) }
+                }
+            }
+            (viewer(&config, &joined("/merge", &[subject.as_slice(), &[("format", "top")]].concat())))
+        }
+    }
+
+    fn members(&self, head: &str, side: &Side) -> Markup {
+        let shown = &side.entries[..side.entries.len().min(LISTED_MAX)];
+        html! {
+            @if !shown.is_empty() {
+                h2 { (head) " (" (side.entries.len()) @if side.has_more { " and more" } ")" }
+                div class="members" { (Table { rows: shown, principal: self.principal, nodes: true }.markup()) }
+                @if side.entries.len() > LISTED_MAX { p class="muted" { "The newest " (LISTED_MAX) " are listed." } }
+            }
+        }
+    }
+
+    fn as_commands(&self) -> Vec<Command> {
+        let files = |side: &Side| {
+            let urls = side
+                .entries
+                .iter()
+                .take(4)
+                .map(|entry| format!("'{}/api/profiles/{}/download'", self.base.0, entry.id));
+            urls.collect::<Vec<_>>().join(" ")
+        };
+        let mut rows = vec![Command::shell(format!("procprof report -top {}", files(&self.side)))];
+        if let Some(other) = &self.other {
+            rows.push(Command::shell(format!(
+                "procprof report -top -diff_base {} {}",
+                files(other),
+                files(&self.side)
+            )));
+        }
+        rows
+    }
+}
+
+/// The range and the sum of a side.
+fn summary(side: &Side) -> Markup {
+    let shown = |entry: &Entry| entry.summary.shown(&entry.meta).cloned();
+    let total: i64 = side.entries.iter().filter_map(shown).fold(0, |sum, total| sum.saturating_add(total.value));
+    let unit = side.entries.first().and_then(shown).map(|total| total.unit).unwrap_or_default();
+    let (oldest, newest) =
+        (side.entries.last().map(|entry| entry.completed.0), side.entries.first().map(|entry| entry.completed.0));
+    let (from, to) = side.range.unwrap_or((oldest.unwrap_or(0), newest.unwrap_or(0)));
+    html! {
+        span { (moment(from)) " to " (moment(to)) ": " strong { (side.entries.len()) (if side.entries.len() == 1 { " profile" } else { " profiles" }) }
+            @if side.has_more { " and more" }
+            @if total > 0 { ", " (quantity(total, &unit)) " in all" } }
+    }
+}
+
+/// The form of a range, and of one to compare with.
+fn form(web: &Web, params: &Params) -> Markup {
+    let types = ["cpu", "wall", "alloc", "heap", "contention", "mutex", "goroutine"];
+    let value = |key: &str| params.get(key).unwrap_or("").to_owned();
+    html! {
+        form class="card wide-form" action="/merge" {
+            label { "Node" select name="node" {
+                @for node in web.registry.all() {
+                    option value=(node.id) selected[params.get("node").is_some_and(|name| name == node.name() || name == node.id.to_string())] { (node.label()) }
+                }
+            } }
+            label { "Type" select name="type" { @for kind in types { option value=(kind) selected[params.get("type") == Some(kind)] { (kind) } } } }
+            label { "From (UTC)" input name="from" value=(value("from")) placeholder="2026-11-20T22:25:34Z" required; }
+            label { "To (UTC)" input name="to" value=(value("to")) placeholder="2026-11-20T23:25:34Z" required; }
+            label { "Compare from (UTC)" input name="base_from" value=(value("base_from")) placeholder="none"; }
+            label { "Compare to (UTC)" input name="base_to" value=(value("base_to")) placeholder="none"; }
+            button type="submit" class="primary" { "Merge" }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `/p/<id>`: one profile in the flame graph viewer, and what is known about it; with `format=`, a report.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use procprof_core::auth::Principal;
+use procprof_core::nodes::Node;
+use procprof_core::render::Requester;
+use procprof_profile::Nanos;
+use procprof_report::{REPORTS, Report};
+use procprof_store::{Entry, Filter, Format, PageRequest};
+
+use super::facts;
+use super::frame::Frame;
+use super::list::known_class;
+use super::moment;
+use super::operate::profile_forms;
+use super::wanted;
+use crate::Web;
+use crate::base::Base;
+use crate::blocking::on_store;
+use crate::caller::{Caller, ReportRequester};
+use crate::flame::{Command, PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
+use crate::params::Params;
+use crate::problem::ApiResult;
+use crate::profile_document::render;
+use crate::subjects::compared;
+use crate::subjects::open;
+use crate::time::rfc3339;
+
+/// Bytes of the table that the page without JavaScript shows.
+const PLAIN_BYTES_MAX: usize = 256 << 10;
+
+/// `GET /p/{id}?format=`
+pub(crate) async fn profile(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    base: Base,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    ReportRequester(requester): ReportRequester,
+) -> ApiResult<Response> {
+    let entry = open(&web, &id).await?;
+    let params = Params::parse(&query.unwrap_or_default())?;
+    if params.get("format").is_some() {
+        let subject = compared(&web, &entry, &params).await?;
+        let pairs: Vec<(&str, &str)> = params.except(&["format", "base"]).collect();
+        return render(&web, &subject, params.get("format"), &pairs, &requester).await;
+    }
+    let known: Vec<&str> = VIEW_STATE.iter().copied().chain(["base", PLAIN]).chain(options_of()).collect();
+    let params = params.only(&known)?;
+    let node = web.registry.by_id(entry.node);
+    let compared = match params.get("base") {
+        Some(id) => Some(open(&web, id).await?),
+        None => None,
+    };
+    let page = Page {
+        web: &web,
+        entry: &entry,
+        compared: compared.as_ref(),
+        node: node.as_deref(),
+        principal: &principal,
+        base: &base,
+        params: &params,
+    };
+    let graph = page.graph(&requester).await?;
+    let day_before = day_before(&web, &entry).await?;
+    let title = format!("{} · {}", entry.profile_type.label(), entry.file_name);
+    Ok(Frame { title: &title, live: false, status: None }
+        .page(page.body(&graph, day_before.as_deref()))
+        .into_response())
+}
+
+/// The address of the comparison with the profiles of the same type that were completed within half an hour of the same
+/// time of the day before; `None` without any.
+async fn day_before(web: &Arc<Web>, entry: &Entry) -> ApiResult<Option<String>> {
+    const DAY: i64 = 86_400_000_000_000;
+    const HALF_AN_HOUR: i64 = 1_800_000_000_000;
+    let [from, to] = [-HALF_AN_HOUR, HALF_AN_HOUR].map(|by| entry.completed.0.saturating_sub(DAY).saturating_add(by));
+    let filter = Filter {
+        nodes: vec![entry.node],
+        types: vec![entry.profile_type.clone()],
+        from: Some(Nanos(from)),
+        to: Some(Nanos(to)),
+        ..Filter::default()
+    };
+    let store = Arc::clone(&web.store);
+    let found = on_store(move || store.list(&filter, &PageRequest::first(1))).await?;
+    let is_there = entry.format == Format::Pprof && !found.rows.is_empty();
+    let (id, node) = (entry.id.to_string(), entry.node.to_string());
+    let (from, to) = (rfc3339(from), rfc3339(to));
+    let query = [
+        ("id", id.as_str()),
+        ("node", &node),
+        ("type", entry.profile_type.name()),
+        ("base_from", &from),
+        ("base_to", &to),
+    ];
+    Ok(is_there.then(|| joined("/merge", &query)))
+}
+
+/// Everything that the page shows.
+struct Page<'a> {
+    web: &'a Arc<Web>,
+    entry: &'a Entry,
+    /// What it is compared with.
+    compared: Option<&'a Entry>,
+    node: Option<&'a Node>,
+    principal: &'a Principal,
+    base: &'a Base,
+    params: &'a Params,
+}
+
+impl Page<'_> {
+    fn body(&self, graph: &Markup, day_before: Option<&str>) -> Markup {
+        let Page { web, entry, .. } = self;
+        let label = self.node.map_or_else(|| format!("node {}", entry.node), Node::label);
+        html! {
+            main class="one" {
+                p class="crumbs" { a href=(format!("/proc_profile?node={}", entry.node)) { (label) } " / " (entry.file_name) }
+                div class="subject" {
+                    h1 { span class=(format!("type {}", known_class(entry.profile_type.name()))) { (entry.profile_type.label()) } " completed " (moment(entry.completed.0))
+                        @if entry.pinned { " " span class="tag pin" { "pinned" } } }
+                    div class="actions" {
+                        @if entry.format == Format::Pprof { (self.reports()) }
+                        @if let Some(day_before) = day_before { a class="button" href=(day_before) title="Compare with the profiles of the same hour of the day before" { "Day before" } }
+                        a class="button" href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "Download" }
+                        @if self.principal.operates() { (profile_forms(entry)) }
+                    }
+                }
+                @if let Some(compared) = self.compared {
+                    p class="compared" {
+                        "Compared with " a href=(format!("/p/{}", compared.id)) { (compared.file_name) } ", completed " (moment(compared.completed.0))
+                        " · " a href=(format!("/p/{}?base={}", compared.id, entry.id)) { "Swap" }
+                        " · " a href=(format!("/p/{}", entry.id)) { "End the comparison" }
+                    }
+                }
+                (wanted::card(web, entry, self.base))
+                (graph)
+                div class="columns" { (facts::card(entry)) }
+            }
+        }
+    }
+
+    /// The picture: the viewer; a page made elsewhere in its frame.
+    async fn graph(&self, requester: &Requester) -> ApiResult<Markup> {
+        let entry = self.entry;
+        if entry.format == Format::Recording {
+            return Ok(html! {});
+        }
+        if entry.format != Format::Pprof {
+            let source = format!("/p/{}?format=page", entry.id);
+            return Ok(
+                html! { iframe class="graph" name="graph" src=(source) title="Graph" sandbox="allow-scripts" {} },
+            );
+        }
+        if self.params.get(PLAIN).is_some() {
+            return self.plain(requester).await;
+        }
+        let subject: Vec<(&str, &str)> = self.params.get("base").map(|base| ("base", base)).into_iter().collect();
+        let path = format!("/p/{}", entry.id);
+        let report = |name: &str| joined(&path, &[&[("format", name)], subject.as_slice()].concat());
+        let data = |name: &str| joined(&format!("{path}/{name}"), &subject);
+        let config =
+            ViewerConfig::new(data, |name| (name == "svg" && subject.is_empty()).then(|| report(name)), report);
+        let address = &self.base.0;
+        let download = |id: &str| format!("'{address}/api/profiles/{id}/download'");
+        let base = self.params.get("base").map_or_else(String::new, |id| format!(" -diff_base={}", download(id)));
+        let own = download(&entry.id.to_string());
+        let commands = vec![
+            Command { label: "curl", text: format!("curl -sS '{address}{}{{query}}'", report("top")) },
+            Command { label: "procprof", text: format!("procprof report -top{base}{{flags}} {own}") },
+            Command { label: "go tool pprof", text: format!("go tool pprof{base} {own}") },
+        ];
+        let shown = self.params.except(&VIEW_STATE);
+        let plain: Vec<(&str, &str)> = shown.chain([(PLAIN, "true")]).collect();
+        Ok(viewer(&config.with_commands(commands), &joined(&path, &plain)))
+    }
+
+    /// The functions as a text that needs no script.
+    async fn plain(&self, requester: &Requester) -> ApiResult<Markup> {
+        let hidden: Vec<&str> = VIEW_STATE.iter().copied().chain(["base", PLAIN]).collect();
+        let pairs: Vec<(&str, &str)> = self.params.except(&hidden).collect();
+        let top = Report::named("top").map_err(|error| crate::problem::Problem::bad_request(error.to_string()))?;
+        let subject = compared(self.web, self.entry, self.params).await?;
+        let bytes = self.web.renderer.render(&subject, top, &pairs, requester).await?;
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PLAIN_BYTES_MAX)]).into_owned();
+        let picture =
+            joined(&format!("/p/{}", self.entry.id), &[&[("format", "flamegraph")], pairs.as_slice()].concat());
+        Ok(html! {
+            p class="filters" { a href=(picture) { "The flame graph as a picture" } a href=(format!("/p/{}", self.entry.id)) { "With JavaScript" } }
+            div class="table" { pre class="report" { (text) } }
+        })
+    }
+
+    /// All reports behind one button.
+    fn reports(&self) -> Markup {
+        html! {
+            details class="save" {
+                summary { "Reports" }
+                ul { @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
+                    li { a href=(format!("/p/{}?format={}", self.entry.id, report.name)) target="_blank" title=(report.help) { (report.name) } }
+                } }
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `/settings`: the configuration in effect, key by key, and what retention makes of it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use maud::{Markup, html};
+use procprof_core::config::{KEYS, Key, Slot};
+
+use super::frame::Frame;
+use super::{overview, size};
+use crate::Web;
+use crate::problem::ApiResult;
+
+/// `GET /settings`
+pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
+    let usage = web.usage.get(&web.store).await?;
+    let config = web.config();
+    let rows = KEYS.iter().filter(|key| !matches!(key.slot, Slot::Ignored)).map(|key| (key, key.get_text(&config)));
+    let body = html! {
+        main class="one settings" {
+            h1 { "Settings" }
+            p class="muted" {
+                "As read from the configuration. Keys are changed in its file, or by " code { "--set KEY=VALUE" }
+                "; SIGHUP has the file read again. What differs from the default is marked."
+            }
+            (overview::storage(&web, &usage))
+            div class="table" { table {
+                thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "What it does" } th scope="col" class="wide" { "Takes effect" } } }
+                tbody { @for (key, value) in rows { (row(key, &value)) } }
+            } }
+        }
+    };
+    Ok(Frame { title: "Settings", live: false, status: None }.page(body))
+}
+
+fn row(key: &Key, value: &str) -> Markup {
+    let shown = match (key.slot, value.parse::<u64>()) {
+        (Slot::Bytes(_), Ok(bytes)) => size(bytes),
+        _ => value.to_owned(),
+    };
+    let is_changed = !is_default(key, value);
+    html! {
+        tr class=[is_changed.then_some("changed")] {
+            td { code { (key.name) } }
+            td { @if shown.is_empty() { span class="muted" { "none" } } @else { (shown) @if !key.unit.is_empty() && !matches!(key.slot, Slot::Bytes(_)) { " " (key.unit) } }
+                @if is_changed { " " span class="tag" title=(format!("Default: {}", if key.default.is_empty() { "none" } else { key.default })) { "changed" } } }
+            td { (prose(key.help)) }
+            td class="wide muted" { @if key.reload { "on SIGHUP" } @else { "at a restart" } }
+        }
+    }
+}
+
+/// A text whose code stands between backticks.
+fn prose(text: &str) -> Markup {
+    html! { @for (number, part) in text.split('`').enumerate() { @if number % 2 == 1 { code { (part) } } @else { (part) } } }
+}
+
+/// Whether a value is what the key has where the configuration does not name it.
+fn is_default(key: &Key, value: &str) -> bool {
+    let defaults = procprof_core::config::Config::defaults();
+    key.get_text(&defaults) == value
+}

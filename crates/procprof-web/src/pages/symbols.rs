@@ -1,0 +1,109 @@
+//! `/symbols`: the symbols that were uploaded, and the files whose symbols stored profiles lack.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Redirect;
+use maud::{Markup, html};
+use procprof_core::symbols::Record;
+
+use super::frame::Frame;
+use super::operate::form;
+use super::wanted::{advice, help, most};
+use super::{grouped, moment, size};
+use crate::Web;
+use crate::api::symbols::{Demand, discard};
+use crate::base::Base;
+use crate::caller::Caller;
+use crate::problem::{ApiResult, Problem};
+
+/// Missing files shown.
+const MISSING_MAX: usize = 50;
+
+/// `GET /symbols`
+pub(crate) async fn symbols(State(web): State<Arc<Web>>, Caller(principal): Caller, base: Base) -> ApiResult<Markup> {
+    let demand = Demand::collect(&web).await?;
+    let records = web.symbols.list();
+    let missing = demand.missing(&web.symbols);
+    let (bytes, limit) = (records.iter().map(|record| record.bytes).sum::<u64>(), web.config().symbols_bytes_max);
+    let body = html! {
+        main class="one symbols" {
+            h1 { "Symbols" }
+            p class="muted" { "Profiles of stripped files get their names from what is sent here by " code { "procprof symbols push" } "." }
+            @if !missing.is_empty() {
+                section class="card wanted" {
+                    h2 { "Names are missing" }
+                    @for row in missing.iter().take(MISSING_MAX) {
+                        (most(&row.wanted))
+                        p class="muted" { @if row.profiles == 1 { "wanted by 1 profile" } @else { "wanted by " (row.profiles) " profiles" } }
+                        @if row.same_name {
+                            p class="muted" { "Symbols of a file of this name were sent; a profile that they fit gets names when it is opened." }
+                        }
+                        (help(&row.wanted, &base))
+                    }
+                    @if missing.len() > MISSING_MAX { p class="muted" { "and " (missing.len() - MISSING_MAX) " more" } }
+                    (advice())
+                }
+            }
+            @if records.is_empty() { div class="empty" { p class="head" { "No symbols yet" } p { "What is sent is listed here." } } }
+            @else { (table(&records, &demand, principal.operates())) }
+            p class="muted" {
+                (size(bytes)) " of " (size(limit)) "; beyond it what was used longest ago makes room. "
+                "Profiles that were named keep their names when symbols are removed."
+            }
+        }
+    };
+    Ok(Frame { title: "Symbols", live: false, status: None }.page(body))
+}
+
+fn table(records: &[Record], demand: &Demand, operates: bool) -> Markup {
+    html! {
+        div class="table" { table {
+            thead { tr {
+                th scope="col" { "File" } th scope="col" { "Known by" } th scope="col" class="number" { "Size" } th scope="col" class="number" { "Functions" }
+                th scope="col" { "Stored" } th scope="col" { "Last used" } th scope="col" class="number" { "Profiles" }
+                @if operates { th scope="col" { span class="hidden" { "Remove" } } }
+            } }
+            tbody { @for record in records { (row(record, demand, operates)) } }
+        } }
+    }
+}
+
+fn row(record: &Record, demand: &Demand, operates: bool) -> Markup {
+    let (using, wanting) = (demand.using(&record.key), demand.wanting(record));
+    html! {
+        tr {
+            td { strong { (record.name) } br; span class="muted" { (record.detail.name()) } }
+            td { code { (record.key) } }
+            td class="number" { (size(record.bytes)) }
+            td class="number" { (grouped(record.functions)) }
+            td class="when" { (moment(record.stored)) @if !record.by.is_empty() { br; span class="muted" { "by " (record.by) } } }
+            td class="when" { @if let Some(last) = record.last_used { (moment(last)) } @else { span class="muted" { "never" } } }
+            td class="number" title="Profiles named by these symbols; those that get their names when they are opened" {
+                (using) @if wanting > 0 { " + " (wanting) " waiting" }
+            }
+            @if operates { td {
+                details class="confirm" {
+                    summary { "Remove…" }
+                    form method="post" action="/symbols/remove" {
+                        input type="hidden" name="key" value=(record.key);
+                        button type="submit" class="danger" { "Remove these symbols" }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// `POST /symbols/remove`
+pub(crate) async fn remove_symbols(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    body: Bytes,
+) -> ApiResult<Redirect> {
+    let params = form(&body, &["key"])?;
+    let key = params.need("key")?.parse().map_err(|error| Problem::bad_request(format!("key: {error}")))?;
+    discard(&web, &principal, key).await?;
+    Ok(Redirect::to("/symbols"))
+}

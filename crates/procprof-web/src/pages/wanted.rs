@@ -1,0 +1,166 @@
+//! The files whose symbols are missing, with the command that sends them: on a profile's page, beside a node's list,
+//! and on the page of symbols.
+
+use maud::{Markup, html};
+use procprof_core::symbols::WantedSymbols;
+use procprof_store::Entry;
+
+use crate::Web;
+use crate::base::Base;
+
+/// Files shown beside a list.
+const BESIDE: usize = 3;
+/// Share of the samples, in percent, from which on the files of a profile are shown unfolded.
+const OPEN_FROM: f64 = 10.0;
+/// Letters of a build id that are shown; all stand in the tooltip.
+const ID_SHOWN: usize = 16;
+
+/// What a profile lacks; nothing when it lacks nothing.
+pub(super) fn card(web: &Web, entry: &Entry, base: &Base) -> Markup {
+    let (worth, little): (Vec<WantedSymbols>, Vec<WantedSymbols>) =
+        WantedSymbols::from_facts(&entry.meta).into_iter().partition(WantedSymbols::is_worth);
+    html! {
+        @if !worth.is_empty() {
+            // Folded where it hides little, so that the graph is what one sees first.
+            details class="card wanted" open[worth.iter().any(|wanted| wanted.percent.is_none_or(|percent| percent >= OPEN_FROM))] {
+                summary { h2 { "Names are missing" } " " (most_hidden(&worth)) }
+                @for wanted in &worth {
+                    (line(wanted))
+                    (remedy(web, entry, wanted, base))
+                }
+                (advice())
+                @if !little.is_empty() {
+                    p class="muted" title=(little.iter().map(WantedSymbols::to_string).collect::<Vec<_>>().join("\n")) {
+                        @if little.len() == 1 { (little[0].name()) " hides less than 1 %." }
+                        @else { (little.len()) " more files hide less than 1 % each." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The file that hides most, in a few words.
+fn most_hidden(worth: &[WantedSymbols]) -> Markup {
+    let most = worth.iter().filter_map(|wanted| Some((wanted, wanted.percent?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    html! {
+        @if let Some((wanted, percent)) = most { span class="muted" { (wanted.name()) " hides " (format!("{percent:.1}\u{a0}%")) " of samples" } }
+    }
+}
+
+/// What is to be done about a file: send its symbols, or say why those that were sent do not help.
+fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &Base) -> Markup {
+    let has_failed = entry.meta.more.contains_key("symbolize-error");
+    let is_sent = !web.symbols.find(wanted).is_empty();
+    html! {
+        @if is_sent && (has_failed || !wanted.build_id.is_empty()) {
+            p class="bad" { "Symbols of it were sent, but do not name this profile; the errors of its node say more." }
+        } @else if is_sent && !wanted.fitting.is_empty() {
+            p class="bad" {
+                "Several uploaded files fit it, and the profile has no build id that tells which is right. Keep one and remove the others: "
+                @for (number, key) in wanted.fitting.iter().enumerate() { @if number > 0 { ", " } code { (key) } }
+            }
+        } @else {
+            @if is_sent { p class="bad" { "Symbols of a file of this name were sent, but do not fit: their code has another length or place in the file." } }
+            (help(wanted, base))
+        }
+    }
+}
+
+/// The command that sends a file's symbols; before it, for a file that has none, what must be there first.
+pub(super) fn help(wanted: &WantedSymbols, base: &Base) -> Markup {
+    html! {
+        @if wanted.is_stripped {
+            p { "The file is stripped. Its debug file has the names: what the build kept, or once its debug symbols package is installed:" }
+        }
+        (command(&wanted.command(&base.0)))
+    }
+}
+
+/// What the profiles of a list lack together and nobody has sent; nothing when they lack nothing.
+pub(super) fn beside(web: &Web, entries: &[Entry], base: &Base) -> Markup {
+    let mut all: Vec<WantedSymbols> = Vec::new();
+    for wanted in
+        entries.iter().flat_map(|entry| WantedSymbols::from_facts(&entry.meta)).filter(WantedSymbols::is_worth)
+    {
+        match all.iter_mut().find(|known| known.file == wanted.file && known.build_id == wanted.build_id) {
+            Some(known) if known.percent < wanted.percent => known.percent = wanted.percent,
+            Some(_) => {}
+            None if web.symbols.find(&wanted).is_empty() => all.push(wanted),
+            None => {}
+        }
+    }
+    all.sort_by(|a, b| b.percent.unwrap_or(0.0).total_cmp(&a.percent.unwrap_or(0.0)));
+    html! {
+        @if !all.is_empty() {
+            section class="card wanted" {
+                h2 { "Names are missing" }
+                @for wanted in all.iter().take(BESIDE) { (most(wanted)) (help(wanted, base)) }
+                p class="more" { a href="/symbols" { @if all.len() > BESIDE { "All " (all.len()) " files and symbols →" } @else { "Symbols →" } } }
+            }
+        }
+    }
+}
+
+/// A tag for a row whose profile lacks names; nothing when it lacks none.
+pub(super) fn tag(entry: &Entry) -> Markup {
+    let most = WantedSymbols::from_facts(&entry.meta)
+        .into_iter()
+        .filter(WantedSymbols::is_worth)
+        .find_map(|wanted| wanted.percent.map(|percent| (wanted, percent)));
+    html! {
+        @if let Some((wanted, percent)) = most {
+            " " span class="tag" title=(format!("what {} hides: {percent:.1} % of samples", wanted.name())) { (format!("{percent:.0} % unnamed")) }
+        }
+    }
+}
+
+/// A file and how much it matters to one profile.
+fn line(wanted: &WantedSymbols) -> Markup {
+    share(wanted, " hides ")
+}
+
+/// A file and how much it matters to that of several profiles it matters most to.
+pub(super) fn most(wanted: &WantedSymbols) -> Markup {
+    share(wanted, " hides up to ")
+}
+
+fn share(wanted: &WantedSymbols, would_name: &str) -> Markup {
+    html! {
+        p {
+            strong title=(wanted.file) { (if wanted.name().is_empty() { "a file without a name" } else { wanted.name() }) }
+            @if let Some(percent) = wanted.percent { (would_name)  strong { (format!("{percent:.1}\u{a0}%")) } " of samples" }
+            br;
+            span class="muted" { (build_id(&wanted.build_id)) }
+        }
+    }
+}
+
+/// A command to be copied; lines are broken between its words.
+pub(super) fn command(text: &str) -> Markup {
+    html! {
+        pre class="command" data-command=(text) {
+            code { @for (number, word) in text.split(' ').enumerate() { @if number > 0 { " " } span { (word) } } }
+        }
+    }
+}
+
+/// What may be given in the file's place.
+pub(super) fn advice() -> Markup {
+    html! {
+        p class="muted" {
+            "Give the file itself, its unstripped build, or its .debug or .debuginfo file, plain or compressed; a folder is searched. "
+            "Only an index of its functions and lines is sent."
+        }
+    }
+}
+
+fn build_id(text: &str) -> Markup {
+    html! {
+        @match text.get(..ID_SHOWN).filter(|_| text.len() > ID_SHOWN + 4) {
+            _ if text.is_empty() => "no build id is known",
+            Some(begin) => { "build id " code title=(text) { (begin) "…" } }
+            None => { "build id " code { (text) } }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+// Takes a lock and changes a variable beside the table by which it calls the C library, for as long as it has input.
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+volatile int counter = 1;
+
+static void *count(void *unused) {
+    for (;;) {
+        pthread_mutex_lock(&mutex);
+        counter++;
+        pthread_mutex_unlock(&mutex);
+        usleep(1000);
+    }
+    return unused;
+}
+
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, count, NULL);
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    pthread_mutex_lock(&mutex);
+    int before = counter;
+    pthread_mutex_unlock(&mutex);
+    usleep(300000);
+    pthread_mutex_lock(&mutex);
+    puts(counter > before ? "counts" : "stands still");
+    return 0;
+}

@@ -1,0 +1,47 @@
+//! The viewer's script: its types are checked, and its pages driven in Chromium, by programs of Node.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::tools;
+
+/// The folder with the tests and the list of packages.
+const FOLDER: &str = "browser-tests";
+/// What the tests need beside cargo.
+const PROGRAMS: &[(&str, &str)] = &[("node", "nodejs"), ("npm", "npm"), ("chromium", "chromium")];
+
+/// Checks the types that the script's comments declare.
+pub(crate) fn check_types() -> Result<()> {
+    let folder = installed()?;
+    run(Command::new(folder.join("node_modules/.bin/tsc")).args(["-p", "."]).current_dir(folder))
+}
+
+/// Drives a server with stored profiles through every control of its pages: the command that the build of all tests made.
+pub(crate) fn test() -> Result<()> {
+    let folder = installed()?;
+    run(Command::new("node").args(["--test", "."]).current_dir(folder))
+}
+
+/// The folder with its packages as the list has them.
+fn installed() -> Result<PathBuf> {
+    tools::ensure_programs(PROGRAMS)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let folder = root.join(FOLDER);
+    let listed = std::fs::read(folder.join("package-lock.json")).context("read package-lock.json")?;
+    let mark = folder.join("node_modules/.procprof-lock");
+    if std::fs::read(&mark).is_ok_and(|fetched| fetched == listed) {
+        return Ok(folder);
+    }
+    run(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&folder))?;
+    std::fs::write(&mark, listed).with_context(|| format!("write {}", mark.display()))?;
+    Ok(folder)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    eprintln!("xtask: {command:?}");
+    let status = command.status().with_context(|| format!("run {command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! Cargo as a step of this program: named before, timed after.
+
+use std::ffi::OsStr;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// One run of cargo.
+pub(crate) struct Step {
+    command: Command,
+    line: String,
+}
+
+impl Step {
+    pub(crate) fn new(arguments: &[&str]) -> Self {
+        let mut command = Command::new("cargo");
+        command.args(arguments);
+        Self { command, line: format!("cargo {}", arguments.join(" ")) }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it, and prints how long it took.
+    ///
+    /// # Errors
+    /// Cargo cannot be started, or fails.
+    pub(crate) fn run(mut self) -> Result<()> {
+        eprintln!("xtask: {}", self.line);
+        let start = Instant::now();
+        let status = self.command.status().with_context(|| format!("run {}", self.line))?;
+        eprintln!("xtask: {:.0} s: {}", start.elapsed().as_secs_f64(), self.line);
+        if !status.success() {
+            bail!("{} failed", self.line);
+        }
+        Ok(())
+    }
+}

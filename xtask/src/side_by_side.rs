@@ -1,0 +1,162 @@
+//! Test binaries of the workspace, two at a time and the longest first: many tests wait, and cargo runs one binary
+//! after another.
+//!
+//! Each runs as cargo runs it, in the folder of its package. Its output is kept in `target/tests/NAME.log`, and printed
+//! when it fails.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Binaries that run at the same time.
+const AT_A_TIME: usize = 2;
+
+/// Those that take longest, in this order; all others follow.
+const LONGEST: [&str; 6] = [
+    "procprof-main",
+    "procprof-preload-main",
+    "procprof-agent-main",
+    "procprof-report-main",
+    "procprof-profile-main",
+    "procprof-server-main",
+];
+
+/// A binary of tests.
+#[derive(Debug, PartialEq, Eq)]
+struct TestBinary {
+    /// Its package and target.
+    name: String,
+    /// The folder of its package.
+    folder: PathBuf,
+    executable: PathBuf,
+}
+
+/// Builds all tests, and runs them with this many threads in each binary.
+///
+/// # Errors
+/// They cannot be built, or some fail.
+pub(crate) fn run(threads: &str) -> Result<()> {
+    let mut binaries = build()?;
+    let place = |binary: &TestBinary| LONGEST.iter().position(|name| *name == binary.name).unwrap_or(LONGEST.len());
+    binaries.sort_by_key(place);
+    let logs = Path::new("target/tests");
+    std::fs::create_dir_all(logs).context("create target/tests")?;
+    let waiting = Mutex::new(VecDeque::from(binaries));
+    let failed: Mutex<Vec<String>> = Mutex::default();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(binary) = next(&waiting) {
+                    match binary.run(threads, logs) {
+                        Ok(true) => {}
+                        Ok(false) => lock(&failed).push(binary.name),
+                        Err(error) => lock(&failed).push(format!("{}: {error:#}", binary.name)),
+                    }
+                }
+            });
+        }
+    });
+    eprintln!("xtask: {:.0} s: all test binaries, {AT_A_TIME} at a time", start.elapsed().as_secs_f64());
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next(waiting: &Mutex<VecDeque<TestBinary>>) -> Option<TestBinary> {
+    lock(waiting).pop_front()
+}
+
+fn build() -> Result<Vec<TestBinary>> {
+    let words =
+        ["test", "--workspace", "--all-features", "--locked", "--no-run", "--message-format=json-render-diagnostics"];
+    let line = format!("cargo {}", words.join(" "));
+    eprintln!("xtask: {line}");
+    let start = Instant::now();
+    let output =
+        Command::new("cargo").args(words).stderr(Stdio::inherit()).output().with_context(|| format!("run {line}"))?;
+    eprintln!("xtask: {:.0} s: {line}", start.elapsed().as_secs_f64());
+    if !output.status.success() {
+        bail!("{line} failed");
+    }
+    let binaries: Vec<TestBinary> = String::from_utf8_lossy(&output.stdout).lines().filter_map(test_binary).collect();
+    if binaries.is_empty() {
+        bail!("{line} built no tests");
+    }
+    Ok(binaries)
+}
+
+/// The test binary that a message of cargo names, if it names one.
+fn test_binary(message: &str) -> Option<TestBinary> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let (package, target) = (folder.file_name()?.to_str()?, message["target"]["name"].as_str()?);
+    let kind = message["target"]["kind"][0].as_str()?;
+    // A library and a program may have the same name.
+    let name = if kind == "test" { format!("{package}-{target}") } else { format!("{package}-{kind}-{target}") };
+    Some(TestBinary { name, executable: message["executable"].as_str()?.into(), folder })
+}
+
+impl TestBinary {
+    /// Runs it, and reports how it ended; `false` where tests failed.
+    fn run(&self, threads: &str, logs: &Path) -> Result<bool> {
+        let path = logs.join(format!("{}.log", self.name));
+        let log = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+        let start = Instant::now();
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_TEST_THREADS", threads);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let status = command.status().with_context(|| format!("run {}", self.executable.display()))?;
+        let output = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
+        let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: ")).unwrap_or("no result");
+        let seconds = start.elapsed().as_secs_f64();
+        match status.success() {
+            true => eprintln!("xtask: {seconds:.0} s: {}: {result}", self.name),
+            false => eprintln!("{output}\nxtask: {seconds:.0} s: {}: {status}: {result}", self.name),
+        }
+        Ok(status.success())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_cargo_name_test_binaries() {
+        let message = |kind: &str, is_test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"x","manifest_path":"/w/crates/procprof/Cargo.toml",
+                "target":{{"kind":["{kind}"],"name":"procprof"}},"profile":{{"test":{is_test}}},"executable":{executable}}}"#
+            )
+        };
+        let binary = |name: &str| {
+            Some(TestBinary {
+                name: name.to_owned(),
+                folder: "/w/crates/procprof".into(),
+                executable: "/t/procprof-1".into(),
+            })
+        };
+        assert_eq!(test_binary(&message("test", true, r#""/t/procprof-1""#)), binary("procprof-procprof"));
+        assert_eq!(test_binary(&message("bin", true, r#""/t/procprof-1""#)), binary("procprof-bin-procprof"));
+        assert_eq!(test_binary(&message("bin", false, r#""/t/procprof-1""#)), None, "the program itself");
+        assert_eq!(test_binary(&message("lib", true, "null")), None, "not linked");
+        assert_eq!(test_binary(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(test_binary("warning: text"), None);
+    }
+}
