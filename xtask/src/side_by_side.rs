@@ -49,14 +49,18 @@ pub(crate) fn run(threads: &str) -> Result<()> {
     std::fs::create_dir_all(logs).context("create target/tests")?;
     let waiting = Mutex::new(VecDeque::from(binaries));
     let failed: Mutex<Vec<String>> = Mutex::default();
+    let panics: Mutex<String> = Mutex::default();
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
                 while let Some(binary) = next(&waiting) {
                     match binary.run(threads, logs) {
-                        Ok(true) => {}
-                        Ok(false) => lock(&failed).push(binary.name),
+                        Ok(None) => {}
+                        Ok(Some(output)) => {
+                            lock(&panics).extend(panics_of(&output));
+                            lock(&failed).push(binary.name);
+                        }
                         Err(error) => lock(&failed).push(format!("{}: {error:#}", binary.name)),
                     }
                 }
@@ -66,6 +70,8 @@ pub(crate) fn run(threads: &str) -> Result<()> {
     eprintln!("xtask: {:.0} s: all test binaries, {AT_A_TIME} at a time", start.elapsed().as_secs_f64());
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !failed.is_empty() {
+        // Last, where a log is read first.
+        eprint!("{}", panics.into_inner().unwrap_or_else(PoisonError::into_inner));
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
@@ -112,9 +118,31 @@ fn test_binary(message: &str) -> Option<TestBinary> {
     Some(TestBinary { name, executable: message["executable"].as_str()?.into(), folder })
 }
 
+/// Of the output of a test binary, the panics of the tests that failed, each headed by the test's name.
+fn panics_of(output: &str) -> Option<String> {
+    let (_, failures) = output.split_once("\nfailures:\n")?;
+    let (outputs, _) = failures.split_once("\nfailures:\n").unwrap_or((failures, ""));
+    let mut panics = String::new();
+    let mut is_panic = false;
+    for line in outputs.lines() {
+        if let Some(name) = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----")) {
+            panics.push_str(&format!("xtask: failed: {name}\n"));
+            is_panic = false;
+        } else if line.contains("panicked at ") {
+            is_panic = true;
+        } else if line.is_empty() || line.starts_with("note: run with `RUST_BACKTRACE") {
+            is_panic = false;
+        }
+        if is_panic {
+            panics.push_str(&format!("  {line}\n"));
+        }
+    }
+    Some(panics)
+}
+
 impl TestBinary {
-    /// Runs it, and reports how it ended; `false` where tests failed.
-    fn run(&self, threads: &str, logs: &Path) -> Result<bool> {
+    /// Runs it, and reports how it ended; its output where tests failed.
+    fn run(&self, threads: &str, logs: &Path) -> Result<Option<String>> {
         let path = logs.join(format!("{}.log", self.name));
         let log = File::create(&path).with_context(|| format!("create {}", path.display()))?;
         let start = Instant::now();
@@ -125,17 +153,30 @@ impl TestBinary {
         let output = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
         let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: ")).unwrap_or("no result");
         let seconds = start.elapsed().as_secs_f64();
-        match status.success() {
-            true => eprintln!("xtask: {seconds:.0} s: {}: {result}", self.name),
-            false => eprintln!("{output}\nxtask: {seconds:.0} s: {}: {status}: {result}", self.name),
+        if status.success() {
+            eprintln!("xtask: {seconds:.0} s: {}: {result}", self.name);
+            return Ok(None);
         }
-        Ok(status.success())
+        eprintln!("{output}\nxtask: {seconds:.0} s: {}: {status}: {result}", self.name);
+        Ok(Some(output))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn panics_are_found_in_the_output_of_a_test_binary() {
+        let output = "running 2 tests\ntest a ... ok\ntest b::c ... FAILED\n\nfailures:\n\n---- b::c stdout ----\n\
+            a line of the server\n\nthread 'b::c' panicked at tests/b.rs:7:5:\nassertion failed: left\n  left: 1\n\
+            note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n\n\nfailures:\n    b::c\n\n\
+            test result: FAILED. 1 passed; 1 failed\n";
+        let panics =
+            "xtask: failed: b::c\n  thread 'b::c' panicked at tests/b.rs:7:5:\n  assertion failed: left\n    left: 1\n";
+        assert_eq!(panics_of(output).as_deref(), Some(panics));
+        assert_eq!(panics_of("test result: ok. 1 passed"), None);
+    }
 
     #[test]
     fn messages_of_cargo_name_test_binaries() {
