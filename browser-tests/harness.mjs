@@ -41,11 +41,11 @@ function started(words, pattern) {
   return { address, stop };
 }
 
-/** A server without schedules. */
-export async function server() {
+/** A server without schedules; `more` is added to its configuration. */
+export async function server(more = '') {
   const folder = mkdtempSync(path.join(tmpdir(), 'procprof-browser-'));
   const config = path.join(folder, 'config.toml');
-  writeFileSync(config, 'mysql = ""\nproc_profile_cpu_enable = false\nproc_profile_mem_enable = false\nproc_profile_file_retained_days = 36500\n');
+  writeFileSync(config, 'mysql = ""\nproc_profile_cpu_enable = false\nproc_profile_mem_enable = false\nproc_profile_file_retained_days = 36500\n' + more);
   const { address, stop } = started(['serve', '--config', config, '--http', '127.0.0.1:0', '--data', path.join(folder, 'data')],
     /(http:\/\/127\.0\.0\.1:\d+)/);
   const base = await address;

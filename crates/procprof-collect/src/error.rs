@@ -114,7 +114,7 @@ pub enum CollectError {
         why: String,
     },
     /// Another capture is running.
-    #[error("{url}: busy: {}", busy(by, until))]
+    #[error("{url}: busy: {}", busy(by, until, message))]
     Busy {
         /// What was asked.
         url: String,
@@ -122,6 +122,8 @@ pub enum CollectError {
         by: Option<String>,
         /// When that capture ends, where known (UTC).
         until: Option<Nanos>,
+        /// First line of the answer.
+        message: String,
     },
     /// The answer is complete but is no profile.
     #[error("{url}: not a profile: {reason}")]
@@ -259,13 +261,14 @@ fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message:?}") }
 }
 
-fn busy(by: &Option<String>, until: &Option<Nanos>) -> String {
+fn busy(by: &Option<String>, until: &Option<Nanos>, message: &str) -> String {
     let by = by.as_deref().unwrap_or("another profiler");
     match until {
         Some(until) => {
             let second = (until.0 / 1_000_000_000).rem_euclid(86_400);
             format!("{by} is capturing until {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
         }
+        None if !message.is_empty() => message.to_owned(),
         None => format!("{by} is capturing"),
     }
 }

@@ -18,10 +18,11 @@ pub(crate) fn of_status(url: &str, status: u16, message: &[u8], retry_after: Opt
         return None;
     }
     let url = url.to_owned();
-    if says_busy(message) || matches!(status, 409 | 429) {
-        return Some(CollectError::Busy { url, by: None, until: retry_after });
-    }
+    let is_busy = says_busy(message) || matches!(status, 409 | 429);
     let message = first_line(message);
+    if is_busy {
+        return Some(CollectError::Busy { url, by: None, until: retry_after, message });
+    }
     Some(match status {
         401 => CollectError::Unauthorized { url },
         403 => CollectError::Forbidden { url, message },
@@ -47,7 +48,7 @@ impl Unfit {
     pub fn error(self, url: &str, bytes: &[u8]) -> CollectError {
         let url = url.to_owned();
         match self {
-            Unfit::Busy => CollectError::Busy { url, by: None, until: None },
+            Unfit::Busy => CollectError::Busy { url, by: None, until: None, message: String::new() },
             Unfit::NoSamples => CollectError::NoSamples { url },
             Unfit::NotAProfile(reason) => {
                 CollectError::NotAProfile { url, reason, first_bytes: bytes[..bytes.len().min(FIRST_BYTES)].to_vec() }

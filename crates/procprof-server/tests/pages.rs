@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use procprof_profile::format::pprof::encode_gzip;
+use procprof_profile::{Nanos, ProfileBuilder};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 
@@ -197,6 +199,9 @@ async fn profiles_are_found_by_function_and_share() {
         ("function=hot_30&percent=30&type=cpu&node=1", true),
         ("function=hot_30&type=wall", false),
         ("function=main", false),
+        ("function=main&percent=0", false),
+        ("function=main&of=total&percent=100", true),
+        ("function=hot_30&of=total&percent=31", false),
         ("function=hot&to=2023-11-14T22:13:00Z", false),
     ] {
         let page = server.text(&format!("/search?{query}")).await;
@@ -211,6 +216,35 @@ async fn profiles_are_found_by_function_and_share() {
     let hostile = server.text("/search?function=%3Cscript%3E%27%22").await;
     assert!(!hostile.contains("<script>'"), "{hostile}");
     assert_eq!(server.status(Method::GET, "/search?function=x&percent=101").await, 400);
+    assert_eq!(server.status(Method::GET, "/search?function=x&of=all").await, 400);
+}
+
+/// A CPU profile of functions that take the same.
+fn flat_profile(names: &[String]) -> Vec<u8> {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    for name in names {
+        let frame = builder.frame(name);
+        builder.sample(&[frame], &[1, 10_000_000], &[]);
+    }
+    builder.time(Nanos(1_700_000_000_000_000_000), Nanos(1_000_000_000));
+    encode_gzip(&builder.finish().unwrap()).unwrap()
+}
+
+/// A function that the summary has no room for is found in the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_function_above_the_share_is_found() {
+    let server = TestServer::start(quiet()).await;
+    let names: Vec<String> = (0..50).map(|number| format!("equal_{number:02}")).collect();
+    let pushed = server.push("cpu", flat_profile(&names)).await;
+    let link = format!("href=\"/p/{}\"", pushed["id"].as_str().unwrap());
+    for name in ["equal_00", "equal_37", "equal_49"] {
+        let page = server.text(&format!("/search?function={name}&percent=2")).await;
+        assert!(page.contains(&link) && page.contains(&format!("title=\"{name}\"")), "{name}: {page}");
+    }
+    let page = server.text("/search?function=equal_49&percent=2").await;
+    assert!(page.contains("1 of them were read whole"), "{page}");
+    let page = server.text("/search?function=equal_49&percent=3").await;
+    assert!(page.contains("No profile has it") && !page.contains("read whole"), "the summary proves it: {page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -305,6 +339,8 @@ async fn below_a_proxys_path_every_link_begins_with_it() {
     let one = format!("/p/{}", pushed["id"].as_str().unwrap());
     // A proxy may remove the path or leave it.
     for prefix in ["", "/profiling"] {
+        let shown = server.json(&format!("{prefix}/api/profiles/{}", pushed["id"].as_str().unwrap())).await;
+        assert_eq!(shown["view"], format!("/profiling{one}"));
         for path in ["/", "/proc_profile?node=1", "/settings", "/open", "/merge", &one] {
             let page = server.text(&format!("{prefix}{path}")).await;
             for attribute in [" href=\"/", " src=\"/", " action=\"/", " formaction=\"/"] {

@@ -6,7 +6,14 @@ use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 
+use procprof_profile::ProfileId;
+
 use crate::Web;
+
+/// The path of a profile's page, below the path of a proxy.
+pub(crate) fn view_of(web: &Web, id: ProfileId) -> String {
+    format!("{}/p/{id}", web.config().base_path)
+}
 
 /// `http://HOST:PORT` and the path of a proxy, as the request was addressed; its host was checked before.
 pub(crate) struct Base(pub(crate) String);

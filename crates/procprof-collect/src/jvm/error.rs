@@ -178,7 +178,7 @@ impl From<JvmError> for CollectError {
     fn from(error: JvmError) -> CollectError {
         match error {
             JvmError::Busy { pid, by } => {
-                CollectError::Busy { url: format!("process {pid}"), by: Some(by), until: None }
+                CollectError::Busy { url: format!("process {pid}"), by: Some(by), until: None, message: String::new() }
             }
             error => CollectError::Engine { code: error.code(), why: error.to_string() },
         }

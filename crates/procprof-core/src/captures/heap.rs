@@ -172,49 +172,42 @@ impl<'a> HeapProfiler<'a> {
             HeapControl::BrpcFlag => self.ask_flag("?setvalue=false").await.map(drop)?,
             HeapControl::Environment | HeapControl::None => return Err(self.not_switched(false)),
         }
-        self.captures.heap_ends.set(self.node.id, None);
-        Ok(())
+        self.note_end(None).map(drop)
     }
 
     /// Switches sampling on; with a length, it ends by itself: an agent's even without this server, a backend's by this
-    /// server if it still runs.
+    /// server, after a restart too.
     pub async fn activate(&self, length: Option<Duration>) -> HeapResult<()> {
-        let end = length.and_then(|length| Timestamp::now().checked_add(length).ok());
+        // The end is kept first: a server that is killed after the switch still ends it.
+        let before = self.note_end(length.and_then(|length| Timestamp::now().checked_add(length).ok()))?;
+        let activated = self.switch_on(length).await;
+        if activated.is_err() {
+            self.note_end(before)?;
+        }
+        activated
+    }
+
+    async fn switch_on(&self, length: Option<Duration>) -> HeapResult<()> {
         match self.node.kind().heap {
-            HeapControl::ThisServer => self.own(move |agent| agent.heap_activate(length)).await.map(drop)?,
+            HeapControl::ThisServer => self.own(move |agent| agent.heap_activate(length)).await.map(drop),
             HeapControl::Agent => {
                 let length = length.map(|length| format!("?for={}s", length.as_secs())).unwrap_or_default();
-                self.ask_agent(&format!("enable{length}")).await.map(drop)?;
+                self.ask_agent(&format!("enable{length}")).await.map(drop)
             }
-            HeapControl::BrpcFlag => self.ask_flag("?setvalue=true").await.map(drop)?,
-            HeapControl::Environment | HeapControl::None => return Err(self.not_switched(true)),
+            HeapControl::BrpcFlag => self.ask_flag("?setvalue=true").await.map(drop),
+            HeapControl::Environment | HeapControl::None => Err(self.not_switched(true)),
         }
-        self.captures.heap_ends.set(self.node.id, end);
-        if let (HeapControl::BrpcFlag, Some(length), Some(end)) = (self.node.kind().heap, length, end) {
-            self.deactivate_after(length, end);
-        }
-        Ok(())
+    }
+
+    /// Keeps when sampling ends; the end that was kept before.
+    fn note_end(&self, end: Option<Timestamp>) -> HeapResult<Option<Timestamp>> {
+        let kept = self.captures.heap_ends.set(self.node.id, end);
+        kept.map_err(|error| self.failed(&format_args!("the end of heap profiling cannot be kept: {error}")))
     }
 
     /// When sampling ends by itself, where it was switched on from here for a while.
     pub fn ends(&self) -> Option<Timestamp> {
         self.captures.heap_ends.get(self.node.id).filter(|end| *end > Timestamp::now())
-    }
-
-    /// Switches a backend's flag off after a while, unless it is switched again meanwhile.
-    fn deactivate_after(&self, length: Duration, end: Timestamp) {
-        let (captures, node) = (Arc::clone(self.captures), Arc::clone(self.node));
-        self.captures.tasks.spawn(async move {
-            tokio::select! {
-                () = captures.stop.cancelled() => return,
-                () = tokio::time::sleep(length) => {}
-            }
-            if captures.heap_ends.get(node.id) == Some(end)
-                && let Err(error) = HeapProfiler::new(&captures, &node).set_active(false).await
-            {
-                tracing::error!("{}: the heap profiler is not switched off after its time: {error}", node.name());
-            }
-        });
     }
 
     fn not_switched(&self, active: bool) -> HeapError {
@@ -285,7 +278,8 @@ impl<'a> HeapProfiler<'a> {
             Err(
                 CollectError::Refused { message, .. }
                 | CollectError::Server { message, .. }
-                | CollectError::NotFound { message, .. },
+                | CollectError::NotFound { message, .. }
+                | CollectError::Busy { message, .. },
             ) if !message.is_empty() => Err(HeapRefusal::OfProcess(message).into()),
             Err(error) => Err(HeapError::Failed(error.to_string())),
         }
@@ -299,9 +293,10 @@ impl<'a> HeapProfiler<'a> {
         fetch_text(&client, &target, &url, ANSWER_MAX, ANSWER_TIME).await.map_err(|error| match error {
             // No such flag, or no such page.
             CollectError::NotFound { .. } | CollectError::Server { status: 501, .. } => self.no_flag().into(),
-            error @ (CollectError::Refused { .. } | CollectError::Forbidden { .. } | CollectError::Server { .. }) => {
-                HeapRefusal::FlagRefused { node: self.name(), error }.into()
-            }
+            error @ (CollectError::Refused { .. }
+            | CollectError::Forbidden { .. }
+            | CollectError::Server { .. }
+            | CollectError::Busy { .. }) => HeapRefusal::FlagRefused { node: self.name(), error }.into(),
             error => HeapError::Failed(error.to_string()),
         })
     }

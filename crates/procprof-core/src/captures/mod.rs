@@ -69,7 +69,7 @@ impl Captures {
             health.types.entry(ProfileType::Heap).or_default().unavailable = unavailable
         });
         let (jobs, in_flight) = (Jobs::default(), run::InFlight::default());
-        let heap_ends = HeapEnds::default();
+        let heap_ends = HeapEnds::open(settings.data.join("heap-ends"));
         Captures { settings, registry, metrics, ingest, agent, pause, jobs, in_flight, heap_ends, tasks, stop }
     }
 
@@ -102,6 +102,11 @@ impl Captures {
     /// Keeps the schedule until `stop`.
     pub async fn run_schedule(self: Arc<Self>, stop: CancellationToken) {
         schedule::run(self, stop).await;
+    }
+
+    /// Switches heap profilers off that are on for a while and cannot end by themselves, until `stop`.
+    pub async fn run_heap_ends(self: Arc<Self>, stop: CancellationToken) {
+        heap_ends::run(self, stop).await;
     }
 
     /// Whether scheduled captures are paused.

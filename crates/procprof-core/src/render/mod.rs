@@ -5,6 +5,7 @@
 //! server stops.
 
 mod error;
+mod functions;
 mod subject;
 mod trees;
 mod turns;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::now;
 pub use error::RenderError;
+pub use functions::{Counted, FunctionQuery, FunctionShare, FunctionsRead, READ_TIME};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
 pub use turns::Requester;
 

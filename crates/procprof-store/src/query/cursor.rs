@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use procprof_profile::{Nanos, ProfileId};
 
-use crate::Error;
+use crate::{Entry, Error};
 
 /// Largest number of rows of one page.
 pub const PAGE_MAX: usize = 1000;
@@ -47,6 +47,13 @@ pub struct Page<T, C> {
 pub struct Cursor {
     pub(crate) completed: Nanos,
     pub(crate) id: ProfileId,
+}
+
+impl Cursor {
+    /// The place after an entry of the list.
+    pub fn after(entry: &Entry) -> Cursor {
+        Cursor { completed: entry.completed, id: entry.id }
+    }
 }
 
 impl fmt::Display for Cursor {

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Web;
+use crate::base::view_of;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::time::Time;
@@ -56,7 +57,7 @@ pub(crate) struct CaptureState {
     ended: Option<Time>,
     /// The profile's id.
     profile: Option<String>,
-    /// Where the profile is shown.
+    /// The path of the profile's page.
     view: Option<String>,
 }
 
@@ -95,11 +96,12 @@ pub(crate) async fn start(
     };
     let node = web.registry.find(&name).ok_or_else(|| Problem::bad_request("no such node is registered"))?;
     let job = begin(&web, node, &wanted.profile_type, wanted.seconds, &principal)?;
-    Ok(accepted(&job))
+    Ok(accepted(&web, &job))
 }
 
-fn accepted(job: &Job) -> Accepted {
-    (StatusCode::ACCEPTED, [(header::LOCATION, format!("/api/captures/{}", job.id))], Json(CaptureState::new(job)))
+fn accepted(web: &Web, job: &Job) -> Accepted {
+    let location = format!("/api/captures/{}", job.id);
+    (StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(CaptureState::new(web, job)))
 }
 
 /// Starts a capture after checking what is asked.
@@ -137,7 +139,7 @@ pub(crate) fn begin(
 }
 
 pub(crate) async fn list(extract::State(web): extract::State<Arc<Web>>) -> Json<Vec<CaptureState>> {
-    Json(web.captures.jobs.list().iter().map(|job| CaptureState::new(job)).collect())
+    Json(web.captures.jobs.list().iter().map(|job| CaptureState::new(&web, job)).collect())
 }
 
 pub(crate) async fn one(
@@ -145,7 +147,7 @@ pub(crate) async fn one(
     Path(id): Path<String>,
 ) -> ApiResult<Json<CaptureState>> {
     let job = find(&web, &id)?;
-    Ok(Json(CaptureState::new(&job)))
+    Ok(Json(CaptureState::new(&web, &job)))
 }
 
 pub(crate) async fn cancel(
@@ -154,7 +156,7 @@ pub(crate) async fn cancel(
 ) -> ApiResult<Accepted> {
     let job = find(&web, &id)?;
     job.cancel();
-    Ok(accepted(&job))
+    Ok(accepted(&web, &job))
 }
 
 /// A capture by its id.
@@ -163,7 +165,7 @@ pub(crate) fn find(web: &Web, id: &str) -> ApiResult<Arc<Job>> {
 }
 
 impl CaptureState {
-    fn new(job: &Job) -> Self {
+    fn new(web: &Web, job: &Job) -> Self {
         let (state, message, profile, code) = match job.state() {
             JobState::Waiting(why) => (State::Waiting, why, None, None),
             JobState::Running => (State::Running, String::new(), None, None),
@@ -184,7 +186,7 @@ impl CaptureState {
             started: job.started.into(),
             ended: job.ended().map(Time::from),
             profile: profile.map(|id| id.to_string()),
-            view: profile.map(|id| format!("/p/{id}")),
+            view: profile.map(|id| view_of(web, id)),
         }
     }
 }

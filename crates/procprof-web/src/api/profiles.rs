@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::Web;
 use crate::answer::Document;
-use crate::base::Base;
+use crate::base::{Base, view_of};
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
 use crate::params::Params;
@@ -82,7 +82,7 @@ pub(crate) struct ProfileRow {
     wanted: Vec<WantedFile>,
     /// What else is known of it.
     facts: BTreeMap<String, String>,
-    /// Where it is shown.
+    /// The path of its page.
     view: String,
 }
 
@@ -282,7 +282,7 @@ impl ProfileRow {
             means: meta.means.clone(),
             wanted: WantedSymbols::from_facts(meta).iter().map(|wanted| WantedFile::new(web, wanted, base)).collect(),
             facts: facts.map(|(key, value)| (key.clone(), value.clone())).collect(),
-            view: format!("/p/{}", entry.id),
+            view: view_of(web, entry.id),
         }
     }
 }

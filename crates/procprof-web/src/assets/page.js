@@ -46,6 +46,19 @@ function busy(part) {
   return part.querySelector("details[open]:not([data-keep]), input:checked") !== null || part.contains(document.activeElement) || part.matches(":has(.brush)");
 }
 
+// Fills the parts of a page that wait for a node.
+async function fetchParts() {
+  for (const part of document.querySelectorAll("[data-fetch]")) {
+    if (busy(part)) continue;
+    const response = await fetch(root() + part.dataset.fetch, { headers: { accept: "text/html" } });
+    if (!response.ok) continue;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    localise(fresh);
+    if (!busy(part) && part.innerHTML !== fresh.body.innerHTML) part.replaceChildren(...fresh.body.childNodes);
+    part.dataset.fetched = "";
+  }
+}
+
 async function refresh() {
   const response = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!response.ok) return;
@@ -56,6 +69,7 @@ async function refresh() {
     const next = fresh.getElementById(part.id);
     if (next && !busy(part) && next.innerHTML !== part.innerHTML) part.replaceWith(next);
   }
+  await fetchParts();
 }
 
 // The selection: what can be done with so many rows.
@@ -162,6 +176,7 @@ function filter(box) {
 localise(document);
 copyable(document);
 select();
+fetchParts().catch(() => {});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("pre.command button");
   if (button) copy(button.parentElement.dataset.command, button, "Copied");

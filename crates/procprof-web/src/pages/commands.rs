@@ -22,6 +22,11 @@ impl Command {
     }
 }
 
+/// A text as a literal of MySQL, in which a backslash would escape what follows it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
 /// The commands, folded.
 pub(super) fn commands(commands: &[Command]) -> Markup {
     html! {

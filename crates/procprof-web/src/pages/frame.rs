@@ -5,9 +5,10 @@ use maud::{DOCTYPE, Markup, html};
 use crate::assets;
 
 /// The pages that every page leads to.
-const PLACES: [(&str, &str); 8] = [
+const PLACES: [(&str, &str); 9] = [
     ("/", "Nodes"),
     ("/proc_profile", "Profiles"),
+    ("/merge", "Merge"),
     ("/search", "Search"),
     ("/heap", "Heap"),
     ("/open", "Open"),
@@ -18,6 +19,8 @@ const PLACES: [(&str, &str); 8] = [
 
 /// A page's frame.
 pub(super) struct Frame<'a> {
+    /// Which of the pages in the bar it is or belongs to; empty for none.
+    pub(super) place: &'static str,
     pub(super) title: &'a str,
     /// Whether the script fetches the page again now and then.
     pub(super) live: bool,
@@ -45,7 +48,9 @@ impl Frame<'_> {
                             img src=(assets::icon()) alt="" width="22" height="22";
                             span { "procprof" }
                         }
-                        nav class="places" aria-label="Pages" { @for (href, label) in PLACES { a href=(href) { (label) } } }
+                        nav class="places" aria-label="Pages" { @for (href, label) in PLACES {
+                            a href=(href) aria-current=[(href == self.place).then_some("page")] { (label) }
+                        } }
                         @if let Some(status) = &self.status { div class="status-bar" { (status) } }
                     }
                     (body)

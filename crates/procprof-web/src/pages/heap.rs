@@ -29,8 +29,8 @@ use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::subjects::parse_id;
 
-/// A page waits this long for a node's answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time for a node's answer about its heap profiler.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it is switched on unless another length is chosen, in minutes.
 const MINUTES: u64 = 30;
 /// The longest it is switched on for a while, in minutes: what agents take.
@@ -67,35 +67,39 @@ struct View {
     web: Arc<Web>,
     principal: Principal,
     node: Arc<Node>,
-    state: Option<Result<bool, String>>,
+    /// Its profiler, if the page is to show it without a script.
+    profiler: Option<Markup>,
     dumps: Vec<Entry>,
     base: Base,
 }
 
-/// `GET /heap?node=`
+/// `GET /heap?node=&state=`
 pub(crate) async fn heap(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     base: Base,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
-    let params = Params::parse(&query.unwrap_or_default())?.only(&["node"])?;
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "state"])?;
     let node = match params.get("node") {
         Some(_) => params.node(&web)?,
         None => first(&web),
     };
-    let state = state(&web, &node, &principal).await;
+    let profiler = match params.get("state") {
+        Some(_) if yes_or_no(&params, "state")? => Some(profiler(&web, &node, &principal).await),
+        _ => None,
+    };
     let (store, filter) =
         (Arc::clone(&web.store), Filter { nodes: vec![node.id], types: vec![ProfileType::Heap], ..Filter::default() });
     let dumps = on_store(move || store.list(&filter, &PageRequest::first(DUMPS))).await?.rows;
     let usage = web.usage.get(&web.store).await?;
-    let view = View { web, principal, node, state, dumps, base };
+    let view = View { web, principal, node, profiler, dumps, base };
     let body = html! {
         (picker(&view.web, view.node.id, &usage, |node| format!("/heap?node={}", node.id)))
         (view.body())
     };
     let title = format!("Heap of {}", view.node.label());
-    Ok(Frame { title: &title, live: true, status: None }.page(body))
+    Ok(Frame { place: "/heap", title: &title, live: true, status: None }.page(body))
 }
 
 /// The node that is shown unless one is named: the first whose heap profiler can be switched.
@@ -117,7 +121,7 @@ impl View {
                 } }
                 div id="jobs" data-refresh { (running(&self.web, &self.principal, Some(&self.node), &here)) }
                 div class="cards first" {
-                    div id="heap" data-refresh { (self.profiler(&here)) }
+                    (self.profiler())
                     (self.dump(&here))
                 }
                 div id="dumps" data-refresh { (self.dumps()) }
@@ -126,31 +130,10 @@ impl View {
         }
     }
 
-    fn profiler(&self, here: &str) -> Markup {
-        html! {
-            @match &self.state {
-                Some(state) => {
-                    section class="card heap" {
-                        h2 { "Heap profiler" }
-                        @match state {
-                            Ok(active) => (switch(&self.web, &self.node, *active, here)),
-                            Err(why) => {
-                                p class="bad" { (why) }
-                                p class="muted" { "The process decides at its start whether its heap can be profiled; jemalloc needs "
-                                    code { "MALLOC_CONF=prof:true" } "." }
-                            }
-                        }
-                    }
-                }
-                None => {
-                    section class="card heap" {
-                        h2 { "Heap profiler" }
-                        @if !self.principal.operates() { p { "Operators see and switch it." } }
-                        @else if self.node.past { p { "The node is not configured, so it is not asked." } }
-                        @else { p { "A node of kind " (self.node.kind().name()) " has no switch: its heap profiler runs as the process was started." } }
-                    }
-                }
-            }
+    fn profiler(&self) -> Markup {
+        match &self.profiler {
+            Some(card) => place(&self.node, card),
+            None => later(&self.node),
         }
     }
 
@@ -232,35 +215,69 @@ fn in_use(entry: &Entry) -> Option<i64> {
     entry.summary.shown(&entry.meta).filter(|total| total.unit == "bytes").map(|total| total.value)
 }
 
-/// Whether the heap profiler of a node samples, or why that is not known; `None` for nodes without a switch, and for
-/// users who may not use it.
-pub(super) async fn state(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Option<Result<bool, String>> {
-    let profiler = HeapProfiler::new(&web.captures, node);
-    if !principal.operates() || !profiler.has_switch() {
-        return None;
-    }
-    Some(match tokio::time::timeout(PATIENCE, profiler.is_active()).await {
-        Ok(state) => state.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("{} does not answer within {} s", node.name(), PATIENCE.as_secs())),
-    })
+/// `GET /heap/profiler?node=`: the card that pages show once the node has answered.
+pub(crate) async fn heap_profiler(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    RawQuery(query): RawQuery,
+) -> ApiResult<Markup> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["node"])?;
+    let node = params.node(&web)?;
+    Ok(profiler(&web, &node, &principal).await)
 }
 
-/// The state with the button that changes it, beside a node's profiles.
-pub(super) fn card(web: &Arc<Web>, node: &Arc<Node>, state: &Result<bool, String>) -> Markup {
+/// The place of that card on a page that does not wait for the node: the script fetches it; without one, a link leads
+/// to the page that has it.
+pub(super) fn later(node: &Node) -> Markup {
+    let link = html! {
+        section class="card heap" {
+            h2 { "Heap profiler" }
+            p { a href=(format!("/heap?node={}&state=yes", node.id)) { "Show its state" } }
+        }
+    };
+    place(node, &link)
+}
+
+fn place(node: &Node, card: &Markup) -> Markup {
+    html! { div id="heap" data-fetch=(format!("/heap/profiler?node={}", node.id)) { (card) } }
+}
+
+/// The card of a node's heap profiler; waits for the node.
+async fn profiler(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Markup {
+    let control = HeapProfiler::new(&web.captures, node);
+    let state = match principal.operates() && control.has_switch() {
+        false => None,
+        true => Some(match tokio::time::timeout(PATIENCE, control.is_active()).await {
+            Ok(state) => state.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("{} does not answer within {} s", node.name(), PATIENCE.as_secs())),
+        }),
+    };
     html! {
         section class="card heap" {
             h2 { "Heap profiler" }
-            @match state {
-                Ok(active) => (switch(web, node, *active, &format!("/proc_profile?node={}", node.id))),
-                Err(why) => p class="muted" { (why) }
+            @match &state {
+                Some(Ok(active)) => (switch(web, node, *active)),
+                Some(Err(why)) => {
+                    p class="bad" { (why) }
+                    p class="muted" { "The process decides at its start whether its heap can be profiled; jemalloc needs "
+                        code { "MALLOC_CONF=prof:true" } "." }
+                }
+                None if !principal.operates() => p { "Operators see and switch it." },
+                None if node.past => p { "The node is not configured, so it is not asked." },
+                None => p { "A node of kind " (node.kind().name()) " has no switch: its heap profiler runs as the process was started." },
             }
             p class="more" { a href=(format!("/heap?node={}", node.id)) { "Dumps and growth →" } }
         }
     }
 }
 
+/// Whether a page about a node has the card: its profiler can be switched, and by this user.
+pub(super) fn has_card(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> bool {
+    principal.operates() && HeapProfiler::new(&web.captures, node).has_switch()
+}
+
 /// The switch; what it costs is said before it is used.
-fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool, here: &str) -> Markup {
+fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool) -> Markup {
     let end = HeapProfiler::new(&web.captures, node).ends();
     html! {
         @if active {
@@ -273,7 +290,7 @@ fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool, here: &str) -> Markup 
         }
         form class="actions" method="post" action="/proc_profile/heap" {
             input type="hidden" name="node" value=(node.id);
-            input type="hidden" name="back" value=(here);
+            input type="hidden" name="back" value=(format!("/heap?node={}&state=yes", node.id));
             @if active { button type="submit" name="active" value="no" { "Switch off" } }
             @else {
                 select name="minutes" aria-label="For how long" {

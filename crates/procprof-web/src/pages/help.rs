@@ -70,7 +70,7 @@ pub(crate) async fn help(base: Base) -> Markup {
             }
         }
     };
-    Frame { title: "Help", live: false, status: None }.page(body)
+    Frame { place: "/help", title: "Help", live: false, status: None }.page(body)
 }
 
 fn rows(base: &Base) -> Vec<(&'static str, String)> {

@@ -52,7 +52,7 @@ pub(crate) async fn merge(
     let params = Params::parse(&query)?;
     if SUBJECT.iter().all(|key| params.get(key).is_none()) {
         let body = html! { main class="one" { h1 { "Merge and compare" } (form(&web, &params)) } };
-        return Ok(Frame { title: "Merge", live: false, status: None }.page(body).into_response());
+        return Ok(Frame { place: "/merge", title: "Merge", live: false, status: None }.page(body).into_response());
     }
     if params.get("format").is_some() {
         let subject = summed(&web, &params).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn merge(
         false => None,
     };
     let page = Page { web: &web, principal: &principal, base: &base, params: &params, query: &query, side, other };
-    Ok(Frame { title: &page.title(), live: false, status: None }.page(page.body()).into_response())
+    Ok(Frame { place: "/merge", title: &page.title(), live: false, status: None }.page(page.body()).into_response())
 }
 
 /// The profiles by id, or those of the node and type in the range, newest first.
@@ -188,7 +188,7 @@ impl Page<'_> {
         html! {
             @if !shown.is_empty() {
                 h2 { (head) " (" (side.entries.len()) @if side.has_more { " and more" } ")" }
-                div class="members" { (Table { rows: shown, principal: self.principal, nodes: true }.markup()) }
+                div class="members" { (Table { rows: shown, principal: self.principal, nodes: true, hits: None }.markup()) }
                 @if side.entries.len() > LISTED_MAX { p class="muted" { "The newest " (LISTED_MAX) " are listed." } }
             }
         }

@@ -23,7 +23,7 @@ mod wanted;
 use maud::{Markup, html};
 
 pub(super) use errors::errors;
-pub(super) use heap::{growth, heap, switch_heap};
+pub(super) use heap::{growth, heap, heap_profiler, switch_heap};
 pub(super) use help::help;
 pub(super) use list::{list, select};
 pub(super) use merge::merge;
@@ -49,7 +49,8 @@ pub(super) fn problem(problem: &Problem) -> Markup {
             p { a href="/proc_profile" { "Profiles" } " · " a href="/" { "All nodes" } " · " a href="/help" { "Help" } }
         }
     };
-    Frame { title: problem.status.canonical_reason().unwrap_or("Error"), live: false, status: None }.page(body)
+    Frame { place: "", title: problem.status.canonical_reason().unwrap_or("Error"), live: false, status: None }
+        .page(body)
 }
 
 /// Bytes for people.

@@ -52,7 +52,7 @@ pub(crate) async fn open(State(web): State<Arc<Web>>) -> Markup {
             ]))
         }
     };
-    Frame { title: "Open a file", live: false, status: None }.page(body)
+    Frame { place: "/open", title: "Open a file", live: false, status: None }.page(body)
 }
 
 /// `POST /open`: the file of the form, or a body that is the file.
@@ -119,7 +119,7 @@ pub(crate) async fn opened(
     let event = usize::try_from(params.number("event", 0, last)?.unwrap_or(0)).unwrap_or(0);
     let Some(report) = params.get("format") else {
         let profile = file.profiles.get(event).ok_or_else(gone)?;
-        return Ok(Frame { title: &file.name, live: false, status: None }
+        return Ok(Frame { place: "/open", title: &file.name, live: false, status: None }
             .page(body(&file, event, profile))
             .into_response());
     };

@@ -12,6 +12,7 @@ use procprof_core::nodes::{Health, Node, Planned};
 use procprof_profile::ProfileType;
 use procprof_store::Usage;
 
+use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::picker::{name, state_in_words};
 use super::operate::{back, form, pause_form, running};
@@ -19,6 +20,7 @@ use super::{ago, quantity, share, size, tick};
 use crate::Web;
 use crate::activity::{Activity, Collected, PIECES};
 use crate::api;
+use crate::base::Base;
 use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
@@ -37,12 +39,14 @@ struct View {
     search: String,
     activity: Arc<Activity>,
     usage: Arc<Usage>,
+    base: Base,
 }
 
 /// `GET /?q=`
 pub(crate) async fn overview(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
+    base: Base,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["q"])?;
@@ -54,8 +58,8 @@ pub(crate) async fn overview(
     let count = all.len();
     let found = all.into_iter().filter(|node| is_found(node, &search));
     let nodes = found.map(|node| (Arc::clone(&node), web.registry.health(node.id))).collect();
-    let view = View { web, principal, nodes, all: count, search, activity, usage };
-    Ok(Frame { title: "Overview", live: true, status: Some(view.status()) }.page(view.body()))
+    let view = View { web, principal, nodes, all: count, search, activity, usage, base };
+    Ok(Frame { place: "/", title: "Overview", live: true, status: Some(view.status()) }.page(view.body()))
 }
 
 fn is_found(node: &Node, search: &str) -> bool {
@@ -118,8 +122,30 @@ impl View {
                 @if self.principal.operates() { (self.capture()) }
                 div id="nodes" data-refresh { (self.table()) }
                 div class="cards" { div id="storage" data-refresh { (storage(&self.web, &self.usage)) } }
+                (commands(&self.as_commands()))
             }
         }
+    }
+
+    /// What this page shows and starts, as SQL and commands.
+    fn as_commands(&self) -> Vec<Command> {
+        let base = &self.base.0;
+        let mut rows = vec![
+            Command::sql("SELECT id, name, role, kind, health, last_success, failure FROM nodes".to_owned()),
+            Command::shell(format!("curl '{base}/api/nodes'")),
+        ];
+        let planned = self.nodes.iter().filter(|(node, _)| !node.past).find_map(|(node, _)| {
+            let cpu = node.planned(&ProfileType::Cpu).or(node.schedule.first());
+            cpu.map(|planned| (node.id, &planned.profile_type))
+        });
+        if let Some((id, kind)) = planned {
+            let body = format!("{{\"node\": {id}, \"type\": \"{kind}\", \"seconds\": 10}}");
+            rows.push(Command::sql(format!("COLLECT {} ON {id} FOR 10 SECONDS", kind.name().to_uppercase())));
+            rows.push(Command::shell(format!("curl -X POST '{base}/api/captures' -d '{body}'")));
+        }
+        let switch = if self.web.captures.is_paused() { "resume" } else { "pause" };
+        rows.push(Command::shell(format!("curl -X POST '{base}/api/{switch}'")));
+        rows
     }
 
     fn counts(&self) -> Markup {

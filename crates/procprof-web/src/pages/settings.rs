@@ -30,7 +30,7 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             } }
         }
     };
-    Ok(Frame { title: "Settings", live: false, status: None }.page(body))
+    Ok(Frame { place: "/settings", title: "Settings", live: false, status: None }.page(body))
 }
 
 fn row(key: &Key, value: &str) -> Markup {

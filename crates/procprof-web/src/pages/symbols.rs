@@ -54,7 +54,7 @@ pub(crate) async fn symbols(State(web): State<Arc<Web>>, Caller(principal): Call
             }
         }
     };
-    Ok(Frame { title: "Symbols", live: false, status: None }.page(body))
+    Ok(Frame { place: "/symbols", title: "Symbols", live: false, status: None }.page(body))
 }
 
 fn table(records: &[Record], demand: &Demand, operates: bool) -> Markup {

@@ -18,6 +18,7 @@ use procprof_store::{Cursor, Entry, ErrorEntry, Page, PageRequest, Usage};
 
 pub(crate) use select::select;
 
+use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
 use super::{errors, heap, process, wanted};
@@ -42,8 +43,6 @@ struct View {
     is_first: bool,
     errors: Page<ErrorEntry, u64>,
     usage: Arc<Usage>,
-    /// Whether its heap profiler samples, where it can be switched.
-    heap: Option<Result<bool, String>>,
     base: Base,
 }
 
@@ -66,10 +65,10 @@ pub(crate) async fn list(
     let (page, timeline) = read.await?;
     let errors = errors::newest(&web, &query.node);
     let usage = web.usage.get(&web.store).await?;
-    let heap = heap::state(&web, &query.node, &principal).await;
-    let view = View { web, principal, query, page, timeline, is_first, errors, usage, heap, base };
+    let view = View { web, principal, query, page, timeline, is_first, errors, usage, base };
     let title = format!("{} profiles", view.query.node.label());
-    Ok(Frame { title: &title, live: view.is_first, status: Some(view.status()) }.page(view.body()))
+    Ok(Frame { place: "/proc_profile", title: &title, live: view.is_first, status: Some(view.status()) }
+        .page(view.body()))
 }
 
 impl View {
@@ -94,12 +93,49 @@ impl View {
                     div id="schedule" data-refresh { (aside::schedule(web, node)) }
                     div id="process" data-refresh { (process::card(web, node)) }
                     div id="kept" data-refresh { (aside::retention(web, node, &self.usage)) }
-                    div id="heap" data-refresh { @if let Some(state) = &self.heap { (heap::card(web, node, state)) } }
+                    @if heap::has_card(web, node, &self.principal) { (heap::later(node)) }
                     div id="wanted" data-refresh { (wanted::beside(web, &self.page.rows, &self.base)) }
                     div id="errors" data-refresh { (errors::card(node, &self.errors)) }
                 }
+                (commands(&self.as_commands()))
             }
         }
+    }
+
+    /// What this page lists and starts, as SQL and commands.
+    fn as_commands(&self) -> Vec<Command> {
+        let (id, base, query) = (self.query.node.id, &self.base.0, &self.query);
+        let mut wanted = format!("WHERE node = {id}");
+        let mut add = |condition: String| wanted.push_str(&format!(" AND {condition}"));
+        let range = query.range();
+        if let Some(kind) = &query.profile_type {
+            add(format!("type = {}", quoted(kind.name())));
+        }
+        if let Some(trigger) = &query.trigger {
+            add(format!("trigger = {}", quoted(trigger)));
+        }
+        if let Some(from) = range.from {
+            add(format!("completed_ns >= {}", from.0));
+        }
+        if let Some(to) = range.to {
+            add(format!("completed_ns < {}", to.0));
+        }
+        let select = "SELECT id, type, completed, seconds, samples, top_function FROM profiles";
+        let kind = query.profile_type.as_ref().or(self.query.node.schedule.first().map(|first| &first.profile_type));
+        let mut rows = vec![
+            Command::sql(format!("{select} {wanted} ORDER BY completed DESC LIMIT {ROWS}")),
+            Command::shell(format!("curl '{base}/api/profiles?{}&limit={ROWS}'", query.api_query())),
+        ];
+        if let Some(kind) = kind.filter(|_| !self.query.node.schedule.is_empty()) {
+            let body = format!("{{\"node\": {id}, \"type\": \"{kind}\", \"seconds\": 10}}");
+            rows.push(Command::sql(format!("COLLECT {} ON {id} FOR 10 SECONDS", kind.name().to_uppercase())));
+            rows.push(Command::shell(format!("curl -X POST '{base}/api/captures' -d '{body}'")));
+        }
+        if let Some(newest) = self.page.rows.first() {
+            rows.push(Command::shell(format!("go tool pprof '{base}/api/profiles/{}/download'", newest.id)));
+            rows.push(Command::shell(format!("procprof report -top '{base}/api/profiles/{}/download'", newest.id)));
+        }
+        rows
     }
 
     fn status(&self) -> Markup {
@@ -160,7 +196,7 @@ impl View {
     fn table(&self) -> Markup {
         html! {
             @if self.page.rows.is_empty() { (self.nothing_yet()) }
-            @else { (Table { rows: &self.page.rows, principal: &self.principal, nodes: false }.markup()) }
+            @else { (Table { rows: &self.page.rows, principal: &self.principal, nodes: false, hits: None }.markup()) }
             (self.pages())
         }
     }

@@ -77,16 +77,26 @@ impl ListQuery {
 
     /// The address of the first page.
     pub(super) fn href(&self) -> String {
-        let mut href = format!("/proc_profile?node={}", self.node.id);
+        format!("/proc_profile?{}", self.text_of(self.last, (self.from, self.to)))
+    }
+
+    /// The same filter as parameters of `/api/profiles`, where a period that ends now is a moment that it begins at.
+    pub(super) fn api_query(&self) -> String {
+        let range = self.range();
+        self.text_of(None, (range.from, range.to))
+    }
+
+    fn text_of(&self, last: Option<&str>, (from, to): (Option<Nanos>, Option<Nanos>)) -> String {
+        let mut href = format!("node={}", self.node.id);
         let mut add = |name: &str, value: Option<&str>| {
             if let Some(value) = value {
                 href.push_str(&format!("&{name}={}", encode(value)));
             }
         };
         add("type", self.profile_type.as_ref().map(ProfileType::name));
-        add("last", self.last);
-        add("from", self.from.map(|from| rfc3339(from.0)).as_deref());
-        add("to", self.to.map(|to| rfc3339(to.0)).as_deref());
+        add("last", last);
+        add("from", from.map(|from| rfc3339(from.0)).as_deref());
+        add("to", to.map(|to| rfc3339(to.0)).as_deref());
         add("text", self.text.as_deref());
         add("trigger", self.trigger.as_deref());
         href

@@ -6,6 +6,7 @@ use procprof_core::clock::now;
 use procprof_store::{Entry, Total};
 
 use super::known_class;
+use crate::pages::search::Hit;
 use crate::pages::{ago, grouped, moment, quantity, share, significant, size, thumbnail, wanted};
 
 /// How far in the future a profile's end may be without a mark, in nanoseconds: clocks differ.
@@ -21,6 +22,8 @@ pub(in crate::pages) struct Table<'a> {
     pub(in crate::pages) principal: &'a Principal,
     /// Whether rows name their node.
     pub(in crate::pages) nodes: bool,
+    /// A function of each row that a search has found; without them, the one with the largest self value is shown.
+    pub(in crate::pages) hits: Option<&'a [Hit]>,
 }
 
 impl Table<'_> {
@@ -35,19 +38,19 @@ impl Table<'_> {
                     th scope="col" class="number wide" { "Duration" }
                     th scope="col" class="number wide" { "Samples" }
                     th scope="col" { "Total" }
-                    th scope="col" { "Top function (self)" }
+                    th scope="col" { @if self.hits.is_some() { "Function found" } @else { "Top function (self)" } }
                     th scope="col" class="wide" { "Flame graph" }
                     th scope="col" class="number wide" { "Size" }
                     th scope="col" class="wide" { "Trigger" }
                     th scope="col" { "View" }
                     th scope="col" { span class="hidden" { "More" } }
                 } }
-                tbody { @for entry in self.rows { (self.row(entry)) } }
+                tbody { @for (place, entry) in self.rows.iter().enumerate() { (self.row(place, entry)) } }
             } }
         }
     }
 
-    fn row(&self, entry: &Entry) -> Markup {
+    fn row(&self, place: usize, entry: &Entry) -> Markup {
         let kind = entry.profile_type.name();
         let href = format!("/p/{}", entry.id);
         let name = format!("{} of {}", entry.profile_type.label(), utc(entry.completed.0));
@@ -63,7 +66,7 @@ impl Table<'_> {
                 td class="number wide" { (duration(entry)) }
                 td class="number wide" { @if entry.summary.samples > 0 { (grouped(entry.summary.samples)) } @else { "–" } }
                 td class="total" { (self.total(entry)) }
-                td class="function" { (top_function(entry)) }
+                td class="function" { (self.function(place, entry)) }
                 td class="wide" { a class="thumbnail" href=(href) tabindex="-1" aria-hidden="true" { (thumbnail::picture(&entry.summary.thumbnail)) } }
                 td class="number wide" { (size(entry.bytes)) }
                 td class="wide" { (entry.meta.trigger) }
@@ -92,6 +95,13 @@ impl Table<'_> {
             span class="amount" title=(total.kind) { strong { (value) } " " span class="muted" { (rest) }
                 @if let Some(times) = spike { " " span class="tag bad" title="Compared with the median of its type on this page" { "×" (significant(times)) } } }
             (share(total.value, largest))
+        }
+    }
+
+    fn function(&self, place: usize, entry: &Entry) -> Markup {
+        match self.hits.and_then(|hits| hits.get(place)) {
+            Some(hit) => function(Some(hit.percent), &hit.name),
+            None => top_function(entry),
         }
     }
 
@@ -165,9 +175,14 @@ fn top_function(entry: &Entry) -> Markup {
     let Some(top) = entry.summary.top.first() else { return html! { "–" } };
     let percent =
         shown(entry).filter(|total| total.value > 0).map(|total| top.value as f64 * 100.0 / total.value as f64);
+    function(percent, &top.name)
+}
+
+/// A function with its share.
+fn function(percent: Option<f64>, name: &str) -> Markup {
     html! {
         @if let Some(percent) = percent { span class="percent" { (format!("{percent:.0}\u{a0}%")) } " " }
-        code title=(top.name) { bdi { (short(&top.name)) } }
+        code title=(name) { bdi { (short(name)) } }
     }
 }
 

@@ -120,6 +120,7 @@ impl Timeline {
     pub(super) fn markup(&self, query: &ListQuery) -> Markup {
         let node = &query.node;
         html! {
+            a class="skip" href="#profiles" { "Skip the timeline" }
             div class="lanes" data-from=(rfc3339(self.from)) data-to=(rfc3339(self.to)) data-node=(node.id) {
                 svg class="defs" width="0" height="0" aria-hidden="true" {
                     defs { pattern id="gap" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
@@ -157,7 +158,7 @@ impl Timeline {
                         " · " a href=(merge) title=(format!("One profile of all {} of this time", lane.len())) { "merge" } }
                 }
                 svg class=(format!("bars {}", known_class(kind.name()))) viewBox="0 0 1000 32" preserveAspectRatio="none"
-                    role="img" aria-label=(format!("{}: {} profiles", kind.label(), lane.len())) {
+                    role="group" aria-label=(format!("{}: {} profiles", kind.label(), lane.len())) {
                     @for (from, to) in self.gaps(&query.node, kind, lane) {
                         rect class="gap" x=(tenth(self.x(from))) y="0" width=(tenth(self.x(to) - self.x(from))) height="32"
                             fill="url(#gap)" {
