@@ -80,6 +80,21 @@ async fn a_second_capture_joins_or_waits_and_hears_for_whom_until_when() {
     assert_eq!(server.json("/api/profiles").await["profiles"].as_array().unwrap().len(), 2);
 }
 
+/// Until then, those who joined it got nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_joined_a_capture_that_is_given_up_has_one_of_their_own() {
+    let server = TestServer::start(quiet()).await;
+    let request = async || server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 2 })).await.1;
+    let first = request().await;
+    // On a busy machine the first may have ended before; then there is nothing to give up.
+    let joined = [request().await, request().await];
+    let path = format!("/api/captures/{}", first["id"].as_str().unwrap());
+    server.status(Method::DELETE, &path).await;
+    let [one, other] = joined.map(|job| job["id"].as_str().unwrap().to_owned());
+    let (one, other) = (server.ended(&one).await, server.ended(&other).await);
+    assert_eq!((one["state"].as_str(), &one["profile"]), (Some("done"), &other["profile"]), "{one} {other}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_capture_can_be_given_up_and_wrong_ones_are_refused() {
     let server = TestServer::start(quiet()).await;

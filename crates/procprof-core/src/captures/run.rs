@@ -158,17 +158,28 @@ pub(super) async fn capture(captures: &Arc<Captures>, node: &Arc<Node>, wanted: 
     let seconds = wanted.seconds.unwrap_or(u32::try_from(default).unwrap_or(0));
     let request =
         wanted.also.iter().cloned().fold(Request::new(wanted.profile_type.clone()).seconds(seconds), Request::and);
-    let place = tokio::select! {
-        () = wanted.watch.cancel.cancelled() => return Err(Arc::new(CaptureFailure::cancelled("given up before it began"))),
-        place = enter(captures, node, &request, &wanted) => place?,
-    };
-    match place {
-        FlightRole::Busy(follower) => Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&follower.flight))))),
-        FlightRole::Join(follower) => tokio::select! {
-            () = wanted.watch.cancel.cancelled() => Err(Arc::new(CaptureFailure::cancelled("given up while waiting for the capture that was joined"))),
-            outcome = follower.wait() => outcome.unwrap_or_else(|gone| Err(Arc::new(CaptureFailure::cancelled(&gone.to_string())))),
-        },
-        FlightRole::Lead(leader) => lead(captures, node, request, wanted, leader).await,
+    let given_up = |when| Err(Arc::new(CaptureFailure::cancelled(when)));
+    loop {
+        let place = tokio::select! {
+            () = wanted.watch.cancel.cancelled() => return given_up("given up before it began"),
+            place = enter(captures, node, &request, &wanted) => place?,
+        };
+        let outcome = match place {
+            FlightRole::Lead(leader) => return lead(captures, node, request, wanted, leader).await,
+            FlightRole::Busy(follower) => {
+                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&follower.flight)))));
+            }
+            FlightRole::Join(follower) => tokio::select! {
+                () = wanted.watch.cancel.cancelled() => return given_up("given up while waiting for the capture that was joined"),
+                outcome = follower.wait() => outcome,
+            },
+        };
+        match outcome {
+            // Who began it gave up; those who joined did not.
+            Err(_) => {}
+            Ok(Err(failure)) if failure.is_cancelled() => {}
+            Ok(outcome) => return outcome,
+        }
     }
 }
 
