@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::command_line::Request;
@@ -169,9 +170,14 @@ fn without_file(map: &str, addresses: &[u64]) -> Vec<String> {
     missing.map(line).collect()
 }
 
-/// The path of a program, without links.
+/// The path of a program, without links; `/proc/PID/exe` stays where the file has no path here: it was replaced, or is
+/// in a container.
 pub(crate) fn resolve_path(path: &str) -> Result<PathBuf> {
-    Path::new(path).canonicalize().map_err(|error| Error::Open { path: path.to_owned(), error })
+    let file = |path: &Path| path.metadata().map(|state| (state.dev(), state.ino()));
+    let own = file(Path::new(path)).map_err(|error| Error::Open { path: path.to_owned(), error })?;
+    let resolved = Path::new(path).canonicalize().ok();
+    let is_same = |resolved: &PathBuf| file(resolved).is_ok_and(|other| other == own);
+    Ok(resolved.filter(is_same).unwrap_or_else(|| path.into()))
 }
 
 fn open(path: &str, environment: &Environment) -> Result<File> {
@@ -240,5 +246,32 @@ fn join_names(first: &mut Reading, other: Reading) {
         (Some(names), Some(others)) => names.add(others),
         (none @ None, others) => *none = others,
         (Some(_), None) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_replaced_keeps_the_path_of_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, link) = (folder.path().join("sleep"), folder.path().join("link"));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        let mut child = std::process::Command::new(&program).arg("600").spawn().unwrap();
+        let of_process = format!("/proc/{}/exe", child.id());
+        let real = program.canonicalize().unwrap();
+        assert_eq!(resolve_path(link.to_str().unwrap()).unwrap(), real);
+        assert_eq!(resolve_path(&of_process).unwrap(), real);
+        std::fs::remove_file(&program).unwrap();
+        let removed = resolve_path(&of_process);
+        std::fs::write(&program, "another file").unwrap();
+        let replaced = resolve_path(&of_process);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(removed.unwrap(), Path::new(&of_process));
+        assert_eq!(replaced.unwrap(), Path::new(&of_process));
+        assert!(matches!(resolve_path("/none"), Err(Error::Open { .. })));
     }
 }

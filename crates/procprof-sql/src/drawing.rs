@@ -3,6 +3,7 @@
 //!
 //! The dumps are the frames of the child's input; the words of its task name them `{0}`, `{1}`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,9 @@ const NO_NODES: &str = "No nodes to print: too little was allocated since the he
 pub(super) enum Program {
     /// A file.
     File(PathBuf),
+    /// Of a process of this machine, and not at `path`: it was replaced since it started, or is in a container. It can
+    /// be read through the process.
+    Through { link: PathBuf, path: PathBuf },
     /// On another machine, or ended: the dump brings the names that were found when it was stored.
     Elsewhere,
 }
@@ -35,10 +39,40 @@ impl Program {
         let path = Process::open(Pid(pid)).and_then(|process| process.executable()).map(|executable| executable.path);
         match path {
             Ok(path) if is_same_file(&path, &link) => Program::File(path),
-            _ if link.exists() => Program::File(link),
+            Ok(path) if link.exists() => Program::Through { link, path },
             _ => Program::Elsewhere,
         }
     }
+
+    /// The file to name it by.
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Program::File(file) | Program::Through { link: file, .. } => Some(file),
+            Program::Elsewhere => None,
+        }
+    }
+
+    /// A dump whose memory map calls the program by the path of that file.
+    fn dump(&self, dump: Bytes) -> Bytes {
+        match self {
+            Program::Through { link, path } => renamed(&dump, path, link).into(),
+            Program::File(_) | Program::Elsewhere => dump,
+        }
+    }
+}
+
+/// A dump whose memory map has another path of the program.
+fn renamed(dump: &[u8], path: &Path, to: &Path) -> Vec<u8> {
+    let (path, to) = (path.as_os_str().as_bytes(), to.as_os_str().as_bytes());
+    let rename = |line: &[u8]| {
+        let (line, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |line| (line, &b"\n"[..]));
+        let mapped = line.strip_suffix(b" (deleted)").unwrap_or(line);
+        match mapped.strip_suffix(path).filter(|rest| rest.last().is_some_and(u8::is_ascii_whitespace)) {
+            Some(rest) => [rest, to, end].concat(),
+            None => [line, end].concat(),
+        }
+    };
+    dump.split_inclusive(|byte| *byte == b'\n').flat_map(rename).collect()
 }
 
 fn is_same_file(path: &std::path::Path, link: &std::path::Path) -> bool {
@@ -68,22 +102,25 @@ pub(super) async fn jeprof(
             store.open_bytes(id).map_err(|error| error.to_string()).and_then(|b| dump(&b, brings_names))
         });
         let dump = dump.await.map_err(|error| other(error.to_string()))?;
-        dumps.push(dump.map_err(|why| other(format!("dump {}: {why}", entry.id)))?.into());
+        dumps.push(program.dump(dump.map_err(|why| other(format!("dump {}: {why}", entry.id)))?.into()));
         if name == "{1}" {
             words.push("--base={1}".to_owned());
         }
     }
-    if let Program::File(program) = program {
-        words.push(program.to_string_lossy().into_owned());
-    }
+    words.extend(program.file().map(|program| program.to_string_lossy().into_owned()));
     words.push("{0}".to_owned());
     run_jeprof(sql, words, dumps).await
 }
 
-/// A dump as it came from the process, as jeprof's option prints it.
-pub(super) async fn jeprof_of_dump(sql: &Sql, option: &str, program: &Path, dump: Bytes) -> Result<String, SqlError> {
-    let words = vec![option.to_owned(), program.to_string_lossy().into_owned(), "{0}".to_owned()];
-    run_jeprof(sql, words, vec![dump]).await
+/// A dump as it came from the process, as jeprof's option prints it; `None` where its program is elsewhere.
+pub(super) async fn jeprof_of_dump(
+    sql: &Sql,
+    option: &str,
+    program: &Program,
+    dump: Bytes,
+) -> Option<Result<String, SqlError>> {
+    let words = vec![option.to_owned(), program.file()?.to_string_lossy().into_owned(), "{0}".to_owned()];
+    Some(run_jeprof(sql, words, vec![program.dump(dump)]).await)
 }
 
 /// What jeprof's grammar prints of dumps.
@@ -139,4 +176,19 @@ fn names(profile: &Profile) -> String {
         }
     }
     text + "---\n--- heap\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_map_is_renamed_and_nothing_else() {
+        let dump = b"heap_v2/1\n  t*: 1: 2\nMAPPED_LIBRARIES:\n5-6 r-xp 0 fd:01 7 /bin/be (deleted)\n\
+            6-7 r-xp 0 fd:01 7 /bin/be\n7-8 r-xp 0 fd:01 8 /old/bin/be\n8-9 r-xp 0 fd:01 9 /lib/libc.so.6 (deleted)\n9-a /bin/be";
+        let expected = b"heap_v2/1\n  t*: 1: 2\nMAPPED_LIBRARIES:\n5-6 r-xp 0 fd:01 7 /proc/1/exe\n\
+            6-7 r-xp 0 fd:01 7 /proc/1/exe\n7-8 r-xp 0 fd:01 8 /old/bin/be\n8-9 r-xp 0 fd:01 9 /lib/libc.so.6 (deleted)\n9-a /proc/1/exe";
+        let made = renamed(dump, Path::new("/bin/be"), Path::new("/proc/1/exe"));
+        assert_eq!(String::from_utf8_lossy(&made), String::from_utf8_lossy(expected));
+    }
 }

@@ -170,8 +170,7 @@ impl<'a> NodeHeap<'a> {
     ) -> Option<Result<String, SqlError>> {
         let option = option(drawing)?;
         let dump = arrived.await.ok().filter(|dump| dump.starts_with(JEMALLOC))?;
-        let Program::File(program) = self.program() else { return None };
-        Some(drawing::jeprof_of_dump(self.sql, option, &program, dump).await)
+        drawing::jeprof_of_dump(self.sql, option, &self.program(), dump).await
     }
 
     async fn render(&self, drawing: Drawing, base: Option<&Entry>, entry: &Entry) -> Result<String, SqlError> {
