@@ -130,7 +130,7 @@ fn panics_of(output: &str) -> Option<String> {
             is_panic = false;
         } else if line.contains("panicked at ") {
             is_panic = true;
-        } else if line.is_empty() || line.starts_with("note: run with `RUST_BACKTRACE") {
+        } else if line.is_empty() || line == "stack backtrace:" || line.starts_with("note: run with `RUST_BACKTRACE") {
             is_panic = false;
         }
         if is_panic {

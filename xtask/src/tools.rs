@@ -59,7 +59,7 @@ const TOOLS: &[(&str, &str)] = &[
 /// Libraries the tests link C and C++ programs with, and files whose symbols they read, by a file of theirs.
 const LIBRARIES: &[(&str, &str)] = &[
     ("/usr/sbin/mariadbd", "mariadb-server-core"),
-    ("/usr/lib/llvm-19/lib/libLLVM.so.1", "libllvm19"),
+    ("/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1", "libllvm19"),
     ("/usr/lib/x86_64-linux-gnu/libclang-cpp.so.19.1", "libclang-cpp19"),
     ("/usr/include/gperftools/profiler.h", "libgoogle-perftools-dev"),
     ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),

@@ -20,7 +20,7 @@ const RUNS: usize = 7;
 
 fn main() {
     let file = std::env::args().skip(1).find(|argument| argument != "--bench");
-    let path = file.map_or_else(|| PathBuf::from("/usr/lib/llvm-19/lib/libLLVM.so.1"), PathBuf::from);
+    let path = file.map_or_else(|| PathBuf::from("/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1"), PathBuf::from);
     let names = mangled_names(&path);
     println!("{} names of {}", names.len(), path.display());
     println!("| demangler | all names | a name | names |");

@@ -37,7 +37,8 @@ fn check(names: &[String]) {
 
 #[test]
 fn of_libraries() {
-    for path in ["/usr/lib/llvm-19/lib/libLLVM.so.1", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/sbin/mariadbd"]
+    for path in
+        ["/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/sbin/mariadbd"]
     {
         check(&mangled_names(&installed(&[path])));
     }

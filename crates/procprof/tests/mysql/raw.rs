@@ -8,6 +8,14 @@ use std::time::Duration;
 /// Protocol 4.1, method by name, rows that end in an OK packet.
 const CAPABILITIES: u32 = 1 << 9 | 1 << 15 | 1 << 19 | 1 << 24;
 
+/// An error that the server answers with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SqlError {
+    pub(crate) number: u16,
+    /// SQL state and message.
+    text: String,
+}
+
 /// A connection that is logged in where everyone is let in. Dropping it is vanishing: nothing is said.
 pub(crate) struct Raw(BufReader<TcpStream>);
 
@@ -17,11 +25,13 @@ impl Raw {
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a time limit");
         stream.set_nodelay(true).expect("an option");
         let mut raw = Raw(BufReader::new(stream));
-        assert_eq!(raw.packet().expect("a greeting")[0], 10);
+        let greeting = raw.packet().expect("a greeting");
+        assert_eq!(greeting[0], 10, "{}", String::from_utf8_lossy(&greeting));
         let hello =
             [&CAPABILITIES.to_le_bytes()[..], &[0, 0, 0, 1, 45], &[0; 23], b"soak\0\0mysql_native_password\0"].concat();
         raw.send(1, &hello).expect("it reads");
-        assert_eq!(raw.packet().expect("a welcome")[0], 0);
+        let welcome = raw.packet().expect("a welcome");
+        assert_eq!(welcome[0], 0, "{}", String::from_utf8_lossy(&welcome));
         raw
     }
 
@@ -36,12 +46,12 @@ impl Raw {
         self.0.get_mut().write_all(&[&[a, b, c, 0, 3], statement.as_bytes()].concat()).expect("it reads");
     }
 
-    /// The whole answer: its number of rows, or the error's number.
-    pub(crate) fn answer(&mut self) -> Result<usize, u16> {
+    /// The whole answer: its number of rows, or the error.
+    pub(crate) fn answer(&mut self) -> Result<usize, SqlError> {
         let first = self.packet().expect("an answer");
         match first[0] {
             0 => return Ok(0),
-            0xff => return Err(number(&first)),
+            0xff => return Err(error(&first)),
             _ => {}
         }
         for _ in 0..first[0] {
@@ -51,7 +61,7 @@ impl Raw {
         loop {
             let packet = self.packet().expect("a row");
             match packet[0] {
-                0xff => return Err(number(&packet)),
+                0xff => return Err(error(&packet)),
                 0xfe if packet.len() < 0xff_ffff => return Ok(rows),
                 _ => rows += 1,
             }
@@ -59,7 +69,7 @@ impl Raw {
     }
 
     /// A statement and its whole answer.
-    pub(crate) fn query(&mut self, statement: &str) -> Result<usize, u16> {
+    pub(crate) fn query(&mut self, statement: &str) -> Result<usize, SqlError> {
         self.ask(statement);
         self.answer()
     }
@@ -78,6 +88,9 @@ impl Raw {
     }
 }
 
-fn number(packet: &[u8]) -> u16 {
-    u16::from_le_bytes([packet[1], packet[2]])
+fn error(packet: &[u8]) -> SqlError {
+    SqlError {
+        number: u16::from_le_bytes([packet[1], packet[2]]),
+        text: String::from_utf8_lossy(&packet[3..]).into_owned(),
+    }
 }
