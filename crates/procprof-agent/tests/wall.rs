@@ -7,7 +7,7 @@ use procprof_profile::Profile;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Wall nanoseconds of a thread, and those of them with a frame whose name holds `part`.
 fn wall_of(profile: &Profile, thread: &str, part: &str) -> (f64, f64) {
@@ -55,6 +55,18 @@ fn ready() -> i64 {
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
+/// Sleeps as a sampler of 50 Hz does, until `stop`; the nanoseconds it came late, since the machine was busy.
+fn late_until(stop: &AtomicBool) -> i64 {
+    const PERIOD: Duration = Duration::from_millis(20);
+    let mut late = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let before = Instant::now();
+        std::thread::sleep(PERIOD);
+        late += (before.elapsed() - PERIOD).as_nanos() as i64;
+    }
+    late
+}
+
 /// The percentage of a profile's time that these waits took.
 fn waited<'a>(waits: impl Iterator<Item = &'a Range<i64>>, profile: &Profile) -> f64 {
     let (start, length) = (profile.time().0, profile.duration().0);
@@ -90,10 +102,13 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
                 }
             }),
         );
+        let of_late = stop.clone();
+        let late = std::thread::spawn(move || late_until(&of_late));
         let agent = start(Config::default()).unwrap();
         let response = agent.handle(&Request::get("/debug/pprof/wall?seconds=4&frequency=50&symbolize=0"));
         stop.store(true, Ordering::Relaxed);
         assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
+        let late = late.join().unwrap();
         let profile = procprof_profile::format::decode(&response.body, &Default::default()).unwrap().profile;
         assert_eq!(profile.sample_type(1), ("wall", "nanoseconds"));
         let (poll, in_poll) = wall_of(&profile, "poller", "poll_until");
@@ -101,8 +116,11 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
         let waits = waits.lock().unwrap().clone();
         let [asleep, gone] = [0, 1].map(|which| waited(waits.iter().map(|wait| &wait[which]), &profile));
         let share = 100.0 * in_wait / all;
+        // A look that comes late finds what has followed.
+        let tolerance = 3.0 + 100.0 * late as f64 / profile.duration().0 as f64;
         println!(
-            "poller {poll} ns, {in_poll} in poll, {} interrupted; mixed {all} ns, waits {share:.1} % of {asleep:.1} to {gone:.1} %",
+            "poller {poll} ns, {in_poll} in poll, {} interrupted; mixed {all} ns, waits {share:.1} % of {asleep:.1} to \
+             {gone:.1} %, looks {late} ns late",
             interrupted.load(Ordering::Relaxed)
         );
         println!("{:?}", profile.comments().collect::<Vec<_>>());
@@ -110,7 +128,10 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
         assert!(in_poll > 0.9 * poll, "{in_poll} of {poll}");
         // The kernel does not tell how long a thread that is woken waits for a processor from how long one does that
         // had to leave it.
-        assert!(asleep - 3.0 < share && share < gone + 3.0, "{share:.1} % of {asleep:.1} to {gone:.1} %");
+        assert!(
+            asleep - tolerance < share && share < gone + tolerance,
+            "{share:.1} % of {asleep:.1} to {gone:.1} %, within {tolerance:.1} points"
+        );
         assert!(interrupted.load(Ordering::Relaxed) <= 10, "woken at most when something moved");
         assert!(signals(&profile) < 400);
         mixed.join().unwrap();
@@ -156,16 +177,20 @@ fn a_thread_that_sleeps_and_works_in_turn_is_not_woken() {
 fn one_capture_at_a_time_and_the_other_is_told_whose_it_is() {
     isolated("wall::one_capture_at_a_time_and_the_other_is_told_whose_it_is", || {
         let agent = start(Config::default()).unwrap();
-        let first = agent.clone();
-        let first = std::thread::spawn(move || {
-            first.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/wall?seconds=2") })
+        // Whichever of the two begins first is the capture; on a busy machine it may be over before the other one asks.
+        let refused = std::iter::repeat_with(|| {
+            let of_first = agent.clone();
+            let first = std::thread::spawn(move || {
+                of_first.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/wall?seconds=2") })
+            });
+            std::thread::sleep(Duration::from_millis(500));
+            let second = agent.handle(&Request::get("/debug/pprof/wall?seconds=1"));
+            (first.join().unwrap().status, second)
         });
-        std::thread::sleep(Duration::from_millis(700));
-        let refused = agent.handle(&Request::get("/debug/pprof/wall?seconds=1"));
-        let told = String::from_utf8_lossy(&refused.body).into_owned();
-        assert_eq!(refused.status, 409);
-        assert!(told.starts_with("wall time is being captured by 10.0.0.7 until 20"), "{told}");
-        assert_eq!(first.join().unwrap().status, 200);
+        let (status, refused) = refused.take(20).find(|(_, second)| second.status == 409).unwrap();
+        let message = String::from_utf8_lossy(&refused.body).into_owned();
+        assert!(message.starts_with("wall time is being captured by 10.0.0.7 until 20"), "{message}");
+        assert_eq!(status, 200);
         let refused = agent.handle(&Request::get("/debug/pprof/wall?frequency=101"));
         assert_eq!(String::from_utf8_lossy(&refused.body), "frequency=101: expected a whole number from 1 to 100\n");
     });
