@@ -37,6 +37,7 @@ pub mod merge;
 mod meta;
 mod model;
 mod parts;
+pub mod perf_event;
 mod profile;
 mod profile_id;
 mod profile_type;

@@ -51,13 +51,16 @@ pub struct Sources<'a> {
     pub binaries: Vec<Binary>,
     /// The process that was profiled, if it runs on this machine. Used as long as it is the same process.
     pub process: Option<Identity>,
+    /// Whether the profile was taken on this machine since it was started: the kernel's symbols and the vdso are then
+    /// those of this machine. A live process proves that, too.
+    pub this_boot: bool,
     /// The mapping's own path on this machine, used only if its build id is the mapping's.
     pub paths: PathUse,
     /// Perf maps (`perf-PID.map`) of code generated at run time, named by the operator; they are not verified. A live
     /// process has its own.
     pub perf_maps: Vec<PathBuf>,
     /// Kernel symbols in the format of `/proc/kallsyms`, named by the operator: nothing proves that they are of the
-    /// boot that was profiled. For a live process, those of this machine are read.
+    /// boot that was profiled. For a live process, and a profile of this boot, those of this machine are read.
     pub kallsyms: Option<PathBuf>,
     /// Queried for the symbols of files without debug information on this machine.
     pub uploaded: Option<Box<FindIndex<'a>>>,
@@ -108,6 +111,7 @@ impl fmt::Debug for Sources<'_> {
         f.debug_struct("Sources")
             .field("binaries", &self.binaries)
             .field("process", &self.process)
+            .field("this_boot", &self.this_boot)
             .field("paths", &self.paths)
             .field("perf_maps", &self.perf_maps)
             .field("kallsyms", &self.kallsyms)

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Collect profiles of one process into a folder, once or as a daemon (a drop-in for collect_be_profile.sh)
     Collect(crate::collect::Args),
+    /// Profile any process of this host by its pid, a command, or all processes; nothing is asked of them
+    Record(crate::record::RecordArgs),
     /// Show a profile file: flame graph, table, collapsed stacks; or convert it to pprof
     Report(Box<crate::report::ReportArgs>),
     /// Look after the folder of profiles

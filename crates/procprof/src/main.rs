@@ -11,6 +11,7 @@ mod help;
 mod jeprof;
 mod log;
 mod progress;
+mod record;
 #[cfg(test)]
 mod reference;
 mod remote;
@@ -49,6 +50,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Collect(arguments) => return collect::run(arguments),
+        Command::Record(arguments) => record::run(&arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Store(StoreCommand::Import(arguments)) => return store::import(&arguments),
         Command::User(UserCommand::Add(arguments)) => user::add(&arguments)?,

@@ -26,13 +26,18 @@ use self::web::Web;
 use crate::fetch::TlsFiles;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
+use procprof_process::Identity;
 use procprof_profile::Profile;
 use procprof_profile::format::FORMATS;
 use procprof_report::{Error, OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::Viewer;
+use procprof_symbolize::Binary;
 
 pub(crate) use naming::cache;
 pub(crate) use spelling::{as_declared, suggesting};
+
+/// Functions in the table that ends a recording.
+const TERMINAL_ROWS: &str = "25";
 
 /// What `report` was asked for.
 #[derive(Debug)]
@@ -206,6 +211,34 @@ pub(crate) fn of_files(
     let named = |profile, origin: Option<Origin<'_>>| naming.symbolized(profile, binary, origin);
     let profile = source::load(&profiles, base.as_ref(), &Fetching::default(), &named)?;
     rendered(report, Cow::Owned(profile), &options, &naming.binaries(binary))
+}
+
+/// Names the addresses of a profile that was just recorded on this machine.
+pub(crate) fn named_here(profile: Profile, binaries: Vec<Binary>, process: Option<Identity>) -> Result<Profile> {
+    Naming::plain().of_this_boot(profile, binaries, process)
+}
+
+/// Writes a profile with names as a report: to a file, by default as pprof, or else to standard output. With neither
+/// file nor kind, the profile is kept where fetched ones are, and the table of functions is printed.
+pub(crate) fn show(profile: Profile, kind: Option<&str>, output: Option<&Path>) -> Result<()> {
+    let of_terminal = [("nodecount", TERMINAL_ROWS)];
+    let options = match (kind, output) {
+        (None, None) => Options::parse(of_terminal)?,
+        _ => Options::default(),
+    };
+    let report = Report::named(kind.unwrap_or(if output.is_some() { "pprof" } else { "top" }))?;
+    let sources = sources_of(report, &profile, &options, &[], &Reach::Anywhere)?;
+    let Some(path) = output else {
+        let kept = if kind.is_none() { saved::save(&profile) } else { None };
+        print(report, profile, &options, &sources)?;
+        if let Some(path) = kept {
+            eprintln!("Flame graph: procprof report -http=: {}", path.display());
+        }
+        return Ok(());
+    };
+    let content =
+        |file: &mut std::fs::File| -> Result<()> { Ok(report.write(Cow::Owned(profile), &options, &sources, file)?) };
+    procprof_files::write_over_by(path, content).with_context(|| format!("write {}", path.display()))
 }
 
 /// The report, with the sources and the machine code of this machine that it shows.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Address, type and name, and the module, if any. Addresses change with each boot, so this machine's are read only for
-//! a process that runs on it. For users from whom the kernel hides them (`kernel.kptr_restrict`), they are all zero.
+//! a process that runs on it, or a profile taken since it was started. For users from whom the kernel hides them
+//! (`kernel.kptr_restrict`), they are all zero.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -29,10 +30,11 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     if inquiries.unknown_in(Memory::Kernel).next().is_none() {
         return;
     }
-    let (path, proof) = match (&sources.kallsyms, &inquiries.live) {
-        (Some(path), _) => (path.clone(), Proof::Unverified),
-        (None, Some(_)) => (PathBuf::from(OWN), Proof::Verified),
-        (None, None) => return,
+    let is_own = sources.this_boot || inquiries.live.is_some();
+    let (path, proof) = match &sources.kallsyms {
+        Some(path) => (path.clone(), Proof::Unverified),
+        None if is_own => (PathBuf::from(OWN), Proof::Verified),
+        None => return,
     };
     let text = match open(&path).and_then(|file| read(file, &path)) {
         Ok(text) => text,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use procprof_jeprof::short_function_name;
+use procprof_process::Identity;
 use procprof_profile::{Profile, StringId};
 use procprof_symbolize::{
     Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, PathUse, Reason, Refusal,
@@ -115,18 +116,28 @@ impl Naming {
         if let Some(origin) = origin {
             (sources.fetch, sources.process) = (origin.names, origin.process);
         }
-        let (profile, outcome) = symbolize_profile(profile, &mut sources).context("symbolize")?;
-        for failure in &outcome.failures {
-            match failure.source {
-                Source::SymbolPage => eprintln!("procprof: the process was asked for names: {}", failure.what),
-                source => eprintln!("procprof: {source}: {}", failure.what),
-            }
-        }
+        let (profile, outcome) = asked(profile, &mut sources)?;
         if is_part {
             return Ok(profile);
         }
         lines(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
         if self.short_names { with_short_names(profile) } else { Ok(profile) }
+    }
+
+    /// As [`Naming::symbolized`], for a profile that was taken on this machine since it was started; `binaries` are files
+    /// of it that paths do not lead to.
+    pub(super) fn of_this_boot(
+        &self,
+        profile: Profile,
+        binaries: Vec<Binary>,
+        process: Option<Identity>,
+    ) -> Result<Profile> {
+        let mut sources = self.sources(None);
+        sources.binaries.extend(binaries);
+        (sources.this_boot, sources.process) = (true, process);
+        let (profile, outcome) = asked(profile, &mut sources)?;
+        lines(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
+        Ok(profile)
     }
 
     /// The files given for names, which hold machine code, too.
@@ -156,6 +167,18 @@ impl Naming {
             ..Sources::default()
         }
     }
+}
+
+/// Asks the sources for names, and reports those that fail.
+fn asked(profile: Profile, sources: &mut Sources<'_>) -> Result<(Profile, Outcome)> {
+    let (profile, outcome) = symbolize_profile(profile, sources).context("symbolize")?;
+    for failure in &outcome.failures {
+        match failure.source {
+            Source::SymbolPage => eprintln!("procprof: the process was asked for names: {}", failure.what),
+            source => eprintln!("procprof: {source}: {}", failure.what),
+        }
+    }
+    Ok((profile, outcome))
 }
 
 /// The folder of what was read of binaries.

@@ -9,11 +9,17 @@ use procprof_report::{Options, Report, Sources};
 
 use crate::fetch::write_new;
 
-/// Writes the profile to a new file and says where; that it can't be written is told and ends nothing.
-pub(super) fn save(profile: &Profile) {
+/// Writes the profile to a new file, reports and returns its path; a failure is reported and ends nothing.
+pub(super) fn save(profile: &Profile) -> Option<PathBuf> {
     match folder().and_then(|folder| write(&folder, profile)) {
-        Ok(path) => eprintln!("Saved profile in {}", path.display()),
-        Err(error) => eprintln!("procprof: could not save the profile: {error:#}"),
+        Ok(path) => {
+            eprintln!("Saved profile in {}", path.display());
+            Some(path)
+        }
+        Err(error) => {
+            eprintln!("procprof: could not save the profile: {error:#}");
+            None
+        }
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn load(
     let mut profiles = read_all(&sources, fetching, naming)?;
     let joined = joined(&mut profiles, files.len(), base).inspect_err(|_| {
         let fetched = sources.iter().zip(&profiles).filter(|(source, _)| matches!(source, Source::Process(_)));
-        fetched.filter_map(|(_, profile)| profile.as_ref()).for_each(saved::save);
+        fetched.filter_map(|(_, profile)| profile.as_ref()).for_each(|profile| drop(saved::save(profile)));
     });
     let profile = naming(joined?, None)?;
     if is_remote {

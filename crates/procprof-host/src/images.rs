@@ -1,0 +1,305 @@
+//! The files whose code processes have mapped, with their unwind tables; each once, however many processes have it.
+//!
+//! A file is opened when a sample is first in a process that has mapped it, and proven to be the mapped one: by the
+//! kernel's own link to it, by device and inode, or by build id. Of its tables, regions are compiled as stacks need
+//! them.
+
+mod content;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use procprof_process::{BuildId, MappedRange, Pid, Process, open_regular};
+use procprof_profile::perf_event::FileIdentity;
+use procprof_profile::{Addr, FileOffset};
+use procprof_unwind::{Architecture, Code, Table};
+
+use self::content::{CodeSegment, Content, Layout, Sections};
+use crate::address_space::{ImageId, MappedCode};
+
+/// Most bytes of sections kept in memory between two compilations.
+const KEPT_SECTION_BYTES: usize = 32 << 20;
+
+/// What makes two mapped files the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    BuildId(Box<[u8]>, Box<Path>),
+    Inode((u32, u32), u64, Box<Path>),
+    Path(Box<Path>),
+    /// Memory without a file, of one process.
+    Anonymous(u32),
+    Vdso,
+}
+
+/// Where an image was seen: the place to open it from.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    pid: u32,
+    start: u64,
+    end: u64,
+    offset: u64,
+}
+
+#[derive(Debug)]
+struct Image {
+    key: Key,
+    seen: Seen,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    NotOpened,
+    /// Memory without a file, or a file that could not be opened.
+    Closed,
+    Open(Box<Open>),
+}
+
+#[derive(Debug)]
+struct Open {
+    content: Content,
+    build_id: Option<BuildId>,
+    layout: Layout,
+    table: Option<Arc<Table>>,
+    sections: Option<Sections>,
+    /// Whether its path leads somewhere else in our own mount namespace, or nowhere.
+    is_elsewhere: bool,
+}
+
+/// All images.
+#[derive(Debug)]
+pub(crate) struct Images {
+    architecture: Architecture,
+    all: Vec<Image>,
+    by_key: HashMap<Key, ImageId>,
+    kept_bytes: usize,
+}
+
+/// A file for names, where the path in the profile does not lead to it.
+#[derive(Debug)]
+pub(crate) struct NamedFile {
+    pub(crate) file: File,
+}
+
+impl Images {
+    pub(crate) fn new(architecture: Architecture) -> Self {
+        Self { architecture, all: Vec::new(), by_key: HashMap::default(), kept_bytes: 0 }
+    }
+
+    /// The image of a mapping that a record or `/proc` tells of.
+    pub(crate) fn mapped(
+        &mut self,
+        pid: u32,
+        start: u64,
+        length: u64,
+        offset: u64,
+        identity: FileIdentity<'_>,
+        path: &Path,
+    ) -> ImageId {
+        let seen = Seen { pid, start, end: start.saturating_add(length), offset };
+        let path = without_deleted(path);
+        let key = match identity {
+            _ if path.as_os_str() == "[vdso]" => Key::Vdso,
+            _ if !is_file(path) => Key::Anonymous(pid),
+            FileIdentity::BuildId(id) => Key::BuildId(id.into(), path.into()),
+            FileIdentity::Inode { device, inode } if inode != 0 => Key::Inode(device, inode, path.into()),
+            _ => Key::Path(path.into()),
+        };
+        if let Some(id) = self.by_key.get(&key) {
+            let image = &mut self.all[id.0 as usize];
+            // What one process no longer gives another one may.
+            if matches!(image.state, State::NotOpened | State::Closed) {
+                (image.seen, image.state) = (seen, State::NotOpened);
+            }
+            return *id;
+        }
+        let id = ImageId(self.all.len() as u32);
+        self.by_key.insert(key.clone(), id);
+        self.all.push(Image { key, seen, state: State::NotOpened });
+        id
+    }
+
+    /// The unwind tables of mapped code; opens the image if that was not tried.
+    pub(crate) fn code(&mut self, mapped: &MappedCode) -> Code {
+        let architecture = self.architecture;
+        let image = &mut self.all[mapped.image.0 as usize];
+        if matches!(image.state, State::NotOpened) {
+            image.state = image.open().map_or(State::Closed, |open| State::Open(Box::new(open)));
+            image.share_table(architecture);
+        }
+        let none = Code { range: mapped.range.clone(), bias: 0, table: None };
+        let State::Open(open) = &image.state else { return none };
+        let Some(segment) = open.layout.segment_at(mapped.file_offset) else { return none };
+        let address = segment.address.wrapping_add(mapped.file_offset.wrapping_sub(segment.offset));
+        Code { bias: mapped.range.start.wrapping_sub(address), table: open.table.clone(), ..none }
+    }
+
+    /// Compiles what look-ups have asked for in an image; whether that was anything.
+    pub(crate) fn compile_wanted(&mut self, id: ImageId) -> bool {
+        let architecture = self.architecture;
+        let State::Open(open) = &mut self.all[id.0 as usize].state else { return false };
+        let Some(table) = open.table.clone().filter(|table| table.is_wanted()) else { return false };
+        if open.sections.is_none() {
+            open.sections = Some(open.content.sections(&open.layout));
+            self.kept_bytes += open.sections.as_ref().map_or(0, Sections::bytes);
+        }
+        if let Some(sections) = &open.sections {
+            table.compile_wanted(&sections.source(architecture), usize::MAX);
+        }
+        if self.kept_bytes > KEPT_SECTION_BYTES {
+            self.drop_sections();
+        }
+        true
+    }
+
+    fn drop_sections(&mut self) {
+        for image in &mut self.all {
+            if let State::Open(open) = &mut image.state {
+                open.sections = None;
+            }
+        }
+        self.kept_bytes = 0;
+    }
+
+    /// The path in the profile.
+    pub(crate) fn path(&self, id: ImageId) -> String {
+        match &self.all[id.0 as usize].key {
+            Key::BuildId(_, path) | Key::Inode(_, _, path) | Key::Path(path) => path.to_string_lossy().into_owned(),
+            Key::Anonymous(_) => "[anon]".to_owned(),
+            Key::Vdso => "[vdso]".to_owned(),
+        }
+    }
+
+    /// The build id in hexadecimal; empty if there is none, or the file could not be opened to read it.
+    pub(crate) fn build_id(&self, id: ImageId) -> String {
+        let image = &self.all[id.0 as usize];
+        let known = match &image.key {
+            Key::BuildId(id, _) => BuildId::new(id),
+            _ => None,
+        };
+        let read = match &image.state {
+            State::Open(open) => open.build_id.clone(),
+            _ => None,
+        };
+        read.or(known).map_or_else(String::new, |id| id.to_string())
+    }
+
+    /// Bytes that tables and sections take.
+    pub(crate) fn memory(&self) -> usize {
+        let of_image = |image: &Image| match &image.state {
+            State::Open(open) => open.table.as_ref().map_or(0, |table| table.memory()),
+            _ => 0,
+        };
+        self.kept_bytes + self.all.iter().map(of_image).sum::<usize>()
+    }
+
+    /// The files that their paths do not lead to.
+    pub(crate) fn into_files_elsewhere(self) -> Vec<NamedFile> {
+        let file = |image: Image| match image.state {
+            State::Open(open) if open.is_elsewhere => open.content.into_file().map(|file| NamedFile { file }),
+            _ => None,
+        };
+        self.all.into_iter().filter_map(file).collect()
+    }
+}
+
+impl Image {
+    /// Opens the file; `None` if none is proven to be the mapped one.
+    fn open(&self) -> Option<Open> {
+        match &self.key {
+            Key::Anonymous(_) | Key::Path(_) => None,
+            Key::Vdso => Open::new(Content::own_vdso()?, false),
+            Key::BuildId(id, path) => {
+                let wanted = BuildId::new(id)?;
+                let is_it = |file: &File| BuildId::of_file(file).ok().flatten().as_ref() == Some(&wanted);
+                let own = open_regular(path).ok().filter(is_it);
+                let is_elsewhere = own.is_none();
+                let file =
+                    own.or_else(|| self.links(path).iter().find_map(|path| open_regular(path).ok().filter(is_it)))?;
+                Open::new(Content::File(file), is_elsewhere)
+            }
+            Key::Inode(device, inode, path) => {
+                let is_it = |file: &File| {
+                    use std::os::unix::fs::MetadataExt;
+                    let metadata = file.metadata().ok();
+                    metadata.is_some_and(|metadata| {
+                        let found = metadata.dev();
+                        (rustix::fs::major(found), rustix::fs::minor(found)) == *device && metadata.ino() == *inode
+                    })
+                };
+                if let Some(own) = open_regular(path).ok().filter(is_it) {
+                    return Open::new(Content::File(own), false);
+                }
+                let process = Process::open(Pid(self.seen.pid)).ok()?;
+                let file = process.open_mapped(&self.range(*device, *inode, path)).ok()?.file;
+                Open::new(Content::File(file), true)
+            }
+        }
+    }
+
+    /// The ways to the file through its process.
+    fn links(&self, path: &Path) -> [PathBuf; 2] {
+        let Seen { pid, start, end, .. } = self.seen;
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        [
+            format!("/proc/{pid}/map_files/{start:x}-{end:x}").into(),
+            Path::new(&format!("/proc/{pid}/root")).join(inside),
+        ]
+    }
+
+    fn range(&self, device: (u32, u32), inode: u64, path: &Path) -> MappedRange {
+        MappedRange {
+            start: Addr(self.seen.start),
+            limit: Addr(self.seen.end),
+            readable: true,
+            writable: false,
+            executable: true,
+            file_offset: FileOffset(self.seen.offset),
+            device,
+            inode,
+            path: path.to_owned(),
+            deleted: false,
+        }
+    }
+
+    fn share_table(&mut self, architecture: Architecture) {
+        if let State::Open(open) = &mut self.state {
+            open.table = open
+                .layout
+                .code_range()
+                .filter(|_| open.layout.architecture == Some(architecture))
+                .map(|code| Arc::new(Table::new(code)));
+        }
+    }
+}
+
+impl Open {
+    fn new(content: Content, is_elsewhere: bool) -> Option<Self> {
+        let layout = content.layout()?;
+        let build_id = content.build_id();
+        Some(Self { content, build_id, layout, table: None, sections: None, is_elsewhere })
+    }
+}
+
+impl Layout {
+    /// The segment of code that a mapping from that place in the file on belongs to.
+    fn segment_at(&self, offset: u64) -> Option<&CodeSegment> {
+        const PAGE: u64 = 4096;
+        self.code.iter().find(|segment| {
+            offset >= segment.offset / PAGE * PAGE && offset < segment.offset.saturating_add(segment.size.max(1))
+        })
+    }
+}
+
+/// The path of a file without the kernel's mark of those that are unlinked.
+fn without_deleted(path: &Path) -> &Path {
+    path.to_str().and_then(|text| text.strip_suffix(" (deleted)")).map_or(path, Path::new)
+}
+
+/// Whether a mapping's name is that of a file with code.
+fn is_file(path: &Path) -> bool {
+    const OTHERS: [&str; 5] = ["//anon", "/memfd:", "/dev/", "/SYSV", "/anon_hugepage"];
+    path.to_str().is_none_or(|text| text.starts_with('/') && !OTHERS.iter().any(|other| text.starts_with(other)))
+}

@@ -1,0 +1,164 @@
+//! One perf event: a clock of a thread or a CPU that samples when its period has passed.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use perf_event_open_sys as sys;
+use procprof_profile::perf_event::{Layout, field};
+use sys::bindings::{
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
+
+use crate::registers;
+
+/// The subject of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Everything that runs on the CPU.
+    All,
+    /// A thread, and what it will start.
+    Thread(u32),
+    /// What the calling thread will start, once that executes a program.
+    FutureChildren,
+}
+
+/// The properties of all events of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clock {
+    /// Nanoseconds of CPU time between two samples.
+    pub(crate) period: u64,
+    /// Bytes of the user stack copied with each sample; a multiple of 8, less than 64 KiB.
+    pub(crate) stack_bytes: u32,
+    /// Whether time in the kernel is sampled.
+    pub(crate) kernel: bool,
+    /// Bytes in a buffer from which a reader is woken.
+    pub(crate) wakeup_bytes: u32,
+}
+
+/// An open event, not yet counting.
+#[derive(Debug)]
+pub(crate) struct Event {
+    descriptor: OwnedFd,
+    id: u64,
+}
+
+impl Clock {
+    /// The layout of the records.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout {
+            sample_type: field::IDENTIFIER
+                | field::IP
+                | field::TID
+                | field::TIME
+                | field::CALLCHAIN
+                | field::REGS_USER
+                | field::STACK_USER,
+            sample_id_all: true,
+            user_registers: registers::MASK,
+            ..Layout::default()
+        }
+    }
+
+    fn attributes(&self, subject: Subject) -> perf_event_attr {
+        let layout = self.layout();
+        let clock = if subject == Subject::All { PERF_COUNT_SW_CPU_CLOCK } else { PERF_COUNT_SW_TASK_CLOCK };
+        let mut attributes = perf_event_attr {
+            type_: PERF_TYPE_SOFTWARE,
+            size: size_of::<perf_event_attr>() as u32,
+            config: clock as u64,
+            sample_type: layout.sample_type,
+            sample_regs_user: layout.user_registers,
+            sample_stack_user: self.stack_bytes,
+            clockid: libc::CLOCK_MONOTONIC,
+            ..perf_event_attr::default()
+        };
+        attributes.__bindgen_anon_1.sample_period = self.period;
+        attributes.__bindgen_anon_2.wakeup_watermark = self.wakeup_bytes;
+        attributes.set_watermark(1);
+        attributes.set_use_clockid(1);
+        attributes.set_disabled(1);
+        attributes.set_inherit(u64::from(subject != Subject::All));
+        attributes.set_enable_on_exec(u64::from(subject == Subject::FutureChildren));
+        attributes.set_exclude_hv(1);
+        attributes.set_exclude_idle(1);
+        attributes.set_exclude_kernel(u64::from(!self.kernel));
+        // Callers in user code are found by our own tables; the kernel would follow frame pointers that are none.
+        attributes.set_exclude_callchain_user(1);
+        attributes.set_exclude_callchain_kernel(u64::from(!self.kernel));
+        attributes.set_sample_id_all(1);
+        attributes.set_mmap(1);
+        attributes.set_mmap2(1);
+        attributes.set_build_id(1);
+        attributes.set_comm(1);
+        attributes.set_comm_exec(1);
+        attributes.set_task(1);
+        attributes
+    }
+}
+
+impl Event {
+    /// Opens an event on a CPU; the kernel sees to it that a thread is counted only while it runs there.
+    pub(crate) fn open(subject: Subject, cpu: u32, clock: &Clock) -> io::Result<Self> {
+        let pid = match subject {
+            Subject::All => -1,
+            Subject::Thread(tid) => i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?,
+            Subject::FutureChildren => 0,
+        };
+        let mut attributes = clock.attributes(subject);
+        let opened = open(&mut attributes, pid, cpu).or_else(|error| {
+            // Kernels before 5.12 know no build ids in records.
+            let is_unknown = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::E2BIG));
+            attributes.set_build_id(0);
+            attributes.size = size_of::<perf_event_attr>() as u32;
+            if is_unknown { open(&mut attributes, pid, cpu) } else { Err(error) }
+        })?;
+        let mut id = 0_u64;
+        // SAFETY: the descriptor is that of an event, and the kernel writes one u64 to `id`.
+        checked(unsafe { sys::ioctls::ID(opened.as_raw_fd(), &raw mut id) })?;
+        Ok(Self { descriptor: opened, id })
+    }
+
+    /// Lets the event write to the buffer of another one on the same CPU.
+    pub(crate) fn write_to(&self, other: &Self) -> io::Result<()> {
+        // SAFETY: both are descriptors of events.
+        checked(unsafe { sys::ioctls::SET_OUTPUT(self.descriptor(), other.descriptor()) })
+    }
+
+    /// Begins to count.
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is that of an event; the call takes no pointer.
+        checked(unsafe { sys::ioctls::ENABLE(self.descriptor(), 0) })
+    }
+
+    /// Stops counting.
+    pub(crate) fn disable(&self) -> io::Result<()> {
+        // SAFETY: as in `enable`.
+        checked(unsafe { sys::ioctls::DISABLE(self.descriptor(), 0) })
+    }
+
+    /// The id in its samples, and in those of events inherited from it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn descriptor(&self) -> libc::c_int {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+fn open(attributes: &mut perf_event_attr, pid: i32, cpu: u32) -> io::Result<OwnedFd> {
+    let cpu = i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    // SAFETY: the kernel reads as many bytes of `attributes` as its `size`, and may write that field.
+    let descriptor = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC.into()) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nothing else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,41 @@
+//! Processes of this host, profiled from outside: by pid, without their cooperation, a restart or a rebuild.
+//!
+//! The kernel samples what a CPU does each time that a period of CPU time has passed, and writes its own call chain, the
+//! registers of user code and a copy of the upper part of the stack to a buffer for each CPU (perf events). A
+//! [`Recorder`] reads the buffers while they fill: it keeps the address spaces of processes as records tell of their
+//! mappings, forks and executions, unwinds each stack by the tables of the files (`.eh_frame`, built once for each file,
+//! as far as stacks need them) or by frame pointers, and keeps stacks without repetition with their counts.
+//!
+//! The caller decides how long to record, and names the addresses of the profile (`procprof-symbolize`). Lost samples,
+//! cut stacks and processes that ended too early are counted in [`Statistics`] and in the profile.
+//!
+//! ```no_run
+//! use procprof_host::{Options, Recorder, Target};
+//! use std::time::{Duration, Instant};
+//!
+//! let mut recorder = Recorder::attach(Target::Processes(vec![1234]), &Options::default())?;
+//! let begun = Instant::now();
+//! while begun.elapsed() < Duration::from_secs(10) && !recorder.is_over() {
+//!     recorder.poll(Duration::from_millis(200))?;
+//! }
+//! let recording = recorder.finish()?;
+//! println!("{} samples", recording.statistics.samples);
+//! # Ok::<(), procprof_host::Error>(())
+//! ```
+
+mod address_space;
+mod error;
+mod images;
+mod kernel;
+mod permission;
+mod processes;
+mod profile;
+mod recorder;
+mod registers;
+mod session;
+mod stacks;
+mod walk;
+
+pub use error::{Error, Result};
+pub use recorder::{Options, Recorder, Recording, Target};
+pub use session::Statistics;

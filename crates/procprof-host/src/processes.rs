@@ -1,0 +1,134 @@
+//! The processes of a recording: names, threads and address spaces, as records tell of them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use foldhash::HashMap;
+use procprof_process::{Pid, Process as LiveProcess};
+use procprof_profile::perf_event::{FileIdentity, MappedFile, Task};
+use procprof_unwind::Space;
+
+use crate::address_space::{AddressSpace, ImageId, MappedCode};
+use crate::images::Images;
+
+/// A process while it is recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) threads: HashMap<u32, String>,
+    pub(crate) space: AddressSpace,
+    /// What unwinding needs, made from `space` when a sample needs it.
+    pub(crate) unwinding: Option<Unwinding>,
+    /// Whether its maps could be read when it was first met.
+    pub(crate) is_readable: bool,
+}
+
+/// The unwind tables of an address space.
+#[derive(Debug)]
+pub(crate) struct Unwinding {
+    pub(crate) space: Space,
+    pub(crate) images: Vec<ImageId>,
+}
+
+/// All processes by pid.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    all: HashMap<u32, Process>,
+    /// Mappings that did not fit into an address space.
+    pub(crate) mappings_refused: u64,
+}
+
+impl Processes {
+    pub(crate) fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
+        self.all.get_mut(&pid)
+    }
+
+    pub(crate) fn contains(&self, pid: u32) -> bool {
+        self.all.contains_key(&pid)
+    }
+
+    /// Reads a process that has been running from `/proc`; one that can't be read is known by what is left of it.
+    pub(crate) fn read(&mut self, pid: u32, images: &mut Images) {
+        let mut process = Process::default();
+        if let Ok(live) = LiveProcess::open(Pid(pid)) {
+            process.name = live.status().map(|status| status.name).unwrap_or_default();
+            for thread in live.threads().unwrap_or_default() {
+                process.threads.insert(thread.tid.0, thread.name);
+            }
+            let maps = live.maps();
+            process.is_readable = maps.is_ok();
+            for range in maps.unwrap_or_default().iter().filter(|range| range.executable) {
+                let identity = FileIdentity::Inode { device: range.device, inode: range.inode };
+                let (start, length) = (range.start.0, range.limit.0 - range.start.0);
+                let image = images.mapped(pid, start, length, range.file_offset.0, identity, &range.path);
+                let code = MappedCode { range: start..range.limit.0, file_offset: range.file_offset.0, image };
+                self.mappings_refused += u64::from(!process.space.insert(code));
+            }
+        }
+        self.all.insert(pid, process);
+    }
+
+    /// A process has mapped code.
+    pub(crate) fn mapped(&mut self, mapped: &MappedFile<'_>, images: &mut Images) {
+        let process = self.all.entry(mapped.pid).or_default();
+        let MappedFile { pid, start, length, offset, identity, .. } = *mapped;
+        let image = images.mapped(pid, start, length, offset, identity, Path::new(OsStr::from_bytes(mapped.path)));
+        let code = MappedCode { range: start..start.saturating_add(length), file_offset: offset, image };
+        self.mappings_refused += u64::from(!process.space.insert(code));
+        process.unwinding = None;
+        process.is_readable = true;
+    }
+
+    /// A thread has a name; with a program executed, the address space begins anew.
+    pub(crate) fn named(&mut self, pid: u32, tid: u32, name: &[u8], is_exec: bool) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let process = self.all.entry(pid).or_default();
+        if is_exec {
+            *process = Process { is_readable: true, ..Process::default() };
+        }
+        if pid == tid {
+            process.name.clone_from(&name);
+        }
+        process.threads.insert(tid, name);
+    }
+
+    /// A thread or process begins: it has the name of its origin, a process also a copy of the address space.
+    pub(crate) fn forked(&mut self, task: Task) {
+        if task.pid == task.parent {
+            if let Some(process) = self.all.get_mut(&task.pid) {
+                let name = process.name.clone();
+                process.threads.entry(task.tid).or_insert(name);
+            }
+            return;
+        }
+        let Some(parent) = self.all.get(&task.parent) else { return };
+        let child = Process {
+            name: parent.name.clone(),
+            threads: std::iter::once((task.tid, parent.name.clone())).collect(),
+            space: parent.space.clone(),
+            unwinding: None,
+            is_readable: parent.is_readable,
+        };
+        self.all.insert(task.pid, child);
+    }
+
+    /// A thread ends, and with the first thread what is known of the process; what others of its threads still do is
+    /// met by reading it again.
+    pub(crate) fn exited(&mut self, task: Task) {
+        if task.pid == task.tid {
+            self.all.remove(&task.pid);
+        } else if let Some(process) = self.all.get_mut(&task.pid) {
+            process.threads.remove(&task.tid);
+        }
+    }
+
+    /// Forgets all tables of address spaces, so that their numbers can be given again.
+    pub(crate) fn forget_unwinding(&mut self) {
+        self.all.values_mut().for_each(|process| process.unwinding = None);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+}

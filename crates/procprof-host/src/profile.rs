@@ -1,0 +1,142 @@
+//! A recording as a profile.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use procprof_profile::{
+    Addr, Addresses, FileOffset, Label, LocationId, Mapping, MappingId, Meta, Nanos, Profile, ProfileBuilder,
+    ProfileType,
+};
+
+use crate::error::Result;
+use crate::session::{Session, Statistics};
+use crate::stacks::{Frame, Owner};
+
+/// What is known of a recording besides its samples.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) hz: u32,
+    pub(crate) period: u64,
+    pub(crate) stack_bytes: u32,
+    pub(crate) kernel: bool,
+    pub(crate) started: SystemTime,
+    pub(crate) duration: Duration,
+    pub(crate) subject: String,
+}
+
+/// The name of the kernel's mapping, as `perf` has it.
+const KERNEL: &str = "[kernel.kallsyms]";
+
+/// Builds the profile; addresses are those of calls.
+pub(crate) fn profile(session: &Session, statistics: &Statistics, facts: &Facts) -> Result<Profile> {
+    let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
+    builder.period("cpu", "nanoseconds", signed(facts.period));
+    let started = facts.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    builder.time(nanos(started), nanos(facts.duration));
+    let mappings = add_mappings(&mut builder, session);
+    let locations = add_locations(&mut builder, session, &mappings);
+    let mut stack: Vec<LocationId> = Vec::new();
+    for (owner, frames, count) in session.stacks.samples() {
+        stack.clear();
+        stack.extend(frames.iter().map(|frame| locations[*frame as usize]));
+        let labels = labels(&mut builder, owner);
+        let time = count.saturating_mul(facts.period);
+        builder.sample(&stack, &[signed(count), signed(time)], &labels);
+    }
+    for comment in meta(statistics, facts, started).to_comments() {
+        builder.comment(&comment);
+    }
+    builder.parts_mut().addresses = Addresses::CallSite;
+    Ok(builder.finish()?)
+}
+
+/// The mappings with samples, the main program's first, then the kernel's.
+fn add_mappings(builder: &mut ProfileBuilder, session: &Session) -> Vec<MappingId> {
+    let mut mappings = Vec::new();
+    for mapping in &session.stacks.mappings {
+        let path = session.images.path(mapping.image);
+        let build_id = session.images.build_id(mapping.image);
+        let (filename, build_id) = (builder.intern(&path), builder.intern(&build_id));
+        mappings.push(builder.mapping(Mapping {
+            start: Addr(mapping.start),
+            limit: Addr(mapping.end),
+            file_offset: FileOffset(mapping.file_offset),
+            filename,
+            build_id,
+            ..Mapping::default()
+        }));
+    }
+    let filename = builder.intern(KERNEL);
+    let (start, limit) = (Addr(1 << 63), Addr(u64::MAX));
+    mappings.push(builder.mapping(Mapping { start, limit, filename, ..Mapping::default() }));
+    mappings
+}
+
+fn add_locations(builder: &mut ProfileBuilder, session: &Session, mappings: &[MappingId]) -> Vec<LocationId> {
+    let kernel = mappings.last().copied();
+    let location = |frame: &Frame| match frame {
+        Frame::Code(mapping, address) => builder.address(Some(mappings[*mapping as usize]), Addr(*address)),
+        Frame::Kernel(address) => builder.address(kernel, Addr(*address)),
+        Frame::Nowhere(address) => builder.address(None, Addr(*address)),
+        Frame::Note(text) => builder.frame(text),
+    };
+    session.stacks.all_frames.iter().map(location).collect()
+}
+
+fn labels(builder: &mut ProfileBuilder, owner: &Owner) -> Vec<Label> {
+    let mut labels =
+        vec![builder.text_label("process", &owner.process), builder.number_label("pid", owner.pid.into(), "")];
+    if let Some((tid, name)) = &owner.thread {
+        labels.push(builder.text_label("thread", name));
+        labels.push(builder.number_label("tid", (*tid).into(), ""));
+    }
+    if !owner.cgroup.is_empty() {
+        labels.push(builder.text_label("cgroup", &owner.cgroup));
+    }
+    labels
+}
+
+fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
+    let kernel = if facts.kernel { "" } else { " in user code; time in the kernel may not be sampled by this user" };
+    let mut meta = Meta {
+        profile_type: Some(ProfileType::Cpu),
+        engine: "perf-events".to_owned(),
+        trigger: "record".to_owned(),
+        tool: concat!("procprof ", env!("CARGO_PKG_VERSION")).to_owned(),
+        end: Some(nanos(started + facts.duration)),
+        lost: Some(statistics.lost),
+        truncated: Some(statistics.cut + statistics.deep),
+        means: format!("CPU time of {}{kernel}; a sample stands for one period", facts.subject),
+        ..Meta::default()
+    };
+    let numbers = [
+        ("hz", u64::from(facts.hz)),
+        ("stack-copy-bytes", u64::from(facts.stack_bytes)),
+        ("stacks", statistics.user_stacks),
+        ("stacks-to-root", statistics.to_root),
+        ("stacks-beyond-the-copy", statistics.cut),
+        ("stacks-deeper-than-1024", statistics.deep),
+        ("stacks-broken", statistics.broken),
+        ("samples-of-vanished-processes", statistics.vanished),
+        ("samples-of-32-bit-code", statistics.code_of_32_bits),
+        ("throttled", statistics.throttled),
+        ("malformed-records", statistics.malformed),
+        ("mappings-refused", statistics.mappings_refused),
+    ];
+    meta.more.extend(numbers.map(|(key, value)| (key.to_owned(), value.to_string())));
+    meta
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The path of an open file of this process.
+pub(crate) fn path_of(file: &std::fs::File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}

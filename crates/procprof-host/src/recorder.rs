@@ -1,0 +1,418 @@
+//! Recording: opening the events, reading their buffers in the order of time, and the profile at the end.
+
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+use foldhash::{HashMap, HashSet};
+use procprof_process::{Pid, Process};
+use procprof_profile::Profile;
+use procprof_profile::perf_event::{Layout, Record};
+use procprof_symbolize::{Binary, BinaryRole};
+use procprof_unwind::Architecture;
+
+use crate::error::{Error, Result};
+use crate::images::NamedFile;
+use crate::kernel::{Clock, Event, Ring, Subject, wait};
+use crate::permission::{check_rate, is_about_permission, refusal};
+use crate::profile::{Facts, path_of, profile};
+use crate::session::{Session, Statistics};
+
+/// Bytes of a buffer, and the least that is tried where locked memory is short.
+const RING_BYTES: usize = 4 << 20;
+const RING_BYTES_MIN: usize = 256 << 10;
+
+/// The largest copy of a stack: the kernel's limit of a record, 64 KiB, less what else is in it.
+const STACK_BYTES_MAX: u32 = 63 << 10;
+
+/// Rounds of looking for threads; each sees those that began during the former one.
+const THREAD_ROUNDS: usize = 16;
+
+/// What is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// These processes, and what they start meanwhile.
+    Processes(Vec<u32>),
+    /// All processes of the host.
+    Host,
+    /// What the calling thread starts after [`Recorder::attach`], from its execution of a program on.
+    FutureChildren,
+}
+
+/// How it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Samples for each second of CPU time.
+    pub hz: u32,
+    /// Bytes of stack copied with each sample, at most 64,512; by the number of CPUs if `None`.
+    pub stack_bytes: Option<u32>,
+    /// Whether samples have labels with the thread's name and id.
+    pub threads: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { hz: 99, stack_bytes: None, threads: false }
+    }
+}
+
+/// A recording that runs.
+#[derive(Debug)]
+pub struct Recorder {
+    rings: Vec<(Event, Ring)>,
+    /// Events that write to the buffers of `rings`, kept open.
+    others: Vec<Event>,
+    /// The threads that events were opened for, by the ids of these.
+    threads_by_event: HashMap<u64, u32>,
+    threads: HashSet<u32>,
+    pids: Vec<u32>,
+    layout: Layout,
+    clock: Clock,
+    session: Session,
+    target: Target,
+    hz: u32,
+    started: SystemTime,
+    begun: Instant,
+}
+
+/// A recording that has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Recording {
+    /// The profile: addresses of calls, without names.
+    pub profile: Profile,
+    /// What has happened to the samples.
+    pub statistics: Statistics,
+    files: Vec<NamedFile>,
+}
+
+impl Recording {
+    /// The files that their paths do not lead to here (deleted ones, those of containers), for naming addresses; good
+    /// for as long as the recording is kept.
+    pub fn binaries(&self) -> Vec<Binary> {
+        self.files.iter().map(|named| Binary { path: path_of(&named.file), role: BinaryRole::SameName }).collect()
+    }
+}
+
+impl Recorder {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`], [`Error::NotPermitted`] with what would permit it, [`Error::RateTooHigh`],
+    /// [`Error::TooManyEvents`], [`Error::Buffer`], [`Error::Unsupported`].
+    pub fn attach(target: Target, options: &Options) -> Result<Self> {
+        let unsupported = || Error::Unsupported { source: io::ErrorKind::Unsupported.into() };
+        let architecture = Architecture::native().ok_or_else(unsupported)?;
+        check_rate(options.hz)?;
+        let cpus = online_cpus()?;
+        let stack_bytes = options.stack_bytes.unwrap_or_else(|| stack_bytes_for(cpus.len()));
+        let mut clock = Clock {
+            period: 1_000_000_000 / u64::from(options.hz.max(1)),
+            stack_bytes: stack_bytes.min(STACK_BYTES_MAX) / 8 * 8,
+            kernel: true,
+            wakeup_bytes: 0,
+        };
+        allow_many_files();
+        let mut opening = Opening { cpus, ring_bytes: RING_BYTES };
+        let started = SystemTime::now();
+        let mut recorder = Self {
+            rings: Vec::new(),
+            others: Vec::new(),
+            threads_by_event: HashMap::default(),
+            threads: HashSet::default(),
+            pids: Vec::new(),
+            layout: clock.layout(),
+            clock,
+            session: Session::new(architecture, options.threads),
+            target,
+            hz: options.hz,
+            started,
+            begun: Instant::now(),
+        };
+        if let Err(error) = recorder.open(&mut opening, &clock) {
+            // Users without privileges may still record what happens outside the kernel.
+            let is_refused = matches!(&error, Error::NotPermitted { source, .. } if is_about_permission(source));
+            if !is_refused {
+                return Err(error);
+            }
+            clock.kernel = false;
+            recorder.clock = clock;
+            recorder.forget_events();
+            recorder.open(&mut opening, &clock).map_err(|_| error)?;
+        }
+        recorder.enable()?;
+        recorder.read_running();
+        Ok(recorder)
+    }
+
+    fn forget_events(&mut self) {
+        self.rings.clear();
+        self.others.clear();
+        self.threads.clear();
+        self.threads_by_event.clear();
+    }
+
+    fn open(&mut self, opening: &mut Opening, clock: &Clock) -> Result<()> {
+        let (pids, is_host) = match &self.target {
+            Target::Processes(pids) => (pids.clone(), false),
+            Target::Host => (Vec::new(), true),
+            Target::FutureChildren => (Vec::new(), false),
+        };
+        if self.target == Target::FutureChildren {
+            return self.open_on_all(Subject::FutureChildren, None, opening, clock);
+        }
+        if is_host {
+            return self.open_on_all(Subject::All, None, opening, clock);
+        }
+        for pid in &pids {
+            self.open_process(*pid, opening, clock)?;
+        }
+        self.pids = pids;
+        Ok(())
+    }
+
+    /// Opens events for all threads of a process. A thread that begins meanwhile is seen by an event inherited from
+    /// the thread that started it, or else by a later round; where both happen, `is_duplicate` tells their samples
+    /// apart.
+    fn open_process(&mut self, pid: u32, opening: &mut Opening, clock: &Clock) -> Result<()> {
+        let gone = |error: procprof_process::Error| {
+            if error.is_gone() { Error::NoSuchProcess { pid } } else { Error::Process(error) }
+        };
+        let process = Process::open(Pid(pid)).map_err(gone)?;
+        for round in 0..THREAD_ROUNDS {
+            let threads = process.threads().map_err(gone)?;
+            let new: Vec<u32> =
+                threads.iter().map(|thread| thread.tid.0).filter(|tid| !self.threads.contains(tid)).collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            let needed = (self.threads.len() + new.len()) * opening.cpus.len();
+            for tid in new {
+                let opened = self.open_on_all(Subject::Thread(tid), Some(pid), opening, clock);
+                match opened {
+                    Ok(()) => drop(self.threads.insert(tid)),
+                    Err(Error::NoSuchProcess { .. }) if round > 0 || tid != pid => {}
+                    Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EMFILE) => {
+                        return Err(Error::TooManyEvents { needed, limit: file_limit() });
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens an event on each CPU; the first on a CPU gets a buffer, which the others share.
+    fn open_on_all(&mut self, subject: Subject, pid: Option<u32>, opening: &mut Opening, clock: &Clock) -> Result<()> {
+        for (place, cpu) in opening.cpus.clone().into_iter().enumerate() {
+            let clock = Clock { wakeup_bytes: (opening.ring_bytes / 4) as u32, ..*clock };
+            let event = Event::open(subject, cpu, &clock).map_err(|error| refusal(pid, error))?;
+            if let Subject::Thread(tid) = subject {
+                self.threads_by_event.insert(event.id(), tid);
+            }
+            match self.rings.get(place) {
+                Some((first, _)) => {
+                    event.write_to(first).map_err(|source| Error::System { what: "share a buffer", source })?;
+                    self.others.push(event);
+                }
+                None => {
+                    let ring = opening.map(&event)?;
+                    self.rings.push((event, ring));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn enable(&self) -> Result<()> {
+        if self.target == Target::FutureChildren {
+            return Ok(());
+        }
+        let mut events = self.rings.iter().map(|(event, _)| event).chain(&self.others);
+        events.try_for_each(Event::enable).map_err(|source| Error::System { what: "start a perf event", source })
+    }
+
+    /// Reads the processes that run: what they do from now on is in the buffers.
+    fn read_running(&mut self) {
+        match &self.target {
+            Target::Processes(pids) => pids.clone().into_iter().for_each(|pid| self.session.read_process(pid)),
+            Target::Host => {
+                let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+                let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+                pids.collect::<Vec<u32>>().into_iter().for_each(|pid| self.session.read_process(pid));
+            }
+            Target::FutureChildren => {}
+        }
+    }
+
+    /// Waits for samples, at most so long, and takes them in.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the events can't be waited for.
+    pub fn poll(&mut self, timeout: Duration) -> Result<Statistics> {
+        let events: Vec<&Event> = self.rings.iter().map(|(event, _)| event).collect();
+        wait(&events, timeout).map_err(|source| Error::System { what: "wait for samples", source })?;
+        self.read(now());
+        Ok(self.session.statistics)
+    }
+
+    /// Takes in all records up to a moment, in the order of time. A record of a later moment stays where it is: one
+    /// before it may not be written yet to another buffer.
+    fn read(&mut self, until: u64) {
+        let Self { rings, layout, session, threads, threads_by_event, .. } = self;
+        rings.iter_mut().for_each(|(_, ring)| ring.refresh());
+        let mut next: Vec<_> = rings.iter_mut().map(|(_, ring)| ring.next(layout)).collect();
+        loop {
+            let due = |place: &usize| next[*place].is_some_and(|next| next.time <= until);
+            let first = (0..next.len()).filter(due).min_by_key(|place| next[*place].map(|next| next.time));
+            let Some((place, header)) = first.and_then(|place| Some((place, next[place]?.header))) else { break };
+            let ring = &mut rings[place].1;
+            match Record::parse(header, ring.body(header), layout) {
+                Some(Record::Sample(sample)) if is_duplicate(threads, threads_by_event, sample.id, sample.tid) => {}
+                Some(record) => session.apply(&record),
+                None => session.statistics.malformed += 1,
+            }
+            ring.skip(header);
+            ring.release();
+            next[place] = ring.next(layout);
+        }
+    }
+
+    /// Whether none of the recorded processes runs any more.
+    pub fn is_over(&self) -> bool {
+        let is_gone = |pid: &u32| Process::open(Pid(*pid)).is_err();
+        matches!(self.target, Target::Processes(_)) && self.pids.iter().all(is_gone)
+    }
+
+    /// Stops, and takes in what is left.
+    ///
+    /// # Errors
+    /// [`Error::Profile`] if the samples do not fit into a profile.
+    pub fn finish(mut self) -> Result<Recording> {
+        let duration = self.begun.elapsed();
+        for event in self.rings.iter().map(|(event, _)| event).chain(&self.others) {
+            // One whose thread has ended counts nothing any more.
+            let _ = event.disable();
+        }
+        self.read(u64::MAX);
+        let mut statistics = self.session.statistics;
+        statistics.mappings_refused = self.session.processes.mappings_refused;
+        statistics.table_bytes = self.session.images.memory() as u64;
+        let facts = Facts {
+            hz: self.hz,
+            period: self.clock.period,
+            stack_bytes: self.clock.stack_bytes,
+            kernel: self.clock.kernel,
+            started: self.started,
+            duration,
+            subject: self.subject(),
+        };
+        let profile = profile(&self.session, &statistics, &facts)?;
+        Ok(Recording { profile, statistics, files: self.session.images.into_files_elsewhere() })
+    }
+
+    fn subject(&self) -> String {
+        match &self.target {
+            Target::Processes(pids) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                format!("process {} and what it started", pids.join(", "))
+            }
+            Target::Host => "all processes of the host".to_owned(),
+            Target::FutureChildren => "a command and what it started".to_owned(),
+        }
+    }
+
+    /// Whether time in the kernel is sampled, too.
+    pub fn samples_kernel(&self) -> bool {
+        self.clock.kernel
+    }
+
+    /// The number of processes that are known.
+    pub fn processes(&self) -> usize {
+        self.session.processes.len()
+    }
+}
+
+/// What opening events needs to know.
+struct Opening {
+    cpus: Vec<u32>,
+    ring_bytes: usize,
+}
+
+impl Opening {
+    /// Maps a buffer, smaller ones where locked memory is short.
+    fn map(&mut self, event: &Event) -> Result<Ring> {
+        loop {
+            match Ring::map(event, self.ring_bytes) {
+                Ok(ring) => return Ok(ring),
+                Err(_) if self.ring_bytes > RING_BYTES_MIN => self.ring_bytes /= 2,
+                Err(source) => return Err(Error::Buffer { bytes: self.ring_bytes, source }),
+            }
+        }
+    }
+}
+
+/// Whether a sample is of a thread that has an event of its own, and comes from one inherited from another thread.
+fn is_duplicate(threads: &HashSet<u32>, by_event: &HashMap<u64, u32>, event: u64, tid: u32) -> bool {
+    threads.contains(&tid) && by_event.get(&event).is_some_and(|owner| *owner != tid)
+}
+
+/// Less is copied where many CPUs fill the buffers.
+fn stack_bytes_for(cpus: usize) -> u32 {
+    match cpus {
+        0..=8 => STACK_BYTES_MAX,
+        9..=32 => 32 << 10,
+        _ => 16 << 10,
+    }
+}
+
+/// The CPUs that are online: `/sys/devices/system/cpu/online` is such as `0-3,8`.
+fn online_cpus() -> Result<Vec<u32>> {
+    let read = |source| Error::System { what: "read /sys/devices/system/cpu/online", source };
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").map_err(read)?;
+    parse_cpus(text.trim()).ok_or_else(|| read(io::ErrorKind::InvalidData.into()))
+}
+
+fn parse_cpus(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last - first > 1 << 16 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// The time of the events' clock.
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn file_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
+/// Raises the limit of open files as far as it may be: a thread takes an event on each CPU.
+fn allow_many_files() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it, many threads are an error that names the limit.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(parse_cpus("0"), Some(vec![0]));
+        assert_eq!(parse_cpus("0-2,8,10-11"), Some(vec![0, 1, 2, 8, 10, 11]));
+        for wrong in ["", "a", "3-1", "0-4294967295", "1,"] {
+            assert_eq!(parse_cpus(wrong), None, "{wrong}");
+        }
+    }
+}

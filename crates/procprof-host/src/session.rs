@@ -1,0 +1,211 @@
+//! The state of a recording: what records change, and the stacks of its samples.
+
+use procprof_profile::perf_event::{CONTEXT_MAX, CpuMode, Record, Sample};
+use procprof_unwind::{Architecture, Cache, Space};
+
+use crate::address_space::AddressSpace;
+use crate::images::Images;
+use crate::processes::{Processes, Unwinding};
+use crate::stacks::{Frame, Owner, Stacks};
+use crate::walk::{Ending, walk};
+
+/// The row of samples of processes that ended before they could be read.
+const VANISHED: &str = "[process ended before its code was known]";
+/// The row of samples of user code of 32 bits.
+const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
+/// The row in the place of the callers that are missing.
+const CUT: &str = "[callers beyond the copied stack]";
+
+/// What has happened to the samples of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Samples taken.
+    pub samples: u64,
+    /// Records that the kernel could not write because a buffer was full; nearly all are samples.
+    pub lost: u64,
+    /// User stacks unwound or tried.
+    pub user_stacks: u64,
+    /// User stacks that reach the thread's first frame.
+    pub to_root: u64,
+    /// User stacks whose copy ends before the thread's first frame.
+    pub cut: u64,
+    /// User stacks deeper than 1,024 frames.
+    pub deep: u64,
+    /// User stacks with a caller that can't be found.
+    pub broken: u64,
+    /// Samples of processes that ended before their code was known.
+    pub vanished: u64,
+    /// Samples of 32-bit code, which is not unwound.
+    pub code_of_32_bits: u64,
+    /// Times that the kernel lowered the rate for a while.
+    pub throttled: u64,
+    /// Records that could not be read.
+    pub malformed: u64,
+    /// Mappings that did not fit into an address space.
+    pub mappings_refused: u64,
+    /// Bytes of unwind tables and sections in memory at the end.
+    pub table_bytes: u64,
+}
+
+/// The state of a recording.
+#[derive(Debug)]
+pub(crate) struct Session {
+    architecture: Architecture,
+    pub(crate) processes: Processes,
+    pub(crate) images: Images,
+    pub(crate) stacks: Stacks,
+    pub(crate) statistics: Statistics,
+    has_threads: bool,
+    cache: Cache,
+    generation: u16,
+    addresses: Vec<u64>,
+    frames: Vec<Frame>,
+}
+
+impl Session {
+    pub(crate) fn new(architecture: Architecture, has_threads: bool) -> Self {
+        Self {
+            architecture,
+            processes: Processes::default(),
+            images: Images::new(architecture),
+            stacks: Stacks::default(),
+            statistics: Statistics::default(),
+            has_threads,
+            cache: Cache::new(),
+            generation: 0,
+            addresses: Vec::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Reads a process that has been running.
+    pub(crate) fn read_process(&mut self, pid: u32) {
+        self.processes.read(pid, &mut self.images);
+    }
+
+    /// Applies a record.
+    pub(crate) fn apply(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Mapped(mapped) if mapped.mode == CpuMode::User && mapped.is_code => {
+                self.processes.mapped(mapped, &mut self.images);
+            }
+            Record::Named { pid, tid, name, is_exec } => self.processes.named(*pid, *tid, name, *is_exec),
+            Record::Forked(task) => self.processes.forked(*task),
+            Record::Exited(task) => self.processes.exited(*task),
+            Record::Lost { records } => self.statistics.lost += records,
+            Record::Throttled => self.statistics.throttled += 1,
+            Record::Sample(sample) => self.sample(sample),
+            Record::Mapped(_) | Record::Cgroup { .. } | Record::Other(_) => {}
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        self.statistics.samples += 1;
+        self.frames.clear();
+        self.frames.extend(kernel_frames(sample));
+        let has_user_code = sample.registers.is_some() || sample.is_32_bit || sample.mode == CpuMode::User;
+        if !self.processes.contains(sample.pid) {
+            self.processes.read(sample.pid, &mut self.images);
+        }
+        if has_user_code {
+            self.user_frames(sample);
+        }
+        let owner = self.owner(sample);
+        self.stacks.count(&owner, &self.frames);
+    }
+
+    fn owner(&mut self, sample: &Sample<'_>) -> Owner {
+        let process = self.processes.get_mut(sample.pid);
+        let name = process.as_ref().map_or_else(String::new, |process| process.name.clone());
+        let thread = process.and_then(|process| process.threads.get(&sample.tid)).cloned();
+        let thread = thread.unwrap_or_else(|| name.clone());
+        Owner {
+            pid: sample.pid,
+            process: name,
+            thread: self.has_threads.then_some((sample.tid, thread)),
+            cgroup: String::new(),
+        }
+    }
+
+    /// Adds the frames of user code, and counts how the walk ended.
+    fn user_frames(&mut self, sample: &Sample<'_>) {
+        let statistics = &mut self.statistics;
+        if sample.is_32_bit {
+            statistics.code_of_32_bits += 1;
+            return self.frames.push(Frame::Note(CODE_OF_32_BITS));
+        }
+        statistics.user_stacks += 1;
+        let Some(process) = self.processes.get_mut(sample.pid).filter(|process| process.is_readable) else {
+            statistics.vanished += 1;
+            return self.frames.push(Frame::Note(VANISHED));
+        };
+        if process.unwinding.is_none() {
+            let number = self.generation.checked_add(1);
+            if number.is_none() {
+                // All numbers of address spaces are used: begin anew, with nothing that remembers the old ones.
+                self.processes.forget_unwinding();
+                self.cache = Cache::new();
+            }
+            self.generation = number.unwrap_or(1);
+        }
+        let Some(process) = self.processes.get_mut(sample.pid) else { return };
+        let (images, generation) = (&mut self.images, self.generation);
+        let unwinding = process.unwinding.get_or_insert_with(|| Unwinding::new(&process.space, images, generation));
+        let ending = loop {
+            self.addresses.clear();
+            let ending = walk(self.architecture, &unwinding.space, &self.cache, sample, &mut self.addresses);
+            let mut is_compiled = false;
+            for image in &unwinding.images {
+                is_compiled |= self.images.compile_wanted(*image);
+            }
+            if !is_compiled {
+                break ending;
+            }
+        };
+        for address in &self.addresses {
+            let frame = match process.space.find(*address) {
+                Some(mapped) => self.stacks.code_frame(mapped, *address),
+                None => Frame::Nowhere(*address),
+            };
+            self.frames.push(frame);
+        }
+        self.note(ending);
+    }
+
+    fn note(&mut self, ending: Ending) {
+        let statistics = &mut self.statistics;
+        let count = match ending {
+            Ending::Root => &mut statistics.to_root,
+            Ending::Cut => &mut statistics.cut,
+            Ending::Deep => &mut statistics.deep,
+            Ending::Lost(_) | Ending::NoRegisters => &mut statistics.broken,
+        };
+        *count += 1;
+        if matches!(ending, Ending::Cut | Ending::Deep) {
+            self.frames.push(Frame::Note(CUT));
+        }
+    }
+}
+
+/// The kernel's part of a call chain, and where it has none the interrupted instruction, if that was in the kernel.
+fn kernel_frames(sample: &Sample<'_>) -> impl Iterator<Item = Frame> {
+    let chain = sample.callchain.iter().map(|word| u64::from_le_bytes(*word)).filter(|address| *address < CONTEXT_MAX);
+    let leaf = (sample.mode == CpuMode::Kernel && sample.callchain.is_empty()).then_some(sample.ip);
+    // Behind the first, addresses are where calls return to.
+    let calls = chain.enumerate().map(|(depth, address)| address.wrapping_sub(u64::from(depth > 0)));
+    leaf.into_iter().chain(calls).map(Frame::Kernel)
+}
+
+impl Unwinding {
+    fn new(space: &AddressSpace, images: &mut Images, generation: u16) -> Self {
+        let code = space.code().iter().map(|mapped| images.code(mapped)).collect();
+        let mut of_code: Vec<_> = space.code().iter().map(|mapped| mapped.image).collect();
+        of_code.sort_unstable();
+        of_code.dedup();
+        Self { space: Space::new(code, generation), images: of_code }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! The samples of a recording: stacks without repetition, and how often each was seen.
+//!
+//! An address is kept as that of the mapping in which its image was first seen, so that the code of a program that many
+//! processes run is one location.
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::address_space::{ImageId, MappedCode};
+
+/// Whose sample it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    pub(crate) pid: u32,
+    pub(crate) process: String,
+    /// Id and name, where threads are told apart.
+    pub(crate) thread: Option<(u32, String)>,
+    pub(crate) cgroup: String,
+}
+
+/// A mapping as the profile has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProfileMapping {
+    pub(crate) image: ImageId,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) file_offset: u64,
+}
+
+/// A frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Frame {
+    /// Code of a mapping.
+    Code(u32, u64),
+    /// Code of the kernel.
+    Kernel(u64),
+    /// An address in no code of the process.
+    Nowhere(u64),
+    /// A row that stands for what is not known.
+    Note(&'static str),
+}
+
+/// The collected samples.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    pub(crate) mappings: Vec<ProfileMapping>,
+    by_image: HashMap<ImageId, Vec<u32>>,
+    frames: HashMap<Frame, u32>,
+    pub(crate) all_frames: Vec<Frame>,
+    stacks: HashMap<Box<[u32]>, u32>,
+    owners: HashMap<Owner, u32>,
+    pub(crate) all_owners: Vec<Owner>,
+    counts: HashMap<(u32, u32), u64>,
+    /// The numbers of the frames of the stack at hand.
+    numbers: Vec<u32>,
+}
+
+impl Stacks {
+    /// The frame at an address of mapped code.
+    pub(crate) fn code_frame(&mut self, mapped: &MappedCode, address: u64) -> Frame {
+        let place = mapped.place_of(address);
+        let known = self.by_image.entry(mapped.image).or_default();
+        let within = |mapping: &ProfileMapping| {
+            place >= mapping.file_offset && place - mapping.file_offset < mapping.end - mapping.start
+        };
+        let number = known.iter().copied().find(|number| within(&self.mappings[*number as usize]));
+        let number = number.unwrap_or_else(|| {
+            let number = self.mappings.len() as u32;
+            known.push(number);
+            let (start, end) = (mapped.range.start, mapped.range.end);
+            self.mappings.push(ProfileMapping { image: mapped.image, start, end, file_offset: mapped.file_offset });
+            number
+        });
+        let mapping = &self.mappings[number as usize];
+        Frame::Code(number, mapping.start + (place - mapping.file_offset))
+    }
+
+    /// Counts a sample of a stack, leaf first.
+    pub(crate) fn count(&mut self, owner: &Owner, stack: &[Frame]) {
+        self.numbers.clear();
+        for frame in stack {
+            let number = *self.frames.entry(*frame).or_insert_with(|| {
+                self.all_frames.push(*frame);
+                self.all_frames.len() as u32 - 1
+            });
+            self.numbers.push(number);
+        }
+        let stack = match self.stacks.get(&*self.numbers) {
+            Some(stack) => *stack,
+            None => {
+                let number = self.stacks.len() as u32;
+                self.stacks.insert(self.numbers.as_slice().into(), number);
+                number
+            }
+        };
+        let owner = match self.owners.get(owner) {
+            Some(owner) => *owner,
+            None => {
+                self.all_owners.push(owner.clone());
+                let number = self.owners.len() as u32;
+                self.owners.insert(owner.clone(), number);
+                number
+            }
+        };
+        *self.counts.entry((owner, stack)).or_insert(0) += 1;
+    }
+
+    /// Owner, frames from leaf to root, and samples; the most frequent first.
+    pub(crate) fn samples(&self) -> Vec<(&Owner, &[u32], u64)> {
+        let mut by_number: HashMap<u32, &[u32]> = HashMap::with_capacity(self.stacks.len());
+        by_number.extend(self.stacks.iter().map(|(frames, number)| (*number, &**frames)));
+        let mut samples: Vec<_> = self
+            .counts
+            .iter()
+            .map(|((owner, stack), count)| (&self.all_owners[*owner as usize], by_number[stack], *count))
+            .collect();
+        samples.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.pid.cmp(&b.0.pid)).then_with(|| a.1.cmp(b.1)));
+        samples
+    }
+}

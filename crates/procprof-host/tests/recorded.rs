@@ -1,0 +1,113 @@
+//! Programs with a known split of CPU time, recorded by pid and from their start.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use procprof_host::{Error, Options, Recorder, Recording, Target};
+
+use crate::program::Program;
+use crate::shares::{assert_share, count, functions, label, labels, named, with_function};
+
+const HZ: u32 = 997;
+
+fn options() -> Options {
+    Options { hz: HZ, threads: true, ..Options::default() }
+}
+
+/// Runs a program under a recorder until it ends; the nanoseconds of CPU time that it prints.
+fn record_command(program: &Path, words: &[&str]) -> (Recording, f64) {
+    let mut recorder = Recorder::attach(Target::FutureChildren, &options()).expect("perf events are permitted");
+    let mut child = Command::new(program).args(words).stdout(Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    (recorder.finish().unwrap(), printed(&mut child))
+}
+
+/// The CPU time that a program prints at its end.
+fn printed(child: &mut Child) -> f64 {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    line.trim().parse().unwrap()
+}
+
+/// Asserts that the samples stand for the CPU time used; what was lost would be missing rightly.
+fn assert_time(recording: &Recording, used: f64) {
+    let samples = recording.statistics.samples + recording.statistics.lost;
+    let expected = used * f64::from(HZ) / 1e9;
+    let bound = 5.0 * expected.sqrt() + 0.05 * expected;
+    assert!((samples as f64 - expected).abs() <= bound, "{samples} samples, expected {expected:.0}");
+}
+
+fn assert_split(recording: &Recording) {
+    let profile = named(recording);
+    let in_work = |sample: &procprof_profile::Sample<'_>| functions(&profile, sample.stack).contains(&"deep");
+    let (_, all) = with_function(&profile, "deep");
+    let (work, _) = count(&profile, in_work);
+    assert!(work / all > 0.9, "{work} of {all} samples are below deep");
+    let (a, _) = with_function(&profile, "hot_a");
+    let (b, _) = with_function(&profile, "hot_b");
+    assert_share("hot_a of both", (a, a + b), 0.7);
+}
+
+#[test]
+fn a_command_is_recorded_from_its_start_to_its_end() {
+    for options in [&["-O2"][..], &["-O2", "-fno-omit-frame-pointer"], &["-O2", "-static"], &["-O0", "-s"]] {
+        let program = Program::c("burn.c", &[options, &["-fno-optimize-sibling-calls"]].concat());
+        let (recording, used) = record_command(&program.path, &["1"]);
+        let statistics = recording.statistics;
+        assert_time(&recording, used);
+        assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{options:?}: {statistics:?}");
+        assert_eq!((statistics.vanished, statistics.malformed), (0, 0), "{options:?}");
+        if !options.contains(&"-s") {
+            assert_split(&recording);
+        }
+    }
+}
+
+#[test]
+fn threads_and_children_are_recorded_with_their_names() {
+    let program = Program::c("burn.c", &["-O2"]);
+    let (recording, used) = record_command(&program.path, &["0.5", "3", "2"]);
+    assert_time(&recording, used);
+    assert_split(&recording);
+    let profile = &recording.profile;
+    assert!(labels(profile, "process").is_superset(&["burn".to_owned(), "child".to_owned()].into()));
+    assert!(labels(profile, "thread").is_superset(&["burn".to_owned(), "worker".to_owned()].into()));
+    assert_eq!(labels(profile, "pid").len(), 3);
+    let of_thread =
+        |name: &'static str| count(profile, |sample| label(profile, sample, "thread").as_deref() == Some(name));
+    // Two of five threads.
+    let (workers, all) = of_thread("worker");
+    assert!((workers / all - 0.4).abs() < 0.1, "{workers} of {all}");
+}
+
+#[test]
+fn a_running_process_is_recorded_by_its_pid_with_all_its_threads_until_it_ends() {
+    let program = Program::c("burn.c", &["-O2"]);
+    let mut child = Command::new(&program.path).args(["2", "4"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut recorder =
+        Recorder::attach(Target::Processes(vec![child.id()]), &options()).expect("perf events are permitted");
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    assert!(recorder.is_over());
+    let recording = recorder.finish().unwrap();
+    let used = printed(&mut child);
+    // The threads began at about the time of the attachment; none is counted twice.
+    let most = used * f64::from(HZ) / 1e9;
+    let samples = (recording.statistics.samples + recording.statistics.lost) as f64;
+    assert!(samples > 0.0 && samples <= 1.05 * most + 5.0 * most.sqrt(), "{samples} of at most {most}");
+    assert_split(&recording);
+}
+
+#[test]
+fn what_can_not_be_recorded_is_named() {
+    let none = Recorder::attach(Target::Processes(vec![4_194_304]), &Options::default()).unwrap_err();
+    assert!(matches!(none, Error::NoSuchProcess { pid: 4_194_304 }), "{none}");
+    let fast = Options { hz: 1_000_000, ..Options::default() };
+    let refused = Recorder::attach(Target::Processes(vec![std::process::id()]), &fast).unwrap_err();
+    assert!(refused.to_string().contains("1000000 Hz"), "{refused}");
+}

@@ -1,0 +1,213 @@
+//! `procprof record`: processes of this host, profiled from outside.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{ArgGroup, Args, ValueHint};
+use indicatif::{ProgressBar, ProgressStyle};
+use procprof_host::{Options, Recorder, Recording, Statistics, Target};
+use procprof_process::{Pid, Process};
+use procprof_report::Report;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::report;
+
+/// Seconds that running processes are recorded for, unless `--duration` is given.
+const SECONDS: f64 = 10.0;
+/// Time between two looks at buffers that are not full.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Options of `record`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
+pub(crate) struct RecordArgs {
+    /// Record these processes, and what they start meanwhile
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Record all processes of the host
+    #[arg(short, long)]
+    all: bool,
+    /// Seconds to record for [default: 10, or until the command ends]
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<f64>,
+    /// Samples for each second of CPU time
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    frequency: u32,
+    /// Label samples with the names and ids of threads
+    #[arg(long)]
+    threads: bool,
+    /// Bytes of stack copied with each sample; frames beyond are cut [default: 64512, less with many CPUs]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(512..=64_512))]
+    stack_bytes: Option<u32>,
+    /// Write to this file, as pprof unless --format is given
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Show as this report instead of the table of functions: html, collapsed, … (any of `procprof report`)
+    #[arg(long, value_name = "REPORT", value_parser = report_name)]
+    format: Option<String>,
+    /// Run this command and record it
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.001..=31_536_000.0).contains(&seconds) { Ok(seconds) } else { Err("0.001 to 31536000 seconds".to_owned()) }
+}
+
+fn report_name(text: &str) -> Result<String, String> {
+    let report = Report::named(text).map_err(|error| error.to_string())?;
+    match report.takes_symbol() {
+        true => Err(format!("{text} is about a function; record to a file and use procprof report -{text}=REGEX")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// Records, names the addresses and shows the profile.
+pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
+    let stop = stop_by_signals()?;
+    let target = match arguments {
+        RecordArgs { all: true, .. } => Target::Host,
+        RecordArgs { command, .. } if !command.is_empty() => Target::FutureChildren,
+        RecordArgs { pid, .. } => Target::Processes(pid.clone()),
+    };
+    let process = match arguments.pid.as_slice() {
+        [pid] => Process::open(Pid(*pid)).ok().map(|process| process.identity()),
+        _ => None,
+    };
+    let options = Options { hz: arguments.frequency, stack_bytes: arguments.stack_bytes, threads: arguments.threads };
+    let begun = Instant::now();
+    let mut recorder = Recorder::attach(target, &options)?;
+    if !recorder.samples_kernel() {
+        eprintln!("procprof: time in the kernel is not sampled: it takes CAP_PERFMON or kernel.perf_event_paranoid=1");
+    }
+    let mut child = start(&arguments.command)?;
+    let duration = arguments.duration.or_else(|| child.is_none().then_some(SECONDS));
+    let limit = duration.map(Duration::from_secs_f64);
+    let progress = progress(&arguments.command, &arguments.pid);
+    while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begun.elapsed() < limit) {
+        let left = limit.map_or(LOOK, |limit| limit.saturating_sub(begun.elapsed()).min(LOOK));
+        let statistics = recorder.poll(left)?;
+        progress.set_message(running(begun.elapsed(), &statistics));
+        progress.tick();
+        if recorder.is_over() || has_ended(&mut child)? {
+            break;
+        }
+    }
+    let elapsed = begun.elapsed();
+    let recording = recorder.finish()?;
+    progress.finish_and_clear();
+    if let Some(child) = &mut child
+        && matches!(child.try_wait(), Ok(None))
+    {
+        eprintln!("procprof: the command goes on as process {}", child.id());
+    }
+    for line in summary(&recording.statistics, elapsed, arguments) {
+        eprintln!("procprof: {line}");
+    }
+    let binaries = recording.binaries();
+    let Recording { profile, .. } = &recording;
+    if profile.sample_count() == 0 {
+        bail!(
+            "no sample was taken: nothing recorded used {:.0} ms of CPU time",
+            1000.0 / f64::from(arguments.frequency)
+        );
+    }
+    let profile = report::named_here(profile.clone(), binaries, process)?;
+    report::show(profile, arguments.format.as_deref(), arguments.output.as_deref())
+}
+
+/// Set by ^C and SIGTERM.
+fn stop_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let (mut interrupted, mut terminated) = {
+        let _guard = runtime.enter();
+        let listen = |kind| signal(kind).context("listen for signals");
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
+    };
+    let flag = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupted.recv() => {}
+                _ = terminated.recv() => {}
+            }
+            flag.store(true, Ordering::Relaxed);
+        });
+    });
+    Ok(stop)
+}
+
+/// Starts the command, if there is one. Must be called by the thread that attached the recorder.
+fn start(command: &[OsString]) -> Result<Option<Child>> {
+    let [program, arguments @ ..] = command else { return Ok(None) };
+    let child = Command::new(program).args(arguments).spawn();
+    child.map(Some).with_context(|| format!("run {}", program.display()))
+}
+
+fn has_ended(child: &mut Option<Child>) -> Result<bool> {
+    let Some(child) = child else { return Ok(false) };
+    let status = child.try_wait().context("wait for the command")?;
+    if let Some(status) = status.filter(|status| !status.success()) {
+        eprintln!("procprof: the command ended with {status}");
+    }
+    Ok(status.is_some())
+}
+
+/// A line on the terminal while a recording runs; nothing when standard error is no terminal.
+fn progress(command: &[OsString], pids: &[u32]) -> ProgressBar {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let subject = match (command, pids.as_slice()) {
+        ([program, ..], _) => program.display().to_string(),
+        (_, []) => "all processes".to_owned(),
+        (_, pids) => format!("process {}", pids.join(", ")),
+    };
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} recording {prefix}: {msg}") {
+        bar.set_style(style);
+    }
+    bar.with_prefix(subject)
+}
+
+fn running(elapsed: Duration, statistics: &Statistics) -> String {
+    let lost = if statistics.lost > 0 { format!(", {} lost", statistics.lost) } else { String::new() };
+    format!("{:.1} s, {} samples{lost}", elapsed.as_secs_f64(), statistics.samples)
+}
+
+/// What was recorded, and what of it is missing or incomplete.
+fn summary(statistics: &Statistics, elapsed: Duration, arguments: &RecordArgs) -> Vec<String> {
+    let Statistics { samples, user_stacks, to_root, .. } = *statistics;
+    let cpu = samples as f64 / f64::from(arguments.frequency);
+    let mut lines = vec![format!(
+        "{samples} samples in {:.1} s at {} Hz: {cpu:.2} s of CPU time",
+        elapsed.as_secs_f64(),
+        arguments.frequency
+    )];
+    let share = |count: u64| 100.0 * count as f64 / user_stacks.max(1) as f64;
+    if to_root < user_stacks {
+        let reasons = [
+            (statistics.cut, "end with the copied part of the stack; --stack-bytes makes it longer"),
+            (statistics.deep, "are deeper than 1,024 frames"),
+            (statistics.broken, "have a caller that can't be found"),
+            (statistics.vanished, "are of processes that ended before their code was known"),
+        ];
+        lines.push(format!("{:.1} % of {user_stacks} stacks reach the thread's first frame", share(to_root)));
+        let told = reasons.into_iter().filter(|(count, _)| *count > 0);
+        lines.extend(told.map(|(count, reason)| format!("{count} stacks ({:.1} %) {reason}", share(count))));
+    }
+    let amounts = [
+        (statistics.lost, "samples were lost: the buffers were full"),
+        (statistics.code_of_32_bits, "samples are of 32-bit code, whose callers are not known"),
+        (statistics.throttled, "times the kernel lowered the rate (kernel.perf_cpu_time_max_percent)"),
+        (statistics.malformed, "records could not be read"),
+        (statistics.mappings_refused, "mappings were more than a process may have here"),
+    ];
+    lines.extend(amounts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    lines
+}
