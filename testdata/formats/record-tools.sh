@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records the profiles here that other tools write, each in the folder of its format: needs gcc, perf, node, python3 with py-spy, pyinstrument and
-# austin-dist 3.7 on the PATH, chromium, zstd, xz, bzip2. Run in this folder. Numbers that tests name have to be read off the new files.
+# Records the profiles here that other tools write, each in the folder of its format: needs gcc, perf, node, python3 with py-spy, pyinstrument,
+# austin-dist 3.7 and austin-python on the PATH, chromium, zstd, xz, bzip2. Run in this folder. Numbers that tests name have to be read off the new files.
 set -eu
 here=$PWD
 build=$(mktemp -d)
@@ -18,6 +18,13 @@ perf script -i c.data --show-mmap-events -F comm,tid,ip,sym,event >"$here/perf-s
 py-spy record -r 50 -d 1 -f speedscope -o "$here/speedscope/py-spy.json" -- python3 calls.py 1
 py-spy record -r 25 -d 1 -f chrometrace -o "$here/chrome-trace/py-spy.json" -- python3 calls.py 0.6
 pyinstrument -r speedscope -o "$here/speedscope/pyinstrument.json" calls.py 0.2
+
+austin -i 20ms -b -o "$here/mojo/wall.mojo" python3 calls.py 1
+austin -i 5ms -m -b -o "$here/mojo/memory.mojo" python3 calls.py 1
+for recording in wall memory; do
+    sed -i "s#$build/#/src/#g" "$here/mojo/$recording.mojo"
+    mojo2austin "$here/mojo/$recording.mojo" "$here/mojo/$recording.austin"
+done
 
 node --cpu-prof --cpu-prof-dir="$here/cpuprofile" --cpu-prof-name=node.cpuprofile --cpu-prof-interval 5000 calls.js 0.3
 node --heap-prof --heap-prof-dir="$here/heapprofile" --heap-prof-name=node.heapprofile --heap-prof-interval=65536 calls.js 0.8

@@ -70,6 +70,9 @@ const ROWS: &[(ProfileType, Row)] = &[
     ),
 ];
 
+/// The types without a row that have a name for people.
+const LABELS: &[(&str, &str)] = &[("recording", "Recording")];
+
 impl ProfileType {
     /// The types with a row of their own, in the order they are listed.
     pub fn known() -> impl Iterator<Item = &'static ProfileType> {
@@ -92,7 +95,11 @@ impl ProfileType {
 
     /// The name for people.
     pub fn label(&self) -> &str {
-        self.row().map_or_else(|| self.name(), |row| row.label)
+        if let Some(row) = self.row() {
+            return row.label;
+        }
+        let name = self.name();
+        LABELS.iter().find(|(known, _)| *known == name).map_or(name, |(_, label)| label)
     }
 
     /// Names and units of the sample types, in order; empty when the source decides.

@@ -116,6 +116,10 @@ fn totals_are_those_of_the_tools() {
     for otlp in ["otlp/ebpf.pb", "otlp/ebpf.json"] {
         check(otlp, &[], elements("otlp/ebpf.json", "timestampsUnixNano"));
     }
+    for name in ["wall", "memory"] {
+        let samples = text(&format!("mojo/{name}.austin")).lines().filter(|line| line.starts_with('P')).count();
+        check(&format!("mojo/{name}.mojo"), &[], samples as u64);
+    }
     for name in ["cpu", "flat", "object"] {
         let file = format!("stackprof/{name}.json");
         check(&file, &[], json(&file)["samples"].as_u64().expect("stackprof's own total"));

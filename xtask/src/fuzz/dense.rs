@@ -3,11 +3,9 @@
 /// The number of parts.
 const COUNT: u64 = 500;
 
-/// One in this format.
-///
-/// # Panics If there is none.
-pub(super) fn of(format: &str) -> Vec<u8> {
-    match format {
+/// One in this format, if it has no more compact form than its recorded ones.
+pub(super) fn of(format: &str) -> Option<Vec<u8>> {
+    Some(match format {
         "collapsed" => text("a;b 1\n", |index| format!("{index:x} 1\n")),
         "jemalloc" => text("heap_v2/1\n  t*: 1: 1 [0: 0]\n", |index| format!("@ {index:#x}\nt*:1:1[0:0]\n")),
         "heap-text" => {
@@ -36,8 +34,41 @@ pub(super) fn of(format: &str) -> Vec<u8> {
             header.chain(samples).chain([0, 1, 0]).flat_map(u64::to_le_bytes).collect()
         }
         "pprof" => pprof(),
-        other => panic!("no dense profile of {other}"),
+        "perf-script" => text("", |index| format!("a 1 1.0: 1 b:\n\t{index:x} {index:x} (c)\n\n")),
+        "goroutines" => text("", |index| format!("goroutine {index} [a]:\nf{index:x}()\n\t/a.go:{index}\n\n")),
+        "callgrind" => text("events: Ir\n", |index| format!("fn=({index}) {index:x}\n{index} 1\n")),
+        "cpuprofile" => list(r#"{"nodes":["#, "]}", |index| {
+            format!(r#"{{"id":{index},"callFrame":{{"functionName":"{index:x}"}},"hitCount":1}}"#)
+        }),
+        "heapprofile" => {
+            let node = |index| format!(r#"{{"callFrame":{{"functionName":"{index:x}"}},"selfSize":1,"children":[]}}"#);
+            list(r#"{"head":{"callFrame":{"functionName":"a"},"selfSize":1,"children":["#, "]}}", node)
+        }
+        "chrome-trace" => list("[", "]", |index| {
+            format!(r#"{{"ph":"X","name":"{index:x}","ts":{index},"dur":1,"pid":1,"tid":{index}}}"#)
+        }),
+        "mojo" => mojo(),
+        _ => return None,
+    })
+}
+
+fn list(head: &str, tail: &str, part: impl Fn(u64) -> String) -> Vec<u8> {
+    let parts: Vec<String> = (1..=COUNT).map(part).collect();
+    [head, &parts.join(","), tail].concat().into_bytes()
+}
+
+/// A thread, a text, a frame and a sample each.
+fn mojo() -> Vec<u8> {
+    let mut bytes = b"MOJ\x01".to_vec();
+    for index in 1..=COUNT {
+        let id = [0x80 | (index & 0x3f) as u8, (index >> 6) as u8];
+        let [text, frame, reference] = [&[11][..], &[3], &[5]].map(|kind| [kind, &id].concat());
+        bytes.extend([&[2, 1][..], &id[1..], &[1, 0]].concat());
+        bytes.extend(
+            [&text[..], format!("{index:x}\0").as_bytes(), &frame, &id, &id, &[1], &reference, &[9, 1]].concat(),
+        );
     }
+    bytes
 }
 
 fn text(head: &str, part: impl Fn(u64) -> String) -> Vec<u8> {

@@ -65,7 +65,9 @@ fn profiles(root: &Path, part: &str, folder: &Path) -> Result<()> {
             let path = entry.context("list a folder")?.path();
             let name = path.file_name().unwrap_or_default().to_owned();
             let bytes = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-            if path.extension().is_some_and(|extension| ["expect", "go"].iter().any(|other| extension == *other)) {
+            if path.extension().is_some_and(|extension| {
+                ["expect", "go", "austin", "collapsed"].iter().any(|other| extension == *other)
+            }) {
                 continue;
             }
             let is_packed = bytes.starts_with(&[0x1f, 0x8b]) && !own.is_empty();
@@ -73,7 +75,9 @@ fn profiles(root: &Path, part: &str, folder: &Path) -> Result<()> {
                 if is_packed { pprof::encode(&format::decode(&bytes, &Limits::default())?.profile)? } else { bytes };
             fs::write(folder.join(name), bytes).context("write an input")?;
         }
-        fs::write(folder.join(format!("dense-{}", format.name)), dense::of(format.name)).context("write an input")?;
+        if let Some(dense) = dense::of(format.name) {
+            fs::write(folder.join(format!("dense-{}", format.name)), dense).context("write an input")?;
+        }
     }
     Ok(())
 }

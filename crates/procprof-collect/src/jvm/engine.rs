@@ -59,6 +59,7 @@ impl JvmEngine {
             JvmEngine::FlightRecorder => Box::new(ByFlightRecorder {
                 recorder: FlightRecorder::open(jvm, settings)?,
                 running: None,
+                baseline: Vec::new(),
                 last_chunk: None,
             }),
             JvmEngine::AsyncProfiler(library) => {
@@ -79,8 +80,8 @@ pub(super) trait Recorder: Debug + Send {
     /// Facts about its recordings: `engine`, and `cpu-source` if CPU is recorded.
     fn facts(&self, events: Events) -> Vec<(&'static str, String)>;
 
-    /// Begins to record.
-    fn begin(&mut self, events: Events, length: Duration) -> Result<(), JvmError>;
+    /// Begins to record; returns since when it does.
+    fn begin(&mut self, events: Events, length: Duration) -> Result<Instant, JvmError>;
 
     /// Ends the recording, and begins the next one where `next` names it. `admit` is asked before the file is read.
     fn cut(&mut self, next: Option<(Events, Duration)>, admit: Option<&Admit>) -> Cut;
@@ -108,6 +109,8 @@ fn nothing_running() -> JvmError {
 struct ByFlightRecorder {
     recorder: FlightRecorder,
     running: Option<RunningRecording>,
+    /// What each recording since the first begins with.
+    baseline: Vec<u8>,
     /// Where the last chunk began that was answered with.
     last_chunk: Option<u64>,
 }
@@ -135,10 +138,11 @@ impl Recorder for ByFlightRecorder {
         facts
     }
 
-    fn begin(&mut self, events: Events, length: Duration) -> Result<(), JvmError> {
+    fn begin(&mut self, events: Events, length: Duration) -> Result<Instant, JvmError> {
         self.last_chunk = None;
-        self.running = Some(self.recorder.start(events, length)?);
-        Ok(())
+        let (running, baseline, since) = self.recorder.start_first(events, length)?;
+        (self.running, self.baseline) = (Some(running), baseline);
+        Ok(since)
     }
 
     fn cut(&mut self, next: Option<(Events, Duration)>, admit: Option<&Admit>) -> Cut {
@@ -151,7 +155,7 @@ impl Recorder for ByFlightRecorder {
         let bytes = self.recorder.stop(running, admit).map(|bytes| {
             let (bytes, last_chunk) = without_overlap(&bytes, self.last_chunk);
             self.last_chunk = last_chunk;
-            bytes
+            [self.baseline.as_slice(), &bytes].concat()
         });
         Cut { bytes, ended, next }
     }
@@ -197,16 +201,16 @@ impl Recorder for ByAsyncProfiler {
         facts
     }
 
-    fn begin(&mut self, events: Events, length: Duration) -> Result<(), JvmError> {
+    fn begin(&mut self, events: Events, length: Duration) -> Result<Instant, JvmError> {
         self.running = Some(self.profiler.start(events, length)?);
-        Ok(())
+        Ok(Instant::now())
     }
 
     fn cut(&mut self, next: Option<(Events, Duration)>, admit: Option<&Admit>) -> Cut {
         let ended = Instant::now();
         let bytes =
             self.running.take().ok_or_else(nothing_running).and_then(|running| self.profiler.stop(running, admit));
-        let next = next.map(|(events, length)| self.begin(events, length));
+        let next = next.map(|(events, length)| self.begin(events, length).map(drop));
         Cut { bytes, ended, next }
     }
 

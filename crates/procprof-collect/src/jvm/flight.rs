@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use procprof_profile::format::jfr::BASELINE;
+
 use super::attach::Jvm;
-use super::chunks::check_whole;
+use super::chunks::{check_whole, chunks};
 use super::folder::{PrivateFolder, TemporaryFolder};
-use super::settings::{self, Events, FlightSettings};
+use super::settings::{self, Events, FlightSettings, Rows};
 use super::{JvmError, answer};
 use crate::Admit;
 
@@ -120,24 +122,55 @@ impl FlightRecorder {
     /// # Errors
     /// As [`Jvm::command`]; [`JvmError::Command`] where the JVM has no Flight Recorder.
     pub fn start(&mut self, events: Events, length: Duration) -> Result<RunningRecording, JvmError> {
+        self.start_named("", &settings::rows(self.version, events, &self.settings), length)
+    }
+
+    /// The same where no recording of ours is going on. It also returns the chunk that the bytes of this recording and
+    /// of those that follow it without a gap are to begin with, so that they are read without what threads had
+    /// allocated before; and when the recording began.
+    ///
+    /// # Errors
+    /// As [`FlightRecorder::start`] and [`FlightRecorder::stop`].
+    pub fn start_first(
+        &mut self,
+        events: Events,
+        length: Duration,
+    ) -> Result<(RunningRecording, Vec<u8>, Instant), JvmError> {
+        if !settings::needs_baseline(self.version, events) {
+            return Ok((self.start(events, length)?, Vec::new(), Instant::now()));
+        }
+        let baseline = self.start_named(BASELINE, &settings::baseline(), Duration::ZERO)?;
+        let started = self.start(events, length);
+        let since = Instant::now();
+        let baseline = self.stop(baseline, None);
+        let running = started?;
+        match baseline {
+            // The next chunk begins with the recording.
+            Ok(bytes) => {
+                let first = chunks(&bytes).next().and_then(Result::ok);
+                Ok((running, first.map_or_else(Vec::new, |(_, chunk)| chunk.to_vec()), since))
+            }
+            Err(error) => {
+                self.discard(running);
+                Err(error)
+            }
+        }
+    }
+
+    fn start_named(&mut self, suffix: &str, rows: &Rows, length: Duration) -> Result<RunningRecording, JvmError> {
         self.recordings += 1;
         let file = format!("{}.jfr", self.recordings);
         let words = if settings::are_inline(self.version) {
-            settings::inline(self.version, events, &self.settings)
+            settings::inline(rows)
         } else {
             self.folder.remove(SETTINGS_FILE);
             let (uid, gid) = self.jvm.owner();
-            self.folder.put(
-                SETTINGS_FILE,
-                settings::file(self.version, events, &self.settings).as_bytes(),
-                uid,
-                gid,
-            )?;
+            self.folder.put(SETTINGS_FILE, settings::document(rows).as_bytes(), uid, gid)?;
             format!("settings={}/{SETTINGS_FILE}", self.folder.path)
         };
         // The folder's name tells a later procprof whose recording it is.
         let line = format!(
-            "JFR.start name={} maxsize={}M duration={}s filename={}/{file} {words}",
+            "JFR.start name={}{suffix} maxsize={}M duration={}s filename={}/{file} {words}",
             self.folder.name,
             (self.folder.room(self.settings.bytes_max)? >> 20).max(1),
             (length + GRACE).as_secs(),
@@ -190,6 +223,7 @@ fn end_left_behind(jvm: &Jvm, folders: Vec<PrivateFolder>) {
     // Where this fails, the recordings end by themselves.
     let text = jvm.command("JFR.check", ASKING).unwrap_or_default();
     for (number, name) in answer::recordings(&text) {
+        let name = name.strip_suffix(BASELINE).unwrap_or(name);
         if folders.iter().any(|folder| folder.name == name) {
             let _ = jvm.command(&format!("JFR.stop name={number}"), STOPPING);
         }

@@ -19,8 +19,10 @@ pub struct Events {
 pub struct FlightSettings {
     /// Time between two samples of CPU, 1 ms or more.
     pub cpu_interval: Duration,
-    /// Most samples of allocations, per second.
+    /// Most samples of allocations that the Flight Recorder takes, per second.
     pub allocations_per_second: u32,
+    /// Bytes allocated between two samples of async-profiler.
+    pub allocation_bytes: u64,
     /// Shortest wait that is recorded.
     pub lock_threshold: Duration,
     /// Frames of a stack that are kept; only heeded by a JVM that has not recorded before.
@@ -36,6 +38,7 @@ impl Default for FlightSettings {
         FlightSettings {
             cpu_interval: Duration::from_millis(10),
             allocations_per_second: 300,
+            allocation_bytes: 512 << 10,
             lock_threshold: Duration::ZERO,
             stack_depth: 128,
             bytes_max: 64 << 20,
@@ -47,9 +50,33 @@ impl Default for FlightSettings {
 /// The first version that takes single settings in the command that starts a recording.
 const INLINE_FROM: u32 = 17;
 
+/// Events with their settings.
+pub(super) type Rows = Vec<(&'static str, Vec<(&'static str, String)>)>;
+
+fn on() -> (&'static str, String) {
+    ("enabled", "true".to_owned())
+}
+
+/// Whether the first sample of a thread's allocations counts all that the thread has allocated before.
+pub(super) fn needs_baseline(jdk: u32, events: Events) -> bool {
+    events.alloc && jdk >= 16
+}
+
+/// The events of a baseline: its name, by which it is known as one, and what each thread has allocated so far.
+///
+/// Each thread that allocates meanwhile has its first sample there. Virtual threads need that: their samples count what
+/// the threads that carry them have allocated, which the baseline has under the numbers of those.
+pub(super) fn baseline() -> Rows {
+    let unthrottled = vec![on(), ("stackTrace", "false".to_owned()), ("throttle", "off".to_owned())];
+    vec![
+        ("jdk.ActiveRecording", vec![on()]),
+        ("jdk.ThreadAllocationStatistics", vec![on()]),
+        ("jdk.ObjectAllocationSample", unthrottled),
+    ]
+}
+
 /// The events of a version of the JDK with their settings.
-fn rows(jdk: u32, events: Events, settings: &FlightSettings) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
-    let on = || ("enabled", "true".to_owned());
+pub(super) fn rows(jdk: u32, events: Events, settings: &FlightSettings) -> Rows {
     let stacks = || ("stackTrace", "true".to_owned());
     // The settings themselves are what a sample's weight is read from.
     let mut rows = vec![("jdk.ActiveSetting", vec![on()]), ("jdk.DataLoss", vec![on()])];
@@ -67,6 +94,7 @@ fn rows(jdk: u32, events: Events, settings: &FlightSettings) -> Vec<(&'static st
         16.. => {
             let throttle = format!("{}/s", settings.allocations_per_second.max(1));
             rows.push(("jdk.ObjectAllocationSample", vec![on(), stacks(), ("throttle", throttle)]));
+            rows.push(("jdk.ThreadAllocationStatistics", vec![on()]));
         }
         _ => {
             rows.push(("jdk.ObjectAllocationInNewTLAB", vec![on(), stacks()]));
@@ -88,8 +116,7 @@ pub(super) fn are_inline(jdk: u32) -> bool {
 }
 
 /// As words of `JFR.start`.
-pub(super) fn inline(jdk: u32, events: Events, settings: &FlightSettings) -> String {
-    let rows = rows(jdk, events, settings);
+pub(super) fn inline(rows: &Rows) -> String {
     let mut words = "settings=none".to_owned();
     for (event, settings) in rows {
         for (name, value) in settings {
@@ -99,9 +126,13 @@ pub(super) fn inline(jdk: u32, events: Events, settings: &FlightSettings) -> Str
     words
 }
 
-/// As a file of settings (`.jfc`).
+/// The events of a version of the JDK as a file of settings (`.jfc`).
 pub fn file(jdk: u32, events: Events, settings: &FlightSettings) -> String {
-    let rows = rows(jdk, events, settings);
+    document(&rows(jdk, events, settings))
+}
+
+/// As a file of settings (`.jfc`).
+pub(super) fn document(rows: &Rows) -> String {
     let mut text =
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<configuration version=\"2.0\" label=\"procprof\" provider=\"procprof\">\n".to_owned();
     for (event, settings) in rows {
@@ -133,7 +164,13 @@ mod tests {
         assert_eq!(names(8, ALL)[..2], ["jdk.ExecutionSample", "jdk.ObjectAllocationInNewTLAB"]);
         assert_eq!(
             names(17, ALL),
-            ["jdk.ExecutionSample", "jdk.ObjectAllocationSample", "jdk.JavaMonitorEnter", "jdk.ThreadPark"]
+            [
+                "jdk.ExecutionSample",
+                "jdk.ObjectAllocationSample",
+                "jdk.ThreadAllocationStatistics",
+                "jdk.JavaMonitorEnter",
+                "jdk.ThreadPark"
+            ]
         );
         assert_eq!(
             names(25, Events { alloc: false, lock: false, ..ALL }),
@@ -143,9 +180,9 @@ mod tests {
 
     #[test]
     fn settings_fit_into_a_command_and_into_a_file() {
-        let words = inline(17, ALL, &FlightSettings::default());
+        let words = inline(&rows(17, ALL, &FlightSettings::default()));
         assert!(
-            words.contains(" +jdk.ExecutionSample#period=10ms ") && words.len() < 760,
+            words.contains(" +jdk.ExecutionSample#period=10ms ") && words.len() < 800,
             "{} bytes: {words}",
             words.len()
         );

@@ -55,11 +55,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A recorder that has begun to record.
-    fn begun(&self, events: Events, length: Duration) -> std::result::Result<Box<dyn Recorder>, JvmError> {
-        let begun = self.recorder().and_then(|mut recorder| recorder.begin(events, length).map(|()| recorder));
+    /// A recorder that has begun to record, and since when it does.
+    fn begun(&self, events: Events, length: Duration) -> std::result::Result<(Box<dyn Recorder>, Instant), JvmError> {
+        let begun =
+            self.recorder().and_then(|mut recorder| recorder.begin(events, length).map(|since| (recorder, since)));
         *self.state() = match &begun {
-            Ok(recorder) => recorder.state(),
+            Ok((recorder, _)) => recorder.state(),
             Err(error) => SourceState {
                 pid: self.options.target.find().ok(),
                 engine: self.options.engine.name().to_owned(),
@@ -95,8 +96,9 @@ impl AtWork {
     async fn start(shared: &Arc<Shared>, events: Events, length: Duration) -> Result<AtWork> {
         let shared = Arc::clone(shared);
         blocking(move || {
-            let recorder = shared.begun(events, length)?;
-            Ok(AtWork { shared, events, length, recorder: Some(recorder), started: now(), since: Instant::now() })
+            let (recorder, since) = shared.begun(events, length)?;
+            let started = Nanos(now().0.saturating_sub(nanos(since.elapsed())));
+            Ok(AtWork { shared, events, length, recorder: Some(recorder), started, since })
         })
         .await
     }

@@ -14,6 +14,7 @@ const MAIN_CLASS: &str = "main_class";
 const COMMAND_LINE: &str = "command_line";
 const ENGINE: &str = "engine";
 const LIBRARY: &str = "async_profiler";
+const ALLOCATION_BYTES: &str = "alloc_interval_bytes";
 const KEEP: &str = "keep_jfr";
 
 /// Recorded together and without gaps.
@@ -52,6 +53,12 @@ const OPTIONS: &[NodeOption] = &[
                `ASYNC_PROFILER_LIB`.",
     },
     NodeOption {
+        name: ALLOCATION_BYTES,
+        option_type: OptionType::Count(1 << 10, 1 << 40),
+        default: "524288",
+        help: "Kind `jvm`: bytes allocated between two samples of async-profiler; more of them cost a program that allocates much less time.",
+    },
+    NodeOption {
         name: KEEP,
         option_type: OptionType::Boolean,
         default: "false",
@@ -83,8 +90,15 @@ fn source(context: &SourceContext<'_>) -> Result<JvmSource, CollectError> {
     // A node without a target was refused when it was configured.
     let target = target(context.node).unwrap_or_else(|_| JvmTarget::CommandLine(String::new()));
     let engine = engine(context.node).map_err(|why| CollectError::Engine { code: "jvm_library", why })?;
-    let settings = FlightSettings { stack_depth: context.stack_depth, ..FlightSettings::default() };
-    Ok(JvmSource::new(JvmOptions { target, engine, settings }))
+    Ok(JvmSource::new(JvmOptions { target, engine, settings: settings(context) }))
+}
+
+fn settings(context: &SourceContext<'_>) -> FlightSettings {
+    let mut settings = FlightSettings { stack_depth: context.stack_depth, ..FlightSettings::default() };
+    if let Some(OptionValue::Count(bytes)) = context.node.options.get(ALLOCATION_BYTES) {
+        settings.allocation_bytes = *bytes;
+    }
+    settings
 }
 
 /// What records a node.

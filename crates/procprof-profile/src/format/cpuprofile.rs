@@ -6,7 +6,13 @@
 //! ```
 //! Times are microseconds; the first delta is the time from the start to the first sample. A sample stands for the time
 //! until the next one, the last until the end: `wall`; `samples` counts them. Without `samples` the time of the whole
-//! is divided by `hitCount`. Nodes are as `super::v8` has them.
+//! is divided by `hitCount`. Nodes are as `super::v8` has them. Older versions have nodes within each other and the time
+//! of each sample; their start and end are seconds:
+//!
+//! ```text
+//! {"typeId":"CPU","uid":"1","title":"w","head":{"functionName":"(root)",…,"children":[…]},"startTime":38.246,"endTime":38.646,
+//!  "samples":[2,2,3],"timestamps":[38246120,38247370,38248620]}
+//! ```
 //!
 //! [`encode`] writes the default sample type as one sample for each stack, as long as its value: nanoseconds as
 //! microseconds, of other units 1 is a microsecond. Format:
@@ -19,6 +25,7 @@ use super::{Detect, Format, Limits};
 use crate::{Nanos, Profile, Result};
 
 mod encode;
+mod head;
 
 pub use encode::encode;
 
@@ -29,14 +36,17 @@ pub const NAME: &str = "cpuprofile";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: ".cpuprofile of Chrome and Node", detect, decode, events: None, encode: Some(encode) };
 
-const KEYS: &[&str] = &["nodes", "startTime", "endTime", "samples", "timeDeltas", "title", "uid", "typeId"];
+const KEYS: &[&str] =
+    &["nodes", "startTime", "endTime", "samples", "timeDeltas", "title", "uid", "typeId", "head", "timestamps"];
 /// The sample types.
 pub(super) const TYPES: &[(&str, &str)] = &[("samples", "count"), ("wall", "nanoseconds")];
 
 /// Whether the bytes are a CPU profile of V8, by its first node.
 pub fn detect(bytes: &[u8]) -> Detect {
     json::detect_object(bytes, KEYS, |key, value| {
-        key == "nodes" && json::first_element(value).is_some_and(|node| json::has_key(node, "callFrame"))
+        let has_frame = |node| json::has_key(node, "callFrame");
+        key == "nodes" && json::first_element(value).is_some_and(has_frame)
+            || key == "head" && json::has_key(value, "functionName")
     })
 }
 
@@ -47,17 +57,26 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// limits.
 pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
     let mut json = Json::new(NAME, bytes);
-    let [nodes, start, end, samples, deltas] =
-        json.fields(["nodes", "startTime", "endTime", "samples", "timeDeltas"])?;
+    let names = ["nodes", "head", "startTime", "endTime", "samples", "timeDeltas", "timestamps"];
+    let [nodes, head, start, end, samples, deltas, times] = json.fields(names)?;
     json.end()?;
     let mut tree = CallTree::new(NAME, TYPES, bytes.len(), limits);
     let mut known = Nodes::default();
-    nodes.ok_or_else(|| json.wrong("no \"nodes\""))?.array(|json| known.read(json, &mut tree))?;
+    let is_nested = nodes.is_none();
+    match (nodes, head) {
+        (Some(mut nodes), _) => nodes.array(|json| known.read(json, &mut tree))?,
+        (None, Some(mut head)) => head::read(&mut head, &mut known, &mut tree)?,
+        (None, None) => return Err(json.wrong("no \"nodes\" and no \"head\"")),
+    }
     known.link();
-    let number = |json: Option<Json<'_>>| json.map_or(Ok(0.0), |mut json| json.number());
-    let duration = nanos(number(end)? - number(start)?).max(0);
-    match (samples, deltas) {
-        (Some(samples), Some(deltas)) => read_samples(samples, deltas, duration, &mut known, &mut tree)?,
+    let unit = if is_nested { 1e6 } else { 1.0 };
+    let micros = |json: Option<Json<'_>>| json.map_or(Ok(0.0), |mut json| json.number()).map(|number| number * unit);
+    let start = micros(start)?;
+    let duration = nanos(micros(end)? - start).max(0);
+    let times = if is_nested { times.map(|json| Times { json, before: Some(start) }) } else { None };
+    let times = times.or_else(|| deltas.map(|json| Times { json, before: None }));
+    match (samples, times) {
+        (Some(samples), Some(times)) => read_samples(samples, times, duration, &mut known, &mut tree)?,
         _ => divide(duration, &mut known, &mut tree)?,
     }
     tree.builder.time(Nanos(0), Nanos(duration));
@@ -68,14 +87,33 @@ fn nanos(micros: f64) -> i64 {
     (micros * 1e3).round() as i64
 }
 
+/// When samples were taken.
+struct Times<'a> {
+    json: Json<'a>,
+    /// The time of the sample before where each has its time, in microseconds; `None` where each has its distance.
+    before: Option<f64>,
+}
+
+impl Times<'_> {
+    /// Nanoseconds since the sample before.
+    fn delta(&mut self) -> Result<i64> {
+        let number = self.json.number()?;
+        Ok(nanos(number - self.before.as_mut().map_or(0.0, |before| std::mem::replace(before, number))))
+    }
+
+    fn name(&self) -> &'static str {
+        if self.before.is_some() { "timestamps" } else { "timeDeltas" }
+    }
+}
+
 fn read_samples(
     mut samples: Json<'_>,
-    mut deltas: Json<'_>,
+    mut times: Times<'_>,
     duration: i64,
     known: &mut Nodes,
     tree: &mut CallTree,
 ) -> Result<()> {
-    let mut each_delta = deltas.elements()?;
+    let mut each_time = times.json.elements()?;
     // The node of the sample before, and when it was taken.
     let (mut last, mut now) = (None, 0i64);
     samples.array(|json| {
@@ -83,11 +121,11 @@ fn read_samples(
         let node =
             known.find(id).ok_or_else(|| json.wrong(format!("a sample of the node {id}, which does not exist")))?;
         let stack = known.stack(node, tree)?;
-        if !each_delta.next(&mut deltas)? {
-            return Err(deltas.wrong("fewer \"timeDeltas\" than \"samples\""));
+        if !each_time.next(&mut times.json)? {
+            return Err(times.json.wrong(format!("fewer {:?} than \"samples\"", times.name())));
         }
         // V8 gives a sample that came late a delta below 0.
-        let delta = nanos(deltas.number()?);
+        let delta = times.delta()?;
         now = now.saturating_add(delta);
         if let Some(last) = last.replace(stack) {
             tree.add(last, UNLABELLED, &[0, delta]);
@@ -98,7 +136,10 @@ fn read_samples(
     if let Some(last) = last {
         tree.add(last, UNLABELLED, &[0, duration.saturating_sub(now).max(0)]);
     }
-    if each_delta.next(&mut deltas)? { Err(deltas.wrong("more \"timeDeltas\" than \"samples\"")) } else { Ok(()) }
+    if each_time.next(&mut times.json)? {
+        return Err(times.json.wrong(format!("more {:?} than \"samples\"", times.name())));
+    }
+    Ok(())
 }
 
 /// Divides the time among the nodes by their hits.

@@ -30,6 +30,7 @@ pub mod jemalloc;
 pub mod jfr;
 mod json;
 pub mod legacy_frames;
+pub mod mojo;
 mod named_frames;
 pub mod otlp;
 mod packing;
@@ -133,6 +134,7 @@ pub type Encode = fn(&Profile) -> Result<Vec<u8>>;
 pub const FORMATS: &[Format] = &[
     gperftools_cpu::FORMAT,
     jfr::FORMAT,
+    mojo::FORMAT,
     flame_html::FORMAT,
     java::FORMAT,
     pprof::FORMAT,

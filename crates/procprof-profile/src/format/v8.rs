@@ -60,6 +60,12 @@ impl Nodes {
         Ok(())
     }
 
+    /// Gives a node that was [added](Nodes::push) its id and what it counted; `false` if another has the id.
+    pub(super) fn identify(&mut self, node: u32, id: i64, hits: i64) -> bool {
+        self.nodes[node as usize].hits = hits;
+        self.places.insert(id, node).is_none()
+    }
+
     /// Adds a node whose parent is known.
     pub(super) fn push(&mut self, frame: Option<LocationId>, parent: Option<u32>, hits: i64) -> u32 {
         self.nodes.push(Node { frame, parent, hits, stack: None });
@@ -133,12 +139,16 @@ pub(super) fn read_frame(json: &mut Json<'_>, tree: &mut CallTree) -> Result<Opt
         Some(mut json) if json.kind() == Ok(Kind::Number) => json.integer().map(|number| number.saturating_add(1)),
         _ => Ok(0),
     };
-    let (name, url, line, column) = (text(name)?, text(url)?, number(line)?, number(column)?);
+    Ok(frame(&text(name)?, &text(url)?, number(line)?, number(column)?, tree))
+}
+
+/// The frame of a function at a line and column that begin with 1, 0 for none; `None` for the root.
+pub(super) fn frame(name: &str, url: &str, line: i64, column: i64, tree: &mut CallTree) -> Option<LocationId> {
     if name == "(root)" && url.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let name = if name.is_empty() { "(anonymous)" } else { &name };
+    let name = if name.is_empty() { "(anonymous)" } else { name };
     // A path of this machine can be listed; other URLs stay as they are.
-    let file = url.strip_prefix("file://").filter(|path| path.starts_with('/')).unwrap_or(&url);
-    Ok(Some(tree.frame(&Frame { name, file, line, column, start_line: line, module: "" })))
+    let file = url.strip_prefix("file://").filter(|path| path.starts_with('/')).unwrap_or(url);
+    Some(tree.frame(&Frame { name, file, line, column, start_line: line, module: "" }))
 }

@@ -14,8 +14,6 @@ use std::time::Duration;
 
 use crate::jvm::{Events, FlightSettings};
 
-/// Bytes allocated between two samples of allocations.
-const ALLOCATION_BYTES: u32 = 512 << 10;
 /// Least time a thread waits between two samples of waits.
 const LOCK_WAIT: Duration = Duration::from_micros(10);
 /// Deepest stack that it records.
@@ -91,7 +89,7 @@ pub(super) fn start(
         words += &format!("event=cpu,interval={},", settings.cpu_interval.as_nanos().max(1_000_000));
     }
     if events.alloc {
-        words += &format!("alloc={ALLOCATION_BYTES},");
+        words += &format!("alloc={},", settings.allocation_bytes.max(1));
     }
     if events.lock {
         words += &format!("lock={},", settings.lock_threshold.max(LOCK_WAIT).as_nanos());
@@ -159,6 +157,8 @@ mod tests {
         assert_eq!(one, "start,jfr,alloc=524288,jstackdepth=128,timeout=1,file=/f");
         let limited =
             start(Version(4, 4), Events { cpu: false, alloc: true, lock: false }, &settings, Duration::ZERO, "/f");
+        let rare = FlightSettings { allocation_bytes: 4 << 20, ..settings };
+        assert!(start(Version(4, 5), ALL, &rare, Duration::ZERO, "/f").contains(",alloc=4194304,"));
         assert_eq!(limited, "start,jfr,memlimit=134217728,alloc=524288,jstackdepth=128,timeout=1,file=/f");
     }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::format::fixtures::{bytes, check, decoded, error};
+use crate::format::json::DEPTH_MAX;
 
 /// What functions of that name used themselves.
 fn flat(profile: &Profile, name: &str, index: usize) -> i64 {
@@ -36,6 +37,40 @@ fn a_sample_stands_for_the_time_until_the_next() {
     let without = text.replace(r#","samples":[2,3,2],"timeDeltas":[10,20,30]"#, "");
     let profile = decoded(without.as_bytes()).profile;
     assert_eq!((profile.total(0), profile.total(1)), (2, 100_000));
+}
+
+/// Written by hand after the protocol of that time: a tree, seconds, and the time of each sample.
+const NESTED: &str = r#"{"typeId":"CPU","uid":"1","title":"w","head":{"functionName":"(root)","scriptId":"0","url":"",
+    "lineNumber":0,"columnNumber":0,"hitCount":0,"callUID":1,"children":[{"functionName":"hot","scriptId":"30",
+    "url":"file:///w.js","lineNumber":5,"columnNumber":11,"hitCount":2,"children":[{"functionName":"","url":"",
+    "lineNumber":7,"columnNumber":1,"hitCount":1,"children":[],"id":3}],"deoptReason":"","id":2,
+    "positionTicks":[{"line":6,"ticks":2}]}],"id":1},"startTime":10.5,"endTime":10.6,"samples":[2,3,2],
+    "timestamps":[10500010,10500030,10500060]}"#;
+
+#[test]
+fn nodes_within_each_other_are_read() {
+    let profile = decoded(NESTED.as_bytes()).profile;
+    assert_eq!((profile.total(0), profile.total(1), profile.duration().0), (3, 99_990_000, 100_000_000));
+    assert_eq!((flat(&profile, "hot", 0), flat(&profile, "(anonymous)", 1)), (2, 30_000));
+    let place = profile.lines(*profile.sample(0).stack.last().unwrap())[0];
+    assert_eq!((place.line, place.column, profile.string(profile.function(place.function).filename)), (5, 11, "/w.js"));
+    let without = NESTED.replace("\"timestamps\"", "\"others\"");
+    let profile = decoded(without.as_bytes()).profile;
+    assert_eq!((profile.total(0), flat(&profile, "(anonymous)", 0)), (3, 1), "by hits");
+    let wrong = [
+        (NESTED.replace("\"id\":3", "\"id\":2"), "a second node 2"),
+        (NESTED.replace(",\"id\":3", ""), "a node without \"id\""),
+        (NESTED.replace("10500010,", ""), "fewer \"timestamps\" than \"samples\""),
+        (NESTED.replace("\"head\"", "\"nodes\""), "expected an array"),
+    ];
+    for (text, expected) in wrong {
+        let mut warnings = Vec::new();
+        let error = decode(text.as_bytes(), &Limits::default(), &mut warnings).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    crate::format::fixtures::check_hostile(NESTED.as_bytes());
+    let deep = format!("{{\"head\":{}", r#"{"functionName":"a","children":["#.repeat(DEPTH_MAX));
+    assert!(error(deep.as_bytes()).contains("the nesting"), "{}", error(deep.as_bytes()));
 }
 
 #[test]

@@ -141,6 +141,9 @@ impl<'r> Builder<'r> {
         if samples.bare > 0 {
             meta.more.insert("samples-without-stack".to_owned(), samples.bare.to_string());
         }
+        if measure == Measure::AllocationSample && facts.allocated_before > 0 {
+            meta.more.insert("bytes-allocated-before".to_owned(), facts.allocated_before.to_string());
+        }
         for (key, value) in [("jvm", &facts.jvm), ("engine-version", &facts.profiler_version)] {
             if !value.is_empty() {
                 meta.more.insert(key.to_owned(), value.clone());

@@ -4,6 +4,7 @@ use foldhash::HashMap;
 
 use super::chunk::{Chunk, HEADER};
 use super::cursor::Cursor;
+use super::history::Allocations;
 use super::plan::SLOTS;
 use super::schema::{ADDRESS, CLASS, EventPlan, Kind, OTHER, STACK, Schema, THREAD, VALUE};
 use crate::Result;
@@ -31,17 +32,24 @@ pub(super) struct Counts {
     /// Addresses of blocks of former chunks that were freed.
     pub(super) freed: Vec<u64>,
     pub(super) lost: u64,
+    /// By the number of a thread; only where the recording has a baseline.
+    pub(super) allocations: Option<Allocations>,
+    /// What each thread has allocated since it started, by its number: when that was counted, and the bytes.
+    pub(super) allocated: HashMap<u64, (u64, u64)>,
 }
 
 impl Counts {
-    /// Reads all events of a chunk.
+    /// Reads all events of a chunk; the allocations of each thread for themselves, too, if `by_thread`.
     ///
     /// # Errors
     /// [`Error::Malformed`](crate::Error::Malformed) for an event that passes the end of the chunk, or has less than
     /// its type.
-    pub(super) fn read(chunk: &Chunk<'_>, schema: &Schema) -> Result<Counts> {
-        let mut counts =
-            Counts { by_event: schema.events.iter().map(|_| HashMap::default()).collect(), ..Counts::default() };
+    pub(super) fn read(chunk: &Chunk<'_>, schema: &Schema, by_thread: bool) -> Result<Counts> {
+        let mut counts = Counts {
+            by_event: schema.events.iter().map(|_| HashMap::default()).collect(),
+            allocations: by_thread.then(Allocations::default),
+            ..Counts::default()
+        };
         let (mut at, mut last) = (HEADER, 0);
         while at < chunk.bytes.len() {
             let mut cursor = Cursor::new(chunk.bytes, at);
@@ -77,7 +85,11 @@ impl Counts {
         let key = (values[STACK], values[THREAD], values[CLASS]);
         let (count, value) = match event.kind {
             Kind::Execution | Kind::NativeMethod => (1, 0),
-            Kind::CpuTime | Kind::AllocationSample | Kind::LiveObject | Kind::Lock | Kind::NativeLock => {
+            Kind::CpuTime | Kind::LiveObject | Kind::Lock | Kind::NativeLock => (1, values[VALUE]),
+            Kind::AllocationSample => {
+                if let Some(allocations) = &mut self.allocations {
+                    allocations.add(key, values[OTHER], values[VALUE]);
+                }
                 (1, values[VALUE])
             }
             Kind::Wall => (values[VALUE], 0),
@@ -93,7 +105,11 @@ impl Counts {
                 }
                 return;
             }
-            Kind::Setting | Kind::Jvm => return self.notes.push((index, *values)),
+            Kind::Allocated => {
+                let latest = self.allocated.entry(values[THREAD]).or_default();
+                return *latest = (*latest).max((values[OTHER], values[VALUE]));
+            }
+            Kind::Setting | Kind::Jvm | Kind::Name => return self.notes.push((index, *values)),
             Kind::Lost => return self.lost = self.lost.saturating_add(values[VALUE]),
         };
         let sums = self.by_event[index].entry(key).or_default();

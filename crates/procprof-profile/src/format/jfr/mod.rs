@@ -20,12 +20,16 @@
 //! output. Frames of Java are in the mapping `[jvm]`, native ones in that of their library. Names are written with
 //! dots, and without what differs between runs (`names`). A chunk that is cut off, or broken, is left out with a
 //! warning if there are others.
+//!
+//! The first `jdk.ObjectAllocationSample` of a thread counts all that the thread has allocated before, too. A recording
+//! that begins with a [baseline](BASELINE) is read without that; others as other readers do.
 
 mod build;
 mod chunk;
 mod constants;
 mod counts;
 mod cursor;
+mod history;
 mod metadata;
 mod names;
 mod plan;
@@ -39,6 +43,7 @@ mod text;
 use self::chunk::Chunk;
 use self::constants::Constants;
 use self::counts::Counts;
+use self::history::History;
 use self::metadata::Metadata;
 use self::recording::Recording;
 use self::schema::Schema;
@@ -48,6 +53,10 @@ use crate::{Error, Profile, Result};
 
 /// Name of the format.
 pub const NAME: &str = "jfr";
+
+/// End of the name of a recording whose first chunk is a baseline: it has what threads had allocated when recording
+/// began (`jdk.ThreadAllocationStatistics`), and the name (`jdk.ActiveRecording`). Nothing else in it is read.
+pub const BASELINE: &str = "-procprof-baseline";
 
 /// The row of the format table.
 pub(super) const FORMAT: Format = Format {
@@ -103,6 +112,7 @@ fn read(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Rec
         }
         offset += chunk.bytes.len();
     }
+    recording.leave_out_history();
     match failure {
         Some(error) if recording.times.is_empty() => Err(error),
         _ => Ok(recording),
@@ -134,10 +144,14 @@ fn read_chunk<'a>(
         Some((known, schema)) if known == metadata => schema,
         _ => Schema::new(Metadata::read(chunk, range)?, metadata.len()),
     };
-    let counts = Counts::read(chunk, &schema)?;
+    let counts = Counts::read(chunk, &schema, recording.history.is_some())?;
     let mut constants = Constants::default();
     for (start, end) in &counts.checkpoints {
         constants.add(chunk, &mut schema, *start as usize, *end as usize)?;
+    }
+    if chunk.offset == 0 && history::is_baseline(chunk, &schema, &constants, &counts.notes) {
+        recording.history = Some(History::new(counts.allocated));
+        return Ok((metadata, schema));
     }
     resolve::resolve(chunk, &schema, &constants, counts, limits, recording)?;
     Ok((metadata, schema))

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use foldhash::HashMap;
 
 use super::NAME;
+use super::history::History;
 use crate::{Error, Result, StringId, StringIndex, StringTable};
 
 /// Bytes of names that are made, in times the input: each method's has its class's name in it, so that a file of one
@@ -154,6 +155,8 @@ pub(super) struct Facts {
     /// Whether samples had no period said.
     pub(super) guesses_period: bool,
     pub(super) lost: u64,
+    /// Bytes that samples counted, but were allocated before.
+    pub(super) allocated_before: u64,
 }
 
 /// All chunks together.
@@ -170,6 +173,8 @@ pub(super) struct Recording {
     /// When chunks began and ended.
     pub(super) times: Vec<(i64, i64)>,
     pub(super) facts: Facts,
+    /// What threads had allocated before, if the recording has a baseline.
+    pub(super) history: Option<History>,
     names_left: usize,
     made_left: usize,
 }
@@ -188,6 +193,7 @@ impl Recording {
             blocks: HashMap::default(),
             times: Vec::new(),
             facts: Facts::default(),
+            history: None,
             names_left: left(NAME_MULTIPLE),
             made_left: left(MADE_MULTIPLE),
         }
@@ -222,6 +228,16 @@ impl Recording {
         let sums = &mut samples.all[place as usize].1;
         *sums = [sums[0].saturating_add(values[0]), sums[1].saturating_add(values[1])];
         place
+    }
+
+    /// Takes from the samples of allocations what the baseline shows to have been allocated before.
+    pub(super) fn leave_out_history(&mut self) {
+        for (place, bytes) in self.history.take().iter().flat_map(History::excess) {
+            let sum = &mut self.samples[Measure::AllocationSample as usize].all[place as usize].1[1];
+            let bytes = bytes.min(*sum);
+            *sum -= bytes;
+            self.facts.allocated_before = self.facts.allocated_before.saturating_add(bytes);
+        }
     }
 
     /// When the first chunk began, and for how long something was recorded: times that two chunks share count once,

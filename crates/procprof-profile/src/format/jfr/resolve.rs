@@ -84,12 +84,12 @@ pub(super) fn resolve(
 
 impl Resolver<'_, '_> {
     fn add(&mut self, counts: Counts) -> Result<()> {
-        let Counts { by_event, blocks, freed, lost, .. } = counts;
+        let Counts { by_event, blocks, freed, lost, allocations, allocated, .. } = counts;
         self.recording.facts.lost = self.recording.facts.lost.saturating_add(lost);
         for address in freed {
             self.recording.blocks.remove(&address);
         }
-        let mut mallocs = HashMap::default();
+        let (mut mallocs, mut firsts) = (HashMap::default(), HashMap::default());
         for (event, sums) in self.schema.events.iter().zip(by_event) {
             // By number, so that the same file gives the same profile.
             let mut sums: Vec<(counts::Key, [u64; 2])> = sums.into_iter().collect();
@@ -102,14 +102,23 @@ impl Resolver<'_, '_> {
                 let (measure, value) = self.meaning(event.kind, key.2, count, value, nanos)?;
                 let is_of_class = !matches!(event.kind, Kind::Execution);
                 let place = self.sample(measure, key, is_of_class, [count, value])?;
-                if event.kind == Kind::Malloc {
-                    mallocs.insert(key, place);
+                match (event.kind, place) {
+                    (Kind::Malloc, Some(place)) => drop(mallocs.insert(key, place)),
+                    (Kind::AllocationSample, Some(place))
+                        if allocations.as_ref().is_some_and(|all| all.begins(key)) =>
+                    {
+                        firsts.insert(key, place);
+                    }
+                    _ => {}
                 }
             }
         }
         let kept =
             blocks.into_iter().filter_map(|(address, block)| Some((address, (*mallocs.get(&block.key)?, block.size))));
         self.recording.blocks.extend(kept);
+        if let (Some(history), Some(allocations)) = (&mut self.recording.history, allocations) {
+            history.add(allocations, &firsts, allocated);
+        }
         Ok(())
     }
 
@@ -128,7 +137,9 @@ impl Resolver<'_, '_> {
             Kind::LiveObject => (Measure::LiveObject, value),
             Kind::Lock => (Measure::Lock, nanos),
             Kind::NativeLock => (Measure::NativeLock, nanos),
-            Kind::Malloc | Kind::Free | Kind::Setting | Kind::Jvm | Kind::Lost => (Measure::NativeMemory, value),
+            Kind::Malloc | Kind::Free | Kind::Allocated | Kind::Name | Kind::Setting | Kind::Jvm | Kind::Lost => {
+                (Measure::NativeMemory, value)
+            }
         })
     }
 
@@ -144,19 +155,20 @@ impl Resolver<'_, '_> {
         !by_cpu && !self.settings.is_former_cpu
     }
 
+    /// Adds to a sample; its position among the measure's, unless it is left out.
     fn sample(
         &mut self,
         measure: Measure,
         (stack, thread, class): counts::Key,
         is_of_class: bool,
         values: [u64; 2],
-    ) -> Result<u32> {
+    ) -> Result<Option<u32>> {
         let stack = self.stack(stack)?;
         let is_bare = self.recording.stacks.get(stack.place).is_empty();
         if is_bare && !matches!(measure, Measure::CpuTime | Measure::NativeMemory) {
             let samples = &mut self.recording.samples[measure as usize];
             samples.bare = samples.bare.saturating_add(values[0]);
-            return Ok(0);
+            return Ok(None);
         }
         let thread = self.thread(thread)?;
         let class = if is_of_class && class != 0 { self.class_frame(class)? } else { NO_CLASS };
@@ -164,7 +176,7 @@ impl Resolver<'_, '_> {
             let samples = &mut self.recording.samples[measure as usize];
             samples.cut = samples.cut.saturating_add(values[0]);
         }
-        Ok(self.recording.add(measure, Key { stack: stack.place, thread, class }, values))
+        Ok(Some(self.recording.add(measure, Key { stack: stack.place, thread, class }, values)))
     }
 
     fn get(&self, pool: Pool, number: u64) -> Option<[u64; SLOTS]> {

@@ -22,6 +22,10 @@ pub(super) enum Kind {
     NativeLock,
     Malloc,
     Free,
+    /// What a thread has allocated since it started.
+    Allocated,
+    /// The name of a recording that the chunk belongs to.
+    Name,
     Setting,
     Jvm,
     Lost,
@@ -58,7 +62,7 @@ const EVENTS: &[EventRow] = &[
     row(
         "jdk.ObjectAllocationSample",
         Kind::AllocationSample,
-        ["eventThread", "stackTrace", "objectClass", "weight", NONE, NONE],
+        ["eventThread", "stackTrace", "objectClass", "weight", "startTime", NONE],
     ),
     row(
         "jdk.ObjectAllocationInNewTLAB",
@@ -80,6 +84,8 @@ const EVENTS: &[EventRow] = &[
     row("profiler.NativeLock", Kind::NativeLock, ["eventThread", "stackTrace", NONE, "duration", NONE, NONE]),
     row("profiler.Malloc", Kind::Malloc, ["eventThread", "stackTrace", NONE, "size", NONE, "address"]),
     row("profiler.Free", Kind::Free, [NONE, NONE, NONE, NONE, NONE, "address"]),
+    row("jdk.ThreadAllocationStatistics", Kind::Allocated, ["thread", NONE, NONE, "allocated", "startTime", NONE]),
+    row("jdk.ActiveRecording", Kind::Name, [NONE, "name", NONE, NONE, NONE, NONE]),
     // Of which event, the setting's name, its value.
     row("jdk.ActiveSetting", Kind::Setting, ["id", "name", "value", NONE, NONE, NONE]),
     row("jdk.JVMInformation", Kind::Jvm, [NONE, "jvmName", "jvmVersion", NONE, NONE, NONE]),

@@ -41,10 +41,14 @@ impl Settings {
         facts.is_async_profiler |= schema.is_async_profiler;
         let mut event = String::new();
         for (index, slots) in notes {
-            if schema.events[*index].kind == Kind::Jvm {
-                facts.jvm = text(slots[1]);
-                facts.jvm_version = text(slots[2]);
-                continue;
+            match schema.events[*index].kind {
+                Kind::Jvm => {
+                    facts.jvm = text(slots[1]);
+                    facts.jvm_version = text(slots[2]);
+                    continue;
+                }
+                Kind::Name => continue,
+                _ => {}
             }
             let of = schema.events.iter().find(|event| event.id == slots[0]).map(|event| event.kind);
             match (text(slots[1]).as_str(), of) {

@@ -73,6 +73,8 @@ const OTHER: u64 = 17;
 const SAMPLE: u64 = 100;
 const ALLOCATION: u64 = 101;
 const PARK: u64 = 102;
+const ALLOCATED: u64 = 103;
+const NAME_OF_RECORDING: u64 = 104;
 
 fn classes() -> Vec<Element> {
     let sample = |id, name: &str, thread: &str, more: Vec<Element>| {
@@ -120,6 +122,16 @@ fn classes() -> Vec<Element> {
                 constant("eventThread", THREAD),
                 constant("stackTrace", STACK),
             ],
+        ),
+        class(
+            ALLOCATED,
+            "jdk.ThreadAllocationStatistics",
+            vec![field("startTime", LONG), field("allocated", LONG), constant("thread", THREAD)],
+        ),
+        class(
+            NAME_OF_RECORDING,
+            "jdk.ActiveRecording",
+            vec![field("startTime", LONG), field("id", LONG), field("name", TEXT)],
         ),
     ]
 }
@@ -261,6 +273,69 @@ fn a_recording_is_a_profile_for_each_kind_of_event() {
     assert_eq!(lock.meta().more.get("samples-without-stack").map(String::as_str), Some("1"));
 }
 
+fn allocation(at: u64, thread: u64, stack: u64, bytes: u64) -> Vec<u8> {
+    event(&numbers(&[ALLOCATION, at, thread, stack, 1, bytes]))
+}
+
+fn allocated(at: u64, thread: u64, bytes: u64) -> Vec<u8> {
+    event(&numbers(&[ALLOCATED, at, bytes, thread]))
+}
+
+/// The first chunk of a recording of that name: thread 1 has allocated 9000 bytes, thread 2 has 500.
+fn baseline(name: &str) -> Vec<u8> {
+    let name = event(&[numbers(&[NAME_OF_RECORDING, 1, 1]), text(name)].concat());
+    let before = [allocated(1, 1, 8000), allocated(5, 1, 9000), allocated(5, 2, 500), allocation(4, 1, 1, 9000)];
+    chunk(10, &[vec![name], before.to_vec(), vec![sample(1, 1)]].concat())
+}
+
+fn allocations(bytes: &[u8]) -> Vec<i64> {
+    let all = decode_events(bytes, &Limits::default()).unwrap();
+    let profile = &all.iter().find(|decoded| decoded.event == "alloc").unwrap().profile;
+    profile.samples().map(|sample| sample.values[1]).collect()
+}
+
+#[test]
+fn what_was_allocated_before_a_baseline_is_left_out() {
+    let ours = baseline("x-procprof-baseline");
+    // Later in the file, but sampled earlier: the first sample has all that thread 1 has ever allocated.
+    let events = [allocation(12, 1, 1, 300), allocation(11, 1, 2, 9100), allocated(13, 1, 9500)];
+    let whole = [ours.clone(), chunk(20, &events)].concat();
+    assert_eq!(allocations(&whole), [300, 200], "500 since, 300 of them by the second sample");
+    let decoded = decode_events(&whole, &Limits::default()).unwrap();
+    assert_eq!(decoded.len(), 1, "nothing else of a baseline is read");
+    assert_eq!(decoded[0].profile.duration().0, 1_000_000_000);
+    assert_eq!(decoded[0].profile.meta().more["bytes-allocated-before"], "8900");
+    // Anywhere else, and of another name, it is a chunk like others.
+    let second = [chunk(20, &events), ours].concat();
+    assert_eq!(allocations(&second).iter().sum::<i64>(), 18_400);
+    let foreign = [baseline("baseline"), chunk(20, &events)].concat();
+    assert_eq!(allocations(&foreign).iter().sum::<i64>(), 18_400);
+}
+
+#[test]
+fn threads_that_continue_begin_or_end_count_what_they_allocate() {
+    let cases: [(&str, &[&[Vec<u8>]], i64); 6] = [
+        ("sampled before, in a recording of ours", &[&[allocation(30, 1, 1, 70), allocated(31, 1, 9900)]], 70),
+        ("not sampled before", &[&[allocation(30, 1, 1, 9900), allocated(31, 1, 9900)]], 900),
+        ("sampled by others, 5000 bytes ago", &[&[allocation(30, 1, 1, 5000), allocated(31, 1, 9900)]], 900),
+        ("started since", &[&[allocation(30, 3, 1, 7000), allocated(31, 3, 7000), allocated(31, 1, 9900)]], 7000),
+        ("ended", &[&[allocated(20, 1, 9100), allocation(30, 1, 1, 9200)]], 200),
+        (
+            "over two chunks",
+            &[
+                &[allocation(30, 1, 1, 9300), allocated(31, 1, 9400)],
+                &[allocation(40, 1, 1, 200), allocated(41, 1, 9600)],
+            ],
+            600,
+        ),
+    ];
+    for (case, chunks, expected) in cases {
+        let mut bytes = baseline("x-procprof-baseline");
+        chunks.iter().for_each(|events| bytes.extend(chunk(20, events)));
+        assert_eq!(allocations(&bytes).iter().sum::<i64>(), expected, "{case}");
+    }
+}
+
 #[test]
 fn chunks_are_added_up_and_gaps_between_them_are_no_time() {
     let bytes = [
@@ -337,9 +412,21 @@ fn classes_that_hold_themselves_or_ever_more_are_refused() {
 }
 
 #[test]
+fn the_recording_that_the_fuzzer_starts_from_is_that_of_these_tests() {
+    let events = [some_events(), vec![allocation(30, 1, 1, 9900), allocated(31, 1, 9900)]].concat();
+    let made = [baseline("x-procprof-baseline"), chunk(20, &events)].concat();
+    let path = fixtures::path("jfr/made.jfr");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    assert!(std::fs::read(&path).unwrap_or_default() == made, "{}: run with UPDATE_EXPECT=1", path.display());
+}
+
+#[test]
 fn what_is_cut_or_changed_decodes_or_errs() {
     let bytes = chunk(1, &some_events());
     fixtures::check_hostile(&bytes);
+    let bytes = [baseline("x-procprof-baseline"), bytes].concat();
     for at in 0..bytes.len() {
         for bit in 0..8 {
             let mut changed = bytes.clone();
