@@ -37,7 +37,7 @@ for version in 4.0 4.5; do
     pid=$!
     sleep 2
     profiler() { jcmd "$pid" JVMTI.agent_load "$build/$version/linux-x64/libasyncProfiler.so" "\"$1\"" >/dev/null; }
-    out="$PWD/flame-html/work-$version"
+    out="$PWD/async-profiler-html/work-$version"
     profiler start,event=ctimer,interval=10ms,cstack=vm
     sleep 3
     profiler "stop,flamegraph,file=$out.html"

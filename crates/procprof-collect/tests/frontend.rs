@@ -15,8 +15,8 @@ use procprof_profile::{Nanos, ProfileType};
 
 use crate::target;
 
-const OLD: &[u8] = include_bytes!("../../../testdata/formats/flame-html/work-4.0.html");
-const NEW: &[u8] = include_bytes!("../../../testdata/formats/flame-html/work-4.5.html");
+const OLD: &[u8] = include_bytes!("../../../testdata/formats/async-profiler-html/work-4.0.html");
+const NEW: &[u8] = include_bytes!("../../../testdata/formats/async-profiler-html/work-4.5.html");
 
 /// File names with what is answered for them; an empty answer is a file that is gone.
 type Files = Arc<Mutex<Vec<(String, Vec<u8>)>>>;

@@ -127,7 +127,7 @@ fn an_archive_of_a_flame_graph_becomes_a_profile() {
     let folder = folder();
     let (from, data) = (folder.path().join("proc_profile"), folder.path().join("data"));
     std::fs::create_dir(&from).expect("a folder");
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/flame-html/work-4.5.html");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/async-profiler-html/work-4.5.html");
     std::fs::copy(page, from.join("cpu-profile-20251120-120000.html")).expect("a copy");
     let packed = std::process::Command::new("tar")
         .args(["-czf", "cpu-profile-20251120-120000.html.tar.gz", "--remove-files", "cpu-profile-20251120-120000.html"])

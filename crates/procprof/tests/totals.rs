@@ -104,9 +104,9 @@ fn totals_are_those_of_the_tools() {
     }
     for version in ["4.0", "4.5"] {
         check(
-            &format!("flame-html/work-{version}.html"),
+            &format!("async-profiler-html/work-{version}.html"),
             &[],
-            last_words(&format!("flame-html/work-{version}.collapsed")),
+            last_words(&format!("async-profiler-html/work-{version}.collapsed")),
         );
     }
     check("cpuprofile/node.cpuprofile", &[], elements("cpuprofile/node.cpuprofile", "samples"));

@@ -166,7 +166,7 @@ async fn a_type_that_an_answer_to_several_leaves_out_is_an_error_row() {
     around.end().await;
 }
 
-const FLAMES: &[u8] = include_bytes!("../../../../testdata/formats/flame-html/work-4.5.html");
+const FLAMES: &[u8] = include_bytes!("../../../../testdata/formats/async-profiler-html/work-4.5.html");
 
 /// A StarRocks frontend that has the same flame graph under two names; it lives as long as the test process.
 fn frontend() -> u16 {

@@ -30,12 +30,13 @@ fn values(text: &[u8]) -> BTreeMap<String, i64> {
 #[test]
 fn pages_of_real_sessions_have_the_stacks_of_their_collapsed_output() {
     for version in ["4.0", "4.5"] {
-        let decoded = fixtures::decoded(&fixtures::bytes(&format!("flame-html/work-{version}.html")));
-        let expected = fixtures::decoded(&fixtures::bytes(&format!("flame-html/work-{version}.collapsed")));
+        let decoded = fixtures::decoded(&fixtures::bytes(&format!("async-profiler-html/work-{version}.html")));
+        let expected = fixtures::decoded(&fixtures::bytes(&format!("async-profiler-html/work-{version}.collapsed")));
         assert_eq!((decoded.format, decoded.profile.sample_type(0)), (NAME, ("samples", "count")), "{version}");
         assert_eq!(stacks(&decoded.profile), stacks(&expected.profile), "{version}");
         assert_eq!(decoded.profile.meta().profile_type, Some(ProfileType::Cpu));
-        let reversed = fixtures::decoded(&fixtures::bytes(&format!("flame-html/work-{version}-reversed.html")));
+        let reversed =
+            fixtures::decoded(&fixtures::bytes(&format!("async-profiler-html/work-{version}-reversed.html")));
         assert_eq!(stacks(&reversed.profile), stacks(&expected.profile), "{version} reversed");
     }
 }
