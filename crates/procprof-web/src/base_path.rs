@@ -20,6 +20,8 @@ use crate::Web;
 
 /// Attributes that hold addresses.
 const ATTRIBUTES: [&str; 4] = ["href=\"/", "src=\"/", "action=\"/", "formaction=\"/"];
+/// The attribute that leads on to another page.
+const REFRESH: &str = " content=\"0;url=/";
 /// The block of addresses that the script of the viewer reads.
 const DATA: &str = "<script type=\"application/json\"";
 /// Largest page whose links are changed, in bytes.
@@ -124,7 +126,7 @@ pub(super) fn with_base(base: &str, page: &str) -> String {
         rest = &rest[1..];
     }
     out.push_str(rest);
-    data(base, out)
+    data(base, out.replace(REFRESH, &format!(" content=\"0;url={base}/")))
 }
 
 /// The same in the block of addresses, whose JSON has no spaces.
@@ -145,6 +147,7 @@ mod tests {
             ("<a href=\"/p/1\">", "<a href=\"/x/p/1\">"),
             ("<a class=\"a\" href=\"/\"><img src=\"/i\">", "<a class=\"a\" href=\"/x/\"><img src=\"/x/i\">"),
             ("<form action=\"/a\"><button formaction=\"/b\">", "<form action=\"/x/a\"><button formaction=\"/x/b\">"),
+            ("<meta content=\"0;url=/p/1\">", "<meta content=\"0;url=/x/p/1\">"),
             ("<a href=\"https://example.org/\">", "<a href=\"https://example.org/\">"),
             ("<a href=\"//example.org/\">", "<a href=\"//example.org/\">"),
             ("<code title=\"/usr/bin/x\">href=&quot;/p</code>", "<code title=\"/usr/bin/x\">href=&quot;/p</code>"),

@@ -57,6 +57,15 @@ impl Params {
         self.get(name).ok_or_else(|| Problem::bad_request(format!("{name} is missing")))
     }
 
+    /// All `label=key=value`.
+    pub(crate) fn labels(&self) -> ApiResult<Vec<(String, String)>> {
+        let pair = |label: &str| label.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = self.all("label").map(|label| {
+            pair(label).ok_or_else(|| Problem::bad_request(format!("label {label:?}: expected key=value")))
+        });
+        labels.collect()
+    }
+
     /// All pairs except those of `names`.
     pub(crate) fn except<'a>(&'a self, names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0

@@ -100,6 +100,7 @@ pub(crate) const ROUTES: &[Route] = &[
             query("last", Text, "1h, 6h, 1d or 7d: completed in this time until now"),
             FROM,
             TO,
+            query("label", Text, "`key=value` of the node's labels; may be given several times"),
             TEXT,
             TRIGGER,
             CURSOR,

@@ -1,4 +1,5 @@
-//! Response times of a server with 10,000 stored profiles: the list page and the list APIs over HTTP.
+//! Response times of a server with 100,000 stored profiles: the list page and the list APIs over HTTP, compressed as
+//! browsers ask for it.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,10 +14,10 @@ use crate::product::{self, Served};
 use crate::table::Table;
 use crate::vitals::megabytes;
 
-const PROFILES: u64 = 10_000;
+const PROFILES: u64 = 100_000;
 const RUNS: usize = 100;
-/// 1 November 2026, UTC.
-const START: i64 = 1_793_491_200;
+/// 1 September 2026, UTC.
+const START: i64 = 1_788_220_800;
 /// Nothing is deleted while it is measured.
 const KEEP: [&str; 2] = ["--set", "proc_profile_file_retained_days=36500"];
 
@@ -36,10 +37,13 @@ pub(super) fn run() -> Result<()> {
     let started = start.elapsed();
     let stored = server.rows("profiles", "node=imported")?.len();
     ensure!(stored as u64 == PROFILES, "{stored} of {PROFILES} profiles are listed");
-    let mut table = Table::new(&["request", "bytes", "first byte, median", "95 %", "worst"]);
+    let mut table = Table::new(&["request", "bytes, gzip", "first byte, median", "95 %", "worst"]);
     for path in [
         "/proc_profile?node=imported",
         "/proc_profile?node=imported&type=cpu",
+        "/proc_profile?node=imported&text=absent",
+        "/search?function=f&percent=1",
+        "/",
         "/api/profiles?node=imported&limit=100",
         "/api/profiles?limit=1000",
         "/api/retention",
@@ -65,14 +69,8 @@ fn fill(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).context("make the folder")?;
     for number in 0..PROFILES {
         let start = START + 60 * number as i64;
-        let (day, second) = (number / 1440, number % 1440 * 60);
-        let name = format!(
-            "cpu-profile-202611{:02}-{:02}{:02}{:02}-pprof.gz",
-            1 + day,
-            second / 3600,
-            second / 60 % 60,
-            second % 60
-        );
+        let time = jiff::Timestamp::from_second(start).context("a time of the bench")?;
+        let name = format!("cpu-profile-{}-pprof.gz", time.strftime("%Y%m%d-%H%M%S"));
         std::fs::write(folder.join(name), inputs::small(number, Nanos(start * 1_000_000_000))?)
             .context("write a profile")?;
     }
@@ -83,7 +81,7 @@ fn measure(server: &Served, path: &str) -> Result<Vec<String>> {
     let mut times = Vec::with_capacity(RUNS);
     let mut bytes = 0;
     for _ in 0..RUNS {
-        let answer = crate::http::request("GET", &server.address, path)?;
+        let answer = crate::http::send("GET", &server.address, path, "Accept-Encoding: gzip\r\n", &[])?;
         ensure!(answer.status == 200, "{path}: {}", answer.status);
         bytes = answer.body.len();
         times.push(answer.first_byte);

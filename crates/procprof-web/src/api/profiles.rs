@@ -154,10 +154,7 @@ fn filter(web: &Web, params: &Params) -> ApiResult<Filter> {
     for name in params.all("type") {
         filter.types.push(name.parse()?);
     }
-    for label in params.all("label") {
-        let (key, value) = label.split_once('=').ok_or_else(|| Problem::bad_request("label: expected key=value"))?;
-        filter.labels.push((key.to_owned(), value.to_owned()));
-    }
+    filter.labels = params.labels()?;
     filter.cluster = params.get("cluster").map(str::to_owned);
     filter.trigger = params.get("trigger").map(str::to_owned);
     filter.text = params.get("text").map(str::to_owned);

@@ -114,13 +114,21 @@ function brush(lanes, down) {
   const up = () => {
     removeEventListener("pointermove", move);
     removeEventListener("pointerup", up);
+    removeEventListener("pointercancel", cancel);
     if (!range) return;
     // The click that ends a drag does not follow a bar's link.
     addEventListener("click", (event) => { event.preventDefault(); event.stopPropagation(); }, { capture: true, once: true });
     setTimeout(() => { offer(lanes, lane.dataset.type, range, count(lane, area, mark)); }, 0);
   };
+  // A finger that scrolls the page after all.
+  const cancel = () => {
+    range = null;
+    mark.remove();
+    up();
+  };
   addEventListener("pointermove", move);
   addEventListener("pointerup", up);
+  addEventListener("pointercancel", cancel);
 }
 
 function count(lane, area, mark) {
@@ -211,7 +219,7 @@ document.addEventListener("change", (event) => { if (event.target.matches("input
 document.addEventListener("input", (event) => { if (event.target.dataset.filter) filter(event.target); });
 document.addEventListener("pointerdown", (event) => {
   const lanes = event.target.closest?.(".lanes");
-  if (lanes && event.pointerType !== "touch") brush(lanes, event);
+  if (lanes) brush(lanes, event);
 });
 // A file that is dropped anywhere on the page is opened.
 const drop = document.querySelector("form[data-drop]");

@@ -7,6 +7,8 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
+use procprof_core::render::Requester;
+use procprof_report::Report;
 use procprof_store::{Entry, Filter, PAGE_MAX, PageRequest};
 
 use super::commands::{Command, commands};
@@ -18,7 +20,7 @@ use crate::Web;
 use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
-use crate::flame::{ViewerConfig, joined, viewer};
+use crate::flame::{PLAIN, ViewerConfig, joined, viewer};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::render;
@@ -29,6 +31,8 @@ use crate::time::rfc3339;
 const DAY: i64 = 86_400_000_000_000;
 /// Profiles listed.
 const LISTED_MAX: usize = 50;
+/// Bytes of the table that the page without JavaScript shows.
+const PLAIN_BYTES_MAX: usize = 256 << 10;
 /// Parameters that name the profiles.
 const SUBJECT: [&str; 8] = ["node", "type", "from", "to", "id", "base_from", "base_to", "base_id"];
 
@@ -65,8 +69,11 @@ pub(crate) async fn merge(
         true => Some(self::side(&web, &params, ["base_id", "base_from", "base_to"]).await?),
         false => None,
     };
-    let page = Page { web: &web, principal: &principal, base: &base, params: &params, query: &query, side, other };
-    Ok(Frame { place: "/merge", title: &page.title(), live: false, status: None }.page(page.body()).into_response())
+    let page = Page { web: &web, principal: &principal, base: &base, params: &params, side, other };
+    let graph = page.graph(&requester).await?;
+    Ok(Frame { place: "/merge", title: &page.title(), live: false, status: None }
+        .page(page.body(&graph))
+        .into_response())
 }
 
 /// The profiles by id, or those of the node and type in the range, newest first.
@@ -101,8 +108,6 @@ struct Page<'a> {
     principal: &'a Principal,
     base: &'a Base,
     params: &'a Params,
-    /// The query of this page.
-    query: &'a str,
     side: Side,
     other: Option<Side>,
 }
@@ -116,7 +121,7 @@ impl Page<'_> {
         }
     }
 
-    fn body(&self) -> Markup {
+    fn body(&self, graph: &Markup) -> Markup {
         let node = self.side.entries.first().map(|entry| (entry.node, entry.meta.node_name.clone()));
         html! {
             main class="one" {
@@ -133,7 +138,7 @@ impl Page<'_> {
                 }
                 p class="filters" { (self.next()) }
                 @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) { (self.nothing()) }
-                @else { (self.graph()) }
+                @else { (graph) }
                 details class="wider" open[self.side.entries.is_empty()] { summary { "Another range" } (form(self.web, self.params)) }
                 (forms("/", self.principal))
                 (self.members("Profiles", &self.side))
@@ -167,20 +172,33 @@ impl Page<'_> {
         }
     }
 
-    /// The picture, and reports of the same.
-    fn graph(&self) -> Markup {
+    /// The picture, and reports of the same; the functions as a text where there is no script.
+    async fn graph(&self, requester: &Requester) -> ApiResult<Markup> {
+        if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) {
+            return Ok(html! {});
+        }
         let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
         let saved = |name: &str| joined("/merge", &[subject.as_slice(), &[("format", name)]].concat());
         let data = |name: &str| joined(&format!("/merge/{name}"), &subject);
         let config = ViewerConfig::new(data, |name| (name == "svg").then(|| saved(name)), saved);
-        html! {
+        if self.params.get(PLAIN).is_some() {
+            let top = Report::named("top").map_err(|error| Problem::bad_request(error.to_string()))?;
+            let summed = summed(self.web, self.params).await?;
+            let bytes = self.web.renderer.render(&summed, top, &[], requester).await?;
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PLAIN_BYTES_MAX)]).into_owned();
+            return Ok(html! {
+                p class="filters" { a href=(saved("flamegraph")) { "The flame graph as a picture" } a href=(joined("/merge", &subject)) { "With JavaScript" } }
+                div class="table" { pre class="report" { (text) } }
+            });
+        }
+        Ok(html! {
             p class="filters" {
                 @for (report, label) in [("top", "Functions"), ("tree", "Callers and callees"), ("svg", "Call graph"), ("collapsed", "Collapsed stacks"), ("pprof", "pprof file")] {
-                    a href=(format!("/merge?{}&format={report}", self.query)) target="_blank" { (label) }
+                    a href=(saved(report)) target="_blank" { (label) }
                 }
             }
-            (viewer(&config, &joined("/merge", &[subject.as_slice(), &[("format", "top")]].concat())))
-        }
+            (viewer(&config, &joined("/merge", &[subject.as_slice(), &[(PLAIN, "true")]].concat())))
+        })
     }
 
     fn members(&self, head: &str, side: &Side) -> Markup {

@@ -6,8 +6,8 @@ use procprof_profile::ProfileType;
 use super::query::{ListQuery, PERIODS, TRIGGERS};
 use crate::time::rfc3339;
 
-/// The filters; `types` are those that can be chosen.
-pub(super) fn filters(query: &ListQuery, types: &[ProfileType]) -> Markup {
+/// The filters; `types` and `labels`, as `key=value`, are those that can be chosen.
+pub(super) fn filters(query: &ListQuery, types: &[ProfileType], labels: &[String]) -> Markup {
     let of_type = |kind: Option<&ProfileType>, label: &str| {
         html! {
             a href=(query.with_type(kind.cloned()).href()) aria-current=[(query.profile_type.as_ref() == kind).then_some("true")] { (label) }
@@ -28,13 +28,14 @@ pub(super) fn filters(query: &ListQuery, types: &[ProfileType]) -> Markup {
                     a href=(query.with_last(Some(name)).href()) aria-current=[(query.last == Some(name)).then_some("true")] { (label) }
                 }
             }
-            (form(query))
+            (form(query, labels))
         }
     }
 }
 
-fn form(query: &ListQuery) -> Markup {
+fn form(query: &ListQuery, labels: &[String]) -> Markup {
     let time = |nanos: Option<procprof_profile::Nanos>| nanos.map(|nanos| rfc3339(nanos.0)).unwrap_or_default();
+    let is_chosen = |label: &str| query.labels.iter().any(|(key, value)| label == format!("{key}={value}"));
     html! {
         form class="search" action="/proc_profile" role="search" {
             input type="hidden" name="node" value=(query.node.id);
@@ -42,11 +43,17 @@ fn form(query: &ListQuery) -> Markup {
             @if let Some(last) = query.last { input type="hidden" name="last" value=(last); }
             input type="search" name="text" value=(query.text.as_deref().unwrap_or("")) placeholder="Function, label or file name"
                 aria-label="Function, label or file name";
-            details class="more-filters" open[query.trigger.is_some() || query.from.is_some() || query.to.is_some()] {
+            details class="more-filters" open[query.trigger.is_some() || query.from.is_some() || query.to.is_some() || !query.labels.is_empty()] {
                 summary { "More" }
                 div class="fields" {
                     label { "From (UTC)" input name="from" value=(time(query.from)) placeholder="2026-11-20T22:25:34Z"; }
                     label { "To (UTC)" input name="to" value=(time(query.to)) placeholder="2026-11-20T23:25:34Z"; }
+                    @if !labels.is_empty() {
+                        label { "Label" select name="label" {
+                            option value="" { "any" }
+                            @for label in labels { option value=(label) selected[is_chosen(label)] { (label) } }
+                        } }
+                    }
                     label { "Trigger" select name="trigger" {
                         option value="" { "any" }
                         @for trigger in TRIGGERS { option value=(trigger) selected[query.trigger.as_deref() == Some(trigger)] { (trigger) } }

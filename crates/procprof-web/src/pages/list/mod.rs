@@ -8,6 +8,7 @@ mod select;
 pub(super) mod table;
 mod timeline;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
@@ -33,6 +34,8 @@ use table::Table;
 use timeline::Timeline;
 
 const ROWS: usize = 40;
+/// Most labels to choose from.
+const LABELS_MAX: usize = 200;
 
 struct View {
     web: Arc<Web>,
@@ -46,7 +49,7 @@ struct View {
     base: Base,
 }
 
-/// `GET /proc_profile?node=&type=&last=&from=&to=&text=&trigger=&cursor=`
+/// `GET /proc_profile?node=&type=&last=&from=&to=&label=&text=&trigger=&cursor=`
 pub(crate) async fn list(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
@@ -84,7 +87,7 @@ impl View {
                 div id="failing" data-refresh { (self.failure()) }
                 div id="jobs" data-refresh { (running(web, &self.principal, Some(node), &self.query.href())) }
                 div id="timeline" data-refresh { @if let Some(timeline) = &self.timeline { (timeline.markup(&self.query)) } }
-                (filters::filters(&self.query, &self.types()))
+                (filters::filters(&self.query, &self.types(), &self.labels()))
                 section aria-labelledby="heading" {
                     (table::forms(&self.query.href(), &self.principal))
                     div id="profiles" data-refresh { (self.table()) }
@@ -113,6 +116,9 @@ impl View {
         }
         if let Some(trigger) = &query.trigger {
             add(format!("trigger = {}", quoted(trigger)));
+        }
+        for (key, value) in &query.labels {
+            add(format!("labels LIKE {}", quoted(&format!("%{key}={value}%"))));
         }
         if let Some(from) = range.from {
             add(format!("completed_ns >= {}", from.0));
@@ -191,6 +197,15 @@ impl View {
         types.sort();
         types.dedup();
         types
+    }
+
+    /// The labels that can be chosen: those of the node, those of the listed profiles, and the chosen ones.
+    fn labels(&self) -> Vec<String> {
+        let listed = self.page.rows.iter().flat_map(|entry| &entry.meta.labels);
+        let known = self.query.node.config.labels.iter().chain(listed);
+        let chosen = self.query.labels.iter().map(|(key, value)| (key, value));
+        let labels: BTreeSet<String> = known.chain(chosen).map(|(key, value)| format!("{key}={value}")).collect();
+        labels.into_iter().take(LABELS_MAX).collect()
     }
 
     fn table(&self) -> Markup {

@@ -13,7 +13,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::time::rfc3339;
 
 /// Names of the parameters.
-pub(super) const KNOWN: &[&str] = &["node", "type", "last", "from", "to", "text", "trigger", "cursor"];
+pub(super) const KNOWN: &[&str] = &["node", "type", "last", "from", "to", "label", "text", "trigger", "cursor"];
 /// Periods that end now: as in the address, for people, in seconds.
 pub(super) const PERIODS: [(&str, &str, i64); 4] =
     [("1h", "1 hour", 3600), ("6h", "6 hours", 21_600), ("1d", "1 day", 86_400), ("7d", "7 days", 604_800)];
@@ -28,6 +28,7 @@ pub(super) struct ListQuery {
     pub(super) last: Option<&'static str>,
     pub(super) from: Option<Nanos>,
     pub(super) to: Option<Nanos>,
+    pub(super) labels: Vec<(String, String)>,
     pub(super) text: Option<String>,
     pub(super) trigger: Option<String>,
 }
@@ -48,6 +49,7 @@ impl ListQuery {
             last: last.transpose()?,
             from: params.time("from")?,
             to: params.time("to")?,
+            labels: params.labels()?,
             text: params.get("text").map(str::to_owned),
             trigger: params.get("trigger").map(str::to_owned),
         })
@@ -57,6 +59,7 @@ impl ListQuery {
     pub(super) fn filter(&self) -> Filter {
         Filter {
             types: self.profile_type.iter().cloned().collect(),
+            labels: self.labels.clone(),
             text: self.text.clone(),
             trigger: self.trigger.clone(),
             ..self.range()
@@ -97,6 +100,9 @@ impl ListQuery {
         add("last", last);
         add("from", from.map(|from| rfc3339(from.0)).as_deref());
         add("to", to.map(|to| rfc3339(to.0)).as_deref());
+        for (key, value) in &self.labels {
+            add("label", Some(&format!("{key}={value}")));
+        }
         add("text", self.text.as_deref());
         add("trigger", self.trigger.as_deref());
         href

@@ -1,0 +1,458 @@
+/** The pages around the viewer in Chromium: every control with a script and without, by keyboard, with hostile names. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { browser as launch, page as newPage, server as start, until } from './harness.mjs';
+import { pprof } from './pprof.mjs';
+
+const CPU = [['samples', 'count'], ['cpu', 'nanoseconds']];
+const HEAP = [['inuse_objects', 'count'], ['inuse_space', 'bytes']];
+const FIRST = 1_700_000_000;
+const HOSTILE = ['<script>document.documentElement.dataset.pwned=1</script>', '"><img src=x onerror=document.documentElement.dataset.pwned=1>',
+  '\' or 1=1 --', 'evil\u202egpj.exe\u0007\n', 'x'.repeat(65536), '日本語の関数::名前😀'];
+const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const NARROW = { viewport: { width: 480, height: 900 } };
+const PLAIN = { javaScriptEnabled: false };
+const PAGES = ['/', '/proc_profile?node=1', '/proc_profile?node=far', '/proc_profile/errors?node=far', '/merge', '/heap?node=1', '/heap?node=1&state=yes',
+  '/search', '/search?function=hot&percent=1', '/search?function=main&of=total', '/settings', '/symbols', '/help', '/nothing'];
+
+/** @type {any} */
+let chromium;
+/** @type {any} */
+let server;
+/** Ids, oldest first. @type {string[]} */
+const cpu = [];
+/** @type {string[]} */
+const heap = [];
+
+const sample = (stack, value) => ({ stack, values: [value, value * 1_000_000] });
+const at = (seconds) => new Date(seconds * 1000).toISOString();
+const merged = `node=1&type=cpu&from=${at(FIRST - 60)}&to=${at(FIRST + 3600)}`;
+
+before(async () => {
+  const far = '[[node]]\nname = "far"\nkind = "pprof"\nurls = { cpu = "http://127.0.0.1:1/profile" }\nlabels = { zone = "a" }\nschedule.cpu = { on = true, seconds = 1, every = 1 }\n';
+  const quiet = 'self_interval_seconds = 3600\n';
+  [chromium, server] = await Promise.all([launch(), start(quiet + far)]);
+  for (let number = 0; number < 45; number++) {
+    const hot = number === 40 ? 4800 : 100 + number;
+    cpu.push(await server.push('cpu', pprof(CPU, [sample(['main', 'hot'], hot), sample(['main', 'cold'], 50)], FIRST + 60 * number)));
+  }
+  for (const [number, value] of [100, 250].entries()) {
+    heap.push(await server.push('heap', pprof(HEAP, [sample(['main', 'kept'], value)], FIRST + 60 * number)));
+  }
+});
+
+after(async () => {
+  await chromium?.close();
+  await server?.stop();
+});
+
+/** A test with a page of its own that must not complain. */
+function check(name, run, options) {
+  test(name, { timeout: 600_000 }, async () => {
+    const page = await newPage(chromium, options);
+    try {
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+    } finally {
+      await page.context().close();
+    }
+  });
+}
+
+/** The same with the script and without. */
+function both(name, run) {
+  check(`${name}, with a script`, (page) => run(page, true));
+  check(`${name}, without one`, (page) => run(page, false), PLAIN);
+}
+
+const go = (page, path) => page.goto(server.base + path);
+const place = (page) => page.url().slice(server.base.length);
+/** Follows what a click leads to. */
+async function leads(page, selector, pattern) {
+  await page.click(selector);
+  await page.waitForURL((url) => pattern.test(url.pathname + url.search));
+}
+/** Rows of the list. */
+const rows = (page) => page.locator('.profiles-table tbody tr').count();
+const pushed = () => server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 9)], FIRST + 86_400));
+
+for (const colorScheme of ['light', 'dark']) {
+  check(`axe finds nothing serious on any page, ${colorScheme}`, async (page) => {
+    const found = [];
+    for (const path of [...PAGES, `/merge?${merged}`]) {
+      await go(page, path);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => window.axe.run());
+      const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+      found.push(...serious.map(({ id, nodes }) => [path, id, nodes[0].html]));
+    }
+    assert.deepEqual(found, []);
+    // The browser reports the page that is not there.
+    page.complaints = page.complaints.filter((complaint) => !complaint.includes('404'));
+  }, { colorScheme });
+}
+
+for (const [name, options] of [['with a script', NARROW], ['without one', { ...NARROW, ...PLAIN }]]) {
+  check(`no page is wider than a narrow window, ${name}`, async (page) => {
+    for (const path of PAGES) {
+      await go(page, path);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(wide, 0, path);
+    }
+    page.complaints = page.complaints.filter((complaint) => !complaint.includes('404'));
+  }, options);
+}
+
+both('the navigation leads to every page, and marks where one is', async (page) => {
+  await go(page, '/');
+  const links = await page.locator('nav.places a').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
+  assert.ok(links.length >= 8, String(links));
+  for (const link of links) {
+    await leads(page, `nav.places a[href="${link}"]`, new RegExp(`^${link.replace('/', '\\/')}`));
+    assert.equal(await page.locator('nav.places a[aria-current]').getAttribute('href'), link);
+    assert.equal(await page.locator('h1').count(), 1, link);
+  }
+});
+
+both('the overview finds, captures, pauses and resumes', async (page, scripted) => {
+  await go(page, '/');
+  assert.equal(await page.locator('.nodes-table tbody tr').count(), 2);
+  await page.fill('main input[type=search]', 'far');
+  if (scripted) await until(page, () => [...document.querySelectorAll('.nodes-table tbody tr')].filter((row) => !row.hidden).length === 1);
+  await leads(page, 'main form[role=search] button', /\?q=far$/);
+  assert.equal(await page.locator('.nodes-table tbody tr').count(), 1);
+  await page.fill('main input[type=search]', 'nowhere');
+  await leads(page, 'main form[role=search] button', /\?q=nowhere$/);
+  await leads(page, '.empty a', /^\/$/);
+  await page.check('input[name=node][value="1"]');
+  await page.fill('#capture input[name=seconds]', '1');
+  await page.click('#capture button');
+  const job = page.locator('.jobs .job').first();
+  await job.waitFor();
+  for (let tries = 0; await job.locator('a.view, .bad').count() === 0; tries++) {
+    assert.ok(tries < 600, 'the capture does not end');
+    if (!scripted) await go(page, '/');
+    await page.waitForTimeout(200);
+  }
+  await leads(page, '.jobs .job a.view', /^\/p\//);
+  await go(page, '/');
+  await page.click('.status-bar button');
+  await page.waitForSelector('.chip.warn');
+  await page.click('.status-bar button');
+  await page.waitForSelector('.chip.warn', { state: 'detached' });
+  await page.click('details.commands summary');
+  assert.match(await page.locator('details.commands').innerText(), /SELECT id, name[^]*curl '.*\/api\/nodes'/);
+  await leads(page, 'a.node:has-text("far")', /node=\d+/);
+});
+
+both('the list is filtered and paged, and its address keeps it', async (page) => {
+  // Before what other tests capture.
+  const first = `/proc_profile?node=1&to=${encodeURIComponent(at(FIRST + 4000))}`;
+  await go(page, first);
+  assert.equal(await rows(page), 40);
+  await leads(page, '.pages a:has-text("Older")', /cursor=/);
+  assert.equal(await rows(page), 7);
+  await leads(page, '.pages a:has-text("Newest")', /node=1&to=[^&]*$/);
+  await leads(page, '[aria-label="Type"] a:has-text("Heap")', /type=heap/);
+  assert.equal(await rows(page), 2);
+  assert.equal(await page.locator('.profiles-table .type:has-text("Heap")').count(), 2);
+  await leads(page, '[aria-label="Type"] a:has-text("All types")', /node=1&to=[^&]*$/);
+  await leads(page, '[aria-label="Time"] a:has-text("1 hour")', /last=1h/);
+  await leads(page, '[aria-label="Time"] a:has-text("Any time")', /node=1$/);
+  await page.click('.more-filters summary');
+  await page.fill('.more-filters input[name=from]', at(FIRST));
+  await page.fill('.more-filters input[name=to]', at(FIRST + 180));
+  await page.selectOption('.more-filters select[name=trigger]', 'push');
+  await leads(page, '.filter-bar button:has-text("Filter")', /from=.*to=.*trigger=push/);
+  const filtered = place(page);
+  const count = await rows(page);
+  assert.ok(count > 0 && count < 8, String(count));
+  await go(page, '/help');
+  await go(page, filtered);
+  assert.equal(await rows(page), count);
+  assert.equal(await page.inputValue('select[name=trigger]'), 'push');
+  await leads(page, '.filter-bar a:has-text("Clear")', /node=1$/);
+  await go(page, '/proc_profile?node=far');
+  await page.click('.more-filters summary');
+  await page.selectOption('.more-filters select[name=label]', 'zone=a');
+  await leads(page, '.filter-bar button:has-text("Filter")', /label=zone%3Da/);
+  assert.equal(await page.inputValue('select[name=label]'), 'zone=a');
+  await go(page, '/proc_profile?node=1');
+  await page.fill('.filter-bar input[type=search]', 'no such function');
+  await leads(page, '.filter-bar button:has-text("Filter")', /text=no/);
+  await leads(page, '.empty a:has-text("Clear the filters")', /node=1$/);
+  await page.click('details.commands summary');
+  assert.match(await page.locator('details.commands').innerText(), /FROM profiles WHERE node = 1[^]*api\/profiles\?node=1/);
+});
+
+both('selected profiles are viewed, compared and merged', async (page, scripted) => {
+  await go(page, '/proc_profile?node=1&type=cpu');
+  const box = (number) => page.locator('.profiles-table input[type=checkbox]').nth(number);
+  const button = (name) => page.locator(`#selection button[value=${name}]`);
+  if (scripted) assert.equal(await button('view').isVisible(), false);
+  await box(0).check();
+  await button('view').click();
+  await page.waitForURL(/\/p\/[^?]*$/);
+  await go(page, '/proc_profile?node=1&type=cpu');
+  await box(0).check();
+  await box(1).check();
+  if (scripted) assert.equal(await button('view').isDisabled(), true);
+  await button('compare').click();
+  await page.waitForURL(/\/p\/.*base=/);
+  await go(page, '/proc_profile?node=1&type=cpu');
+  for (const number of [0, 1, 2]) await box(number).check();
+  await button('merge').click();
+  await page.waitForURL(/\/merge\?id=.*id=.*id=/);
+  assert.match(await page.locator('h1').innerText(), /of 3 profiles/);
+});
+
+both('the menu of a row downloads, searches, pins and deletes', async (page) => {
+  const id = await pushed();
+  const list = `/proc_profile?node=1&from=${at(FIRST + 80_000)}&to=${at(FIRST + 100_000)}`;
+  await go(page, list);
+  const row = () => page.locator('tr', { has: page.locator(`a[href="/p/${id}"]`) });
+  const item = async (name) => {
+    await row().locator('details.menu > summary').click();
+    return row().locator('details.menu').getByText(name, { exact: true });
+  };
+  const [download] = await Promise.all([page.waitForEvent('download'), (await item('Download')).click()]);
+  assert.match(download.suggestedFilename(), /cpu-profile/);
+  await go(page, list);
+  await (await item('Search its functions')).click();
+  await page.waitForURL(/\/search\?node=1&type=cpu/);
+  await go(page, list);
+  await (await item('Pin')).click();
+  await row().locator('.tag.pin').waitFor();
+  await (await item('Unpin')).click();
+  await row().locator('.tag.pin').waitFor({ state: 'detached' });
+  await (await item('Delete…')).click();
+  await row().locator('button.danger').click();
+  await row().waitFor({ state: 'detached' });
+  await page.waitForURL((url) => url.pathname === '/proc_profile');
+});
+
+check('a part of the timeline is marked, merged, listed and compared', async (page) => {
+  await go(page, `/proc_profile?node=1&from=${at(FIRST)}&to=${at(FIRST + 3000)}`);
+  const drag = async () => {
+    const lane = await page.locator('.lane[data-type=cpu] svg.bars').boundingBox();
+    await page.mouse.move(lane.x + lane.width * 0.2, lane.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(lane.x + lane.width * 0.5, lane.y + 12, { steps: 5 });
+    await page.mouse.up();
+    await page.waitForSelector('.brushed');
+  };
+  await drag();
+  assert.match(await page.locator('.brushed').innerText(), /\d+ bars of cpu/);
+  await page.click('.brushed button');
+  assert.equal(await page.locator('.brush, .brushed').count(), 0);
+  for (const [name, pattern] of [['Merge', /^\/merge\?/], ['Compare with the day before', /base_from=/], ['List', /^\/proc_profile\?.*from=/]]) {
+    await drag();
+    await leads(page, `.brushed a:has-text("${name}")`, pattern);
+    await page.goBack();
+    await page.waitForSelector('.lanes');
+  }
+});
+
+check('a finger marks a part of the timeline, and scrolls the page', async (page) => {
+  await go(page, `/proc_profile?node=1&from=${at(FIRST)}&to=${at(FIRST + 3000)}`);
+  const lane = await page.locator('.lane[data-type=cpu] svg.bars').boundingBox();
+  const touches = await page.context().newCDPSession(page);
+  const touch = (type, x, y) => touches.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x, y }] });
+  const [left, middle] = [lane.x + lane.width * 0.3, lane.y + lane.height / 2];
+  await touch('touchStart', left, middle);
+  for (let step = 1; step <= 8; step++) await touch('touchMove', left + step * lane.width / 20, middle);
+  await touch('touchEnd');
+  await page.waitForSelector('.brushed');
+  assert.match(await page.locator('.brushed').innerText(), /bars of cpu/);
+  await page.tap('.brushed button');
+  await page.waitForSelector('.brushed', { state: 'detached' });
+  const small = await page.locator('button:visible, nav a:visible, .filters a:visible').evaluateAll((all) => all
+    .filter((element) => element.getBoundingClientRect().height < 24).map((element) => element.outerHTML.slice(0, 80)));
+  assert.deepEqual(small, [], 'large enough for a finger');
+}, { viewport: { width: 480, height: 900 }, hasTouch: true, isMobile: true });
+
+both('the timeline leads to profiles, types and merges', async (page) => {
+  const list = `/proc_profile?node=1&from=${at(FIRST)}&to=${at(FIRST + 3000)}`;
+  await go(page, list);
+  const href = await page.locator('.lane[data-type=cpu] svg.bars a').first().getAttribute('href');
+  assert.match(href, /^\/p\//);
+  await leads(page, '.lane[data-type=heap] .lane-name a.type', /type=heap/);
+  await go(page, list);
+  await leads(page, '.lane[data-type=cpu] a:has-text("merge")', /^\/merge\?node=1&type=cpu/);
+  await go(page, '/proc_profile?node=1');
+  assert.match(await page.locator('.profiles-table').innerText(), /×\d/, 'the spike is marked');
+});
+
+both('a capture is started from the list', async (page, scripted) => {
+  await go(page, '/proc_profile?node=1');
+  await page.click('details.capture > summary');
+  await page.selectOption('details.capture select[name=type]', 'cpu');
+  await page.fill('details.capture input[name=seconds]', '1');
+  await page.click('details.capture button');
+  const job = page.locator('.jobs .job').first();
+  await job.waitFor();
+  for (let tries = 0; await job.locator('a.view').count() === 0; tries++) {
+    assert.ok(tries < 600, 'the capture does not end');
+    if (!scripted) await go(page, '/proc_profile?node=1');
+    await page.waitForTimeout(200);
+  }
+});
+
+both('a node that fails has its reason on every page', async (page) => {
+  await go(page, '/');
+  for (let tries = 0; await page.locator('.nodes-table .bad').count() === 0; tries++) {
+    assert.ok(tries < 600, 'the node does not fail');
+    await page.waitForTimeout(200);
+    await go(page, '/');
+  }
+  await go(page, '/proc_profile?node=far');
+  assert.match(await page.locator('.notice.bad').innerText(), /CPU fails: .*127\.0\.0\.1:1/);
+  await leads(page, '.errors a:has-text("All errors")', /^\/proc_profile\/errors/);
+  assert.ok(await page.locator('.errors li').count() > 0);
+  await leads(page, '.crumbs a', /^\/proc_profile\?node=/);
+  await leads(page, 'nav.tabs a:has-text("procprof")', /node=1$/);
+});
+
+both('ranges are merged and compared by a form', async (page) => {
+  await go(page, '/merge');
+  await page.selectOption('select[name=node]', '1');
+  await page.selectOption('select[name=type]', 'cpu');
+  await page.fill('input[name=from]', at(FIRST));
+  await page.fill('input[name=to]', at(FIRST + 600));
+  await leads(page, 'main form button', /^\/merge\?node=1&type=cpu/);
+  assert.match(await page.locator('h1').innerText(), /of \d+ profiles/);
+  await leads(page, 'a:has-text("Compare with the 10 minutes before")', /base_from=/);
+  await page.locator('.empty').waitFor();
+  await leads(page, 'a:has-text("Without the comparison")', /[?&]to=[^&]*(&plain=true)?$/);
+  await leads(page, 'a:has-text("Compare with the day before")', /base_from=/);
+  await go(page, `/merge?${merged}`);
+  await page.click('details.wider summary');
+  assert.equal(await page.inputValue('details.wider select[name=type]'), 'cpu');
+  await leads(page, '.filters a:has-text("List")', /^\/proc_profile\?/);
+  await go(page, '/merge?node=1&type=cpu&from=2030-01-01T00:00:00Z&to=2030-01-02T00:00:00Z');
+  assert.match(await page.locator('.empty').innerText(), /No profiles in this range/);
+});
+
+both('the heap page shows its state, dumps and growth', async (page, scripted) => {
+  await go(page, '/heap?node=1');
+  if (scripted) await page.waitForSelector('#heap[data-fetched]');
+  else await leads(page, 'a:has-text("Show its state")', /state=yes/);
+  const card = await page.locator('#heap').innerText();
+  assert.match(card, /On|Off|prof/, card);
+  assert.equal(await page.locator('input[name=from]').count(), await page.locator('input[name=to]').count());
+  await page.check(`input[name=from][value="${heap[0]}"]`);
+  await page.check(`input[name=to][value="${heap[1]}"]`);
+  await leads(page, '#growth button', new RegExp(`/p/${heap[1]}\\?base=${heap[0]}`));
+  await go(page, '/heap?node=1');
+  await page.click('details.commands summary');
+  assert.match(await page.locator('details.commands').innerText(), /enable_prof/);
+  await leads(page, 'a:has-text("All heap profiles")', /type=heap/);
+  await go(page, '/heap?node=far');
+  assert.match(await page.locator('#heap').innerText(), scripted ? /no switch|Show its state/ : /Show its state/);
+});
+
+both('profiles are searched by function', async (page) => {
+  await go(page, '/search');
+  await page.fill('input[name=function]', 'hot');
+  await page.fill('input[name=percent]', '95');
+  await leads(page, 'main form button', /function=hot/);
+  assert.match(await page.locator('[role=status]').innerText(), /^1 profile of \d+ searched/);
+  assert.equal(await rows(page), 1);
+  await page.fill('input[name=function]', 'main');
+  await page.selectOption('select[name=of]', 'total');
+  await page.selectOption('select[name=node]', '1');
+  await page.selectOption('select[name=type]', 'heap');
+  await page.fill('input[name=to]', at(FIRST + 3600));
+  await leads(page, 'main form button', /of=total/);
+  assert.equal(await rows(page), 2);
+  assert.match(await page.locator('[role=status]').innerText(), /read whole/);
+  assert.equal(await page.inputValue('select[name=of]'), 'total');
+  assert.match(await page.locator('.matches').innerText(), /main in 2 profiles/);
+});
+
+both('settings, symbols and help are complete', async (page) => {
+  await go(page, '/settings');
+  assert.match(await page.locator('main').innerText(), /proc_profile_file_retained_days[^]*36500[^]*changed/);
+  await go(page, '/symbols');
+  assert.match(await page.locator('main').innerText(), /No symbols yet/);
+  await go(page, '/help');
+  const links = await page.locator('.help dt a').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
+  for (const link of links) assert.equal((await page.request.get(server.base + link)).status(), 200, link);
+});
+
+check('commands and links are copied', async (page) => {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.base });
+  await go(page, '/help');
+  await page.locator('pre.command button').first().click();
+  await page.locator('pre.command button:has-text("Copied")').first().waitFor();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -X POST/);
+  await go(page, '/proc_profile?node=1');
+  await page.locator('details.menu > summary').first().click();
+  await page.locator('a.copy-link').first().click();
+  await until(page, () => document.querySelector('a.copy-link').textContent === 'Copied');
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /\/p\//);
+});
+
+check('the keyboard reaches what the mouse does', async (page) => {
+  await go(page, '/proc_profile?node=1');
+  await page.keyboard.press('/');
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('name')), 'text');
+  await page.keyboard.type('hot');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/text=hot/);
+  await page.locator('.profiles-table input[type=checkbox]').first().focus();
+  await page.keyboard.press('Space');
+  await until(page, () => document.querySelector('#selection .count').textContent === '1 selected');
+  await page.locator('#selection button[value=view]').focus();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/p\//);
+  await go(page, '/proc_profile?node=1');
+  const menu = page.locator('details.menu').first();
+  await menu.locator('summary').first().focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Download');
+  await page.keyboard.press('Escape');
+  assert.equal(await menu.getAttribute('open'), null);
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), 'SUMMARY');
+  // Every control has a place in the order of tabs, and a mark while it is focused.
+  await go(page, '/');
+  const wanted = await page.locator('a[href], button, input:not([type=hidden]), select, summary').count();
+  const seen = new Set();
+  for (let step = 0; step < wanted + 5; step++) {
+    await page.keyboard.press('Tab');
+    const focused = await page.evaluate(() => {
+      const element = document.activeElement;
+      if (element === document.body) return null;
+      element.dataset.seen ??= String(Math.random());
+      return [element.dataset.seen, getComputedStyle(element).outlineStyle];
+    });
+    if (!focused) continue;
+    assert.notEqual(focused[1], 'none', 'a focused control is marked');
+    seen.add(focused[0]);
+  }
+  assert.ok(seen.size >= await page.locator('[data-seen]').count() && seen.size > 10, String(seen.size));
+  await go(page, '/settings');
+  await page.keyboard.press('?');
+  await page.waitForURL(/\/help$/);
+});
+
+both('hostile names are text', async (page) => {
+  for (const [number, name] of HOSTILE.entries()) {
+    await server.push('cpu', pprof(CPU, [sample(['main', name], 10)], FIRST + 200_000 + 60 * number));
+  }
+  const range = `from=${at(FIRST + 199_000)}&to=${at(FIRST + 202_000)}`;
+  const paths = [`/proc_profile?node=1&${range}`, `/merge?node=1&type=cpu&${range}`, `/search?function=&${range}`,
+    ...HOSTILE.map((name) => `/search?percent=0&function=${encodeURIComponent(name.slice(0, 60))}&${range}`),
+    ...HOSTILE.map((name) => `/?q=${encodeURIComponent(name.slice(0, 60))}`),
+    ...HOSTILE.map((name) => `/proc_profile?node=1&text=${encodeURIComponent(name.slice(0, 60))}`)];
+  for (const path of paths) {
+    await go(page, path);
+    assert.equal(await page.locator('html[data-pwned]').count(), 0, path);
+    assert.equal(await page.locator('main script:not([type="application/json"]), main img').count(), 0, path);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.equal(wide, 0, path);
+  }
+});
