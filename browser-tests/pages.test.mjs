@@ -31,7 +31,9 @@ const at = (seconds) => new Date(seconds * 1000).toISOString();
 const merged = `node=1&type=cpu&from=${at(FIRST - 60)}&to=${at(FIRST + 3600)}`;
 
 before(async () => {
-  const far = '[[node]]\nname = "far"\nkind = "pprof"\nurls = { cpu = "http://127.0.0.1:1/profile" }\nlabels = { zone = "a" }\nschedule.cpu = { on = true, seconds = 1, every = 1 }\n';
+  // CPU and heap profiles are not scheduled by the server's configuration.
+  const far = '[[node]]\nname = "far"\nkind = "pprof"\nurls = { contention = "http://127.0.0.1:1/profile" }\nlabels = { zone = "a" }\n'
+    + 'schedule.contention = { on = true, seconds = 1, every = 1 }\n';
   const quiet = 'self_interval_seconds = 3600\n';
   [chromium, server] = await Promise.all([launch(), start(quiet + far)]);
   for (let number = 0; number < 45; number++) {
@@ -308,7 +310,7 @@ both('a node that fails has its reason on every page', async (page) => {
     await go(page, '/');
   }
   await go(page, '/proc_profile?node=far');
-  assert.match(await page.locator('.notice.bad').innerText(), /CPU fails: .*127\.0\.0\.1:1/);
+  assert.match(await page.locator('.notice.bad').innerText(), /Contention fails: .*127\.0\.0\.1:1/);
   await leads(page, '.errors a:has-text("All errors")', /^\/proc_profile\/errors/);
   assert.ok(await page.locator('.errors li').count() > 0);
   await leads(page, '.crumbs a', /^\/proc_profile\?node=/);
@@ -438,6 +440,46 @@ check('the keyboard reaches what the mouse does', async (page) => {
   await page.keyboard.press('?');
   await page.waitForURL(/\/help$/);
 });
+
+for (const [language, title, words] of [['ja', 'ノード', /フレームグラフ|プロファイル/], ['zh-CN', '节点', /火焰图|Profile/]]) {
+  check(`pages are in the language that the browser prefers: ${language}`, async (page) => {
+    await go(page, '/');
+    assert.equal(await page.locator('html').getAttribute('lang'), language);
+    assert.equal(await page.locator('h1').innerText(), title);
+    await go(page, '/proc_profile?node=1');
+    assert.match(await page.locator('main').innerText(), words);
+    // The script has the same language.
+    await page.locator('.profiles-table input[type=checkbox]').first().check();
+    assert.match(await page.locator('#selection .count').innerText(), /1/);
+    assert.doesNotMatch(await page.locator('#selection').innerText(), /selected|View/);
+    for (const path of PAGES) {
+      await go(page, path);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(wide, 0, path);
+    }
+    page.complaints = page.complaints.filter((complaint) => !complaint.includes('404'));
+  }, { ...NARROW, locale: language });
+}
+
+both('another language is chosen and kept', async (page) => {
+  await go(page, '/settings');
+  assert.equal(await page.locator('html').getAttribute('lang'), 'en');
+  await page.click('.languages a[lang=ja]');
+  await page.waitForURL(/\/settings$/);
+  await page.locator('html[lang=ja]').waitFor();
+  await go(page, '/search?function=hot&percent=1');
+  assert.equal(await page.locator('html').getAttribute('lang'), 'ja');
+  await page.click('.languages a[lang=en]');
+  await page.waitForURL(/function=hot&percent=1$/);
+  await page.locator('html[lang=en]').waitFor();
+});
+
+check('times are in the zone of the reader, and in UTC on hover', async (page) => {
+  await go(page, `/proc_profile?node=1&from=${at(FIRST)}&to=${at(FIRST + 30)}`);
+  const time = page.locator('td.when time').first();
+  assert.equal(await time.innerText(), '2023-11-15 07:13:20');
+  assert.equal(await time.getAttribute('title'), '2023-11-14 22:13:20 UTC');
+}, { timezoneId: 'Asia/Tokyo' });
 
 both('hostile names are text', async (page) => {
   for (const [number, name] of HOSTILE.entries()) {

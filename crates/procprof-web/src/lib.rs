@@ -34,6 +34,7 @@ mod starrocks;
 mod subjects;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod this_server_endpoints;
 mod time;
 mod trees;
@@ -151,6 +152,7 @@ fn router(web: &Arc<Web>) -> Router {
         .layer(from_fn(answer::economical))
         .layer(map_request(bounded_address))
         .layer(from_fn_with_state(Arc::clone(web), guard::outer))
+        .layer(from_fn(texts::in_language))
         .with_state(Arc::clone(web))
 }
 

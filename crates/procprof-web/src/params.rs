@@ -66,6 +66,13 @@ impl Params {
         labels.collect()
     }
 
+    /// A place on this server to lead to: a path, of no other host.
+    pub(crate) fn own_place(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|place| {
+            place.starts_with('/') && !place[1..].starts_with(['/', '\\']) && !place.contains(char::is_control)
+        })
+    }
+
     /// All pairs except those of `names`.
     pub(crate) fn except<'a>(&'a self, names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0

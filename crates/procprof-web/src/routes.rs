@@ -15,7 +15,7 @@ use super::route::{Access, Body, Param, Route, Schema, Verb, needed, path, query
 use super::schema::schema_of;
 use super::starrocks::BackendList;
 use super::trees::{ROWS_MAX, TreeMatches, TreeTable, WIDE_MAX};
-use super::{api, assets, pages, starrocks, this_server_endpoints, trees};
+use super::{api, assets, pages, starrocks, texts, this_server_endpoints, trees};
 
 use Access::{Operator, Public, Viewer};
 use Schema::{Integer, Text, Time, Uuid};
@@ -221,6 +221,17 @@ pub(crate) const ROUTES: &[Route] = &[
         request: Body::None,
         answer: (303, Body::None),
         mount: || get(pages::growth),
+    },
+    Route {
+        verb: Get,
+        path: "/language",
+        access: Viewer,
+        name: "chooseLanguage",
+        summary: "Remembers the language of pages in a cookie, and leads back",
+        params: &[needed("to", Text, "en, ja or zh-CN"), query("back", Text, "The page to lead to")],
+        request: Body::None,
+        answer: (303, Body::None),
+        mount: || get(texts::choose_language),
     },
     Route {
         verb: Get,

@@ -11,6 +11,13 @@ const SHAPES = {
   day: new Intl.DateTimeFormat("sv-SE", { dateStyle: "short" }),
 };
 
+const TEXTS = JSON.parse(document.body.dataset.texts ?? "{}");
+
+// A text in the language of the page; `{0}` and so on stand for values.
+function say(english, ...values) {
+  return (TEXTS[english] ?? english).replace(/\{(\d)\}/g, (_, number) => values[number]);
+}
+
 function localise(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(element.dateTime);
@@ -28,10 +35,10 @@ function copyable(root) {
     if (block.querySelector("button")) continue;
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Copy";
+    button.textContent = say("Copy");
     block.prepend(button);
   }
-  for (const link of root.querySelectorAll("a.copy-link")) link.textContent = "Copy link";
+  for (const link of root.querySelectorAll("a.copy-link")) link.textContent = say("Copy link");
 }
 
 async function copy(text, element, done) {
@@ -78,7 +85,7 @@ function select() {
   if (!form) return;
   const count = document.querySelectorAll("input[form=selection]:checked").length;
   form.classList.toggle("active", count > 0);
-  form.querySelector(".count").textContent = count === 0 ? "Select profiles to view, compare or merge them." : `${count} selected`;
+  form.querySelector(".count").textContent = count === 0 ? say("Select profiles to view, compare or merge them.") : say("{0} selected", count);
   for (const button of form.querySelectorAll("button[data-count]")) {
     const wanted = button.dataset.count;
     button.disabled = wanted === "2+" ? count < 2 : count !== Number(wanted);
@@ -111,13 +118,18 @@ function brush(lanes, down) {
     range = [new Date(at(left)), new Date(at(right))];
     event.preventDefault();
   };
-  const up = () => {
+  const up = (end) => {
     removeEventListener("pointermove", move);
     removeEventListener("pointerup", up);
     removeEventListener("pointercancel", cancel);
     if (!range) return;
     // The click that ends a drag does not follow a bar's link.
-    addEventListener("click", (event) => { event.preventDefault(); event.stopPropagation(); }, { capture: true, once: true });
+    addEventListener("click", (event) => {
+      // A finger's drag ends without a click: the next one is another tap.
+      if (event.timeStamp - end.timeStamp > 50) return;
+      event.preventDefault();
+      event.stopPropagation();
+    }, { capture: true, once: true });
     setTimeout(() => { offer(lanes, lane.dataset.type, range, count(lane, area, mark)); }, 0);
   };
   // A finger that scrolls the page after all.
@@ -151,7 +163,8 @@ function offer(lanes, type, [from, to], bars) {
   bar.className = "brushed";
   bar.setAttribute("role", "status");
   const text = document.createElement("span");
-  text.textContent = `${SHAPES.moment.format(from)} to ${SHAPES.clock.format(to)}: ${bars} ${bars === 1 ? "bar" : "bars"} of ${type}`;
+  const shown = [SHAPES.moment.format(from), SHAPES.clock.format(to), bars, type];
+  text.textContent = bars === 1 ? say("{0} to {1}: 1 bar of {3}", ...shown) : say("{0} to {1}: {2} bars of {3}", ...shown);
   const query = (fields) => new URLSearchParams({ node: lanes.dataset.node, type, ...fields }).toString();
   const range = { from: from.toISOString(), to: to.toISOString() };
   const before = (moment) => new Date(moment.getTime() - DAY_MS).toISOString();
@@ -163,13 +176,13 @@ function offer(lanes, type, [from, to], bars) {
   };
   const clear = document.createElement("button");
   clear.type = "button";
-  clear.textContent = "Clear";
+  clear.textContent = say("Clear");
   clear.addEventListener("click", () => { bar.remove(); lanes.querySelectorAll(".brush").forEach((old) => old.remove()); });
   bar.append(
     text,
-    link("Merge", `/merge?${query(range)}`),
-    link("Compare with the day before", `/merge?${query({ ...range, base_from: before(from), base_to: before(to) })}`),
-    link("List", `/proc_profile?${query(range)}`),
+    link(say("Merge"), `/merge?${query(range)}`),
+    link(say("Compare with the day before"), `/merge?${query({ ...range, base_from: before(from), base_to: before(to) })}`),
+    link(say("List"), `/proc_profile?${query(range)}`),
     clear,
   );
   lanes.after(bar);
@@ -187,11 +200,11 @@ select();
 fetchParts().catch(() => {});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("pre.command button");
-  if (button) copy(button.parentElement.dataset.command, button, "Copied");
+  if (button) copy(button.parentElement.dataset.command, button, say("Copied"));
   const link = event.target.closest("a.copy-link");
   if (link && navigator.clipboard) {
     event.preventDefault();
-    copy(link.href, link, "Copied");
+    copy(link.href, link, say("Copied"));
   }
   for (const open of document.querySelectorAll("details.menu[open], details.popover[open], details.picker[open], details.more-filters[open]")) {
     if (!open.contains(event.target)) open.open = false;

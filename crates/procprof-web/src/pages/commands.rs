@@ -3,22 +3,23 @@
 use maud::{Markup, html};
 
 use super::wanted::command;
+use crate::texts::{Text, t};
 
 /// A statement or a command.
 pub(super) struct Command {
-    label: &'static str,
+    label: Text,
     text: String,
 }
 
 impl Command {
     /// A statement for the SQL server.
     pub(super) fn sql(text: String) -> Command {
-        Command { label: "SQL", text }
+        Command { label: t!("SQL"), text }
     }
 
     /// A command line.
     pub(super) fn shell(text: String) -> Command {
-        Command { label: "Command", text }
+        Command { label: t!("Command"), text }
     }
 }
 
@@ -31,7 +32,7 @@ pub(super) fn quoted(text: &str) -> String {
 pub(super) fn commands(commands: &[Command]) -> Markup {
     html! {
         details class="commands" data-keep {
-            summary { "As SQL and commands" }
+            summary { (t!("As SQL and commands")) }
             @for row in commands { p class="muted" { (row.label) } (command(&row.text)) }
         }
     }

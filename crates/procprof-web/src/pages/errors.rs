@@ -9,10 +9,11 @@ use procprof_core::nodes::Node;
 use procprof_store::{ErrorEntry, ErrorFilter, Page, PageRequest};
 
 use super::frame::Frame;
-use super::moment;
+use super::{moment, type_label};
 use crate::Web;
 use crate::params::Params;
 use crate::problem::ApiResult;
+use crate::texts::t;
 
 /// Rows of a page.
 const ROWS: usize = 100;
@@ -37,17 +38,17 @@ pub(crate) async fn errors(State(web): State<Arc<Web>>, RawQuery(query): RawQuer
     let base = format!("/proc_profile/errors?node={}", node.id);
     let body = html! {
         main class="one" {
-            p class="crumbs" { a href=(format!("/proc_profile?node={}", node.id)) { (node.label()) } " / errors" }
-            h1 { "What went wrong" }
-            @if page.rows.is_empty() { div class="empty" { p class="head" { "Nothing" } } }
+            p class="crumbs" { a href=(format!("/proc_profile?node={}", node.id)) { (node.label()) } " / " (t!("errors")) }
+            h1 { (t!("What went wrong")) }
+            @if page.rows.is_empty() { div class="empty" { p class="head" { (t!("Nothing")) } } }
             @else { section class="card errors whole" { (list(&page.rows)) } }
             p class="pages" {
-                @if after.is_some() { a href=(base) { "← Newest" } }
-                @if let Some(next) = page.next { a href=(format!("{base}&cursor={next}")) { "Older →" } }
+                @if after.is_some() { a href=(base) { (t!("← Newest")) } }
+                @if let Some(next) = page.next { a href=(format!("{base}&cursor={next}")) { (t!("Older →")) } }
             }
         }
     };
-    let title = format!("{} errors", node.label());
+    let title = t!("Errors of {0}", node.label());
     Ok(Frame { place: "/proc_profile", title: &title, live: false, status: None }.page(body))
 }
 
@@ -56,9 +57,9 @@ pub(super) fn card(node: &Node, newest: &Page<ErrorEntry, u64>) -> Markup {
     html! {
         @if !newest.rows.is_empty() {
             section class="card errors" {
-                h2 { "What went wrong" }
+                h2 { (t!("What went wrong")) }
                 (list(&newest.rows))
-                p class="more" { a href=(format!("/proc_profile/errors?node={}", node.id)) { "All errors →" } }
+                p class="more" { a href=(format!("/proc_profile/errors?node={}", node.id)) { (t!("All errors →")) } }
             }
         }
     }
@@ -70,10 +71,10 @@ fn list(rows: &[ErrorEntry]) -> Markup {
             @for entry in rows {
                 li {
                     p class="when" { (moment(entry.row.time.0)) " · "
-                        @if let Some(kind) = &entry.row.profile_type { (kind.label()) } @else { (entry.row.kind.name()) } }
+                        @if let Some(kind) = &entry.row.profile_type { (type_label(kind)) } @else { (entry.row.kind.name()) } }
                     p class="reason" title=(entry.row.reason) { (entry.row.reason) }
                     @if !entry.row.first_bytes.is_empty() {
-                        details { summary { "First bytes" } code { (entry.row.first_bytes.escape_ascii().to_string()) } }
+                        details { summary { (t!("First bytes")) } code { (entry.row.first_bytes.escape_ascii().to_string()) } }
                     }
                 }
             }

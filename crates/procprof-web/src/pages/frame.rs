@@ -3,18 +3,19 @@
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::texts::{Language, Text, of_script, switch, t};
 
 /// The pages that every page leads to.
-const PLACES: [(&str, &str); 9] = [
-    ("/", "Nodes"),
-    ("/proc_profile", "Profiles"),
-    ("/merge", "Merge"),
-    ("/search", "Search"),
-    ("/heap", "Heap"),
-    ("/open", "Open"),
-    ("/symbols", "Symbols"),
-    ("/settings", "Settings"),
-    ("/help", "Help"),
+const PLACES: [(&str, Text); 9] = [
+    ("/", t!("Nodes")),
+    ("/proc_profile", t!("Profiles")),
+    ("/merge", t!("Merge")),
+    ("/search", t!("Search")),
+    ("/heap", t!("Heap")),
+    ("/open", t!("Open")),
+    ("/symbols", t!("Symbols")),
+    ("/settings", t!("Settings")),
+    ("/help", t!("Help")),
 ];
 
 /// A page's frame.
@@ -32,7 +33,7 @@ impl Frame<'_> {
     pub(super) fn page(&self, body: Markup) -> Markup {
         html! {
             (DOCTYPE)
-            html lang="en" {
+            html lang=(Language::current().tag()) {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -42,15 +43,16 @@ impl Frame<'_> {
                     link rel="stylesheet" href=(assets::style());
                     script src=(assets::script()) defer {}
                 }
-                body data-live[self.live] {
+                body data-live[self.live] data-texts=[Some(of_script()).filter(|texts| !texts.is_empty())] {
                     header class="bar" {
                         a class="brand" href="/" {
                             img src=(assets::icon()) alt="" width="22" height="22";
                             span { "procprof" }
                         }
-                        nav class="places" aria-label="Pages" { @for (href, label) in PLACES {
+                        nav class="places" aria-label=(t!("Pages")) { @for (href, label) in PLACES {
                             a href=(href) aria-current=[(href == self.place).then_some("page")] { (label) }
                         } }
+                        (switch())
                         @if let Some(status) = &self.status { div class="status-bar" { (status) } }
                     }
                     (body)

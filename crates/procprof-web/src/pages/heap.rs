@@ -28,6 +28,7 @@ use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::subjects::parse_id;
+use crate::texts::t;
 
 /// Time for a node's answer about its heap profiler.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -98,7 +99,7 @@ pub(crate) async fn heap(
         (picker(&view.web, view.node.id, &usage, |node| format!("/heap?node={}", node.id)))
         (view.body())
     };
-    let title = format!("Heap of {}", view.node.label());
+    let title = t!("Heap of {0}", view.node.label());
     Ok(Frame { place: "/heap", title: &title, live: true, status: None }.page(body))
 }
 
@@ -115,9 +116,9 @@ impl View {
         html! {
             main class="list" {
                 div class="head" { div {
-                    h1 { "Heap" }
+                    h1 { (t!("Heap")) }
                     p class="about" { strong { (self.node.label()) } span { (self.node.kind().name()) }
-                        a href=(format!("/proc_profile?node={}&type=heap", self.node.id)) { "All heap profiles" } }
+                        a href=(format!("/proc_profile?node={}&type=heap", self.node.id)) { (t!("All heap profiles")) } }
                 } }
                 div id="jobs" data-refresh { (running(&self.web, &self.principal, Some(&self.node), &here)) }
                 div class="cards first" {
@@ -141,17 +142,17 @@ impl View {
         let can_dump = self.principal.operates() && self.node.planned(&ProfileType::Heap).is_some();
         html! {
             section class="card" {
-                h2 { "Dump" }
+                h2 { (t!("Dump")) }
                 @if can_dump {
-                    p { "Stores what is in use now as a heap profile." }
+                    p { (t!("Stores what is in use now as a heap profile.")) }
                     form method="post" action="/proc_profile/collect" {
                         input type="hidden" name="node" value=(self.node.id);
                         input type="hidden" name="type" value="heap";
                         input type="hidden" name="back" value=(here);
-                        button type="submit" { "Dump now" }
+                        button type="submit" { (t!("Dump now")) }
                     }
-                } @else if self.node.planned(&ProfileType::Heap).is_none() { p class="muted" { "This node gives no heap profiles." } }
-                @else { p class="muted" { "Operators take dumps." } }
+                } @else if self.node.planned(&ProfileType::Heap).is_none() { p class="muted" { (t!("This node gives no heap profiles.")) } }
+                @else { p class="muted" { (t!("Operators take dumps.")) } }
             }
         }
     }
@@ -161,18 +162,18 @@ impl View {
         html! {
             @if self.dumps.is_empty() {
                 div class="empty" {
-                    p class="head" { "No heap profiles yet" }
-                    p { "Switch the heap profiler on, let the process work for a while, then dump. Two dumps show what grew." }
+                    p class="head" { (t!("No heap profiles yet")) }
+                    p { (t!("Switch the heap profiler on, let the process work for a while, then dump. Two dumps show what grew.")) }
                 }
             } @else {
                 form id="growth" class="selection" action="/heap/growth" {
-                    span { "Growth from A to B:" }
-                    button type="submit" { "Show growth" }
+                    span { (t!("Growth from A to B:")) }
+                    button type="submit" { (t!("Show growth")) }
                 }
                 div class="table" { table {
                     thead { tr {
-                        th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "Completed" } th scope="col" { "In use" }
-                        th scope="col" class="number wide" { "Change" } th scope="col" { "View" } th scope="col" class="wide" { "Call graph" }
+                        th scope="col" { "A" } th scope="col" { "B" } th scope="col" { (t!("Completed")) } th scope="col" { (t!("In use")) }
+                        th scope="col" class="number wide" { (t!("Change")) } th scope="col" { (t!("View")) } th scope="col" class="wide" { (t!("Call graph")) }
                     } }
                     tbody { @for (place, entry) in self.dumps.iter().enumerate() { (self.row(place, entry, largest)) } }
                 } }
@@ -187,13 +188,13 @@ impl View {
         let (is_from, is_to) = (place == 1.min(self.dumps.len() - 1), place == 0);
         html! {
             tr {
-                td { input type="radio" name="from" value=(entry.id) form="growth" checked[is_from] aria-label=(format!("A: dump {}", place + 1)); }
-                td { input type="radio" name="to" value=(entry.id) form="growth" checked[is_to] aria-label=(format!("B: dump {}", place + 1)); }
+                td { input type="radio" name="from" value=(entry.id) form="growth" checked[is_from] aria-label=(t!("A: dump {0}", place + 1)); }
+                td { input type="radio" name="to" value=(entry.id) form="growth" checked[is_to] aria-label=(t!("B: dump {0}", place + 1)); }
                 td class="when" { (moment(entry.completed.0)) }
                 td class="total" { @if let Some(value) = value { strong { (quantity(value, "bytes")) } (share(value, largest)) } @else { "–" } }
                 td class="number wide" { @if let Some(change) = change { (if change < 0 { "−" } else { "+" }) (quantity(change.abs(), "bytes")) } @else { "–" } }
-                td { a class="view" href=(format!("/p/{}", entry.id)) { "View" } }
-                td class="wide" { a href=(format!("/p/{}?format=svg", entry.id)) target="_blank" { "Call graph" } }
+                td { a class="view" href=(format!("/p/{}", entry.id)) { (t!("View")) } }
+                td class="wide" { a href=(format!("/p/{}?format=svg", entry.id)) target="_blank" { (t!("Call graph")) } }
             }
         }
     }
@@ -231,8 +232,8 @@ pub(crate) async fn heap_profiler(
 pub(super) fn later(node: &Node) -> Markup {
     let link = html! {
         section class="card heap" {
-            h2 { "Heap profiler" }
-            p { a href=(format!("/heap?node={}&state=yes", node.id)) { "Show its state" } }
+            h2 { (t!("Heap profiler")) }
+            p { a href=(format!("/heap?node={}&state=yes", node.id)) { (t!("Show its state")) } }
         }
     };
     place(node, &link)
@@ -249,24 +250,23 @@ async fn profiler(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Ma
         false => None,
         true => Some(match tokio::time::timeout(PATIENCE, control.is_active()).await {
             Ok(state) => state.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("{} does not answer within {} s", node.name(), PATIENCE.as_secs())),
+            Err(_) => Err(t!("{0} does not answer within {1} s", node.name(), PATIENCE.as_secs())),
         }),
     };
     html! {
         section class="card heap" {
-            h2 { "Heap profiler" }
+            h2 { (t!("Heap profiler")) }
             @match &state {
                 Some(Ok(active)) => (switch(web, node, *active)),
                 Some(Err(why)) => {
                     p class="bad" { (why) }
-                    p class="muted" { "The process decides at its start whether its heap can be profiled; jemalloc needs "
-                        code { "MALLOC_CONF=prof:true" } "." }
+                    p class="muted" { (t!("The process decides at its start whether its heap can be profiled; jemalloc needs {0}.").fill(&[html! { code { "MALLOC_CONF=prof:true" } }])) }
                 }
-                None if !principal.operates() => p { "Operators see and switch it." },
-                None if node.past => p { "The node is not configured, so it is not asked." },
-                None => p { "A node of kind " (node.kind().name()) " has no switch: its heap profiler runs as the process was started." },
+                None if !principal.operates() => p { (t!("Operators see and switch it.")) },
+                None if node.past => p { (t!("The node is not configured, so it is not asked.")) },
+                None => p { (t!("A node of kind {0} has no switch: its heap profiler runs as the process was started.", node.kind().name())) },
             }
-            p class="more" { a href=(format!("/heap?node={}", node.id)) { "Dumps and growth →" } }
+            p class="more" { a href=(format!("/heap?node={}", node.id)) { (t!("Dumps and growth →")) } }
         }
     }
 }
@@ -281,24 +281,26 @@ fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool) -> Markup {
     let end = HeapProfiler::new(&web.captures, node).ends();
     html! {
         @if active {
-            p { strong { "On" } ": allocations are sampled"
-                @if let Some(end) = end { " until " (clock(end)) "." } @else { ", until it is switched off." } }
+            p {
+                strong { (t!("On")) } " · "
+                @if let Some(end) = end { (t!("allocations are sampled until {0}").fill(&[clock(end)])) }
+                @else { (t!("allocations are sampled until it is switched off")) }
+            }
         } @else {
-            p { strong { "Off" } "." }
-            p class="muted" { "While it is on, each allocation costs a little, and one in about 512 KiB allocated has its stack recorded: \
-                usually 1 to 3 % of CPU time, and some memory for each stack." }
+            p { strong { (t!("Off")) } }
+            p class="muted" { (t!("While it is on, each allocation costs a little, and one in about 512 KiB allocated has its stack recorded: usually 1 to 3 % of CPU time, and some memory for each stack.")) }
         }
         form class="actions" method="post" action="/proc_profile/heap" {
             input type="hidden" name="node" value=(node.id);
             input type="hidden" name="back" value=(format!("/heap?node={}&state=yes", node.id));
-            @if active { button type="submit" name="active" value="no" { "Switch off" } }
+            @if active { button type="submit" name="active" value="no" { (t!("Switch off")) } }
             @else {
-                select name="minutes" aria-label="For how long" {
-                    @for (minutes, label) in [(10, "for 10 minutes"), (MINUTES, "for 30 minutes"), (120, "for 2 hours"), (0, "until switched off")] {
+                select name="minutes" aria-label=(t!("For how long")) {
+                    @for (minutes, label) in [(10, t!("for 10 minutes")), (MINUTES, t!("for 30 minutes")), (120, t!("for 2 hours")), (0, t!("until switched off"))] {
                         option value=(minutes) selected[minutes == MINUTES] { (label) }
                     }
                 }
-                button type="submit" name="active" value="yes" { "Switch on" }
+                button type="submit" name="active" value="yes" { (t!("Switch on")) }
             }
         }
     }

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::render::Requester;
+use procprof_profile::ProfileType;
 use procprof_report::Report;
 use procprof_store::{Entry, Filter, PAGE_MAX, PageRequest};
 
@@ -15,7 +16,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
-use super::{moment, quantity, range_query, span};
+use super::{moment, quantity, range_query, span, type_label};
 use crate::Web;
 use crate::base::Base;
 use crate::blocking::on_store;
@@ -26,6 +27,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::profile_document::render;
 use crate::subjects::find;
 use crate::subjects::summed;
+use crate::texts::{Text, t};
 use crate::time::rfc3339;
 
 const DAY: i64 = 86_400_000_000_000;
@@ -55,8 +57,16 @@ pub(crate) async fn merge(
     let query = query.unwrap_or_default();
     let params = Params::parse(&query)?;
     if SUBJECT.iter().all(|key| params.get(key).is_none()) {
-        let body = html! { main class="one" { h1 { "Merge and compare" } (form(&web, &params)) } };
-        return Ok(Frame { place: "/merge", title: "Merge", live: false, status: None }.page(body).into_response());
+        let body = html! {
+            main class="one" {
+                h1 { (t!("Merge and compare")) }
+                p class="muted" { (t!("All profiles of a node, type and range as one; with a second range, what changed between the two. The timeline of a node leads here, too.")) }
+                (form(&web, &params))
+            }
+        };
+        return Ok(Frame { place: "/merge", title: t!("Merge").get(), live: false, status: None }
+            .page(body)
+            .into_response());
     }
     if params.get("format").is_some() {
         let subject = summed(&web, &params).await?;
@@ -114,10 +124,10 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn title(&self) -> String {
-        let kind = self.side.entries.first().map_or("profiles", |entry| entry.profile_type.label());
+        let kind = self.side.entries.first().map_or(t!("Profiles").get(), |entry| type_label(&entry.profile_type));
         match self.other {
-            Some(_) => format!("{kind}: difference of two ranges"),
-            None => format!("{kind}: {} profiles as one", self.side.entries.len()),
+            Some(_) => t!("{0}: difference of two ranges", kind),
+            None => t!("{0}: {1} profiles as one", kind, self.side.entries.len()),
         }
     }
 
@@ -127,22 +137,22 @@ impl Page<'_> {
             main class="one" {
                 p class="crumbs" {
                     @if let Some((id, name)) = &node { a href=(format!("/proc_profile?node={id}")) { (name) } " / " }
-                    @if self.other.is_some() { "comparison" } @else { "merge" }
+                    @if self.other.is_some() { (t!("comparison")) } @else { (t!("merge")) }
                 }
                 h1 { @if let Some(entry) = self.side.entries.first() {
-                        span class=(format!("type {}", known_class(entry.profile_type.name()))) { (entry.profile_type.label()) } " " }
-                    @if self.other.is_some() { "difference" } @else { "of " (self.side.entries.len()) " profiles" } }
+                        span class=(format!("type {}", known_class(entry.profile_type.name()))) { (type_label(&entry.profile_type)) } " " }
+                    @if self.other.is_some() { (t!("difference")) } @else { (t!("of {0} profiles", self.side.entries.len())) } }
                 p class="about" {
                     (summary(&self.side))
-                    @if let Some(other) = &self.other { span { "compared with" } (summary(other)) }
+                    @if let Some(other) = &self.other { span { (t!("compared with")) } (summary(other)) }
                 }
                 p class="filters" { (self.next()) }
                 @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) { (self.nothing()) }
                 @else { (graph) }
-                details class="wider" open[self.side.entries.is_empty()] { summary { "Another range" } (form(self.web, self.params)) }
+                details class="wider" open[self.side.entries.is_empty()] { summary { (t!("Another range")) } (form(self.web, self.params)) }
                 (forms("/", self.principal))
-                (self.members("Profiles", &self.side))
-                @if let Some(other) = &self.other { (self.members("Compared with", other)) }
+                (self.members(t!("Profiles"), &self.side))
+                @if let Some(other) = &self.other { (self.members(t!("Compared with"), other)) }
                 (commands(&self.as_commands()))
             }
         }
@@ -156,18 +166,18 @@ impl Page<'_> {
             format!("/merge?{range}&base_from={}&base_to={}", encode(&rfc3339(from - by)), encode(&rfc3339(to - by)))
         };
         html! {
-            @if self.other.is_some() { a href=(format!("/merge?{range}")) { "Without the comparison" } }
-            a href=(before(DAY)) { "Compare with the day before" }
-            a href=(before(to - from)) { "Compare with the " (span(to - from)) " before" }
-            a href=(format!("/proc_profile?{range}")) { "List" }
+            @if self.other.is_some() { a href=(format!("/merge?{range}")) { (t!("Without the comparison")) } }
+            a href=(before(DAY)) { (t!("Compare with the day before")) }
+            a href=(before(to - from)) { (t!("Compare with the {0} before", span(to - from))) }
+            a href=(format!("/proc_profile?{range}")) { (t!("List")) }
         }
     }
 
     fn nothing(&self) -> Markup {
         html! {
             div class="empty" {
-                p class="head" { @if self.side.entries.is_empty() { "No profiles in this range" } @else { "No profiles to compare with" } }
-                p { "No profile of this node and type was completed then: it was not captured, or retention has deleted it. Choose another range below." }
+                p class="head" { @if self.side.entries.is_empty() { (t!("No profiles in this range")) } @else { (t!("No profiles to compare with")) } }
+                p { (t!("No profile of this node and type was completed then: it was not captured, or retention has deleted it. Choose another range below.")) }
             }
         }
     }
@@ -187,13 +197,13 @@ impl Page<'_> {
             let bytes = self.web.renderer.render(&summed, top, &[], requester).await?;
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PLAIN_BYTES_MAX)]).into_owned();
             return Ok(html! {
-                p class="filters" { a href=(saved("flamegraph")) { "The flame graph as a picture" } a href=(joined("/merge", &subject)) { "With JavaScript" } }
+                p class="filters" { a href=(saved("flamegraph")) { (t!("The flame graph as a picture")) } a href=(joined("/merge", &subject)) { (t!("With JavaScript")) } }
                 div class="table" { pre class="report" { (text) } }
             });
         }
         Ok(html! {
             p class="filters" {
-                @for (report, label) in [("top", "Functions"), ("tree", "Callers and callees"), ("svg", "Call graph"), ("collapsed", "Collapsed stacks"), ("pprof", "pprof file")] {
+                @for (report, label) in [("top", t!("Functions")), ("tree", t!("Callers and callees")), ("svg", t!("Call graph")), ("collapsed", t!("Collapsed stacks")), ("pprof", t!("pprof file"))] {
                     a href=(saved(report)) target="_blank" { (label) }
                 }
             }
@@ -201,13 +211,13 @@ impl Page<'_> {
         })
     }
 
-    fn members(&self, head: &str, side: &Side) -> Markup {
+    fn members(&self, head: Text, side: &Side) -> Markup {
         let shown = &side.entries[..side.entries.len().min(LISTED_MAX)];
         html! {
             @if !shown.is_empty() {
-                h2 { (head) " (" (side.entries.len()) @if side.has_more { " and more" } ")" }
+                h2 { (head) " (" @if side.has_more { (t!("{0} and more", side.entries.len())) } @else { (side.entries.len()) } ")" }
                 div class="members" { (Table { rows: shown, principal: self.principal, nodes: true, hits: None }.markup()) }
-                @if side.entries.len() > LISTED_MAX { p class="muted" { "The newest " (LISTED_MAX) " are listed." } }
+                @if side.entries.len() > LISTED_MAX { p class="muted" { (t!("The newest {0} are listed.", LISTED_MAX)) } }
             }
         }
     }
@@ -242,29 +252,33 @@ fn summary(side: &Side) -> Markup {
         (side.entries.last().map(|entry| entry.completed.0), side.entries.first().map(|entry| entry.completed.0));
     let (from, to) = side.range.unwrap_or((oldest.unwrap_or(0), newest.unwrap_or(0)));
     html! {
-        span { (moment(from)) " to " (moment(to)) ": " strong { (side.entries.len()) (if side.entries.len() == 1 { " profile" } else { " profiles" }) }
-            @if side.has_more { " and more" }
-            @if total > 0 { ", " (quantity(total, &unit)) " in all" } }
+        span {
+            (t!("{0} to {1}").fill(&[moment(from), moment(to)])) ": "
+            strong {
+                @if side.has_more { (t!("{0} profiles and more", side.entries.len())) }
+                @else if side.entries.len() == 1 { (t!("1 profile")) } @else { (t!("{0} profiles", side.entries.len())) }
+            }
+            @if total > 0 { ", " (t!("{0} in all", quantity(total, &unit))) }
+        }
     }
 }
 
 /// The form of a range, and of one to compare with.
 fn form(web: &Web, params: &Params) -> Markup {
-    let types = ["cpu", "wall", "alloc", "heap", "contention", "mutex", "goroutine"];
     let value = |key: &str| params.get(key).unwrap_or("").to_owned();
     html! {
         form class="card wide-form" action="/merge" {
-            label { "Node" select name="node" {
+            label { (t!("Node")) select name="node" {
                 @for node in web.registry.all() {
                     option value=(node.id) selected[params.get("node").is_some_and(|name| name == node.name() || name == node.id.to_string())] { (node.label()) }
                 }
             } }
-            label { "Type" select name="type" { @for kind in types { option value=(kind) selected[params.get("type") == Some(kind)] { (kind) } } } }
-            label { "From (UTC)" input name="from" value=(value("from")) placeholder="2026-11-20T22:25:34Z" required; }
-            label { "To (UTC)" input name="to" value=(value("to")) placeholder="2026-11-20T23:25:34Z" required; }
-            label { "Compare from (UTC)" input name="base_from" value=(value("base_from")) placeholder="none"; }
-            label { "Compare to (UTC)" input name="base_to" value=(value("base_to")) placeholder="none"; }
-            button type="submit" class="primary" { "Merge" }
+            label { (t!("Type")) select name="type" { @for kind in ProfileType::known() { option value=(kind.name()) selected[params.get("type") == Some(kind.name())] { (type_label(kind)) } } } }
+            label { (t!("From (UTC)")) input name="from" value=(value("from")) placeholder="2026-11-20T22:25:34Z" required; }
+            label { (t!("To (UTC)")) input name="to" value=(value("to")) placeholder="2026-11-20T23:25:34Z" required; }
+            label { (t!("Compare from (UTC)")) input name="base_from" value=(value("base_from")) placeholder=(t!("none")); }
+            label { (t!("Compare to (UTC)")) input name="base_to" value=(value("base_to")) placeholder=(t!("none")); }
+            button type="submit" class="primary" { (t!("Merge")) }
         }
     }
 }

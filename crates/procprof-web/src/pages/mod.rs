@@ -21,6 +21,7 @@ mod thumbnail;
 mod wanted;
 
 use maud::{Markup, html};
+use procprof_profile::ProfileType;
 
 pub(super) use errors::errors;
 pub(super) use heap::{growth, heap, heap_profiler, switch_heap};
@@ -37,6 +38,7 @@ pub(super) use symbols::{remove_symbols, symbols};
 
 use super::params::encode;
 use super::problem::Problem;
+use super::texts::t;
 use frame::Frame;
 
 /// A problem, for people.
@@ -46,7 +48,7 @@ pub(super) fn problem(problem: &Problem) -> Markup {
             p class="status" { (problem.status.as_u16()) }
             h1 { (problem.status.canonical_reason().unwrap_or("Error")) }
             p { (problem.message) }
-            p { a href="/proc_profile" { "Profiles" } " · " a href="/" { "All nodes" } " · " a href="/help" { "Help" } }
+            p { a href="/proc_profile" { (t!("Profiles")) } " · " a href="/" { (t!("All nodes")) } " · " a href="/help" { (t!("Help")) } }
         }
     };
     Frame { place: "", title: problem.status.canonical_reason().unwrap_or("Error"), live: false, status: None }
@@ -106,19 +108,45 @@ fn grouped(number: u64) -> String {
 /// A length of time in its largest unit.
 fn span(nanos: i64) -> String {
     let seconds = nanos.max(0) / 1_000_000_000;
-    let (count, unit) = match seconds {
-        0..=119 => (seconds, "second"),
-        120..=7199 => ((seconds + 30) / 60, "minute"),
-        7200..=172_799 => ((seconds + 1800) / 3600, "hour"),
-        _ => ((seconds + 43_200) / 86_400, "day"),
-    };
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    match seconds {
+        1 => t!("1 second").to_string(),
+        0..=119 => t!("{0} seconds", seconds),
+        120..=7199 => t!("{0} minutes", (seconds + 30) / 60),
+        7200..=172_799 => t!("{0} hours", (seconds + 1800) / 3600),
+        _ => t!("{0} days", (seconds + 43_200) / 86_400),
+    }
 }
 
 /// How long ago a moment was.
 fn ago(nanos: i64) -> String {
     let passed = procprof_core::clock::now().0.saturating_sub(nanos);
-    if passed < 2_000_000_000 { "now".to_owned() } else { format!("{} ago", span(passed)) }
+    if passed < 2_000_000_000 { t!("now").to_string() } else { t!("{0} ago", span(passed)) }
+}
+
+/// A type of profiles.
+fn type_label(kind: &ProfileType) -> &str {
+    let label = match kind {
+        ProfileType::Cpu => t!("CPU"),
+        ProfileType::Wall => t!("Wall"),
+        ProfileType::Alloc => t!("Memory (Allocation)"),
+        ProfileType::Heap => t!("Heap (in use)"),
+        ProfileType::Contention => t!("Contention"),
+        ProfileType::Mutex => t!("Contention (holder)"),
+        ProfileType::Goroutine => t!("Goroutines"),
+        ProfileType::Other(name) => return name,
+    };
+    label.get()
+}
+
+/// Why a profile was captured, for people.
+fn trigger_name(trigger: &str) -> &str {
+    match trigger {
+        "schedule" => t!("schedule").get(),
+        "manual" => t!("manual").get(),
+        "push" => t!("push").get(),
+        "import" => t!("import").get(),
+        other => other,
+    }
 }
 
 /// A thin bar as long as its share of a whole.
@@ -143,7 +171,7 @@ fn tick(nanos: i64, period: i64) -> Markup {
 }
 
 /// The query of the profiles of a node and type that were completed in a period.
-fn range_query(node: u64, kind: &procprof_profile::ProfileType, from: i64, to: i64) -> String {
+fn range_query(node: u64, kind: &ProfileType, from: i64, to: i64) -> String {
     let (from, to) = (crate::time::rfc3339(from), crate::time::rfc3339(to));
     format!("node={node}&type={}&from={}&to={}", encode(kind.name()), encode(&from), encode(&to))
 }

@@ -11,7 +11,7 @@ use procprof_core::captures::{Job, JobState};
 use procprof_core::nodes::Node;
 use procprof_store::Entry;
 
-use super::clock;
+use super::{clock, type_label};
 use crate::Web;
 use crate::api::{
     self,
@@ -21,6 +21,7 @@ use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::subjects::find;
+use crate::texts::t;
 
 /// Ended captures shown.
 const ENDED: usize = 3;
@@ -88,10 +89,7 @@ pub(crate) async fn cancel(State(web): State<Arc<Web>>, Path(id): Path<String>, 
 
 /// To the page that a form was on, which it names in `back`; only to pages of ours.
 pub(super) fn back(params: &Params, otherwise: &str) -> Redirect {
-    let is_ours = |place: &&str| {
-        place.starts_with('/') && !place[1..].starts_with(['/', '\\']) && !place.contains(char::is_control)
-    };
-    Redirect::to(params.get("back").filter(is_ours).unwrap_or(otherwise))
+    Redirect::to(params.own_place("back").unwrap_or(otherwise))
 }
 
 pub(super) fn yes_or_no(params: &Params, name: &str) -> ApiResult<bool> {
@@ -113,18 +111,18 @@ pub(super) fn collect_form(web: &Web, node: &Node, back: &str) -> Markup {
     let health = web.registry.health(node.id);
     html! {
         details class="popover capture" {
-            summary class="primary" { "Capture now" }
+            summary class="primary" { (t!("Capture now")) }
             form class="collect" method="post" action="/proc_profile/collect" {
                 input type="hidden" name="node" value=(node.id);
                 input type="hidden" name="back" value=(back);
-                label { "Type"
+                label { (t!("Type"))
                     select name="type" {
-                        @for planned in node.offered(&health) { option value=(planned.profile_type.name()) { (planned.profile_type.label()) } }
+                        @for planned in node.offered(&health) { option value=(planned.profile_type.name()) { (type_label(&planned.profile_type)) } }
                     }
                 }
-                label { "Seconds" input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric"; }
-                button type="submit" class="primary" { "Capture" }
-                p class="muted" { "What is a snapshot, such as the heap, has no length. " a href="/" { "Several nodes at once" } }
+                label { (t!("Seconds")) input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric"; }
+                button type="submit" class="primary" { (t!("Capture")) }
+                p class="muted" { (t!("What is a snapshot, such as the heap, has no length.")) " " a href="/" { (t!("Several nodes at once")) } }
             }
         }
     }
@@ -133,8 +131,8 @@ pub(super) fn collect_form(web: &Web, node: &Node, back: &str) -> Markup {
 /// The button that pauses or resumes the schedule of all nodes.
 pub(super) fn pause_form(node: Option<&Node>, paused: bool) -> Markup {
     let (value, label, title) = match paused {
-        true => ("no", "Resume schedule", "Let scheduled captures of all nodes go on"),
-        false => ("yes", "Pause schedule", "Stop scheduled captures of all nodes within a second"),
+        true => ("no", t!("Resume schedule"), t!("Let scheduled captures of all nodes go on")),
+        false => ("yes", t!("Pause schedule"), t!("Stop scheduled captures of all nodes within a second")),
     };
     html! {
         form method="post" action="/proc_profile/pause" {
@@ -147,19 +145,19 @@ pub(super) fn pause_form(node: Option<&Node>, paused: bool) -> Markup {
 
 /// Pin or unpin a profile, and delete it; asking again works without a script.
 pub(super) fn profile_forms(entry: &Entry) -> Markup {
-    let (value, label) = if entry.pinned { ("no", "Unpin") } else { ("yes", "Pin") };
+    let (value, label) = if entry.pinned { ("no", t!("Unpin")) } else { ("yes", t!("Pin")) };
     html! {
         div class="actions" {
             form method="post" action=(format!("/p/{}/pin", entry.id)) {
-                button type="submit" name="pinned" value=(value) title="Pinned profiles are kept from retention" { (label) }
+                button type="submit" name="pinned" value=(value) title=(t!("Pinned profiles are kept from retention")) { (label) }
             }
-            @if entry.pinned { span class="muted" { "Unpin it to delete it." } }
+            @if entry.pinned { span class="muted" { (t!("Unpin it to delete it.")) } }
             @else {
                 details class="confirm" {
-                    summary { "Delete…" }
+                    summary { (t!("Delete…")) }
                     form method="post" action=(format!("/p/{}/delete", entry.id)) {
-                        p { "The profile is gone for ever." }
-                        button type="submit" class="danger" { "Delete this profile" }
+                        p { (t!("The profile is gone for ever.")) }
+                        button type="submit" class="danger" { (t!("Delete this profile")) }
                     }
                 }
             }
@@ -180,12 +178,12 @@ pub(super) fn running(web: &Web, principal: &Principal, node: Option<&Node>, bac
     html! {
         @if !open.is_empty() || !ended.is_empty() {
             section class="card jobs" {
-                h2 { "Captures on request" }
+                h2 { (t!("Captures on request")) }
                 @for job in open.iter().chain(ended.iter().take(ended_shown)) {
                     div class="job" {
                         p { @if node.is_none() { strong { (web.registry.by_id(job.node).map(|node| node.label()).unwrap_or_default()) } " " }
-                            strong { (job.profile_type.label()) } " " span class="muted" {
-                            @if job.seconds > 0 { (job.seconds) " s, " } "by " (job.by) ", " (clock(job.started)) } }
+                            strong { (type_label(&job.profile_type)) } " " span class="muted" {
+                            @if job.seconds > 0 { (job.seconds) " s, " } (t!("by {0}", job.by)) ", " (clock(job.started)) } }
                         (progress(job, principal, back))
                     }
                 }
@@ -199,7 +197,7 @@ fn progress(job: &Job, principal: &Principal, back: &str) -> Markup {
         @if principal.operates() {
             form method="post" action=(format!("/captures/{}/cancel", job.id)) {
                 input type="hidden" name="back" value=(back);
-                button type="submit" { "Cancel" }
+                button type="submit" { (t!("Cancel")) }
             }
         }
     };
@@ -208,12 +206,12 @@ fn progress(job: &Job, principal: &Principal, back: &str) -> Markup {
         JobState::Running => {
             let percent = job.progress() * 100.0;
             html! {
-                progress max="100" value=(format!("{percent:.0}")) aria-label="Progress" { (format!("{percent:.0} %")) }
+                progress max="100" value=(format!("{percent:.0}")) aria-label=(t!("Progress")) { (format!("{percent:.0} %")) }
                 (cancel)
             }
         }
-        JobState::Done(id) => html! { p { a class="view" href=(format!("/p/{id}")) { "View the profile" } } },
+        JobState::Done(id) => html! { p { a class="view" href=(format!("/p/{id}")) { (t!("View the profile")) } } },
         JobState::Failed(failure) => html! { p class="bad" { (failure.reason) } },
-        JobState::Cancelled(why) => html! { p class="muted" { "Cancelled: " (why) } },
+        JobState::Cancelled(why) => html! { p class="muted" { (t!("Cancelled: {0}", why)) } },
     }
 }

@@ -16,7 +16,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::picker::{name, state_in_words};
 use super::operate::{back, form, pause_form, running};
-use super::{ago, quantity, share, size, tick};
+use super::{ago, quantity, share, size, tick, type_label};
 use crate::Web;
 use crate::activity::{Activity, Collected, PIECES};
 use crate::api;
@@ -24,6 +24,7 @@ use crate::base::Base;
 use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
+use crate::texts::t;
 
 /// Most captures that one form starts.
 const CAPTURES_MAX: usize = 64;
@@ -59,7 +60,7 @@ pub(crate) async fn overview(
     let found = all.into_iter().filter(|node| is_found(node, &search));
     let nodes = found.map(|node| (Arc::clone(&node), web.registry.health(node.id))).collect();
     let view = View { web, principal, nodes, all: count, search, activity, usage, base };
-    Ok(Frame { place: "/", title: "Overview", live: true, status: Some(view.status()) }.page(view.body()))
+    Ok(Frame { place: "/", title: t!("Overview").get(), live: true, status: Some(view.status()) }.page(view.body()))
 }
 
 fn is_found(node: &Node, search: &str) -> bool {
@@ -98,9 +99,9 @@ impl View {
     fn status(&self) -> Markup {
         let paused = self.web.captures.is_paused();
         html! {
-            @if paused { span class="chip warn" { "Schedule paused" } }
+            @if paused { span class="chip warn" { (t!("Schedule paused")) } }
             @if self.principal.operates() { (pause_form(None, paused)) }
-            @else { span class="chip" { (self.principal.name) " · viewer" } }
+            @else { span class="chip" { (t!("{0} · viewer", self.principal.name)) } }
         }
     }
 
@@ -109,13 +110,13 @@ impl View {
             main class="list overview" {
                 div class="head" {
                     div {
-                        h1 { "Nodes" }
+                        h1 { (t!("Nodes")) }
                         p class="about" id="counts" data-refresh { (self.counts()) }
                     }
                     form class="search" action="/" role="search" {
-                        input type="search" name="q" value=(self.search) placeholder="Name, address, label" aria-label="Find nodes"
+                        input type="search" name="q" value=(self.search) placeholder=(t!("Name, address, label")) aria-label=(t!("Find nodes"))
                             data-filter="#nodes tbody tr";
-                        button type="submit" { "Find" }
+                        button type="submit" { (t!("Find")) }
                     }
                 }
                 div id="jobs" data-refresh { (running(&self.web, &self.principal, None, "/")) }
@@ -152,9 +153,10 @@ impl View {
         let count =
             |state: &str| self.nodes.iter().filter(|(node, health)| !node.past && health.summary() == state).count();
         html! {
-            strong { (self.nodes.len()) @if self.nodes.len() != self.all { " of " (self.all) } (if self.all == 1 { " node" } else { " nodes" }) }
-            @for (state, words) in [("ok", "work"), ("degraded", "with types that fail"), ("failing", "fail"), ("unknown", "not tried yet")] {
-                @if count(state) > 0 { span { span class=(format!("dot inline {state}")) {} " " (count(state)) " " (words) } }
+            strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", self.nodes.len(), self.all)) }
+                @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", self.all)) } }
+            @for (state, words) in [("ok", t!("{0} work")), ("degraded", t!("{0} with types that fail")), ("failing", t!("{0} fail")), ("unknown", t!("{0} not tried yet"))] {
+                @if count(state) > 0 { span { span class=(format!("dot inline {state}")) {} " " (words.with(&[&count(state)])) } }
             }
         }
     }
@@ -168,12 +170,12 @@ impl View {
         let limit = self.web.config().capture_seconds_max;
         html! {
             form id="capture" class="selection capture-form" method="post" action="/captures" {
-                span class="count" { "Capture now of the ticked nodes:" }
+                span class="count" { (t!("Capture now of the ticked nodes:")) }
                 @for kind in types {
-                    label class="tick" { input type="checkbox" name="type" value=(kind.name()) checked[*kind == ProfileType::Cpu]; (kind.label()) }
+                    label class="tick" { input type="checkbox" name="type" value=(kind.name()) checked[*kind == ProfileType::Cpu]; (type_label(kind)) }
                 }
-                label class="tick" { input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric" aria-label="Seconds"; "seconds" }
-                button type="submit" class="primary" { "Capture" }
+                label class="tick" { input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric" aria-label=(t!("Seconds")); (t!("seconds")) }
+                button type="submit" class="primary" { (t!("Capture")) }
             }
         }
     }
@@ -181,18 +183,18 @@ impl View {
     fn table(&self) -> Markup {
         html! {
             @if self.nodes.is_empty() {
-                div class="empty" { p class="head" { "No node is called so" } p { a href="/" { "Show all" } } }
+                div class="empty" { p class="head" { (t!("No node is called so")) } p { a href="/" { (t!("Show all")) } } }
             } @else {
                 div class="table nodes-table" { table {
                     thead { tr {
-                        th scope="col" { span class="hidden" { "Select" } }
-                        th scope="col" { "Node" }
-                        th scope="col" class="wide" { "Kind" }
-                        th scope="col" { "Health" }
-                        th scope="col" { "Newest profiles" }
-                        th scope="col" class="load-head" { span class="hidden" { "Load of the last day" } (self.axis()) }
-                        th scope="col" class="number wide" title="Captured time over elapsed time, since the first profile of the last day" { "Coverage" }
-                        th scope="col" class="number wide" { "Stored" }
+                        th scope="col" { span class="hidden" { (t!("Select")) } }
+                        th scope="col" { (t!("Node")) }
+                        th scope="col" class="wide" { (t!("Kind")) }
+                        th scope="col" { (t!("Health")) }
+                        th scope="col" { (t!("Newest profiles")) }
+                        th scope="col" class="load-head" { span class="hidden" { (t!("Load of the last day")) } (self.axis()) }
+                        th scope="col" class="number wide" title=(t!("Captured time over elapsed time, since the first profile of the last day")) { (t!("Coverage")) }
+                        th scope="col" class="number wide" { (t!("Stored")) }
                     } }
                     tbody { @for (node, health) in &self.nodes { (self.row(node, health)) } }
                 } }
@@ -213,7 +215,7 @@ impl View {
         html! {
             tr {
                 td { @if self.principal.operates() && can_capture {
-                    input type="checkbox" name="node" value=(node.id) form="capture" aria-label=(format!("Select {}", node.label()));
+                    input type="checkbox" name="node" value=(node.id) form="capture" aria-label=(t!("Select {0}", node.label()));
                 } }
                 td { a class="node" href=(href) { (name(node, health)) } }
                 td class="wide" { (node.kind().name()) @if !node.address.is_empty() { br; code class="muted" { (node.address) } } }
@@ -231,21 +233,21 @@ impl View {
             @if let Some(types) = self.activity.nodes.get(&node.id) {
                 @for (kind, collected) in types {
                     span class="one" {
-                        a class=(format!("type {}", super::list::known_class(kind.name()))) href=(format!("/p/{}", collected.newest.0)) { (kind.label()) }
+                        a class=(format!("type {}", super::list::known_class(kind.name()))) href=(format!("/p/{}", collected.newest.0)) { (type_label(kind)) }
                         " " span class="muted ago" { (ago(collected.newest.1)) }
                     } " "
                 }
-            } @else { span class="muted" { "none within a day" } }
+            } @else { span class="muted" { (t!("none within a day")) } }
         }
     }
 }
 
 fn state(node: &Node, health: &Health) -> Markup {
     html! {
-        @if node.past { span class="muted" { "not collected" } }
+        @if node.past { span class="muted" { (t!("not collected")) } }
         @else if let Some((kind, failure)) = health.last_failure() {
             span class="bad" { (state_in_words(health.summary())) } ": "
-            span class="reason" title=(failure.reason) { (kind.label()) ": " (failure.reason) }
+            span class="reason" title=(failure.reason) { (type_label(kind)) ": " (failure.reason) }
         } @else { (state_in_words(health.summary())) }
     }
 }
@@ -266,16 +268,16 @@ fn loads(href: &str, kind: &ProfileType, collected: &Collected) -> Markup {
         .map(|piece| format!("M{piece} 24v-{:.1}", (collected.load[piece] / largest * 22.0 + 2.0).min(24.0)))
         .collect();
     let most = match kind.name() {
-        "cpu" => format!("{} cores", super::significant(f64::from(largest))),
+        "cpu" => t!("{0} cores", super::significant(f64::from(largest))),
         "heap" | "alloc" => quantity(largest as i64, "bytes"),
         _ => String::new(),
     };
     html! {
-        a href=(format!("{href}&last=1d")) title=(format!("{} within the last day, the largest at full height", kind.label())) {
+        a href=(format!("{href}&last=1d")) title=(t!("{0} within the last day, the largest at full height", type_label(kind))) {
             svg class=(format!("load {}", super::list::known_class(kind.name()))) viewBox=(format!("0 0 {PIECES} 24")) preserveAspectRatio="none" aria-hidden="true" {
                 path d=(path) {}
             }
-            span class="most muted" { @if !most.is_empty() { "max " (most) } }
+            span class="most muted" { @if !most.is_empty() { (t!("max {0}", most)) } }
         }
     }
 }
@@ -291,7 +293,7 @@ fn coverage(node: &Node, collected: Option<(&ProfileType, &Collected)>, to: i64)
     let is_low = expected.is_some_and(|expected| share_of_day < expected * 0.8);
     html! {
         span class=[is_low.then_some("bad")] { (percent(share_of_day)) }
-        @if let Some(expected) = expected { br; span class="muted" { "of " (percent(expected)) } }
+        @if let Some(expected) = expected { br; span class="muted" { (t!("of {0}", percent(expected))) } }
         (share((share_of_day * 1000.0) as i64, 1000))
     }
 }
@@ -315,19 +317,25 @@ pub(super) fn storage(web: &Web, usage: &Usage) -> Markup {
     let oldest = usage.nodes.iter().map(|node| node.oldest.0).min();
     html! {
         section class="card" {
-            h2 { "Storage" }
-            p { (super::grouped(usage.profiles)) " profiles, " (size(usage.bytes)) " of " (size(config.data_bytes_max)) "; " (size(usage.free_bytes)) " free" }
-            meter min="0" max=(config.data_bytes_max.max(1)) value=(usage.bytes.min(config.data_bytes_max)) aria-label="Bytes used" { (size(usage.bytes)) }
-            p { "Profiles are kept for " (days) (if days == 1 { " day" } else { " days" }) ", at most "
-                (size(config.proc_profile_file_retained_size_bytes)) " of each node."
-                @if let Some(oldest) = oldest { " The oldest is from " (ago(oldest)) "." } }
-            @if usage.pinned_bytes > 0 { p { "Pinned: " (size(usage.pinned_bytes)) " of " (size(config.pinned_bytes_max)) } }
-            @if let Some(at) = last.at {
-                p class="muted" { "Last clean-up " (ago(i64::try_from(at.as_nanosecond()).unwrap_or(0))) ": "
-                    @if let Some(error) = &last.error { span class="bad" { (error) } }
-                    @else if last.deleted == 0 { "nothing to delete" } @else { (last.deleted) " profiles deleted, " (size(last.deleted_bytes)) } "." }
+            h2 { (t!("Storage")) }
+            p { (t!("{0} profiles, {1} of {2}; {3} free", super::grouped(usage.profiles), size(usage.bytes), size(config.data_bytes_max), size(usage.free_bytes))) }
+            meter min="0" max=(config.data_bytes_max.max(1)) value=(usage.bytes.min(config.data_bytes_max)) aria-label=(t!("Bytes used")) { (size(usage.bytes)) }
+            p {
+                @let of_each = size(config.proc_profile_file_retained_size_bytes);
+                @if days == 1 { (t!("Profiles are kept for 1 day, at most {0} of each node.", of_each)) }
+                @else { (t!("Profiles are kept for {0} days, at most {1} of each node.", days, of_each)) }
+                @if let Some(oldest) = oldest { " " (t!("The oldest is from {0}.", ago(oldest))) }
             }
-            p class="more" { a href="/settings" { "All settings →" } }
+            @if usage.pinned_bytes > 0 { p { (t!("Pinned: {0} of {1}", size(usage.pinned_bytes), size(config.pinned_bytes_max))) } }
+            @if let Some(at) = last.at {
+                @let when = ago(i64::try_from(at.as_nanosecond()).unwrap_or(0));
+                p class="muted" {
+                    @if let Some(error) = &last.error { (t!("Last clean-up {0}: {1}").fill(&[html! { (when) }, html! { span class="bad" { (error) } }])) }
+                    @else if last.deleted == 0 { (t!("Last clean-up {0}: nothing to delete.", when)) }
+                    @else { (t!("Last clean-up {0}: {1} profiles deleted, {2}.", when, last.deleted, size(last.deleted_bytes))) }
+                }
+            }
+            p class="more" { a href="/settings" { (t!("All settings →")) } }
         }
     }
 }

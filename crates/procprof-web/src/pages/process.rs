@@ -5,6 +5,7 @@ use procprof_core::nodes::Node;
 
 use super::clock;
 use crate::Web;
+use crate::texts::t;
 
 /// What is known of the process; nothing for nodes of other kinds.
 pub(super) fn card(web: &Web, node: &Node) -> Markup {
@@ -12,12 +13,12 @@ pub(super) fn card(web: &Web, node: &Node) -> Markup {
     html! {
         @if let Some(state) = web.captures.source_state(node) {
             section class="card process" {
-                h2 { "Process" }
+                h2 { (t!("Process")) }
                 dl class="schedule" {
-                    dt { "Recorded by" } dd { (state.engine) }
-                    @if !state.runtime.is_empty() { dt { "Runs on" } dd { (state.runtime) } }
-                    @if let Some(pid) = state.pid { dt { "Process id" } dd { (pid) } }
-                    @if let Some(retry) = health.retry_at() { dt { "Next try" } dd { (clock(retry)) } }
+                    dt { (t!("Recorded by")) } dd { (state.engine) }
+                    @if !state.runtime.is_empty() { dt { (t!("Runs on")) } dd { (state.runtime) } }
+                    @if let Some(pid) = state.pid { dt { (t!("Process id")) } dd { (pid) } }
+                    @if let Some(retry) = health.retry_at() { dt { (t!("Next try")) } dd { (clock(retry)) } }
                 }
                 @for limit in &state.limits { p class="muted" { (limit) } }
             }

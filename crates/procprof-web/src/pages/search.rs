@@ -18,13 +18,14 @@ use procprof_store::{Cursor, Entry, Filter, Format, PAGE_MAX, PageRequest, Summa
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::list::table::{Table, forms, short};
-use super::{grouped, moment};
+use super::{grouped, moment, type_label};
 use crate::Web;
 use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
+use crate::texts::t;
 use crate::time::rfc3339;
 
 /// Profiles that one page searches.
@@ -104,14 +105,14 @@ pub(crate) async fn search(
     };
     let body = html! {
         main class="list" {
-            h1 { "Search profiles by function" }
-            p class="muted" { "Which profiles spend at least so much in a function, by itself or with what it calls." }
+            h1 { (t!("Search profiles by function")) }
+            p class="muted" { (t!("Which profiles spend at least so much in a function, by itself or with what it calls.")) }
             (search.form(&web))
             @if let Some(found) = &found { (search.results(found, &principal)) }
             (commands(&search.as_commands(&base)))
         }
     };
-    Ok(Frame { place: "/search", title: "Search", live: false, status: None }.page(body))
+    Ok(Frame { place: "/search", title: t!("Search").get(), live: false, status: None }.page(body))
 }
 
 impl Search {
@@ -191,29 +192,28 @@ impl Search {
     }
 
     fn form(&self, web: &Web) -> Markup {
-        let types = ["cpu", "wall", "alloc", "heap", "contention", "mutex", "goroutine"];
         let time = |nanos: Option<Nanos>| nanos.map(|nanos| rfc3339(nanos.0)).unwrap_or_default();
         html! {
             form class="card fields wide-form" action="/search" role="search" {
-                label { "Function" input type="search" name="function" value=(self.function) placeholder="Part of its name" required; }
-                label { "At least, %" input type="number" name="percent" value=(self.percent) min="0" max="100"; }
-                label { "Of" select name="of" {
-                    option value="self" selected[self.counted == Counted::Own] { "self" }
-                    option value="total" selected[self.counted == Counted::WithCallees] { "total, with callees" }
+                label { (t!("Function")) input type="search" name="function" value=(self.function) placeholder=(t!("Part of its name")) required; }
+                label { (t!("At least, %")) input type="number" name="percent" value=(self.percent) min="0" max="100"; }
+                label { (t!("Of")) select name="of" {
+                    option value="self" selected[self.counted == Counted::Own] { (t!("self")) }
+                    option value="total" selected[self.counted == Counted::WithCallees] { (t!("total, with callees")) }
                 } }
-                label { "Node" select name="node" {
-                    option value="" { "all" }
+                label { (t!("Node")) select name="node" {
+                    option value="" { (t!("all")) }
                     @for node in web.registry.all() {
                         option value=(node.id) selected[self.node.as_ref().is_some_and(|chosen| chosen.id == node.id)] { (node.label()) }
                     }
                 } }
-                label { "Type" select name="type" {
-                    option value="" { "all" }
-                    @for kind in types { option value=(kind) selected[self.profile_type.as_ref().is_some_and(|chosen| chosen.name() == kind)] { (kind) } }
+                label { (t!("Type")) select name="type" {
+                    option value="" { (t!("all")) }
+                    @for kind in ProfileType::known() { option value=(kind.name()) selected[self.profile_type.as_ref() == Some(kind)] { (type_label(kind)) } }
                 } }
-                label { "From (UTC)" input name="from" value=(time(self.from)) placeholder="2026-11-20T22:25:34Z"; }
-                label { "To (UTC)" input name="to" value=(time(self.to)) placeholder="2026-11-20T23:25:34Z"; }
-                button type="submit" class="primary" { "Search" }
+                label { (t!("From (UTC)")) input name="from" value=(time(self.from)) placeholder="2026-11-20T22:25:34Z"; }
+                label { (t!("To (UTC)")) input name="to" value=(time(self.to)) placeholder="2026-11-20T23:25:34Z"; }
+                button type="submit" class="primary" { (t!("Search")) }
             }
         }
     }
@@ -221,20 +221,19 @@ impl Search {
     fn results(&self, found: &Found, principal: &Principal) -> Markup {
         html! {
             p role="status" {
-                strong { (found.entries.len()) (if found.entries.len() == 1 { " profile" } else { " profiles" }) }
-                " of " (grouped(found.searched as u64)) " searched"
-                @if let Some(until) = found.until { ", back to " (moment(until)) }
-                @if found.next.is_none() { ", all there are" }
-                "."
-                @if found.read > 0 { " " (grouped(found.read as u64)) " of them were read whole." }
-                @if found.unreadable > 0 { " " strong { (grouped(found.unreadable as u64)) " could not be read." } }
-                @if let Some(next) = &found.next { " " a href=(format!("{}&cursor={}", self.href(), encode(&next.to_string()))) { "Search older ones →" } }
+                (t!("{0} of {1} searched").fill(&[html! { strong { (count(found.entries.len())) } }, html! { (grouped(found.searched as u64)) }]))
+                @if let Some(until) = found.until { ", " (t!("back to {0}").fill(&[moment(until)])) }
+                @if found.next.is_none() { ", " (t!("all there are")) }
+                ". "
+                @if found.read > 0 { (t!("{0} of them were read whole.", grouped(found.read as u64))) " " }
+                @if found.unreadable > 0 { strong { (t!("{0} could not be read.", grouped(found.unreadable as u64))) } " " }
+                @if let Some(next) = &found.next { a href=(format!("{}&cursor={}", self.href(), encode(&next.to_string()))) { (t!("Search older ones →")) } }
             }
             @if found.entries.is_empty() {
                 div class="empty" {
-                    p class="head" { "No profile has it" }
-                    p { "A smaller share, another part of the name, or a longer time may find it."
-                        @if self.counted == Counted::Own { " Functions that only call others have no self value: search their total." } }
+                    p class="head" { (t!("No profile has it")) }
+                    p { (t!("A smaller share, another part of the name, or a longer time may find it."))
+                        @if self.counted == Counted::Own { " " (t!("Functions that only call others have no self value: search their total.")) } }
                 }
             } @else {
                 (matches(&found.hits))
@@ -289,6 +288,15 @@ impl Found {
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{share:.0}\u{a0}%")
+}
+
+/// A number of profiles.
+fn count(profiles: usize) -> String {
+    if profiles == 1 { t!("1 profile").to_string() } else { t!("{0} profiles", profiles) }
+}
+
 /// Which functions were found, where several match.
 fn matches(hits: &[Hit]) -> Markup {
     let mut names: Vec<(&str, usize, f64)> = Vec::new();
@@ -302,7 +310,8 @@ fn matches(hits: &[Hit]) -> Markup {
     html! {
         ul class="matches" {
             @for (name, count, largest) in names.iter().take(10) {
-                li { code title=(name) { bdi { (short(name)) } } " in " (count) (if *count == 1 { " profile, " } else { " profiles, up to " }) (format!("{largest:.0}\u{a0}%")) }
+                li { code title=(name) { bdi { (short(name)) } } " "
+                    @if *count == 1 { (t!("in 1 profile, {0}", percent(*largest))) } @else { (t!("in {0} profiles, up to {1}", count, percent(*largest))) } }
             }
         }
     }

@@ -10,6 +10,7 @@ use super::frame::Frame;
 use super::{overview, size};
 use crate::Web;
 use crate::problem::ApiResult;
+use crate::texts::t;
 
 /// `GET /settings`
 pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
@@ -18,19 +19,18 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
     let rows = KEYS.iter().filter(|key| !matches!(key.slot, Slot::Ignored)).map(|key| (key, key.get_text(&config)));
     let body = html! {
         main class="one settings" {
-            h1 { "Settings" }
+            h1 { (t!("Settings")) }
             p class="muted" {
-                "As read from the configuration. Keys are changed in its file, or by " code { "--set KEY=VALUE" }
-                "; SIGHUP has the file read again. What differs from the default is marked."
+                (t!("As read from the configuration. Keys are changed in its file, or by {0}; SIGHUP has the file read again. What differs from the default is marked.").fill(&[html! { code { "--set KEY=VALUE" } }]))
             }
             (overview::storage(&web, &usage))
             div class="table" { table {
-                thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "What it does" } th scope="col" class="wide" { "Takes effect" } } }
+                thead { tr { th scope="col" { (t!("Key")) } th scope="col" { (t!("Value")) } th scope="col" { (t!("What it does")) } th scope="col" class="wide" { (t!("Takes effect")) } } }
                 tbody { @for (key, value) in rows { (row(key, &value)) } }
             } }
         }
     };
-    Ok(Frame { place: "/settings", title: "Settings", live: false, status: None }.page(body))
+    Ok(Frame { place: "/settings", title: t!("Settings").get(), live: false, status: None }.page(body))
 }
 
 fn row(key: &Key, value: &str) -> Markup {
@@ -42,10 +42,10 @@ fn row(key: &Key, value: &str) -> Markup {
     html! {
         tr class=[is_changed.then_some("changed")] {
             td { code { (key.name) } }
-            td { @if shown.is_empty() { span class="muted" { "none" } } @else { (shown) @if !key.unit.is_empty() && !matches!(key.slot, Slot::Bytes(_)) { " " (key.unit) } }
-                @if is_changed { " " span class="tag" title=(format!("Default: {}", if key.default.is_empty() { "none" } else { key.default })) { "changed" } } }
+            td { @if shown.is_empty() { span class="muted" { (t!("none")) } } @else { (shown) @if !key.unit.is_empty() && !matches!(key.slot, Slot::Bytes(_)) { " " (key.unit) } }
+                @if is_changed { " " span class="tag" title=(t!("Default: {0}", if key.default.is_empty() { t!("none").get() } else { key.default })) { (t!("changed")) } } }
             td { (prose(key.help)) }
-            td class="wide muted" { @if key.reload { "on SIGHUP" } @else { "at a restart" } }
+            td class="wide muted" { @if key.reload { (t!("on SIGHUP")) } @else { (t!("at a restart")) } }
         }
     }
 }

@@ -5,7 +5,8 @@ use procprof_core::nodes::{Node, Planned, TypeHealth};
 use procprof_store::Usage;
 
 use crate::Web;
-use crate::pages::{ago, clock, size};
+use crate::pages::{ago, clock, size, type_label};
+use crate::texts::t;
 
 /// What is collected when.
 pub(super) fn schedule(web: &Web, node: &Node) -> Markup {
@@ -13,12 +14,12 @@ pub(super) fn schedule(web: &Web, node: &Node) -> Markup {
     html! {
         @if !node.schedule.is_empty() {
             section class="card" {
-                h2 { "Schedule" }
+                h2 { (t!("Schedule")) }
                 dl class="schedule" {
                     @for planned in &node.schedule {
                         @let own = health.types.get(&planned.profile_type).cloned().unwrap_or_default();
-                        dt class=(if planned.on && own.unavailable.is_none() { "" } else { "off" }) { (planned.profile_type.label()) }
-                        @if let Some(why) = &own.unavailable { dd { "not available: " (why) } }
+                        dt class=(if planned.on && own.unavailable.is_none() { "" } else { "off" }) { (type_label(&planned.profile_type)) }
+                        @if let Some(why) = &own.unavailable { dd { (t!("not available: {0}", why)) } }
                         @else { dd { (rhythm(node, planned)) " " (state(&own, planned, web.captures.is_paused())) } }
                     }
                 }
@@ -37,35 +38,35 @@ pub(super) fn retention(web: &Web, node: &Node, usage: &Usage) -> Markup {
     let oldest = own.map(|usage| usage.oldest.0);
     html! {
         section class="card" {
-            h2 { "Retention" }
-            p { (profiles) (if profiles == 1 { " profile, " } else { " profiles, " }) (size(bytes)) " of " (size(limit)) }
-            meter min="0" max=(limit.max(1)) value=(bytes.min(limit)) aria-label="Bytes used" { (size(bytes)) }
-            @if let Some(oldest) = oldest { p { "Oldest: " (ago(oldest)) " of " (days) (if days == 1 { " day" } else { " days" }) } }
-            p class="muted" { "The newest profile of each type and pinned profiles are never deleted. " a href="/settings" { "Settings" } }
+            h2 { (t!("Retention")) }
+            p { @if profiles == 1 { (t!("1 profile, {0} of {1}", size(bytes), size(limit))) } @else { (t!("{0} profiles, {1} of {2}", profiles, size(bytes), size(limit))) } }
+            meter min="0" max=(limit.max(1)) value=(bytes.min(limit)) aria-label=(t!("Bytes used")) { (size(bytes)) }
+            @if let Some(oldest) = oldest { p { @if days == 1 { (t!("Oldest: {0} of 1 day", ago(oldest))) } @else { (t!("Oldest: {0} of {1} days", ago(oldest), days)) } } }
+            p class="muted" { (t!("The newest profile of each type and pinned profiles are never deleted.")) " " a href="/settings" { (t!("Settings")) } }
         }
     }
 }
 
 fn rhythm(node: &Node, planned: &Planned) -> String {
     match (planned.on, planned.seconds, planned.every) {
-        (false, ..) => "off".to_owned(),
+        (false, ..) => t!("off").to_string(),
         (true, _, every) if node.kind().is_continuous(&planned.profile_type) => {
-            format!("continuously, a profile every {every} s")
+            t!("continuously, a profile every {0} s", every)
         }
-        (true, 0, every) => format!("a snapshot every {every} s"),
-        (true, seconds, every) if every <= seconds => format!("{seconds} s, without gaps"),
-        (true, seconds, every) => format!("{seconds} s every {every} s"),
+        (true, 0, every) => t!("a snapshot every {0} s", every),
+        (true, seconds, every) if every <= seconds => t!("{0} s, without gaps", seconds),
+        (true, seconds, every) => t!("{0} s every {1} s", seconds, every),
     }
 }
 
 fn state(health: &TypeHealth, planned: &Planned, paused: bool) -> Markup {
     html! {
-        @if health.capturing { span class="tag live" { "capturing" } }
-        @else if planned.on && paused { span class="tag" { "paused" } }
+        @if health.capturing { span class="tag live" { (t!("capturing")) } }
+        @else if planned.on && paused { span class="tag" { (t!("paused")) } }
         @else if let Some(retry) = health.retry_at.filter(|_| health.failing()) {
-            span class="tag bad" title=(health.last_failure.as_ref().map(|failure| failure.reason.clone()).unwrap_or_default()) { "failing" }
-            " " span class="muted" { "next try " (clock(retry)) }
+            span class="tag bad" title=(health.last_failure.as_ref().map(|failure| failure.reason.clone()).unwrap_or_default()) { (t!("failing")) }
+            " " span class="muted" { (t!("next try {0}").fill(&[clock(retry)])) }
         }
-        @else if health.failing() { span class="tag bad" { "failing" } }
+        @else if health.failing() { span class="tag bad" { (t!("failing")) } }
     }
 }

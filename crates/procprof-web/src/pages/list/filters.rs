@@ -4,6 +4,8 @@ use maud::{Markup, html};
 use procprof_profile::ProfileType;
 
 use super::query::{ListQuery, PERIODS, TRIGGERS};
+use crate::pages::{trigger_name, type_label};
+use crate::texts::t;
 use crate::time::rfc3339;
 
 /// The filters; `types` and `labels`, as `key=value`, are those that can be chosen.
@@ -17,13 +19,13 @@ pub(super) fn filters(query: &ListQuery, types: &[ProfileType], labels: &[String
     html! {
         div class="filter-bar" {
             @if types.len() > 1 {
-                p class="filters" role="group" aria-label="Type" {
-                    (of_type(None, "All types"))
-                    @for kind in types { (of_type(Some(kind), kind.label())) }
+                p class="filters" role="group" aria-label=(t!("Type")) {
+                    (of_type(None, t!("All types").get()))
+                    @for kind in types { (of_type(Some(kind), type_label(kind))) }
                 }
             }
-            p class="filters" role="group" aria-label="Time" {
-                a href=(query.with_last(None).href()) aria-current=[any_time.then_some("true")] { "Any time" }
+            p class="filters" role="group" aria-label=(t!("Time")) {
+                a href=(query.with_last(None).href()) aria-current=[any_time.then_some("true")] { (t!("Any time")) }
                 @for (name, label, _) in PERIODS {
                     a href=(query.with_last(Some(name)).href()) aria-current=[(query.last == Some(name)).then_some("true")] { (label) }
                 }
@@ -41,27 +43,27 @@ fn form(query: &ListQuery, labels: &[String]) -> Markup {
             input type="hidden" name="node" value=(query.node.id);
             @if let Some(kind) = &query.profile_type { input type="hidden" name="type" value=(kind.name()); }
             @if let Some(last) = query.last { input type="hidden" name="last" value=(last); }
-            input type="search" name="text" value=(query.text.as_deref().unwrap_or("")) placeholder="Function, label or file name"
-                aria-label="Function, label or file name";
+            input type="search" name="text" value=(query.text.as_deref().unwrap_or("")) placeholder=(t!("Function, label or file name"))
+                aria-label=(t!("Function, label or file name"));
             details class="more-filters" open[query.trigger.is_some() || query.from.is_some() || query.to.is_some() || !query.labels.is_empty()] {
-                summary { "More" }
+                summary { (t!("More")) }
                 div class="fields" {
-                    label { "From (UTC)" input name="from" value=(time(query.from)) placeholder="2026-11-20T22:25:34Z"; }
-                    label { "To (UTC)" input name="to" value=(time(query.to)) placeholder="2026-11-20T23:25:34Z"; }
+                    label { (t!("From (UTC)")) input name="from" value=(time(query.from)) placeholder="2026-11-20T22:25:34Z"; }
+                    label { (t!("To (UTC)")) input name="to" value=(time(query.to)) placeholder="2026-11-20T23:25:34Z"; }
                     @if !labels.is_empty() {
-                        label { "Label" select name="label" {
-                            option value="" { "any" }
+                        label { (t!("Label")) select name="label" {
+                            option value="" { (t!("any")) }
                             @for label in labels { option value=(label) selected[is_chosen(label)] { (label) } }
                         } }
                     }
-                    label { "Trigger" select name="trigger" {
-                        option value="" { "any" }
-                        @for trigger in TRIGGERS { option value=(trigger) selected[query.trigger.as_deref() == Some(trigger)] { (trigger) } }
+                    label { (t!("Trigger")) select name="trigger" {
+                        option value="" { (t!("any")) }
+                        @for trigger in TRIGGERS { option value=(trigger) selected[query.trigger.as_deref() == Some(trigger)] { (trigger_name(trigger)) } }
                     } }
                 }
             }
-            button type="submit" { "Filter" }
-            @if query.is_filtered() { a href=(format!("/proc_profile?node={}", query.node.id)) { "Clear" } }
+            button type="submit" { (t!("Filter")) }
+            @if query.is_filtered() { a href=(format!("/proc_profile?node={}", query.node.id)) { (t!("Clear")) } }
         }
     }
 }

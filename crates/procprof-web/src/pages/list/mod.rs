@@ -22,13 +22,14 @@ pub(crate) use select::select;
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
-use super::{errors, heap, process, wanted};
+use super::{errors, heap, process, type_label, wanted};
 use crate::Web;
 use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::Caller;
 use crate::params::{Params, encode};
 use crate::problem::ApiResult;
+use crate::texts::t;
 use query::{KNOWN, ListQuery};
 use table::Table;
 use timeline::Timeline;
@@ -69,7 +70,7 @@ pub(crate) async fn list(
     let errors = errors::newest(&web, &query.node);
     let usage = web.usage.get(&web.store).await?;
     let view = View { web, principal, query, page, timeline, is_first, errors, usage, base };
-    let title = format!("{} profiles", view.query.node.label());
+    let title = t!("{0}: profiles", view.query.node.label());
     Ok(Frame { place: "/proc_profile", title: &title, live: view.is_first, status: Some(view.status()) }
         .page(view.body()))
 }
@@ -147,10 +148,10 @@ impl View {
     fn status(&self) -> Markup {
         let paused = self.web.captures.is_paused();
         html! {
-            @if paused { span class="chip warn" { "Schedule paused" } }
+            @if paused { span class="chip warn" { (t!("Schedule paused")) } }
             @if self.principal.operates() { (pause_form(Some(&self.query.node), paused)) }
             @else {
-                span class="chip" title="Viewers read; operators also capture, pause, pin and delete" { (self.principal.name) " · viewer" }
+                span class="chip" title=(t!("Viewers read; operators also capture, pause, pin and delete")) { (t!("{0} · viewer", self.principal.name)) }
             }
         }
     }
@@ -159,17 +160,17 @@ impl View {
         let node = &self.query.node;
         html! {
             div {
-                h1 id="heading" { "Process Profiles" }
+                h1 id="heading" { (t!("Process Profiles")) }
                 p class="about" {
                     strong { (node.label()) }
-                    @if node.past { span { "not collected: imported, or no longer configured" } }
+                    @if node.past { span { (t!("not collected: imported, or no longer configured")) } }
                     @else {
                         span { (node.kind().name()) }
                         @if !node.address.is_empty() { span { code { (node.address) } } }
                     }
-                    @if node.cluster != "default" { span { "cluster " (node.cluster) } }
+                    @if node.cluster != "default" { span { (t!("cluster {0}", node.cluster)) } }
                     @for (key, value) in &node.config.labels { span class="label" { (key) "=" (value) } }
-                    span class="muted" { "id " (node.id) }
+                    span class="muted" { (t!("id {0}", node.id)) }
                 }
             }
         }
@@ -180,7 +181,7 @@ impl View {
         let health = self.web.registry.health(self.query.node.id);
         html! {
             @if let Some((kind, failure)) = health.last_failure().filter(|_| !self.query.node.past) {
-                p class="notice bad" { strong { (kind.label()) " fails: " } (failure.reason) " " a href="#errors" { "All errors" } }
+                p class="notice bad" { strong { (t!("{0} fails:", type_label(kind))) " " } (failure.reason) " " a href="#errors" { (t!("All errors")) } }
             }
         }
     }
@@ -222,9 +223,9 @@ impl View {
         html! {
             @if !self.is_first || self.page.next.is_some() {
                 p class="pages" {
-                    @if searched && self.page.next.is_some() { span class="muted" { "5,000 profiles were searched" } }
-                    @if !self.is_first { a href=(base) { "← Newest" } }
-                    @if let Some(next) = &self.page.next { a href=(format!("{base}&cursor={}", encode(&next.to_string()))) { "Older →" } }
+                    @if searched && self.page.next.is_some() { span class="muted" { (t!("5,000 profiles were searched")) } }
+                    @if !self.is_first { a href=(base) { (t!("← Newest")) } }
+                    @if let Some(next) = &self.page.next { a href=(format!("{base}&cursor={}", encode(&next.to_string()))) { (t!("Older →")) } }
                 }
             }
         }
@@ -235,29 +236,32 @@ impl View {
         let node = &self.query.node;
         let health = self.web.registry.health(node.id);
         let (head, why) = if self.query.is_filtered() {
-            ("No such profiles", "None of this node's profiles pass the filters.".to_owned())
+            (t!("No such profiles"), t!("None of this node's profiles pass the filters.").to_string())
         } else if let Some((kind, failure)) = health.last_failure() {
-            ("No profiles yet", format!("The last try ({kind}) failed: {}", failure.reason))
+            (t!("No profiles yet"), t!("The last try ({0}) failed: {1}", kind, failure.reason))
         } else if self.web.captures.is_paused() {
-            ("No profiles yet", "Scheduled captures are paused; Resume schedule is at the top of the page.".to_owned())
+            (
+                t!("No profiles yet"),
+                t!("Scheduled captures are paused; Resume schedule is at the top of the page.").to_string(),
+            )
         } else if node.schedule.iter().any(|planned| planned.on) {
             (
-                "No profiles yet",
-                "The first capture is under way; the page shows its profile once it is complete.".to_owned(),
+                t!("No profiles yet"),
+                t!("The first capture is under way; the page shows its profile once it is complete.").to_string(),
             )
         } else if node.past {
-            ("No profiles", "The node is not configured; its profiles were deleted.".to_owned())
+            (t!("No profiles"), t!("The node is not configured; its profiles were deleted.").to_string())
         } else {
             (
-                "No profiles",
-                "Nothing is collected from this node on schedule. Capture one now, or set its schedule in the configuration.".to_owned(),
+                t!("No profiles"),
+                t!("Nothing is collected from this node on schedule. Capture one now, or set its schedule in the configuration.").to_string(),
             )
         };
         html! {
             div class="empty" {
                 p class="head" { (head) }
                 p { (why) }
-                @if self.query.is_filtered() { p { a href=(format!("/proc_profile?node={}", node.id)) { "Clear the filters" } } }
+                @if self.query.is_filtered() { p { a href=(format!("/proc_profile?node={}", node.id)) { (t!("Clear the filters")) } } }
             }
         }
     }

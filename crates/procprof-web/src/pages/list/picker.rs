@@ -7,6 +7,7 @@ use procprof_core::nodes::{Health, Node, Role};
 use procprof_store::Usage;
 
 use crate::Web;
+use crate::texts::{Text, t};
 
 /// Most nodes that are shown as tabs.
 const TABS_MAX: usize = 8;
@@ -25,7 +26,7 @@ pub(in crate::pages) fn picker(web: &Web, chosen: u64, usage: &Usage, href: impl
     let choices: Vec<Choice> = shown.map(|node| Choice { health: web.registry.health(node.id), node }).collect();
     let tabs = tabs(&choices, chosen);
     html! {
-        nav class="tabs" aria-label="Nodes" id="tabs" data-refresh {
+        nav class="tabs" aria-label=(t!("Nodes")) id="tabs" data-refresh {
             @if choices.len() > tabs.len() { (all(&choices, chosen, &href)) }
             @for choice in tabs { (tab(choice, chosen, &href)) }
         }
@@ -70,18 +71,18 @@ pub(in crate::pages) fn name(node: &Node, health: &Health) -> Markup {
         span class=(format!("dot {state}")) role="img" aria-label=(state_in_words(state)) {}
         span class="role" { (node.role().name()) }
         span class="name" { (node.name()) }
-        @if node.demo { span class="tag" { "demo" } }
+        @if node.demo { span class="tag" { (t!("demo")) } }
     }
 }
 
 /// A state of a node in words.
-pub(in crate::pages) fn state_in_words(state: &str) -> &'static str {
+pub(in crate::pages) fn state_in_words(state: &str) -> Text {
     match state {
-        "ok" => "works",
-        "degraded" => "some types fail",
-        "failing" => "fails",
-        "past" => "not collected",
-        _ => "not tried yet",
+        "ok" => t!("works"),
+        "degraded" => t!("some types fail"),
+        "failing" => t!("fails"),
+        "past" => t!("not collected"),
+        _ => t!("not tried yet"),
     }
 }
 
@@ -95,13 +96,13 @@ fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Mark
     let failing = choices.iter().filter(|choice| !choice.node.past && choice.health.summary() == "failing").count();
     html! {
         details class="picker" {
-            summary { "All " (choices.len()) " nodes" @if failing > 0 { " " span class="tag bad" { (failing) " failing" } } }
+            summary { (t!("All {0} nodes", choices.len())) @if failing > 0 { " " span class="tag bad" { (t!("{0} failing", failing)) } } }
             div class="panel" {
                 form action="/" role="search" {
-                    input type="search" name="q" placeholder="Find a node" aria-label="Find a node" data-filter="#all-nodes li";
+                    input type="search" name="q" placeholder=(t!("Find a node")) aria-label=(t!("Find a node")) data-filter="#all-nodes li";
                 }
                 div id="all-nodes" {
-                    @for (number, label) in ["Frontends", "Backends", "Others"].into_iter().enumerate() {
+                    @for (number, label) in [t!("Frontends"), t!("Backends"), t!("Others")].into_iter().enumerate() {
                         @let of_group: Vec<&Choice> = choices.iter().filter(|choice| group(choice.node.role()) == number).collect();
                         @if !of_group.is_empty() {
                             section { h2 { (label) " (" (of_group.len()) ")" } ul {
@@ -117,7 +118,7 @@ fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Mark
 
 fn title(node: &Node, health: &Health) -> String {
     match health.last_failure() {
-        _ if node.past => format!("{}: not collected", node.label()),
+        _ if node.past => t!("{0}: not collected", node.label()),
         Some((kind, failure)) => format!("{}: {kind}: {}", node.label(), failure.reason),
         None => format!("{}: {}", node.label(), state_in_words(health.summary())),
     }

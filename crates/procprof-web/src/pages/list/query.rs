@@ -10,13 +10,18 @@ use procprof_store::Filter;
 use crate::Web;
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
+use crate::texts::{Text, t};
 use crate::time::rfc3339;
 
 /// Names of the parameters.
 pub(super) const KNOWN: &[&str] = &["node", "type", "last", "from", "to", "label", "text", "trigger", "cursor"];
 /// Periods that end now: as in the address, for people, in seconds.
-pub(super) const PERIODS: [(&str, &str, i64); 4] =
-    [("1h", "1 hour", 3600), ("6h", "6 hours", 21_600), ("1d", "1 day", 86_400), ("7d", "7 days", 604_800)];
+pub(super) const PERIODS: [(&str, Text, i64); 4] = [
+    ("1h", t!("1 hour"), 3600),
+    ("6h", t!("6 hours"), 21_600),
+    ("1d", t!("1 day"), 86_400),
+    ("7d", t!("7 days"), 604_800),
+];
 /// Reasons of captures that can be filtered by.
 pub(super) const TRIGGERS: [&str; 4] = ["schedule", "manual", "push", "import"];
 

@@ -7,7 +7,10 @@ use procprof_store::{Entry, Total};
 
 use super::known_class;
 use crate::pages::search::Hit;
-use crate::pages::{ago, grouped, moment, quantity, share, significant, size, thumbnail, wanted};
+use crate::pages::{
+    ago, grouped, moment, quantity, share, significant, size, thumbnail, trigger_name, type_label, wanted,
+};
+use crate::texts::t;
 
 /// How far in the future a profile's end may be without a mark, in nanoseconds: clocks differ.
 const AHEAD: i64 = 300_000_000_000;
@@ -31,19 +34,19 @@ impl Table<'_> {
         html! {
             div class="table profiles-table" { table {
                 thead { tr {
-                    th scope="col" { span class="hidden" { "Select" } }
-                    th scope="col" { "Type" }
-                    @if self.nodes { th scope="col" { "Node" } }
-                    th scope="col" { "Completed" }
-                    th scope="col" class="number wide" { "Duration" }
-                    th scope="col" class="number wide" { "Samples" }
-                    th scope="col" { "Total" }
-                    th scope="col" { @if self.hits.is_some() { "Function found" } @else { "Top function (self)" } }
-                    th scope="col" class="wide" { "Flame graph" }
-                    th scope="col" class="number wide" { "Size" }
-                    th scope="col" class="wide" { "Trigger" }
-                    th scope="col" { "View" }
-                    th scope="col" { span class="hidden" { "More" } }
+                    th scope="col" { span class="hidden" { (t!("Select")) } }
+                    th scope="col" { (t!("Type")) }
+                    @if self.nodes { th scope="col" { (t!("Node")) } }
+                    th scope="col" { (t!("Completed")) }
+                    th scope="col" class="number wide" { (t!("Duration")) }
+                    th scope="col" class="number wide" { (t!("Samples")) }
+                    th scope="col" { (t!("Total")) }
+                    th scope="col" { @if self.hits.is_some() { (t!("Function found")) } @else { (t!("Top function (self)")) } }
+                    th scope="col" class="wide" { (t!("Flame graph")) }
+                    th scope="col" class="number wide" { (t!("Size")) }
+                    th scope="col" class="wide" { (t!("Trigger")) }
+                    th scope="col" { (t!("View")) }
+                    th scope="col" { span class="hidden" { (t!("More")) } }
                 } }
                 tbody { @for (place, entry) in self.rows.iter().enumerate() { (self.row(place, entry)) } }
             } }
@@ -53,24 +56,24 @@ impl Table<'_> {
     fn row(&self, place: usize, entry: &Entry) -> Markup {
         let kind = entry.profile_type.name();
         let href = format!("/p/{}", entry.id);
-        let name = format!("{} of {}", entry.profile_type.label(), utc(entry.completed.0));
+        let name = t!("{0} of {1}", type_label(&entry.profile_type), utc(entry.completed.0));
         html! {
             tr {
-                td { input type="checkbox" name="id" value=(entry.id) form="selection" aria-label=(format!("Select {name}")); }
-                td { a class=(format!("type {}", known_class(kind))) href=(href) { (entry.profile_type.label()) }
-                    @if entry.pinned { " " span class="tag pin" title="Kept from retention" { "pinned" } }
+                td { input type="checkbox" name="id" value=(entry.id) form="selection" aria-label=(t!("Select {0}", name)); }
+                td { a class=(format!("type {}", known_class(kind))) href=(href) { (type_label(&entry.profile_type)) }
+                    @if entry.pinned { " " span class="tag pin" title=(t!("Kept from retention")) { (t!("pinned")) } }
                     (wanted::tag(entry)) }
                 @if self.nodes { td { a href=(format!("/proc_profile?node={}", entry.node)) { (entry.meta.node_name) } } }
                 td class="when" { (moment(entry.completed.0)) " " span class="muted ago" { (ago(entry.completed.0)) }
-                    @if is_ahead(entry) { " " span class="tag bad" title="Taken while the clock was ahead; it expires like everything else" { "clock ahead" } } }
+                    @if is_ahead(entry) { " " span class="tag bad" title=(t!("Taken while the clock was ahead; it expires like everything else")) { (t!("clock ahead")) } } }
                 td class="number wide" { (duration(entry)) }
                 td class="number wide" { @if entry.summary.samples > 0 { (grouped(entry.summary.samples)) } @else { "–" } }
                 td class="total" { (self.total(entry)) }
                 td class="function" { (self.function(place, entry)) }
                 td class="wide" { a class="thumbnail" href=(href) tabindex="-1" aria-hidden="true" { (thumbnail::picture(&entry.summary.thumbnail)) } }
                 td class="number wide" { (size(entry.bytes)) }
-                td class="wide" { (entry.meta.trigger) }
-                td { a class="view" href=(href) title=(entry.file_name) aria-label=(format!("View {name}")) { "View" } }
+                td class="wide" { (trigger_name(&entry.meta.trigger)) }
+                td { a class="view" href=(href) title=(entry.file_name) aria-label=(t!("View {0}", name)) { (t!("View")) } }
                 td { (self.menu(entry, &name)) }
             }
         }
@@ -93,7 +96,7 @@ impl Table<'_> {
             .filter(|times| *times >= SPIKE);
         html! {
             span class="amount" title=(total.kind) { strong { (value) } " " span class="muted" { (rest) }
-                @if let Some(times) = spike { " " span class="tag bad" title="Compared with the median of its type on this page" { "×" (significant(times)) } } }
+                @if let Some(times) = spike { " " span class="tag bad" title=(t!("Compared with the median of its type on this page")) { "×" (significant(times)) } } }
             (share(total.value, largest))
         }
     }
@@ -108,16 +111,16 @@ impl Table<'_> {
     fn menu(&self, entry: &Entry, name: &str) -> Markup {
         html! {
             details class="menu" {
-                summary aria-label=(format!("More for {name}")) { "⋮" }
+                summary aria-label=(t!("More for {0}", name)) { "⋮" }
                 ul {
-                    li { a href=(format!("/api/profiles/{}/download", entry.id)) { "Download" } }
-                    li { a class="copy-link" href=(format!("/p/{}", entry.id)) { "Link" } }
-                    li { a href=(format!("/search?node={}&type={}", entry.node, crate::params::encode(entry.profile_type.name()))) { "Search its functions" } }
+                    li { a href=(format!("/api/profiles/{}/download", entry.id)) { (t!("Download")) } }
+                    li { a class="copy-link" href=(format!("/p/{}", entry.id)) { (t!("Link")) } }
+                    li { a href=(format!("/search?node={}&type={}", entry.node, crate::params::encode(entry.profile_type.name()))) { (t!("Search its functions")) } }
                     @if self.principal.operates() {
-                        li { button form="act" formaction=(format!("/p/{}/pin", entry.id)) name="pinned" value=(if entry.pinned { "no" } else { "yes" }) {
-                            (if entry.pinned { "Unpin" } else { "Pin" }) } }
-                        @if !entry.pinned { li { details class="sure" { summary { "Delete…" }
-                            button class="danger" form="act" formaction=(format!("/p/{}/delete", entry.id)) { "Delete for ever" } } } }
+                        li { button form="act" formaction=(format!("/p/{}/pin", entry.id)) name=(t!("pinned")) value=(if entry.pinned { "no" } else { "yes" }) {
+                            (if entry.pinned { t!("Unpin") } else { t!("Pin") }) } }
+                        @if !entry.pinned { li { details class="sure" { summary { (t!("Delete…")) }
+                            button class="danger" form="act" formaction=(format!("/p/{}/delete", entry.id)) { (t!("Delete for ever")) } } } }
                     }
                 }
             }
@@ -129,10 +132,10 @@ impl Table<'_> {
 pub(in crate::pages) fn forms(back: &str, principal: &Principal) -> Markup {
     html! {
         form id="selection" class="selection" action="/proc_profile/select" {
-            span class="count" { "With the selected profiles:" }
-            button type="submit" name="do" value="view" data-count="1" { "View" }
-            button type="submit" name="do" value="compare" data-count="2" title="Two: what changed from the older one to the newer one" { "Compare" }
-            button type="submit" name="do" value="merge" data-count="2+" title="Two or more: one profile of all" { "Merge" }
+            span class="count" { (t!("With the selected profiles:")) }
+            button type="submit" name="do" value="view" data-count="1" { (t!("View")) }
+            button type="submit" name="do" value="compare" data-count="2" title=(t!("Two: what changed from the older one to the newer one")) { (t!("Compare")) }
+            button type="submit" name="do" value="merge" data-count="2+" title=(t!("Two or more: one profile of all")) { (t!("Merge")) }
         }
         @if principal.operates() { form id="act" method="post" { input type="hidden" name="back" value=(back); } }
     }
@@ -149,16 +152,17 @@ fn in_words(entry: &Entry, total: &Total) -> (String, String) {
     let parallel =
         (total.unit == "nanoseconds" && entry.duration.0 > 0).then(|| total.value as f64 / entry.duration.0 as f64);
     let rest = match (entry.profile_type.name(), parallel) {
-        ("cpu", Some(cores)) => {
-            format!("CPU, {} {}", significant(cores), if significant(cores) == "1" { "core" } else { "cores" })
-        }
-        ("cpu", None) => "CPU".to_owned(),
-        ("wall", Some(threads)) => format!("wall, {} threads", significant(threads)),
-        ("heap", _) => "in use".to_owned(),
-        ("alloc", _) => "allocated".to_owned(),
-        ("contention", _) => "waited".to_owned(),
-        ("mutex", _) => "blocked others".to_owned(),
-        ("goroutine", _) => "goroutines".to_owned(),
+        ("cpu", Some(cores)) => match significant(cores).as_str() {
+            "1" => t!("CPU, 1 core").to_string(),
+            cores => t!("CPU, {0} cores", cores),
+        },
+        ("cpu", None) => t!("CPU").to_string(),
+        ("wall", Some(threads)) => t!("wall, {0} threads", significant(threads)),
+        ("heap", _) => t!("in use").to_string(),
+        ("alloc", _) => t!("allocated").to_string(),
+        ("contention", _) => t!("waited").to_string(),
+        ("mutex", _) => t!("blocked others").to_string(),
+        ("goroutine", _) => t!("goroutines").to_string(),
         _ => total.kind.clone(),
     };
     (value, rest)
@@ -167,7 +171,7 @@ fn in_words(entry: &Entry, total: &Total) -> (String, String) {
 fn duration(entry: &Entry) -> String {
     match entry.duration.0 {
         nanos if nanos > 0 => quantity(nanos, "nanoseconds"),
-        _ => "instant".to_owned(),
+        _ => t!("instant").to_string(),
     }
 }
 

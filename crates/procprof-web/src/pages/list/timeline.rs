@@ -14,7 +14,8 @@ use procprof_store::{Column, Order, Result, RowBatch, RowQuery, Store, Values};
 
 use super::known_class;
 use super::query::ListQuery;
-use crate::pages::{quantity, range_query, span, tick};
+use crate::pages::{quantity, range_query, span, tick, type_label};
+use crate::texts::t;
 use crate::time::rfc3339;
 
 const SECOND: i64 = 1_000_000_000;
@@ -120,7 +121,7 @@ impl Timeline {
     pub(super) fn markup(&self, query: &ListQuery) -> Markup {
         let node = &query.node;
         html! {
-            a class="skip" href="#profiles" { "Skip the timeline" }
+            a class="skip" href="#profiles" { (t!("Skip the timeline")) }
             div class="lanes" data-from=(rfc3339(self.from)) data-to=(rfc3339(self.to)) data-node=(node.id) {
                 svg class="defs" width="0" height="0" aria-hidden="true" {
                     defs { pattern id="gap" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
@@ -133,15 +134,14 @@ impl Timeline {
                 }
             }
             p class="legend muted" {
-                (span(self.to - self.from))
-                @if self.is_open { " until now" }
+                @if self.is_open { (t!("{0} until now", span(self.to - self.from))) } @else { (span(self.to - self.from)) }
                 @if !self.restarts.is_empty() {
-                    " · " span class="key restart" {} " " @if self.restarts.len() == 1 { "the process restarted" }
-                    @else { "the process restarted " (self.restarts.len()) " times" }
+                    " · " span class="key restart" {} " " @if self.restarts.len() == 1 { (t!("the process restarted")) }
+                    @else { (t!("the process restarted {0} times", self.restarts.len())) }
                 }
-                @if self.lanes.iter().any(|(kind, lane)| !self.gaps(node, kind, lane).is_empty()) { " · " span class="key gap" {} " no profiles although scheduled" }
-                @if self.is_cut { " · the newest " (POINTS_MAX) " profiles only" }
-                @if self.lanes.len() > LANES_MAX { " · " (self.lanes.len() - LANES_MAX) " more types" }
+                @if self.lanes.iter().any(|(kind, lane)| !self.gaps(node, kind, lane).is_empty()) { " · " span class="key gap" {} " " (t!("no profiles although scheduled")) }
+                @if self.is_cut { " · " (t!("the newest {0} profiles only", POINTS_MAX)) }
+                @if self.lanes.len() > LANES_MAX { " · " (t!("{0} more types", self.lanes.len() - LANES_MAX)) }
             }
         }
     }
@@ -153,21 +153,21 @@ impl Timeline {
         html! {
             div class="lane" data-type=(kind.name()) {
                 div class="lane-name" {
-                    a class=(format!("type {}", known_class(kind.name()))) href=(query.with_type(Some(kind.clone())).href()) { (kind.label()) }
-                    span class="muted" { "max " (quantity(largest, unit))
-                        " · " a href=(merge) title=(format!("One profile of all {} of this time", lane.len())) { "merge" } }
+                    a class=(format!("type {}", known_class(kind.name()))) href=(query.with_type(Some(kind.clone())).href()) { (type_label(kind)) }
+                    span class="muted" { (t!("max {0}", quantity(largest, unit)))
+                        " · " a href=(merge) title=(t!("One profile of all {0} of this time", lane.len())) { (t!("merge")) } }
                 }
                 svg class=(format!("bars {}", known_class(kind.name()))) viewBox="0 0 1000 32" preserveAspectRatio="none"
-                    role="group" aria-label=(format!("{}: {} profiles", kind.label(), lane.len())) {
+                    role="group" aria-label=(t!("{0}: {1} profiles", type_label(kind), lane.len())) {
                     @for (from, to) in self.gaps(&query.node, kind, lane) {
                         rect class="gap" x=(tenth(self.x(from))) y="0" width=(tenth(self.x(to) - self.x(from))) height="32"
                             fill="url(#gap)" {
-                            title { "No profiles for " (span(to - from)) ", although they are scheduled" }
+                            title { (t!("No profiles for {0}, although they are scheduled", span(to - from))) }
                         }
                     }
                     (PreEscaped(self.bars(query, kind, lane, largest, unit)))
                     @for restart in &self.restarts {
-                        path class="restart" d=(format!("M{} 0V32", tenth(self.x(*restart)))) { title { "The process restarted" } }
+                        path class="restart" d=(format!("M{} 0V32", tenth(self.x(*restart)))) { title { (t!("The process restarted")) } }
                     }
                 }
             }
@@ -190,12 +190,8 @@ impl Timeline {
                     let range = query
                         .with_type(Some(kind.clone()))
                         .with_range(floor_ms(first.completed), floor_ms(last.completed) + 1_000_000);
-                    let title = format!(
-                        "{} to {}: {} profiles, at most {what}",
-                        tick_text(first.completed),
-                        tick_text(last.completed),
-                        group.len()
-                    );
+                    let (from, to) = (tick_text(first.completed), tick_text(last.completed));
+                    let title = t!("{0} to {1}: {2} profiles, at most {3}", from, to, group.len(), what);
                     (range.href().replace('&', "&amp;"), title)
                 }
             };
