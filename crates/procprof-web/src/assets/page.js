@@ -124,12 +124,13 @@ function brush(lanes, down) {
     removeEventListener("pointercancel", cancel);
     if (!range) return;
     // The click that ends a drag does not follow a bar's link.
-    addEventListener("click", (event) => {
-      // A finger's drag ends without a click: the next one is another tap.
+    const swallow = (event) => {
       if (event.timeStamp - end.timeStamp > 50) return;
       event.preventDefault();
       event.stopPropagation();
-    }, { capture: true, once: true });
+    };
+    // The drag of a finger ends without a click.
+    if (end.pointerType !== "touch") addEventListener("click", swallow, { capture: true, once: true });
     setTimeout(() => { offer(lanes, lane.dataset.type, range, count(lane, area, mark)); }, 0);
   };
   // A finger that scrolls the page after all.
