@@ -1,5 +1,7 @@
 //! What is known about a profile, in words.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use maud::{Markup, html};
 use procprof_core::ingest::SHOWN;
@@ -7,6 +9,7 @@ use procprof_core::symbols::is_wanted_fact;
 use procprof_store::Entry;
 
 use super::{amount, size};
+use crate::texts::{Text, t};
 
 /// How a fact's value is read.
 #[derive(Clone, Copy)]
@@ -19,30 +22,30 @@ enum Reading {
 }
 
 /// Facts that profiles carry under short names.
-const NAMES: &[(&str, &str, Reading)] = &[
-    ("hz", "Rate", Reading::Hertz),
-    ("tick-ns", "Kernel tick", Reading::Nanoseconds),
-    ("leaf-only-samples", "Samples without callers", Reading::Plain),
-    ("samples-in-new-code", "Samples in code loaded meanwhile", Reading::Plain),
-    ("threads-without-timer", "Threads without a timer", Reading::Plain),
-    ("threads-that-block-sigprof", "Threads that block SIGPROF", Reading::Plain),
-    ("time-claimed", "Claims to be of", Reading::Plain),
-    ("stack-depth", "Deepest stack", Reading::Plain),
-    ("cpu-source", "CPU samples", Reading::Plain),
-    ("symbols", "Symbols", Reading::Plain),
-    ("symbols-from", "Symbols from", Reading::Plain),
-    ("symbols-uploaded", "Named by uploaded symbols", Reading::Plain),
-    ("symbolize-error", "Symbols missing because", Reading::Plain),
-    ("unresolved-locations", "Addresses without a name", Reading::Plain),
-    ("imported-from", "Imported from", Reading::Plain),
-    ("warnings", "Warnings", Reading::Plain),
+const NAMES: &[(&str, Text, Reading)] = &[
+    ("hz", t!("Rate"), Reading::Hertz),
+    ("tick-ns", t!("Kernel tick"), Reading::Nanoseconds),
+    ("leaf-only-samples", t!("Samples without callers"), Reading::Plain),
+    ("samples-in-new-code", t!("Samples in code loaded meanwhile"), Reading::Plain),
+    ("threads-without-timer", t!("Threads without a timer"), Reading::Plain),
+    ("threads-that-block-sigprof", t!("Threads that block SIGPROF"), Reading::Plain),
+    ("time-claimed", t!("Claims to be of"), Reading::Plain),
+    ("stack-depth", t!("Deepest stack"), Reading::Plain),
+    ("cpu-source", t!("CPU samples"), Reading::Plain),
+    ("symbols", t!("Symbols"), Reading::Plain),
+    ("symbols-from", t!("Symbols from"), Reading::Plain),
+    ("symbols-uploaded", t!("Named by uploaded symbols"), Reading::Plain),
+    ("symbolize-error", t!("Symbols missing because"), Reading::Plain),
+    ("unresolved-locations", t!("Addresses without a name"), Reading::Plain),
+    ("imported-from", t!("Imported from"), Reading::Plain),
+    ("warnings", t!("Warnings"), Reading::Plain),
 ];
 
 /// The card with all facts.
 pub(super) fn card(entry: &Entry) -> Markup {
     html! {
         section class="card" {
-            h2 { "What is known" }
+            h2 { (t!("What is known")) }
             dl { @for (name, value) in &rows(entry) { dt { (name) } dd { (value) } } }
         }
     }
@@ -51,37 +54,40 @@ pub(super) fn card(entry: &Entry) -> Markup {
 fn rows(entry: &Entry) -> Vec<(String, String)> {
     let meta = &entry.meta;
     let mut rows: Vec<(String, String)> = Vec::new();
-    let mut add = |name: &str, value: String| {
+    let mut add = |name: &dyn fmt::Display, value: String| {
         if !value.is_empty() {
-            rows.push((name.to_owned(), value));
+            rows.push((name.to_string(), value));
         }
     };
-    add("Means", meta.means.clone());
-    add("Started (UTC)", utc(entry.start.0));
-    add("Completed (UTC)", utc(entry.completed.0));
-    add("Duration", if entry.duration.0 > 0 { amount(entry.duration.0, "nanoseconds") } else { "instant".to_owned() });
-    add("File", format!("{}, {}", entry.file_name, size(entry.bytes)));
-    add("Trigger", meta.trigger.clone());
-    add("Engine", meta.engine.clone());
-    for total in &entry.summary.totals {
-        add(&format!("Total {}", total.kind), amount(total.value, &total.unit));
-    }
-    add("Lost samples", meta.lost.map(|count| count.to_string()).unwrap_or_default());
-    add("Truncated stacks", meta.truncated.map(|count| count.to_string()).unwrap_or_default());
+    add(&t!("Means"), meta.means.clone());
+    add(&t!("Started (UTC)"), utc(entry.start.0));
+    add(&t!("Completed (UTC)"), utc(entry.completed.0));
     add(
-        "CPU time without samples",
+        &t!("Duration"),
+        if entry.duration.0 > 0 { amount(entry.duration.0, "nanoseconds") } else { t!("instant").to_string() },
+    );
+    add(&t!("File"), format!("{}, {}", entry.file_name, size(entry.bytes)));
+    add(&t!("Trigger"), meta.trigger.clone());
+    add(&t!("Engine"), meta.engine.clone());
+    for total in &entry.summary.totals {
+        add(&t!("Total {0}", total.kind), amount(total.value, &total.unit));
+    }
+    add(&t!("Lost samples"), meta.lost.map(|count| count.to_string()).unwrap_or_default());
+    add(&t!("Truncated stacks"), meta.truncated.map(|count| count.to_string()).unwrap_or_default());
+    add(
+        &t!("CPU time without samples"),
         meta.unsampled.map(|nanos| amount(nanos.cast_signed(), "nanoseconds")).unwrap_or_default(),
     );
-    add("Version", meta.instance_version.clone());
-    add("Build id", meta.instance_build_id.clone());
+    add(&t!("Version"), meta.instance_version.clone());
+    add(&t!("Build id"), meta.instance_build_id.clone());
     for (key, value) in &meta.labels {
-        add(&format!("Label {key}"), value.clone());
+        add(&t!("Label {0}", key), value.clone());
     }
     for (key, value) in meta.more.iter().filter(|(key, _)| *key != SHOWN && !is_wanted_fact(key)) {
         let (name, value) = in_words(key, value);
         add(&name, value);
     }
-    add("Stored by", meta.tool.clone());
+    add(&t!("Stored by"), meta.tool.clone());
     rows
 }
 
@@ -95,7 +101,7 @@ fn in_words(key: &str, value: &str) -> (String, String) {
         (Reading::Nanoseconds, Ok(nanos)) => amount(nanos, "nanoseconds"),
         _ => value.to_owned(),
     };
-    ((*name).to_owned(), value)
+    (name.to_string(), value)
 }
 
 fn utc(nanos: i64) -> String {

@@ -19,7 +19,7 @@ use procprof_report::{Error, Options, REPORTS, Report, Sources};
 use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::table::short;
-use super::{moment, quantity, share, size, span};
+use super::{moment, quantity, share, size, span, type_label};
 use crate::Web;
 use crate::answer::Document;
 use crate::api::push::{arrive, refused};
@@ -28,6 +28,7 @@ use crate::multipart::only_file;
 use crate::opened::{AGE_MAX, BYTES_MAX, OpenedFile};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
+use crate::texts::t;
 
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 16;
@@ -38,13 +39,15 @@ pub(crate) async fn open(State(web): State<Arc<Web>>) -> Markup {
     let formats: Vec<&str> = format::FORMATS.iter().map(|format| format.name).collect();
     let body = html! {
         main class="one" {
-            h1 { "Open a file" }
-            p { "A profile of your own is shown here without being stored: " (formats.join(", ")) ", plain or compressed." }
+            h1 { (t!("Open a file")) }
+            p { (t!("A profile of your own is shown here without being stored: {0}, plain or compressed.", formats.join(", "))) }
             form class="card drop" method="post" action="/open" enctype="multipart/form-data" data-drop {
-                input type="file" name="file" required aria-label="Profile";
-                button type="submit" class="primary" { "Open" }
-                p class="muted" { "At most " (size(limit)) ". It is kept in memory for " (span(i64::try_from(AGE_MAX.as_nanos()).unwrap_or(0)))
-                    " at most, and only you can look at it." }
+                input type="file" name="file" required aria-label=(t!("Profile"));
+                button type="submit" class="primary" { (t!("Open")) }
+                p class="muted" {
+                    @let kept = span(i64::try_from(AGE_MAX.as_nanos()).unwrap_or(0));
+                    (t!("At most {0}. It is kept in memory for {1} at most, and only you can look at it.", size(limit), kept))
+                }
             }
             (commands(&[
                 Command::shell("procprof report FILE".to_owned()),
@@ -52,7 +55,7 @@ pub(crate) async fn open(State(web): State<Arc<Web>>) -> Markup {
             ]))
         }
     };
-    Frame { place: "/open", title: "Open a file", live: false, status: None }.page(body)
+    Frame { place: "/open", title: t!("Open a file").get(), live: false, status: None }.page(body)
 }
 
 /// `POST /open`: the file of the form, or a body that is the file.
@@ -162,11 +165,11 @@ fn body(file: &OpenedFile, event: usize, profile: &Inspected) -> Markup {
     let href = format!("/open/{}?event={event}", file.token);
     html! {
         main class="one" {
-            p class="crumbs" { a href="/open" { "Open a file" } " / " bdi { (file.name) } }
+            p class="crumbs" { a href="/open" { (t!("Open a file")) } " / " bdi { (file.name) } }
             h1 { bdi { (file.name) } }
-            form class="actions" method="post" action=(format!("/open/{}/close", file.token)) { button type="submit" { "Close" } }
+            form class="actions" method="post" action=(format!("/open/{}/close", file.token)) { button type="submit" { (t!("Close")) } }
             @if file.profiles.len() > 1 {
-                p class="filters" role="group" aria-label="Kind of event" {
+                p class="filters" role="group" aria-label=(t!("Kind of event")) {
                     @for (number, other) in file.profiles.iter().enumerate() {
                         a href=(format!("/open/{}?event={number}", file.token)) aria-current=[(number == event).then_some("true")] { (kind(other)) }
                     }
@@ -185,16 +188,16 @@ fn body(file: &OpenedFile, event: usize, profile: &Inspected) -> Markup {
 }
 
 fn kind(profile: &Inspected) -> String {
-    profile.meta.profile_type.as_ref().map_or_else(|| "profile".to_owned(), |kind| kind.label().to_owned())
+    profile.meta.profile_type.as_ref().map_or_else(|| t!("Profile").to_string(), |kind| type_label(kind).to_owned())
 }
 
 fn facts(profile: &Inspected) -> Markup {
     html! {
         dl class="facts" {
-            dt { "Type" } dd { (kind(profile)) }
-            dt { "Start" } dd { (moment(profile.start.0)) }
-            @if profile.duration.0 > 0 { dt { "Duration" } dd { (quantity(profile.duration.0, "nanoseconds")) } }
-            @for total in &profile.summary.totals { dt { "Total " (total.kind) } dd { (quantity(total.value, &total.unit)) } }
+            dt { (t!("Type")) } dd { (kind(profile)) }
+            dt { (t!("Start")) } dd { (moment(profile.start.0)) }
+            @if profile.duration.0 > 0 { dt { (t!("Duration")) } dd { (quantity(profile.duration.0, "nanoseconds")) } }
+            @for total in &profile.summary.totals { dt { (t!("Total {0}", total.kind)) } dd { (quantity(total.value, &total.unit)) } }
         }
     }
 }
@@ -205,9 +208,9 @@ fn top(profile: &Inspected) -> Markup {
     let (whole, unit) = total.map_or((0, ""), |total| (total.value, total.unit.as_str()));
     html! {
         @if !profile.summary.top.is_empty() {
-            h2 { "Largest self values" }
+            h2 { (t!("Largest self values")) }
             div class="table" { table {
-                thead { tr { th scope="col" { "Function" } th scope="col" class="number" { "Self" } th scope="col" { "Share" } } }
+                thead { tr { th scope="col" { (t!("Function")) } th scope="col" class="number" { (t!("Self")) } th scope="col" { (t!("Share")) } } }
                 tbody { @for top in &profile.summary.top { tr {
                     td { code title=(top.name) { bdi { (short(&top.name)) } } }
                     td class="number" { (quantity(top.value, unit)) }

@@ -15,9 +15,9 @@ use procprof_store::{Entry, Filter, Format, PageRequest};
 use super::facts;
 use super::frame::Frame;
 use super::list::known_class;
-use super::moment;
 use super::operate::profile_forms;
 use super::wanted;
+use super::{moment, type_label};
 use crate::Web;
 use crate::base::Base;
 use crate::blocking::on_store;
@@ -28,6 +28,7 @@ use crate::problem::ApiResult;
 use crate::profile_document::render;
 use crate::subjects::compared;
 use crate::subjects::open;
+use crate::texts::t;
 use crate::time::rfc3339;
 
 /// Bytes of the table that the page without JavaScript shows.
@@ -116,25 +117,28 @@ struct Page<'a> {
 impl Page<'_> {
     fn body(&self, graph: &Markup, day_before: Option<&str>) -> Markup {
         let Page { web, entry, .. } = self;
-        let label = self.node.map_or_else(|| format!("node {}", entry.node), Node::label);
+        let label = self.node.map_or_else(|| t!("node {0}", entry.node), Node::label);
         html! {
             main class="one" {
                 p class="crumbs" { a href=(format!("/proc_profile?node={}", entry.node)) { (label) } " / " (entry.file_name) }
                 div class="subject" {
-                    h1 { span class=(format!("type {}", known_class(entry.profile_type.name()))) { (entry.profile_type.label()) } " completed " (moment(entry.completed.0))
-                        @if entry.pinned { " " span class="tag pin" { "pinned" } } }
+                    h1 {
+                        @let kind = html! { span class=(format!("type {}", known_class(entry.profile_type.name()))) { (type_label(&entry.profile_type)) } };
+                        (t!("{0} completed {1}").fill(&[kind, moment(entry.completed.0)]))
+                        @if entry.pinned { " " span class="tag pin" { (t!("pinned")) } } }
                     div class="actions" {
                         @if entry.format == Format::Pprof { (self.reports()) }
-                        @if let Some(day_before) = day_before { a class="button" href=(day_before) title="Compare with the profiles of the same hour of the day before" { "Day before" } }
-                        a class="button" href=(format!("/api/profiles/{}/download", entry.id)) title="The stored file; go tool pprof opens it" { "Download" }
+                        @if let Some(day_before) = day_before { a class="button" href=(day_before) title=(t!("Compare with the profiles of the same hour of the day before")) { (t!("Day before")) } }
+                        a class="button" href=(format!("/api/profiles/{}/download", entry.id)) title=(t!("The stored file; go tool pprof opens it")) { (t!("Download")) }
                         @if self.principal.operates() { (profile_forms(entry)) }
                     }
                 }
                 @if let Some(compared) = self.compared {
                     p class="compared" {
-                        "Compared with " a href=(format!("/p/{}", compared.id)) { (compared.file_name) } ", completed " (moment(compared.completed.0))
-                        " · " a href=(format!("/p/{}?base={}", compared.id, entry.id)) { "Swap" }
-                        " · " a href=(format!("/p/{}", entry.id)) { "End the comparison" }
+                        @let other = html! { a href=(format!("/p/{}", compared.id)) { (compared.file_name) } };
+                        (t!("Compared with {0}, completed {1}").fill(&[other, moment(compared.completed.0)]))
+                        " · " a href=(format!("/p/{}?base={}", compared.id, entry.id)) { (t!("Swap")) }
+                        " · " a href=(format!("/p/{}", entry.id)) { (t!("End the comparison")) }
                     }
                 }
                 (wanted::card(web, entry, self.base))
@@ -190,7 +194,7 @@ impl Page<'_> {
         let picture =
             joined(&format!("/p/{}", self.entry.id), &[&[("format", "flamegraph")], pairs.as_slice()].concat());
         Ok(html! {
-            p class="filters" { a href=(picture) { "The flame graph as a picture" } a href=(format!("/p/{}", self.entry.id)) { "With JavaScript" } }
+            p class="filters" { a href=(picture) { (t!("The flame graph as a picture")) } a href=(format!("/p/{}", self.entry.id)) { (t!("With JavaScript")) } }
             div class="table" { pre class="report" { (text) } }
         })
     }
@@ -199,7 +203,7 @@ impl Page<'_> {
     fn reports(&self) -> Markup {
         html! {
             details class="save" {
-                summary { "Reports" }
+                summary { (t!("Reports")) }
                 ul { @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
                     li { a href=(format!("/p/{}?format={}", self.entry.id, report.name)) target="_blank" title=(report.help) { (report.name) } }
                 } }

@@ -7,6 +7,7 @@ use procprof_store::Entry;
 
 use crate::Web;
 use crate::base::Base;
+use crate::texts::{Text, t};
 
 /// Files shown beside a list.
 const BESIDE: usize = 3;
@@ -23,7 +24,7 @@ pub(super) fn card(web: &Web, entry: &Entry, base: &Base) -> Markup {
         @if !worth.is_empty() {
             // Folded where it hides little, so that the graph is what one sees first.
             details class="card wanted" open[worth.iter().any(|wanted| wanted.percent.is_none_or(|percent| percent >= OPEN_FROM))] {
-                summary { h2 { "Names are missing" } " " (most_hidden(&worth)) }
+                summary { h2 { (t!("Names are missing")) } " " (most_hidden(&worth)) }
                 @for wanted in &worth {
                     (line(wanted))
                     (remedy(web, entry, wanted, base))
@@ -31,8 +32,8 @@ pub(super) fn card(web: &Web, entry: &Entry, base: &Base) -> Markup {
                 (advice())
                 @if !little.is_empty() {
                     p class="muted" title=(little.iter().map(WantedSymbols::to_string).collect::<Vec<_>>().join("\n")) {
-                        @if little.len() == 1 { (little[0].name()) " hides less than 1 %." }
-                        @else { (little.len()) " more files hide less than 1 % each." }
+                        @if little.len() == 1 { (t!("{0} hides less than 1 %.", little[0].name())) }
+                        @else { (t!("{0} more files hide less than 1 % each.", little.len())) }
                     }
                 }
             }
@@ -44,7 +45,7 @@ pub(super) fn card(web: &Web, entry: &Entry, base: &Base) -> Markup {
 fn most_hidden(worth: &[WantedSymbols]) -> Markup {
     let most = worth.iter().filter_map(|wanted| Some((wanted, wanted.percent?))).max_by(|a, b| a.1.total_cmp(&b.1));
     html! {
-        @if let Some((wanted, percent)) = most { span class="muted" { (wanted.name()) " hides " (format!("{percent:.1}\u{a0}%")) " of samples" } }
+        @if let Some((wanted, percent)) = most { span class="muted" { (t!("{0} hides {1} of samples", wanted.name(), format_args!("{percent:.1}\u{a0}%"))) } }
     }
 }
 
@@ -54,14 +55,14 @@ fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &Base) -> Mark
     let is_sent = !web.symbols.find(wanted).is_empty();
     html! {
         @if is_sent && (has_failed || !wanted.build_id.is_empty()) {
-            p class="bad" { "Symbols of it were sent, but do not name this profile; the errors of its node say more." }
+            p class="bad" { (t!("Symbols of it were sent, but do not name this profile; the errors of its node say more.")) }
         } @else if is_sent && !wanted.fitting.is_empty() {
             p class="bad" {
-                "Several uploaded files fit it, and the profile has no build id that tells which is right. Keep one and remove the others: "
+                (t!("Several uploaded files fit it, and the profile has no build id that tells which is right. Keep one and remove the others:")) " "
                 @for (number, key) in wanted.fitting.iter().enumerate() { @if number > 0 { ", " } code { (key) } }
             }
         } @else {
-            @if is_sent { p class="bad" { "Symbols of a file of this name were sent, but do not fit: their code has another length or place in the file." } }
+            @if is_sent { p class="bad" { (t!("Symbols of a file of this name were sent, but do not fit: their code has another length or place in the file.")) } }
             (help(wanted, base))
         }
     }
@@ -71,7 +72,7 @@ fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &Base) -> Mark
 pub(super) fn help(wanted: &WantedSymbols, base: &Base) -> Markup {
     html! {
         @if wanted.is_stripped {
-            p { "The file is stripped. Its debug file has the names: what the build kept, or once its debug symbols package is installed:" }
+            p { (t!("The file is stripped. Its debug file has the names: what the build kept, or once its debug symbols package is installed:")) }
         }
         (command(&wanted.command(&base.0)))
     }
@@ -94,9 +95,9 @@ pub(super) fn beside(web: &Web, entries: &[Entry], base: &Base) -> Markup {
     html! {
         @if !all.is_empty() {
             section class="card wanted" {
-                h2 { "Names are missing" }
+                h2 { (t!("Names are missing")) }
                 @for wanted in all.iter().take(BESIDE) { (most(wanted)) (help(wanted, base)) }
-                p class="more" { a href="/symbols" { @if all.len() > BESIDE { "All " (all.len()) " files and symbols →" } @else { "Symbols →" } } }
+                p class="more" { a href="/symbols" { @if all.len() > BESIDE { (t!("All {0} files and symbols →", all.len())) } @else { (t!("Symbols →")) } } }
             }
         }
     }
@@ -110,26 +111,30 @@ pub(super) fn tag(entry: &Entry) -> Markup {
         .find_map(|wanted| wanted.percent.map(|percent| (wanted, percent)));
     html! {
         @if let Some((wanted, percent)) = most {
-            " " span class="tag" title=(format!("what {} hides: {percent:.1} % of samples", wanted.name())) { (format!("{percent:.0} % unnamed")) }
+            " " span class="tag" title=(t!("{0} hides {1} of samples", wanted.name(), format_args!("{percent:.1}\u{a0}%"))) { (t!("{0} % unnamed", format_args!("{percent:.0}"))) }
         }
     }
 }
 
 /// A file and how much it matters to one profile.
 fn line(wanted: &WantedSymbols) -> Markup {
-    share(wanted, " hides ")
+    share(wanted, t!("{0} hides {1} of samples"))
 }
 
 /// A file and how much it matters to that of several profiles it matters most to.
 pub(super) fn most(wanted: &WantedSymbols) -> Markup {
-    share(wanted, " hides up to ")
+    share(wanted, t!("{0} hides up to {1} of samples"))
 }
 
-fn share(wanted: &WantedSymbols, would_name: &str) -> Markup {
+fn share(wanted: &WantedSymbols, hides: Text) -> Markup {
+    let name = if wanted.name().is_empty() { t!("a file without a name").get() } else { wanted.name() };
+    let name = html! { strong title=(wanted.file) { (name) } };
     html! {
         p {
-            strong title=(wanted.file) { (if wanted.name().is_empty() { "a file without a name" } else { wanted.name() }) }
-            @if let Some(percent) = wanted.percent { (would_name)  strong { (format!("{percent:.1}\u{a0}%")) } " of samples" }
+            @match wanted.percent {
+                Some(percent) => (hides.fill(&[name, html! { strong { (format!("{percent:.1}\u{a0}%")) } }])),
+                None => (name),
+            }
             br;
             span class="muted" { (build_id(&wanted.build_id)) }
         }
@@ -149,8 +154,7 @@ pub(super) fn command(text: &str) -> Markup {
 pub(super) fn advice() -> Markup {
     html! {
         p class="muted" {
-            "Give the file itself, its unstripped build, or its .debug or .debuginfo file, plain or compressed; a folder is searched. "
-            "Only an index of its functions and lines is sent."
+            (t!("Give the file itself, its unstripped build, or its .debug or .debuginfo file, plain or compressed; a folder is searched. Only an index of its functions and lines is sent."))
         }
     }
 }
@@ -158,7 +162,7 @@ pub(super) fn advice() -> Markup {
 fn build_id(text: &str) -> Markup {
     html! {
         @match text.get(..ID_SHOWN).filter(|_| text.len() > ID_SHOWN + 4) {
-            _ if text.is_empty() => "no build id is known",
+            _ if text.is_empty() => (t!("no build id is known")),
             Some(begin) => { "build id " code title=(text) { (begin) "…" } }
             None => { "build id " code { (text) } }
         }
