@@ -62,11 +62,10 @@ fn mojo() -> Vec<u8> {
     let mut bytes = b"MOJ\x01".to_vec();
     for index in 1..=COUNT {
         let id = [0x80 | (index & 0x3f) as u8, (index >> 6) as u8];
+        let name = format!("{index:x}\0");
         let [text, frame, reference] = [&[11][..], &[3], &[5]].map(|kind| [kind, &id].concat());
-        bytes.extend([&[2, 1][..], &id[1..], &[1, 0]].concat());
-        bytes.extend(
-            [&text[..], format!("{index:x}\0").as_bytes(), &frame, &id, &id, &[1], &reference, &[9, 1]].concat(),
-        );
+        bytes.extend([&[2, 1][..], name.as_bytes(), &text, name.as_bytes()].concat());
+        bytes.extend([&frame[..], &id, &id, &[1], &reference, &[9, 1]].concat());
     }
     bytes
 }
