@@ -48,12 +48,12 @@ fn main() {
         fs::write(folder.join(name), format!("INPUT ( {} )\n", folder.join(file).display())).expect("write to OUT_DIR");
     }
     println!("cargo::rustc-cdylib-link-arg=-L{}", folder.display());
-    // A strong reference to anything else is an error here and not on somebody's machine.
+    // A strong reference to anything else fails here instead of on a user's machine.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
 }
 
-/// What links for the target: as cargo was told, else this machine's for itself. Without one, as when another machine's
-/// code is only checked, there is nothing to link with either.
+/// The linker for the target: as configured in cargo, else this machine's for itself. Without one, as when another
+/// machine's code is only checked, there is nothing to link with either.
 fn linker() -> Option<String> {
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let is_native = env::var("HOST") == env::var("TARGET");

@@ -1,10 +1,10 @@
-//! `cargo bench -p procprof-agent --features contention --bench contention`: what taking and letting go a lock that
-//! nobody else wants costs, and what it costs more while waits for locks are recorded.
+//! `cargo bench -p procprof-agent --features contention --bench contention`: the cost of taking and releasing an
+//! uncontended lock, and the added cost while waits for locks are recorded.
 //!
-//! With the recording on and off, locks are measured in turn, a few milliseconds each, many times over; what is told is
-//! the median of the differences of neighbours, in nanoseconds of CPU time per pair of taking and letting go, with the
-//! quartiles of these differences. Off is the same as a program without the feature: no call is led elsewhere. The
-//! differences of two measurements that are both off are shown beside, as the noise of the machine.
+//! With the recording on and off, locks are measured in turn, a few milliseconds each, many times over; printed is the
+//! median of the differences of neighbours, in nanoseconds of CPU time per pair of taking and releasing, with the
+//! quartiles of these differences. Off is the same as a program without the feature: no call is redirected. The
+//! differences of two measurements that are both off are printed beside, as the noise of the machine.
 
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a benchmark ends where something is wrong")]
@@ -95,8 +95,8 @@ fn time(work: Work) -> f64 {
     (cpu() - began) as f64 / PAIRS as f64
 }
 
-/// What a lock costs: each measurement while off, what each while on was more than its neighbours, and what one while
-/// off was more than the next.
+/// The costs of a lock: each measurement while off, the excess of each while on over its neighbours, and that of one
+/// while off over the next.
 #[derive(Default)]
 struct Costs {
     off: Vec<f64>,

@@ -27,7 +27,7 @@ const WORKER: &str = "worker";
 /// A part by its name, and what does it.
 const PARTS: &[(&str, fn())] = &[("totals", totals), ("bursts", bursts), ("split", split), ("roots", roots)];
 
-/// What a capture saw of work in a thread of its own.
+/// The work in a thread of its own, as a capture saw it.
 struct Seen {
     profile: Profile,
     /// CPU time of the process meanwhile, by the kernel; nanoseconds.
@@ -49,7 +49,7 @@ impl Seen {
         self.profile.total(1) as f64
     }
 
-    /// Time that no sample stands for; of all threads, as is the total.
+    /// Time that no sample represents; of all threads, as is the total.
     fn unsampled(&self) -> f64 {
         let rows = (0..self.profile.sample_count())
             .map(|index| self.profile.sample(index))
@@ -65,7 +65,7 @@ impl Seen {
 }
 
 /// Prints a figure.
-fn tell(what: &str, engine: CpuEngine, hz: u32, measured: &str, goal: &str, is_met: bool) {
+fn print_figure(what: &str, engine: CpuEngine, hz: u32, measured: &str, goal: &str, is_met: bool) {
     let verdict = if is_met { "met" } else { "MISSED" };
     println!("{what:<22} {:<4} {hz:>4} Hz  {measured:<58} {goal:<22} {verdict}", engine.name());
 }
@@ -82,7 +82,7 @@ fn totals() {
             let error = percent(seen.total(), seen.used) - 100.0;
             let (samples, lost) = (seen.profile.total(0), seen.count("lost"));
             let measured = format!("error {error:+.3} %, {samples} samples, {lost} lost");
-            tell(
+            print_figure(
                 "total of a busy thread",
                 engine,
                 hz,
@@ -128,7 +128,7 @@ fn bursts() {
             );
             let has_perf = engine != CpuEngine::Tick;
             let goal = if has_perf { "1 %, unsampled 5 %" } else { "1 %" };
-            tell(what, engine, 99, &measured, goal, error.abs() <= 1.0 && (!has_perf || unsampled < 5.0));
+            print_figure(what, engine, 99, &measured, goal, error.abs() <= 1.0 && (!has_perf || unsampled < 5.0));
         }
     }
 }
@@ -147,7 +147,7 @@ fn split() {
         let samples = seen.profile.total(0);
         let goal = if samples >= 20_000 { 1.0 } else { 300.0 * (0.21 / samples as f64).sqrt() };
         let measured = format!("{share:.2} % of {samples} samples, {} lost", seen.count("lost"));
-        tell(
+        print_figure(
             "a split of 70 to 30",
             engine,
             hz,
@@ -167,7 +167,7 @@ fn roots() {
         let whole = percent(samples - cut, samples);
         let new = seen.count("samples-in-new-code");
         let measured = format!("{whole:.2} % of {samples} stacks, {new} in code that was new");
-        tell("stacks to the root", engine, hz, &measured, "99.5 %", whole >= 99.5);
+        print_figure("stacks to the root", engine, hz, &measured, "99.5 %", whole >= 99.5);
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a CPU sample costs the thread that is sampled: a signal with our handler beside one with an empty handler, in
-//! one run, interleaved.
+//! The cost of a CPU sample for the sampled thread: a signal with our handler beside one with an empty handler, in one
+//! run, interleaved.
 //!
 //! `cargo bench -p procprof-agent --bench cpu_cost`. The signals carry the ticket of the thread's own timer, which the
 //! kernel shows in `/proc/self/timers` (`CONFIG_CHECKPOINT_RESTORE`), so all of it is the handler as it is embedded.
@@ -91,7 +91,7 @@ fn send(tid: i32, ticket: u64) {
 /// Handlers of SIGPROF to choose from: the one that is installed, and one that does nothing.
 fn handlers() -> [libc::sigaction; 2] {
     extern "C" fn nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
-    // SAFETY: all-zero is a valid `sigaction` to be filled; `nothing` has the type that `SA_SIGINFO` asks for.
+    // SAFETY: all-zero is a valid `sigaction` to be filled; `nothing` has the type that `SA_SIGINFO` requires.
     unsafe {
         let mut ours: libc::sigaction = std::mem::zeroed();
         assert_eq!(libc::sigaction(libc::SIGPROF, null(), &raw mut ours), 0);

@@ -1,8 +1,8 @@
-//! `cargo bench -p procprof-agent --bench heap`: what the heap sampler adds to an allocation and its freeing, beside no
-//! profiler and beside jemalloc's own.
+//! `cargo bench -p procprof-agent --bench heap`: the cost that the heap sampler adds to an allocation and its freeing,
+//! compared with no profiler and with jemalloc's own.
 //!
-//! Arms are measured in turn, a few milliseconds each, many times over; what is told is the median of the differences
-//! of neighbours, in nanoseconds of CPU time per pair of an allocation and its freeing, with the quartiles of these
+//! Arms are measured in turn, a few milliseconds each, many times over; printed is the median of the differences of
+//! neighbours, in nanoseconds of CPU time per pair of an allocation and its freeing, with the quartiles of these
 //! differences. jemalloc's own profiler can't be put in or taken out of a running process: its arms are child processes
 //! of this program, started in turn.
 

@@ -1,4 +1,4 @@
-//! The agent: what it was told, and the way to its endpoints.
+//! The agent: its configuration, and access to its endpoints.
 
 use crate::aside;
 use crate::error::{Error, Result};
@@ -18,23 +18,24 @@ pub struct Config {
     /// The jemalloc this process allocates with; without it, heap profiles are those of the crate's own sampler
     /// (feature `heap`) or there are none.
     pub jemalloc: Option<Jemalloc>,
-    /// Where heap dumps pass through, private and for a moment; the system's folder for temporary files when not given.
+    /// The folder through which heap dumps pass, private and for a moment; default: the system's folder for temporary
+    /// files.
     pub dump_folder: Option<PathBuf>,
     /// How many of the files stay that jemalloc dumps by itself (`lg_prof_interval`, `prof_gdump`); without limits none
     /// is deleted. They can be listed and fetched either way.
     pub dump_files: Option<DumpFileLimits>,
-    /// How CPU samples are made where a request does not say; the environment's `PROCPROF_ENGINE` when not given, else
+    /// Engine for CPU samples of requests that name none. Default: the environment's `PROCPROF_ENGINE`, else
     /// [`CpuEngine::Auto`].
     pub engine: Option<CpuEngine>,
-    /// The bearer token every request must carry; without it nobody is asked who he is.
+    /// The bearer token that every request must carry; without it no client is authenticated.
     pub token: Option<String>,
 }
 
-/// How often a waiting capture asks whether its client is still there, and memory.
+/// Interval at which a waiting capture checks whether its client is still connected, and how much memory is free.
 pub(crate) const LOOK_AT_CLIENT: Duration = Duration::from_millis(250);
 
-/// The running agent. Clones are the same agent; it does nothing until it is asked, and ends with [`Agent::stop`] or
-/// its last clone.
+/// The running agent. Clones share one agent, which is idle between requests and ends with [`Agent::stop`] or its last
+/// clone.
 #[derive(Clone, Debug)]
 #[must_use = "an agent ends when it is dropped"]
 pub struct Agent {
@@ -99,7 +100,7 @@ pub fn start(config: Config) -> Result<Agent> {
     Ok(Agent { shared: Arc::new(shared) })
 }
 
-/// Switches the heap sampler on where it is the one to ask and does not run already.
+/// Starts the heap sampler where it is the process's heap profiler and is not running yet.
 #[cfg(feature = "heap")]
 fn begin_heap(dumper: Option<&Dumper>) -> bool {
     let wanted = matches!(Heap::of_this_process(dumper), Ok(Heap::Sampler)) && !HeapSampler::is_active();
@@ -162,7 +163,7 @@ impl Agent {
             .map_err(|source| Error::System { what: "start a thread for the heap dump", source })?
     }
 
-    /// What the heap profiler of this process is doing.
+    /// The state of this process's heap profiler.
     ///
     /// # Errors
     /// [`Error::NoJemalloc`] where no heap profiler is known, [`Error::Forked`].
@@ -186,25 +187,25 @@ impl Agent {
         self.heap_aside(|agent| agent.set_heap(false, length))
     }
 
-    /// Switches the heap profiler in the thread that asks.
+    /// Switches the heap profiler on the calling thread.
     pub(crate) fn set_heap(&self, active: bool, length: Option<Duration>) -> Result<HeapStatus> {
         let heap = self.heap()?;
         self.heap_switch().set(active, heap.status().active, length, heap.switch())?;
         Ok(heap.status())
     }
 
-    /// Asks the heap profiler in a thread whose descriptors are not the program's.
+    /// Runs `ask` in a thread whose descriptors are not the program's.
     fn heap_aside(&self, ask: impl Fn(&Agent) -> Result<HeapStatus> + Sync) -> Result<HeapStatus> {
-        let asked = aside::run(LOOK_AT_CLIENT, || (), || ask(self));
-        asked.map_err(|source| Error::System { what: "start a thread for the heap profiler", source })?
+        let status = aside::run(LOOK_AT_CLIENT, || (), || ask(self));
+        status.map_err(|source| Error::System { what: "start a thread for the heap profiler", source })?
     }
 
-    /// How CPU samples are made where a request does not say.
+    /// The engine for requests that name none.
     pub(crate) fn engine(&self) -> CpuEngine {
         self.shared.engine
     }
 
-    /// Whether a token is needed to ask.
+    /// Whether requests must carry a token.
     pub(crate) fn has_token(&self) -> bool {
         self.shared.token.is_some()
     }
@@ -244,7 +245,7 @@ impl Agent {
         &self.shared.heap_switch
     }
 
-    /// Whose turn it is to measure growth.
+    /// The turns of measuring growth.
     pub(crate) fn growth_turns(&self) -> &Turns {
         &self.shared.growth_turns
     }
@@ -291,7 +292,7 @@ fn engine_of_environment() -> Result<CpuEngine> {
         .ok_or_else(|| Error::Config { what: format!("{VARIABLE}={name}: expected auto, perf or tick") })
 }
 
-/// Compares without telling by its time how much was right.
+/// Compares in a time that does not depend on the position of the first difference.
 fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

@@ -1,14 +1,14 @@
-//! Threads of the agent that stand aside: they take no signals that are meant for the program, and open no file in its
-//! table of descriptors.
+//! Threads of the agent that stay out of the program's way: they take no signals meant for the program, and open no
+//! file in its table of descriptors.
 //!
-//! A process's threads share one table. What the agent opens there takes numbers away from a program near its limit
-//! (`ulimit -n`), lands on 0 to 2 where the program was started without its standard streams, is closed by programs
-//! that close all descriptors, and is inherited by their children. So a thread of ours leaves the table for an empty
-//! one of its own, as `close_range(2)` with `CLOSE_RANGE_UNSHARE` gives it (Linux 5.9), or `unshare(2)` and closing the
-//! copies. Numbers 0 to 2 are taken there by something that can be neither read nor written.
+//! A process's threads share one table. Descriptors that the agent opens there count against the program's limit
+//! (`ulimit -n`), land on 0 to 2 if the program was started without its standard streams, are closed by programs that
+//! close all descriptors, and are inherited by their children. So each thread of the agent switches to an empty table
+//! of its own, by `close_range(2)` with `CLOSE_RANGE_UNSHARE` (Linux 5.9), or by `unshare(2)` and closing the copies.
+//! Numbers 0 to 2 are occupied there by a file that can be neither read nor written.
 //!
-//! Where a filter refuses both calls, as containers of old do, the thread stays in the program's table, and descriptors
-//! are [`lifted`] to high numbers.
+//! Where a filter refuses both calls, as in old containers, the thread stays in the program's table, and its
+//! descriptors are [`lifted`] to high numbers.
 
 use std::cell::Cell;
 use std::fs::OpenOptions;
@@ -53,7 +53,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     without_signals(|| {
         Builder::new().name(name.into()).spawn(move || {
             leave();
-            told(work)
+            with_panics_reported(work)
         })
     })
 }
@@ -70,7 +70,7 @@ pub(crate) fn spawn_beside<T: Send + 'static>(
     without_signals(|| {
         Builder::new().name(name.into()).spawn(move || {
             HAS_OWN.set(has_own);
-            told(work)
+            with_panics_reported(work)
         })
     })
 }
@@ -93,7 +93,7 @@ pub(crate) fn run<T: Send>(pause: Duration, mut look: impl FnMut(), work: impl F
                 leave();
                 WAITING.set(caller);
                 crate::own_thread::leave_out();
-                told(work)
+                with_panics_reported(work)
             })
         })?;
         // Not by a channel: its lock would be among those the program waits for.
@@ -107,7 +107,7 @@ pub(crate) fn run<T: Send>(pause: Duration, mut look: impl FnMut(), work: impl F
     })
 }
 
-/// Tells a thread that waits of an end, also of one by a panic.
+/// Wakes the waiting thread when the work ends, also by a panic.
 struct Ended<'a> {
     ended: &'a AtomicBool,
     waiting: Thread,
@@ -132,7 +132,7 @@ pub(crate) fn lifted(descriptor: OwnedFd) -> OwnedFd {
         // SAFETY: duplicates an open descriptor.
         let high = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, least) };
         if high >= 0 {
-            // SAFETY: a new descriptor that nobody else has.
+            // SAFETY: a new descriptor that nothing else owns.
             return unsafe { OwnedFd::from_raw_fd(high) };
         }
     }
@@ -171,8 +171,8 @@ fn leave() {
     }
 }
 
-/// Does `work`; a panic of it is told on the program's standard error, which this thread has under no number.
-fn told<T>(work: impl FnOnce() -> T) -> T {
+/// Does `work`; a panic of it is reported on the program's standard error, which has no number in this thread's table.
+fn with_panics_reported<T>(work: impl FnOnce() -> T) -> T {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let thread = std::thread::current();
@@ -180,14 +180,14 @@ fn told<T>(work: impl FnOnce() -> T) -> T {
         if has_own_table()
             && let Ok(mut stderr) = OpenOptions::new().append(true).open("/proc/self/fd/2")
         {
-            // Where it can't be written there is nobody to tell.
+            // Standard error can't be written: the panic can't be reported anywhere.
             let _ = stderr.write_all(line.as_bytes());
         }
         resume_unwind(panic)
     })
 }
 
-/// In one step that copies nothing, and so closes no copy of a file that asks for more than that.
+/// Unshares and closes in one step, so that no copy of a file is closed: closing may have effects of its own.
 fn leave_empty() -> bool {
     const CLOSE_RANGE: libc::c_long = 436;
     const UNSHARE: libc::c_uint = 2;
@@ -207,7 +207,7 @@ fn leave_and_close() -> bool {
         return false;
     }
     for number in numbers().unwrap_or_else(|| (0..1 << 16).collect()) {
-        // SAFETY: nobody else uses this table, and nothing of it is in use.
+        // SAFETY: nothing else uses this table, and nothing in it is in use.
         unsafe { libc::close(number) };
     }
     true

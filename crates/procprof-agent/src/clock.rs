@@ -11,7 +11,7 @@ pub(crate) fn read(clock: libc::clockid_t) -> Option<u64> {
     known.then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// CPU time the calling thread has used, asked of the kernel itself; nanoseconds. Async-signal-safe.
+/// CPU time of the calling thread, by a direct system call; nanoseconds. Async-signal-safe.
 pub(crate) fn own_cpu() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place to write to.

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Mean bytes between samples when nothing else is asked for: 512 KiB.
+/// Default mean number of bytes between samples: 512 KiB.
 pub const DEFAULT_SAMPLE_BYTES: u64 = 512 << 10;
 
 /// Whether this program allocates through the sampler: set by the first allocation of each thread.
@@ -16,7 +16,7 @@ pub(crate) static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Bytes after which a thread looks whether the rate has changed.
 const LEAP: u64 = 64 << 10;
 
-/// Where a thread that must not be sampled counts down from: no process allocates as much.
+/// The countdown's start in a thread that must not be sampled: no process allocates as much.
 const NEVER: i64 = i64::MAX / 2;
 
 static RATE: AtomicU64 = AtomicU64::new(DEFAULT_SAMPLE_BYTES);
@@ -27,7 +27,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(1);
 /// Makes threads draw differently.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// The [`StateOfThread`] of whoever keeps threads' states; null for this module's own.
+/// The [`StateOfThread`] of a library that keeps threads' states; null for this module's own.
 static OF_THREAD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether threads whose state is new make no system calls: they may have inherited a filter.
@@ -39,7 +39,7 @@ static ARE_ALL_QUIET: AtomicBool = AtomicBool::new(false);
 /// Gives the calling thread's state; called outside of the fast path only.
 pub type StateOfThread = extern "C" fn() -> *const ThreadState;
 
-/// What the sampler keeps of a thread.
+/// The sampler's state of a thread.
 ///
 /// A new thread's is all zero bytes, and nothing need be done when the thread ends: it may lie in `.tbss`.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct ThreadState {
     /// Bytes from the next stop to the next sampling point.
     beyond: Cell<u64>,
     random: Cell<u64>,
-    /// Where the thread's stack begins and ends; zeros until it is asked for.
+    /// The bounds of the thread's stack; zeros until they are looked up.
     pub(crate) stack: Cell<(u64, u64)>,
     generation: Cell<u32>,
     is_busy: Cell<bool>,
@@ -88,7 +88,7 @@ pub(crate) fn own<'a>() -> &'a ThreadState {
     OWN.with(|state| unsafe { &*std::ptr::from_ref(state) })
 }
 
-/// The calling thread's state, whoever keeps it.
+/// The calling thread's state, from this module or from the library that keeps it.
 pub(crate) fn current<'a>() -> &'a ThreadState {
     let of_thread = OF_THREAD.load(Ordering::Acquire);
     if of_thread.is_null() {
@@ -130,7 +130,7 @@ impl ThreadState {
         left < 0
     }
 
-    /// Where the countdown stands.
+    /// The bytes left to the next sampling point.
     pub(crate) fn position(&self) -> i64 {
         self.left.get()
     }
@@ -235,7 +235,7 @@ impl Drop for Overlooked<'_> {
 /// While it lives, the thread is busy.
 pub(crate) struct Busy<'a> {
     state: &'a ThreadState,
-    /// Where the countdown stood; `None` if the thread was busy before.
+    /// The bytes left before; `None` if the thread was busy before.
     left: Option<i64>,
 }
 

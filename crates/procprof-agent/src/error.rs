@@ -1,4 +1,4 @@
-//! What can go wrong in the agent, with the facts a caller needs to act on it.
+//! Errors of the agent, with the facts a caller needs to act on them.
 
 use crate::options::CpuEngine;
 use std::time::SystemTime;
@@ -13,17 +13,20 @@ pub enum Error {
     /// A sampling rate outside 1 to [`crate::MAX_HZ`].
     #[error("frequency {hz}: expected 1 to {} samples a second", crate::options::MAX_HZ)]
     Frequency {
-        /// The rate that was asked for.
+        /// The requested rate, samples per second.
         hz: u32,
     },
     /// Another rate is being sampled at, or by another engine; one process has one sampler.
-    #[error("CPU is being sampled at {hz} Hz by {owner} {}; ask for frequency={hz} to share it{}", until_text(.until), engine_text(*.engine))]
+    #[error(
+        "CPU is being sampled at {hz} Hz by {owner} {}; ask for frequency={hz} to share it{}",
+        until_text(.until), engine_text(*.engine)
+    )]
     Busy {
         /// The rate that is running.
         hz: u32,
-        /// What makes the samples.
+        /// Its engine.
         engine: CpuEngine,
-        /// Who asked for it.
+        /// The client that requested it.
         owner: String,
         /// When it ends; `None` when it runs until stopped.
         until: Option<SystemTime>,
@@ -31,7 +34,7 @@ pub enum Error {
     /// Wall time is being captured already.
     #[error("wall time is being captured by {owner} {}", until_text(&Some(*.until)))]
     WallBusy {
-        /// Who asked for it.
+        /// The client that requested it.
         owner: String,
         /// When it ends.
         until: SystemTime,
@@ -39,12 +42,12 @@ pub enum Error {
     /// Growth of the heap is being measured already.
     #[error("growth is being measured by {owner} {}", until_text(&Some(*.until)))]
     GrowthBusy {
-        /// Who asked for it.
+        /// The client that requested it.
         owner: String,
         /// When it ends.
         until: SystemTime,
     },
-    /// The kernel, its settings or a filter refuse perf events, and no other engine was wanted.
+    /// The kernel, its settings or a filter refuse perf events, and no other engine was permitted.
     #[error("perf events: {why}; engine=auto takes what is permitted")]
     PerfRefused {
         /// The system's reason.
@@ -67,11 +70,14 @@ pub enum Error {
     /// The agent was stopped while the operation ran.
     #[error("the agent was stopped")]
     Stopped,
-    /// The client closed its connection while the operation ran, so nobody is told.
+    /// The client closed its connection while the operation ran, so this error reaches no client.
     #[error("the client has left")]
     ClientLeft,
     /// A capture might not fit below a limit of the process's memory.
-    #[error("a capture may need {} MiB, and {} MiB are left below the limit ({limit})", needed.div_ceil(1 << 20), left >> 20)]
+    #[error(
+        "a capture may need {} MiB, and {} MiB are left below the limit ({limit})",
+        needed.div_ceil(1 << 20), left >> 20
+    )]
     NoRoom {
         /// The limit, as a shell shows it.
         limit: &'static str,
@@ -86,13 +92,13 @@ pub enum Error {
     /// This operating system has not what the operation needs.
     #[error("{what}: this build of procprof-agent captures on Linux only")]
     Unsupported {
-        /// What was asked for.
+        /// The refused operation.
         what: &'static str,
     },
     /// A call of the operating system failed.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// The operation.
         what: &'static str,
         /// The system's reason.
         source: std::io::Error,
@@ -104,12 +110,13 @@ pub enum Error {
         variable: &'static str,
         /// Whether this jemalloc was built with profiling at all.
         compiled_in: bool,
-        /// What such variables hold now, as an addition to the sentence; may be empty.
+        /// The current values of such variables, as an addition to the sentence; may be empty.
         hint: String,
     },
     /// No jemalloc was named in [`crate::Config`].
     #[error(
-        "heap profiles need jemalloc as this process's allocator, named in Config::jemalloc, or SampledAlloc (feature heap) around any other"
+        "heap profiles need jemalloc as this process's allocator, named in Config::jemalloc, or SampledAlloc (feature \
+         heap) around any other"
     )]
     NoJemalloc,
     /// jemalloc keeps no totals of all allocations.
@@ -138,7 +145,7 @@ pub enum Error {
     /// No dump file of that name.
     #[error("no heap dump {name:?}")]
     NoSuchDumpFile {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// jemalloc is still writing this file, or has left it unfinished.
@@ -150,12 +157,13 @@ pub enum Error {
     /// The configuration can't be used.
     #[error("configuration: {what}")]
     Config {
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
     /// Nothing that is loaded calls the C library in a way that could be followed.
     #[error(
-        "waits for locks can't be seen: nothing in this program imports syscall or pthread_mutex_lock from the C library (is it statically linked?)"
+        "waits for locks can't be seen: nothing in this program imports syscall or pthread_mutex_lock from the C \
+         library (is it statically linked?)"
     )]
     NoLockHooks,
     /// Waits for locks are not being recorded.

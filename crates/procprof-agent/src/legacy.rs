@@ -1,15 +1,15 @@
-//! A CPU profile made fit for gperftools' binary form, which knows only counts of a fixed period.
+//! A CPU profile reduced to gperftools' binary form, which has only counts of a fixed period.
 //!
-//! A stack's count becomes its CPU time in periods, rounded so that the sum stays true to half a period. CPU time that
-//! no sample stands for has no address, and is left out of this form.
+//! A stack's count becomes its CPU time in periods, rounded so that the sum is exact to half a period. CPU time that no
+//! sample represents has no address, and is left out of this form.
 
 use crate::error::Result;
 use procprof_profile::{LocationId, Parts, Profile, format, maps};
 
 /// Encodes a CPU profile with its addresses as captured.
 ///
-/// An empty line stands before the memory map: jeprof begins to read the map amid the 64-bit words and so loses its
-/// first line, which would be the program's own.
+/// An empty line precedes the memory map: jeprof begins to read the map amid the 64-bit words and so loses its first
+/// line, which would be the program's own.
 pub(crate) fn encode(profile: &Profile) -> Result<Vec<u8>> {
     let reduced = in_periods(profile)?;
     let mut bytes = format::gperftools_cpu::encode(&reduced)?;
@@ -36,7 +36,7 @@ fn in_periods(profile: &Profile) -> Result<Profile> {
         let count = (carried + period / 2).div_euclid(period);
         carried -= count * period;
         if count > 0 {
-            // A frame that stands for unknown ones has none.
+            // A frame that marks unknown ones has none.
             let stack: Vec<LocationId> = sample.stack.iter().copied().filter(has_address).collect();
             parts.push_sample(&stack, &[count, count * period], &[])?;
         }

@@ -2,12 +2,12 @@
 //!
 //! # How it is built
 //!
-//! [`CpuCapture`] is the sampler by itself, [`label()`] tells its samples apart; [`start`] gives an [`Agent`], which
-//! answers [`Request`]s to [`ENDPOINTS`]; a [`Listener`] carries them over HTTP where there is no server. Nothing runs
+//! [`CpuCapture`] is the sampler by itself, [`label()`] labels its samples; [`start`] returns an [`Agent`], which
+//! answers [`Request`]s to [`ENDPOINTS`]; a [`Listener`] serves them over HTTP where there is no server. Nothing runs
 //! until a capture or a listener is started.
 //!
 //! The signal handler (`cpu::handler`) and what it calls are the only code that runs on an interrupted thread: it never
-//! allocates, locks or logs. All else is done by threads that stand `aside`: they have descriptors of their own and
+//! allocates, locks or logs. All else is done by threads of the module `aside`: they have descriptors of their own and
 //! take no signals that are meant for the program.
 
 #![allow(unsafe_code)]

@@ -1,17 +1,17 @@
-//! Which copy of the process's memory the caller works in: a forked child's is another one.
+//! Identifies the copy of the process's memory in which the caller runs: a forked child has another one.
 //!
-//! A lock that a thread of the parent held at the fork is never freed in the child. Whoever meets it there has to know
-//! that its holder is gone, also before the C library has called any handler of ours, and where the fork was made
-//! without the C library. So the kernel itself marks the child: it empties one page there (`MADV_WIPEONFORK`, Linux
-//! 4.14). A child of `vfork` works in the parent's memory, beside its threads, and rightly finds the parent's number.
-//! Older kernels have a handler of `fork` do the same, as late as its turn comes.
+//! A lock that a thread of the parent held at the fork is never freed in the child. A thread that meets it there has to
+//! recognize that its holder is gone, also before the C library has called any handler of ours, and where the fork was
+//! made without the C library. So the kernel itself marks the child: it empties one page there (`MADV_WIPEONFORK`,
+//! Linux 4.14). A child of `vfork` works in the parent's memory, beside its threads, and rightly finds the parent's
+//! number. Older kernels have a handler of `fork` do the same, as late as it is called.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// The word in the page that is empty in a new child; null until the first call.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Stands in the place of the page where the kernel does not empty it.
+/// Used instead of the page where the kernel does not empty it.
 static UNWIPED: AtomicU32 = AtomicU32::new(FIRST);
 
 /// The number given last, here or in an ancestor.
@@ -47,7 +47,7 @@ fn begin() -> u32 {
         (Ok(_), None) => unsafe {
             libc::pthread_atfork(None, None, Some(wipe));
         },
-        // SAFETY: mapped above and seen by nobody else.
+        // SAFETY: mapped above and not published.
         (Err(_), Some(page)) => unsafe {
             libc::munmap(page.cast(), PAGE);
         },
@@ -61,7 +61,7 @@ const PAGE: usize = 4096;
 /// A page that begins with [`FIRST`] here and is empty in forked children.
 fn map_wiped() -> Option<*mut AtomicU32> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping that nothing else knows.
+    // SAFETY: a fresh mapping that nothing else refers to.
     unsafe {
         let page = libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0);
         if page == libc::MAP_FAILED {

@@ -1,11 +1,11 @@
-//! The loader, asked in such a way that a forked child never finds its locks held by us.
+//! Calls of the loader, made so that a forked child never finds its locks held by us.
 //!
 //! `dl_iterate_phdr`, `dlsym` and `dladdr` take locks of the loader's, and `fork` does not free those in the child
 //! (glibc 2.36): where another thread held one at that moment, the child hangs in its next `dlopen` or
-//! `dl_iterate_phdr`, for ever. So who forks waits until none of our threads is in the loader, and none begins before
-//! the fork is done.
+//! `dl_iterate_phdr`, for ever. So a forking thread waits until none of our threads is in the loader, and none begins
+//! before the fork is done.
 //!
-//! Each waits for the other for a while only: handlers of other code's may run before ours and hold a lock that our
+//! Each waits for the other for a while only: handlers of other code may run before ours and hold a lock that our
 //! thread allocates with. Nothing of ours is locked while handlers run.
 
 use std::ffi::{c_int, c_void};
@@ -62,8 +62,8 @@ pub(crate) fn each_image(mut each: impl FnMut(&libc::dl_phdr_info) -> bool) {
 type Each<'a> = &'a mut dyn FnMut(&libc::dl_phdr_info) -> bool;
 
 unsafe extern "C" fn on_image(info: *mut libc::dl_phdr_info, _size: usize, each: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` hands a valid image; `each` is what `each_image` gave it, used by nobody else
-    // meanwhile.
+    // SAFETY: `dl_iterate_phdr` passes a valid image; `each` is the pointer that `each_image` gave it, which is not
+    // used elsewhere meanwhile.
     let (info, each) = unsafe { (&*info, &mut *each.cast::<Each<'_>>()) };
     c_int::from(!each(info))
 }

@@ -1,4 +1,4 @@
-//! What every profile of this agent says about itself.
+//! The metadata that every profile of this agent contains.
 
 use crate::error::Result;
 use crate::modules::Modules;

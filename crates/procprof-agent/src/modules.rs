@@ -92,7 +92,7 @@ fn module_of(entry: MapsEntry) -> Option<Module> {
     (entry.executable == Some(true)).then_some(Module { range, file_offset, path, build_id })
 }
 
-/// None: there is no way to ask that this build knows.
+/// None: they are read on Linux only.
 #[cfg(not(target_os = "linux"))]
 fn loaded_build_ids() -> Vec<(u64, String)> {
     Vec::new()

@@ -1,4 +1,4 @@
-//! What a caller says of a capture, and its limits.
+//! Options of a capture, and their limits.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 /// timers deliver, not what [`CpuEngine::Perf`] does; weights stay true.
 pub const MAX_HZ: u32 = 4000;
 
-/// The rate when none is asked for: off the beat of what happens every 10 ms.
+/// The default rate: out of step with events every 10 ms.
 pub const DEFAULT_HZ: u32 = 99;
 
 /// The largest heap dump that is read: 1 GiB.
@@ -17,11 +17,11 @@ pub const MAX_DUMP_BYTES: u64 = 1 << 30;
 pub struct CpuOptions {
     /// Samples per second of CPU time and thread, 1 to [`MAX_HZ`].
     pub hz: u32,
-    /// What makes the samples. [`CpuEngine::Auto`] also joins whatever runs.
+    /// The engine. [`CpuEngine::Auto`] also joins any running one.
     pub engine: CpuEngine,
-    /// Who asks, told to others who are refused.
+    /// The client of the capture, named in the errors of others that are refused.
     pub owner: String,
-    /// When the capture is expected to end, told likewise; `None` for a continuous one.
+    /// When the capture is expected to end, named likewise; `None` for a continuous one.
     pub until: Option<SystemTime>,
 }
 

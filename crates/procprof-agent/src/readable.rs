@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_is_there_is_told_from_what_is_not() {
+    fn mapped_memory_is_distinguished_from_unmapped() {
         let word = 7_u64;
         assert!(is_readable(&raw const word as u64));
         assert!(!is_readable(0) && !is_readable(8) && !is_readable(u64::MAX - 7));

@@ -35,23 +35,23 @@ impl Method {
     }
 }
 
-/// What was asked.
+/// A request to an endpoint.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The method.
     pub method: Method,
     /// The path, not decoded, without the query.
     pub path: &'a str,
-    /// What follows `?`, not decoded; empty when there is none.
+    /// The text behind `?`, not decoded; empty when there is none.
     pub query: &'a str,
     /// The body; empty when there is none.
     pub body: &'a [u8],
     /// The `Authorization` header, if any.
     pub authorization: Option<&'a str>,
-    /// Who asks, for others who have to wait: an address or a user's name.
+    /// The client, named to others that have to wait: an address or a user's name.
     pub client: &'a str,
-    /// Tells whether the client still waits for the answer, where that can be known: asked a few times a second while a
-    /// capture runs, which ends when it says no.
+    /// Returns whether the client still waits for the answer, where that can be known: called a few times a second
+    /// while a capture runs, which ends when it returns false.
     pub waits: Option<&'a dyn Fn() -> bool>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The HTTP status.

@@ -11,11 +11,11 @@
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a capture may take besides the memory of each thread: stacks of two or three threads, unwind tables, names, and
-/// what the C library reserves for a thread that allocates (64 MiB each); bytes.
+/// Memory that a capture may take besides that of each thread: stacks of two or three threads, unwind tables, names,
+/// and the C library's reserve for a thread that allocates (64 MiB each); bytes.
 const NEEDED: u64 = 192 << 20;
 
-/// What it takes for each thread of the program, bytes.
+/// Memory for each thread of the program, bytes.
 const NEEDED_PER_THREAD: u64 = 160 << 10;
 
 /// Whether the allocator had nothing left for the agent since the last capture began.
@@ -66,7 +66,7 @@ fn fits(limit: u64, name: &'static str, used: u64, threads: u64) -> Result<()> {
 
 /// Bytes by a column of `statm`.
 fn used(statm: &str, column: usize) -> u64 {
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: reads a constant of the system.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     statm.split_whitespace().nth(column).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * page
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Requests answered at once by one router; more are refused.
 const MAX_ANSWERS: usize = 16;
 
-/// Headers by which a proxy says for whom it asks.
+/// Headers by which a proxy names its client.
 const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 const LOOPBACK_ONLY: &str = "these endpoints are for this machine only: set Config::token, or serve with \
@@ -30,9 +30,9 @@ const LOOPBACK_ONLY: &str = "these endpoints are for this machine only: set Conf
 /// All [`ENDPOINTS`] for an axum server, to be merged or nested anywhere; give it to `Router::merge` or `Router::nest`.
 ///
 /// Without [`Config::token`](crate::Config::token) only clients on this machine are answered, by names of this machine
-/// and without a proxy between: the server has to say who they are
-/// (`into_make_service_with_connect_info::<SocketAddr>()`), else everyone is refused. With a token every request needs
-/// it.
+/// and without a proxy between. For that the server has to provide their addresses
+/// (`into_make_service_with_connect_info::<SocketAddr>()`), else every request is refused. With a token every request
+/// must carry it.
 ///
 /// ```
 /// let agent = procprof_agent::start(procprof_agent::Config::default())?;
@@ -45,12 +45,12 @@ pub fn router<S: Clone + Send + Sync + 'static>(agent: Agent) -> Router<S> {
     routes(agent, admission)
 }
 
-/// As [`router`], for whoever reaches it: where a layer of the service decides who may ask.
+/// As [`router`], for any client that reaches it: a layer of the service decides which ones may.
 pub fn open_router<S: Clone + Send + Sync + 'static>(agent: Agent) -> Router<S> {
     routes(agent, Admission::Layer)
 }
 
-/// Who decides who may ask; a token is asked for besides wherever one is set.
+/// How clients are admitted; a token is required in addition wherever one is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
     Token,
@@ -106,7 +106,7 @@ async fn respond(service: Arc<Service>, parts: Parts, body: Body) -> Response {
             waits: Some(&|| waits.load(Ordering::Relaxed)),
         })
     });
-    // The task fails only where the agent panicked, which is told on standard error, or the runtime ends.
+    // The task fails only if the agent panicked, which is reported on standard error, or the runtime ends.
     made.await.unwrap_or_else(|_| Response::text(500, "the answer was not finished"))
 }
 
@@ -124,7 +124,7 @@ impl Service {
     }
 }
 
-/// Who asks, where the server says so.
+/// The client's address, where the server provides it.
 fn client(parts: &Parts) -> Option<SocketAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| *address)
 }
@@ -170,7 +170,7 @@ impl Drop for Turn {
     }
 }
 
-/// Says that the client has left when the request's future is dropped.
+/// Marks the client as gone when the request's future is dropped.
 struct Leaves(Arc<AtomicBool>);
 
 impl Drop for Leaves {

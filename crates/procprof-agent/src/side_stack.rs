@@ -72,7 +72,7 @@ fn map() -> Option<OwnStack> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
     let bytes = GUARD_BYTES + BYTES;
-    // SAFETY: a fresh private mapping that nothing else knows, whose lower part is made unusable.
+    // SAFETY: a fresh private mapping that nothing else refers to, whose lower part is made unusable.
     unsafe {
         let memory = libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0);
         if memory == libc::MAP_FAILED {

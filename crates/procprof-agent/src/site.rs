@@ -1,9 +1,9 @@
-//! Who may ask where no token is set: programs and pages of this machine, nobody whom a browser or a proxy brings in
-//! from elsewhere.
+//! Admission where no token is set: programs and pages of this machine, and no requests that a browser or a proxy
+//! relays from elsewhere.
 
 use crate::request::Response;
 
-/// What a request says of where it comes from, header by header.
+/// The headers of a request that describe its origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Site<'a> {
     /// `Host`

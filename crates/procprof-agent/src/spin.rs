@@ -16,7 +16,7 @@ pub(crate) struct Claim {
     holder: AtomicU32,
 }
 
-/// What was claimed.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claimed {
     Free,
@@ -126,7 +126,7 @@ impl<T> Drop for Guard<'_, T> {
 mod tests {
     use super::*;
 
-    /// What a forked child finds in the lock, as the code it ends with.
+    /// The content of the lock in a forked child, as its exit code.
     fn in_child(lock: &Spin<i32>) -> i32 {
         // SAFETY: the child reads a number and ends; the parent waits for it.
         unsafe {

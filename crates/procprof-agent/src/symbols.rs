@@ -1,7 +1,7 @@
 //! Names for this process's addresses, from its own files; without the feature `symbolize` there are none.
 //!
-//! What is read for a request is dropped after it: an agent that is not asked costs no memory. One request is worked on
-//! at a time, within `MEMORY` bytes; what would take more stays without names or lines, and the profile says so:
+//! Files read for a request are dropped after it: an idle agent costs no memory. One request is processed at a time,
+//! within `MEMORY` bytes; addresses that would take more stay without names or lines, and the profile records it:
 //!
 //! ```text
 //! #procprof:unnamed=1200 addresses: naming them would take more than 64 MiB; symbolize=0 leaves it to the reader
@@ -53,7 +53,7 @@ mod of_own_files {
     struct Turn;
 
     impl Turn {
-        /// Waits for it. What another thread was doing when this process was forked is nobody's turn here.
+        /// Waits for it. A turn that a thread of the parent had at a fork is void in the child.
         fn wait() -> Self {
             let own = std::process::id();
             loop {
@@ -142,7 +142,7 @@ mod of_own_files {
             builder.finish().unwrap().adjusted(Grammar::Pprof).unwrap()
         }
 
-        fn told(profile: &Profile) -> Option<&str> {
+        fn note_of(profile: &Profile) -> Option<&str> {
             profile.comments().find_map(|comment| comment.strip_prefix("#procprof:unnamed="))
         }
 
@@ -152,12 +152,12 @@ mod of_own_files {
         }
 
         #[test]
-        fn what_takes_too_much_memory_stays_without_lines_and_the_profile_says_so() {
+        fn what_takes_too_much_memory_stays_without_lines_and_is_reported() {
             let named = name_within(profile(), MEMORY).unwrap();
-            assert_eq!((told(&named), with_lines(&named)), (None, 4));
+            assert_eq!((note_of(&named), with_lines(&named)), (None, 4));
             let unnamed = name_within(profile(), 1 << 10).unwrap();
             let text = "4 addresses: naming them would take more than 1 MiB; symbolize=0 leaves it to the reader";
-            assert_eq!((told(&unnamed), with_lines(&unnamed)), (Some(text), 0));
+            assert_eq!((note_of(&unnamed), with_lines(&unnamed)), (Some(text), 0));
             // Neither the first turn nor the second is still going on.
             assert_eq!(NAMING.load(Ordering::Relaxed), 0);
         }

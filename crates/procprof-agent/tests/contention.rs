@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, Once, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than it takes a busy machine to give a thread the few turns for which parking_lot only asks again.
+/// Longer than it takes a busy machine to give a thread the few turns in which parking_lot only spins.
 const HELD: Duration = Duration::from_millis(100);
 
 fn agent() -> Agent {
@@ -35,8 +35,8 @@ fn of_function(profile: &Profile, function: &str) -> [i64; 2] {
     samples.fold([0, 0], |sum, sample| [sum[0] + sample.values[0], sum[1] + sample.values[1]])
 }
 
-/// Contentions and delay of waits that are no lock's. Whoever waited for a condition takes its mutex again, and may
-/// have to wait for that in earnest.
+/// Contentions and delay of waits that are not for a lock. A thread that waited for a condition takes its mutex again,
+/// and may really have to wait for that.
 fn of_idle(profile: &Profile) -> [i64; 2] {
     let is_idle = |stack: &[LocationId]| {
         let names = names(profile, stack);
@@ -47,7 +47,7 @@ fn of_idle(profile: &Profile) -> [i64; 2] {
     samples.fold([0, 0], |sum, sample| [sum[0] + sample.values[0], sum[1] + sample.values[1]])
 }
 
-fn tell(profile: &Profile) {
+fn print_samples(profile: &Profile) {
     for sample in profile.samples() {
         println!("{:?} {:?}", sample.values, names(profile, sample.stack));
     }
@@ -197,7 +197,7 @@ fn locks_of_all_kinds_are_seen_and_other_waits_are_not() {
         contend();
         idle();
         let profile = get(&agent, "/debug/pprof/contention");
-        tell(&profile);
+        print_samples(&profile);
         check_kinds(&profile);
         // Once the functions are known, nothing of other waits is recorded any more.
         idle();
@@ -284,12 +284,12 @@ fn totals_are_those_of_exact_accounting_and_holders_are_named() {
             thread::sleep(Duration::from_millis(1));
         });
         let waits = get(&agent, "/debug/pprof/contention");
-        tell(&waits);
+        print_samples(&waits);
         let (total, nanos) = (waits.total(1), exact.nanos.load(Ordering::Relaxed));
         println!("waits: exact {nanos} ns, recorded {total} ns");
         assert!((ratio(total, nanos) - 1.0).abs() < 0.02, "{total} of {nanos}");
         let holders = get(&agent, "/debug/pprof/mutex");
-        tell(&holders);
+        print_samples(&holders);
         let (long, short) = (of_function(&holders, "holds_for_long")[1], of_function(&holders, "holds_for_short")[1]);
         assert!(long > 3 * short && short > 0, "{long} and {short}");
         assert!((ratio(holders.total(1), nanos) - 1.0).abs() < 0.02, "{} of {nanos}", holders.total(1));
@@ -344,7 +344,7 @@ fn charges_who_takes_the_lock_again(work: impl Fn(&Held, &Mutex<u64>) + Sync, fu
         }
     });
     let holders = get(&agent, "/debug/pprof/mutex");
-    tell(&holders);
+    print_samples(&holders);
     for (function, which) in functions {
         let exact = held.0[*which].load(Ordering::Relaxed) as f64 / length.as_nanos() as f64;
         let charged = of_function(&holders, function)[1] as f64 / holders.total(1) as f64;
@@ -389,7 +389,7 @@ fn totals_of_many_short_waits_are_right_within_the_budget() {
             holds_for_a_moment(&exact, &lock, Duration::from_micros(if index == 0 { 400 } else { 10 }));
         });
         let profile = get(&agent, "/debug/pprof/contention");
-        tell(&profile);
+        print_samples(&profile);
         let (nanos, waits) = (exact.nanos.load(Ordering::Relaxed), exact.waits.load(Ordering::Relaxed));
         println!("exact {waits} waits, {nanos} ns; recorded {} waits, {} ns", profile.total(0), profile.total(1));
         let samples = profile.comments().find_map(|comment| comment.strip_prefix("#procprof:samples=")).unwrap();
@@ -456,8 +456,8 @@ fn text_and_pprof_say_the_same_and_tools_read_them() {
 }
 
 #[test]
-fn the_recording_is_switched_at_run_time_and_for_the_seconds_asked_for() {
-    isolated("contention::the_recording_is_switched_at_run_time_and_for_the_seconds_asked_for", || {
+fn the_recording_is_switched_at_run_time_and_for_the_requested_seconds() {
+    isolated("contention::the_recording_is_switched_at_run_time_and_for_the_requested_seconds", || {
         let agent = agent();
         let status = |path: &str| agent.handle(&Request::get(path)).status;
         contend();
@@ -485,7 +485,7 @@ fn the_recording_is_switched_at_run_time_and_for_the_seconds_asked_for() {
             );
             contend();
         }
-        // A thread that has ended can stand in /proc for a moment longer.
+        // A thread that has ended can be listed in /proc for a moment longer.
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         let deadline = Instant::now() + Duration::from_secs(60);
         while threads() > 4 {
@@ -495,10 +495,10 @@ fn the_recording_is_switched_at_run_time_and_for_the_seconds_asked_for() {
     });
 }
 
-/// Children are forked while threads wait and let go; each of them waits for locks, and can record them when told to.
+/// Children are forked while threads wait and release; each of them waits for locks, and records them once switched on.
 #[test]
-fn a_forked_child_records_nothing_until_it_is_told_to() {
-    isolated("contention::a_forked_child_records_nothing_until_it_is_told_to", || {
+fn a_forked_child_records_nothing_until_switched_on() {
+    isolated("contention::a_forked_child_records_nothing_until_switched_on", || {
         Contention::enable().unwrap();
         let (exact, lock, stop) = (Exact::default(), Mutex::new(0), std::sync::atomic::AtomicBool::new(false));
         thread::scope(|scope| {
@@ -580,7 +580,7 @@ fn a_library_that_is_loaded_later_is_followed_and_left_as_it_was() {
         thread::sleep(Duration::from_millis(500));
         contend();
         let (profile, holders) = (get(&agent, "/debug/pprof/contention"), get(&agent, "/debug/pprof/mutex"));
-        tell(&profile);
+        print_samples(&profile);
         assert_eq!(of_function(&profile, "c_waits")[0], 1);
         assert!(of_function(&profile, "c_waits")[1] > HELD.as_nanos() as i64 / 8);
         assert_eq!(of_function(&holders, "c_holds")[0], 1);

@@ -129,7 +129,7 @@ fn stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers()
     });
 }
 
-// A function without tables, whose frame pointer is a counter: nothing tells its caller but the stack.
+// A function without tables, whose frame pointer is a counter: its caller can be found by a scan of the stack only.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".globl procprof_test_bare",
@@ -251,7 +251,7 @@ fn another_rate_is_refused_with_who_and_until_when() {
         let again = CpuCapture::start(&options(100)).unwrap();
         assert!(std::thread::available_parallelism().is_ok());
         drop(again);
-        // A thread that was joined can stand in /proc for a moment longer.
+        // A thread that was joined can be listed in /proc for a moment longer.
         let ours = || -> Vec<String> {
             let tasks = std::fs::read_dir("/proc/self/task").unwrap();
             let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
@@ -334,7 +334,7 @@ fn many_threads_of_few_samples_each_are_sampled_to_their_ends() {
         for index in (0..profile.sample_count()).filter(|index| profile.sample(*index).values[0] > 0) {
             *samples_of.entry(thread_of(&profile, index)).or_default() += profile.sample(index).values[0];
         }
-        // A sample stands for two periods at most; the kernel's tick meets few of the threads where many want to run.
+        // A sample represents two periods at most; the kernel's tick meets few of the threads where many want to run.
         let of_thread = |number| {
             (30e6 - 20e6 * samples_of.get(&format!("few-{number}")).copied().unwrap_or_default() as f64).max(0.0)
         };
@@ -427,20 +427,20 @@ fn code_that_is_mapped_during_a_capture_is_walked() {
 }
 
 #[test]
-fn a_forked_child_is_told_so_and_can_start_anew() {
-    isolated("cpu::a_forked_child_is_told_so_and_can_start_anew", || {
+fn a_forked_child_gets_an_error_and_can_start_again() {
+    isolated("cpu::a_forked_child_gets_an_error_and_can_start_again", || {
         let mut capture = CpuCapture::start(&options(99)).unwrap();
         let burner = std::thread::spawn(|| split_70_30(Duration::from_millis(500)));
         // SAFETY: the child uses only what its allocator and the standard library keep usable after a fork.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let told = matches!(capture.cut(), Err(Error::Forked { .. }));
+            let is_forked_error = matches!(capture.cut(), Err(Error::Forked { .. }));
             drop(capture);
             let own = CpuCapture::start(&options(997)).unwrap();
             split_70_30(thread_cpu() + Duration::from_millis(300));
             let seen = flat(&own.finish().unwrap()).get("hot_70").copied().unwrap_or_default();
             // SAFETY: ends the child without running the parent's destructors.
-            unsafe { libc::_exit(if told && seen > 100_000_000 { 0 } else { 1 }) };
+            unsafe { libc::_exit(if is_forked_error && seen > 100_000_000 { 0 } else { 1 }) };
         }
         let mut status = 0;
         // SAFETY: waits for the child made above.
@@ -454,9 +454,9 @@ fn a_forked_child_is_told_so_and_can_start_anew() {
 
 /// Thread ids of the `/proc` outside are not this process's: nothing could be sampled.
 #[test]
-fn another_pid_namespaces_proc_is_told() {
+fn proc_of_another_pid_namespace_is_an_error() {
     let namespace = ["unshare", "--user", "--map-root-user", "--pid", "--fork"].map(std::ffi::OsStr::new);
-    isolated_under(&namespace, "cpu::another_pid_namespaces_proc_is_told", &[], || {
+    isolated_under(&namespace, "cpu::proc_of_another_pid_namespace_is_an_error", &[], || {
         let agent = procprof_agent::start(procprof_agent::Config::default()).unwrap();
         for path in ["/debug/pprof/profile?seconds=1", "/debug/pprof/wall?seconds=1"] {
             let answer = agent.handle(&procprof_agent::Request::get(path));

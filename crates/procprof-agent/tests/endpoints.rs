@@ -13,7 +13,7 @@ fn body(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
-/// Every row by each of its methods: captures, asked by `HEAD`, do not begin.
+/// Every row by each of its methods: captures requested by `HEAD` do not begin.
 #[test]
 fn every_row_answers_and_refuses_other_methods() {
     let agent = agent();
@@ -49,8 +49,8 @@ fn own_build_id() -> String {
 /// Every profile at every path, in its own form and in the other: what it is, under which name it is to be kept, and by
 /// whom and of which program it is.
 #[test]
-fn every_profile_has_its_form_and_says_what_it_is_of() {
-    isolated("endpoints::every_profile_has_its_form_and_says_what_it_is_of", || {
+fn every_profile_has_its_form_and_type() {
+    isolated("endpoints::every_profile_has_its_form_and_type", || {
         let agent = agent();
         let build_id = format!("#procprof:instance-build-id={}", own_build_id());
         let version = format!("#procprof:tool=procprof-agent {}", env!("CARGO_PKG_VERSION"));
@@ -66,7 +66,7 @@ fn every_profile_has_its_form_and_says_what_it_is_of() {
             ("/debug/pprof/contention", "", "profile.contention", "contention", "proto"),
             ("/debug/pprof/mutex", "", "profile.contention", "mutex", "proto"),
             ("/debug/mem", "", "profile.heap", "heap", "legacy"),
-            // What jeprof asks for.
+            // Requests of jeprof.
             ("/debug/mem/pprof/profile", "seconds=30", "profile.heap", "heap", "legacy"),
             ("/debug/mem/pprof/heap", "", "profile.heap", "heap", "legacy"),
             ("/pprof/profile", "seconds=1", "profile.prof", "cpu", "legacy"),
@@ -112,9 +112,9 @@ fn the_index_lists_every_row() {
 }
 
 #[test]
-fn limits_are_told_with_the_value_that_broke_them() {
+fn errors_contain_the_limit_and_the_value_that_broke_it() {
     let agent = agent();
-    for (query, told) in [
+    for (query, error) in [
         ("seconds=0", "seconds=0: expected a whole number from 1 to 300\n"),
         ("seconds=301", "seconds=301: expected a whole number from 1 to 300\n"),
         ("seconds=x", "seconds=x: expected a whole number from 1 to 300\n"),
@@ -128,10 +128,10 @@ fn limits_are_told_with_the_value_that_broke_them() {
     ] {
         for path in ["/debug/pprof/profile", "/pprof/profile"] {
             let response = agent.handle(&Request::get(&format!("{path}?{query}")));
-            assert_eq!((response.status, body(&response).as_str()), (400, told));
+            assert_eq!((response.status, body(&response).as_str()), (400, error));
         }
     }
-    for (asked, told) in [
+    for (path, error) in [
         ("/debug/pprof/wall?seconds=301", "seconds=301: expected a whole number from 1 to 300\n"),
         ("/debug/pprof/wall?frequency=101", "frequency=101: expected a whole number from 1 to 100\n"),
         ("/pprof/wall?frequency=0", "frequency=0: expected a whole number from 1 to 100\n"),
@@ -142,15 +142,15 @@ fn limits_are_told_with_the_value_that_broke_them() {
         ("/debug/pprof/heap?format=text", "format=text: expected proto or legacy\n"),
         ("/debug/pprof/heap?seconds=x", "seconds=x: expected a whole number from 0 to 18446744073709551615\n"),
     ] {
-        let response = agent.handle(&Request::get(asked));
-        assert_eq!((response.status, body(&response).as_str()), (400, told), "{asked}");
+        let response = agent.handle(&Request::get(path));
+        assert_eq!((response.status, body(&response).as_str()), (400, error), "{path}");
     }
-    for (asked, told) in [
+    for (path, error) in [
         ("/debug/pprof/heap/enable?for=25h", "for=25h: expected a time from 1s to 24h, such as 90s, 30m or 2h\n"),
         ("/debug/pprof/heap/reset?lg_sample=41", "lg_sample=41: expected a whole number from 0 to 40\n"),
     ] {
-        let response = agent.handle(&Request::post(asked, &[]));
-        assert_eq!((response.status, body(&response).as_str()), (400, told), "{asked}");
+        let response = agent.handle(&Request::post(path, &[]));
+        assert_eq!((response.status, body(&response).as_str()), (400, error), "{path}");
     }
 }
 
@@ -176,8 +176,8 @@ fn command_line_and_symbols_are_beside_every_base_path() {
         assert_eq!(body(&agent.handle(&Request::get(&path))), known);
         let head = agent.handle(&Request { method: Method::Head, ..Request::get(&path) });
         assert_eq!((head.status, body(&head).as_str()), (200, known));
-        let asked = agent.handle(&Request::post(&path, b"0x0000000000000010+0x20\n"));
-        assert_eq!((asked.status, body(&asked).as_str()), (200, ""), "unknown addresses have no line");
+        let answer = agent.handle(&Request::post(&path, b"0x0000000000000010+0x20\n"));
+        assert_eq!((answer.status, body(&answer).as_str()), (200, ""), "unknown addresses have no line");
         assert_eq!(agent.handle(&Request::post(&path, b"0xZZ")).status, 400);
         assert_eq!(agent.handle(&Request::post(&path, &vec![b'+'; (8 << 20) + 1])).status, 413);
         let many = agent.handle(&Request::post(&path, "1+".repeat(1 << 19).as_bytes()));
@@ -187,16 +187,16 @@ fn command_line_and_symbols_are_beside_every_base_path() {
 
 #[cfg(feature = "symbolize")]
 #[test]
-fn an_address_is_named_in_the_spelling_it_was_asked_in() {
+fn an_address_is_named_in_the_spelling_of_the_request() {
     let address = crate::work::hot_70 as *const () as u64;
-    let asked = format!("{address:#018x}");
-    let answer = agent().handle(&Request::post("/pprof/symbol", asked.as_bytes()));
-    assert_eq!(body(&answer), format!("{asked}\thot_70\n"));
+    let spelling = format!("{address:#018x}");
+    let answer = agent().handle(&Request::post("/pprof/symbol", spelling.as_bytes()));
+    assert_eq!(body(&answer), format!("{spelling}\thot_70\n"));
 }
 
 #[test]
-fn captures_share_the_sampler_or_are_told_who_has_it() {
-    isolated("endpoints::captures_share_the_sampler_or_are_told_who_has_it", || {
+fn captures_share_the_sampler_or_get_an_error_with_its_owner() {
+    isolated("endpoints::captures_share_the_sampler_or_get_an_error_with_its_owner", || {
         let agent = agent();
         let (one, two) = (agent.clone(), agent.clone());
         let first = std::thread::spawn(move || {
@@ -239,7 +239,7 @@ fn a_stopped_agent_gives_its_captures_up_at_once() {
 }
 
 #[test]
-fn a_token_is_asked_for_where_one_is_set() {
+fn a_token_is_required_where_one_is_set() {
     let agent = start(Config { token: Some("secret".into()), ..Config::default() }).unwrap();
     let with = |authorization| agent.handle(&Request { authorization, ..Request::get("/debug/pprof/") }).status;
     assert_eq!(

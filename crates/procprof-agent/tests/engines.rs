@@ -108,8 +108,8 @@ fn perf_events_keep_a_rate_above_the_kernels_tick() {
 }
 
 #[test]
-fn where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so() {
-    isolated("engines::where_perf_events_are_refused_the_tick_goes_on_and_the_profile_says_so", || {
+fn where_perf_events_are_refused_the_tick_is_used_and_the_profile_records_it() {
+    isolated("engines::where_perf_events_are_refused_the_tick_is_used_and_the_profile_records_it", || {
         crate::filters::refuse(&[libc::SYS_perf_event_open]);
         let refused = CpuCapture::start(&options(CpuEngine::Perf)).unwrap_err().to_string();
         assert!(refused.starts_with("perf events: perf_event_open: Operation not permitted"), "{refused}");

@@ -15,7 +15,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// An agent that knows this binary's jemalloc.
+/// An agent with this binary's jemalloc.
 pub(crate) fn agent() -> Agent {
     // SAFETY: the jemalloc that is this binary's global allocator.
     let jemalloc = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Rust) };
@@ -43,13 +43,13 @@ fn post(agent: &Agent, path: &str) -> (u16, String) {
 fn the_profiler_is_switched_by_calls_as_by_requests() {
     isolated("heap::the_profiler_is_switched_by_calls_as_by_requests", || {
         let agent = agent();
-        let told = || text(&agent, "/debug/pprof/heap/status").1;
+        let answer = || text(&agent, "/debug/pprof/heap/status").1;
         let off = agent.heap_deactivate(None).unwrap();
-        assert!(off.available && !off.active && told().contains("\"active\":false"));
+        assert!(off.available && !off.active && answer().contains("\"active\":false"));
         let on = agent.heap_activate(Some(Duration::from_secs(3600))).unwrap();
-        assert!(on.active && told().contains("\"active\":true") && told().contains("\"until\":\""));
+        assert!(on.active && answer().contains("\"active\":true") && answer().contains("\"until\":\""));
         assert_eq!(agent.heap_status().unwrap(), on);
-        assert!(agent.heap_activate(None).unwrap().active && told().contains("\"until\":null"), "for good");
+        assert!(agent.heap_activate(None).unwrap().active && answer().contains("\"until\":null"), "for good");
         assert_eq!(post(&agent, "/debug/pprof/heap/disable").0, 200);
         assert!(!agent.heap_status().unwrap().active);
         let other = procprof_agent::start(Config::default()).unwrap();
@@ -115,8 +115,8 @@ fn the_switches_switch() {
         assert!(text(&agent, "/pprof/heap").1.starts_with("heap_v2/131072\n"));
         assert_eq!(text(&agent, "/debug/pprof/heap/enable").0, 405);
         assert_eq!(post(&agent, "/debug/pprof/heap/enable?for=30").0, 400);
-        let told = post(&agent, "/debug/pprof/heap/disable?for=30m").1;
-        assert!(told.contains("\"active\":false") && told.contains("\"until\":\"20"), "{told}");
+        let answer = post(&agent, "/debug/pprof/heap/disable?for=30m").1;
+        assert!(answer.contains("\"active\":false") && answer.contains("\"until\":\"20"), "{answer}");
         assert!(post(&agent, "/debug/pprof/heap/disable?for=1s").1.contains("\"active\":false"));
         let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !text(&agent, status).1.contains("\"active\":true") {
@@ -140,13 +140,13 @@ fn without_profiling_the_answer_names_the_variable_to_set() {
         || {
             // SAFETY: the jemalloc that is this binary's global allocator.
             let known_as = |naming| unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, naming) };
-            let told = |naming| known_as(naming).set_active(true).unwrap_err().to_string();
+            let answer = |naming| known_as(naming).set_active(true).unwrap_err().to_string();
             let start = "heap profiling is off in this process: start it with";
             let rust = format!("{start} _RJEM_MALLOC_CONF=prof:true (now _RJEM_MALLOC_CONF=prof:false)");
-            assert_eq!(told(JemallocNaming::Rust), rust);
+            assert_eq!(answer(JemallocNaming::Rust), rust);
             let in_vain = "(_RJEM_MALLOC_CONF is set, but its jemalloc does not read that)";
-            assert_eq!(told(JemallocNaming::Plain), format!("{start} MALLOC_CONF=prof:true {in_vain}"));
-            assert_eq!(told(JemallocNaming::Je), format!("{start} JEMALLOC_CONF=prof:true {in_vain}"));
+            assert_eq!(answer(JemallocNaming::Plain), format!("{start} MALLOC_CONF=prof:true {in_vain}"));
+            assert_eq!(answer(JemallocNaming::Je), format!("{start} JEMALLOC_CONF=prof:true {in_vain}"));
             assert!(!known_as(JemallocNaming::Rust).status().available);
             // The sampler around the allocator has the heap instead.
             assert!(text(&agent(), "/debug/pprof/heap/status").1.starts_with("{\"allocator\":\"procprof-agent\""));
@@ -155,8 +155,8 @@ fn without_profiling_the_answer_names_the_variable_to_set() {
 }
 
 #[test]
-fn dumps_asked_for_at_once_are_taken_one_after_the_other() {
-    isolated("heap::dumps_asked_for_at_once_are_taken_one_after_the_other", || {
+fn concurrent_dumps_are_taken_one_after_the_other() {
+    isolated("heap::concurrent_dumps_are_taken_one_after_the_other", || {
         let agent = agent();
         let ask = || {
             let agent = agent.clone();
@@ -252,7 +252,7 @@ fn dumps_at_new_peaks_are_listed_with_their_cause() {
     std::fs::remove_dir_all(folder).unwrap_or_default();
 }
 
-/// What grew between the two looks, of 4 MiB kept meanwhile, and not what was there before.
+/// Growth between the two looks, of 4 MiB kept meanwhile, without memory that was there before.
 #[test]
 fn growth_shows_what_was_kept_meanwhile() {
     isolated("heap::growth_shows_what_was_kept_meanwhile", || {
@@ -264,9 +264,9 @@ fn growth_shows_what_was_kept_meanwhile() {
         });
         std::thread::sleep(std::time::Duration::from_millis(700));
         let kept = keep_four_megabytes();
-        let (status, told) = text(&agent, "/pprof/growth?seconds=1");
+        let (status, answer) = text(&agent, "/pprof/growth?seconds=1");
         assert_eq!(status, 409);
-        assert!(told.starts_with("growth is being measured by 10.0.0.7 until 20"), "{told}");
+        assert!(answer.starts_with("growth is being measured by 10.0.0.7 until 20"), "{answer}");
         let grown = asked.join().unwrap();
         assert_eq!(grown.status, 200, "{}", String::from_utf8_lossy(&grown.body));
         assert!(grown.body.starts_with(b"heap profile: "), "{}", String::from_utf8_lossy(&grown.body[..100]));

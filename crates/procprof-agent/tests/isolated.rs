@@ -24,7 +24,7 @@ pub(crate) fn isolated_under(program: &[&OsStr], name: &str, environment: &[(&st
     print!("{text}");
 }
 
-/// As [`isolated_under`], but what the child says and how it ended is the caller's to judge; `None` inside the child.
+/// As [`isolated_under`], but returns the child's output and exit status unchecked; `None` inside the child.
 pub(crate) fn output_of(
     program: &[&OsStr],
     name: &str,

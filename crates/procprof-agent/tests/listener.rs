@@ -83,14 +83,14 @@ fn the_extra_handler_answers_first() {
 }
 
 #[test]
-fn too_many_connections_are_told_and_idle_ones_do_not_hold_the_stop() {
+fn too_many_connections_are_refused_and_idle_ones_do_not_delay_the_stop() {
     let listener = listen(start(Config::default()).unwrap());
     let idle: Vec<_> = (0..MAX_CONNECTIONS).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
     std::thread::sleep(Duration::from_millis(200));
     let mut refused = TcpStream::connect(listener.address()).unwrap();
-    let mut told = String::new();
-    refused.read_to_string(&mut told).unwrap();
-    assert!(told.starts_with("HTTP/1.1 503 ") && told.ends_with("16 connections are open already\n"), "{told}");
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("16 connections are open already\n"), "{answer}");
     drop(idle);
     let deadline = Instant::now() + Duration::from_secs(20);
     let ask = || exchange(listener.address(), "GET /pprof/cmdline HTTP/1.1\r\nHost: localhost\r\n\r\n");

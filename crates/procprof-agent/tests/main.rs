@@ -25,7 +25,7 @@ mod work;
 static ALLOCATOR: procprof_agent::SampledAlloc<tikv_jemallocator::Jemalloc> =
     procprof_agent::SampledAlloc::over(tikv_jemallocator::Jemalloc);
 
-/// What jemalloc reads at start, before the environment: profiling possible, a sample every 32 KiB.
+/// Settings that jemalloc reads at start, before the environment: profiling possible, a sample every 32 KiB.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 #[allow(non_upper_case_globals, reason = "jemalloc's name")]
 pub static malloc_conf: &[u8; 45] = b"prof:true,prof_active:true,lg_prof_sample:15\0";

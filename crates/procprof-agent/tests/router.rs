@@ -22,7 +22,7 @@ fn with_token() -> Agent {
 }
 
 impl Server {
-    /// Serves, and tells the router who its clients are.
+    /// Serves, with clients' addresses for the router.
     fn start(profiles: axum::Router) -> Self {
         Self::run(profiles, |listener, app| async move {
             axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await.unwrap();
@@ -65,8 +65,8 @@ fn status(answer: &str) -> u16 {
 }
 
 #[test]
-fn every_row_is_routed_as_the_table_says() {
-    isolated("router::every_row_is_routed_as_the_table_says", || {
+fn every_row_is_routed_as_in_the_table() {
+    isolated("router::every_row_is_routed_as_in_the_table", || {
         let server = Server::start(router(agent()));
         for endpoint in ENDPOINTS {
             let head = server.ask("HEAD", endpoint.path, "");
@@ -112,8 +112,8 @@ fn a_client_that_leaves_ends_its_capture() {
         let server = Server::start(router(agent()));
         let first = server.open("GET /debug/pprof/wall?seconds=60 HTTP/1.1\r\nHost: localhost", "");
         std::thread::sleep(Duration::from_millis(500));
-        let told = server.ask("GET", "/debug/pprof/wall?seconds=1", "");
-        assert!(status(&told) == 409 && told.contains("by 127.0.0.1:") && told.contains(" until 2"), "{told}");
+        let answer = server.ask("GET", "/debug/pprof/wall?seconds=1", "");
+        assert!(status(&answer) == 409 && answer.contains("by 127.0.0.1:") && answer.contains(" until 2"), "{answer}");
         drop(first);
         let end = Instant::now() + Duration::from_secs(20);
         while status(&server.ask("GET", "/debug/pprof/wall?seconds=1&symbolize=0", "")) != 200 {
@@ -140,7 +140,7 @@ fn without_a_token_only_this_machine_is_served() {
 }
 
 #[test]
-fn a_server_that_does_not_say_who_asks_is_told_what_to_do() {
+fn a_server_without_clients_addresses_gets_an_error_with_the_remedy() {
     let unknown =
         Server::run(router(agent()), |listener, app| async move { axum::serve(listener, app).await.unwrap() });
     let refused = unknown.ask("GET", "/debug/pprof/", "");

@@ -18,8 +18,8 @@ fn burn(millis: u64) {
     split_70_30(thread_cpu() + Duration::from_millis(millis));
 }
 
-/// Captures `work`, of which threads named so do at least `millis`. Each thread may end with a tick or two that no
-/// sample stands for, and a busy kernel merges ticks; threads that are not seen at all lack everything.
+/// Captures `work`, in which threads of the given name compute at least `millis`. Each thread may end with a tick or
+/// two that no sample represents, and a busy kernel merges ticks; threads that are not seen at all lack everything.
 fn check(threads: &str, millis: u64, work: impl FnOnce()) {
     let (capture, began) = around(|| CpuCapture::start(&CpuOptions::default()).unwrap());
     work();

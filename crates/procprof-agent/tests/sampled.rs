@@ -21,7 +21,7 @@ fn answer(agent: &Agent, request: &Request<'_>) -> Vec<u8> {
     response.body
 }
 
-/// What the four sample types of [`Account::step`] add up to, estimated from the text as a reader of that grammar does.
+/// The sums of the four sample types of [`Account::step`], estimated from the text as a reader of that grammar does.
 fn totals(grammar: Grammar, symbols: &Symbols) -> [f64; 4] {
     let text = HeapSampler::text().unwrap();
     let profile =

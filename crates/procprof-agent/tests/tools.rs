@@ -1,4 +1,4 @@
-//! What we answer, read by the tools people use: `go tool pprof`, `google-pprof`, `jeprof`.
+//! Answers of the agent, read by the usual tools: `go tool pprof`, `google-pprof`, `jeprof`.
 
 use crate::heap;
 use crate::isolated::isolated;
@@ -16,9 +16,9 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(arguments).env("PPROF_TMPDIR", &folder).env("JEPROF_TMPDIR", &folder);
     let output = command.output().unwrap_or_else(|error| panic!("{program} is needed: {error}"));
-    let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    println!("{program} {arguments:?}\n{text}\n{told}");
-    assert!(output.status.success(), "{program} {arguments:?}: {told}");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{program} {arguments:?}\n{text}\n{errors}");
+    assert!(output.status.success(), "{program} {arguments:?}: {errors}");
     text.into_owned()
 }
 

@@ -174,8 +174,8 @@ fn a_thread_that_sleeps_and_works_in_turn_is_not_woken() {
 }
 
 #[test]
-fn one_capture_at_a_time_and_the_other_is_told_whose_it_is() {
-    isolated("wall::one_capture_at_a_time_and_the_other_is_told_whose_it_is", || {
+fn one_capture_at_a_time_and_an_error_names_its_owner() {
+    isolated("wall::one_capture_at_a_time_and_an_error_names_its_owner", || {
         let agent = start(Config::default()).unwrap();
         // Whichever of the two begins first is the capture; on a busy machine it may be over before the other one asks.
         let refused = std::iter::repeat_with(|| {

@@ -146,8 +146,8 @@ pub(crate) fn thread_of(profile: &Profile, sample: usize) -> String {
     names.next().unwrap()
 }
 
-/// What starts or ends a capture, and the process's CPU time before and after it: the capture's window begins or ends
-/// in between.
+/// The result of an action that starts or ends a capture, and the process's CPU time before and after it: the capture's
+/// window begins or ends in between.
 pub(crate) fn around<T>(action: impl FnOnce() -> T) -> (T, Range<Duration>) {
     let before = process_cpu();
     let done = action();
@@ -161,7 +161,7 @@ pub(crate) fn is_the_cpu_time(total: f64, began: &Range<Duration>, ended: &Range
     assert!(total > 0.99 * least && total < 1.01 * most, "{total} of {least} to {most}");
 }
 
-/// Nanoseconds of a thread, and those of them that no sample stands for.
+/// Nanoseconds of a thread, and those of them that no sample represents.
 pub(crate) fn time_of(profile: &Profile, thread: &str) -> (f64, f64) {
     let (mut all, mut unsampled) = (0.0, 0.0);
     for index in (0..profile.sample_count()).filter(|index| thread_of(profile, *index) == thread) {

@@ -25,7 +25,7 @@ impl AtEnd {
                 return false;
             }
             if self.key.compare_exchange(-1, i64::from(key), Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: made above, and known to nobody.
+                // SAFETY: made above, and not published.
                 unsafe { libc::pthread_key_delete(key) };
             }
         }

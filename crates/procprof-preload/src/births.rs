@@ -60,8 +60,8 @@ unsafe extern "C" fn thrd_create(thread: *mut pthread_t, routine: Routine, argum
     create(routine, argument, |routine, argument| unsafe { next::thrd_create(thread, routine, argument) })
 }
 
-/// Has a thread made for the routine, which arms itself first where that is wanted and there is a place to leave its
-/// work in; what the call returns.
+/// Creates a thread for the routine, which first arms itself if CPU time is sampled and there is a place for its work;
+/// returns the result of `make`.
 #[inline]
 fn create(routine: Routine, argument: *mut c_void, make: impl FnOnce(Routine, *mut c_void) -> c_int) -> c_int {
     let place = if thread_hook::is_wanted() { Place::take(Work { routine, argument }) } else { None };

@@ -1,11 +1,11 @@
-//! What a program may call, as `include/procprof.h` declares it.
+//! The functions for programs, as declared in `include/procprof.h`.
 //!
 //! The names carry a version: a program that was built with another header must not meet functions of another meaning.
 //! Functions return 0, or -1 and leave the reason to [`error`]. None of them unwinds into the program.
 
 use crate::settings::Settings;
 use crate::start::{self as agent};
-use crate::tell::tell;
+use crate::stderr::print;
 use procprof_agent::{Label, Request, label};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -23,7 +23,7 @@ thread_local! {
 #[unsafe(export_name = "procprof_v1_start")]
 unsafe extern "C" fn start(listen: *const c_char) -> c_int {
     let (settings, bad) = Settings::of_environment();
-    bad.iter().for_each(|line| tell(line));
+    bad.iter().for_each(|line| print(line));
     // SAFETY: by the caller's promise.
     let address = match unsafe { text(listen) } {
         None => Ok(settings.listen),

@@ -65,7 +65,7 @@ extern "C" fn run_all(_: *mut c_void) {
         // SAFETY: allocated there by this layout.
         unsafe { crate::heap::Unseen.dealloc(list.get().cast(), Layout::new::<Node>()) };
         list.set(before.cast());
-        // SAFETY: by the promise of whoever has registered it.
+        // SAFETY: by the contract of the destructor's registration.
         unsafe { destructor(object) };
     }
 }

@@ -7,16 +7,16 @@
 //! ```
 //!
 //! - `settings`: the variables `PROCPROF_*`;
-//! - `start`: the agent and its listener, begun before `main`, by a program's own call, or by a child whose parent is
-//!   gone (`heir`);
+//! - `start`: the agent and its listener, started before `main`, by a program's own call, or by a child whose parent
+//!   has ended (`deferred`);
 //! - `heap`: the `malloc` family and C++'s operators, sampled;
 //! - `signals`: SIGPROF shared with the program, and the ways out of the process;
 //! - `births`: threads that arm themselves while CPU time is sampled;
-//! - `waits`: where servers wait, and a forked worker joins a capture;
+//! - `waits`: functions in which servers wait, and a forked worker joins a capture;
 //! - `glibc`: what older C libraries lack;
-//! - `thread`: what is kept of each thread;
-//! - `destructors`: what is done with this library's own thread-local variables when a thread ends;
-//! - `c_api`: what a program may call, declared in `include/procprof.h`.
+//! - `thread`: the state of each thread;
+//! - `destructors`: handling of this library's own thread-local variables when a thread ends;
+//! - `c_api`: the functions that a program may call, declared in `include/procprof.h`.
 //!
 //! Without `PROCPROF_LISTEN` nothing is started: allocations pass through at the cost of a subtraction and a jump.
 //!
@@ -30,15 +30,15 @@
 mod at_end;
 mod births;
 mod c_api;
+mod deferred;
 mod destructors;
 mod glibc;
 mod heap;
-mod heir;
 mod next;
 mod settings;
 mod signals;
 mod start;
-mod tell;
+mod stderr;
 mod thread;
 mod waits;
 
@@ -47,6 +47,6 @@ mod waits;
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = start::at_load;
 
-/// What the agent allocates is not the program's.
+/// Allocations of the agent are not the program's.
 #[global_allocator]
 static ALLOCATOR: heap::Unseen = heap::Unseen;

@@ -1,26 +1,26 @@
 //! The environment variables, one row each: parser, documentation and the page `docs/preload.md` come from here.
 //!
-//! A bad value is told in one line and leaves its default in place: a typing error must not keep the program from
+//! A bad value is reported in one line and leaves its default in place: a typing error must not keep the program from
 //! running.
 
 use procprof_agent::{CpuEngine, DumpFileLimits};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What the environment asks for.
+/// The settings in the environment.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Where to listen; nothing is started without it.
+    /// The address of the listener; nothing is started without it.
     pub(crate) listen: Option<SocketAddr>,
     /// The file whose making starts it all; without one it starts at once.
     pub(crate) start_file: Option<PathBuf>,
     /// Names of the programs that are meant; empty for all.
     only: Vec<String>,
-    /// How CPU samples are made where a request does not say.
+    /// Engine for CPU samples of requests that name none.
     pub(crate) engine: CpuEngine,
     /// The bearer token every request must carry.
     pub(crate) token: Option<String>,
-    /// Where jemalloc's dumps pass through.
+    /// The folder through which jemalloc's dumps pass.
     pub(crate) dump_folder: Option<PathBuf>,
     /// How many of the files stay that jemalloc dumps by itself.
     pub(crate) dump_files: Option<DumpFileLimits>,
@@ -43,7 +43,7 @@ struct Setting {
 const SETTINGS: &[Setting] = &[
     Setting {
         variable: "PROCPROF_LISTEN",
-        expected: "ADDRESS:PORT such as 127.0.0.1:6060 (port 0 takes a free one and tells it)",
+        expected: "ADDRESS:PORT such as 127.0.0.1:6060 (port 0 takes a free one, which is reported)",
         set: |settings, value| put(&mut settings.listen, value.parse().ok().map(Some)),
     },
     Setting {
@@ -116,7 +116,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the environment says, and a line for each bad value.
+    /// The settings of the environment, and a line for each bad value.
     pub(crate) fn of_environment() -> (Self, Vec<String>) {
         let (mut settings, mut bad) = (Self::default(), Vec::new());
         for setting in SETTINGS {

@@ -1,23 +1,23 @@
-//! The agent of this process: begun before `main` where the environment says so, by a call of the program's, or in the
-//! place of a process that is gone.
+//! The agent of this process: started before `main` if the environment is set so, by a call of the program, or in the
+//! place of a process that has ended.
 
 use crate::settings::Settings;
 use crate::signals::Around;
-use crate::tell::tell;
-use crate::{births, heap, heir, signals, waits};
+use crate::stderr::print;
+use crate::{births, deferred, heap, signals, waits};
 use procprof_agent::{Agent, Config, Contention, HeapSampler, Jemalloc, Listener, ProcessTree};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The environment variable by which descendants know who listens.
+/// The environment variable that contains the id of the listening process for its descendants.
 const HOLDER: &str = "PROCPROF_LISTENER";
 
-/// What runs in a process.
+/// The agent and listener of a process.
 pub(crate) struct Running {
     pub(crate) agent: Agent,
     pub(crate) listener: Option<Listener>,
-    /// What the agent wants to see of who asks.
+    /// The token that requests must carry.
     pub(crate) token: Option<String>,
 }
 
@@ -29,8 +29,8 @@ struct Process {
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What runs in this process. A forked child finds nothing: the parent's threads are not there, and what it held is
-/// left alone.
+/// The agent and listener of this process. A forked child finds nothing: the parent's threads do not exist there, and
+/// its state is left alone.
 pub(crate) fn running() -> MutexGuard<'static, Option<Running>> {
     let (pid, current) = (std::process::id(), PROCESS.load(Ordering::Acquire));
     // SAFETY: null, or leaked below and never freed.
@@ -41,7 +41,7 @@ pub(crate) fn running() -> MutexGuard<'static, Option<Running>> {
     }
     let fresh = Box::into_raw(Box::new(Process { pid, running: Mutex::new(None) }));
     if PROCESS.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: made above and seen by nobody else.
+        // SAFETY: made above and not published.
         drop(unsafe { Box::from_raw(fresh) });
     }
     running()
@@ -53,7 +53,7 @@ pub(crate) extern "C" fn at_load() {
     signals::at_load(&AROUND_FILTERS);
     waits::at_load();
     births::at_load();
-    heir::begin_by(take_over);
+    deferred::begin_by(take_over);
     if std::env::var_os("PROCPROF_LISTEN").is_none() {
         return;
     }
@@ -65,23 +65,23 @@ pub(crate) extern "C" fn at_load() {
     let holder = std::env::var(HOLDER)
         .ok()
         .and_then(|text| text.parse().ok())
-        .filter(|holder| *holder != own && heir::lives(*holder));
+        .filter(|holder| *holder != own && deferred::lives(*holder));
     if let Some(holder) = holder {
-        return heir::wait_for(holder);
+        return deferred::wait_for(holder);
     }
-    bad.iter().for_each(|line| tell(line));
+    bad.iter().for_each(|line| print(line));
     begin_in_time(&settings);
-    // Also where that failed: it was told, and each child would tell it again.
+    // Also where that failed: the failure was reported, and each child would report it again.
     // SAFETY: the process has no other thread of the program's yet that could read its environment.
     unsafe { std::env::set_var(HOLDER, own.to_string()) };
 }
 
-/// Begins in a process whose ancestor has listened until now, and has told what there was to tell.
+/// Begins in a process whose ancestor has listened until now, and has reported bad settings.
 fn take_over() {
     begin_in_time(&Settings::of_environment().0);
 }
 
-/// What is done around a filter for all threads.
+/// The actions around a filter for all threads.
 static AROUND_FILTERS: Around = Around { end: end_before_filter, begin_again: take_over };
 
 /// The process would be ended by the next thing that a thread of ours does; whether there was one.
@@ -89,8 +89,9 @@ fn end_before_filter() -> bool {
     let is_running = running().is_some();
     if is_running {
         end();
-        tell(&format!(
-            "process {} runs on without a profiler: it loads a seccomp filter for all its threads that forbids what the profiler calls",
+        print(&format!(
+            "process {} runs on without a profiler: it loads a seccomp filter for all its threads that forbids what \
+             the profiler calls",
             std::process::id()
         ));
     }
@@ -100,22 +101,22 @@ fn end_before_filter() -> bool {
 /// Begins, or waits for the file that is to be there first.
 fn begin_in_time(settings: &Settings) {
     let later = settings.start_file.as_deref().filter(|file| !file.exists());
-    match later.map(heir::wait_for_file) {
+    match later.map(deferred::wait_for_file) {
         None => begin_by(settings),
         Some(Ok(())) => {}
-        Some(Err(expected)) => tell(&format!("PROCPROF_START_FILE: expected {expected}")),
+        Some(Err(expected)) => print(&format!("PROCPROF_START_FILE: expected {expected}")),
     }
 }
 
-/// Begins where the environment says so, and tells what the caller can't know.
+/// Begins if the environment is set so, and reports failures and a port that the system has chosen.
 fn begin_by(settings: &Settings) {
     let Some(listen) = settings.listen else { return };
     match begin(settings, Some(listen)) {
         Ok(Some(address)) if listen.port() == 0 => {
-            tell(&format!("process {} listens on http://{address}/debug/pprof/", std::process::id()));
+            print(&format!("process {} listens on http://{address}/debug/pprof/", std::process::id()));
         }
         Ok(_) => {}
-        Err(why) => tell(&format!("process {} runs without a profiler: {why}", std::process::id())),
+        Err(why) => print(&format!("process {} runs without a profiler: {why}", std::process::id())),
     }
 }
 
@@ -141,11 +142,11 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
     if settings.contention
         && let Err(error) = Contention::enable()
     {
-        tell(&format!("process {} runs without a record of locks: {error}", std::process::id()));
+        print(&format!("process {} runs without a record of locks: {error}", std::process::id()));
     }
-    heir::forget();
+    deferred::forget();
     if listener.is_some() && !ProcessTree::begin() {
-        tell(&format!(
+        print(&format!(
             "process {} is profiled without the processes it will fork: there is no memory to share with them",
             std::process::id()
         ));
@@ -155,7 +156,7 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
     Ok(address)
 }
 
-/// The sampler as the environment wants it, where it is this process's.
+/// Configures the sampler by the environment, where it is this process's.
 fn set_heap(settings: &Settings) {
     if settings.heap_sample_bytes != HeapSampler::sample_bytes() {
         HeapSampler::reset(Some(settings.heap_sample_bytes));
@@ -198,6 +199,6 @@ unsafe extern "C" fn in_child() {
         && let Some(listener) = running.as_ref().and_then(|running| running.listener.as_ref())
     {
         listener.close_in_child();
-        heir::wait_for(parent.pid as i32);
+        deferred::wait_for(parent.pid as i32);
     }
 }

@@ -1,8 +1,8 @@
-//! What is kept of each thread, where one instruction finds it.
+//! The state of each thread, in reach of one instruction.
 //!
 //! Stable Rust reaches a shared library's `thread_local!` by a call of `__tls_get_addr`, which costs more than all the
 //! rest of the fast path. A library that is loaded with the program has a fixed place behind the thread pointer: the
-//! initial-exec model, which only assembly can ask for.
+//! initial-exec model, which only assembly can select.
 
 use procprof_agent::heap_hook::ThreadState;
 use std::cell::Cell;
@@ -14,18 +14,18 @@ pub(crate) struct Thread {
     pub(crate) sampler: ThreadState,
     /// Whether this thread is looking the next allocator up.
     pub(crate) is_resolving: Cell<bool>,
-    /// What stands in the place of its alternate stack.
+    /// The stack that replaces its alternate stack.
     pub(crate) substitute: Substitute,
     /// Destructors of this library's thread-local variables; null for none.
     pub(crate) destructors: Cell<*mut c_void>,
 }
 
-/// What stands in the place of a thread's alternate stack; all zero where nothing does.
+/// The replacement of a thread's alternate stack; all zero where there is none.
 #[derive(Default)]
 pub(crate) struct Substitute {
     /// The lowest address of our mapping.
     pub(crate) mapping: Cell<usize>,
-    /// What the program has set.
+    /// The stack that the program has set.
     pub(crate) pointer: Cell<usize>,
     pub(crate) bytes: Cell<usize>,
 }

@@ -1,17 +1,17 @@
 //! Programs with an allocator of their own.
 
 use crate::build::{program, tool};
-use crate::heap::books_agree;
+use crate::heap::counts_agree;
 use crate::host::{Host, preloaded};
 
 #[test]
 fn a_linked_jemalloc_is_wrapped() {
-    books_agree(&["-ljemalloc"], &[]);
+    counts_agree(&["-ljemalloc"], &[]);
 }
 
 #[test]
 fn a_linked_tcmalloc_is_wrapped() {
-    books_agree(&["-ltcmalloc_minimal", "-DNO_RENAME"], &[]);
+    counts_agree(&["-ltcmalloc_minimal", "-DNO_RENAME"], &[]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn jemallocs_own_profiler_answers_where_it_runs() {
     assert!(host.finish().success());
 }
 
-/// A program that defines `malloc` keeps it: nothing arrives at the library, and the answer says so.
+/// A program that defines `malloc` keeps it: nothing arrives at the library, and the answer reports it.
 #[test]
 fn a_program_with_a_malloc_of_its_own_keeps_it() {
     let program = program("busy.cpp", &["-Wl,--whole-archive", "-l:libtcmalloc_minimal.a", "-Wl,--no-whole-archive"]);

@@ -24,7 +24,7 @@ fn captured(way: &[&str], query: &str) -> Profile {
     profile
 }
 
-/// What is in no sample: four fifths and more where threads are found by looking for them.
+/// Time in no sample: four fifths and more where threads are found by looking for them.
 fn unsampled(profile: &Profile) -> f64 {
     of_function(profile, "[unsampled CPU]")[1] / profile.total(1) as f64
 }
@@ -49,8 +49,8 @@ fn threads_of_two_milliseconds_are_sampled_as_they_divide_their_time() {
     assert!(is_sampled);
 }
 
-/// Where a machine is busy, threads of half a tick's length keep step with the scheduler, and ticks meet them at one
-/// age or few: the time of others is in no sample.
+/// On a busy machine, threads of half a tick's length keep step with the scheduler, and ticks meet them at one age or
+/// few: the time of others is in no sample.
 #[test]
 fn what_short_threads_do_at_one_age_does_not_stand_for_what_they_do_at_another() {
     for _ in 0..2 {
@@ -65,8 +65,8 @@ fn what_short_threads_do_at_one_age_does_not_stand_for_what_they_do_at_another()
             100.0 * part,
             samples + fewer
         );
-        // The age at which one follows the other is within one of 16 parts that are told from each other, or fewer of
-        // few samples.
+        // The age at which one follows the other is within one of 16 parts that are distinguished, or fewer of few
+        // samples.
         let blur = 1.0 / ((samples + fewer) / 16.0).floor().clamp(1.0, 16.0) + 5.0 * sigma;
         assert!(seven / all < 0.7 + blur && three / all < 0.3 + blur);
     }

@@ -22,7 +22,7 @@ pub(crate) fn library() -> &'static Path {
     library.as_ref().expect("the library is built")
 }
 
-/// Where cargo put this test and what it depends on.
+/// The folder of this test and its dependencies.
 pub(crate) fn folder_of_tests() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
@@ -59,8 +59,8 @@ pub(crate) fn tool(name: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(name);
     command.args(arguments).env("PPROF_TMPDIR", folder.path()).env("JEPROF_TMPDIR", folder.path());
     let output = command.output().unwrap_or_else(|error| panic!("{name} is needed: {error}"));
-    let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    println!("{name} {arguments:?}\n{text}\n{told}");
-    assert!(output.status.success(), "{name} {arguments:?}: {told}");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{name} {arguments:?}\n{text}\n{errors}");
+    assert!(output.status.success(), "{name} {arguments:?}: {errors}");
     text.into_owned()
 }

@@ -1,4 +1,4 @@
-//! Waits for locks in C++ programs, against the programs' own exact books.
+//! Waits for locks in C++ programs, compared with the programs' own exact counts.
 
 use crate::build::{program, tool};
 use crate::host::{Host, preloaded};
@@ -25,20 +25,20 @@ fn recording() -> std::process::Command {
     command
 }
 
-/// What the program wrote down of each function, and that its locks answered as they should.
-fn books(host: &mut Host) -> Vec<(String, [i64; 2])> {
+/// The program's own counts of each function; also checks that its locks answered as they should.
+fn counts(host: &mut Host) -> Vec<(String, [i64; 2])> {
     host.go_on();
-    let mut books = Vec::new();
+    let mut counts = Vec::new();
     loop {
         let line = host.line();
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["answers", right] => {
                 assert_eq!(right, "1", "a lock answers differently");
-                return books;
+                return counts;
             }
             [function, waits, nanos] => {
-                books.push((function.to_owned(), [waits.parse().unwrap(), nanos.parse().unwrap()]))
+                counts.push((function.to_owned(), [waits.parse().unwrap(), nanos.parse().unwrap()]))
             }
             _ => panic!("{line}"),
         }
@@ -46,13 +46,13 @@ fn books(host: &mut Host) -> Vec<(String, [i64; 2])> {
 }
 
 #[test]
-fn waits_are_those_of_exact_books_for_every_kind_of_lock() {
+fn waits_equal_exact_counts_for_every_kind_of_lock() {
     let mut host = Host::start(recording());
-    let books = books(&mut host);
+    let counts = counts(&mut host);
     let (waits, holds) = (get(&host, "/debug/pprof/contention"), get(&host, "/debug/pprof/mutex"));
-    assert_eq!(books.len(), 6);
-    let all: i64 = books.iter().map(|(_, exact)| exact[1]).sum();
-    for (function, exact) in &books {
+    assert_eq!(counts.len(), 6);
+    let all: i64 = counts.iter().map(|(_, exact)| exact[1]).sum();
+    for (function, exact) in &counts {
         let (seen, held) = (of_function(&waits, function), of_function(&holds, function));
         println!("{function}: exact {exact:?}, recorded {seen:?}, held {held:?}");
         // What passes between our clock and the program's is more on a busy machine.
@@ -69,19 +69,19 @@ fn waits_are_those_of_exact_books_for_every_kind_of_lock() {
 
 /// Without the recording there is nothing, and with seconds there is a recording.
 #[test]
-fn the_recording_is_on_while_somebody_asks() {
+fn the_recording_is_on_during_requests_only() {
     let mut host = Host::start(preloaded(&program("locks.cpp", &[])));
-    books(&mut host);
+    counts(&mut host);
     let refused = crate::host::get(&host.address, "/debug/pprof/contention").unwrap_err().to_string();
     assert!(refused.contains("501") && refused.contains("seconds"), "{refused}");
     let (address, path) = (host.address.clone(), "/debug/pprof/contention?seconds=4");
-    let asking = std::thread::spawn(move || crate::host::get(&address, path).unwrap());
+    let capture = std::thread::spawn(move || crate::host::get(&address, path).unwrap());
     while !host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":true}") {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    let books = books(&mut host);
-    let profile = decode(&asking.join().unwrap(), &Default::default()).unwrap().profile;
-    for (function, exact) in &books[..2] {
+    let counts = counts(&mut host);
+    let profile = decode(&capture.join().unwrap(), &Default::default()).unwrap().profile;
+    for (function, exact) in &counts[..2] {
         assert!(of_function(&profile, function)[1] > exact[1] / 2, "{function}");
     }
     assert!(host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":false}"));
@@ -99,17 +99,17 @@ fn mutexes_that_the_program_defines_are_left_alone() {
     let profile = get(&host, "/debug/pprof/contention");
     assert_eq!(of_function(&profile, "waits_for_own_mutex"), [0, 0]);
     assert_eq!(of_function(&profile, "waits_to_write")[0], 1);
-    let told = profile
+    let note = profile
         .comments()
         .find_map(|comment| comment.strip_prefix("#procprof:defined-by-the-program-and-not-followed="));
-    assert_eq!(told, Some("pthread_mutex_lock pthread_mutex_unlock"));
+    assert_eq!(note, Some("pthread_mutex_lock pthread_mutex_unlock"));
     assert!(host.finish().success());
 }
 
 #[test]
 fn go_and_jeprof_read_both_views() {
     let mut host = Host::start(recording());
-    books(&mut host);
+    counts(&mut host);
     let program = program("locks.cpp", &[]);
     for path in ["/debug/pprof/contention", "/debug/pprof/block", "/debug/pprof/mutex"] {
         let table = tool("go", &["tool", "pprof", "-top", "-cum", &host.url(path)]);
@@ -120,15 +120,15 @@ fn go_and_jeprof_read_both_views() {
     assert!(host.finish().success());
 }
 
-/// Nanoseconds that functions held a mutex in a round, by the program's own books, and of the round.
+/// Nanoseconds that functions held a mutex in a round, by the program's own counts, and of the round.
 fn held(host: &mut Host, way: &str) -> (f64, Vec<(String, f64)>) {
-    host.tell(way);
+    host.write_line(way);
     let whole = host.line().parse().unwrap();
-    let mut books = Vec::new();
+    let mut counts = Vec::new();
     loop {
         let line = host.line();
-        let Some((function, nanos)) = line.split_once(' ') else { return (whole, books) };
-        books.push((function.to_owned(), nanos.parse().unwrap()));
+        let Some((function, nanos)) = line.split_once(' ') else { return (whole, counts) };
+        counts.push((function.to_owned(), nanos.parse().unwrap()));
     }
 }
 
@@ -144,7 +144,7 @@ fn holders_are_charged_with_their_part_of_the_time() {
         let mut command = preloaded(&program("holders.cpp", &["-O2"]));
         command.env("PROCPROF_CONTENTION", "on");
         let mut host = Host::start(command);
-        let (whole, books) = held(&mut host, way);
+        let (whole, counts) = held(&mut host, way);
         let holds = get(&host, "/debug/pprof/mutex");
         for sample in holds.samples() {
             let lines = sample.stack.iter().flat_map(|place| holds.lines(*place));
@@ -152,7 +152,7 @@ fn holders_are_charged_with_their_part_of_the_time() {
             println!("{way}: {:?} {names:?}", sample.values);
         }
         for function in functions {
-            let exact = books.iter().find(|(name, _)| name == function).unwrap().1 / whole;
+            let exact = counts.iter().find(|(name, _)| name == function).unwrap().1 / whole;
             let charged = of_function(&holds, function)[1] as f64 / holds.total(1) as f64;
             println!("{way}: {function} held it for {exact:.3} of the time and is charged with {charged:.3}");
             assert!((charged - exact).abs() < 0.05, "{function}: {charged:.3} of the waiting, {exact:.3} of the time");

@@ -45,11 +45,11 @@ fn exec_begins_anew() {
     let mut command = preloaded(Path::new("/usr/bin/env"));
     command.args(["/bin/cat"]);
     let host = Host::start(command);
-    let address = host.told_address();
+    let address = host.reported_address();
     assert!(
         String::from_utf8_lossy(&crate::host::get(&address, "/debug/pprof/cmdline").unwrap()).starts_with("/bin/cat")
     );
-    assert!(host.told().is_empty());
+    assert!(host.unread_errors().is_empty());
     assert!(host.finish().success());
 }
 

@@ -12,8 +12,7 @@ struct Went {
     status: ExitStatus,
 }
 
-/// Runs a program in a way while profiles are taken of it, one after the other as they are asked for, all at the same
-/// time.
+/// Runs a program in a way while the given profiles are taken of it, all at the same time.
 fn profiled(program: &Path, way: &str, profiles: &[&str], environment: &[(&str, &str)]) -> Went {
     let mut command = preloaded(program);
     command.arg(way).envs(environment.iter().copied());
@@ -143,7 +142,7 @@ fn a_program_becomes_another_one() {
     }
 }
 
-/// What is mapped below a thread's stack is none of it.
+/// A mapping below a thread's stack is no part of it.
 #[test]
 fn a_coroutine_below_its_threads_stack_has_its_memory_unmapped() {
     is_ok("coroutines.c", "below", &["profile?seconds=3&frequency=250"], &["ok"]);

@@ -1,4 +1,4 @@
-//! Heap profiles against exact books, and read by the tools people use.
+//! Heap profiles compared with exact counts, and read by the usual tools.
 
 use crate::build::{program, tool};
 use crate::host::{Host, preloaded};
@@ -11,8 +11,8 @@ const RATE: &str = "512";
 /// Standard deviations that an estimate may be off by chance: one in a million is by more.
 const MOST_DEVIATIONS: f64 = 5.0;
 
-/// The program's own books against what the library estimates of them; `more` links or preloads another allocator.
-pub(crate) fn books_agree(more: &[&str], preload_before: &[&str]) {
+/// Compares the program's own counts with the estimates of the library; `more` links or preloads another allocator.
+pub(crate) fn counts_agree(more: &[&str], preload_before: &[&str]) {
     let program = program("heap.cpp", more);
     let mut command = preloaded(&program);
     let own = crate::build::library();
@@ -34,8 +34,8 @@ pub(crate) fn books_agree(more: &[&str], preload_before: &[&str]) {
 }
 
 #[test]
-fn estimates_are_true_to_exact_books() {
-    books_agree(&[], &[]);
+fn estimates_match_exact_counts() {
+    counts_agree(&[], &[]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn sampling_is_switched_while_the_program_runs() {
     assert!(host.finish().success());
 }
 
-/// What captures allocate is not the program's.
+/// Allocations of captures are not the program's.
 #[test]
 fn the_profilers_own_memory_is_not_in_the_profile() {
     let mut command = preloaded(&program("busy.cpp", &[]));
@@ -91,13 +91,13 @@ fn the_profilers_own_memory_is_not_in_the_profile() {
     for sample in profile.samples() {
         let lines = sample.stack.iter().flat_map(|place| profile.lines(*place));
         let names: Vec<&str> = lines.map(|line| profile.string(profile.function(line.function).name)).collect();
-        // What stands between the program and its allocator is in the program's stacks, too, where nothing is inlined.
+        // Functions between the program and its allocator are in the program's stacks, too, where nothing is inlined.
         if names.iter().any(|name| name.contains("procprof_agent::") && !name.contains("procprof_agent::heap::")) {
             own.push((sample.values.to_vec(), names));
         }
     }
     assert!(profile.sample_count() > 0);
-    // The thread that listens is made before anybody could know whose it is.
+    // The thread that listens is created before it can be marked as the agent's.
     let bytes: i64 = own.iter().map(|(values, _)| values[1]).sum();
     assert!(bytes < 4096, "{bytes} bytes: {own:#?}");
     assert!(host.finish().success());

@@ -14,7 +14,7 @@ pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    told: Receiver<String>,
+    errors: Receiver<String>,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
 }
@@ -27,7 +27,7 @@ pub(crate) fn preloaded(program: &Path) -> Command {
 }
 
 impl Host {
-    /// Starts a program that listens on a free port and says so.
+    /// Starts a program that listens on a free port and reports it.
     pub(crate) fn start(mut command: Command) -> Self {
         command
             .env("PROCPROF_LISTEN", "127.0.0.1:0")
@@ -35,19 +35,19 @@ impl Host {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (sender, told) = channel();
+        let (sender, errors) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut host = Self { child, stdin, stdout, told, address: String::new() };
-        host.address = host.told_address();
+        let mut host = Self { child, stdin, stdout, errors, address: String::new() };
+        host.address = host.reported_address();
         host
     }
 
     /// The address in the next line on standard error that has one.
-    pub(crate) fn told_address(&self) -> String {
+    pub(crate) fn reported_address(&self) -> String {
         loop {
-            let line = self.told.recv_timeout(PATIENCE).expect("it listens");
+            let line = self.errors.recv_timeout(PATIENCE).expect("it listens");
             println!("{line}");
             if let Some((_, address)) = line.split_once("listens on http://") {
                 return address.split('/').next().unwrap().to_owned();
@@ -55,9 +55,9 @@ impl Host {
         }
     }
 
-    /// What it told and nobody has read.
-    pub(crate) fn told(&self) -> Vec<String> {
-        self.told.try_iter().collect()
+    /// Its reported lines that were not read yet.
+    pub(crate) fn unread_errors(&self) -> Vec<String> {
+        self.errors.try_iter().collect()
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -77,11 +77,11 @@ impl Host {
     }
 
     /// Gives it a line with a text.
-    pub(crate) fn tell(&mut self, text: &str) {
+    pub(crate) fn write_line(&mut self, text: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{text}").unwrap();
     }
 
-    /// What it answers to a `GET`.
+    /// Its answer to a `GET`.
     pub(crate) fn get(&self, path: &str) -> Vec<u8> {
         get(&self.address, path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
@@ -122,13 +122,13 @@ pub(crate) fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
     let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap_or(answer.len());
     let text = String::from_utf8_lossy(&answer[..head]).into_owned();
     if !text.starts_with("HTTP/1.1 200 ") {
-        let told = String::from_utf8_lossy(&answer[head..]).into_owned();
-        return Err(std::io::Error::other(format!("{text}{told}")));
+        let errors = String::from_utf8_lossy(&answer[head..]).into_owned();
+        return Err(std::io::Error::other(format!("{text}{errors}")));
     }
     Ok(answer.split_off(head + 4))
 }
 
-/// Asks until there is an answer.
+/// Repeats a request until there is an answer.
 pub(crate) fn get_soon(address: &str, path: &str) -> Vec<u8> {
     let start = Instant::now();
     loop {

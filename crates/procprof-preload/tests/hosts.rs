@@ -18,8 +18,8 @@ fn unharmed<S: AsRef<OsStr>>(program: &Path, arguments: &[S], environment: &[(&s
     for output in [run(&[preload]), run(&on)] {
         assert_eq!(output.status, plain.status, "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&plain.stdout));
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        let own: Vec<&str> = told.lines().filter(|line| !line.starts_with("procprof: process ")).collect();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let own: Vec<&str> = errors.lines().filter(|line| !line.starts_with("procprof: process ")).collect();
         assert_eq!(own, String::from_utf8_lossy(&plain.stderr).lines().collect::<Vec<_>>());
     }
     plain
@@ -36,7 +36,7 @@ fn python() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// The program itself, where a version manager's script stands in the path.
+/// The program itself, also if a version manager's script precedes it in the path.
 fn find(name: &str) -> PathBuf {
     let system = Path::new("/usr/bin").join(name);
     if system.exists() { system } else { name.into() }

@@ -18,7 +18,7 @@ fn no_symbol_is_newer_than_glibc_2_17() {
     }
 }
 
-/// What is exported takes the place of the program's own: nothing but what is meant to.
+/// Exported functions replace the program's own: only the intended ones are exported.
 #[test]
 fn nothing_else_is_exported() {
     const FAMILY: &[&str] = &[
@@ -35,11 +35,11 @@ fn nothing_else_is_exported() {
         "reallocarray",
         "valloc",
     ];
-    /// Where workers wait for work.
+    /// Functions in which workers wait for work.
     const WAITS: &[&str] = &["accept", "accept4", "epoll_pwait", "epoll_pwait2", "epoll_wait"];
-    /// Where threads are born.
+    /// Functions that create threads.
     const BIRTHS: &[&str] = &["pthread_create", "thrd_create"];
-    /// What owns SIGPROF, waits for it, leaves the process, and loads filters.
+    /// Functions that own SIGPROF, wait for it, leave the process, and load filters.
     const SIGNALS: &[&str] = &[
         "__sigaction",
         "__sysv_signal",

@@ -203,9 +203,9 @@ fn a_thread_that_blocks_the_signal_is_counted_and_its_time_has_a_row() {
     assert!(host.finish().success());
 }
 
-/// What would not fit is refused, what has begun is given up, and the program goes on.
+/// A request that would not fit is refused, a running one is abandoned, and the program goes on.
 #[test]
-fn a_program_without_memory_survives_what_is_asked_of_it() {
+fn a_program_without_memory_survives_requests() {
     let mut host = Host::start(preloaded(&program("memory.c", &[])));
     assert_eq!(host.line(), "ready");
     host.get("/debug/pprof/profile?seconds=1");
@@ -268,20 +268,20 @@ fn nothing_is_started_before_the_file_is_there() {
     command.env("PROCPROF_LISTEN", "127.0.0.1:0").env("PROCPROF_START_FILE", &file);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    // Each line says whether the C library knows of one thread only; where it has no such word, it is always so.
+    // Each line states whether the C library has seen one thread only; where it has no such word, it is always so.
     for _ in 0..3 {
         assert_eq!(lines.next().as_deref(), Some("alone"));
         assert_eq!(std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count(), 1);
     }
     std::fs::write(&file, "").unwrap();
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let address = told.find_map(|line| Some(line.split_once("listens on http://")?.1.split('/').next()?.to_owned()));
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let address = errors.find_map(|line| Some(line.split_once("listens on http://")?.1.split('/').next()?.to_owned()));
     get_soon(&address.unwrap(), "/debug/pprof/profile?seconds=1");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
 
-/// What is begun in an allocation opens files, where a thread that waits to be cancelled would end: with the
+/// Work that begins in an allocation opens files, where a thread that waits to be cancelled would end: with the
 /// allocator's locks.
 #[test]
 fn a_cancelled_thread_ends_in_no_allocation() {
@@ -298,8 +298,8 @@ fn a_cancelled_thread_ends_in_no_allocation() {
     assert_eq!(lines.next().as_deref(), Some("ready"));
     std::fs::write(&file, "").unwrap();
     assert_eq!(lines.next().as_deref(), Some("lived"));
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(told.any(|line| line.contains("listens on http://")), "it has begun");
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(errors.any(|line| line.contains("listens on http://")), "it has begun");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }

@@ -65,7 +65,7 @@ fn go_tool_pprof_and_google_pprof_read_a_capture() {
 
 /// Between captures there is the listener's thread and no other.
 #[test]
-fn one_thread_is_there_while_nothing_is_asked() {
+fn only_one_thread_runs_between_requests() {
     let host = Host::start(preloaded(std::path::Path::new("/bin/cat")));
     let threads = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", host.pid())).unwrap();

@@ -12,21 +12,21 @@ fn shell(settings: &[(&str, &str)]) -> Output {
     command.output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn without_settings_nothing_is_started_or_told() {
+fn without_settings_nothing_is_started_or_printed() {
     let output = shell(&[("PROCPROF_ENGINE", "nonsense")]);
     assert!(output.status.success());
-    assert_eq!((String::from_utf8_lossy(&output.stdout).trim_end(), told(&output).as_str()), ("Threads:\t1", ""));
+    assert_eq!((String::from_utf8_lossy(&output.stdout).trim_end(), errors(&output).as_str()), ("Threads:\t1", ""));
     let output = shell(&[("PROCPROF_LISTEN", "127.0.0.1:0"), ("PROCPROF_ONLY", "another, program")]);
-    assert_eq!((String::from_utf8_lossy(&output.stdout).trim_end(), told(&output).as_str()), ("Threads:\t1", ""));
+    assert_eq!((String::from_utf8_lossy(&output.stdout).trim_end(), errors(&output).as_str()), ("Threads:\t1", ""));
 }
 
 #[test]
-fn a_bad_value_is_told_in_one_line_and_the_program_runs() {
+fn a_bad_value_is_reported_in_one_line_and_the_program_runs() {
     for (name, value, expected) in [
         ("PROCPROF_LISTEN", "6060", "procprof: PROCPROF_LISTEN=6060: expected ADDRESS:PORT"),
         ("PROCPROF_ENGINE", "fast", "procprof: PROCPROF_ENGINE=fast: expected auto, perf or tick"),
@@ -44,9 +44,9 @@ fn a_bad_value_is_told_in_one_line_and_the_program_runs() {
     ] {
         let output = shell(&[("PROCPROF_LISTEN", "127.0.0.1:0"), (name, value)]);
         assert!(output.status.success(), "{name}");
-        let told = told(&output);
-        assert_eq!(told.lines().filter(|line| line.contains(expected)).count(), 1, "{told}");
-        assert!(told.lines().count() <= 2, "{told}");
+        let errors = errors(&output);
+        assert_eq!(errors.lines().filter(|line| line.contains(expected)).count(), 1, "{errors}");
+        assert!(errors.lines().count() <= 2, "{errors}");
     }
 }
 
@@ -63,23 +63,23 @@ fn the_page_has_every_variable() {
 }
 
 #[test]
-fn a_taken_port_is_told_and_does_no_harm() {
+fn a_taken_port_is_reported_and_does_no_harm() {
     let mut host = Host::start(preloaded(Path::new("/bin/cat")));
     let output = shell(&[("PROCPROF_LISTEN", &host.address)]);
     assert!(output.status.success());
     assert!(
-        told(&output).contains("runs without a profiler") && told(&output).contains(&host.address),
+        errors(&output).contains("runs without a profiler") && errors(&output).contains(&host.address),
         "{}",
-        told(&output)
+        errors(&output)
     );
-    assert_eq!(told(&output).lines().count(), 1);
+    assert_eq!(errors(&output).lines().count(), 1);
     host.go_on();
     assert_eq!(host.line(), "");
     assert!(host.finish().success());
 }
 
 #[test]
-fn a_token_is_asked_for() {
+fn a_token_is_required() {
     let mut command = preloaded(Path::new("/bin/cat"));
     command.env("PROCPROF_TOKEN", "secret");
     let host = Host::start(command);

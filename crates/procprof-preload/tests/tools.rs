@@ -90,9 +90,9 @@ fn go_tool_pprof_shows_the_pages_of_a_live_profile() {
         .args(["-no_browser", "-http=127.0.0.1:", &host.url("/debug/pprof/heap")])
         .env("PPROF_TMPDIR", folder.path());
     let mut pages = Pages(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
-    let mut told = BufReader::new(pages.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut errors = BufReader::new(pages.0.stderr.take().unwrap()).lines().map_while(Result::ok);
     let address =
-        told.find_map(|line| line.strip_prefix("Serving web UI on http://").map(str::to_owned)).expect("it serves");
+        errors.find_map(|line| line.strip_prefix("Serving web UI on http://").map(str::to_owned)).expect("it serves");
     for page in ["/ui/top", "/ui/flamegraph"] {
         let answer = tool(
             "curl",

@@ -1,4 +1,4 @@
-//! What stands in for `aside` on systems other than Linux, where nothing is captured: threads as they are.
+//! Substitute for `aside` on systems other than Linux, where nothing is captured: plain threads.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

@@ -1,5 +1,5 @@
-//! What stands in for `contention` where there is no capture, on systems other than Linux: the same switch, which says
-//! so.
+//! Substitute for `contention` on systems other than Linux, where nothing is captured: the same interface, which
+//! returns an error.
 
 use crate::error::{Error, Result};
 use procprof_profile::Profile;

@@ -1,7 +1,6 @@
-//! What stands in for `cpu` where there is no capture, on systems other than Linux: the same interface, whose captures
-//! say so.
+//! Substitute for `cpu` on systems other than Linux: the same interface, whose captures return an error.
 //!
-//! A program that embeds the agent builds and runs there; its labels label nothing.
+//! A program that embeds the agent builds and runs there; its labels have no effect.
 
 #[path = "../cpu/label/value.rs"]
 mod value;
@@ -36,7 +35,7 @@ impl CpuCapture {
     /// The profile since the start or the last cut.
     ///
     /// # Errors
-    /// None: there is no capture to ask.
+    /// None: no capture exists here.
     pub fn cut(&mut self) -> Result<Profile> {
         match self.0 {}
     }
@@ -44,7 +43,7 @@ impl CpuCapture {
     /// The profile since the start or the last cut, ending the capture.
     ///
     /// # Errors
-    /// None: there is no capture to ask.
+    /// None: no capture exists here.
     pub fn finish(self) -> Result<Profile> {
         match self.0 {}
     }

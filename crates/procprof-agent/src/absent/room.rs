@@ -1,4 +1,4 @@
-//! What stands in for `room` on systems other than Linux, where nothing is captured.
+//! Substitute for `room` on systems other than Linux, where nothing is captured.
 
 use crate::error::Result;
 

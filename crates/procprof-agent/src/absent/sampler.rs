@@ -1,9 +1,9 @@
-//! What stands in for `heap::sampler` on systems other than Linux: the allocator inside, and nothing sampled.
+//! Substitute for `heap::sampler` on systems other than Linux: forwards to the allocator inside and samples nothing.
 
 use crate::error::{Error, Result};
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Mean bytes between samples when nothing else is asked for: 512 KiB.
+/// Default mean number of bytes between samples: 512 KiB.
 pub const DEFAULT_SAMPLE_BYTES: u64 = 512 << 10;
 
 /// The process's heap sampler: never installed on this system.
@@ -53,7 +53,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for SampledAlloc<A> {
     }
 }
 
-/// What was found of a sample's stack, where there are samples.
+/// The completeness of a sample's stack, where there are samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
     Truncated,

@@ -1,10 +1,10 @@
-//! Which waits are sampled: all while they are few, else those that a point on a scale of time falls into.
+//! Which waits are sampled: all while they are few, else those that contain a sampling point on a scale of time.
 //!
 //! All waits are laid end to end on one scale, which is divided into equal parts; each part has one point, at a random
-//! place in it. A wait is sampled if there are points in it, and stands for as many parts: long waits nearly always,
-//! short ones seldom. So each nanosecond of waiting has the same chance, whoever waits, and what all samples stand for
-//! is what was waited, to within a part. A part is 0 ns long, which samples everything, as long as there are fewer than
-//! [`SAMPLES_A_TICK`] waits a tick; its length is set anew each tick, and doubled in between when the tick's share is
+//! place in it. A wait is sampled if it contains points, and represents as many parts: long waits nearly always, short
+//! ones seldom. So each nanosecond of waiting has the same chance, and all samples together represent the time waited,
+//! to within one part. A part is 0 ns long, which samples everything, as long as there are fewer than
+//! [`SAMPLES_A_TICK`] waits a tick; its length is recomputed each tick, and doubled in between when the tick's share is
 //! used up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub(super) struct Budget {
     part: AtomicU64,
     /// The end of the scale so far, in parts and 2^-32 of them.
     scale: AtomicU64,
-    /// What happened since the tick, and how much of it was sampled.
+    /// Events since the tick, and how many of them were sampled.
     events: AtomicU64,
     nanos: AtomicU64,
     samples: AtomicU64,
@@ -44,7 +44,7 @@ impl Budget {
         }
     }
 
-    /// How many events of that length this one stands for; `None` if it is not sampled.
+    /// The number of events of that length that this one represents; `None` if it is not sampled.
     pub(super) fn draw(&self, nanos: u64) -> Option<f64> {
         let events = self.events.fetch_add(1, Ordering::Relaxed) + 1;
         let all_nanos = self.nanos.fetch_add(nanos, Ordering::Relaxed).saturating_add(nanos);
@@ -102,8 +102,8 @@ mod tests {
         }
     }
 
-    /// A million waits a second, most of them short: the samples stay within the budget, and what they stand for is
-    /// what happened.
+    /// A million waits a second, most of them short: the samples stay within the budget, and their weighted sums match
+    /// the true ones.
     #[test]
     fn many_events_are_sampled_within_the_budget_and_their_sums_are_kept() {
         let budget = Budget::new();

@@ -19,7 +19,7 @@ static BUFFER: Spin<Vec<u64>> = Spin::new(Vec::new(), Vec::new);
 /// Samples that found the buffer full.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// What a sample is of.
+/// The kinds of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A wait.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Hold,
 }
 
-/// What a sample is of, and what the collector needs to know of the function at its leaf.
+/// The kind of a sample, and facts about the function at its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct What {
     pub(super) kind: Kind,
@@ -58,7 +58,7 @@ pub(super) struct Sample<'a> {
     pub(super) end: End,
     pub(super) count: u64,
     pub(super) nanos: u64,
-    /// How many such it stands for.
+    /// The number of such samples that it represents.
     pub(super) weight: f64,
     pub(super) addresses: &'a [u64],
 }
@@ -70,7 +70,7 @@ pub(super) fn reserve() {
     drop(former);
 }
 
-/// Appends a sample of some waits and nanoseconds that stands for `weight` such.
+/// Appends a sample of `count` waits and `nanos` nanoseconds, with its weight.
 pub(super) fn push(what: What, [count, nanos]: [u64; 2], weight: f64, found: Found<'_>) {
     let mut words = BUFFER.lock();
     if words.len() + HEAD + found.addresses.len() > words.capacity() {

@@ -1,4 +1,4 @@
-//! Which waits are a lock's: told by the functions that wait.
+//! Which waits are for a lock, recognized by the functions that wait.
 //!
 //! A futex wait looks the same whether a mutex, a condition variable or a parked thread makes it. What differs is the
 //! code: the standard library waits for a mutex in `lock_contended`, for a read-write lock in `read_contended` and
@@ -31,16 +31,16 @@ static OTHERS: AtomicU64 = AtomicU64::new(0);
 
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
-/// What the return addresses of a wait say so far.
+/// The class of a wait as far as its return addresses decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
-    /// Nobody has looked yet.
+    /// Not looked up yet.
     New,
     /// A lock's wait.
     Lock,
     /// None: for a condition, for another thread, for work.
     Other,
-    /// The next return address has to be asked.
+    /// The next return address is needed.
     Deeper,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn extend(key: u64, address: u64) -> u64 {
     (((mixed >> 64) as u64 ^ mixed as u64) & !CLASS_BITS).max(4)
 }
 
-/// What is known of a key.
+/// The class of a key as far as known.
 pub(super) fn classify(key: u64) -> Class {
     for place in places(key) {
         match CLASSES[place].load(Ordering::Relaxed) {
@@ -129,7 +129,7 @@ const LOCKS: &[&str] = &[
 /// Functions between those and the system call, which all kinds of waits share.
 const PLUMBING: &[&str] = &["futex_wait", "parking_lot_core", "8LocalKey", "4core3ops8function"];
 
-/// What a function's mangled name says of the wait in it.
+/// The class of a wait in a function of this mangled name.
 pub(super) fn of_name(mangled: &str) -> Class {
     let has = |parts: &[&str]| parts.iter().any(|part| mangled.contains(part));
     if has(LOCKS) {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_both_manglings_tell_locks_from_other_waits() {
+    fn names_in_both_manglings_distinguish_locks_from_other_waits() {
         for (name, class) in [
             ("_RNvMNtNtNtNtCsjrHSEGnQ3l9_3std3sys4sync5mutex5futexNtB2_5Mutex14lock_contended", Class::Lock),
             ("_ZN3std3sys4sync6rwlock5futex6RwLock15write_contended17h0000000000000000E", Class::Lock),

@@ -1,8 +1,8 @@
-//! The thread that sums samples up, and what it has to know.
+//! The thread that sums samples up, and its state.
 //!
-//! Ten times a second it takes the samples from the buffer, tells locks' waits from others, sets the budgets, and looks
-//! whether libraries have come or gone: then their calls are led through the hooks, too, and unwind tables and classes
-//! are those of the code that is there now.
+//! Ten times a second it takes the samples from the buffer, separates waits for locks from others, sets the budgets,
+//! and checks whether libraries were loaded or unloaded: then it redirects their calls through the hooks, too, and
+//! refreshes unwind tables and classes.
 
 use super::buffer::{self, End, Kind, Sample};
 use super::classes::{self, Class, MAX_CHAIN};
@@ -33,10 +33,10 @@ const MAX_UNDECIDED: usize = 1 << 12;
 /// Waits in a function without a name after which it is taken for no lock's.
 const NAMELESS_WAITS: u32 = 3;
 
-/// Stacks with the waits and nanoseconds their samples stand for.
+/// Stacks with the waits and nanoseconds that their samples represent.
 pub(super) type Stacks = HashMap<Box<[u64]>, [f64; 2]>;
 
-/// What was recorded, since the start or within some time.
+/// The recorded waits, since the start or within some time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sums {
     pub(super) since: SystemTime,
@@ -46,7 +46,7 @@ pub(crate) struct Sums {
     pub(super) counts: Counts,
 }
 
-/// What is told beside the stacks.
+/// Counts that are reported beside the stacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) samples: u64,
@@ -66,15 +66,15 @@ pub(super) struct Counts {
     pub(super) unowed: Unowed,
 }
 
-/// What the collector keeps.
+/// The collector's state.
 struct Collected {
     /// `None` until the first start.
     sums: Option<Sums>,
     spare: Vec<u64>,
-    /// What the names of functions say, by return address; `None` where there are no names.
+    /// Class by return address, from the names of functions; `None` where there are no names.
     verdicts: Option<HashMap<u64, Option<Class>>>,
     nameless: u32,
-    /// Made anew when code has come or gone.
+    /// Rebuilt when code was loaded or unloaded.
     tails: Option<Tails>,
     /// For a stack that is being put together.
     stack: Vec<u64>,
@@ -198,7 +198,7 @@ impl Sums {
         Self { since: now, at: now, waits: Stacks::new(), holds: Stacks::new(), counts: Counts::default() }
     }
 
-    /// What came since an earlier state of the same sums.
+    /// The difference from an earlier state of the same sums.
     pub(super) fn since(mut self, before: &Self) -> Self {
         self.since = before.at;
         for (stacks, before) in [(&mut self.waits, &before.waits), (&mut self.holds, &before.holds)] {
@@ -289,8 +289,8 @@ impl Collected {
         sums.counts.without_root += u64::from(sample.end == End::Lost);
     }
 
-    /// The sample's stack, with the function that jumped where it can be found: by an address in it that stands for a
-    /// return address.
+    /// The sample's stack, with the function that jumped where it can be found: by an address in it that takes the
+    /// place of a return address.
     fn stack(&mut self, sample: &Sample<'_>) -> &[u64] {
         self.stack.clear();
         if let Some(leaf) = sample.addresses.first().filter(|_| sample.what.may_be_jumped_to) {
@@ -301,7 +301,7 @@ impl Collected {
         &self.stack
     }
 
-    /// What was waited for; [`Class::New`] if that can't be told.
+    /// The class of the wait; [`Class::New`] if that can't be decided yet.
     fn class(&mut self, sample: &Sample<'_>) -> Class {
         if sample.what.key == 0 {
             return Class::Lock;
@@ -313,7 +313,7 @@ impl Collected {
         }
     }
 
-    /// Asks the names of the functions that led to the wait, from the system call on, and keeps what they say.
+    /// Classifies by the names of the functions that led to the wait, from the system call on, and keeps the result.
     fn class_by_names(&mut self, sample: &Sample<'_>) -> Class {
         let chain = &sample.addresses[..sample.addresses.len().min(MAX_CHAIN)];
         self.look_up(chain);
@@ -330,7 +330,7 @@ impl Collected {
         Class::New
     }
 
-    /// What can be said of a wait in a function that has no name.
+    /// Classifies a wait in a function that has no name.
     fn class_by_behaviour(&mut self, kind: Kind) -> Class {
         if kind == Kind::MutexWait {
             return Class::Lock;
@@ -339,7 +339,7 @@ impl Collected {
         if self.nameless.is_multiple_of(NAMELESS_WAITS) { Class::Other } else { Class::New }
     }
 
-    /// Finds out what the names at these return addresses say, of those that nobody has asked for.
+    /// Looks up the classes of those of these return addresses that are not known yet.
     fn look_up(&mut self, chain: &[u64]) {
         let verdicts = self.verdicts.get_or_insert_default();
         if verdicts.len() > MAX_VERDICTS {

@@ -1,15 +1,13 @@
-//! The way past the hooks for locks nobody fights for: a few instructions in front of those of [`pthread`] that are
-//! called most.
+//! Bypass of the hooks for uncontended locks: a few instructions in front of those of [`pthread`] that are called most.
 //!
-//! A function that may have a wait to tell of begins by making room for it, which takes longer than looking whether
-//! there is one. So these look first. If there is nothing to tell they go on to the C library's function as if they had
-//! not been there, else to the hook; as they leave registers and stack as the caller set them, the hook sees the caller
-//! as its own.
+//! A function that may have a wait to record first makes room for it on the stack, which takes longer than checking
+//! whether there is one. So these check first. If there is nothing to record they jump to the C library's function,
+//! else to the hook; as they leave registers and stack as the caller set them, the hook sees their caller as its own.
 //!
-//! A mutex is taken without the hook if it is free and nobody waits for it: where others wait, who takes it before them
-//! is charged with it from then on. A mutex that is free is one that its first word says so of (glibc and musl keep
-//! that as a part of their interfaces, for static initializers). A mutex that another thread takes in the few
-//! instructions between that look and the C library's own is waited for unseen. A read-write lock is tried, and so
+//! A mutex is taken without the hook if it is free and nobody waits for it: where others wait, a thread that takes it
+//! before them is charged for it from then on. A mutex is free if its first word is that of a free one (glibc and musl
+//! keep that as a part of their interfaces, for static initializers). The wait for a mutex that another thread takes in
+//! the few instructions between that check and the C library's own is not seen. A read-write lock is tried, and so
 //! can't be missed.
 
 use super::pthread;
@@ -17,7 +15,7 @@ use super::waiters;
 use libc::{c_int, pthread_mutex_t, pthread_rwlock_t};
 use std::arch::naked_asm;
 
-/// Where in a mutex the word is that is 0 in a free one.
+/// Offset in a mutex of the word that is 0 in a free one.
 const LOCK_WORD: usize = if cfg!(target_env = "musl") { 4 } else { 0 };
 
 /// Takes a mutex by the hook, unless it is free and nobody may wait for it: see [`waiters::may_have`].
@@ -104,7 +102,7 @@ macro_rules! try_first {
     )*};
 }
 
-/// Functions that let a lock go by the hook, if somebody may wait for it: see [`waiters::may_have`].
+/// Functions that release a lock, by the hook if a thread may wait for it: see [`waiters::may_have`].
 macro_rules! look_for_waiters {
     ($($name:ident ($type:ty) $real:ident;)*) => {$(
         #[unsafe(naked)]

@@ -1,7 +1,7 @@
-//! Forking: the child records nothing until it is told to.
+//! Forking: the child records nothing until recording is switched on there.
 //!
-//! Nothing is taken or held before a fork: other code's handlers of it may wait for locks whose holders wait in a hook.
-//! Locks of ours that the parent's threads hold at that moment are taken over in the child by who needs them
+//! Nothing is locked before a fork: fork handlers of other code may wait for locks whose holders wait in a hook. Locks
+//! of ours that the parent's threads hold at that moment are taken over in the child by the threads that need them
 //! ([`spin`](crate::spin)).
 
 use super::{hook, waiters};

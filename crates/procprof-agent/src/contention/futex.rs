@@ -1,8 +1,8 @@
 //! Futex waits and wakes that come by the C library's `syscall`: how the standard library and parking_lot wait for a
 //! lock.
 //!
-//! Only a thread that has to wait, or that lets a lock go others wait for, makes such a call, so locks nobody fights
-//! for cost nothing more. Glibc's own waits (of `pthread_join`, say) do not come by here.
+//! Only a thread that has to wait, or that releases a lock for which others wait, makes such a call, so uncontended
+//! locks cost nothing more. Glibc's own waits (of `pthread_join`, for example) do not pass here.
 
 use super::got::Hook;
 use super::hook::{Caller, Outcome, Wait, begin_unless_idle, has_waiters, is_on, release};
@@ -30,7 +30,7 @@ const WAKE: usize = libc::FUTEX_WAKE as usize;
 const WAKE_BITSET: usize = libc::FUTEX_WAKE_BITSET as usize;
 
 unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
-    // SAFETY: the hook stands in an entry only after the real function was put here.
+    // SAFETY: an entry is redirected to the hook only after the real function was stored here.
     let real = unsafe { std::mem::transmute::<usize, Syscall>(REAL.load(Ordering::Relaxed)) };
     if number == libc::SYS_futex && is_on() {
         match b & !FLAGS {

@@ -1,17 +1,16 @@
-//! Calls of the C library led through our functions, and back.
+//! Redirects calls of C library functions through our hooks, and restores them.
 //!
 //! A dynamically linked file calls another file's function through a word that the loader has filled in, its entry of
-//! the global offset table. Writing our function's address there takes the calls of that file over, for as long as it
-//! stands there: nothing costs anything before and after, nobody has to link differently, and code that does not wait
-//! never comes by. (A function `syscall` of our own, exported by the program, would do as well, but could not be taken
-//! back, would be in the way of every other system call from the start, and could be there only once in a program.)
-//! With full RELRO the table can't be written to, so its pages are made writable for the moment of the change: those
-//! that *are* read-only by the memory map, for the last page that RELRO names holds the program's variables, too, where
-//! it is not filled, and the loader leaves it writable. A page that the loader will protect and has not is one of a
-//! file it is still at work on, which is left to a later look.
+//! the global offset table. Writing our function's address there redirects the calls of that file until it is restored:
+//! it costs nothing before and after, needs no special linking, and code that does not wait never passes it. (A
+//! function `syscall` of our own, exported by the program, would work as well, but could not be removed again, would
+//! intercept every other system call from the start, and could exist only once in a program.) With full RELRO the table
+//! can't be written to, so its pages are made writable for the moment of the change: those that *are* read-only by the
+//! memory map, for the last page that RELRO names holds the program's variables, too, where it is not filled, and the
+//! loader leaves it writable. A page that the loader has yet to protect belongs to a file that is still being loaded,
+//! which is left to a later round.
 //!
-//! Not reached are system calls made without the C library, statically linked programs, and functions asked for by
-//! `dlsym`.
+//! Not reached are system calls made without the C library, statically linked programs, and functions found by `dlsym`.
 
 use super::origin::{self, Family};
 use crate::cpu::regions::Regions;
@@ -19,7 +18,7 @@ use crate::loader;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A function of the C library that is taken over, unless another file's stands in the place of one of its family.
+/// A function of the C library to be hooked, unless another file defines one of its family.
 pub(super) struct Hook {
     pub(super) family: Family,
     pub(super) name: &'static CStr,
@@ -32,9 +31,9 @@ pub(super) struct Hook {
 /// Entries that lead to us.
 #[derive(Debug)]
 pub(super) struct Patched {
-    /// Where, and what stood there.
+    /// Address of each entry, and its former value.
     entries: Vec<(usize, usize)>,
-    /// Entries that led to us after the last look, those included that an ancestor of this process has led here.
+    /// Entries that led to us after the last look, including those that an ancestor of this process has redirected.
     leading: usize,
     /// Looks in a row at which the loader was not done with some file.
     unfinished: u32,
@@ -43,7 +42,7 @@ pub(super) struct Patched {
 /// Looks after which a page that is still writable stays so: ten a second.
 const MOST_UNFINISHED: u32 = 50;
 
-/// What became of an entry.
+/// The result of writing an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Done,
@@ -120,7 +119,7 @@ impl Patched {
         self.unfinished > 0
     }
 
-    /// Puts back what stood in the entries of files that are still loaded.
+    /// Restores the former values in the entries of files that are still loaded.
     pub(super) fn undo(&mut self, hooks: &[Hook]) {
         let (entries, pages) = (std::mem::take(&mut self.entries), Pages::now(true));
         self.leading = 0;
@@ -257,7 +256,7 @@ impl Pages {
 }
 
 fn page_bytes() -> usize {
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: reads a constant of the system.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 

@@ -1,4 +1,5 @@
-//! What is called where a thread is about to wait for a lock, and where one lets a lock go that others wait for.
+//! The functions to call where a thread is about to wait for a lock, and where one releases a lock that others wait
+//! for.
 //!
 //! The crate's own hooks do so, and an interposed `pthread_mutex_lock` can. How a wait was found makes no difference
 //! here: only its address, its beginning and end, and the caller count.
@@ -52,7 +53,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     pub(super) frame: Frame,
-    /// Whether it stands in the place of a function of the C library: see [`tail`](super::tail).
+    /// Whether the hook takes the place of a function of the C library: see [`tail`](super::tail).
     pub(super) is_in_place: bool,
 }
 
@@ -73,7 +74,7 @@ impl Caller {
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The thread waited, in vain or not.
+    /// The thread waited, with or without success.
     Waited,
     /// It waited until a signal came, and will wait on: its time counts, and not as a further wait.
     Interrupted,
@@ -81,13 +82,13 @@ pub enum Outcome {
     NotAtAll,
 }
 
-/// A wait that has begun. Dropping it says that it did not come to be.
+/// A wait that has begun. Dropping it records that the thread did not wait after all.
 #[derive(Debug)]
 #[must_use = "a wait has to be ended"]
 pub struct Wait {
     address: usize,
     caller: Caller,
-    /// What is known of its class by; 0 for a wait that is a lock's for certain.
+    /// The key of its class; 0 for a wait that is a lock's for certain.
     key: u64,
     start: u64,
     is_followed: bool,
@@ -139,8 +140,8 @@ impl Wait {
         self.end_as(outcome, ending, false);
     }
 
-    /// The same, with what is known of the lock; `is_mutex` tells that only a mutex of the standard library behaves as
-    /// this wait did.
+    /// As [`end`](Self::end), with what is known of the lock; `is_mutex` means that only a mutex of the standard
+    /// library behaves as this wait did.
     pub(super) fn end_as(self, outcome: Outcome, ending: Ending, is_mutex: bool) {
         self.record(outcome, ending, is_mutex);
         std::mem::forget(self);
@@ -174,7 +175,7 @@ impl Drop for Wait {
     }
 }
 
-/// Whether somebody may be waiting at the address: nearly always false where nobody is. A load.
+/// Whether a thread may be waiting at the address: nearly always false where none is. One load.
 #[inline(always)]
 pub fn has_waiters(address: usize) -> bool {
     waiters::may_have(address)

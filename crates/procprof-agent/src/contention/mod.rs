@@ -1,17 +1,17 @@
 //! Lock contention: who waits for locks, and who holds them meanwhile.
 //!
-//! - [`hook`]: what is called where a thread waits and where one lets a lock go, by [`futex`], [`pthread`] or another
-//!   crate; with
+//! - [`hook`]: called where a thread waits and where one releases a lock, by [`futex`], [`pthread`] or another crate;
+//!   with
 //!   - [`classes`]: which waits are a lock's;
 //!   - [`waiters`]: who waits at which address, for the holder's account;
 //!   - [`budget`]: which waits are sampled;
 //!   - [`stack`]: from a waiting function to its callers;
 //!   - [`buffer`]: where samples go;
-//! - [`entry`]: the way past the hooks where there is nothing to tell;
+//! - [`entry`]: the bypass of the hooks where there is nothing to record;
 //! - [`got`]: leads the calls of loaded files through [`futex`] and [`pthread`], where the functions are the C
 //!   library's ([`origin`]);
 //! - [`collector`]: the thread that sums samples up, follows libraries that come and go, and looks [`names`] up;
-//!   - [`tail`]: the function that let go by its last call;
+//! - [`tail`]: the function that released the lock by its last call;
 //! - [`profile`]: sums as pprof and as text.
 //!
 //! Off, nothing of it is there: no thread, no hook. On, a lock that is free costs a branch in code that imports
@@ -51,13 +51,13 @@ use procprof_profile::Profile;
 #[derive(Clone, Copy, Debug)]
 pub struct Contention;
 
-/// Who wants it on.
+/// The reasons for recording.
 struct Switch {
-    /// The program, until it says otherwise.
+    /// Whether the program has switched it on.
     is_kept_on: bool,
     /// Captures that are running.
     captures: usize,
-    /// Told when the process is another one.
+    /// To recognize a forked child.
     pid: u32,
     running: Option<collector::Running>,
 }
@@ -121,7 +121,7 @@ impl Capture {
         Ok(Self { before: collector::sums() })
     }
 
-    /// What was recorded since.
+    /// The waits recorded since.
     pub(crate) fn finish(self) -> Sums {
         collector::sums().since(&self.before)
     }
@@ -144,13 +144,13 @@ pub(crate) fn since_start() -> Result<Sums> {
 
 pub(crate) use profile::build;
 
-/// Changes who wants the recording on, and starts or stops it accordingly.
+/// Changes the reasons for recording, and starts or stops it accordingly.
 fn change(apply: impl FnOnce(&mut Switch)) -> Result<()> {
     let _busy = hook::Busy::enter();
     let mut switch = SWITCH.lock();
     let pid = std::process::id();
     if switch.pid != pid {
-        // In a forked child nobody has asked yet, and the thread is the parent's.
+        // A forked child has no reason to record yet, and the thread is the parent's.
         std::mem::forget(switch.running.take());
         *switch = Switch { pid, ..Switch::new() };
     }

@@ -1,9 +1,7 @@
-//! The functions that addresses of this process belong to, by the symbol tables of its files; mangled, as they stand
-//! there.
+//! The functions that contain addresses of this process, by the symbol tables of its files; names are mangled.
 //!
-//! Only for telling what kind of wait it is: a table is read through once for all addresses that are asked for, and
-//! nothing of it is kept. Files are taken as the linker writes them for this machine (64 bits, its byte order);
-//! anything else has no names.
+//! Used only to classify waits: a table is read once for all addresses of a look-up, and none of it is kept. Only files
+//! of this machine's word size (64 bits) and byte order are read; others have no names.
 
 use crate::modules::{Module, Modules};
 use std::fs::File;
@@ -41,7 +39,7 @@ pub(super) fn look_up(addresses: &[u64]) -> Vec<Option<String>> {
 /// A file of code with a symbol table.
 struct Image {
     file: File,
-    /// What its addresses were moved by.
+    /// The displacement of its addresses.
     bias: u64,
     symbols: Section,
     strings: Section,

@@ -1,4 +1,4 @@
-//! Whose a function is that calls are led through: the C library's, or one that takes its place.
+//! The origin of a hooked function: the C library, or a file that replaces it.
 //!
 //! A program may define `pthread_mutex_lock` itself, as brpc does to profile its locks, and so may a library that is
 //! preloaded. What it does there is its own affair: a mutex need not be one of the C library's any more, so that none
@@ -21,7 +21,8 @@ pub(super) enum Family {
 /// library's `syscall` hands on to theirs.
 const FILES: [&[u8]; 6] = [b"libc.so", b"libc-", b"libpthread", b"libc.musl", b"ld-musl", b"libprocprof_preload"];
 
-/// Where the program finds a function; `None` where there is none, or another file's stands in the C library's place.
+/// The address at which the program finds a function; `None` if there is none, or if another file than the C library
+/// defines it.
 pub(super) fn of_the_c_library(name: &CStr) -> Option<usize> {
     let address = look_up(name);
     (!address.is_null() && !is_anothers(address)).then_some(address as usize)
@@ -58,9 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_of_the_c_library_are_told_from_others() {
+    fn functions_of_the_c_library_are_distinguished_from_others() {
         assert!(of_the_c_library(c"pthread_mutex_lock").is_some());
         assert!(of_the_c_library(c"no_such_function").is_none());
-        assert!(is_anothers(functions_of_the_c_library_are_told_from_others as *const c_void));
+        assert!(is_anothers(functions_of_the_c_library_are_distinguished_from_others as *const c_void));
     }
 }

@@ -16,7 +16,7 @@ use procprof_profile::format::legacy_frames;
 use procprof_profile::{Addr, Addresses, LocationId, Nanos, Profile, ProfileBuilder, ProfileType};
 use std::fmt::Write;
 
-/// Who is charged with a wait.
+/// Whether waits are charged to the waiting threads or to the holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// The thread that waited.
@@ -28,10 +28,10 @@ pub(crate) enum View {
 /// Time that was waited after a lock was let go, until a waiter ran.
 const WAKE_UP: &str = "[lock free, waiter not yet running]";
 
-/// Time that was waited for a lock nobody was seen to let go.
+/// Frame of time waited for a lock whose release was not seen.
 const UNKNOWN_HOLDER: &str = "[holder not seen]";
 
-/// Stacks of which nothing is known.
+/// Frame of samples without a known stack.
 const UNKNOWN_STACK: &str = "[unknown stack]";
 
 impl View {

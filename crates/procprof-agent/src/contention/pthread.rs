@@ -20,8 +20,8 @@ macro_rules! functions {
 
             pub(super) unsafe extern "C" fn $name($object: *mut $type $(, $argument: $argument_type)*) -> c_int {
                 type Function = unsafe extern "C" fn(*mut $type $(, $argument_type)*) -> c_int;
-                // SAFETY: the hook stands in an entry only after the real function, which is of this type, was put
-                // there.
+                // SAFETY: an entry is redirected to the hook only after the real function, which is of this type, was
+                // stored here.
                 let real = unsafe { std::mem::transmute::<usize, Function>($place.load(Ordering::Relaxed)) };
                 // SAFETY: the call as the program makes it.
                 let call = || unsafe { real($object $(, $argument)*) };
@@ -53,7 +53,7 @@ macro_rules! timed {
         if !is_on() {
             return $call();
         }
-        // SAFETY: the program wants this lock to be taken.
+        // SAFETY: the program is taking this lock.
         match unsafe { $try_lock($lock) } {
             libc::EBUSY => (),
             result @ (0 | libc::EOWNERDEAD) => {
@@ -62,7 +62,7 @@ macro_rules! timed {
                 }
                 return result;
             }
-            // Whoever can't try gets the lock's own answer.
+            // A lock that can't be tried: its own function returns the error.
             _ => return $call(),
         }
         let wait = begin($lock as usize, Caller::in_place());
@@ -88,7 +88,7 @@ macro_rules! letting_go {
     }};
 }
 
-/// Charges the caller if others wait for the mutex it lets go until the condition is told.
+/// Charges the caller if others wait for the mutex that it releases while it waits for the condition.
 macro_rules! letting_go_meanwhile {
     ($is_kept:path, $condition:ident, $call:ident, $mutex:ident $(, $argument:ident)*) => {
         letting_go!($is_kept, $mutex, $call)
@@ -136,7 +136,7 @@ fn is_locked_again(mutex: *mut pthread_mutex_t) -> bool {
     mutex.kind & KIND == libc::PTHREAD_MUTEX_RECURSIVE && mutex.count > 1
 }
 
-/// Other C libraries keep the count where only they know: a further unlocking counts as one.
+/// Other C libraries do not expose the count: a further unlocking counts as one.
 #[cfg(not(target_env = "gnu"))]
 fn is_locked_again(_mutex: *mut pthread_mutex_t) -> bool {
     false

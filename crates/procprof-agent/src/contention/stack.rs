@@ -1,9 +1,9 @@
-//! The callers of a function that waits, found without allocating or asking the program for anything.
+//! The callers of a function that waits, found without allocating and without calling the program.
 //!
-//! The stack a thread is on is read directly; whether a page of it is there is asked of the kernel once a walk and
-//! page, by a system call that reads one word and does nothing. So stacks of coroutines are walked as well, and a wrong
-//! rule can't fault. Unwind tables are prepared by the [`collector`](super::collector), which hands them over in a
-//! place that is not in use.
+//! The stack a thread is on is read directly; whether a page of it is mapped is checked once a walk and page, by a
+//! system call that reads one word and does nothing. So stacks of coroutines are walked as well, and a wrong rule can't
+//! fault. Unwind tables are prepared by the [`collector`](super::collector), which publishes them in a slot that is not
+//! in use.
 
 use super::buffer::End;
 use super::classes::{self, Class, MAX_CHAIN};
@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 static WALKS_IN_USE: [Walk; WALKS] = [const { Walk::new() }; WALKS];
 
-/// What a walk needs and is too large for a thread's stack.
+/// Memory of a walk that is too large for a thread's stack.
 struct Walk {
     /// One that a thread of a parent's has is free in a forked child.
     claim: Claim,
@@ -102,7 +102,7 @@ pub(super) fn capture(frame: Frame, record: impl FnOnce(Found<'_>)) {
     });
 }
 
-/// What is known of the wait that the function of `frame` was called for, and the key it is known by.
+/// The class of the wait for which the function of `frame` was called, as far as known, and its key.
 pub(super) fn classify(frame: Frame) -> (u64, Class) {
     with_walk(frame, |walk| {
         let (mut key, mut class, mut length) = (0, Class::New, 0);
@@ -134,12 +134,12 @@ fn callers(walk: &Walk, frame: Frame, mut keep: impl FnMut(u64) -> bool) -> Walk
     end
 }
 
-/// Asks for the tables of all code that words of the stack point to; they are there after the collector's next round.
+/// Requests the tables of all code that words of the stack point to; they are ready after the collector's next round.
 #[cold]
 fn ask_for_all(stack: &Words, space: &Space) {
     const WORDS: u64 = 1024;
     for word in (0..WORDS).map_while(|word| stack.read(stack.start.wrapping_add(8 * word))) {
-        // Looking a rule up asks for it.
+        // A look-up requests the rule's table.
         let _ = space.rule(word);
     }
 }

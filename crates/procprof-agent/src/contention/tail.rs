@@ -1,8 +1,8 @@
-//! The function that called the C library's last of all, by a jump, and so has left no frame.
+//! The function that called the C library's as its last action, by a jump, and so has left no frame.
 //!
-//! A function whose last call unlocks a mutex jumps there, and the return address left is in its caller. That caller's
-//! call instruction says which function it called: where that is not the one that is hooked, it is the function that
-//! jumped. Of calls through a register nothing is known.
+//! A function whose last call unlocks a mutex jumps there, and the return address left is in its caller. The caller's
+//! call instruction names the function that it called: where that is not the hooked one, it is the function that
+//! jumped. Calls through a register give no such evidence.
 
 use super::got::Hook;
 use crate::modules::Modules;
@@ -18,7 +18,7 @@ const STUB_BYTES: usize = 16;
 /// Return addresses that are remembered.
 const MAX_KNOWN: usize = 1 << 14;
 
-/// Where calls lead to, by return address.
+/// The targets of calls, by return address.
 #[derive(Debug)]
 pub(super) struct Tails {
     modules: Modules,
@@ -68,7 +68,7 @@ impl Tails {
     }
 }
 
-/// Where an instruction leads to.
+/// The target of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Function(u64),
@@ -94,14 +94,14 @@ fn number(address: u64) -> Option<u64> {
     read(address).map(u64::from_ne_bytes)
 }
 
-/// Where the call instruction that ends before `end` leads to; `bytes` are those before `end`.
+/// The target of the call instruction that ends before `end`; `bytes` are those before `end`.
 #[cfg(target_arch = "x86_64")]
 fn target_of_call(end: u64, bytes: &[u8; CALL_BYTES]) -> Option<Target> {
     let [first, second, _, fourth, fifth, sixth] = *bytes;
     let relative = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
     let place = end.wrapping_add_signed(relative.into());
-    // `call *%rax`, `call *8(%rax)`: the same bytes may end a call that says where it leads to, and then nothing is
-    // known.
+    // `call *%rax`, `call *8(%rax)`: the same bytes may end a call with a known target, and then the target is
+    // ambiguous.
     let is_by_register = fifth == 0xff && sixth & 0xf8 == 0xd0 || fourth == 0xff && fifth & 0xf8 == 0x50;
     match (first, second) {
         _ if is_by_register => None,
@@ -121,7 +121,7 @@ fn word_of_stub(address: u64, stub: &[u8; STUB_BYTES]) -> Option<u64> {
     Some(end.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()))
 }
 
-/// Where the call instruction that ends before `end` leads to: `bl`.
+/// The target of the call instruction that ends before `end`: `bl`.
 #[cfg(target_arch = "aarch64")]
 fn target_of_call(end: u64, bytes: &[u8; CALL_BYTES]) -> Option<Target> {
     let instruction = u32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);

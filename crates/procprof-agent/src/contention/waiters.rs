@@ -1,20 +1,20 @@
-//! Who is waiting where, as long as somebody is: what holders owe.
+//! The threads that wait at each address, and the time for which the lock's holder is to be charged.
 //!
-//! Of each address it is known how many threads wait there, and how long they have waited in all since the lock was let
-//! go last; that is what the thread that lets it go is charged with, as it held the lock meanwhile. What is waited
-//! after that is undecided until there is evidence:
+//! For each address the table has the number of waiting threads, and how long they have waited in all since the lock
+//! was last released; the thread that releases it is charged with that, as it held the lock meanwhile. Waiting after
+//! the release is undecided until there is evidence:
 //!
-//! - a waiter runs and has the lock, or another thread was seen to take it: nobody held it until then, which is wake-up
-//!   time;
-//! - the lock is let go once more, or a waiter runs and finds it taken: a thread that was running took it at once,
-//!   unseen, before a waiter that was woken came to run. That thread is charged when it lets go.
+//! - a waiter runs and has the lock, or another thread was seen to take it: no thread held it until then, which is
+//!   wake-up time;
+//! - the lock is released once more, or a waiter runs and finds it taken: a running thread took it at once, unseen,
+//!   before a woken waiter came to run. That thread is charged when it releases.
 //!
-//! So what holders are charged with and the wake-up time add up to what was waited. A lock that a busy thread takes
-//! again and again while others wait is nearly always handed over in the second way.
+//! So the holders' charges and the wake-up time add up to the time waited. A lock that a busy thread takes again and
+//! again while others wait is nearly always handed over in the second way.
 //!
-//! A waiter that leaves without the lock, to wait again in a moment, leaves what is owed behind for the holder. What
-//! nobody lets go within [`KEPT_NANOS`] after the last waiter has left (a time-out, a lock given up in a way that is
-//! not seen) is owed by nobody known.
+//! A waiter that leaves without the lock, to wait again in a moment, leaves its time to be charged to the holder. Time
+//! that is charged to no holder within [`KEPT_NANOS`] after the last waiter has left (a time-out, a release that is not
+//! seen) is charged to an unknown holder.
 //!
 //! Addresses are kept in groups of a few; one whose group is full is not followed, and counted.
 
@@ -34,7 +34,7 @@ pub(super) const SHIFT: u32 = u32::BITS - GROUPS.trailing_zeros();
 /// How long what is owed is kept for the holder after the last waiter has left.
 const KEPT_NANOS: u64 = 1_000_000_000;
 
-/// How a wait ended, as far as it tells who holds the lock now.
+/// How a wait ended, as far as it shows who holds the lock now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The waiter has it, or it is free for the waiter to take.
@@ -45,7 +45,7 @@ pub(super) enum Ending {
     Unknown,
 }
 
-/// An address somebody waits at, or has waited at a moment ago.
+/// An address at which a thread waits, or has waited a moment ago.
 #[derive(Clone, Copy)]
 struct Entry {
     /// 0 for a free place.
@@ -53,15 +53,15 @@ struct Entry {
     /// By which the class of the wait is known that came first.
     key: u64,
     waiters: u32,
-    /// Whether the lock was let go and nobody has been seen to take it since.
+    /// Whether the lock was released and no thread has been seen to take it since.
     is_let_go: bool,
     /// The time up to which `owed` is counted.
     last: u64,
     /// Nanoseconds waited since the lock was let go last, of all waiters.
     owed: u64,
-    /// Nanoseconds waited since then while it is not known whether somebody held it.
+    /// Nanoseconds waited since then while it is not known whether the lock was held.
     undecided: u64,
-    /// Nanoseconds waited while nobody held it, that are not counted yet.
+    /// Nanoseconds waited while the lock was free, that are not counted yet.
     wake_up: u64,
 }
 
@@ -78,7 +78,7 @@ static WAKE_UP: AtomicU64 = AtomicU64::new(0);
 static UNKNOWN_HOLDER: AtomicU64 = AtomicU64::new(0);
 static UNFOLLOWED: AtomicU64 = AtomicU64::new(0);
 
-/// What a holder owes.
+/// The waits with which a holder is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owed {
     /// Waits it ends.
@@ -107,13 +107,13 @@ impl Entry {
         *(if self.is_let_go { &mut self.undecided } else { &mut self.owed }) += waited;
     }
 
-    /// Somebody has the lock, and nobody had it before.
+    /// The lock was free until now, and is taken.
     fn was_free(&mut self) {
         self.wake_up += std::mem::take(&mut self.undecided);
         self.is_let_go = false;
     }
 
-    /// Somebody has the lock, and has had it since it was let go.
+    /// The lock has been taken since its release.
     fn was_taken(&mut self) {
         self.owed += std::mem::take(&mut self.undecided);
         self.is_let_go = false;
@@ -135,7 +135,7 @@ impl Entry {
     }
 }
 
-/// Whether somebody may wait at an address.
+/// Whether a thread may wait at an address.
 #[inline(always)]
 pub(super) fn may_have(address: usize) -> bool {
     COUNTS[group(address)].load(Ordering::Relaxed) != 0
@@ -193,7 +193,7 @@ pub(super) fn taken(address: usize, now: impl FnOnce() -> u64) {
     }
 }
 
-/// A thread lets the lock go, and up to `woken` waiters; `None` where nobody waits.
+/// A thread releases the lock and wakes up to `woken` waiters; `None` where no thread waits.
 pub(super) fn release(address: usize, woken: u32, now: u64) -> Option<Owed> {
     let index = group(address);
     let mut entries = WAITERS[index].lock();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_lets_go_is_given_up_in_time() {
+    fn time_for_a_lock_that_is_never_released_expires() {
         let address = 0x7000_9990;
         assert!(begin(address, 0, 1000));
         end(address, Ending::Unknown, 4000);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_group_is_told_and_places_nobody_waits_at_are_taken() {
+    fn a_full_group_is_reported_and_idle_places_are_reused() {
         let same_group: Vec<usize> = (1..)
             .map(|index| 0x1000_0000 + 4 * index)
             .filter(|address| group(*address) == 5)

@@ -1,16 +1,16 @@
-//! Threads that arm themselves at their birth, so that what they do before the sampler finds them is sampled, too.
+//! Threads that arm themselves when they start, so that their work before the sampler finds them is sampled, too.
 //!
-//! A library that stands before `pthread_create` has each new thread call [`begin`] before its first routine, and
-//! [`end`] when it ends. The sampler offers slots; the thread takes one, makes its timer, and removes it at its end.
-//! Threads that live for a few milliseconds never meet the sampler's tick: those that have a sample leave it in their
-//! slot with their CPU time, of the others the CPU time is added up in one number, and their slots are offered again.
+//! A library that interposes `pthread_create` has each new thread call [`begin`] before its first routine, and [`end`]
+//! when it ends. The sampler offers slots; the thread takes one, makes its timer, and removes it at its end. Threads
+//! that live for a few milliseconds never meet the sampler's tick: those that have a sample leave it in their slot with
+//! their CPU time; the CPU time of the others is added up in one number, and their slots are offered again.
 //!
-//! CPU timers expire on the kernel's tick, wherever in its work that meets a thread. So a new thread's timer expires at
-//! the first one and at each later one until the sampler makes them rarer: each sample stands for a tick, also of a
-//! thread that ends before its first. It knows how old its thread was.
+//! CPU timers expire on the kernel's tick, wherever that interrupts a thread. So a new thread's timer expires at the
+//! first tick and at each later one until the sampler makes them rarer: each sample represents a tick, also of a thread
+//! that ends before its first. It records its thread's age.
 //!
 //! The thread makes a few system calls that a filter may refuse. While a thread of the process has a filter of its own,
-//! none is offered.
+//! no slot is offered.
 
 use super::life::Stage;
 use super::sigprof::{self, Sending};
@@ -27,7 +27,7 @@ pub(super) const MOST_OFFERS: usize = 512;
 /// Indices of slots that are offered, and one; 0 for none.
 static OFFERS: [AtomicU32; MOST_OFFERS] = [const { AtomicU32::new(0) }; MOST_OFFERS];
 
-/// Where to look first.
+/// The place at which the search starts.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Which copy of the process takes offers, by its [`lineage`]; 0 for none.
@@ -79,7 +79,7 @@ pub fn begin() -> Option<u64> {
     }
     let tid = own_tid();
     let interval = INTERVAL.load(Ordering::SeqCst);
-    // Asked again: who closes the offers waits for threads that have begun.
+    // Checked again: closing the offers waits for threads that have begun.
     let timer = if is_wanted() { Timer::arm(tid, slot.assign(tid), 1, interval).ok() } else { None };
     let Some(timer) = timer else {
         slot.vacate();
@@ -116,7 +116,7 @@ pub fn end(ticket: u64) {
         life.begin(generation, Stage::Ended);
         return;
     }
-    // Where it blocks the signal, those that have samples do not stand for it.
+    // Where it blocks the signal, samples of other threads do not represent it.
     if !sigprof::is_blocked_here() {
         SILENT.fetch_add(cpu, Ordering::SeqCst);
     }

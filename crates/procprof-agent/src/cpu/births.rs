@@ -1,14 +1,14 @@
-//! Threads that live too shortly for the sampler's ticks: noticing that there are some, and then, that one is born.
+//! Threads that live too shortly for the sampler's ticks: detects that there are some, and then, that one was created.
 //!
-//! What the process used and none of its known threads did, was used by threads that came and went between two ticks.
-//! Then the sampler looks for births every millisecond, for as long as young threads die. A look is one short read: the
-//! kernel tells the id it gave last, to any thread of any process it counts with ours.
+//! CPU time that the process used and none of its known threads did was used by threads that started and ended between
+//! two ticks. Then the sampler checks for new threads every millisecond, for as long as young threads end. A check is
+//! one short read: the kernel reports the id that it assigned last, to any thread in the process's id namespace.
 //!
 //! ```text
 //! /proc/loadavg   0.20 0.18 0.12 1/80 11206
 //! ```
 //!
-//! Where threads end with little CPU time, those born next are to be sampled closely while they are young.
+//! Where threads end with little CPU time, those created next are to be sampled closely while they are young.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks for births, at least.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Where threads are born in great numbers, ticks come so many times sooner.
+/// Factor by which ticks come sooner where many threads start.
 const HURRY: u32 = 5;
 /// A tick for a birth may take so much of the time; where there are many threads the pauses are longer.
 const SHARE: u32 = 30;
@@ -47,7 +47,7 @@ struct Account {
     since: Instant,
     /// The process's clock then.
     process: u64,
-    /// What known threads have used since.
+    /// CPU time of known threads since.
     known: u64,
 }
 
@@ -92,7 +92,7 @@ impl Births {
     }
 }
 
-/// When the sampler ticks: at a fixed pace, and at births where these are wanted.
+/// When the sampler ticks: at a fixed pace, and at the creation of threads where that is watched.
 #[derive(Debug)]
 pub(crate) struct Pace {
     tick: Duration,
@@ -103,7 +103,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A tick every `tick`; where the kernel does not tell of births, no more.
+    /// A tick every `tick`; no others where the kernel does not report new threads.
     pub(crate) fn new(tick: Duration) -> Self {
         Self { tick, due: Instant::now() + tick, pause: PAUSE, file: File::open("/proc/loadavg").ok(), last: [0; 64] }
     }

@@ -29,12 +29,12 @@ pub(crate) struct Silence {
     found: Found,
 }
 
-/// What the last look at a thread's mask has found.
+/// The result of the last look at a thread's mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Found {
     #[default]
     Open,
-    /// The signal was blocked when the clock stood at `at`, by the thread or by our handler.
+    /// The signal was found blocked at CPU time `at`, by the thread or by our handler.
     Suspect {
         at: u64,
     },
@@ -42,12 +42,12 @@ enum Found {
 }
 
 impl Silence {
-    /// Of a thread that is followed since its clock stood at `cpu`.
+    /// Of a thread that is followed from CPU time `cpu` on.
     pub(crate) fn from(cpu: u64) -> Self {
         Self { since: cpu, found: Found::Open }
     }
 
-    /// A sample has arrived that was taken when the clock stood at `cpu`.
+    /// A sample has arrived that was taken at CPU time `cpu`.
     pub(crate) fn broken(&mut self, cpu: u64) {
         self.since = self.since.max(cpu);
         if self.found != Found::Blocking {

@@ -15,7 +15,7 @@ use procprof_profile::{
 };
 use std::time::SystemTime;
 
-/// The frame of CPU time that no sample stands for.
+/// The frame of CPU time that no sample represents.
 pub(crate) const UNSAMPLED: &str = "[unsampled CPU]";
 
 /// The frame of that part of it which threads used that blocked the signal.
@@ -98,7 +98,8 @@ pub(crate) fn wall(walls: Walls) -> Result<Profile> {
     meta.lost = Some(shortfalls.lost);
     meta.truncated = Some(shortfalls.truncated);
     meta.means =
-        "wall time of all threads but the one that took the profile; a thread that sleeps is counted at the stack it was last seen with"
+        "wall time of all threads but the one that took the profile; a thread that sleeps is counted at the stack it \
+         was last seen with"
             .into();
     let more = [
         ("hz", u64::from(hz)),
@@ -117,21 +118,21 @@ pub(crate) fn wall(walls: Walls) -> Result<Profile> {
     Ok(builder.finish()?)
 }
 
-/// Says that threads were left alone, and why.
+/// Records that threads were not sampled, and why.
 fn add_sandbox(meta: &mut Meta, shortfalls: &Shortfalls) {
     if shortfalls.threads_in_sandbox > 0 {
         meta.more.insert("threads-in-a-sandbox".into(), sandbox::reason(shortfalls.threads_in_sandbox));
     }
 }
 
-/// Says that the program took the signal away, and for how many of the looks at its threads.
+/// Records that the program replaced the signal's handler, and at how many of the checks.
 fn add_displacement(meta: &mut Meta, shortfalls: &Shortfalls) {
     if shortfalls.looks_without_handler > 0 {
-        let told = format!(
+        let note = format!(
             "another SIGPROF handler took the place of the profiler's; nothing was sampled at {} looks",
             shortfalls.looks_without_handler
         );
-        meta.more.insert("sigprof".into(), told);
+        meta.more.insert("sigprof".into(), note);
     }
 }
 

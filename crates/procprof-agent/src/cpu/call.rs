@@ -1,4 +1,4 @@
-//! Call instructions of x86-64, told by their bytes.
+//! Call instructions of x86-64, recognized by their bytes.
 
 /// The longest call instruction that is looked for.
 pub(crate) const LONGEST: usize = 7;
@@ -22,7 +22,7 @@ pub(crate) fn ends(bytes: &[u8; LONGEST]) -> bool {
         let (mode, operand) = (code[1] >> 6, code[1] & 7);
         let more = match (mode, operand) {
             (3, _) => 0,
-            // A byte that names two registers, and a displacement where they say so.
+            // A byte that names two registers, and a displacement if it has one.
             (0, 4) => 1 + 4 * usize::from(code.len() > 2 && code[2] & 7 == 5),
             (0, 5) => 4,
             (0, _) => 0,
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_told_by_their_bytes() {
+    fn calls_are_recognized_by_their_bytes() {
         let ends_in = |code: &[u8]| {
             let mut bytes = [0x90; LONGEST];
             bytes[LONGEST - code.len()..].copy_from_slice(code);

@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Who holds a window and until when.
+/// The owner of a window, and its end.
 #[derive(Clone, Debug)]
 struct Holder {
     window: u64,
@@ -63,11 +63,11 @@ struct Running {
     orders: SyncSender<Order>,
     /// Set when the sampler has done [`Order::Disarm`].
     is_disarmed: Arc<AtomicBool>,
-    /// Ends when there is nobody left to send orders, with the slots that are free.
+    /// Ends when no sender of orders is left, and returns the free slots.
     thread: JoinHandle<Stock>,
 }
 
-/// What a capture wants of the sampler.
+/// A request of a capture to the sampler.
 #[derive(Debug)]
 enum Order {
     Open { window: u64, answer: SyncSender<io::Result<()>> },
@@ -116,7 +116,7 @@ pub(crate) struct Engine {
     state: Mutex<State>,
 }
 
-/// What a closed window was sampled with.
+/// The sampling of a closed window.
 #[derive(Debug)]
 pub(crate) struct Closed {
     pub(crate) window: Window,
@@ -124,7 +124,7 @@ pub(crate) struct Closed {
     pub(crate) process_cpu: u64,
     pub(crate) hz: u32,
     pub(crate) engine: CpuEngine,
-    /// What the kernel permits of perf events.
+    /// The extent of perf events that the kernel permits.
     pub(crate) perf: String,
     pub(crate) period: u64,
     pub(crate) tick: u64,
@@ -149,7 +149,7 @@ impl Engine {
             // SAFETY: just leaked.
             Ok(_) => unsafe { &*fresh },
             Err(_) => {
-                // SAFETY: made above and seen by nobody else.
+                // SAFETY: made above and not published.
                 drop(unsafe { Box::from_raw(fresh) });
                 Self::of_this_process()
             }
@@ -168,7 +168,7 @@ impl Engine {
             let is_sent = running.orders.send(Order::Spare { tid, answer }).is_ok();
             is_sent && answered.recv_timeout(PATIENCE).is_ok()
         };
-        // Where that could not be done in time, the sampler looks later, as it does where it is not told.
+        // Where that could not be done in time, the sampler notices it at its next tick.
         Self::with_running(spare);
     }
 
@@ -240,7 +240,7 @@ impl Engine {
         let Ok(mut state) = self.lock() else { return };
         state.holders.retain(|holder| holder.window != window);
         if let Some(running) = &state.running {
-            // A thread that has ended by a panic, told on standard error, has forgotten all.
+            // A thread that has ended by a panic, reported on standard error, has no windows any more.
             let _ = running.orders.send(Order::Forget { window });
         }
         if !state.holders.is_empty() {
@@ -270,8 +270,9 @@ impl State {
         let stock = std::mem::take(&mut self.stock);
         let ((began, beginning), (orders, received)) = (sync_channel(1), sync_channel(ORDERS));
         let is_disarmed = Arc::new(AtomicBool::new(false));
-        let told = is_disarmed.clone();
-        let thread = aside::spawn("procprof-cpu", move || run(hz, engine, stock, &began, &received, &told));
+        let disarmed_by_sampler = is_disarmed.clone();
+        let thread =
+            aside::spawn("procprof-cpu", move || run(hz, engine, stock, &began, &received, &disarmed_by_sampler));
         let thread = thread.map_err(|source| Error::System { what: "start the sampler's thread", source })?;
         match beginning.recv().unwrap_or(Err(Error::Stopped)) {
             Ok(()) => {
@@ -294,7 +295,7 @@ impl State {
     }
 }
 
-/// The sampler's thread: ticks and obeys until there is nobody left to send orders.
+/// The sampler's thread: ticks and executes orders until no sender of orders is left.
 fn run(
     hz: u32,
     engine: CpuEngine,
@@ -337,7 +338,7 @@ fn run(
     }
 }
 
-/// Does what a capture wants, which waits for the answer.
+/// Executes an order of a capture, which waits for the answer.
 fn obey(sampler: &mut Sampler, order: Order) {
     match order {
         Order::Open { window, answer } => {
@@ -378,7 +379,7 @@ fn closed(sampler: &Sampler, ended: Option<(Window, u64)>) -> Result<Closed> {
 /// In a forked process, before its first sampler: the parent's slots, free again, since no handler of the parent runs
 /// here.
 fn inherited_slots() -> Stock {
-    // Where the fork was made without the C library, nobody has done it yet.
+    // Where the fork was made without the C library, no fork handler has done it yet.
     perf::close_copies();
     Stock::from_slots(Slot::all().inspect(|slot| slot.forget_parent()))
 }

@@ -23,7 +23,7 @@ use crate::clock;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What handlers search; null before the first capture.
+/// The snapshot that handlers search; null before the first capture.
 static REGIONS: AtomicPtr<Regions> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Gives handlers a new snapshot to search; returns the former one, which a busy handler may still be reading.
@@ -77,8 +77,9 @@ pub(super) extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, c
     match Slot::enter(ticket) {
         Entry::Inside(visit) => {
             let mut interruption = Interruption { visit, context, origin, periods };
-            // SAFETY: the ticket is the calling thread's, signals of this kind wait until the handler has returned, and
-            // so nobody else is on the slot's stack; `take` gets what it expects, which outlives the call.
+            // SAFETY: the ticket is the calling thread's, signals of this kind are blocked until the handler has
+            // returned, and so nothing else uses the slot's stack; `take` gets the type that it expects, which outlives
+            // the call.
             unsafe { interruption.visit.stack().call(take, (&raw mut interruption).cast()) }
         }
         Entry::Void => {}
@@ -89,12 +90,12 @@ pub(super) extern "C" fn on_sigprof(signal: c_int, info: *mut libc::siginfo_t, c
     unsafe { *errno = kept };
 }
 
-/// What a signal says of itself.
+/// The fields of a signal that identify its source.
 struct Arrival {
     /// 0, which is no ticket, for a signal of another origin.
     ticket: u64,
     origin: Origin,
-    /// Periods of CPU time it stands for: a timer's while its signal was waiting are counted by the kernel.
+    /// Periods of CPU time that it represents: the kernel counts a timer's expiries while its signal was pending.
     periods: u64,
 }
 
@@ -135,7 +136,7 @@ struct PollInfo {
     descriptor: c_int,
 }
 
-/// What is done on the slot's own stack needs.
+/// The arguments of the work on the slot's own stack.
 struct Interruption {
     visit: Visit,
     context: *mut c_void,
@@ -167,15 +168,15 @@ unsafe fn sample(interruption: &Interruption, registers: Registers) {
     writer.commit(*periods, end, *origin);
 }
 
-/// Does with a signal that is not ours what the program's own action says.
+/// Passes a signal that is not ours to the program's own action.
 ///
 /// A handler installed after ours may hand it back to us, and would get it again without end: so it is marked in
 /// `si_errno`, which has no use in this signal.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     const PASSED_ON: c_int = 0x7070_7200;
     // SAFETY: the kernel's `siginfo_t` of this signal lies in the signal frame, which is the handlers' to write.
-    let told = unsafe { (*info).si_errno };
-    if told == PASSED_ON {
+    let errno = unsafe { (*info).si_errno };
+    if errno == PASSED_ON {
         return;
     }
     // SAFETY: the kernel's set of this signal's frame, which is the handlers' to change.
@@ -210,7 +211,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     unsafe { call(&wanted, signal, info, context) };
     sigprof::leave_wanted(former);
     // SAFETY: as above.
-    unsafe { (*info).si_errno = told };
+    unsafe { (*info).si_errno = errno };
 }
 
 /// Sends SIGPROF to whichever thread of the process takes it. The facts of another signal can't be sent: the kernel

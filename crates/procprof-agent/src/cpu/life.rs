@@ -1,7 +1,7 @@
-//! The life of a thread that has armed itself at its birth, as its slot knows it.
+//! The life of a thread that has armed itself when it started, as recorded in its slot.
 //!
 //! The thread and the sampler both go from stage to stage by one exchange of a word, which also holds the slot's
-//! generation: what belongs to a former thread has no effect any more.
+//! generation: updates for a former thread have no effect any more.
 //!
 //! ```text
 //! sampler: none -> offered                             followed -> none, ended -> none
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a thread is waited for that has begun to arm itself or to end, which takes it a few system calls.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Where a slot is.
+/// The stage of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The sampler's.
@@ -28,11 +28,11 @@ pub(crate) enum Stage {
     Starting,
     /// A thread has armed itself.
     Live,
-    /// The sampler knows it.
+    /// The sampler follows it.
     Followed,
     /// The thread is removing its timer.
     Ending,
-    /// The thread needs nothing of it any more, and has left what is to be known.
+    /// The thread is done with the slot, and has left its final values in it.
     Ended,
 }
 
@@ -119,7 +119,7 @@ impl Life {
         self.name.iter().zip(name).for_each(|(place, word)| place.store(word, Ordering::SeqCst));
     }
 
-    /// What the thread has left at its end: its CPU time and its name; `None` before.
+    /// The thread's final values: its CPU time and its name; `None` before its end.
     pub(crate) fn left(&self) -> Option<(u64, Arc<str>)> {
         if self.stage() != Stage::Ended {
             return None;

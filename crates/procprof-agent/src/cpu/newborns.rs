@@ -14,7 +14,7 @@ const FIRST_OFFERS: usize = 16;
 /// Looks at which a thread that has armed itself is left to itself, but for many samples of its.
 const YOUNG_LOOKS: u32 = 10;
 
-/// What is new of a thread that has armed itself.
+/// A change of a thread that has armed itself.
 #[derive(Debug)]
 pub(crate) enum News {
     /// It lives, and the sampler follows it from now on.
@@ -101,8 +101,7 @@ impl Newborns {
         Slot::all().for_each(|slot| _ = slot.life.settle(deadline));
     }
 
-    /// What has happened since the last look. Threads that may end soon are left to themselves for a while, where it is
-    /// not `all` that are asked for.
+    /// The changes since the last call. Unless `all` is set, threads that may end soon are left alone for a while.
     pub(crate) fn news(&mut self, all: bool) -> Vec<News> {
         self.unmet.clear();
         if !birth::is_hooked() {

@@ -80,7 +80,7 @@ mod tests {
         let stack = Slab::map(1).unwrap().units().next().unwrap().stack();
         for _ in 0..1000 {
             let mut place = (0_usize, 0_usize);
-            // SAFETY: nobody else knows the stack; `fill` writes to `place`.
+            // SAFETY: nothing else has a reference to the stack; `fill` writes to `place`.
             unsafe { stack.call(fill, (&raw mut place).cast()) };
             assert!((stack.top - STACK_BYTES..stack.top).contains(&place.0), "{place:x?}");
             assert_eq!(place.1, 7 * (8 << 10));

@@ -69,13 +69,13 @@ struct Owner {
 const OWNER_IS_THREAD: libc::c_int = 0;
 
 impl Owner {
-    /// Whether it is that thread, or one that has ended, of which the kernel tells no id.
+    /// Whether it is that thread, or one that has ended, for which the kernel reports no id.
     fn is_thread(self, tid: libc::pid_t) -> bool {
         self.kind == OWNER_IS_THREAD && (self.id == tid || self.id == 0)
     }
 }
 
-/// What a counter sees.
+/// The code that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All CPU time of the thread.
@@ -115,10 +115,10 @@ impl Counter {
             wakeup_events: 1,
             ..Attributes::default()
         };
-        // SAFETY: the kernel reads as many bytes of `attributes` as its `size` says.
+        // SAFETY: the kernel reads the number of bytes that `size` of `attributes` states.
         let opened =
             unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, -1, -1, CLOSE_ON_EXEC) };
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor that nothing else owns.
         let descriptor = aside::lifted(unsafe { OwnedFd::from_raw_fd(checked(opened)?) }).into_raw_fd();
         OPEN.fetch_add(1, Ordering::Relaxed);
         let counter = Self { descriptor, tid };
@@ -163,11 +163,11 @@ impl Counter {
 impl Drop for Counter {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
-        // One that was never enabled has no owner; nobody else knows its descriptor then, since this follows at once.
+        // One that was never enabled has no owner; no other thread has its descriptor then, since this follows at once.
         let was_enabled =
             TICKETS.get(self.descriptor as usize).is_some_and(|place| place.swap(CLOSED, Ordering::SeqCst) > CLOSED);
         if !was_enabled || self.is_its_own() {
-            // A forked process may hold it for a while; nobody is to be signalled meanwhile.
+            // A forked process may hold it for a while; no thread is to be signalled meanwhile.
             // SAFETY: the descriptor is this counter's.
             unsafe {
                 libc::ioctl(self.descriptor, DISABLE as _, 0);
@@ -177,11 +177,11 @@ impl Drop for Counter {
     }
 }
 
-/// Who gets SIGPROF from a descriptor; `None` where that is nobody. A program that closes all its descriptors may have
+/// The target of a descriptor's SIGPROF; `None` if there is none. A program that closes all its descriptors may have
 /// opened another file there.
 fn owner(descriptor: libc::c_int) -> Option<Owner> {
     let mut owner = Owner::default();
-    // SAFETY: asking does no harm to whatever file it is; `owner` is a valid place to write to.
+    // SAFETY: the queries are harmless for any file; `owner` is a valid place to write to.
     let known = unsafe {
         libc::fcntl(descriptor, GET_SIGNAL) == libc::SIGPROF && libc::fcntl(descriptor, GET_OWNER, &raw mut owner) == 0
     };
@@ -225,7 +225,7 @@ pub(crate) fn probe() -> Result<()> {
     opened.map_err(|error| Error::PerfRefused { why: refusal(&error) })
 }
 
-/// The ticket a signal with this descriptor stands for; 0 for a foreign one, [`CLOSED`] for a former one of ours.
+/// The ticket of a signal with this descriptor; 0 for a foreign one, [`CLOSED`] for a former one of ours.
 /// Async-signal-safe.
 #[inline]
 pub(crate) fn ticket_of(descriptor: libc::c_int) -> u64 {
@@ -235,12 +235,12 @@ pub(crate) fn ticket_of(descriptor: libc::c_int) -> u64 {
         .map_or(0, |place| place.load(Ordering::SeqCst))
 }
 
-/// Whether an error stands for all threads: the kernel, its settings or a filter do not permit it.
+/// Whether an error holds for all threads: the kernel, its settings or a filter do not permit it.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     !matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR))
 }
 
-/// A refusal as a profile tells it, with the setting that usually is its reason.
+/// A refusal as recorded in a profile, with the setting that usually is its reason.
 pub(crate) fn refusal(error: &io::Error) -> String {
     let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     match setting.trim() {

@@ -28,7 +28,7 @@ impl Ranges {
     }
 }
 
-/// What a handler may read and what a return address may point to.
+/// The memory that a handler may read, and that a return address may point to.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     /// Readable and writable: stacks are here.

@@ -1,11 +1,11 @@
-//! Where a thread was when the signal interrupted it: program counter, stack pointer, frame pointer.
+//! The registers of an interrupted thread: program counter, stack pointer, frame pointer.
 //!
 //! Read from the `ucontext` the kernel hands to the handler, so that a stack never begins in the handler's own frame.
 
 use procprof_unwind::Frame;
 use std::ffi::c_void;
 
-/// The registers a walk starts from; others are read from the context when a rule asks for them.
+/// The registers from which a walk starts; others are read from the context when a rule needs them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     /// The interrupted frame.

@@ -1,15 +1,15 @@
 //! A ring of samples between one thread's signal handler (writer) and the engine (reader).
 //!
-//! Memory is there before the thread's timer is armed, and as long as a signal may come. A record is a header word
-//! (number of addresses and of label words, how the walk ended, what made the sample, how many addresses are repeated),
-//! a word with the periods of CPU time that it stands for and the thread's clock where that was read, the labels'
-//! words, then the addresses. Of these, as many as the record before had towards the root, too, are only counted: deep
-//! stacks differ near the leaf, and each side keeps the whole last stack. Only the writer moves `written`, only the
-//! reader `read`; both count words and never wrap.
+//! The memory exists before the thread's timer is armed, and as long as a signal may come. A record is a header word
+//! (number of addresses and of label words, how the walk ended, the source of the sample, how many addresses are
+//! repeated), a word with the periods of CPU time that it represents and the thread's clock where that was read, the
+//! labels' words, then the addresses. Addresses towards the root that equal those of the record before are only
+//! counted: deep stacks differ near the leaf, and each side keeps the whole last stack. Only the writer moves
+//! `written`, only the reader `read`; both count words and never wrap.
 //!
-//! As a rule the writer reads no clock, for that is a system call, which a sandbox ends the thread for. The reader
-//! knows the thread's clock when it came last, and reads it again: between both, the samples lie by their periods.
-//! Threads that have armed themselves at birth have made such calls, and read it.
+//! As a rule the writer reads no clock, for that is a system call, for which a sandbox may end the thread. The reader
+//! keeps the thread's clock of its last visit, and reads it again: the samples are placed between both by their
+//! periods. Threads that have armed themselves when they started have made such calls, and read it.
 
 use super::label::LABEL_WORDS;
 use super::walk::{End, MAX_DEPTH};
@@ -25,7 +25,7 @@ pub(crate) const RING_WORDS: usize = 8192;
 #[repr(C)]
 pub(crate) struct Memory {
     words: [AtomicU64; RING_WORDS],
-    /// The stacks of the last record, as the writer and the reader know it.
+    /// The stacks of the last record, one copy for the writer and one for the reader.
     last_written: Last,
     last_read: Last,
 }
@@ -48,7 +48,7 @@ const PERIODS_MASK: u64 = 0xffff_ffff;
 const CLOCK_SHIFT: u32 = 32;
 const CLOCK_UNIT: u64 = 1000;
 
-/// What made a sample.
+/// The source of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A timer on the thread's CPU clock, which expires on the kernel's tick.
@@ -184,8 +184,9 @@ impl Ring {
         self.drain_within(|_| 0..0, each);
     }
 
-    /// Hands all waiting samples to `each`, oldest first. `clock` is asked once, with the periods of all, between which
-    /// values of the thread's CPU clock they were taken where they do not know it; it is not where none waits.
+    /// Passes all waiting samples to `each`, oldest first. `clock` is called once, with the sum of their periods, and
+    /// returns the values of the thread's CPU clock between which they were taken, for samples that do not contain it;
+    /// it is not called where none waits.
     pub(crate) fn drain_within(&self, clock: impl FnOnce(u64) -> Range<u64>, mut each: impl FnMut(Record<'_>)) {
         let written = self.written.load(Ordering::Acquire);
         let start = self.read.load(Ordering::Relaxed);
@@ -254,7 +255,7 @@ impl Memory {
         Head { depth, labels, repeated, end, origin }
     }
 
-    /// At least one: a sample stands for something.
+    /// At least one: a sample represents at least one period.
     fn periods(&self, at: u64) -> u64 {
         (self.word(at + 1).load(Ordering::Relaxed) & PERIODS_MASK).clamp(1, MOST_PERIODS)
     }
@@ -270,7 +271,7 @@ impl Memory {
     }
 }
 
-/// What a header word says.
+/// The decoded header word.
 struct Head {
     depth: u64,
     labels: u64,
@@ -332,7 +333,7 @@ impl Writer<'_> {
         has_room
     }
 
-    /// Makes the sample, which stands for so many periods, visible to the reader.
+    /// Makes the sample visible to the reader, with the number of periods that it represents.
     #[inline]
     pub(crate) fn commit(mut self, periods: u64, end: End, origin: Origin) {
         let repeated = self.repeated();

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thread::drain;
 
-/// Where threads live shortly, the samples of a new one are so many times closer, but not closer than so many
+/// Where threads live shortly, the samples of a new one are this many times closer, but not closer than this many
 /// nanoseconds.
 const CLOSER: u64 = 16;
 const CLOSEST: u64 = 500_000;
@@ -44,10 +44,10 @@ const SANDBOX_LOOKS: usize = 8;
 pub(crate) struct Sampler {
     pub(crate) hz: u32,
     pub(crate) engine: CpuEngine,
-    /// What the kernel permits of perf events, and why not all.
+    /// The permitted extent of perf events, and the reason for a limit.
     counters: Option<Scope>,
     refusal: Option<String>,
-    /// The kernel's timer tick, nanoseconds: timers expire on it, whatever rate was asked for.
+    /// The kernel's timer tick, nanoseconds: timers expire on it, at any requested rate.
     pub(crate) tick: u64,
     pub(crate) windows: BTreeMap<u64, Window>,
     threads: HashMap<i32, Thread>,
@@ -98,7 +98,7 @@ impl Sampler {
         }
     }
 
-    /// CPU time between two samples of a thread, as asked for; nanoseconds.
+    /// Requested CPU time between two samples of a thread, nanoseconds.
     pub(crate) fn period(&self) -> u64 {
         1_000_000_000 / u64::from(self.hz)
     }
@@ -121,7 +121,7 @@ impl Sampler {
         self.windows.insert(id, window);
     }
 
-    /// Ends a window now: all live threads settled, and the process's CPU clock as it stood just before.
+    /// Ends a window now: settles all live threads, and returns the process's CPU clock of the moment before.
     pub(crate) fn end(&mut self, id: u64) -> Option<(Window, u64)> {
         let process_cpu = self.look(true);
         let mut window = self.windows.remove(&id)?;
@@ -151,7 +151,7 @@ impl Sampler {
     /// Likewise, at all threads where they are to be settled; returns the process's CPU clock from before the threads'
     /// clocks were read.
     fn look(&mut self, all: bool) -> u64 {
-        // Where `/proc` can't be read for a moment, nobody is taken for dead.
+        // Where `/proc` can't be read for a moment, no thread counts as ended.
         let alive = thread_ids().unwrap_or_else(|_| self.threads.keys().copied().collect());
         self.tick_over(&alive, all)
     }
@@ -326,8 +326,8 @@ impl Sampler {
     }
 
     /// Arms a thread, the first time after a random part of the period, which itself varies by a tenth, so that threads
-    /// do not run in step with each other or with what the program does periodically. Where a slot is missing, memory
-    /// is mapped for `wanted` threads.
+    /// do not run in step with each other or with periodic work of the program. Where a slot is missing, memory is
+    /// mapped for `wanted` threads.
     fn arm(&mut self, tid: i32, cpu: u64, wanted: usize) -> Option<(&'static Slot, Source)> {
         if self.is_disarmed {
             return None;
@@ -350,7 +350,8 @@ impl Sampler {
         }
     }
 
-    /// Arms with what the kernel permits: a refusal is remembered for all threads, after asking for less.
+    /// Arms with the engine that the kernel permits: a refusal is kept for all threads, after a lesser request was
+    /// tried.
     fn source(
         &mut self,
         mut arming: Arming,
@@ -373,7 +374,7 @@ impl Sampler {
         }
     }
 
-    /// What perf events were permitted, for people.
+    /// The permitted extent of perf events, as a text.
     pub(crate) fn perf_status(&self) -> String {
         let why = || self.refusal.clone().unwrap_or_default();
         match (self.engine, self.counters) {
@@ -437,6 +438,7 @@ pub(super) fn thread_ids() -> io::Result<HashSet<i32>> {
         return Ok(ids);
     }
     Err(io::Error::other(
-        "the /proc that is mounted here belongs to another pid namespace, whose thread ids are not this process's; mount its own",
+        "the /proc that is mounted here belongs to another pid namespace, whose thread ids are not this process's; \
+         mount its own",
     ))
 }

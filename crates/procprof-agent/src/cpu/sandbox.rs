@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The handler makes no system call but the one that returns from it. Strict mode permits that one; a filter need not.
-//! Filters that were there before the program began are in all its threads, in ours too, and so permit what the agent
-//! does. A thread that has more than ours made them itself, or one of its ancestors did; what they permit can't be
-//! asked.
+//! Filters that were loaded before the program began are in all its threads, in ours too, and so permit what the agent
+//! does. A thread that has more than ours loaded them itself, or one of its ancestors did; what they permit can't be
+//! queried.
 //!
-//! Between a look and the next one a thread may load a filter, and be ended by the next signal. Where the call that
-//! loads it can be seen, it is announced ([`before_filter`]), and nothing is sent to that thread from then on.
+//! Between two checks a thread may load a filter, and be ended by the next signal. Where the call that loads it can be
+//! intercepted, it is announced ([`before_filter`]), and nothing is sent to that thread from then on.
 
 use super::birth;
 use super::engine::Engine;
@@ -90,15 +90,15 @@ impl Drop for Loading {
     }
 }
 
-/// What seccomp does with a thread's calls.
+/// The treatment of a thread's system calls by seccomp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seccomp {
     has_filters: bool,
-    /// `None` where the kernel does not say.
+    /// `None` where the kernel does not report it.
     filters: Option<u32>,
 }
 
-/// Tells threads with filters of their own from others.
+/// Recognizes threads that have filters of their own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sandbox {
     ours: Seccomp,
@@ -139,7 +139,7 @@ impl Seccomp {
     }
 }
 
-/// What a profile says of threads that were left alone.
+/// The note in a profile about threads that were not sampled.
 pub(crate) fn reason(threads: usize) -> String {
     format!("{threads}: a seccomp filter of their own may end them for a signal; their time is in no sample")
 }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_of_a_threads_own_are_told_from_those_of_all() {
+    fn filters_of_a_threads_own_are_distinguished_from_those_of_all() {
         let none = Seccomp::parse(b"Name:\ta\nSeccomp:\t0\nSeccomp_filters:\t0\n");
         let strict = Seccomp::parse(b"Seccomp:\t1\nSeccomp_filters:\t0\n");
         let [one, two] = [b"Seccomp:\t2\nSeccomp_filters:\t1\n", b"Seccomp:\t2\nSeccomp_filters:\t2\n"]

@@ -4,7 +4,7 @@
 //! tables, and have left a return address above. So the words above the lost frame are looked through for one that is
 //!
 //! - in code with tables;
-//! - the beginning of a walk that reaches a function of which the tables say that it is the thread's first.
+//! - the beginning of a walk that reaches a function which the tables mark as the thread's first.
 //!
 //! The frames between are missing, and a word that an earlier call has left may be taken for the caller; so such
 //! callers are marked and counted. A scan is bounded in words and steps.
@@ -69,7 +69,7 @@ pub(super) fn caller(walker: &Walker<'_>, lost: Frame, stack: &(impl Stack + Clo
     None
 }
 
-/// Whether a word may be a return address: one in code with tables. What stands before it is not looked at: a handler
+/// Whether a word may be a return address: one in code with tables. The instruction before it is not checked: a handler
 /// reads no code that may be unmapped.
 #[cfg(target_arch = "x86_64")]
 fn is_return_address(walker: &Walker<'_>, word: u64) -> bool {
@@ -77,7 +77,8 @@ fn is_return_address(walker: &Walker<'_>, word: u64) -> bool {
     rule.is_some_and(|rule| matches!(rule.rule(), Rule::Frame { .. } | Rule::Root))
 }
 
-/// Return addresses of leaf functions are in a register there, and none is told from data by what stands before it.
+/// Return addresses of leaf functions are in a register there, and no instruction before them distinguishes them from
+/// data.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn caller(_walker: &Walker<'_>, _lost: Frame, _stack: &(impl Stack + Clone)) -> Option<Frame> {
     None

@@ -21,7 +21,7 @@ pub(crate) const MOST_UNITS: usize = 256;
 /// Pages of any kernel we run on are of this size at most.
 const GUARD_BYTES: usize = 64 << 10;
 
-/// What handlers may use of a stack. Unoptimized, a walk takes about a tenth of it.
+/// Bytes of a stack for handlers. Unoptimized, a walk takes about a tenth of it.
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
 const CACHE_BYTES: usize = size_of::<Cache>().next_multiple_of(4 << 10);
@@ -58,7 +58,7 @@ impl Slab {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         let slab = Self { start: 0, units };
-        // SAFETY: a fresh private mapping that nothing else knows.
+        // SAFETY: a fresh private mapping that nothing else refers to.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), slab.bytes(), protection, flags, -1, 0) };
         if memory == libc::MAP_FAILED {
             return None;
@@ -97,7 +97,7 @@ impl Slab {
     /// # Safety
     /// No slot has a unit of it any more.
     pub(crate) unsafe fn unmap(self) {
-        // SAFETY: the mapping was made by `map_all`, and by this function's contract nobody uses it.
+        // SAFETY: the mapping was made by `map_all`, and by this function's contract is not in use.
         unsafe { libc::munmap(self.start as *mut c_void, self.bytes()) };
     }
 }
@@ -136,7 +136,7 @@ mod tests {
         };
         assert!(maps.lines().filter(within).count() <= 2, "{maps}");
         for unit in slab.units() {
-            // SAFETY: the slab's own memory, of which nobody else knows.
+            // SAFETY: the slab's own memory, to which nothing else refers.
             unsafe {
                 assert_eq!(unit.ring().cast::<u64>().read(), 0);
                 unit.ring().cast::<u64>().write(1);

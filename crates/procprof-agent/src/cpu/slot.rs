@@ -2,8 +2,8 @@
 //!
 //! A timer carries a ticket in its signal value: a mark, the slot's generation, the slot's index. A slot is never
 //! freed, only given to another thread once no handler is in it; a late signal of a timer that was removed carries an
-//! old generation and is dropped. A signal of somebody else's timer carries no mark of ours. The slot's memory, which
-//! only handlers with a valid ticket use, comes and goes.
+//! old generation and is dropped. A signal of a foreign timer carries no mark of ours. The slot's memory, which only
+//! handlers with a valid ticket use, is mapped and unmapped as needed.
 
 use super::life::Life;
 use super::own_stack::OwnStack;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize
 /// Threads that can be sampled at once; further threads are counted in the unsampled row.
 pub(crate) const MAX_SLOTS: usize = 1 << 16;
 
-/// No user-space pointer looks like this, so a foreign timer's value is told apart.
+/// No user-space pointer has these bits, so a foreign timer's value is recognized.
 const MARK: u64 = 0x7070_7200_0000_0000;
 const MARK_MASK: u64 = 0xffff_ff00_0000_0000;
 const GENERATION_SHIFT: u32 = 16;
@@ -38,7 +38,7 @@ pub(crate) struct Slot {
     busy: AtomicU32,
     /// Whether one of them is at work.
     taken: AtomicBool,
-    /// Where the thread's samples wait.
+    /// The thread's waiting samples.
     pub(crate) ring: Ring,
     /// Memory for all that handlers need: the ring, unwind rules of addresses the thread was seen at, and a stack. Null
     /// without.
@@ -83,7 +83,7 @@ impl Slot {
     /// Takes the memory from the slot, whose tickets are void and in which no handler is.
     pub(crate) fn clear_out(&self) {
         self.empty();
-        // SAFETY: nobody is in the ring, and it is empty.
+        // SAFETY: no handler is in the ring, and it is empty.
         unsafe { self.ring.furnish(null_mut()) };
         let unit = self.unit.swap(null_mut(), Ordering::SeqCst);
         if !unit.is_null() {
@@ -93,7 +93,7 @@ impl Slot {
     }
 
     fn unit(&self) -> Option<Unit> {
-        // SAFETY: null, or made by `furnish` and freed in `clear_out` when nobody is in the slot.
+        // SAFETY: null, or made by `furnish` and freed in `clear_out` when no handler is in the slot.
         unsafe { self.unit.load(Ordering::SeqCst).as_ref() }.copied()
     }
 
@@ -102,7 +102,7 @@ impl Slot {
         self.unit().is_some()
     }
 
-    /// Where its memory is, if it has some.
+    /// Its memory, if it has some.
     pub(crate) fn slab(&self) -> Option<Slab> {
         self.unit().map(|unit| unit.slab)
     }
@@ -137,7 +137,7 @@ impl Slot {
         slot.filter(|slot| slot.ticket() == ticket)
     }
 
-    /// What a timer of this slot must carry for its signals to be accepted.
+    /// The ticket that a timer of this slot must carry for its signals to be accepted.
     pub(crate) fn ticket(&self) -> u64 {
         let generation = u64::from(self.generation()) << GENERATION_SHIFT;
         MARK | generation & GENERATION_MASK | self.index
@@ -216,7 +216,7 @@ impl Slot {
     }
 }
 
-/// What a ticket led to.
+/// The result of looking up a ticket.
 pub(crate) enum Entry {
     /// Not one of our timers.
     Foreign,
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_is_good_until_revoked_and_foreign_values_are_told_apart() {
+    fn a_ticket_is_good_until_revoked_and_foreign_values_are_recognized() {
         let slot = Slot::create().unwrap();
         let ticket = slot.ticket();
         assert!(matches!(Slot::enter(ticket), Entry::Inside(_)));

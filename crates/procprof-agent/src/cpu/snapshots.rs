@@ -1,8 +1,8 @@
-//! Keeping the snapshot of memory that handlers search true.
+//! Keeps the snapshot of memory that handlers search up to date.
 //!
-//! Reading the memory map takes milliseconds in a large process, and a thread is mostly born on the stack of one that
-//! has ended. So for new threads it is read where the process has grown or shrunk since, which one short read says.
-//! What that does not show, a sample on an unknown stack does.
+//! Reading the memory map takes milliseconds in a large process, and a thread mostly starts on the stack of one that
+//! has ended. So for new threads it is read only if the size of the process has changed since, which one short read
+//! shows. Changes that this misses are noticed by a sample on an unknown stack.
 //!
 //! ```text
 //! /proc/self/statm   12034 2210 1204 310 0 4402 0       pages: the whole address space, …, sixth: data and stacks
@@ -16,7 +16,7 @@ use super::walk::End;
 use procprof_unwind::Space;
 use std::sync::Arc;
 
-/// What one sampler publishes, and what it has replaced and handlers may still be reading.
+/// The snapshot that one sampler has published, and replaced ones that handlers may still be reading.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     tables: Tables,
@@ -36,8 +36,8 @@ type Size = (u64, u64);
 unsafe impl Send for Snapshots {}
 
 impl Snapshots {
-    /// Compiles what handlers asked for, publishes anew where memory has changed, which is looked at where
-    /// `has_new_threads`, and frees what no handler can be reading.
+    /// Compiles the tables that handlers requested, publishes a new snapshot where memory has changed, which is checked
+    /// if `has_new_threads`, and frees the snapshots that no handler can be reading.
     pub(crate) fn keep(&mut self, has_new_threads: bool) {
         self.reclaim();
         self.tables.compile_wanted();
@@ -47,7 +47,7 @@ impl Snapshots {
         }
     }
 
-    /// Publishes again if another sampler has published since: what handlers ask for is to reach these tables.
+    /// Publishes again if another sampler has published since: requests of handlers are to reach these tables.
     pub(crate) fn keep_own(&mut self) {
         if self.published.is_some_and(|own| own != handler::published()) {
             self.publish();
@@ -108,7 +108,7 @@ mod tests {
         let mut snapshots = Snapshots::default();
         snapshots.keep(true);
         let first = snapshots.published;
-        // Other tests map and unmap meanwhile: so it is told what size there was.
+        // Other tests map and unmap memory meanwhile, so the size is set here.
         snapshots.size = size_now().map(|(all, data)| (all + 1, data));
         snapshots.keep(false);
         assert_eq!(snapshots.published, first, "no thread is new");

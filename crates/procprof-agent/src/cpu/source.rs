@@ -1,4 +1,4 @@
-//! What makes a thread's samples: a timer on the kernel's tick, a perf counter, or both for a trial.
+//! The source of a thread's samples: a timer on the kernel's tick, a perf counter, or both for a trial.
 //!
 //! The tick is the cheapest, but does not see what a thread does between two ticks. So with [`CpuEngine::Auto`] a
 //! thread begins with both; once it has used some periods of CPU time, the timer alone goes on if it saw nine of ten,
@@ -57,7 +57,7 @@ impl Arming {
     }
 }
 
-/// What makes one thread's samples now.
+/// The current source of one thread's samples.
 #[derive(Debug)]
 pub(crate) struct Source {
     arming: Arming,
@@ -68,7 +68,7 @@ pub(crate) struct Source {
     next_trial: Instant,
 }
 
-/// What was seen since the last decision.
+/// The samples of both sources since the last decision.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     /// The thread's CPU clock when it began, nanoseconds.
@@ -78,10 +78,10 @@ struct Evidence {
 }
 
 impl Source {
-    /// Arms a thread whose CPU clock stands at `cpu`. With the source, why the counter is missing where one was wanted.
+    /// Arms a thread at CPU time `cpu`. Returns with the source why the counter is missing where one was requested.
     ///
     /// # Errors
-    /// As of [`Timer::arm`], where neither can be had.
+    /// As of [`Timer::arm`], where neither is available.
     pub(crate) fn arm(engine: CpuEngine, arming: Arming, cpu: u64) -> io::Result<(Self, Option<io::Error>)> {
         Self::arm_beside(engine, arming, cpu, None)
     }
@@ -143,8 +143,8 @@ impl Source {
         }
     }
 
-    /// Lets a counter's samples be less close where the thread, whose CPU clock stands at `cpu`, is old enough; what
-    /// was seen before is no evidence.
+    /// Makes a counter's samples less frequent where the thread, at CPU time `cpu`, is old enough; earlier observations
+    /// are dropped.
     pub(crate) fn grow(&mut self, cpu: u64) {
         let age = (cpu / self.arming.period).max(1);
         let closer = (YOUNG_SAMPLES / age).checked_ilog2().map_or(1, |bits| 1 << bits);

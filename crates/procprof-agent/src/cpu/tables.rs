@@ -1,8 +1,8 @@
-//! The unwind tables of all loaded images, kept true by the engine's thread.
+//! The unwind tables of all loaded images, kept up to date by the engine's thread.
 //!
 //! Sections are read where the loader has mapped them, only while the loader keeps them from being unmapped, so they
-//! are those of the code that runs. Small images are compiled when they are first seen; of large ones, regions that a
-//! handler has asked for. A table lives as long as its image is loaded or a snapshot that handlers may search holds it.
+//! are those of the running code. Small images are compiled when they are first seen; of large ones, the regions that a
+//! handler has requested. A table lives as long as its image is loaded or a snapshot that handlers may search holds it.
 
 use crate::loader;
 use procprof_unwind::{Architecture, Code, Section, Source, Space, Table};
@@ -10,14 +10,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Functions compiled without being asked for, over all images: about 25 ms and 4 MB. Images beyond are compiled as
-/// handlers ask.
+/// Functions compiled without a request, over all images: about 25 ms and 4 MB. Images beyond are compiled as handlers
+/// request.
 const EAGER_FUNCTIONS: usize = 150_000;
 
 /// Regions of 64 KiB compiled in one go: about 10 ms, during which the loader's list is held.
 const REGIONS_AT_ONCE: usize = 128;
 
-/// Tells the spaces of this process apart in the caches of its threads.
+/// Distinguishes the spaces of this process in the caches of its threads.
 static GENERATION: AtomicU16 = AtomicU16::new(0);
 
 /// A loaded image that has an `.eh_frame_hdr`.
@@ -61,7 +61,7 @@ impl Tables {
         self.space.clone()
     }
 
-    /// Compiles what handlers have asked for since the last call, in portions.
+    /// Compiles the regions that handlers have requested since the last call, in portions.
     pub(crate) fn compile_wanted(&mut self) {
         let Some(architecture) = Architecture::native() else { return };
         if !self.images.iter().any(|(_, table)| table.is_wanted()) {
@@ -144,7 +144,7 @@ impl Loaded<'_> {
         self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| (header, self.range(header)))
     }
 
-    /// What identifies the image; `None` without a readable `.eh_frame_hdr`.
+    /// The identity of the image; `None` without a readable `.eh_frame_hdr`.
     fn image(&self) -> Option<Image> {
         const BEGINNING: u64 = 256;
         let header = self.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
@@ -164,8 +164,8 @@ impl Loaded<'_> {
         Some(Image { name, span, code, eh_frame_hdr, beginning })
     }
 
-    /// The unwind sections where they are mapped; `.eh_frame` is given up to the end of its segment, its own end is not
-    /// told.
+    /// The unwind sections where they are mapped; `.eh_frame` extends to the end of its segment, as its own end is not
+    /// recorded.
     fn source(&self, image: &Image, architecture: Architecture) -> Option<Source<'_>> {
         let header = Section { bytes: self.bytes(image.eh_frame_hdr.clone())?, address: image.eh_frame_hdr.start };
         let start = header.eh_frame_address()?;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn own_functions_and_those_of_the_c_library_have_rules_at_once_or_when_asked_for() {
+    fn own_functions_and_those_of_the_c_library_have_rules_at_once_or_on_request() {
         let mut tables = Tables::default();
         let space = tables.space(&own_code());
         for function in [changes as *const () as u64, libc::qsort as *const () as u64] {

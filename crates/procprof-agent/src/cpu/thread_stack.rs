@@ -1,17 +1,17 @@
-//! The calling thread's own stack, as the C library keeps it in the thread's control block: what a handler may read
-//! without asking.
+//! The bounds of the calling thread's own stack, as the C library keeps them in the thread's control block: memory that
+//! a handler may read without a check by the kernel.
 //!
-//! The memory map does not tell it. A coroutine's stack that was mapped below a thread's is one mapping with it for the
-//! kernel, and so is one below the block that the loader mapped for the main thread's thread-local storage; parts of it
-//! may be unmapped at any time.
+//! The memory map does not contain them. A coroutine's stack that was mapped below a thread's is one mapping with it
+//! for the kernel, and so is one below the block that the loader mapped for the main thread's thread-local storage;
+//! parts of it may be unmapped at any time.
 //!
 //! ```text
 //! glibc's control block: … lowest address of the stack, its bytes, bytes of its guard …
 //! ```
 //!
-//! Where in the block these words are depends on glibc's version. A thread that may ask the C library for its stack
+//! Where in the block these words are depends on glibc's version. A thread that may query the C library for its stack
 //! looks for them once in its own block; where they are not found (musl), no stack but the main thread's is known, and
-//! handlers ask the kernel for each page.
+//! handlers check each page by a system call.
 
 use super::registers::thread_pointer;
 use std::ops::Range;
@@ -53,7 +53,7 @@ fn find(stack: &Range<u64>, pointer: u64) -> Option<i64> {
     Some(place.wrapping_sub(pointer) as i64)
 }
 
-/// Asks the C library, which may allocate.
+/// Queries the C library, which may allocate.
 fn ask() -> Option<Range<u64>> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0_usize);
@@ -89,7 +89,7 @@ pub(crate) fn within(mapping: &Range<u64>) -> Option<Range<u64>> {
 mod tests {
     use super::*;
 
-    /// What a new thread knows of its own stack, which is `map`ped somewhere.
+    /// The bounds that a new thread finds of its own stack, which is `map`ped somewhere.
     fn known(bytes: usize) -> Option<(Range<u64>, u64)> {
         let thread = std::thread::Builder::new().stack_size(bytes).spawn(|| {
             let local = 0_u8;

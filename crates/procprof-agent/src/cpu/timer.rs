@@ -74,7 +74,7 @@ impl Drop for Timer {
     }
 }
 
-/// Removes a timer of this process that nobody else knows; does nothing where there is none. Async-signal-safe.
+/// Removes a timer of this process to which nothing else refers; does nothing where there is none. Async-signal-safe.
 pub(crate) fn remove(id: i32) {
     if id != NO_TIMER {
         // SAFETY: takes a number.

@@ -2,10 +2,10 @@
 //!
 //! It reads only words between the interrupted stack pointer and the end of the stack the thread is on, goes only
 //! upwards, and keeps a return address only if it points into executable memory. So a register that holds data, or a
-//! stack that was overwritten, ends the walk early and never faults. A thread's own stack is there for as long as the
-//! thread is ([`thread_stack`]); of any other stack (coroutines, alternate stacks) what lies above the stack pointer
-//! may have been unmapped since the snapshot, and the kernel is asked once a page. Instructions are read on the page
-//! that is being executed and nowhere else.
+//! stack that was overwritten, ends the walk early and never faults. A thread's own stack is mapped for as long as the
+//! thread lives ([`thread_stack`]); of any other stack (coroutines, alternate stacks) the part above the stack pointer
+//! may have been unmapped since the snapshot, and is checked by a system call once a page. Instructions are read on the
+//! page that is being executed and nowhere else.
 
 use super::regions::Regions;
 use super::registers::{Registers, thread_pointer};
@@ -17,7 +17,7 @@ use std::cell::Cell;
 /// Frames kept of one stack; what lies nearer the root is dropped and the sample is flagged as truncated.
 pub(crate) const MAX_DEPTH: usize = 512;
 
-/// Stands for frames that are not known, before callers that were found by a scan of the stack.
+/// Marks unknown frames before callers that were found by a scan of the stack.
 pub(crate) const SCANNED: u64 = u64::MAX;
 
 /// How a walk ended.
@@ -29,11 +29,11 @@ pub(crate) enum End {
     Truncated,
     /// The stack pointer lies in no known stack; only the leaf was kept.
     UnknownStack,
-    /// The interrupted instruction lies in no known code: it was mapped after the snapshot, and callers in it are not
-    /// told from data.
+    /// The interrupted instruction lies in no known code: it was mapped after the snapshot, and callers in it can't be
+    /// distinguished from data.
     UnknownCode,
-    /// At the thread's first frame, with callers that were found by a [`scan`](super::scan); where they begin,
-    /// [`SCANNED`] stands among the addresses.
+    /// At the thread's first frame, with callers that were found by a [`scan`](super::scan); [`SCANNED`] precedes them
+    /// among the addresses.
     Scanned,
     /// No further caller was found: code with neither tables nor frame pointers, or tables that are not compiled yet.
     Lost,
@@ -178,13 +178,13 @@ fn frames(
     }
 }
 
-/// Asks for the tables of all code that words of the stack point to: asking as the walk meets it would take a tick a
+/// Requests the tables of all code that words of the stack point to: requests as the walk meets it would take a tick a
 /// frame.
 #[cold]
 fn ask_for_all(sp: u64, stack: &impl Stack, regions: &Regions) {
     const WORDS: u64 = 1024;
     for word in (0..WORDS).map_while(|word| stack.read(sp.wrapping_add(8 * word))) {
-        // Looking a rule up asks for it.
+        // A look-up requests the rule's table.
         let _ = regions.space.rule(word);
     }
 }
@@ -192,8 +192,8 @@ fn ask_for_all(sp: u64, stack: &impl Stack, regions: &Regions) {
 /// The caller of a function without tables that has not set up its frame yet, or has just given it up.
 ///
 /// In that moment the frame pointer is still the caller's, and following it would lose the caller. On x86-64 a few
-/// instructions tell it for certain: `endbr64` and `push rbp` about to run, `mov rbp, rsp` right after it, `ret`, and
-/// the jump of a linkage stub.
+/// instructions prove it: `endbr64` and `push rbp` about to run, `mov rbp, rsp` right after it, `ret`, and the jump of
+/// a linkage stub.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn caller_of_unfinished_frame(frame: Frame, regions: &Regions, stack: &impl Stack) -> Option<Frame> {
@@ -222,8 +222,8 @@ fn caller_of_unfinished_frame(frame: Frame, regions: &Regions, stack: &impl Stac
     regions.code.find(address).map(|_| Frame { pc: address, sp: slot + 8, fp: frame.fp, lr: 0, is_return: true })
 }
 
-/// On AArch64 the frame record is written in one instruction at entry; the link register can't be told from stale
-/// data without unwind tables, so it is not used.
+/// On AArch64 the frame record is written in one instruction at entry; the link register can't be distinguished from
+/// stale data without unwind tables, so it is not used.
 #[cfg(target_arch = "aarch64")]
 #[inline]
 fn caller_of_unfinished_frame(_: Frame, _: &Regions, _: &impl Stack) -> Option<Frame> {

@@ -1,12 +1,12 @@
 //! Wall-clock capture: where each thread is, on the CPU or waiting.
 //!
-//! Threads are visited in turn. One that waits and whose CPU clock stands still has not moved since its last sample, so
-//! the time goes to the stack it was last seen with. The stack of one that sleeps somewhere else by now is read where
-//! it lies ([`asleep`]). One that computes gets a signal, and its handler writes the stack; so does a sleeping one that
-//! can't be read, once a place, and where the program uses labels, which only the thread itself can read. So system
-//! calls that a signal ends early (`sleep`, `poll`, `epoll_wait`, …) are rarely met.
+//! Threads are visited in turn. One that waits and whose CPU clock has not advanced has not moved since its last
+//! sample, so the time goes to the stack of that sample. The stack of one that sleeps in another place by now is read
+//! from memory ([`asleep`]). One that computes gets a signal, and its handler writes the stack; so does a sleeping one
+//! that can't be read, once a place, and any if the program uses labels, which only the thread itself can read. So
+//! system calls that a signal ends early (`sleep`, `poll`, `epoll_wait`, …) are rarely interrupted.
 //!
-//! Visits alone would tell a wrong share of waiting: on a busy machine the visiting thread runs when others do not. So
+//! Visits alone would give a wrong share of waiting: on a busy machine the visiting thread runs when others do not. So
 //! how much of a thread's time was computing and how much waiting is taken from its [`clocks`], and only *where* it
 //! computed and waited from the stacks.
 
@@ -40,7 +40,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The highest rate, visits per second and thread.
 pub(crate) const MAX_WALL_HZ: u32 = 100;
 
-/// The rate when none is asked for.
+/// The default rate.
 pub(crate) const DEFAULT_WALL_HZ: u32 = 19;
 
 /// Signals sent per second, over all threads; with more busy threads each is visited more rarely, and its samples weigh
@@ -56,21 +56,21 @@ const LONGEST_WEIGHT: u64 = 1_000_000_000;
 /// Places a thread sleeps at of which the stack is kept because it can't be read.
 const MAX_KNOWN: usize = 16;
 
-/// Visits for which the rules that reading a stack needs may take to be prepared; then the thread is asked.
+/// Visits that preparing the rules for reading a stack may take; then the thread is signalled.
 const PATIENCE: u32 = 10;
 
-/// CPU time that a thread has to use before it is asked where it computes, nanoseconds.
+/// CPU time that a thread has to use before it is signalled for the place of its computing, nanoseconds.
 const LEAST_COMPUTING: u64 = 5_000_000;
 
 const LOOK_FOR_THREADS: Duration = Duration::from_millis(100);
 
-/// Who is capturing, in which process and until when.
+/// The owner of the running capture, its process and its end.
 static RUNNING: Spin<Option<(u32, String, SystemTime)>> = Spin::new(None, || None);
 
 /// Slots of captures that have ended, and the process they belong to.
 static POOL: Spin<(u32, Vec<&'static Slot>)> = Spin::new((0, Vec::new()), || (0, Vec::new()));
 
-/// What a capture found.
+/// The result of a capture.
 #[derive(Debug)]
 pub(crate) struct Walls {
     pub(crate) window: Window,
@@ -106,7 +106,7 @@ impl Drop for Turn {
 /// A thread under watch.
 #[derive(Debug)]
 struct Watched {
-    /// Its `cpu` is the wall time that stacks stand for, nanoseconds.
+    /// Its `cpu` is the wall time that stacks represent, nanoseconds.
     view: ThreadView,
     since: Instant,
     slot: &'static Slot,
@@ -115,21 +115,21 @@ struct Watched {
     divided: Clocks,
     computing: Part,
     waiting: Part,
-    /// Where it was when it was last sent a signal, and its CPU clock, if it has not taken that yet: it may have moved,
+    /// Its place when it was last sent a signal, and its CPU clock, if it has not taken that yet: it may have moved,
     /// and waits for a processor.
-    asked: Option<(Place, u64)>,
-    /// Where it was when the last sample was asked for, and its CPU clock then, later when it had gone on from there.
+    signalled: Option<(Place, u64)>,
+    /// Its place when the last sample was requested, and its CPU clock then, later when it had gone on from there.
     seen: Option<(Place, u64)>,
     rests: bool,
-    /// Whether it must not be signalled, and when that was looked at.
+    /// Whether it must not be signalled, and when that was checked.
     is_in_sandbox: bool,
     looked_at: Instant,
     /// Whether it blocked the signal at the last look, and has taken none since.
     is_blocking: bool,
     /// Stacks of places where it sleeps and can't be read, by their fingerprints.
     known: Vec<(u64, Vec<u64>, End)>,
-    /// The place it was asked at, and its CPU clock then.
-    asked_at: Option<(u64, u64)>,
+    /// The place at which it was signalled, and its CPU clock then.
+    signalled_at: Option<(u64, u64)>,
     /// Visits at which it could not be read yet.
     unready: u32,
     /// Computing that was counted too late for the time it was done in.
@@ -139,7 +139,7 @@ struct Watched {
 /// A thread's computing or its waiting.
 #[derive(Debug, Default)]
 struct Part {
-    /// Time that the next stack will stand for, nanoseconds.
+    /// Time that the next stack will represent, nanoseconds.
     owed: u64,
     last: Option<(Vec<u64>, End)>,
 }
@@ -241,14 +241,14 @@ impl Watch {
                 divided,
                 computing: Part::default(),
                 waiting: Part::default(),
-                asked: None,
+                signalled: None,
                 seen: None,
                 rests: false,
                 is_in_sandbox: self.sandbox.holds(tid),
                 looked_at: since,
                 is_blocking: false,
                 known: Vec::new(),
-                asked_at: None,
+                signalled_at: None,
                 unready: 0,
                 late: 0,
             };
@@ -257,7 +257,7 @@ impl Watch {
         Ok(())
     }
 
-    /// One round: reads what handlers wrote, and asks the threads that have moved, as many as the budget allows.
+    /// One round: reads the records of handlers, and signals the threads that have moved, as many as the budget allows.
     fn visit(&mut self) {
         let is_ours = sigprof::is_ours();
         self.window.shortfalls.looks_without_handler += u64::from(!is_ours);
@@ -287,8 +287,8 @@ impl Watch {
                 if thread.is_in_sandbox {
                     continue;
                 }
-                // A signal that is not taken yet says where the thread was when it was sent.
-                thread.asked.get_or_insert((place, cpu));
+                // A signal that is not taken yet records where the thread was when it was sent.
+                thread.signalled.get_or_insert((place, cpu));
                 self.signals += u64::from(send(tid, thread.ticket));
             }
         }
@@ -338,26 +338,27 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    /// Accounts what the handler wrote since the last visit; the thread's CPU clock stands at `now`.
+    /// Accounts for the handler's records since the last visit; `now` is the thread's CPU clock.
     fn collect(&mut self, now: u64, window: &mut Window, snapshots: &mut Snapshots) {
         let mut newest = None;
         self.slot.ring.drain(|record| newest = Some((record.words.to_vec(), record.end)));
         let lost = self.slot.ring.take_lost();
         window.shortfalls.lost += lost;
         let Some((words, end)) = newest else {
-            // A signal that is blocked may never be taken. One that is on its way still says where the thread was when
-            // it was sent.
-            self.asked = self.asked.filter(|_| lost == 0 && !self.is_blocking);
+            // A signal that is blocked may never be taken. One that is on its way still records where the thread was
+            // when it was sent.
+            self.signalled = self.signalled.filter(|_| lost == 0 && !self.is_blocking);
             return;
         };
-        let Some((place, cpu)) = self.asked.take() else { return };
+        let Some((place, cpu)) = self.signalled.take() else { return };
         snapshots.note(end);
         if let Some(name) = thread_name(self.view.tid) {
             self.view.name = name;
         }
         (self.seen, self.rests, self.is_blocking) = (Some((place, cpu)), false, false);
         // One that has gone on before it took the signal was elsewhere.
-        if let Some((fingerprint, _)) = self.asked_at.take().filter(|(_, asked)| now.saturating_sub(*asked) <= OWN_COST)
+        if let Some((fingerprint, _)) =
+            self.signalled_at.take().filter(|(_, signalled)| now.saturating_sub(*signalled) <= OWN_COST)
         {
             if self.known.len() == MAX_KNOWN {
                 self.known.remove(0);
@@ -368,19 +369,19 @@ impl Watched {
         self.account(window, place);
     }
 
-    /// Whether the thread has computed so little since its last sample of that that it is not to be asked yet: one that
+    /// Whether the thread has computed too little since its last sample of computing to be signalled again: one that
     /// mostly sleeps is ready to run for a moment after it was woken, and a signal then may still end its call early.
     fn has_hardly_computed(&self, cpu: u64) -> bool {
         self.computing.owed + cpu.saturating_sub(self.divided.cpu) < LEAST_COMPUTING
     }
 
-    /// Accounts the stack of a thread that sleeps, without waking it, where that can be; true also where it need not be
-    /// asked now.
+    /// Accounts for the stack of a thread that sleeps, without waking it, where possible; true also where it need not
+    /// be signalled now.
     fn is_read_asleep(&mut self, cpu: u64, reader: &mut Reader, space: &Space, window: &mut Window) -> bool {
-        if self.asked.is_some() || label::are_used() {
+        if self.signalled.is_some() || label::are_used() {
             return false;
         }
-        self.asked_at = None;
+        self.signalled_at = None;
         let tid = self.view.tid;
         let asleep = match Whereabouts::read(tid) {
             Whereabouts::Asleep(asleep) => asleep,
@@ -401,7 +402,7 @@ impl Watched {
             Read::Unreadable(fingerprint) => match self.known.iter().find(|(known, ..)| *known == fingerprint) {
                 Some((_, words, end)) => (words.clone(), *end),
                 None => {
-                    self.asked_at = Some((fingerprint, cpu));
+                    self.signalled_at = Some((fingerprint, cpu));
                     return false;
                 }
             },
@@ -444,7 +445,7 @@ impl Watched {
     /// Whether the thread waits where it was last seen, by its CPU clock; the first look after a sample allows for the
     /// handler itself.
     fn waits_on(&mut self, cpu: u64) -> bool {
-        let Some((Place::Waiting, seen)) = self.seen.filter(|_| self.asked.is_none()) else { return false };
+        let Some((Place::Waiting, seen)) = self.seen.filter(|_| self.signalled.is_none()) else { return false };
         let allowed = if self.rests { 0 } else { OWN_COST };
         let is_still = cpu.saturating_sub(seen) <= allowed;
         if is_still {

@@ -1,11 +1,10 @@
-//! The account of one capture: which stack stood for how much CPU time between two moments.
+//! The account of one capture: how much CPU time each stack represents between two moments.
 //!
 //! Several windows may be open over the same samples. A sample weighs the CPU time its thread used since the thread's
-//! previous sample in this window, at most two periods; the rest is kept as unsampled time of that thread. What a
-//! thread used after its last sample, half a period on average, is spread over the thread's samples: samples lie at
-//! chance in its time, so they tell of that part as they tell of the rest. Where it is longer than two periods, or the
-//! thread has no sample or nothing that makes them, it is unsampled. So all weights add up to the CPU time of the
-//! process.
+//! previous sample in this window, at most two periods; the rest is kept as unsampled time of that thread. CPU time
+//! after the last sample, half a period on average, is spread over the thread's samples: they lie at random in its
+//! time, so they represent that part as they represent the rest. Where it is longer than two periods, or the thread has
+//! no sample or no source of samples, it is unsampled. So all weights add up to the CPU time of the process.
 
 use super::ring::{Origin, Record};
 use super::walk::End;
@@ -36,12 +35,12 @@ pub(crate) struct ThreadView {
     pub(crate) cpu: u64,
     /// CPU time it has used without a sample while it blocked SIGPROF, nanoseconds.
     pub(crate) blocked: u64,
-    /// Whether it was armed at its birth and has had samples of the kernel's tick alone, each of which stands for as
-    /// much.
+    /// Whether it was armed when it started and has only had samples of the kernel's tick, each of which represents the
+    /// same amount.
     pub(crate) is_born: bool,
 }
 
-/// How often a stack was seen and for how much CPU time it stands.
+/// How often a stack was seen and how much CPU time it represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) samples: u64,
@@ -58,13 +57,13 @@ pub(crate) struct Share {
     /// Samples, and those of them that perf events made.
     pub(crate) samples: u64,
     pub(crate) by_perf: u64,
-    /// CPU time no sample stands for, nanoseconds.
+    /// CPU time that no sample represents, nanoseconds.
     pub(crate) unsampled: u64,
     /// The part of it for which the thread blocked SIGPROF.
     pub(crate) blocked: u64,
-    /// Whether its samples stand for those of other threads that lived as shortly, too.
+    /// Whether its samples also represent other threads that lived as shortly.
     is_born: bool,
-    /// What the thread had used so before.
+    /// CPU time, in nanoseconds, that the thread had used while blocking the signal before this window.
     blocked_before: u64,
     /// CPU time after the last sample, to be spread over all.
     tail: u64,
@@ -93,7 +92,7 @@ pub(crate) struct Shortfalls {
     pub(crate) threads_without_timer: u64,
     /// Threads that must not be signalled.
     pub(crate) threads_in_sandbox: usize,
-    /// Looks at which another handler stood in the place of ours, so that nothing was sampled.
+    /// Checks that found another handler in the place of ours, so that nothing was sampled.
     pub(crate) looks_without_handler: u64,
 }
 
@@ -223,14 +222,14 @@ impl Share {
         self.accounted - self.began
     }
 
-    /// Whether so little CPU time of a thread that was armed at birth is told of by the samples of all such threads
-    /// better than by its own.
+    /// Whether the samples of all threads that were armed when they started represent this thread's little CPU time
+    /// better than its own.
     fn is_short(&self, cap: u64) -> bool {
         let has_all = self.early.len() as u64 == self.samples;
         self.is_born && self.blocked == 0 && self.total() <= cap && has_all
     }
 
-    /// In which of so many equal parts of its CPU time in the window its clock stood so.
+    /// The index, of `parts` equal parts of its CPU time in the window, that contains the clock value `cpu`.
     fn part(&self, cpu: u64, parts: u64) -> usize {
         (cpu.saturating_sub(self.began) * parts / self.total().max(1)).min(parts - 1) as usize
     }
@@ -252,17 +251,18 @@ impl Share {
     }
 }
 
-/// Samples of short threads for each part of a life that is told from others, and parts, at most.
+/// For each distinguished part of a life: the samples of short threads that it needs; and the most parts.
 const SAMPLES_OF_A_PART: u64 = 16;
 const MOST_PARTS: u64 = 16;
 
 /// Divides the CPU time of threads that lived shortly, `silent` of which without a sample, among their samples: with a
-/// sample at each of the kernel's ticks, each stands for as much, whether its thread was longer or shorter. So a thread
-/// that a tick meets stands for those that none did.
+/// sample at each of the kernel's ticks, each represents the same amount, whether its thread was longer or shorter. So
+/// a thread that a tick meets represents those that none did.
 ///
 /// All threads have used a tenth of their time in the first tenth of their lives. Where ticks meet them there more
 /// often than elsewhere, as threads that keep step with the scheduler on a busy machine, samples of one part of a life
-/// do not stand for another. Returns what none stands for, and what would make a sample weigh more than `cap`.
+/// do not represent another. Returns the time that no sample represents, and that which would make a sample weigh more
+/// than `cap`.
 fn share_out(shares: &mut [Share], silent: u64, cap: u64) -> u64 {
     let mut short: Vec<&mut Share> = shares.iter_mut().filter(|share| share.is_short(cap)).collect();
     let samples: u64 = short.iter().map(|share| share.samples).sum();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_a_short_thread_stands_for_no_more_than_any_other() {
+    fn a_sample_of_a_short_thread_weighs_no_more_than_any_other() {
         let born = |key, cpu| ThreadView { is_born: true, ..thread(key, cpu) };
         let mut window = Window::open(std::iter::empty(), 0, 40);
         window.silent = 0..100;

@@ -12,12 +12,13 @@ use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Nanos, Profile, ProfileType};
 use std::time::{Duration, SystemTime};
 
-/// When nothing else is asked for: clients of this path send no seconds.
+/// Default length: clients of this path send no seconds.
 const DEFAULT_SECONDS: u64 = 10;
 
-const MEANS: &str = "bytes in use at the end that were not in use at the beginning, by stack, estimated; stacks that have fewer are left out";
+const MEANS: &str = "bytes in use at the end that were not in use at the beginning, by stack, estimated; stacks that \
+                     have fewer are left out";
 
-/// Compares two moments; in gperftools' form unless another is asked for.
+/// Compares two moments; in gperftools' form by default.
 pub(super) fn answer(agent: &Agent, query: &Query, request: &Request<'_>) -> std::result::Result<Response, Response> {
     let seconds = query.number("seconds", 1..=MAX_SECONDS, DEFAULT_SECONDS)?;
     let (form, symbolize) = (query.form(Form::Legacy)?, query.switch("symbolize", true)?);
@@ -42,7 +43,7 @@ fn measure(agent: &Agent, heap: Heap<'_>, length: Duration, request: &Request<'_
 
 fn profile(heap: Heap<'_>, text: &[u8], began: SystemTime, length: Duration) -> Result<Profile> {
     let mut meta = crate::meta::known_facts(ProfileType::Other("growth".into()), "", &Modules::of_this_process());
-    heap.tell(&mut meta);
+    heap.describe(&mut meta);
     meta.means = MEANS.into();
     let profile = heap.name_unknown(decode(text, &Limits::default())?.profile)?;
     let mut parts = crate::meta::add(profile, &meta)?.into_parts();

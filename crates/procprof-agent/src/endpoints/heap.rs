@@ -52,7 +52,7 @@ pub(super) fn allocs(agent: &Agent, query: &Query, method: Method) -> Result<Res
 fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
     let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
     let mut meta = crate::meta::known_facts(ProfileType::Heap, "", &Modules::of_this_process());
-    heap.tell(&mut meta);
+    heap.describe(&mut meta);
     heap.name_unknown(profile).and_then(|profile| crate::meta::add(profile, &meta)).map_err(|error| refused(&error))
 }
 

@@ -5,10 +5,10 @@ use crate::meta::TOOL;
 use crate::request::{Method, Response};
 use std::fmt::Write;
 
-/// All endpoints as a table; those that are read are links, relative to the path it was asked by, so that they hold
-/// wherever a server puts them.
-pub(super) fn page(asked: &str) -> Response {
-    let root = if asked.ends_with('/') { "../.." } else { ".." };
+/// All endpoints as a table; those that are read are links, relative to the requested path, so that they work under any
+/// prefix.
+pub(super) fn page(path: &str) -> Response {
+    let root = if path.ends_with('/') { "../.." } else { ".." };
     let mut rows = String::new();
     for endpoint in ENDPOINTS {
         let (path, help) = (endpoint.path, endpoint.help);

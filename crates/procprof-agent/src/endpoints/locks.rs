@@ -37,7 +37,7 @@ fn answer(agent: &Agent, query: &Query, default: Form, request: &Request<'_>, vi
     }
 }
 
-/// All so far, or the seconds asked for, for which the recording is switched on if need be.
+/// The sums since the start, or of the requested seconds, for which the recording is switched on if need be.
 fn record(agent: &Agent, seconds: u64, request: &Request<'_>) -> Result<Sums> {
     agent.wait(Duration::ZERO, None)?;
     if seconds == 0 {

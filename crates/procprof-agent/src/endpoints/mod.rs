@@ -36,11 +36,11 @@ impl Agent {
     /// As [`Agent::handle`], in a thread of the agent's.
     pub(crate) fn handle_aside(&self, request: &Request<'_>) -> Response {
         let Request { method, path, query, body, authorization, client, waits } = *request;
-        let (has_left, asks) = (AtomicBool::new(false), waits.is_some());
+        let (has_left, is_watched) = (AtomicBool::new(false), waits.is_some());
         let look = || has_left.store(waits.is_some_and(|waits| !waits()), Ordering::Relaxed);
         let answer = || {
             let waits = || !has_left.load(Ordering::Relaxed);
-            let waits: Option<&dyn Fn() -> bool> = if asks { Some(&waits) } else { None };
+            let waits: Option<&dyn Fn() -> bool> = if is_watched { Some(&waits) } else { None };
             handle(self, &Request { method, path, query, body, authorization, client, waits })
         };
         aside::run(LOOK_AT_CLIENT, look, answer)

@@ -1,4 +1,4 @@
-//! What answers for lock contention in a build that does not record it.
+//! The answers for lock contention in a build that does not record it.
 
 use super::query::{Form, Query};
 use crate::agent::Agent;

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 const DEFAULT_SECONDS: u64 = 30;
 
-/// Samples for the seconds asked for, and answers in the form asked for.
+/// Samples for the requested seconds, and answers in the requested form.
 pub(super) fn cpu(
     agent: &Agent,
     query: &Query,
@@ -39,7 +39,7 @@ pub(super) fn cpu(
     in_form(profile, form, symbolize)
 }
 
-/// Watches where threads are for the seconds asked for, and answers in the form asked for.
+/// Samples where threads are for the requested seconds, and answers in the requested form.
 pub(super) fn wall(
     agent: &Agent,
     query: &Query,
@@ -100,7 +100,7 @@ fn capture_tree(agent: &Agent, options: &CpuOptions, length: Duration, request: 
 #[cfg(not(target_os = "linux"))]
 use capture as capture_tree;
 
-/// The profile as gzip'd pprof, with names where they are wanted and can be had.
+/// The profile as gzip'd pprof, with names if `symbolize` and as far as available.
 pub(super) fn proto(profile: Profile, symbolize: bool) -> std::result::Result<Response, Response> {
     let encode = || -> Result<Vec<u8>> {
         let profile = profile.adjusted(Grammar::Pprof)?;

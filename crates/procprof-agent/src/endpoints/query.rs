@@ -24,7 +24,7 @@ pub(super) enum Form {
 }
 
 impl Query {
-    /// Decodes a query; parameters nobody asks for are kept and have no effect, as in Go's and brpc's servers.
+    /// Decodes a query; unknown parameters are kept and have no effect, as in Go's and brpc's servers.
     pub(super) fn parse(query: &str) -> Result<Self, Response> {
         let mut parameters: Vec<(String, String)> = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
@@ -76,8 +76,8 @@ impl Query {
             let number: u64 = text[..text.len() - 1].parse().ok()?;
             number.checked_mul(unit).filter(|seconds| (1..=MAX_SWITCH_SECONDS).contains(seconds))
         };
-        let told = || bad(format!("{key}={text}: expected a time from 1s to 24h, such as 90s, 30m or 2h"));
-        seconds().map(|seconds| Some(Duration::from_secs(seconds))).ok_or_else(told)
+        let error = || bad(format!("{key}={text}: expected a time from 1s to 24h, such as 90s, 30m or 2h"));
+        seconds().map(|seconds| Some(Duration::from_secs(seconds))).ok_or_else(error)
     }
 
     /// `engine=auto|perf|tick`, or `default` when it is not given.
@@ -97,7 +97,7 @@ impl Query {
     }
 }
 
-/// A refusal of what was asked.
+/// Rejects a bad request.
 pub(super) fn bad(line: String) -> Response {
     Response::text(400, line)
 }
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn broken_queries_are_refused_with_the_part_that_is_broken() {
         for broken in ["seconds=%", "seconds=%zz", "seconds=%+1", "a=%ff", "s=1&s=2"] {
-            let told = refusal(Query::parse(broken));
-            assert!(told.starts_with(&broken[..1]), "{told}");
+            let error = refusal(Query::parse(broken));
+            assert!(error.starts_with(&broken[..1]), "{error}");
         }
         assert!(Query::parse("&&=&x").is_ok());
     }

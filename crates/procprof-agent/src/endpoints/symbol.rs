@@ -1,4 +1,4 @@
-//! `GET` and `POST` of a symbol page, as jeprof and pprof ask it.
+//! `GET` and `POST` of a symbol page, as jeprof and pprof request it.
 //!
 //! ```text
 //! GET                    num_symbols: 1
@@ -27,9 +27,9 @@ pub(super) fn answer(request: &Request<'_>) -> Result<Response, Response> {
     if request.body.len() > MAX_BODY {
         return Err(Response::text(413, format!("at most {MAX_BODY} bytes of addresses")));
     }
-    let asked = std::str::from_utf8(request.body).map_err(|_| bad("expected 0xA+0xB".into()))?;
+    let text = std::str::from_utf8(request.body).map_err(|_| bad("expected 0xA+0xB".into()))?;
     let spelled: Vec<&str> =
-        asked.trim().split(['+', '\n']).filter(|word| !word.is_empty()).take(MAX_ADDRESSES + 1).collect();
+        text.trim().split(['+', '\n']).filter(|word| !word.is_empty()).take(MAX_ADDRESSES + 1).collect();
     if spelled.len() > MAX_ADDRESSES {
         return Err(Response::text(413, format!("at most {MAX_ADDRESSES} addresses")));
     }

@@ -15,28 +15,27 @@ pub struct Endpoint {
     pub(super) kind: Kind,
 }
 
-/// What an endpoint does.
+/// The operation of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Index,
-    /// CPU for some seconds, in this form unless another is asked for.
+    /// CPU for some seconds; this form is the default.
     Cpu(Form),
-    /// Wall time for some seconds, likewise.
+    /// Wall time for some seconds; this form is the default.
     Wall(Form),
-    /// The heap at this moment, in this form unless another is asked for.
+    /// The heap at this moment; this form is the default.
     Heap(Form),
     /// As the heap, with all allocations shown first.
     Allocs,
-    /// What grew in some seconds.
+    /// Growth of the heap in some seconds.
     Growth,
     HeapStatus,
     HeapEnable,
     HeapDisable,
     HeapReset,
-    /// Waits for locks since the start or for some seconds, charged to who waited, in this form unless another is asked
-    /// for.
+    /// Waits for locks since the start or for some seconds, charged to the waiting thread; this form is the default.
     Waits(Form),
-    /// The same, charged to who held the locks.
+    /// The same, charged to the holders of the locks.
     Holders,
     LocksStatus,
     LocksEnable,
@@ -75,7 +74,8 @@ const SYMBOL: &str = "names of addresses: POST 0xA+0xB";
 const WAITS: &str = "waits for locks, by who waited, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
 const HOLDERS: &str =
     "waits for locks, by who held them, so far or for ?seconds=1..300: format=proto|legacy, symbolize=0|1";
-const WALL: &str = "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), format=proto|legacy, symbolize=0|1";
+const WALL: &str = "wall time of all threads, also waiting ones: ?seconds=1..300 (30), frequency=1..100 (19), \
+                    format=proto|legacy, symbolize=0|1";
 const DUMPS: &str =
     "dump files that jemalloc wrote by itself, as JSON; one of them: ?name=FILE, format=proto|legacy, symbolize=0|1";
 const GROWTH: &str = "what the memory in use grew by in ?seconds=1..300 (10): format=legacy|proto, symbolize=0|1";
@@ -134,7 +134,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     row("/pprof/wall", READ, WALL, Kind::Wall(Form::Legacy)),
 ];
 
-/// The row of a path; `/debug/pprof` stands for `/debug/pprof/`.
+/// The row of a path; `/debug/pprof` means `/debug/pprof/`.
 pub(super) fn find(path: &str) -> Option<&'static Endpoint> {
     let path = if path == "/debug/pprof" { "/debug/pprof/" } else { path };
     ENDPOINTS.iter().find(|endpoint| endpoint.path == path)

@@ -51,7 +51,7 @@ struct PrivateFile {
 }
 
 impl PrivateFile {
-    /// Makes the file before jemalloc opens it, so that it has this mode and can't be somebody's link.
+    /// Makes the file before jemalloc opens it, so that it has this mode and can't be another user's link.
     fn create(folder: &Path) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -77,7 +77,7 @@ impl PrivateFile {
 
 impl Drop for PrivateFile {
     fn drop(&mut self) {
-        // Nothing is left to do when somebody else has removed it.
+        // Already removed: nothing is left to do.
         let _ = fs::remove_file(&self.path);
     }
 }

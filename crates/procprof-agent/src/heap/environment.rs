@@ -1,7 +1,7 @@
 //! The environment variables that configure a jemalloc, as this process was started with them.
 //!
 //! The name is the prefix the library was built with, in capitals, and `MALLOC_CONF`; jemalloc reads its own and none
-//! of the others. So the usual mistake is the right setting in the wrong variable, and answers say so.
+//! of the others. The usual mistake is the right setting in the wrong variable, and answers point it out.
 
 /// The names in use: jemalloc as it comes, StarRocks' (prefix `je`), tikv-jemallocator's (prefix `_rjem_`).
 const VARIABLES: [&str; 3] = ["MALLOC_CONF", "JEMALLOC_CONF", "_RJEM_MALLOC_CONF"];
@@ -20,7 +20,7 @@ fn found_in(environment: &[u8]) -> Vec<(&'static str, String)> {
     VARIABLES.into_iter().filter_map(text).collect()
 }
 
-/// What is set now, in brackets, for a process whose jemalloc reads `variable`; empty when nothing is.
+/// The current settings, in brackets, for a process whose jemalloc reads `variable`; empty when there are none.
 pub(super) fn hint(variable: &str) -> String {
     hint_of(variable, &found())
 }
@@ -42,12 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_spellings_are_told_apart() {
+    fn the_three_spellings_are_distinguished() {
         let found = found_in(b"A=1\0MALLOC_CONF=prof:true\0XJEMALLOC_CONF=x\0_RJEM_MALLOC_CONF=\0");
         assert_eq!(found, [("MALLOC_CONF", "prof:true".to_owned()), ("_RJEM_MALLOC_CONF", String::new())]);
         assert_eq!(hint_of("MALLOC_CONF", &found), " (now MALLOC_CONF=prof:true)");
-        let told = " (MALLOC_CONF and _RJEM_MALLOC_CONF are set, but its jemalloc does not read them)";
-        assert_eq!(hint_of("JEMALLOC_CONF", &found), told);
+        let hint = " (MALLOC_CONF and _RJEM_MALLOC_CONF are set, but its jemalloc does not read them)";
+        assert_eq!(hint_of("JEMALLOC_CONF", &found), hint);
         assert_eq!(hint_of("MALLOC_CONF", &[]), "");
     }
 }

@@ -1,4 +1,4 @@
-//! What grew between two moments: the memory in use, by stack.
+//! Growth between two moments: the memory in use, by stack.
 //!
 //! ```text
 //! heap profile:    144:  8498176 [   144:  8498176] @ growthz
@@ -7,8 +7,8 @@
 //! 55d0c0a00000-55d0c0a01000 r-xp 00001000 fd:01 1234 /usr/bin/prog
 //! ```
 //! This is gperftools' form, which jeprof and pprof read. There growth is what the allocator took from the system since
-//! the start; other allocators do not know by which stack they took it, and what a process still holds that it did not
-//! hold before is what growth is asked for. Counts are estimates, each dump's made before they are compared.
+//! the start; other allocators do not record the stack of that, and users of growth profiles look for memory that is
+//! still in use and was not before. Counts are estimates, made for each dump before they are compared.
 
 use crate::error::{Error, Result};
 use procprof_profile::format::{Limits, decode};
@@ -45,7 +45,7 @@ impl InUse {
     }
 
     /// The stacks that have more bytes than they had in `before`, and by how many objects and bytes, most bytes first.
-    /// Where bytes grew and objects did not, it is one object, for the form knows no bytes without.
+    /// Where bytes grew and objects did not, it is one object, as the form has no bytes without objects.
     fn grown_since(mut self, before: &Self) -> Vec<(Box<[u64]>, [i64; 2])> {
         for (stack, [objects, bytes]) in &before.0 {
             if let Some(now) = self.0.get_mut(stack) {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_is_told_and_what_shrank_or_stayed_is_not() {
+    fn stacks_that_grew_are_listed_and_others_are_not() {
         let before = in_use(&[(&[1, 2], [10, 1000]), (&[1, 3], [5, 500]), (&[4], [1, 10]), (&[5], [2, 20])]);
         let after =
             in_use(&[(&[1, 2], [12, 1500]), (&[1, 3], [4, 400]), (&[4], [1, 10]), (&[5], [1, 2000]), (&[6], [3, 30])]);
@@ -115,7 +115,7 @@ mod tests {
         };
         let before = dump("@ 0x10 0x20\n  t*: 1: 1000 [0: 0]\n");
         let after = dump("@ 0x10 0x20\n  t*: 2: 2000 [0: 0]\n@ 0x10 0x20\n  t*: 1: 10 [0: 0]\n");
-        // One of 1,000 bytes stands for 1.58, one of 10 bytes for 100.5.
+        // One of 1,000 bytes represents 1.58, one of 10 bytes 100.5.
         let [(stack, [objects, bytes])] = <[_; 1]>::try_from(after.grown_since(&before)).unwrap();
         assert_eq!(*stack, [0x10, 0x20]);
         assert!((101..=103).contains(&objects) && (2580..=2600).contains(&bytes), "{objects} {bytes}");

@@ -1,7 +1,7 @@
 //! jemalloc's own heap profiler, driven through its `mallctl`.
 //!
-//! The function pointer comes from the embedder, who knows which jemalloc the program allocates with, or from the
-//! program's exported symbols: this crate links none, so a second one can't get in.
+//! The function pointer comes from the embedding program, which links a specific jemalloc, or from the program's
+//! exported symbols: this crate links none, so a second one can't get in.
 
 use super::environment;
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ pub struct Jemalloc {
     naming: JemallocNaming,
 }
 
-/// What jemalloc's profiler is doing.
+/// The state of jemalloc's profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapStatus {
     /// Built with profiling (`config.prof`).
@@ -93,13 +93,13 @@ impl Jemalloc {
         self.naming
     }
 
-    /// Whether it keeps totals of all allocations beside what is in use (`opt.prof_accum`, off unless asked for at
-    /// start).
+    /// Whether it keeps totals of all allocations beside what is in use (`opt.prof_accum`, off by default and set at
+    /// start only).
     pub fn keeps_totals(&self) -> bool {
         self.read(c"opt.prof_accum").unwrap_or(false)
     }
 
-    /// What the names of the dumps it writes by itself begin with (`opt.prof_prefix`).
+    /// The prefix of the names of the dumps it writes by itself (`opt.prof_prefix`).
     pub(super) fn dump_prefix(&self) -> Option<String> {
         let address = self.read::<usize>(c"opt.prof_prefix").filter(|address| *address != 0)?;
         // SAFETY: jemalloc's own NUL-terminated text, which stays as it was at start.
@@ -117,7 +117,7 @@ impl Jemalloc {
         self.read(c"prof.gdump").unwrap_or(false)
     }
 
-    /// What the profiler is doing now.
+    /// The current state of the profiler.
     pub fn status(&self) -> HeapStatus {
         let flag = |name| self.read::<bool>(name).unwrap_or(false);
         HeapStatus {

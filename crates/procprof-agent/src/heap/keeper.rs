@@ -23,7 +23,7 @@ impl Keeper {
         let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let of_thread = ended.clone();
         let work = move || loop {
-            // A folder that can't be read or written to is told by the endpoint that lists it.
+            // A folder that can't be read or written to is reported by the endpoint that lists it.
             let _ = files.clean(limits);
             if is_over(&of_thread) {
                 return;

@@ -1,4 +1,4 @@
-//! Who knows the heap: jemalloc where its profiler runs, else our own sampler where it is the allocator.
+//! The process's heap profiler: jemalloc where its profiler runs, else our own sampler where it is the allocator.
 
 use super::dump::Dumper;
 use super::jemalloc::HeapStatus;
@@ -20,7 +20,7 @@ pub(crate) enum Heap<'a> {
 }
 
 impl<'a> Heap<'a> {
-    /// The one to ask, given what is known of jemalloc.
+    /// The heap profiler of this process; `dumper` if it has a jemalloc.
     pub(crate) fn of_this_process(dumper: Option<&'a Dumper>) -> Result<Self> {
         #[cfg(feature = "heap")]
         if HeapSampler::is_installed() && !dumper.is_some_and(|dumper| dumper.jemalloc.status().available) {
@@ -57,7 +57,7 @@ impl<'a> Heap<'a> {
     }
 
     /// Adds what is known about the samples.
-    pub(crate) fn tell(self, meta: &mut Meta) {
+    pub(crate) fn describe(self, meta: &mut Meta) {
         match self {
             Self::Jemalloc(_) => meta.engine = "jemalloc".into(),
             #[cfg(feature = "heap")]
@@ -74,7 +74,7 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// Gives the frame that stands for stacks of which nothing is known its name, in the place of an address.
+    /// Names the frame that marks unknown stacks, which has an address until then.
     pub(crate) fn name_unknown(self, profile: Profile) -> Result<Profile> {
         match self {
             Self::Jemalloc(_) => Ok(profile),
@@ -86,7 +86,7 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// What it is doing.
+    /// Its state.
     pub(crate) fn status(self) -> HeapStatus {
         match self {
             Self::Jemalloc(dumper) => dumper.jemalloc.status(),

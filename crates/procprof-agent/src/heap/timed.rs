@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Sets the switch.
 type Apply = Box<dyn Fn(bool) -> Result<()> + Send>;
 
-/// What will happen when the time is over.
+/// The change that is due when the time is over.
 #[derive(Clone, Copy, Debug)]
 struct Back {
     at: Instant,
@@ -75,8 +75,8 @@ impl TimedSwitch {
             let left = back.at.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.back = None;
-                // What could be switched there can be switched back; a refusal has nobody to be told to, and the status
-                // shows it.
+                // Switching succeeded before, so it can be undone; a refusal has no caller to be reported to, and the
+                // status shows it.
                 let _ = apply(back.active);
             } else {
                 state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;

@@ -1,10 +1,10 @@
-//! One at a time, and the others are told who it is and until when.
+//! One operation at a time; an error for the others contains its owner and its end.
 
 use crate::error::{Error, Result};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Whose turn it is to measure growth.
+/// The turns of measuring growth.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<Option<(String, SystemTime)>>);
 
@@ -39,11 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_the_turn_and_the_other_is_told() {
+    fn an_error_names_the_owner_of_the_turn_and_its_end() {
         let turns = Turns::default();
         let first = turns.take("10.0.0.7", SystemTime::UNIX_EPOCH).unwrap();
-        let told = turns.take("10.0.0.8", SystemTime::UNIX_EPOCH).unwrap_err().to_string();
-        assert_eq!(told, "growth is being measured by 10.0.0.7 until 1970-01-01T00:00:00Z");
+        let error = turns.take("10.0.0.8", SystemTime::UNIX_EPOCH).unwrap_err().to_string();
+        assert_eq!(error, "growth is being measured by 10.0.0.7 until 1970-01-01T00:00:00Z");
         drop(first);
         assert!(turns.take("10.0.0.8", SystemTime::UNIX_EPOCH).is_ok());
     }

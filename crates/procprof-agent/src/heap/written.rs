@@ -76,11 +76,11 @@ pub(crate) struct DumpFile {
     pub(crate) written: SystemTime,
 }
 
-/// Where a jemalloc writes its dumps.
+/// The files of dumps that a jemalloc writes by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DumpFiles {
     pub(crate) folder: PathBuf,
-    /// What their names begin with.
+    /// The start of their names.
     pub(crate) prefix: String,
 }
 
@@ -138,7 +138,7 @@ impl DumpFiles {
         for file in beyond(&files, limits) {
             match fs::remove_file(self.folder.join(&file.name)) {
                 Ok(()) => (deleted, freed) = (deleted + 1, freed + file.bytes),
-                // Somebody else was faster.
+                // Another process has deleted it already.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(Error::System { what: "delete a heap dump", source }),
             }
@@ -146,7 +146,7 @@ impl DumpFiles {
         Ok((deleted, freed))
     }
 
-    /// The folder as a full path, where it can be told.
+    /// The folder as a full path, where it can be resolved.
     pub(crate) fn full_path(&self) -> PathBuf {
         fs::canonicalize(&self.folder).unwrap_or_else(|_| Path::new(&self.folder).to_owned())
     }

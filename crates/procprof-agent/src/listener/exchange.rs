@@ -16,7 +16,7 @@ const WRITE_TIME: Duration = Duration::from_secs(30);
 
 /// Serves the connection; a client that leaves or stalls ends it.
 pub(super) fn run(mut stream: TcpStream, client: &str, service: &Service) {
-    // A client that has gone is nobody to tell.
+    // An error means that the client is gone, so it can't be reported to it.
     let _ = exchange(&mut stream, client, service);
 }
 
@@ -67,8 +67,8 @@ fn answer(head: &Head, body: &[u8], stream: &TcpStream, client: &str, service: &
     extra.unwrap_or_else(|| service.agent.handle(&request))
 }
 
-/// Whether the client has closed its side. One that only ended its sending is not told apart, and does not do so before
-/// it has the answer.
+/// Whether the client has closed its side. A client that has only ended its sending looks the same, but does not do so
+/// before it has the answer.
 fn has_left(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return false;

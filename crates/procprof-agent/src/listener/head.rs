@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub(super) expects_continue: bool,
 }
 
-/// Where the head ends in `bytes` (behind the empty line), if it is there.
+/// The end of the head in `bytes` (behind the empty line), if it is there.
 pub(super) fn end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
@@ -51,7 +51,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head, Response> {
     Ok(head)
 }
 
-/// Path and query of a target; a whole URL, as proxies are asked, is no target here.
+/// Path and query of a target; a whole URL, as sent to proxies, is an error.
 fn origin_form(target: &str) -> Result<(&str, &str), Response> {
     if !target.starts_with('/') {
         return Err(bad("expected a target that begins with /"));

@@ -53,7 +53,7 @@ struct Shared {
     answered: Condvar,
 }
 
-/// What every connection needs.
+/// The state shared by all connections.
 #[derive(Clone)]
 struct Service {
     agent: Agent,
@@ -79,7 +79,7 @@ impl Listener {
         let (bound, binding) = sync_channel(1);
         let thread = aside::spawn("procprof-http", move || match Socket::bind(address) {
             Ok((socket, address)) => {
-                // Whoever binds waits for it.
+                // The receiver waits in `bind`.
                 let _ = bound.send(Ok(address));
                 accept(socket, address, &service);
             }
@@ -100,7 +100,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -117,7 +117,7 @@ impl Listener {
         // A connection of our own wakes the thread out of accept; where it can't be made, the next client's does.
         let connect = || TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1)).is_ok();
         if aside::run(STOP_WAIT, || (), connect).unwrap_or(false) {
-            // A panic of that thread has been told on standard error already.
+            // A panic of that thread has been reported on standard error already.
             let _ = thread.join();
         }
         let answering = |_: &mut ()| self.shared.answering.load(Ordering::SeqCst) > 0;

@@ -1,15 +1,15 @@
 //! The listening socket, in a process that may close any descriptor at any time.
 //!
-//! Usually it lies in a table of descriptors that the program does not see. Where it shares the program's: daemons
-//! close all descriptors they do not know, and open files of their own under the same numbers. So a number is used only
-//! after a look at what is behind it, and lies high, where programs that expect the lowest free number do not meet it.
+//! Usually its descriptor is in a table that the program does not see. Where it is in the program's: daemons close all
+//! descriptors that are not theirs, and open files of their own under the same numbers. So a number is used only after
+//! checking the file behind it, and is high, where it does not disturb programs that expect the lowest free number.
 
 use crate::aside;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
-/// What makes a descriptor the same one.
+/// The identity of the file behind a descriptor.
 type Identity = (libc::dev_t, libc::ino_t);
 
 /// A listening socket; closed when dropped if it is still the same one.
@@ -36,7 +36,7 @@ impl Socket {
         Ok((Self { listener: Some(listener), place: Place { number, identity: identity(number) } }, address))
     }
 
-    /// The next connection; `EBADF` once the descriptor is another's or nobody's.
+    /// The next connection; `EBADF` once the descriptor was closed or is another file's.
     pub(super) fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match &self.listener {
             Some(listener) if self.place.is_same() => {
@@ -47,7 +47,7 @@ impl Socket {
         }
     }
 
-    /// Where a forked child finds it, if it has it.
+    /// The place of the socket for a forked child, if it is in the program's table.
     pub(super) fn place_for_children(&self) -> Option<Place> {
         (!aside::has_own_table()).then_some(self.place)
     }
@@ -70,7 +70,7 @@ impl Place {
     /// Closes the socket in a forked child, where the parent's `Socket` is of no use. Async-signal-safe.
     pub(super) fn close(&self) {
         if self.is_same() {
-            // SAFETY: the socket of the parent, which nobody uses in this process.
+            // SAFETY: the socket of the parent, which is not in use in this process.
             unsafe { libc::close(self.number) };
         }
     }

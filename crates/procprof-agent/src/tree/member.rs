@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 /// How long the root may take to read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a member looks whether the order still stands, and whether its process ends.
+/// How often a member checks whether the order is still in force, and whether its process ends.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The CPU time, in nanoseconds, that a process has used before it joins: starting to sample costs some milliseconds,
@@ -45,14 +45,14 @@ pub(super) fn join() {
     }
 }
 
-/// Samples until the order's end, or the process's, and sends what was seen. What goes wrong is the root's to count: it
+/// Samples until the order's end, or the process's, and sends the profile. Failures are counted by the root, which
 /// knows how much CPU time this process uses.
 fn carry_out(page: &Page, wanted: Wanted) {
     crate::own_thread::leave_out();
     let Ok(mut root) = page.address(wanted.number).and_then(|address| UnixStream::connect_addr(&address)) else {
         return;
     };
-    if !page.stands(wanted.number) || root.set_write_timeout(Some(PATIENCE)).is_err() {
+    if !page.is_in_force(wanted.number) || root.set_write_timeout(Some(PATIENCE)).is_err() {
         return;
     }
     let seen = sample(page, wanted).unwrap_or_default();
@@ -60,7 +60,7 @@ fn carry_out(page: &Page, wanted: Wanted) {
     message.extend((page::own_pid() as u32).to_be_bytes());
     message.extend((seen.len() as u64).to_be_bytes());
     message.extend(seen);
-    // A root that has left is told nothing.
+    // An error means that the root is gone.
     let _ = root.write_all(&message);
 }
 
@@ -71,7 +71,7 @@ fn sample(page: &Page, wanted: Wanted) -> Result<Vec<u8>> {
         CpuOptions { hz: wanted.hz, engine: wanted.engine, owner, until: SystemTime::now().checked_add(left) };
     let capture = CpuCapture::start(&options)?;
     while page::now() < wanted.until && !parting::is_near() {
-        if !page.stands(wanted.number) {
+        if !page.is_in_force(wanted.number) {
             return Err(Error::Stopped);
         }
         std::thread::sleep(Duration::from_nanos(wanted.until.saturating_sub(page::now())).min(BETWEEN_LOOKS));

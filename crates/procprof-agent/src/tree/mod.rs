@@ -1,9 +1,9 @@
 //! The processes that were forked from this one, profiled with it.
 //!
-//! The process that is asked, the *root*, shares a page of memory with all its forks. A capture is written there as an
-//! order; a fork that comes by ([`ProcessTree::look`], called where the preload library stops anyway) and finds an
-//! order starts a thread, samples itself until the order's end and sends what it has seen over a local socket. So a
-//! fork that is not being profiled has neither a thread nor a descriptor of ours.
+//! The process that serves the request, the *root*, shares a page of memory with all its forks. A capture is written
+//! there as an order; a fork that checks the page ([`ProcessTree::look`], called by the preload library in its slow
+//! paths) and finds an order starts a thread, samples itself until the order's end and sends its profile over a local
+//! socket. So a fork that is not being profiled has neither a thread nor a descriptor of ours.
 //!
 //! ```text
 //! member -> root    secret (16 bytes) | process id (4) | length (8) | gzip'd pprof     the length is 0 where nothing could be sampled
@@ -11,9 +11,9 @@
 //!
 //! - [`page`]: what is shared;
 //! - [`member`]: a fork that carries an order out;
-//! - [`parting`]: what such a fork has seen when it ends before the order does;
+//! - [`parting`]: the profile of a fork that ends before the order does;
 //! - [`order`]: the root's side, and the sum of all;
-//! - [`processes`]: who is there and how much CPU time each has used, so that what nobody sampled is counted.
+//! - [`processes`]: the processes and how much CPU time each has used, so that unsampled time is counted.
 
 mod member;
 mod order;
@@ -38,7 +38,7 @@ impl ProcessTree {
         Page::begin()
     }
 
-    /// Carries out what the root wants, if that is new: a few loads where it is not.
+    /// Carries out the root's order, if there is a new one: a few loads where there is none.
     ///
     /// Not for signal handlers: it may start a thread.
     #[inline]

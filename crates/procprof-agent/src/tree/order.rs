@@ -19,17 +19,17 @@ const MAX_MEMBERS: usize = 1024;
 const MAX_BYTES: usize = 32 << 20;
 const MAX_ALL_BYTES: usize = 128 << 20;
 
-/// Stands where a thread's name does, for processes that ended during the order.
+/// Takes the place of a thread's name for processes that ended during the order.
 const ENDED: &str = "(ended processes)";
 
-/// How long the members have, after the order's end, to put their profiles together and send them.
+/// How long the members have, after the order's end, to assemble their profiles and send them.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Writes to the page are one thread's at a time; a fork has no order to write before it is a root, and then a lock
 /// that was held is the parent's.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// An order that stands until it is dropped.
+/// An order that is in force until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Order {
     page: &'static Page,
@@ -39,18 +39,18 @@ pub(crate) struct Order {
     before: Processes,
 }
 
-/// What a member has sent.
+/// A member's message.
 struct Sent {
     pid: i32,
     profile: Profile,
 }
 
 impl Order {
-    /// Wants all forks of this process to be sampled until then; `None` where it is not the root of any, or has no room
-    /// for a further order.
+    /// Orders all forks of this process to be sampled for `length`; `None` where it is not the root of any, or has no
+    /// room for a further order.
     ///
     /// # Errors
-    /// [`Error::System`] where the members can't be heard.
+    /// [`Error::System`] where the socket for the members' profiles can't be opened.
     pub(crate) fn give(hz: u32, engine: CpuEngine, length: Duration) -> Result<Option<Self>> {
         let Some(page) = Page::of_this_process().filter(|page| page.root() == page::own_pid()) else { return Ok(None) };
         let before = Processes::below(page::own_pid());
@@ -95,11 +95,11 @@ impl Order {
         crate::meta::add(parts.finish()?, &Meta { more, ..Meta::default() })
     }
 
-    /// What the members that have come send.
+    /// The messages of the members that have connected.
     fn receive(&self) -> Vec<Sent> {
         let (deadline, secret) = (Instant::now() + PATIENCE, self.page.secret());
         let (mut sent, mut room) = (Vec::new(), MAX_ALL_BYTES);
-        // All that sample came at their start: who is not waiting at the door by now has nothing to send.
+        // All that sample connected at their start: a member that has not connected by now has nothing to send.
         while let Ok((stream, _)) = self.listener.accept() {
             if sent.len() == MAX_MEMBERS {
                 break;
@@ -157,7 +157,7 @@ fn receive(
     Ok((i32::try_from(number(pid)).map_err(|_| refused())?, bytes))
 }
 
-/// A profile with a label at each sample that says whose it is.
+/// Labels each sample of a profile with its process.
 fn with_pid(profile: Profile, pid: i32) -> Result<Profile> {
     let mut parts = profile.into_parts();
     let samples = parts.stack_ends.len();
@@ -183,7 +183,7 @@ struct Used {
     ended: u64,
 }
 
-/// What other processes have used and no sample of theirs stands for, beyond what the kernel's ticks can't tell.
+/// CPU time of other processes that no sample represents, beyond the resolution of the kernel's ticks.
 fn unsampled(meta: &Meta, period: i64, used: &Used, after: &Processes, sent: &[Sent]) -> Result<Option<Profile>> {
     let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
     builder.period("cpu", "nanoseconds", period);
@@ -210,7 +210,7 @@ fn unsampled(meta: &Meta, period: i64, used: &Used, after: &Processes, sent: &[S
     if all == 0 {
         return Ok(None);
     }
-    // All else is what the root says, so that it stays true of the sum.
+    // Texts are taken from the root's profile, so that they hold for the sum.
     let more = meta
         .more
         .iter()

@@ -35,7 +35,7 @@ pub(super) struct Page {
     orders: [Place; ORDERS],
 }
 
-/// Where an order stands.
+/// The state of an order.
 #[derive(Debug)]
 struct Place {
     /// 0 where there is none, or it is being written.
@@ -45,7 +45,7 @@ struct Place {
     engine: AtomicU32,
 }
 
-/// A capture that is wanted.
+/// An order as read from the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) number: u64,
@@ -66,7 +66,7 @@ impl Page {
             return false;
         }
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh mapping that nothing else knows.
+        // SAFETY: a fresh mapping that nothing else refers to.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Self>(), protection, flags, -1, 0) };
         if memory == libc::MAP_FAILED {
             return false;
@@ -137,8 +137,8 @@ impl Page {
         self.newest.load(Ordering::Relaxed) + 1
     }
 
-    /// Whether an order still stands.
-    pub(super) fn stands(&self, number: u64) -> bool {
+    /// Whether an order is still in force.
+    pub(super) fn is_in_force(&self, number: u64) -> bool {
         self.orders.iter().any(|place| place.number.load(Ordering::Acquire) == number)
     }
 
@@ -157,7 +157,7 @@ impl Page {
         self.orders.iter().filter_map(read).collect()
     }
 
-    /// Where the root waits for what members have seen: a name that has no file.
+    /// The address of the root's socket for members' profiles: a name without a file.
     pub(super) fn address(&self, number: u64) -> std::io::Result<SocketAddr> {
         SocketAddr::from_abstract_name(format!(
             "procprof-{}-{number}-{:016x}",
@@ -191,12 +191,12 @@ mod tests {
                 && page.secret() != [0; SECRET_BYTES]
         );
         let (number, position) = page.write(77, 99, CpuEngine::Tick).unwrap();
-        assert!(Page::has_news() && page.stands(number));
+        assert!(Page::has_news() && page.is_in_force(number));
         assert_eq!(page.news(), [Wanted { number, until: 77, hz: 99, engine: CpuEngine::Tick }]);
         assert!(!Page::has_news() && page.news().is_empty());
         let others: Vec<_> = (1..ORDERS).map(|_| page.write(1, 1, CpuEngine::Auto).unwrap()).collect();
         assert_eq!(page.write(1, 1, CpuEngine::Auto), None);
         others.into_iter().chain([(number, position)]).for_each(|(number, position)| page.erase(position, number));
-        assert!(!page.stands(number) && page.news().is_empty());
+        assert!(!page.is_in_force(number) && page.news().is_empty());
     }
 }

@@ -55,8 +55,8 @@ impl Processes {
         self.running.iter().map(|(pid, process)| (*pid, since(pid, process))).collect()
     }
 
-    /// How much those that have ended since `before` had used since then. Not known of processes for which nobody
-    /// waits.
+    /// CPU time that the processes which have ended since `before` had used since then. Not known of processes whose
+    /// parent does not wait for them.
     pub(super) fn used_by_ended_since(&self, before: &Self) -> u64 {
         let waited_for = |at: &Self| at.ended + at.running.values().map(|process| process.children).sum::<u64>();
         // What they had used before came to those that waited for them, too.
@@ -66,9 +66,9 @@ impl Processes {
     }
 }
 
-/// Nanoseconds of a tick in which the kernel tells CPU time.
+/// Nanoseconds of a tick, the unit in which the kernel reports CPU time.
 pub(super) fn tick() -> u64 {
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: reads a constant of the system.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     1_000_000_000 / u64::try_from(ticks).unwrap_or(100).max(1)
 }

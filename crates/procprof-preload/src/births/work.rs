@@ -1,7 +1,7 @@
-//! What a thread is to do, between the call that makes it and its beginning.
+//! The work of a new thread, between the call that creates it and its start.
 //!
-//! It lies in one of some places, and not in memory of the allocator's: the thread is made without this library's doing
-//! where there is none left.
+//! It is in one of a fixed number of places, and not in memory of the allocator: where none is free, the thread is
+//! created without this library.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const PLACES: usize = 256;
 
 static ALL: [Place; PLACES] = [const { Place::new() }; PLACES];
 
-/// Where to look first.
+/// The place at which the search starts.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Room for one thread's work.

@@ -26,7 +26,7 @@ pub(super) fn allocate(size: usize) -> *mut c_void {
     };
     let take = |used: usize| used.checked_add(bytes).filter(|end| *end <= BYTES);
     match USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-        // SAFETY: these bytes are within the arena and were given to nobody; the head is aligned.
+        // SAFETY: these bytes are within the arena and not in use; the head is aligned.
         Ok(start) => unsafe {
             let head = ARENA.0.get().cast::<u8>().add(start);
             head.cast::<usize>().write(size);
@@ -42,12 +42,12 @@ pub(super) fn holds(pointer: *const c_void) -> bool {
     (pointer as usize).wrapping_sub(ARENA.0.get() as usize) < BYTES
 }
 
-/// The size a block of this arena was asked with.
+/// The size that was requested for a block of this arena.
 ///
 /// # Safety
 /// `pointer` was given by [`allocate`].
 pub(super) unsafe fn size(pointer: *const c_void) -> usize {
-    // SAFETY: by the promise of this function.
+    // SAFETY: by the contract of this function.
     unsafe { pointer.cast::<usize>().sub(2).read() }
 }
 

@@ -15,7 +15,7 @@ fn counted(size: usize, allocate: impl FnOnce() -> *mut c_void) -> *mut c_void {
 /// As in C.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(size, || unsafe { next::malloc(size) })
 }
 
@@ -23,7 +23,7 @@ pub(super) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 /// As in C.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for; a product that is none fails there.
+    // SAFETY: any size may be requested; a product that overflows fails there.
     counted(count.saturating_mul(size), || unsafe { next::calloc(count, size) })
 }
 
@@ -71,7 +71,7 @@ unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
 /// Moves a block from the arena to the allocator.
 #[cold]
 fn leave_arena(pointer: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     let moved = unsafe { next::malloc(size) };
     if !moved.is_null() {
         // SAFETY: the block is from the arena, and both have as many bytes.
@@ -102,7 +102,7 @@ unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usize, s
     let mut code = 0;
     let mut found = std::ptr::null_mut();
     counted(size, || {
-        // SAFETY: any size and alignment may be asked for; what is found is kept here.
+        // SAFETY: any size and alignment may be requested; the block is stored here.
         code = unsafe { next::posix_memalign(&mut found, alignment, size) };
         found
     });
@@ -117,7 +117,7 @@ unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usize, s
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
-    // SAFETY: any size and alignment may be asked for.
+    // SAFETY: any size and alignment may be requested.
     counted(size, || unsafe { next::aligned_alloc(alignment, size) })
 }
 
@@ -133,7 +133,7 @@ pub(super) unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut 
 /// As in glibc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(size, || unsafe { next::valloc(size) })
 }
 
@@ -141,7 +141,7 @@ unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
 /// As in glibc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(size, || unsafe { next::pvalloc(size) })
 }
 

@@ -1,8 +1,8 @@
-//! The process's heap, sampled: `malloc` and its family, and C++'s operators where they do not come to `malloc`.
+//! The process's heap, sampled: `malloc` and its family, and C++'s operators where they do not call `malloc`.
 //!
-//! Whatever allocator stands behind this library (the C library's, a linked or preloaded jemalloc or tcmalloc) does the
-//! work; each call is handed to it with its arguments. A program that *defines* `malloc` keeps it to itself: nothing
-//! arrives here then.
+//! The next allocator in the loader's order (the C library's, a linked or preloaded jemalloc or tcmalloc) does the
+//! work; each call is forwarded to it with its arguments. A program that *defines* `malloc` keeps its calls to itself:
+//! none arrives here then.
 
 mod arena;
 mod family;
@@ -41,7 +41,7 @@ pub(crate) fn is_in_use() -> bool {
 #[cold]
 #[inline(never)]
 fn allocate_and_note(size: usize, allocate: impl FnOnce() -> *mut c_void) -> *mut c_void {
-    crate::heir::look();
+    crate::deferred::look();
     let pointer = allocate();
     heap_hook::note(&thread::current().sampler, pointer.cast(), size);
     pointer
@@ -65,7 +65,7 @@ fn reallocate_and_note(
     is_due: bool,
     reallocate: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
-    crate::heir::look();
+    crate::deferred::look();
     let state = &thread::current().sampler;
     let former = if heap_hook::is_noted(pointer.cast()) { heap_hook::forget(state, pointer.cast()) } else { None };
     let moved = reallocate();

@@ -6,11 +6,11 @@
 //! nothing arrives there.
 //!
 //! A library that was loaded privately (`dlopen` without `RTLD_GLOBAL`) may find these functions though no C++ library
-//! stands behind them in the loader's order. Then the one it brought along is asked, and if there is none, `malloc`
+//! follows them in the loader's order. Then the one that it has loaded is called, and if there is none, `malloc`
 //! itself.
 
 use super::{allocate_and_note, family, forget_and_free, next};
-use crate::tell::tell;
+use crate::stderr::print;
 use crate::thread;
 use procprof_agent::heap_hook::{arrives, count_down, is_noted};
 use std::ffi::{CStr, c_void};
@@ -35,7 +35,7 @@ pub(super) fn at_load() {
     }
 }
 
-/// Where the library of a function begins.
+/// The start of a function's library.
 fn library_of(function: *mut c_void) -> Option<usize> {
     // SAFETY: all-zero is a valid `Dl_info` to be filled.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -198,10 +198,10 @@ deletes! {
     delete_array_aligned_nothrow "_ZdaPvSt11align_val_tRKSt9nothrow_t" (alignment: usize, nothrow: NoThrow);
 }
 
-/// What `malloc` aligns to.
+/// The alignment of `malloc`, bytes.
 const MALLOC_ALIGNMENT: usize = 16;
 
-/// A block, or null; C++ wants one of no bytes to have an address, too.
+/// A block, or null; C++ requires that one of no bytes has an address, too.
 fn attempted(alignment: usize, size: usize) -> *mut c_void {
     // SAFETY: any size may be asked for; C++ alignments are powers of two.
     unsafe {
@@ -221,7 +221,7 @@ fn allocated(size: usize) -> *mut c_void {
 fn allocated_aligned(size: usize, alignment: usize) -> *mut c_void {
     let block = attempted(alignment, size);
     if block.is_null() {
-        tell("operator new: out of memory");
+        print("operator new: out of memory");
         std::process::abort();
     }
     block

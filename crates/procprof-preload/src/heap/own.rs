@@ -6,13 +6,13 @@ use std::alloc::{GlobalAlloc, Layout};
 /// The allocator behind this library, called directly.
 pub(crate) struct Unseen;
 
-/// What `malloc` aligns to.
+/// The alignment of `malloc`, bytes.
 const ALIGNMENT: usize = 16;
 
 // SAFETY: every block comes from the one allocator behind this library or from the reserve, and goes back there.
 unsafe impl GlobalAlloc for Unseen {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: any size may be asked for; the alignment is a power of two.
+        // SAFETY: any size may be requested; the alignment is a power of two.
         let block: *mut u8 = unsafe {
             if layout.align() <= ALIGNMENT {
                 next::malloc(layout.size()).cast()

@@ -1,9 +1,9 @@
 //! Memory for the agent where the allocator has none: in a process at its limit, a capture ends with an error instead
 //! of with the process.
 //!
-//! Rust's collections abort the process where they get no memory. So what the agent asks for in vain comes from here,
-//! and the agent, which is told, gives the capture up. Blocks are handed out one behind the other; the room is whole
-//! again when all are freed.
+//! Rust's collections abort the process where they get no memory. So an allocation of the agent that fails is served
+//! from here, and the agent, which is notified, gives the capture up. Blocks are handed out one behind the other; the
+//! room is whole again when all are freed.
 
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
@@ -37,7 +37,7 @@ pub(super) fn allocate(layout: Layout) -> *mut u8 {
     };
     let take = |used: u64| place(used).map(|(_, end)| used / BLOCK * BLOCK + BLOCK + end);
     match USE.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
-        // SAFETY: within the reserve, and given to nobody; its base is aligned to more than any layout here asks for.
+        // SAFETY: within the reserve, and not in use; its base is aligned to more than any layout here requires.
         Ok(former) => place(former).map_or(std::ptr::null_mut(), |(start, _)| unsafe { base.add(start) }),
         Err(_) => std::ptr::null_mut(),
     }

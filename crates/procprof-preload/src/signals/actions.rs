@@ -31,7 +31,7 @@ pub(super) fn look_up() {
     next::look_all_up();
 }
 
-/// Asks for the program's action or changes it; on failure -1 with `errno`.
+/// Returns the program's action, after replacing it if `new` is given; `None` on failure, with `errno` set.
 fn exchanged(new: Option<&Action>) -> Option<Action> {
     let kept = exchange(new);
     if let Err(error) = &kept {

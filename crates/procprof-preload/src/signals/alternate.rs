@@ -1,21 +1,21 @@
 //! `sigaltstack`: an alternate stack that is too small for a signal's frame is kept, and one of ours takes its place.
 //!
 //! `MINSIGSTKSZ` is 2048 in the C headers, and a processor with wide registers has 3 KiB and more to save: the kernel
-//! ends a process whose next signal finds no room. A program that never takes a signal there does not know, until it is
-//! sampled. It is answered with what it has set, and its handlers run with more room than it gave them.
+//! ends a process whose next signal finds no room. A program that never takes a signal there does not notice until it
+//! is sampled. A query returns the stack that it has set, and its handlers run with more room than it gave them.
 
 use crate::at_end::AtEnd;
 use crate::thread;
 use libc::{c_int, c_void, stack_t};
 
-/// What a handler needs beside the kernel's frame.
+/// Bytes of a handler beside the kernel's frame.
 const HANDLER_BYTES: usize = 2 << 10;
 
 /// A stack of ours, below which a page can't be touched.
 const BYTES: usize = 32 << 10;
 const GUARD_BYTES: usize = 64 << 10;
 
-/// What the kernel takes at least.
+/// The least size that the kernel accepts.
 const LEAST: usize = if cfg!(target_arch = "aarch64") { 5120 } else { 2048 };
 
 /// # Safety
@@ -67,7 +67,7 @@ unsafe extern "C" fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_in
 /// Whether the kernel would take it, and then not find room.
 fn is_too_small(wanted: &stack_t) -> bool {
     let is_off = wanted.ss_flags & libc::SS_DISABLE != 0;
-    // SAFETY: asks for a word that the kernel has given to the process; 0 where it has not.
+    // SAFETY: reads a word that the kernel has given to the process; 0 where it has not.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) } as usize;
     !is_off && (LEAST..frame.max(LEAST) + HANDLER_BYTES).contains(&wanted.ss_size)
 }
@@ -77,7 +77,7 @@ const AT_MINSIGSTKSZ: libc::c_ulong = 51;
 fn map() -> Option<usize> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    // SAFETY: a fresh mapping that nothing else knows, whose lower part is made unusable.
+    // SAFETY: a fresh mapping that nothing else refers to, whose lower part is made unusable.
     unsafe {
         let mapping = libc::mmap(std::ptr::null_mut(), GUARD_BYTES + BYTES, protection, flags, -1, 0);
         if mapping == libc::MAP_FAILED {

@@ -116,7 +116,7 @@ unsafe extern "C" fn execute_found_list(file: *const c_char, list: Words) -> c_i
     unsafe { execvp(file, list) }
 }
 
-/// The environment stands in the list, behind the null.
+/// The environment is in the list, behind the null.
 unsafe extern "C" fn execute_list_with_environment(path: *const c_char, list: Words) -> c_int {
     let mut count = 0;
     // SAFETY: by the promise of `execle`'s caller.

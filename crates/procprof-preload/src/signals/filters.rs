@@ -49,7 +49,7 @@ fn next_syscall() -> Option<Syscall> {
     unsafe { std::mem::transmute(NEXT.load(Ordering::Relaxed)) }
 }
 
-/// What a call loads.
+/// The filter that a call loads.
 #[derive(Clone, Copy)]
 enum Load {
     /// A filter for the calling thread, by its program's address.
@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-/// What the library does around a filter for all threads that forbids what its own call.
+/// The actions around a filter for all threads that forbids system calls of this library.
 pub(crate) struct Around {
     /// Ends the agent; whether there was one.
     pub(crate) end: fn() -> bool,

@@ -1,8 +1,8 @@
-//! What a filter of system calls does with those of the sampler, in the program's threads and in its own: its program
-//! is run for each.
+//! How a filter of system calls treats those of the sampler, in the program's threads and in its own: its program is
+//! run for each.
 //!
 //! A filter is a program of the classic Berkeley packet filter over
-//! [`seccomp_data`](https://man7.org/linux/man-pages/man2/seccomp.2.html), whose result says what becomes of the call.
+//! [`seccomp_data`](https://man7.org/linux/man-pages/man2/seccomp.2.html), whose result is the action for the call.
 
 use libc::{c_int, c_long, sock_filter, sock_fprog};
 use procprof_agent::is_readable;
@@ -24,7 +24,7 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 /// Some address: filters can't look at what is there.
 const SOMEWHERE: u64 = 0x7f00_0000_0000;
 
-/// What taking a sample and compiling tables of code may call, with the arguments it has.
+/// System calls that taking a sample and compiling tables may make, with their arguments.
 fn calls() -> [(c_long, [u64; 6]); 17] {
     let file = libc::AT_FDCWD as u64;
     let (private, readable) = ((libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64, libc::PROT_READ as u64);
@@ -50,7 +50,7 @@ fn calls() -> [(c_long, [u64; 6]); 17] {
     ]
 }
 
-/// What threads of ours call besides, to listen and to capture; their arguments vary.
+/// Further calls of our threads, to listen and to capture; their arguments vary.
 const CALLS_OF_OUR_THREADS: [c_long; 42] = [
     libc::SYS_write,
     libc::SYS_lseek,
@@ -96,7 +96,7 @@ const CALLS_OF_OUR_THREADS: [c_long; 42] = [
     libc::SYS_sched_getaffinity,
 ];
 
-/// What a filter of the program's permits the sampler.
+/// The sampler's calls that a filter of the program permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Permits {
     /// A thread of the program's lives on whatever is called in it: the calls are made, or fail.
@@ -106,7 +106,7 @@ pub(super) struct Permits {
 }
 
 impl Permits {
-    /// What `filter` permits; all where it is not one that the kernel would take, so that nothing is loaded.
+    /// The calls that `filter` permits; all if the kernel would not accept it, so that nothing is loaded.
     pub(super) fn from_filter(filter: *const sock_fprog) -> Self {
         let Some(program) = program_at(filter as u64) else { return Self { hooks: true, threads: true } };
         let is_harmless =

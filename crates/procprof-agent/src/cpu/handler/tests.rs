@@ -17,7 +17,7 @@ fn prepared() -> std::sync::MutexGuard<'static, ()> {
     turn
 }
 
-/// Publishes what is mapped now; the former snapshot is leaked, as no test waits until nobody reads it.
+/// Publishes what is mapped now; the former snapshot is leaked, as tests do not wait for its last reader.
 fn publish_now() {
     publish(Box::new(Regions::of_this_process(&mut Tables::default())));
 }
@@ -144,7 +144,7 @@ fn a_handler_that_hands_signals_back_gets_each_once() {
         on_sigprof(signal, info, context);
     }
     let _turn = prepared();
-    // SAFETY: all-zero is a valid `sigaction`; `hands_back` has the type that `SA_SIGINFO` asks for.
+    // SAFETY: all-zero is a valid `sigaction`; `hands_back` has the type that `SA_SIGINFO` requires.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = hands_back as Handler as usize;
@@ -160,7 +160,7 @@ fn a_handler_that_hands_signals_back_gets_each_once() {
     sigprof::forget_program();
 }
 
-/// What one sample costs on this machine, with the delivery of its signal, against a handler that does nothing.
+/// The cost of one sample on this machine, with the delivery of its signal, compared with a handler that does nothing.
 #[test]
 #[ignore = "a measurement: cargo test --release -p procprof-agent --lib cost -- --ignored --nocapture"]
 fn the_cost_of_a_sample() {

@@ -21,7 +21,7 @@ const UNSIGNED: u64 = 3;
 #[derive(Debug)]
 pub(super) struct Buffer {
     words: [AtomicU64; LABEL_WORDS],
-    /// Where each label begins.
+    /// The start of each label.
     starts: [AtomicU16; MAX_LABELS],
     labels: AtomicUsize,
     used: AtomicUsize,

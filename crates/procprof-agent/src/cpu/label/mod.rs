@@ -112,7 +112,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         // First no handler of this thread finds the buffer any more (no other thread's ever does), then it is freed.
         self.place = None;
-        // SAFETY: made in `settle`, and nobody else's.
+        // SAFETY: made in `settle`, and owned by nothing else.
         drop(unsafe { Box::from_raw(self.buffer) });
     }
 }

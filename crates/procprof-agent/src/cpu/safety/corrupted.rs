@@ -94,8 +94,8 @@ fn lie(spin: Spin, length: Duration) {
     }
 }
 
-/// A stack of the program's own making is told from its neighbours by nothing: they were one mapping when the snapshot
-/// was taken.
+/// A stack that the program has mapped itself can't be separated from its neighbours: they were one mapping when the
+/// snapshot was taken.
 #[test]
 fn a_stack_whose_neighbour_was_unmapped_is_walked_without_a_fault() {
     isolated("cpu::safety::corrupted::a_stack_whose_neighbour_was_unmapped_is_walked_without_a_fault", || {
@@ -113,7 +113,7 @@ fn a_stack_whose_neighbour_was_unmapped_is_walked_without_a_fault() {
         let storm = Storm::start();
         let capture = capture(1000, CpuEngine::Tick);
         std::thread::sleep(Duration::from_millis(300));
-        // SAFETY: the upper half is in nobody's use.
+        // SAFETY: the upper half is not in use.
         assert_eq!(unsafe { libc::munmap((memory as usize + 8 * PAGE) as *mut c_void, 8 * PAGE) }, 0);
         barrier.wait();
         worker.join().unwrap();

@@ -77,9 +77,9 @@ fn the_guard_sees_what_a_handler_enters() {
     }
 }
 
-const TRACED: &str = "cpu::safety::guarded::the_handler_asks_the_kernel_for_nothing";
+const TRACED: &str = "cpu::safety::guarded::the_handler_makes_no_system_call";
 
-/// Runs the traced test; returns what handlers asked the kernel, and how many handlers there were.
+/// Runs the traced test; returns the system calls made in handlers, and the number of handlers that ran.
 fn trace(guard: &Guard, environment: &[(&str, &str)]) -> Option<(BTreeSet<String>, usize)> {
     let file = guard.0.join("trace");
     let strace = ["strace", "-f", "-o"].map(OsStr::new);
@@ -119,7 +119,7 @@ fn calls_in_handlers(text: &str) -> (BTreeSet<String>, usize) {
 }
 
 #[test]
-fn the_handler_asks_the_kernel_for_nothing() {
+fn the_handler_makes_no_system_call() {
     let guard = Guard::build("traced");
     let Some((unexpected, handlers)) = trace(&guard, &[]) else { return };
     println!("{handlers} handlers");

@@ -1,5 +1,5 @@
-//! What must hold whatever the handler interrupts: signals far denser than any timer's over everything that a program
-//! may be in the midst of.
+//! Safety of the handler in any interrupted code: signals far denser than any timer's during all kinds of work of a
+//! program.
 //!
 //! Each test runs in a process of its own. `PROCPROF_STORM_SECONDS` makes storms longer than the seconds that every run
 //! can afford.
@@ -32,7 +32,7 @@ fn fact(profile: &Profile, key: &str) -> u64 {
 fn storm_length() -> Duration {
     let wanted = std::env::var("PROCPROF_STORM_SECONDS").ok().and_then(|text| text.parse().ok());
     let seconds: u32 = wanted.unwrap_or(4);
-    // SAFETY: asks for a signal to this process, nothing more.
+    // SAFETY: only schedules a signal to this process.
     unsafe { libc::alarm(2 * seconds + 120) };
     Duration::from_secs(seconds.into())
 }

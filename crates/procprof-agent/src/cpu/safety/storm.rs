@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Signals per second and thread.
 const HZ: f64 = 10_000.0;
 
-/// A thread that sends signals; stops when told.
+/// A thread that sends signals until it is stopped.
 pub(super) struct Storm {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -23,8 +23,8 @@ impl Storm {
     /// Sends to all threads that are sampled, from now on.
     pub(super) fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        let thread = std::thread::Builder::new().name("storm".into()).spawn(move || rage(&told)).unwrap();
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new().name("storm".into()).spawn(move || rage(&stopped)).unwrap();
         Self { stop, thread }
     }
 

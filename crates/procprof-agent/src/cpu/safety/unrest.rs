@@ -1,4 +1,4 @@
-//! What a program may be in the midst of when a signal comes, each kind on a thread of its own, over and over.
+//! Kinds of work that a signal may interrupt, each on a thread of its own, over and over.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

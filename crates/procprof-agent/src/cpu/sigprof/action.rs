@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What happens on SIGPROF, as the kernel keeps it.
+/// The action of SIGPROF, as the kernel keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     /// A function, `SIG_DFL` or `SIG_IGN`.
@@ -28,8 +28,8 @@ struct Kernel {
     mask: u64,
 }
 
-/// Where a handler returns to: it asks the kernel to put everything back. Its instructions are those by which debuggers
-/// and unwinders know such a frame.
+/// The return address of a handler: has the kernel restore everything. Debuggers and unwinders recognize such a frame
+/// by these instructions.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn restorer() {
@@ -59,7 +59,7 @@ impl Action {
     pub(super) fn installed() -> io::Result<Self> {
         let mut found = Kernel::default();
         let nothing = std::ptr::null::<Kernel>();
-        // SAFETY: only asks; `found` is laid out as the kernel writes it.
+        // SAFETY: only reads the action; `found` is laid out as the kernel writes it.
         checked(unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGPROF, nothing, &raw mut found, SET_BYTES) })?;
         Ok(Self { handler: found.handler, flags: found.flags, mask: found.mask })
     }
@@ -69,7 +69,7 @@ impl Action {
         let new = with_restorer(Kernel { handler: self.handler, flags: self.flags, restorer: 0, mask: self.mask });
         let nowhere = std::ptr::null_mut::<Kernel>();
         // SAFETY: the handler is the program's own or this crate's, which is async-signal-safe; both are of the type
-        // their flags ask for.
+        // that their flags require.
         checked(unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGPROF, &raw const new, nowhere, SET_BYTES) })
     }
 
@@ -82,7 +82,7 @@ impl Action {
 /// Changes the calling thread's mask; returns the former one. Async-signal-safe.
 pub(super) fn change_mask(how: libc::c_int, set: u64) -> u64 {
     let mut former = 0_u64;
-    // SAFETY: both are sets as long as they are said to be; it fails for no legal `how`.
+    // SAFETY: both are sets of the stated size; it fails for no legal `how`.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, &raw mut former, SET_BYTES) };
     former
 }

@@ -1,8 +1,9 @@
-//! Whose SIGPROF is: the handler's, and in its place the action that the program has installed or would have.
+//! Ownership of SIGPROF: the handler is installed, and the action that the program has installed or would have is kept
+//! beside it.
 //!
-//! Once the handler is installed it stays. A library that stands before `sigaction` has the program's calls come here
-//! by [`exchange`]: what it installs is kept, is answered to it when it asks, and gets the signals that are not ours.
-//! Where nothing stands there, `is_ours` says whether the program has put another handler in its place.
+//! Once the handler is installed it stays. A library that interposes `sigaction` passes the program's calls to
+//! [`exchange`]: what it installs is kept, is returned when the program queries it, and gets the signals that are not
+//! ours. Without such a library, `is_ours` reports whether the program has put another handler in its place.
 //!
 //! All of it works on the kernel's own structure by the kernel's own call. The C library takes its two internal signals
 //! (cancellation of threads, changes of user ids) out of every mask, and they would run on top of the handler's frame.
@@ -26,7 +27,7 @@ use std::io;
 
 pub(super) type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// What is known of the signal.
+/// The state of the signal.
 struct State {
     /// The process in which the handler is installed on the program's behalf, too; 0 before.
     owner: i32,
@@ -115,14 +116,14 @@ pub(super) fn is_ours() -> bool {
     Action::installed().is_ok_and(|action| is_handler_of_ours(&action))
 }
 
-/// Installs what the program wants for SIGPROF, if anything, and returns what it had there before. Async-signal-safe.
+/// Installs the program's action for SIGPROF, if any, and returns its former one. Async-signal-safe.
 ///
 /// While the handler is installed the program's action is only kept, and called for signals that are not ours. In a
 /// child (a forked one, or one of `vfork`) the program's action takes the handler's place: nothing is sampled there
 /// yet.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn exchange(new: Option<&Action>) -> io::Result<Action> {
     with_state(|state| {
         let current = Action::installed()?;

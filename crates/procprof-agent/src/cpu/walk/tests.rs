@@ -58,7 +58,7 @@ fn stops_where_a_frame_pointer_lies() {
 }
 
 #[test]
-fn a_deep_stack_is_cut_and_says_so() {
+fn a_deep_stack_is_cut_and_marked() {
     let frames = MAX_DEPTH as u64 + 10;
     let words: Vec<u64> = (0..frames).flat_map(|i| [at(2 * (i + 1)), CODE + 1 + i]).collect();
     let (kept, how) = walked(&words, at(0));

@@ -1,19 +1,19 @@
 //! The stack of a thread that sleeps in a system call, read without waking it.
 //!
-//! A signal ends most sleeps early (`sleep`, `poll`, `epoll_wait`, …), and a program that then goes round its loop has
-//! worked for the profiler. The kernel tells where a thread sleeps, and its stack is this process's memory:
+//! A signal ends most sleeps early (`sleep`, `poll`, `epoll_wait`, …), which makes a program repeat its loop because of
+//! the profiler. The kernel reports where a thread sleeps, and its stack is this process's memory:
 //!
 //! ```text
 //! /proc/self/task/TID/syscall   230 0x0 0x0 0x7ffe5c3f0d50 0x7ffe5c3f0d50 0x0 0x0 0x7ffe5c3f0d08 0x7f2b1c4ec7fa
 //!                               number, six arguments, stack pointer, program counter; "running" while it is not asleep
 //! ```
 //!
-//! Of the registers only these two are known. The frame pointer is taken from the stack where it is needed: from the
-//! first words that look like its record (a higher place in the stack, and an address behind a call) and lead up to the
-//! thread's root. Where none does, the thread has to be asked after all, and is known again by its
+//! Only these two registers are known. The frame pointer is taken from the stack where it is needed: from the first
+//! words that look like its record (a higher place in the stack, and an address behind a call) and lead up to the
+//! thread's root. Where none does, the thread has to be signalled after all, and is recognized by its
 //! [fingerprint](Reader::fingerprint) when it sleeps there the next time. Memory is copied by the kernel, so a thread
-//! that wakes up and takes its stack away meanwhile costs a look, not a fault; what has been read counts only if its
-//! CPU clock has not moved.
+//! that wakes up and unmaps its stack meanwhile costs a failed read, not a fault; the copy counts only if the thread's
+//! CPU clock has not advanced.
 
 use crate::cpu::walk::{End, MAX_DEPTH};
 use procprof_unwind::{Architecture, Cache, End as WalkEnd, Frame, Lost, Space, StackCopy, Walker};
@@ -31,7 +31,7 @@ const FINGERPRINT_BYTES: usize = 4096;
 /// Places of frame pointers that are tried.
 const MOST_FRAME_POINTERS: usize = 16;
 
-/// Where a thread sleeps.
+/// The place where a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asleep {
     number: u64,
@@ -39,14 +39,14 @@ pub(super) struct Asleep {
     pc: u64,
 }
 
-/// What reads stacks.
+/// Reads stacks of sleeping threads.
 pub(super) struct Reader {
     cache: Box<Cache>,
     bytes: Vec<u8>,
     random: RandomState,
 }
 
-/// What was read of a sleeping thread.
+/// The result of reading a sleeping thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// The words of a record: no labels, then the stack's addresses.
@@ -57,7 +57,7 @@ pub(super) enum Read {
     Unreadable(u64),
 }
 
-/// What the kernel tells of a thread.
+/// A thread's state as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whereabouts {
     /// It sleeps in a system call.
@@ -97,7 +97,7 @@ impl Reader {
         copy(asleep.sp, &mut self.bytes);
         let found = match self.walk(asleep, 0, space) {
             Err(Lost::Pending) => {
-                // Looking a rule up asks for it.
+                // A look-up requests the rule's table.
                 self.words().for_each(|word| _ = space.rule(word));
                 return Read::NotYet;
             }
@@ -107,7 +107,7 @@ impl Reader {
         found.map_or_else(|| Read::Unreadable(self.fingerprint(asleep, space)), |(words, end)| Read::Stack(words, end))
     }
 
-    /// What the frame pointer may be: places of its records, the nearest first.
+    /// Candidates for the frame pointer: places of its records, the nearest first.
     fn frame_pointers(&self, asleep: Asleep, space: &Space) -> Vec<u64> {
         let stack = asleep.sp..asleep.sp + self.bytes.len() as u64;
         let words: Vec<u64> = self.words().collect();
@@ -167,7 +167,7 @@ fn follows_call(address: u64) -> bool {
     copied == bytes.len() as isize && crate::cpu::call::ends(&bytes)
 }
 
-/// What stands before it is not looked at: where it leads to decides.
+/// The instruction before it is not checked: the walk from there decides.
 #[cfg(not(target_arch = "x86_64"))]
 fn follows_call(_address: u64) -> bool {
     true

@@ -5,12 +5,12 @@
 //! /proc/self/task/TID/stat        4711 (worker) S 1 …       S: its state
 //! ```
 //!
-//! A thread that is ready to run is computing: one that had to leave its processor, and one that was woken and has none
-//! yet. The kernel tells both as one sum, and what keeps them from going on is the same.
+//! A thread that is ready to run counts as computing: one that had to leave its processor, and one that was woken and
+//! has none yet. The kernel reports both as one sum, and both lack a processor.
 
 use std::fs;
 
-/// Where a thread is.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On a processor, or ready to run.
@@ -26,12 +26,12 @@ pub(super) struct Clocks {
     pub(super) wall: u64,
     /// CPU time.
     pub(super) cpu: u64,
-    /// Time it was ready and had no processor, counted when it gets one; 0 where the kernel doesn't tell.
+    /// Time it was ready and had no processor, counted when it gets one; 0 where the kernel doesn't report it.
     ready: u64,
 }
 
 impl Clocks {
-    /// Reads what `/proc` tells of a thread, and where the thread is; `None` when it has ended.
+    /// Reads a thread's files in `/proc`, and where the thread is; `None` when it has ended.
     pub(super) fn read(tid: i32, wall: u64, cpu: u64) -> Option<(Self, Place)> {
         let state = fs::read(format!("/proc/self/task/{tid}/stat")).ok()?;
         let scheduled = fs::read(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
@@ -56,7 +56,7 @@ fn ready(scheduled: &[u8]) -> u64 {
     text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
-/// By the letter after the name, which stands in parentheses and may hold some itself.
+/// By the letter after the name, which is in parentheses and may contain some itself.
 fn place(state: &[u8]) -> Place {
     let name_end = state.iter().rposition(|byte| *byte == b')').unwrap_or(0);
     if state.get(name_end + 2) == Some(&b'R') { Place::Computing } else { Place::Waiting }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells_is_understood() {
+    fn clocks_and_states_of_the_kernel_are_parsed() {
         assert_eq!([ready(b"123456 2345 90\n"), ready(b""), ready(b"1")], [2345, 0, 0]);
         assert_eq!(place(b"4711 (worker) R 1 2"), Place::Computing);
         assert_eq!(place(b"4711 (a) R (b)) S 1 2"), Place::Waiting);

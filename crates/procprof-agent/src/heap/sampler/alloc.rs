@@ -39,7 +39,7 @@ impl<A> SampledAlloc<A> {
     }
 }
 
-/// What is rare. These are functions of their own, not inlined and given values, so that the ordinary paths keep
+/// The rare paths. These are functions of their own, not inlined and given values, so that the ordinary paths keep
 /// nothing over a call and end in a jump to the allocator.
 impl<A: GlobalAlloc> SampledAlloc<A> {
     /// Allocates where a sample may be due.

@@ -1,10 +1,10 @@
-//! What an allocator calls so that its heap is sampled: [`SampledAlloc`](super::SampledAlloc) does, and an interposed
-//! `malloc` can.
+//! The functions that an allocator calls so that its heap is sampled: [`SampledAlloc`](super::SampledAlloc) does, and
+//! an interposed `malloc` can.
 //!
 //! The caller keeps each thread's [`ThreadState`], so that it decides how to reach it: the fast path is a subtraction
 //! there and a branch when allocating, a load and a branch when freeing.
 //!
-//! Counting comes *before* the allocator is asked, so that the ordinary path ends in a jump to it and keeps nothing
+//! Counting comes *before* the call of the allocator, so that the ordinary path ends in a jump to it and keeps nothing
 //! over the call:
 //!
 //! ```
@@ -38,8 +38,8 @@
 //! ```
 //!
 //! `realloc` is both: [`forget`] before it where [`is_noted`], [`remember`] where it has failed and the old block is
-//! still there, else [`note`] for the new block where [`count_down`] said so. What the sampler itself allocates comes
-//! through the same functions and is let through.
+//! still there, else [`note`] for the new block where [`count_down`] returned true. The sampler's own allocations come
+//! through the same functions and are not sampled.
 
 use super::{live, record};
 use crate::countdown as thread;
@@ -53,7 +53,7 @@ pub use crate::countdown::{StateOfThread, ThreadState};
 #[must_use = "dropped when the block is freed, else given to `remember`"]
 pub struct Forgotten(live::Sampled);
 
-/// Lets the sampler ask `of_thread` for the calling thread's state where no allocator hands it in. To be called before
+/// Has the sampler get the calling thread's state from `of_thread` where no allocator passes it. To be called before
 /// anything else here; without it threads' states are kept in a `thread_local!`, whose first use in a thread may
 /// allocate where the code is in a shared library.
 ///
@@ -115,7 +115,7 @@ pub fn note(thread: &ThreadState, pointer: *mut u8, size: usize) {
         super::leave_out();
         return;
     }
-    // Where memory is short, books of it are not to take more.
+    // Where memory is short, records of it are not to take more.
     if crate::room::is_short() {
         live::lose();
     } else {

@@ -1,7 +1,8 @@
 //! Sampled allocations that are in use, by address.
 //!
-//! Freeing asks first a table of small counters, one for each group of addresses: nearly always zero, and then it was
-//! not sampled. Neighbouring addresses have neighbouring counters, so what a program works on stays in its cache.
+//! Freeing first reads a table of small counters, one for each group of addresses: nearly always zero, and then the
+//! block was not sampled. Neighbouring addresses have neighbouring counters, so those of a program's working set stay
+//! in its cache.
 
 use super::sites::Site;
 use crate::countdown::ThreadState;
@@ -42,7 +43,7 @@ const fn none() -> ByAddress<Sampled> {
 #[derive(Debug)]
 pub(super) struct Sampled {
     pub(super) site: Arc<Site>,
-    /// Bytes asked for.
+    /// Requested size, bytes.
     pub(super) size: u64,
 }
 

@@ -10,7 +10,7 @@
 //!   touches;
 //! - [`stack`]: from an allocation to its callers, by the [`words`] of the stack;
 //! - [`sites`]: stacks and their counts;
-//! - [`live`]: sampled allocations in use, and the test that tells most others at the cost of a load.
+//! - [`live`]: sampled allocations in use, and the test that recognizes most others at the cost of a load.
 //!
 //! While it works for itself a thread is *busy*: its allocations go to the allocator below unseen, so nothing here
 //! calls itself. Locks are taken by busy threads only, and a forked child takes over what its parent's threads held.

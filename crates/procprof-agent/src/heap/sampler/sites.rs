@@ -1,4 +1,4 @@
-//! Where memory is allocated: a stack and a class of sizes, with its counts.
+//! Places of allocation: a stack and a class of sizes, with its counts.
 
 use super::live::{ByAddress, Spread};
 use crate::countdown as thread;
@@ -17,7 +17,7 @@ const SITE_WORDS: usize = 16;
 /// Sizes of one class differ by an eighth at most: estimated by their mean they are right within 0.2 %.
 const CLASS_BITS: u32 = 3;
 
-/// Sites by the hash of their stack and class; one whose place is taken by another stands at the next number.
+/// Sites by the hash of their stack and class; one whose key is taken by another is stored under the next number.
 struct Sites {
     by_hash: ByAddress<Arc<Site>>,
     words: usize,

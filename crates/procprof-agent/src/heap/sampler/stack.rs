@@ -35,7 +35,7 @@ static SPACE: Spin<Option<Arc<Space>>> = Spin::new(None, || None);
 
 static WALK: [Walk; WALKS] = [const { Walk::new() }; WALKS];
 
-/// What a walk needs and is too large for a thread's stack.
+/// Memory of a walk that is too large for a thread's stack.
 struct Walk {
     /// One that a thread of a parent's has is free in a forked child.
     claim: Claim,
@@ -68,7 +68,7 @@ impl Walk {
     }
 }
 
-/// What stands in the place of a stack of which nothing is known: its address is a sample's only frame.
+/// Marks an unknown stack: its address is a sample's only frame.
 #[cold]
 #[inline(never)]
 extern "C" fn unknown_stack() {
@@ -79,13 +79,13 @@ extern "C" fn unknown_stack() {
 /// The name of that frame where a profile's frames have names.
 pub(super) const UNKNOWN_STACK: &str = "[unknown stack]";
 
-/// The return address that stands for a stack of which nothing is known.
+/// The return address that marks an unknown stack.
 pub(super) fn unknown() -> u64 {
     // Readers take a byte off return addresses.
     unknown_stack as extern "C" fn() as usize as u64 + 1
 }
 
-/// What was found of a stack.
+/// The completeness of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// All of it.
@@ -94,7 +94,7 @@ pub(crate) enum Found {
     Truncated,
     /// Not up to the thread's first frame.
     Part,
-    /// Nothing: [`unknown`] stands for it.
+    /// No caller was found; [`unknown`] is used instead.
     Nothing,
 }
 
@@ -161,18 +161,18 @@ fn callers(frame: Frame, words: &mut Words<'_>, cache: &Cache, addresses: &mut [
     (depth, end)
 }
 
-/// Asks for the tables of all code that words of the stack point to.
+/// Requests the tables of all code that words of the stack point to.
 #[cold]
 fn ask_for_all(sp: u64, words: &Words<'_>) {
     const WORDS: u64 = 1024;
     let Some(space) = SPACE.lock().clone() else { return };
     for word in (0..WORDS).map_while(|word| words.read(sp.wrapping_add(8 * word))) {
-        // Looking a rule up asks for it.
+        // A look-up requests the rule's table.
         let _ = space.rule(word);
     }
 }
 
-/// Compiles what was asked for and reads the memory map; false if another thread is at it. The caller is busy.
+/// Compiles the requested tables and reads the memory map; false if another thread is doing so. The caller is busy.
 pub(super) fn renew() -> bool {
     let Some(mut tables) = TABLES.try_lock() else { return false };
     let tables = tables.get_or_insert_default();

@@ -9,7 +9,7 @@
 //! MAPPED_LIBRARIES:
 //! 55d0c0a00000-55d0c0a01000 r-xp 00001000 fd:01 1234 /usr/bin/prog
 //! ```
-//! A stack stands there once for each class of sizes; readers add them up after they have estimated each.
+//! A stack has one entry for each class of sizes; readers add them up after they have estimated each.
 
 use super::sites::Site;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Words of the stack a thread is on, read without a fault whatever the address.
 //!
 //! A thread's own stack is known from its first frame to its end and read directly. Of another one (a coroutine's) only
-//! the page of the stack pointer is sure to be there: of further ones the kernel is asked for a copy, one at a time.
+//! the page of the stack pointer is sure to be mapped: further ones are copied by the kernel, one at a time.
 
 use crate::countdown::ThreadState;
 use procprof_unwind::Stack;
@@ -20,7 +20,7 @@ pub(super) struct Words<'a> {
     start: u64,
     /// The end of what may be read directly.
     end: u64,
-    /// The end of what may be asked for.
+    /// The end of the readable range.
     limit: u64,
     copy: &'a Page,
     /// The address of the page that was copied; 0 for none.
@@ -81,7 +81,7 @@ fn copy_page(page: u64, copy: &Page) -> bool {
     read == PAGE_BYTES as i64
 }
 
-/// Where the thread's own stack begins and ends; an empty range where it is not known.
+/// The bounds of the thread's own stack; an empty range where they are not known.
 fn own_stack(thread: &ThreadState) -> (u64, u64) {
     if thread.stack.get() == (0, 0) {
         thread.stack.set(ask_for_stack().unwrap_or((1, 1)));
@@ -89,7 +89,7 @@ fn own_stack(thread: &ThreadState) -> (u64, u64) {
     thread.stack.get()
 }
 
-/// Asks the C library, which may allocate.
+/// Queries the C library, which may allocate.
 fn ask_for_stack() -> Option<(u64, u64)> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut length) = (std::ptr::null_mut(), 0_usize);

@@ -1,13 +1,13 @@
-//! A listener that is begun later: in the place of a process that is gone, or when a file is made.
+//! A listener that starts later: in the place of a process that has ended, or when a file is created.
 //!
-//! A listener's thread does not survive `fork`, and its port can't be had twice. So descendants of a process that
-//! listens keep still, and one that outlives it, as a daemon does the process that was started, begins to listen in its
-//! place: at an allocation where the sampler stops anyway, at most once a second. A process that never allocates never
-//! does. While the process that listens lives, the same places look whether it wants its descendants to be sampled with
-//! it.
+//! A listener's thread does not survive `fork`, and its port can't be bound twice. So descendants of a process that
+//! listens start nothing, and one that outlives it, as a daemon does the process that was started, begins to listen in
+//! its place: in the slow path of an allocation, at most once a second. A process that never allocates never does.
+//! While the listening process lives, the same slow path checks whether it has ordered its descendants to be sampled
+//! with it.
 //!
-//! A process that was told to wait for a file (`PROCPROF_START_FILE`) begins likewise: a second thread, even one that
-//! sleeps, takes shortcuts away that the C and C++ libraries have for processes with one thread.
+//! A process that waits for a file (`PROCPROF_START_FILE`) starts likewise: a second thread, even one that sleeps,
+//! disables shortcuts that the C and C++ libraries have for processes with one thread.
 
 use procprof_agent::ProcessTree;
 use procprof_agent::heap_hook::{apart, is_quiet};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// waited for.
 static HOLDER: AtomicI32 = AtomicI32::new(0);
 
-/// What begins to listen here, by [`begin_by`]; null before.
+/// The function that starts the listener here, set by [`begin_by`]; null before.
 static BEGIN: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// No process.
@@ -71,7 +71,7 @@ pub(crate) fn wait_for_file(file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for nobody any more.
+/// Stops waiting.
 pub(crate) fn forget() {
     HOLDER.store(0, Ordering::Relaxed);
 }
