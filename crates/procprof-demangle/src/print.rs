@@ -67,7 +67,7 @@ struct Printer<'p> {
     pack: Option<PackAt>,
     /// In a fold expression, as binutils print it.
     prints_whole_packs: bool,
-    /// Whether lambdas' parameters stand for themselves.
+    /// Whether lambdas' parameters are printed as parameters.
     is_in_closure: bool,
     /// Length of the text when a comma was erased from its end, which binutils still take for the last letter.
     erased_at: usize,
@@ -137,7 +137,7 @@ impl Printer<'_> {
         }
     }
 
-    /// In parentheses if it binds less tightly than its place asks.
+    /// In parentheses if it binds less tightly than its place requires.
     fn operand(&mut self, id: NodeId, place: Precedence) {
         let own = self.tree.node(id).precedence();
         self.parenthesized_if(own >= place, id);

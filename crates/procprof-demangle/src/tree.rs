@@ -5,7 +5,7 @@
 
 use crate::node::{Closure, Function, List, Node, NodeId, Signature};
 
-/// The sides and kinds of a type's text that its users must know before they print it.
+/// The sides and kinds of a type's text, which decide how it is printed inside another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Shape(u8);
 

@@ -9,8 +9,8 @@ use procprof_demangle::Style;
 
 use crate::oracle::{installed, mangled_names, ours, run};
 
-/// The mangled name less what tells the code of one function from other code of the same one: the variants of a
-/// constructor or destructor, and the offset of a thunk.
+/// The mangled name without the parts that distinguish the bodies of one function: the variants of a constructor or
+/// destructor, and the offset of a thunk.
 fn function(name: &str) -> String {
     let mut text = name.to_owned();
     for kind in ['C', 'D'] {

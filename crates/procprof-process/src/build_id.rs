@@ -55,7 +55,7 @@ impl BuildId {
             buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())
         };
-        // Reading from memory fails in one way only: the file is shorter than its headers say.
+        // Reading from memory fails in one way only: the file is shorter than its headers state.
         Elf::read(&source).and_then(|elf| elf.build_id()).ok().flatten()
     }
 

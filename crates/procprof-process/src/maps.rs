@@ -203,7 +203,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     }
 
     #[test]
-    fn every_prefix_parses_or_says_which_line() {
+    fn every_prefix_parses_or_names_the_line() {
         for end in 0..TEXT.len() {
             if let Err(error) = parse_maps(&TEXT.as_bytes()[..end], Path::new("maps")) {
                 assert!(error.to_string().starts_with("maps: line "), "{error}");

@@ -47,8 +47,8 @@ impl Listener {
     /// An IPv6 wildcard socket is taken to accept IPv4 too, as is the default.
     pub fn accepts(&self, address: IpAddr) -> bool {
         match (self.address.ip().to_canonical(), address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(asked)) => own.is_unspecified() || own == asked,
-            (IpAddr::V6(own), IpAddr::V6(asked)) => own.is_unspecified() || own == asked,
+            (IpAddr::V4(own), IpAddr::V4(wanted)) => own.is_unspecified() || own == wanted,
+            (IpAddr::V6(own), IpAddr::V6(wanted)) => own.is_unspecified() || own == wanted,
             (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified(),
             (IpAddr::V4(_), IpAddr::V6(_)) => false,
         }
@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     fn wildcards_accept_every_address() {
-        let accepts = |own: &str, asked: &str| {
+        let accepts = |own: &str, wanted: &str| {
             let listener = Listener { address: own.parse().unwrap(), uid: 0, inode: 0, owners: Vec::new() };
-            listener.accepts(asked.parse().unwrap())
+            listener.accepts(wanted.parse().unwrap())
         };
         assert!(accepts("0.0.0.0:1", "127.0.0.1"));
         assert!(accepts("[::]:1", "127.0.0.1"));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_parses_or_says_what_is_missing() {
+    fn every_prefix_parses_or_names_what_is_missing() {
         for end in 0..LINE.len() {
             if let Err(error) = Stat::parse(&LINE[..end], Path::new("stat")) {
                 assert!(error.to_string().starts_with("stat: line 1: expected"));

@@ -22,7 +22,7 @@ fn maps_hold_our_own_code() {
 }
 
 #[test]
-fn identity_tells_when_we_started() {
+fn identity_contains_the_start_time() {
     let process = current();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let started = Duration::from_nanos(process.identity().start_time.0 as u64);

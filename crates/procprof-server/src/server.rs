@@ -21,7 +21,7 @@ use procprof_store::{Store, StoreOptions};
 
 use crate::parts::Parts;
 
-/// What a server is started with.
+/// The options of a server's start.
 pub struct ServerOptions {
     /// The configuration, all files merged.
     pub config: Config,
@@ -29,9 +29,9 @@ pub struct ServerOptions {
     pub data: PathBuf,
     /// Address of the HTTP server.
     pub http: SocketAddr,
-    /// Whether somebody asked for that address; if not, the next free port is taken when it is in use.
+    /// Whether the user has set that address; if not, the next free port is taken when it is in use.
     pub http_explicit: bool,
-    /// Where SQL clients connect; `None` for nowhere.
+    /// The SQL listener; `None` for none.
     pub mysql: Option<SqlAddress>,
     /// Whether other machines may reach the server without users and TLS.
     pub insecure: bool,
@@ -47,14 +47,14 @@ pub struct ServerOptions {
     pub jeprof_child: ChildProgram,
 }
 
-/// Where SQL clients connect, and as whom.
+/// The address for SQL clients, and their users.
 #[derive(Clone, Copy, Debug)]
 pub struct SqlAddress {
     /// Address of the SQL server.
     pub address: SocketAddr,
-    /// Whether somebody asked for that address; if not, the next free port is taken when it is in use.
+    /// Whether the user has set that address; if not, the next free port is taken when it is in use.
     pub explicit: bool,
-    /// Who is let in.
+    /// The users that may log in.
     pub login: SqlLogin,
 }
 
@@ -69,11 +69,11 @@ pub struct ServerHandle {
 }
 
 impl Server {
-    /// Checks what [`Server::start`] would refuse of a configuration, and reads the files it names. Says in a sentence
-    /// what it is.
+    /// Makes the checks of [`Server::start`] on a configuration, and reads the files it names. Returns a sentence that
+    /// describes it.
     ///
     /// # Errors
-    /// As [`Server::start`], but for what only a start finds out: a port or a data folder in use.
+    /// As [`Server::start`], except for a port or a data folder in use, which only a start detects.
     pub fn check(config: &Config, http: SocketAddr, mysql: Option<SocketAddr>, insecure: bool) -> Result<String> {
         config.check()?;
         check_exposure(config, http, insecure)?;

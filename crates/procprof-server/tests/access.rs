@@ -1,4 +1,4 @@
-//! Who may do what, under which names, from where.
+//! Permissions: users, their names, and the addresses of their clients.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -355,7 +355,7 @@ async fn https_is_served_with_certificate_and_key() {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap();
     let url = format!("https://localhost:{}/api/nodes", handle.addr().port());
     assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
-    // Whoever speaks no TLS is not answered, and hurts nobody.
+    // A client without TLS gets no answer, and disturbs no other.
     let plain = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     assert!(plain.get(url.replace("https", "http")).send().await.is_err());
     assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
@@ -368,7 +368,7 @@ async fn https_is_served_with_certificate_and_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_sent_requests_keep_nobody_out() {
+async fn half_sent_requests_do_not_block_others() {
     let mut config = quiet();
     (config.http_connections_max, config.http_header_seconds_max) = (8, 60);
     let server = TestServer::start(config).await;

@@ -156,7 +156,7 @@ async fn the_document_and_the_server_agree() {
             let response = server.request(method.clone(), &filled).send().await.unwrap();
             let status = response.status().as_u16();
             let text = response.text().await.unwrap();
-            // Without arguments some are refused; what is not there at all says so in these words.
+            // Without arguments some are refused; a path without a route is refused in these words.
             assert!(status != 405 && !text.contains("there is nothing here"), "{method} {path}: {status}");
         }
         let other = server.request(Method::PATCH, &filled).send().await.unwrap();
@@ -174,7 +174,7 @@ async fn the_document_and_the_server_agree() {
     assert_eq!((status, serde_json::from_str(&missing.text().await.unwrap()).unwrap()), (404, wanted));
 }
 
-/// Whether a value has the shape of a schema: every key declared, every declared key there, every type as said.
+/// Whether a value has the shape of a schema: every key declared, every declared key present, every type as declared.
 pub(crate) fn agree(schemas: &Value, schema: &Value, value: &Value, place: &str) {
     if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/components/schemas/")) {
         return agree(schemas, &schemas[name], value, &format!("{place} ({name})"));
@@ -198,10 +198,10 @@ pub(crate) fn agree(schemas: &Value, schema: &Value, value: &Value, place: &str)
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let said = &schema["type"];
+    let declared = &schema["type"];
     assert!(
-        *said == kind || said.as_array().is_some_and(|kinds| kinds.contains(&kind.into())),
-        "{place}: {said} is {value}"
+        *declared == kind || declared.as_array().is_some_and(|kinds| kinds.contains(&kind.into())),
+        "{place}: {declared} is {value}"
     );
     for item in value.as_array().into_iter().flatten() {
         agree(schemas, &schema["items"], item, place);
@@ -238,12 +238,12 @@ async fn objects_have_the_fields_the_document_names_and_no_others() {
     let mut checked = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         let schema = &item["get"]["responses"]["200"]["content"]["application/json"]["schema"];
-        let asks = item["get"]["parameters"].as_array().into_iter().flatten();
+        let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
         // The heap profiler answers through its node, which is away here; `heap` has one that is there.
         let is_remote = path == "/api/nodes/{node}/heap";
         if schema.is_null()
             || is_remote
-            || asks.filter(|param| param["in"] == "query").any(|param| param["required"] == true)
+            || parameters.filter(|param| param["in"] == "query").any(|param| param["required"] == true)
         {
             continue;
         }
@@ -304,7 +304,7 @@ async fn lists_are_compressed_and_sent_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_are_problem_documents_and_what_is_made_says_where() {
+async fn refusals_are_problem_documents_and_created_objects_have_a_location() {
     let server = TestServer::start(quiet()).await;
     for (path, status, code) in [
         ("/api/nonsense", 404, "not_found"),
@@ -365,8 +365,8 @@ async fn promtool_accepts_the_metrics() {
         .unwrap_or_else(|error| panic!("promtool (of Prometheus) is needed for this test: {error}"));
     std::io::Write::write_all(&mut promtool.stdin.take().unwrap(), text.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.trim().is_empty(), "{said}\n{text}");
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output_text.trim().is_empty(), "{output_text}\n{text}");
     let open = server
         .request(Method::GET, "/metrics")
         .header("accept", "application/openmetrics-text; version=1.0.0")

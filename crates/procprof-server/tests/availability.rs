@@ -1,4 +1,4 @@
-//! What keeps nobody out: connections that ask for nothing, and profile types that a node says it does not have.
+//! Connections without a request, and profile types that a node reports as unavailable, do not block others.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ async fn idle_connections_make_room_whatever_they_speak() {
         }
         is_served(&server, &["/healthz", "/readyz", "/api/nodes"]).await;
     }
-    // A request that never gets its body is answered by nobody, so it makes room, too.
+    // A request without its whole body is not answered, so it is closed to make room, too.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let head = b"POST /api/captures HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
@@ -73,7 +73,7 @@ async fn connections_that_ask_for_nothing_are_closed() {
     }
 }
 
-/// A type's state as `/api/nodes/{node}` tells it, once it is known to be unavailable.
+/// A type's state in `/api/nodes/{node}`, once it is known to be unavailable.
 async fn unavailable(server: &TestServer, node: &str, kind: &str) -> Value {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
@@ -88,7 +88,7 @@ async fn unavailable(server: &TestServer, node: &str, kind: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_a_heap_profiler_says_so_and_fails_at_nothing() {
+async fn a_server_without_a_heap_profiler_reports_it_and_nothing_fails() {
     let server = TestServer::start(parsed("proc_profile_cpu_enable = false")).await;
     let heap = unavailable(&server, "procprof", "heap").await;
     assert_eq!((heap["on"].as_bool(), heap["last_error"].is_null()), (Some(false), true), "{heap}");
@@ -103,7 +103,7 @@ async fn a_server_without_a_heap_profiler_says_so_and_fails_at_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_without_a_type_is_asked_once_and_no_error_is_kept() {
+async fn an_agent_without_a_type_is_queried_once_and_no_error_is_kept() {
     let agent = procprof_agent::start(AgentConfig::default()).unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), agent, None).unwrap();
     let server = TestServer::start(parsed(&format!(

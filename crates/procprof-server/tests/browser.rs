@@ -113,7 +113,7 @@ impl Browser {
         self.call(Method::POST, &format!("/element/{}/value", id(&element)), json!({ "text": text })).await;
     }
 
-    /// What the console says since it was asked last.
+    /// The console's output since the last call.
     pub(crate) async fn console(&self) -> Value {
         self.call(Method::POST, "/se/log", json!({ "type": "browser" })).await
     }

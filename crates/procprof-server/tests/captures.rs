@@ -120,15 +120,15 @@ async fn a_capture_can_be_given_up_and_wrong_ones_are_refused() {
             .request(Method::POST, "/proc_profile/collect")
             .body(format!("node=1&type=cpu&seconds={seconds}"))
             .send();
-        let told = form.await.unwrap().text().await.unwrap();
-        assert!(told.contains("seconds: expected a whole number from 1 to 300"), "{seconds}: {told}");
+        let page = form.await.unwrap().text().await.unwrap();
+        assert!(page.contains("seconds: expected a whole number from 1 to 300"), "{seconds}: {page}");
     }
     assert_eq!(server.status(Method::GET, "/api/captures/none").await, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_stops_the_schedule_within_a_second_and_outlives_a_restart() {
-    // Nobody answers there, and nobody refuses: a capture hangs until it is given up.
+    // Accepts connections and never answers: a capture hangs until it is cancelled.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let node = format!(
@@ -201,6 +201,7 @@ async fn a_child_without_memory_leaves_the_addresses_as_they_are() {
     let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
     let top = server.text(&format!("/api/profiles/{}/render/top", profile["id"].as_str().unwrap())).await;
     assert!(!top.contains("spin_for_the_test"), "{top}");
-    let told = !profile["wanted"].as_array().unwrap().is_empty() || profile["facts"]["symbolize-error"].is_string();
-    assert!(told, "nobody says that names are missing: {profile}");
+    let is_reported =
+        !profile["wanted"].as_array().unwrap().is_empty() || profile["facts"]["symbolize-error"].is_string();
+    assert!(is_reported, "missing names are not reported: {profile}");
 }

@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
 
-/// A server that everyone on this machine may ask in SQL.
+/// A server without SQL logins for clients on this machine.
 pub(crate) async fn start(config: Config) -> TestServer {
     let data = tempfile::tempdir().unwrap();
     let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
@@ -28,7 +28,7 @@ fn client(server: &TestServer) -> Command {
     command
 }
 
-/// What a statement prints: its rows with their header, or the error.
+/// The output of a statement: its rows with their header, or the error.
 async fn ask(server: &TestServer, statement: &str) -> Result<String, String> {
     let mut child = client(server)
         .stdin(Stdio::piped())
@@ -49,7 +49,7 @@ pub(crate) async fn rows(server: &TestServer, statement: &str) -> String {
     ask(server, statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 
-/// Compares answers, all of them before it fails; each begins as said.
+/// Compares answers, all of them before it fails; each has to begin with the given text.
 async fn check(server: &TestServer, cases: &[(&str, &str)]) {
     let mut wrong = String::new();
     for (statement, begins) in cases {
@@ -140,7 +140,7 @@ async fn profiles_are_read_as_tables() {
         "SELECT SUM(ABS(flat)) AS changed, SUM(flat_a) AS a, SUM(flat_b) AS b FROM diff('{first}', '{second}')"
     );
     assert_eq!(rows(&server, &diff).await, "changed\ta\tb\n0\t1000000000\t1000000000");
-    for (statement, says) in [
+    for (statement, expected) in [
         ("SELECT * FROM samples('nonsense')", "ERROR 1210 (HY000) at line 1: samples: profile id \"nonsense\""),
         ("SELECT * FROM samples", "call it as samples(profile_id"),
         ("SELECT * FROM samples('01930c5e-7d1a-7000-8000-0123456789ab')", "not in the store"),
@@ -152,7 +152,7 @@ async fn profiles_are_read_as_tables() {
         ("SELECT * FROM top(1, 'cpu', 'yesterday')", "is no date"),
     ] {
         let refused = refusal(&server, statement).await;
-        assert!(refused.contains(says), "{statement}: {refused}");
+        assert!(refused.contains(expected), "{statement}: {refused}");
     }
     server.stop().await;
 }
@@ -343,7 +343,7 @@ async fn nothing_but_the_tables_is_reached() {
     let nested = format!("SELECT {}1{}", "(".repeat(101), ")".repeat(101));
     let wide = format!("SELECT {}1", "1+".repeat(5000));
     let mut wrong = String::new();
-    for (statement, code, says) in [
+    for (statement, code, expected) in [
         ("ATTACH DATABASE '/etc/passwd' AS x", 1235, "read-only"),
         ("SELECT * FROM (ATTACH DATABASE 'x' AS y)", 1064, "syntax error"),
         ("PRAGMA database_list", 1235, "not offered"),
@@ -385,9 +385,9 @@ async fn nothing_but_the_tables_is_reached() {
         ("SELECT LENGTH(REPEAT(PRINTF('%.*c', 1000000, 'x'), 100)), PRINTF('%.*c', 100000000, 'x')", 1226, "too big"),
     ] {
         let refused = ask(&server, statement).await.err().unwrap_or_default();
-        if !refused.contains(&format!("ERROR {code} ")) || !refused.contains(says) {
+        if !refused.contains(&format!("ERROR {code} ")) || !refused.contains(expected) {
             let [shown, refused] = [statement, &refused].map(|text| text.chars().take(300).collect::<String>());
-            wrong += &format!("{shown}: {code} {says}: {refused}\n");
+            wrong += &format!("{shown}: {code} {expected}: {refused}\n");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -469,7 +469,7 @@ async fn memory_is_bounded_inside_functions() {
     let long = "REPEAT('a', 1000000)";
     let differing =
         (0..6).map(|_| format!("GREATEST({})", texts("CONCAT('a', 'b')", 100))).collect::<Vec<_>>().join(", ");
-    for (statement, says) in [
+    for (statement, expected) in [
         (format!("SELECT LENGTH(CONCAT({}))", texts(long, 100)), "too big"),
         (format!("SELECT REPLACE({long}, 'a', 'bb')"), "too big"),
         (format!("SELECT REGEXP_LIKE({long}, '{}')", "[α-ω]{9}".repeat(40)), "REGEXP: "),
@@ -479,7 +479,7 @@ async fn memory_is_bounded_inside_functions() {
     ] {
         let refused = refusal(&server, &statement).await;
         let shown: String = statement.chars().take(80).collect();
-        assert!(refused.contains("ERROR 1226 (42000)") && refused.contains(says), "{shown}: {refused}");
+        assert!(refused.contains("ERROR 1226 (42000)") && refused.contains(expected), "{shown}: {refused}");
     }
     server.stop().await;
 }
@@ -507,7 +507,7 @@ async fn a_statement_can_be_killed() {
     let _alone = GREEDY.lock().await;
     let server = start(quiet()).await;
     for statement in ["SELECT SLEEP(60)".to_owned(), format!("{ENDLESS} COUNT(*) FROM n")] {
-        let asked = ask(&server, &statement);
+        let answer = ask(&server, &statement);
         let kill = async {
             let found = loop {
                 let listed = rows(&server, "SHOW PROCESSLIST").await;
@@ -519,7 +519,7 @@ async fn a_statement_can_be_killed() {
             };
             rows(&server, &format!("KILL QUERY {found}")).await
         };
-        let (refused, _) = tokio::join!(asked, kill);
+        let (refused, _) = tokio::join!(answer, kill);
         assert!(refused.unwrap_err().contains("ERROR 1317 (70100)"), "{statement}");
     }
     server.stop().await;

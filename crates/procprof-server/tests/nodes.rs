@@ -85,7 +85,7 @@ async fn go_brpc_and_garbage_are_collected_side_by_side() {
     server.stop().await;
 }
 
-/// What a node does with a request.
+/// The reaction of a node to a request.
 type Behaviour = Arc<dyn Fn(&mut TcpStream) + Send + Sync>;
 
 /// A node on `listener` that treats every request in the same way, each on a thread of its own.
@@ -120,7 +120,7 @@ fn node(name: &str, port: u16, schedule: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_hang_keep_no_place_and_late_starts_are_counted() {
-    // Accepts and says nothing; a drip-feed is as bad.
+    // Accepts and sends nothing; the other sends byte by byte, which is as bad.
     let silent = behaving(local(), Arc::new(|_| std::thread::sleep(Duration::from_secs(300))));
     let dripping = behaving(
         local(),
@@ -154,7 +154,7 @@ async fn nodes_that_hang_keep_no_place_and_late_starts_are_counted() {
         assert!(std::time::Instant::now() < until, "nobody waited");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // Whoever kept the place until its time was over, 31 s or 61 s, would let the healthy one have it once in two
+    // A capture that kept the slot until its time limit, 31 s or 61 s, would let the healthy one have it once in two
     // minutes.
     server.profiles("node=healthy", 4, Duration::from_secs(90)).await;
     assert!(delay("count").await >= 4.0);
@@ -339,14 +339,14 @@ async fn symbols_come_from_where_they_may_and_missing_files_are_named() {
             && !top.contains("hot_70"),
         "{blind}"
     );
-    let (asked, top) = capture("asked").await;
-    assert!(top.contains("hot_70") && asked["facts"]["symbols-from"] == "the node's symbol page", "{top}\n{asked}");
+    let (profile, top) = capture("asked").await;
+    assert!(top.contains("hot_70") && profile["facts"]["symbols-from"] == "the node's symbol page", "{top}\n{profile}");
     let (given, top) = capture("given").await;
     assert!(top.contains("hot_70") && given["facts"]["symbols"] == "unverified", "{top}\n{given}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_difference_of_gos_totals_starts_when_it_was_asked_for() {
+async fn a_difference_of_gos_totals_starts_with_its_request() {
     let go = Running::go();
     let node = format!(
         "[[node]]\nname = \"go\"\nkind = \"go\"\nhttp = \"127.0.0.1:{}\"\nschedule.cpu = {{ on = false }}\nschedule.goroutine = {{ on = false }}\n",
@@ -362,5 +362,5 @@ async fn a_difference_of_gos_totals_starts_when_it_was_asked_for() {
     let profile = server.json(&format!("/api/profiles/{}", job["profile"].as_str().unwrap())).await;
     let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     let late = time(&profile["start"]).duration_since(time(&job["started"])).as_secs_f64();
-    assert!((-0.1..1.5).contains(&late), "started {late} s after it was asked for: {profile}");
+    assert!((-0.1..1.5).contains(&late), "started {late} s after it was profile for: {profile}");
 }

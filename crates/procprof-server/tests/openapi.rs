@@ -16,8 +16,8 @@ fn fetched(path: &str) -> PathBuf {
 /// Runs a program that must succeed.
 fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    let output_text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{output_text}", output.status);
 }
 
 /// The document as a file.
@@ -57,7 +57,7 @@ fn a_typescript_client_compiles() {
 }
 
 #[test]
-fn a_python_client_knows_every_operation() {
+fn a_python_client_has_every_operation() {
     let (folder, file) = document();
     let client = folder.path().join("client");
     let programs = fetched("python/bin");

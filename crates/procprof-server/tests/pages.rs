@@ -1,4 +1,4 @@
-//! The pages and what StarRocks' own callers ask for.
+//! The pages, and the endpoints that StarRocks' own clients request.
 
 use std::io::Write;
 

@@ -17,7 +17,7 @@ impl Running {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
-        Running { child, port: port.unwrap_or_else(|| panic!("{command:?} said {line:?}")) }
+        Running { child, port: port.unwrap_or_else(|| panic!("{command:?} printed {line:?}")) }
     }
 
     /// The Go program of `testdata/go/pprof-server`.

@@ -1,4 +1,4 @@
-//! Connections of bare bytes, for what no proper client does: it says nothing more, reads nothing, or says it twice.
+//! Connections of raw bytes, for what no proper client does: it sends nothing more, reads nothing, or sends it twice.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// Longest wait for anything that must happen; nothing is measured by it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the server answers to these bytes until it closes the connection.
+/// The server's answer to these bytes until it closes the connection.
 pub(crate) async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
@@ -27,7 +27,7 @@ pub(crate) async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// An HTTP/2 connection that has asked for `path` and got an answer.
+/// An HTTP/2 connection that has requested `path` and got an answer.
 pub(crate) async fn http2(address: SocketAddr, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let frame = |kind: u8, flags: u8, id: u32, payload: &[u8]| {

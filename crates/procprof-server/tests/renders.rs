@@ -1,4 +1,4 @@
-//! What a report of a hostile profile may take of the server, and of other readers.
+//! Limits on what a report of a hostile profile takes from the server, and from other readers.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn rendered(server: &TestServer, id: &str, report: &str) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_that_would_be_too_large_is_refused_by_the_key_that_says_so() {
+async fn a_report_that_would_be_too_large_is_refused_with_the_limiting_key() {
     let config = Config { render_bytes_max: 1 << 20, render_memory_bytes_max: 1 << 20, ..quiet() };
     let server = mysql_select::start(config).await;
     let id = pushed(&server, recursion()).await;

@@ -44,8 +44,8 @@ async fn list_shows_lines_of_files_below_the_roots_and_of_no_others() {
     let id = server.push("cpu", profile(&functions)).await["id"].as_str().unwrap().to_owned();
     let list =
         async |server: &TestServer, query: &str| server.text(&format!("/api/profiles/{id}/render/list?{query}")).await;
-    let told = list(&server, "symbol=hot").await;
-    assert!(told.contains("source_roots") && !told.contains("return 70"), "{told}");
+    let page = list(&server, "symbol=hot").await;
+    assert!(page.contains("source_roots") && !page.contains("return 70"), "{page}");
     let data = server.stop().await;
 
     let mut config = quiet();
@@ -59,8 +59,8 @@ async fn list_shows_lines_of_files_below_the_roots_and_of_no_others() {
             format!("&source_path={}", folder.path().display()),
             "&trim_path=/&source_path=/".to_owned(),
         ] {
-            let told = list(&server, &format!("{query}{elsewhere}")).await;
-            assert!(!told.contains("secret\n"), "{query}{elsewhere}: {told}");
+            let page = list(&server, &format!("{query}{elsewhere}")).await;
+            assert!(!page.contains("secret\n"), "{query}{elsewhere}: {page}");
         }
     }
     assert!(list(&server, "symbol=linked").await.contains("a symbolic link, which is not followed"));

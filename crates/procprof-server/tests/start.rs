@@ -71,8 +71,8 @@ async fn a_taken_port_names_its_holder_or_is_left_for_the_next() {
 async fn two_servers_on_one_folder_are_refused() {
     let server = TestServer::start(quiet()).await;
     let second = Server::start(options(quiet(), server.data.path().to_owned())).await;
-    let told = second.err().unwrap().to_string();
-    assert!(told.contains("in use by") && told.ends_with("; --data DIR uses another folder"), "{told}");
+    let error = second.err().unwrap().to_string();
+    assert!(error.contains("in use by") && error.ends_with("; --data DIR uses another folder"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +174,7 @@ async fn retention_runs_by_itself() {
     let server = TestServer::start(config).await;
     let now = jiff::Timestamp::now().as_second();
     for days in [5, 4, 3] {
-        // The end of a pushed profile is the moment of its arrival unless it tells one.
+        // The end of a pushed profile is the time of its arrival unless it contains one.
         server.push("cpu", cpu_profile(now - days * 86_400)).await;
     }
     let newest = server.push("heap", cpu_profile(now)).await;
@@ -229,7 +229,7 @@ async fn a_clock_set_ahead_deletes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_profile_from_the_future_is_listed_by_its_arrival_and_says_so() {
+async fn a_profile_from_the_future_is_listed_by_its_arrival_and_marked() {
     let server = TestServer::start(quiet()).await;
     let far = server.push("cpu", cpu_profile(9_100_000_000)).await;
     assert!(far["facts"]["time-claimed"].as_str().unwrap().starts_with("2258-"), "{far}");
@@ -240,5 +240,5 @@ async fn a_profile_from_the_future_is_listed_by_its_arrival_and_says_so() {
     let page = server.json("/api/profiles").await;
     assert_eq!(page["profiles"][0]["id"], next["id"], "what came later is above it");
     let page = server.text(&format!("/p/{}", far["id"].as_str().unwrap())).await;
-    assert!(page.contains("2258-"), "the page says what it claims");
+    assert!(page.contains("2258-"), "the page shows the claimed time");
 }

@@ -1,5 +1,4 @@
-//! Symbols that are pushed: what is taken, what is refused, whom they name, and what pages say of those that are
-//! missing.
+//! Uploaded symbols: what is accepted, what is refused, which profiles they symbolize, and how pages list missing ones.
 
 use std::process::Command;
 
@@ -81,7 +80,7 @@ async fn send(server: &TestServer, body: impl Into<Body>) -> (u16, Value) {
     (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
 }
 
-/// What lies in the folder of symbols.
+/// The files in the folder of symbols.
 fn kept(server: &TestServer) -> Vec<String> {
     let entries = std::fs::read_dir(server.data.path().join("symbols")).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -100,8 +99,8 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
 
     let wanted = &pushed["wanted"][0];
     let command = format!("procprof symbols push --server http://{} /opt/nowhere/program", server.address);
-    let told = (wanted["file"].as_str(), wanted["build_id"].as_str());
-    assert_eq!(told, (Some("/opt/nowhere/program"), Some(program.build_id.as_str())), "{pushed}");
+    let answer = (wanted["file"].as_str(), wanted["build_id"].as_str());
+    assert_eq!(answer, (Some("/opt/nowhere/program"), Some(program.build_id.as_str())), "{pushed}");
     assert_eq!((wanted["command"].as_str(), wanted["uploaded"].as_bool()), (Some(command.as_str()), Some(false)));
     assert!((wanted["percent"].as_f64().unwrap() - 90.0).abs() < 0.05, "{wanted}");
     for place in [page.as_str(), "/proc_profile?node=1", "/symbols"] {
@@ -187,7 +186,7 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_tells_less_does_not_replace_what_tells_more() {
+async fn poorer_symbols_do_not_replace_richer_ones() {
     let program = Program::new();
     let server = TestServer::start(quiet()).await;
     let outcome = async |name: &str| {
@@ -198,11 +197,11 @@ async fn what_tells_less_does_not_replace_what_tells_more() {
             answer["symbols"]["detail"].as_str().unwrap().to_owned(),
         )
     };
-    let told = |status: u16, outcome: &str, detail: &str| (status, outcome.to_owned(), detail.to_owned());
-    assert_eq!(outcome("no-lines").await, told(201, "added", "functions"));
-    assert_eq!(outcome("program").await, told(201, "replaced", "lines"));
-    assert_eq!(outcome("no-lines").await, told(200, "kept", "lines"));
-    assert_eq!(outcome("program").await, told(201, "replaced", "lines"));
+    let answer = |status: u16, outcome: &str, detail: &str| (status, outcome.to_owned(), detail.to_owned());
+    assert_eq!(outcome("no-lines").await, answer(201, "added", "functions"));
+    assert_eq!(outcome("program").await, answer(201, "replaced", "lines"));
+    assert_eq!(outcome("no-lines").await, answer(200, "kept", "lines"));
+    assert_eq!(outcome("program").await, answer(201, "replaced", "lines"));
     let offer = async |detail: &str| {
         let path = format!("/api/symbols/offer?key={}&detail={detail}&bytes=1", program.build_id);
         server.post(&path, Value::Null).await.1["take"].as_bool()
@@ -361,8 +360,8 @@ impl Distant {
         SymbolIndex::build(&Image::open(&self.folder.path().join(name), &ImageOptions::default()).unwrap()).unwrap()
     }
 
-    /// What jemalloc writes: return addresses, and the map of a process in which code has that many pages and lies
-    /// `base` behind the file's addresses.
+    /// A heap dump as jemalloc writes it: return addresses, and the map of a process in which code has that many pages
+    /// and is `base` behind the file's addresses.
     fn heap(&self, base: u64, pages: u64) -> Vec<u8> {
         let [hot, cold] = [self.hot, self.cold].map(|address| base + address + 2);
         let code = base + (self.hot & !0xfff);
@@ -392,7 +391,7 @@ fn symbol(symbols: &str, name: &str) -> u64 {
     u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
 }
 
-/// Where position independent code is loaded.
+/// The load address of position independent code.
 const BASE: u64 = 0x5581_2f3a_0000;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -207,7 +207,7 @@ async fn a_tree_is_made_once_and_one_that_does_not_fit_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tree_that_would_be_too_large_is_refused_by_the_key_that_says_so() {
+async fn a_tree_that_would_be_too_large_is_refused_with_the_limiting_key() {
     let server = TestServer::start(Config { render_memory_bytes_max: 64 << 10, ..quiet() }).await;
     let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
     let frame = builder.frame("again");

@@ -27,7 +27,7 @@ async fn viewer(options: &[(&str, &str)]) -> ViewerHandle {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_data_of_the_flame_graph_stands_below_the_token() {
+async fn the_data_of_the_flame_graph_requires_the_token() {
     let handle = viewer(&[]).await;
     let url = |path: &str| format!("http://{}{}{path}", handle.address(), handle.path());
     let get = async |path: &str| reqwest::get(url(path)).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_file_is_looked_at_in_the_browser() {
     browser.write("input[name=focus]", "hot").await;
     browser.run("document.querySelector('select[name=sample_index]').value = 'samples'").await;
     browser.click("form.refine button").await;
-    // Empty fields do not stand in the address.
+    // Empty fields are not in the address.
     let place = at("/ui/tree?sample_index=samples&focus=hot");
     browser.expect("return location.pathname + location.search", place.as_str().unwrap()).await;
     let text = browser.run("return document.querySelector('pre.report').textContent").await;

@@ -1,4 +1,4 @@
-//! Who may come in by SQL: the users file's users; without one, a single operator whose password the server makes.
+//! Users of the SQL server: those of the users file; without one, a single operator whose password the server makes.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ const PASSWORD_BYTES: usize = 16;
 /// Bytes read of a password file.
 const PASSWORD_FILE_MAX: u64 = 1024;
 
-/// What is checked.
+/// The source of the users.
 enum Policy {
     /// Nothing: everyone is operator.
     Open,

@@ -23,7 +23,7 @@ const TIME: Duration = Duration::from_secs(600);
 /// Runs a script.
 ///
 /// # Errors
-/// A script that cannot be parsed, a node nobody knows, and, with one node, whatever kept it from answering.
+/// A script that cannot be parsed, an unknown node, and, with one node, the reason for its missing answer.
 pub(super) async fn answer(
     sql: &Arc<Sql>,
     by: &str,

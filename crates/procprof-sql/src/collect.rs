@@ -14,7 +14,7 @@ use crate::mysql::{Column, ColumnType, SqlError, SqlErrorKind, StatementResult, 
 /// Nodes of one statement.
 const NODES_MAX: usize = 256;
 
-/// Captures, and tells for each node what came of it.
+/// Captures, and returns the result of each node.
 pub(super) async fn answer(
     sql: &Arc<Sql>,
     by: &str,
@@ -38,7 +38,7 @@ pub(super) async fn answer(
         ));
     }
     let stop = sql.stop.child_token();
-    // Captures end when nobody waits for the statement any more.
+    // Captures end when the client no longer waits for the statement.
     let _given_up = stop.clone().drop_guard();
     let watch = || Watch { cancel: stop.clone(), ..Watch::default() };
     let wanted = || CaptureRequest::manual(profile_type.clone(), seconds, by, watch());

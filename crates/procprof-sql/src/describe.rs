@@ -1,11 +1,11 @@
-//! What tables there are and of what columns: `DESCRIBE`, and the `SHOW` statements about tables.
+//! The tables and their columns: `DESCRIBE`, and the `SHOW` statements about tables.
 
 use super::DATABASE;
 use super::select::{Table, TableColumn, all, is_database, mysql_type};
 use super::statement::Show;
 use crate::mysql::{Column, ColumnType, SqlError, SqlErrorKind, StatementResult, Value};
 
-/// Headers of lists that are always empty here; clients ask for them all the same.
+/// Headers of lists that are always empty here; clients request them all the same.
 const EMPTY: &[(&str, &[&str])] = &[
     (
         "triggers",
@@ -90,7 +90,7 @@ const EMPTY: &[(&str, &[&str])] = &[
     ("resources", &["Name", "ResourceType", "Key", "Value"]),
 ];
 
-/// What `SHOW PROCEDURE STATUS` and `SHOW FUNCTION STATUS` have.
+/// The columns of `SHOW PROCEDURE STATUS` and `SHOW FUNCTION STATUS`.
 const ROUTINE: &[&str] = &[
     "Db",
     "Name",

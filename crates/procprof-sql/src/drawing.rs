@@ -17,8 +17,9 @@ use procprof_store::Entry;
 use crate::Sql;
 use crate::mysql::{SqlError, SqlErrorKind};
 
-/// Told of a dump without samples.
-const NO_NODES: &str = "No nodes to print: too little was allocated since the heap profiler was switched on; let the process work for a while, then dump again";
+/// The answer for a dump without samples.
+const NO_NODES: &str = "No nodes to print: too little was allocated since the heap profiler was switched on; let the \
+                        process work for a while, then dump again";
 
 /// The program a dump is of.
 pub(super) enum Program {
@@ -123,26 +124,26 @@ pub(super) async fn jeprof_of_dump(
     Some(run_jeprof(sql, words, vec![program.dump(dump)]).await)
 }
 
-/// What jeprof's grammar prints of dumps.
+/// The output of jeprof's grammar for dumps.
 async fn run_jeprof(sql: &Sql, words: Vec<String>, dumps: Vec<Bytes>) -> Result<String, SqlError> {
     match sql.children.jeprof(words, dumps, &sql.config()).await {
         Ok(drawing) => String::from_utf8(drawing).map_err(|error| other(format!("draw: {error}"))),
         Err(ChildError::Ended { status, complaint }) => match first_error(&complaint) {
             Some("No nodes to print") => Ok(NO_NODES.to_owned()),
-            said => Err(other(format!("draw: the child ended with {status}: {}", said.unwrap_or("no message")))),
+            message => Err(other(format!("draw: the child ended with {status}: {}", message.unwrap_or("no message")))),
         },
         Err(error @ ChildError::TooLong { .. }) => Err(SqlError::new(SqlErrorKind::TimedOut, format!("draw: {error}"))),
         Err(error) => Err(other(format!("draw: {error}"))),
     }
 }
 
-/// What jeprof complains of, behind the names of the files it uses.
+/// The first error of jeprof, without the names of its files before it.
 fn first_error(complaint: &str) -> Option<&str> {
     complaint.lines().find(|line| !line.is_empty() && !line.starts_with("Using local file"))
 }
 
-/// A DOT with the link to its drawn graph in a last line, a comment, where `base` says how people reach this server's
-/// pages.
+/// A DOT with the link to its drawn graph in a last line, a comment; `base` is the address of this server's pages for
+/// users.
 pub(super) fn with_link(dot: String, base: &str, id: ProfileId) -> String {
     match base.is_empty() || !dot.starts_with("digraph") {
         true => dot,
@@ -150,7 +151,7 @@ pub(super) fn with_link(dot: String, base: &str, id: ProfileId) -> String {
     }
 }
 
-/// A stored profile as jemalloc's text, with the names it was stored with before it if they are wanted.
+/// A stored profile as jemalloc's text, preceded by the names it was stored with if `with_names`.
 fn dump(stored: &[u8], with_names: bool) -> Result<Vec<u8>, String> {
     let profile = format::decode(stored, &Limits::default()).map_err(|error| error.to_string())?.profile;
     let text = jemalloc::encode(&profile).map_err(|error| error.to_string())?;

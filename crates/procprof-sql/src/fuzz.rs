@@ -1,5 +1,5 @@
-//! What reads bytes and statements of clients, by itself, for the fuzz targets: nothing here may panic, whatever it is.
-//! No part of the interface.
+//! The readers of clients' bytes and statements, for the fuzz targets: nothing here may panic on any input. No part of
+//! the interface.
 
 use super::like::like;
 use super::script;

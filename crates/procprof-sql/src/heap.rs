@@ -27,11 +27,11 @@ use super::starrocks::heap::FeNode;
 use crate::Sql;
 use crate::mysql::{SqlError, SqlErrorKind};
 
-/// What a method that gives nothing prints: the object it was called on.
+/// The output of a method without a result: the object it was called on.
 const INSTANCE: &str = "instance of HeapProf";
 /// Before a dump's profile id, so that its name looks like the files StarRocks names.
 const SNAPSHOT: &str = "heap_profile.";
-/// What jemalloc's text begins with.
+/// The start of jemalloc's text.
 const JEMALLOC: &[u8] = b"heap_v2/";
 /// Time to take a dump for the store while a frontend makes its own.
 const STORE_TIME: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ fn other(text: impl Into<String>) -> SqlError {
     SqlError::new(SqlErrorKind::Other, text)
 }
 
-/// What a process cannot do is printed; what keeps a node from answering fails the statement.
+/// A refusal of the process is printed; a node that does not answer fails the statement.
 fn sentence<T>(result: HeapResult<T>) -> Result<Result<T, String>, SqlError> {
     match result {
         Ok(done) => Ok(Ok(done)),
@@ -61,7 +61,7 @@ impl<'a> NodeHeap<'a> {
         NodeHeap { sql, node, by }
     }
 
-    /// What a call prints.
+    /// The output of a call.
     pub(super) async fn call(&self, call: &Call) -> Result<String, SqlError> {
         match FeNode::from_node(self.sql, &self.node).filter(|node| node.takes(call)) {
             Some(node) => self.forward(&node, call).await,
@@ -69,8 +69,8 @@ impl<'a> NodeHeap<'a> {
         }
     }
 
-    /// What the cluster's frontend makes of it. A dump lies on the node then, so the same is taken for the store, as
-    /// well as the node gives it.
+    /// The output of the cluster's frontend. A dump is on the node then, so another one is taken for the store, as far
+    /// as the node permits.
     async fn forward(&self, node: &FeNode<'_>, call: &Call) -> Result<String, SqlError> {
         if !matches!(call, Call::Snapshot | Call::Dump(_)) {
             return node.run(call).await;
@@ -110,10 +110,10 @@ impl<'a> NodeHeap<'a> {
         }
     }
 
-    /// Takes a dump and stores it; `Err` inside is a sentence that says why there is none and what to do.
+    /// Takes a dump and stores it; the inner `Err` is a sentence with the reason for a missing dump and the remedy.
     async fn snapshot(&self, arrived: Option<Arrived>) -> Result<Result<Arc<Entry>, String>, SqlError> {
         let stop = self.sql.stop.child_token();
-        // The capture ends when nobody waits for the statement any more.
+        // The capture ends when the client no longer waits for the statement.
         let _given_up = stop.clone().drop_guard();
         sentence(self.profiler().dump(self.by, stop, arrived).await)
     }
@@ -148,7 +148,7 @@ impl<'a> NodeHeap<'a> {
         let tell = Mutex::new(Some(tell));
         let arrived = move |bytes: &Bytes| {
             if let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                // Nobody needs to wait for it.
+                // The receiver may be gone.
                 let _ = tell.send(bytes.clone());
             }
         };
@@ -224,7 +224,7 @@ fn option(drawing: Drawing) -> Option<&'static str> {
     }
 }
 
-/// Who listens at an address of this machine.
+/// The process that listens at an address of this machine.
 fn listener(address: &str) -> Option<Identity> {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address: SocketAddr = address.split('/').next()?.replace("localhost", "127.0.0.1").parse().ok()?;

@@ -1,25 +1,25 @@
-//! The server over the MySQL protocol: what SQL clients may ask, and who answers it.
+//! The server over the MySQL protocol: the statements of SQL clients, and their execution.
 //!
 //! [`serve`] accepts clients and runs their statements on the parts of `procprof-core` that [`Sql`] holds. `mysql`
-//! speaks the protocol and knows statements as text only; all other modules know statements and no packets. Errors get
-//! the codes of MySQL here. Nothing knows HTTP.
+//! implements the protocol and treats statements as text; all other modules handle statements and no packets. Errors
+//! get the codes of MySQL here. Nothing here uses HTTP.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mysql` | the protocol: packets, logins, result sets |
-//! | `serve` | the listener, its limits and who is let in |
+//! | `serve` | the listener, its limits and its logins |
 //! | `token` | a statement's words, numbers, strings and variables |
-//! | `statement` | the statements there are, parsed |
+//! | `statement` | the statements, parsed |
 //! | `session` | one client: its database, warnings, and the audit line of each statement |
 //! | `running` | connections and their statements, for `SHOW PROCESSLIST` and `KILL` |
 //! | `variables`, `set` | `@@…`, `@…` and `SHOW VARIABLES`; `SET` |
 //! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
-//! | `heap`, `drawing` | what scripts do with the heap of a node, and its dumps as graphs |
+//! | `heap`, `drawing` | operations of scripts on the heap of a node, and its dumps as graphs |
 //! | `starrocks` | the client of StarRocks frontends: their nodes, and statements run there |
 //! | `collect` | `COLLECT` |
 //! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
 //! | `like`, `shown` | which of their rows `LIKE` and `WHERE` let through |
-//! | `select` | `SELECT`, and the tables there are |
+//! | `select` | `SELECT`, and its tables |
 
 mod accounts;
 mod admin;
@@ -63,7 +63,7 @@ use tokio_util::task::TaskTracker;
 pub use serve::{SqlLogin, serve};
 pub use starrocks::Clusters;
 
-/// What statements are answered from.
+/// The parts of the server that execute statements.
 pub struct Sql {
     /// Configuration, folders and address.
     pub settings: Arc<Settings>,
@@ -83,7 +83,7 @@ pub struct Sql {
     pub renderer: Arc<Renderer>,
     /// StarRocks clusters and their frontends.
     pub clusters: Clusters,
-    /// What must have ended when the server has.
+    /// Tasks that must have ended when the server has.
     pub tasks: TaskTracker,
     /// Ends everything.
     pub stop: CancellationToken,

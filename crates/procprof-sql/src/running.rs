@@ -65,7 +65,7 @@ impl ClientConnections {
 
     pub(super) fn leave(&self, client: &Arc<ClientConnection>) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // After a change of user the same number stands for the new session.
+        // After a change of user the same number identifies the new session.
         if clients.get(&client.caller.connection).is_some_and(|own| Arc::ptr_eq(own, client)) {
             clients.remove(&client.caller.connection);
         }
@@ -86,7 +86,7 @@ impl ClientConnections {
     /// Ends a statement or a connection.
     ///
     /// # Errors
-    /// There is no such connection, or it is somebody else's and the caller no operator.
+    /// There is no such connection, or it is another user's and the caller is no operator.
     pub(super) fn kill(&self, caller: &Caller, connection: u32, scope: KillScope) -> Result<(), SqlError> {
         let client = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&connection).cloned();
         let client = client

@@ -7,7 +7,7 @@
 
 use crate::mysql::{SqlError, SqlErrorKind};
 
-/// What a call prints of a heap.
+/// The output of a call about a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drawing {
     Dot,
@@ -23,7 +23,7 @@ pub(super) enum Call {
     /// Switches the heap profiler.
     Enable(bool),
     HasEnable,
-    /// Dumps the heap, and tells the name of the dump.
+    /// Dumps the heap, and returns the name of the dump.
     Snapshot,
     /// Draws a dump by its name.
     ToDot(String),

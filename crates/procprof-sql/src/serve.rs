@@ -20,7 +20,7 @@ const LOGIN: Duration = Duration::from_secs(10);
 /// Time a SQL client has to take a piece of an answer or to send the rest of a packet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whom the SQL server lets in.
+/// The users that may log in to the SQL server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlLogin {
     /// The users of the users file; without one, `root` with a password that is made and kept in the data folder.

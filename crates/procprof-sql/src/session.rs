@@ -77,7 +77,7 @@ impl Drop for SqlSession {
 }
 
 impl SqlSession {
-    /// Who asks, for statements that ask back.
+    /// The connection and user, for functions of a statement that return them.
     fn asker(&self) -> Asker<'_> {
         let Caller { connection, peer, principal } = &self.client.caller;
         let user = format!("{}@{}", principal.name, peer.ip());

@@ -14,7 +14,7 @@ use crate::mysql::{SqlError, SqlErrorKind, Value};
 /// One assignment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Assignment {
-    /// A system variable, its scope before a dot if one is said.
+    /// A system variable, preceded by its scope and a dot if it has one.
     System(String, Given),
     /// A variable of the user's own.
     User(String, Given),
@@ -24,7 +24,7 @@ pub(super) enum Assignment {
     Nothing,
 }
 
-/// What a variable is set to.
+/// The new value of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Given {
     Default,
@@ -36,7 +36,7 @@ pub(super) enum Given {
     Expression(String),
 }
 
-/// Parses what stands behind `SET`.
+/// Parses the text behind `SET`.
 ///
 /// # Errors
 /// [`SqlErrorKind::Syntax`], or [`SqlErrorKind::NotSupported`] for what would change something.
@@ -196,7 +196,7 @@ pub(super) fn assign(variables: &mut Variables, assignment: Assignment) -> Resul
     }
 }
 
-/// `TRUE`, `FALSE`, `NULL`; any other word stands for itself.
+/// `TRUE`, `FALSE`, `NULL`; any other word is a text.
 fn value(given: Given) -> Value {
     match given {
         Given::Literal(value) => value,

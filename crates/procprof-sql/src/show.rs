@@ -92,7 +92,7 @@ const FRONTENDS: &[&str] = &[
     "Version",
 ];
 
-/// What is shown, and to whom.
+/// The data of `SHOW`, and the user who sees it.
 pub(super) struct Facts<'a> {
     pub(super) sql: &'a Arc<Sql>,
     pub(super) clients: &'a ClientConnections,
@@ -122,7 +122,7 @@ pub(super) fn answer(facts: &Facts<'_>, show: &Show) -> Result<StatementResult, 
         "variables" => Ok(named(variables.list(show.global))),
         "status" => Ok(status(facts)),
         "processlist" => Ok(processes(clients, caller, show.full)),
-        "warnings" | "errors" => Ok(told(failure)),
+        "warnings" | "errors" => Ok(warnings(failure)),
         "grants" => Ok(grants(caller)),
         "privileges" => {
             Ok(table(&["Privilege", "Context", "Comment"], &PRIVILEGES.map(|row| row.map(Value::from).to_vec())))
@@ -132,8 +132,8 @@ pub(super) fn answer(facts: &Facts<'_>, show: &Show) -> Result<StatementResult, 
             &["Catalog", "Type", "Comment"],
             &[["default_catalog", "Internal", "stored profiles"].map(Value::from).to_vec()],
         )),
-        "count warnings" => Ok(told_count("@@session.warning_count", failure)),
-        "count errors" => Ok(told_count("@@session.error_count", failure)),
+        "count warnings" => Ok(warning_count("@@session.warning_count", failure)),
+        "count errors" => Ok(warning_count("@@session.error_count", failure)),
         "engines" => {
             let names = ["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"];
             Ok(table(&names, &[ENGINE.map(Value::from).to_vec()]))
@@ -179,7 +179,7 @@ fn table(names: &[&str], rows: &[Vec<Value>]) -> StatementResult {
     StatementResult::rows(names.iter().enumerate().map(column).collect(), rows.to_vec())
 }
 
-/// What may be granted: viewers have the first, operators both.
+/// Privileges: viewers have the first, operators both.
 const PRIVILEGES: [[&str; 3]; 2] =
     [["Select", "Tables", "To retrieve rows from table"], ["Operate", "System", "ADMIN EXECUTE and COLLECT"]];
 
@@ -242,13 +242,13 @@ pub(super) fn columns(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// What is known of a node, in these columns.
+/// The facts about a node, in these columns.
 pub(super) fn row(sql: &Sql, node: &Node, names: &[&'static str]) -> Vec<Value> {
     let health = sql.registry.health(node.id);
     names.iter().map(|name| cell(node, &health, name)).collect()
 }
 
-/// What is known of a node under one of StarRocks' column names.
+/// The fact about a node under one of StarRocks' column names.
 fn cell(node: &Node, health: &Health, name: &str) -> Value {
     let (host, http) = host_and_port(&node.config.http);
     let (brpc_host, brpc) = host_and_port(&node.config.brpc);
@@ -261,7 +261,7 @@ fn cell(node: &Node, health: &Health, name: &str) -> Value {
         "HttpPort" if !http.is_empty() => http.into(),
         "BrpcPort" if !brpc.is_empty() => brpc.into(),
         "LastHeartbeat" => health.last_success().map_or(Value::Null, |at| moment(at).into()),
-        // A node nobody could ask yet is not known to be dead.
+        // A node that was not contacted yet is not known to be dead.
         "Alive" => match health.summary() {
             "unknown" => Value::Null,
             summary => yes(summary != "failing"),
@@ -313,8 +313,8 @@ fn processes(clients: &ClientConnections, caller: &Caller, full: bool) -> Statem
     StatementResult::rows(columns.to_vec(), rows.collect())
 }
 
-/// What went wrong with the statement before this one.
-fn told(failure: Option<&SqlError>) -> StatementResult {
+/// The error of the statement before this one.
+fn warnings(failure: Option<&SqlError>) -> StatementResult {
     let columns = vec![Column::text("Level"), Column::new("Code", ColumnType::Integer), Column::text("Message")];
     let row = |failure: &SqlError| {
         vec!["Error".into(), Value::Integer(failure.kind.code().0.into()), failure.text.as_str().into()]
@@ -322,6 +322,6 @@ fn told(failure: Option<&SqlError>) -> StatementResult {
     StatementResult::rows(columns, failure.map(row).into_iter().collect())
 }
 
-fn told_count(name: &str, failure: Option<&SqlError>) -> StatementResult {
+fn warning_count(name: &str, failure: Option<&SqlError>) -> StatementResult {
     StatementResult::rows(vec![Column::new(name, ColumnType::Integer)], vec![vec![i64::from(failure.is_some()).into()]])
 }

@@ -46,7 +46,7 @@ pub(super) enum Statement {
     Nothing,
 }
 
-/// What `KILL` ends.
+/// The scope of `KILL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KillScope {
     /// The statement.
@@ -55,7 +55,7 @@ pub(super) enum KillScope {
     Connection,
 }
 
-/// Where `ADMIN EXECUTE` runs.
+/// The nodes of `ADMIN EXECUTE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Frontend,
@@ -73,9 +73,9 @@ pub(super) struct Show {
     pub(super) of: Option<String>,
     /// The pattern behind `LIKE`.
     pub(super) like: Option<String>,
-    /// Whether `FULL` was said.
+    /// Whether it has `FULL`.
     pub(super) full: bool,
-    /// Whether `GLOBAL` was said.
+    /// Whether it has `GLOBAL`.
     pub(super) global: bool,
     /// The condition behind `WHERE`, as written.
     pub(super) condition: Option<String>,
@@ -88,7 +88,7 @@ impl Show {
     }
 }
 
-/// Words that say which of the same thing is shown, and change nothing here.
+/// Words that select a variant, and change nothing here.
 const SCOPES: &[&str] = &["session", "local", "extended", "storage", "binary"];
 
 /// Parses a statement; `;` at its end is allowed.
@@ -141,7 +141,7 @@ fn is_chained(tokens: &[Token]) -> bool {
     tokens.windows(2).any(|pair| pair[0].is("and") && pair[1].is("chain"))
 }
 
-/// What is known SQL but changes something, and what is no SQL at all.
+/// The error for a known statement that would change something, and for text that is no SQL at all.
 fn not_offered(word: &str, text: &str, first: &Token) -> SqlError {
     const REFUSED: &[&str] = &[
         "insert",
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
         unexpected(self.text, self.peek(), wanted)
     }
 
-    /// Takes the word if it stands here.
+    /// Takes the word if it is next.
     fn takes(&mut self, word: &str) -> bool {
         let here = self.peek().is_some_and(|token| token.is(word));
         self.at += usize::from(here);
@@ -263,13 +263,13 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    /// Whether a query stands here.
+    /// Whether a query is next.
     fn begins_query(&self) -> bool {
         self.peek()
             .is_some_and(|token| token.is_symbol('(') || ["select", "with", "values"].iter().any(|word| token.is(word)))
     }
 
-    /// A table, with its database if that is said.
+    /// A table, with its database if it has one.
     fn table(&mut self) -> Result<String, SqlError> {
         let name = self.name("a table")?;
         match self.takes_symbol('.') {

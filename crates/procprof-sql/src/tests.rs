@@ -1,4 +1,4 @@
-//! Statements and scripts, as clients and the seeds write them, and as somebody with bad intent does.
+//! Statements and scripts, of ordinary clients, of the seeds, and of attackers.
 
 use procprof_profile::ProfileId;
 
@@ -79,8 +79,8 @@ fn show_statements_keep_what_matters() {
 }
 
 #[test]
-fn what_is_no_statement_says_where() {
-    for (text, kind, says) in [
+fn syntax_errors_contain_their_place() {
+    for (text, kind, expected) in [
         ("", SqlErrorKind::Syntax, "the statement is empty"),
         (";", SqlErrorKind::Syntax, "the statement is empty"),
         ("admin execute on", SqlErrorKind::Syntax, "ALL BACKENDS"),
@@ -96,7 +96,7 @@ fn what_is_no_statement_says_where() {
         ("/* no end", SqlErrorKind::Syntax, "comment"),
     ] {
         let failure = parse(text).unwrap_err();
-        assert!(failure.kind == kind && failure.text.contains(says), "{text:?}: {failure}");
+        assert!(failure.kind == kind && failure.text.contains(expected), "{text:?}: {failure}");
     }
     let long = "select ".to_owned() + &"1,".repeat(30_000);
     assert_eq!(parse(&long).unwrap_err().kind, SqlErrorKind::Limit);

@@ -1,11 +1,11 @@
 //! A statement's tokens, by MySQL's rules: words and backquoted names, numbers, strings with escapes, `@@variables`,
 //! comments skipped.
 //!
-//! `/*! … */` is not a comment for MySQL: what stands in it counts.
+//! `/*! … */` is not a comment for MySQL: its content counts.
 
 use crate::mysql::{SqlError, SqlErrorKind};
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TokenKind {
     /// A word, as written.
@@ -24,7 +24,7 @@ pub(super) enum TokenKind {
     Symbol(char),
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
@@ -49,7 +49,7 @@ const TOKENS_MAX: usize = 20_000;
 /// Splits a statement.
 ///
 /// # Errors
-/// A string, name or comment without an end, or too many tokens; the text says at which byte.
+/// A string, name or comment without an end, or too many tokens; the text contains the byte offset.
 pub(super) fn tokens(statement: &str) -> Result<Vec<Token>, SqlError> {
     let mut lexer = Lexer { text: statement, at: 0, inside: false };
     let mut tokens = Vec::new();

@@ -1,13 +1,13 @@
-//! System variables: those that clients ask for and set, with the values that hold here, and what a session has set.
+//! System variables: those that clients read and set, with the values that hold here, and the values of a session.
 //!
-//! A variable that says how a statement is read or what it gives is either obeyed or refused at `SET`; the others,
-//! which have no meaning where nothing is written, are remembered and shown again.
+//! A variable that changes how a statement is read or its result is either obeyed or refused at `SET`; the others,
+//! which have no meaning where nothing is written, are kept and shown again.
 
 use std::collections::BTreeMap;
 
 use crate::mysql::{SqlError, SqlErrorKind, Value};
 
-/// What may be done with a variable.
+/// The permitted changes of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// Not to be set.
@@ -198,13 +198,13 @@ pub(super) const VERSION: &str = concat!("8.0.33-procprof-", env!("CARGO_PKG_VER
 /// Variables of two names.
 const ALIASES: &[(&str, &str)] =
     &[("tx_isolation", "transaction_isolation"), ("tx_read_only", "transaction_read_only")];
-/// What a session may remember at most: variables of users, and bytes of any value.
+/// The most variables of users that a session keeps, and bytes of any value.
 const USERS_MAX: usize = 256;
 const VALUE_MAX: usize = 16 << 10;
 
-/// Character sets that texts may be said to be in; they are UTF-8 all the same.
+/// Character sets that texts may be declared to be in; they are UTF-8 all the same.
 const CHARSETS: &[&str] = &["utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "binary"];
-/// Modes without any meaning where nothing is written, and the one that the rewriter knows.
+/// Modes without any meaning where nothing is written, and the one that the rewriter implements.
 const MODES: &[&str] = &[
     "ALLOW_INVALID_DATES",
     "ERROR_FOR_DIVISION_BY_ZERO",
@@ -246,7 +246,7 @@ const UTC: &[&str] = &[
     "Universal",
 ];
 
-/// What a session has set.
+/// The variables of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Variables {
     set: BTreeMap<&'static str, String>,

@@ -221,7 +221,7 @@ fn a_name_of_a_file_that_went_away_is_free_again() {
 }
 
 #[test]
-fn a_file_that_went_away_is_said_so_and_dropped_when_opened_again() {
+fn a_removed_file_is_an_error_and_dropped_when_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let entry = put(&store, 1, 10001, "cpu", START).unwrap();

@@ -115,7 +115,7 @@ fn a_catalog_that_breaks_while_open_heals() {
 }
 
 #[test]
-fn a_row_that_says_nonsense_heals() {
+fn a_wrong_row_heals() {
     let folder = tempfile::tempdir().unwrap();
     let before = fill(folder.path());
     let store = open(folder.path());

@@ -8,7 +8,7 @@ use procprof_store::{Error, Format, Store, StoreOptions, content_id};
 use crate::support::{START, all, files, id, meta, open, pprof, put};
 
 #[test]
-fn a_second_opener_is_told_who_has_it() {
+fn a_second_opener_gets_an_error_with_the_owner() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     match Store::open(folder.path(), StoreOptions::default()) {

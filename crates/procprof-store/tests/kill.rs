@@ -79,7 +79,7 @@ fn writer() {
 }
 
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     put: BTreeSet<u128>,
     pinned: BTreeSet<u128>,
     deleting: BTreeSet<u128>,
@@ -87,8 +87,8 @@ struct Told {
     last_error: u128,
 }
 
-impl Told {
-    fn hear(&mut self, line: &str) {
+impl Acknowledged {
+    fn read_line(&mut self, line: &str) {
         let Some((word, number)) = line.strip_prefix("did ").and_then(|line| line.split_once(' ')) else { return };
         let number: u128 = number.parse().unwrap();
         match word {
@@ -102,7 +102,7 @@ impl Told {
     }
 }
 
-fn run_and_kill(folder: &Path, first: u32, after: Duration, told: &mut Told) {
+fn run_and_kill(folder: &Path, first: u32, after: Duration, acknowledged: &mut Acknowledged) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::writer", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
@@ -112,17 +112,17 @@ fn run_and_kill(folder: &Path, first: u32, after: Duration, told: &mut Told) {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    let (heard, first_heard) = std::sync::mpsc::channel();
+    let (sender, first_acknowledged) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for line in output.lines() {
-                told.hear(&line.unwrap());
-                let _ = heard.send(());
+                acknowledged.read_line(&line.unwrap());
+                let _ = sender.send(());
             }
         });
         // One in four is killed soon after its start, mostly while it opens the store; the others while they write.
         if !first.is_multiple_of(4) {
-            first_heard.recv_timeout(Duration::from_secs(60)).expect("the writer writes");
+            first_acknowledged.recv_timeout(Duration::from_secs(60)).expect("the writer writes");
         }
         std::thread::sleep(after);
         child.kill().unwrap();
@@ -134,11 +134,11 @@ fn run_and_kill(folder: &Path, first: u32, after: Duration, told: &mut Told) {
 #[test]
 fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
     let folder = tempfile::tempdir().unwrap();
-    let mut told = Told::default();
+    let mut acknowledged = Acknowledged::default();
     let mut leftovers = 0;
     for round in 0..ROUNDS {
         let after = Duration::from_millis(u64::from(round.wrapping_mul(2_654_435_761) >> 8) % 250);
-        run_and_kill(folder.path(), round * 100_001, after, &mut told);
+        run_and_kill(folder.path(), round * 100_001, after, &mut acknowledged);
         let store = open(folder.path());
         let opened = store.opened();
         assert!(opened.rebuilt.is_none() || round == 0, "{:?}", opened.rebuilt);
@@ -157,22 +157,25 @@ fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
         let listed: BTreeSet<u128> = entries.iter().map(|entry| entry.id.0 & 0xffff_ffff).collect();
         let pins: BTreeSet<u128> =
             entries.iter().filter(|entry| entry.pinned).map(|entry| entry.id.0 & 0xffff_ffff).collect();
-        assert!(told.pinned.is_subset(&pins), "round {round}: pins are kept, and keep their profiles");
-        assert!(told.deleted.is_disjoint(&listed), "round {round}: deleted ones stay deleted");
+        assert!(acknowledged.pinned.is_subset(&pins), "round {round}: pins are kept, and keep their profiles");
+        assert!(acknowledged.deleted.is_disjoint(&listed), "round {round}: deleted ones stay deleted");
         // Retention deletes from each node's oldest on, so what is younger than its oldest unpinned survivor must all
         // be there. Where pins alone exceed the limit and the newest is one of them, no other survives.
         for node in 0..2 {
             let of_node = |number: &&u128| **number % 2 == node;
             let oldest = listed.difference(&pins).filter(of_node).min().copied().unwrap_or(u128::MAX);
-            for number in
-                told.put.iter().filter(of_node).filter(|number| **number > oldest && !told.deleting.contains(number))
+            for number in acknowledged
+                .put
+                .iter()
+                .filter(of_node)
+                .filter(|number| **number > oldest && !acknowledged.deleting.contains(number))
             {
                 assert!(listed.contains(number), "round {round}: {number} was stored");
             }
         }
         let errors = store.list_errors(&ErrorFilter::default(), &PageRequest::first(1)).rows;
         assert!(
-            errors.first().map_or(0, |entry| u128::from(entry.number)) >= told.last_error,
+            errors.first().map_or(0, |entry| u128::from(entry.number)) >= acknowledged.last_error,
             "round {round}: error rows are kept"
         );
         if round % 10 == 9 {
@@ -180,6 +183,6 @@ fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
             assert_eq!(all(&store, 1000), entries);
         }
     }
-    assert!(told.put.len() > ROUNDS as usize, "the writer got somewhere: {}", told.put.len());
-    println!("{} puts were acknowledged, {leftovers} half-written files were removed", told.put.len());
+    assert!(acknowledged.put.len() > ROUNDS as usize, "the writer got somewhere: {}", acknowledged.put.len());
+    println!("{} puts were acknowledged, {leftovers} half-written files were removed", acknowledged.put.len());
 }

@@ -82,7 +82,7 @@ fn expected(files: &[File], pinned: &[u128], days: i64, node_bytes: u64, data_by
 }
 
 #[test]
-fn five_thousand_files_shrink_to_what_the_rule_says() {
+fn five_thousand_files_shrink_as_the_rule_requires() {
     let folder = tempfile::tempdir().unwrap();
     let made = fill(&folder.path().join("profiles"));
     let store = open(folder.path());
@@ -154,7 +154,7 @@ impl Drop for Immutable {
 }
 
 #[test]
-fn an_undeletable_file_is_told_once_and_others_go() {
+fn an_undeletable_file_is_logged_once_and_others_go() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let store = open(folder.path());
     let stuck = put(&store, 1, 10001, "cpu", START).unwrap();

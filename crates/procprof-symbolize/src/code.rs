@@ -21,7 +21,7 @@ pub enum Machine {
 /// A function of the symbol table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeSymbol {
-    /// Its names as the linker knows them; functions may share their code.
+    /// Its names in the symbol table; functions may share their code.
     pub system_names: Vec<String>,
     /// Those names demangled, in the same order.
     pub names: Vec<String>,

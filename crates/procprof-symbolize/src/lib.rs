@@ -37,7 +37,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// From below, each knowing only those before it: `error`, `reason`, `demangle` and the small tools `leb`, `ranges`,
+// From below, each using only those before it: `error`, `reason`, `demangle` and the small tools `leb`, `ranges`,
 // `workers`; `options`; `elf`, which parses an image's files; `dwarf`, which reads its debug information; `lookup`;
 // `index`; then `resolve`, `binutils` and `code`, which answer for one image; `outcome`, `remote` and `sources`;
 // `symbolize`, which queries the sources for a whole profile.

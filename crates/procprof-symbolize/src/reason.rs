@@ -31,7 +31,7 @@ pub struct Refusal {
 pub struct Frame {
     /// The readable name: demangled if possible, without symbol versions.
     pub name: Arc<str>,
-    /// The name as the linker knows it.
+    /// The name in the symbol table.
     pub system_name: Arc<str>,
     /// The line at which the function begins, from 1.
     pub start_line: Option<u32>,

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asks_with_plus_signs() {
+    fn requests_join_addresses_with_plus_signs() {
         assert_eq!(encode_request(&[Addr(0x1f), Addr(0xabc)]), "0x1f+0xabc");
     }
 

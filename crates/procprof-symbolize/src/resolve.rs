@@ -2,7 +2,7 @@
 //! Go's own table, then the symbol tables.
 //!
 //! The requested addresses are sorted and assigned to the units that cover them. All processors work on the units, the
-//! largest first; they share one index. Addresses that a unit does not know are looked up in the next one that covers
+//! largest first; they share one index. Addresses without a name in a unit are looked up in the next one that covers
 //! them. Each name is demangled once.
 
 use std::sync::Arc;

@@ -30,8 +30,8 @@ pub(crate) use inquiry::{Answer, Inquiries};
 pub use table::{SOURCES, SourceRow};
 pub use uploaded::WantedIndex;
 
-/// Queries a remote symbol page for the names at addresses of the process, ascending. Addresses that the page does not
-/// know may be left out. See [`crate::remote`] for the protocol.
+/// Queries a remote symbol page for the names at addresses of the process, ascending. Addresses unknown to the page may
+/// be left out. See [`crate::remote`] for the protocol.
 pub type Fetch<'a> = dyn FnMut(&[Addr]) -> io::Result<Vec<(Addr, String)>> + 'a;
 
 /// Finds the symbol indexes of a file among those that the caller stores. They are verified by build id, or else layout

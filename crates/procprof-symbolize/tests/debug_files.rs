@@ -134,7 +134,7 @@ fn dynamic_symbols_are_the_last_resort() {
 }
 
 #[test]
-fn answers_come_in_the_order_asked() {
+fn answers_come_in_the_order_of_the_requests() {
     let folder = Folder::new();
     let program = folder.compile("inline.c", "program", &FLAGS);
     let image = folder.open(&program);

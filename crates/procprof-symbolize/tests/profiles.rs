@@ -295,15 +295,15 @@ fn the_remote_page_names_what_files_do_not() {
         &[(START, 0, program.to_str().unwrap(), &id), (0x1000, 0, "/gone/lib.so", "")],
         &[(Some(1), 0x1800), (Some(0), outer), (None, 0x900), (Some(1), 0x1700), (Some(1), 0x1800)],
     );
-    let asked = RefCell::new(Vec::new());
+    let requested = RefCell::new(Vec::new());
     let mut sources = sources(&folder);
     sources.fetch = Some(Box::new(|addresses| {
-        asked.borrow_mut().extend_from_slice(addresses);
+        requested.borrow_mut().extend_from_slice(addresses);
         Ok(vec![(Addr(0x1800), "main--inlined_one".to_owned()), (Addr(0x900), "stray".to_owned())])
     }));
     let (after, outcome) = symbolize_profile(before, &mut sources).unwrap();
     drop(sources);
-    assert_eq!(asked.into_inner(), [Addr(0x900), Addr(0x1700), Addr(0x1800)]);
+    assert_eq!(requested.into_inner(), [Addr(0x900), Addr(0x1700), Addr(0x1800)]);
     assert_eq!(names(&after, 0), ["inlined_one", "main"]);
     assert!(names(&after, 1).contains(&"outer"));
     assert_eq!(names(&after, 2), ["stray"]);
@@ -313,7 +313,7 @@ fn the_remote_page_names_what_files_do_not() {
 }
 
 #[test]
-fn a_failing_remote_page_is_told_and_costs_nothing_else() {
+fn a_failing_remote_page_is_reported_and_costs_nothing_else() {
     let before = profile(&[(0x1000, 0, "/gone/lib.so", "")], &[(Some(0), 0x1800)]);
     let mut sources = Sources { fetch: Some(Box::new(|_| Err(io::Error::other("HTTP 500")))), ..Sources::default() };
     let (_, outcome) = symbolize_profile(before, &mut sources).unwrap();

@@ -110,7 +110,7 @@ fn a_debug_file_beside_the_binary_is_proven_by_its_checksum_where_there_is_no_bu
 }
 
 #[test]
-fn a_debug_file_of_another_build_is_told() {
+fn a_debug_file_of_another_build_is_reported() {
     let stripped = Stripped::new(&FLAGS);
     let other = stripped.folder.compile("inline.cpp", "other", &FLAGS);
     let debug = stripped.folder.keep_debug(&other, "bin/be.debuginfo");
@@ -373,9 +373,9 @@ fn a_fetched_debug_file_is_proven_before_it_is_used() {
     }
 }
 
-/// One source after the other; a worse one is not queried for addresses that a better one knows.
+/// One source after the other; a worse one is not queried for addresses that a better one has named.
 #[test]
-fn sources_are_asked_in_order() {
+fn sources_are_queried_in_order() {
     let stripped = Stripped::new(&FLAGS);
     let with_symbols = stripped.folder.strip(&stripped.program, "bin/be", &["--strip-debug"]);
     assert_eq!(with_symbols, stripped.stripped);

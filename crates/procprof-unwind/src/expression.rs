@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_shapes_are_told_from_others() {
+    fn known_shapes_are_distinguished_from_others() {
         for (bytes, expression) in [
             (&[0x76, 0x78, 0x06][..], Expression::Load(6, -8, 0)),
             (&[0x77, 0x38, 0x06, 0x23, 0x08], Expression::Load(7, 56, 8)),

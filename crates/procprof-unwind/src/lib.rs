@@ -6,7 +6,7 @@
 //!
 //! It reads no files, maps nothing and starts no threads: the caller finds modules, passes their sections and decides
 //! which memory may be read as stack. Hostile sections and stacks give wrong or missing rules, never a panic or more
-//! than the stated work. It does not run exception handlers, restores no registers but the frame pointer, and knows
+//! than the stated work. It does not run exception handlers, restores no registers but the frame pointer, and supports
 //! only Linux's signal frames, x86-64 and AArch64, little-endian.
 //!
 //! ```

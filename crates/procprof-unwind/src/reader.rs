@@ -1,4 +1,4 @@
-//! A cursor over little-endian bytes that knows the address each byte is loaded at.
+//! A cursor over little-endian bytes that tracks the address at which each byte is loaded.
 //!
 //! Every read is bounds-checked and returns `None` at the end, so hostile input can't lead out of its section.
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_knows_where_it_is_and_stops_at_the_end() {
+    fn a_reader_tracks_its_place_and_stops_at_the_end() {
         let mut reader = Reader::new(&[1, 0, 2, 0, 0, 0, 1, 9], 100);
         assert_eq!((reader.u16(), reader.u32(), reader.address()), (Some(1), Some(2), 106));
         assert_eq!(reader.block(), Some(&[9][..]));

@@ -13,7 +13,7 @@ pub struct Code {
     pub range: Range<u64>,
     /// The load bias of the module: a process address minus this is one of the table's.
     pub bias: u64,
-    /// `None` for code without tables (generated, or of a foreign format): there only frame pointers tell.
+    /// `None` for code without tables (generated, or of a foreign format), which is unwound by frame pointers only.
     pub table: Option<Arc<Table>>,
 }
 

@@ -106,8 +106,8 @@ impl State {
     }
 }
 
-/// A register that is back from a place below the stack pointer: in epilogues compilers move the CFA, but often do not
-/// say that what they have popped is restored.
+/// A register restored from a place below the stack pointer: in epilogues compilers move the CFA, but often do not emit
+/// that the popped register is restored.
 fn unless_popped(saved: Saved, cfa: Cfa) -> Saved {
     match (saved, cfa) {
         (Saved::WordsBelowCfa(words), Cfa::Offset(Base::Sp, offset)) if i32::from(words) * 8 > offset => {

@@ -91,7 +91,7 @@ impl Parser<'_> {
             return Some(forward);
         }
         if self.is_gnu && matches!(self.scratch.template.levels.get(level), Some(Level::Outer)) {
-            // A substitution stands for the parameter, not for its argument: it may be one of another template then.
+            // A substitution refers to the parameter, not to its argument: it may be one of another template then.
             return self.add(Node::Auto { position: u32::try_from(index).ok()? });
         }
         match self.scratch.template.get(level, index) {

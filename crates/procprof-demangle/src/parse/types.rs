@@ -81,7 +81,7 @@ impl Parser<'_> {
         self.add(Node::Vendor { child, name, arguments })
     }
 
-    /// A protocol's name stands with its length in the last bytes of what was read.
+    /// A protocol's name and its length are the last bytes that were read.
     fn objc_protocol(&mut self, length: usize) -> Option<NodeId> {
         let behind = self.at;
         self.at -= length;

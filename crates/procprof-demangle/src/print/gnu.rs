@@ -242,7 +242,7 @@ impl Printer<'_> {
         Some(result)
     }
 
-    /// The elements of a pack that a parameter stands for.
+    /// The elements of the pack to which a parameter refers.
     pub(super) fn pack_of(&self, id: NodeId) -> Option<List> {
         match self.tree.node(id) {
             Node::Pack(list) | Node::ArgumentPack(list) => Some(list),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const DUMP: &str = "heap_v2/524288\n  t*: 2: 1048576 [0: 0]\n@ 0x401000 0x402000\n  t*: 2: 1048576 [0: 0]\n\nMAPPED_LIBRARIES:\n\
                     00400000-00500000 r-xp 00000000 08:01 1 /opt/starrocks/be/lib/starrocks_be\n";
 
-/// What it has of a switch.
+/// Its kind of switch.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Switch {
     /// The flag, and jemalloc behind it.

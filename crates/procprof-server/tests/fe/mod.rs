@@ -1,4 +1,4 @@
-//! `fe_query`: StarRocks' frontends asked in SQL. Against a second server of ours, and against replayed answers of
+//! `fe_query`: queries of StarRocks' frontends in SQL. Against a second server of ours, and against replayed answers of
 //! frontends.
 
 mod backend;
@@ -21,7 +21,7 @@ const BACKENDS: &str = "BackendId IP HeartbeatPort BePort HttpPort BrpcPort Last
                         ClusterDecommissioned TabletNum DataUsedCapacity AvailCapacity TotalCapacity UsedPct MaxDiskUsedPct ErrMsg Version Status \
                         DataTotalCapacity DataUsedPct CpuCores MemLimit NumRunningQueries MemUsedPct CpuUsedPct DataCacheMetrics Location";
 
-/// A list with these columns and a row for each id: nodes that nobody can reach.
+/// A list with these columns and a row for each id: nodes that can't be reached.
 fn list(columns: &str, ids: &[u64]) -> Reply {
     let names: Vec<String> = columns.split_whitespace().map(str::to_owned).collect();
     let row = |id: &u64| {
@@ -44,8 +44,8 @@ fn result(text: &str) -> Reply {
     Reply::Rows(vec!["result".to_owned()], text.split('\n').map(|line| vec![line.to_owned()]).collect())
 }
 
-/// A configuration that asks a frontend, and collects nothing by itself.
-fn asking(port: u16, more: &str) -> Config {
+/// A configuration that queries a frontend, and collects nothing by itself.
+fn querying(port: u16, more: &str) -> Config {
     let mut config = parsed(&format!(
         "[[fe_query]]\ncluster = \"prod\"\naddress = \"localhost:{port}\"\nnode.schedule.cpu = {{ on = false }}\n{more}\n"
     ));
@@ -76,14 +76,14 @@ async fn lists_of_every_version_pass_through_and_nodes_are_discovered() {
         format!("{BACKENDS} StatusCode"),
         format!("Novel {BACKENDS} StatusCode StarletPort WorkerId WarehouseName"),
     ] {
-        let told = columns.clone();
+        let known = columns.clone();
         let fe = Replay::start(move |statement, _, _| match statement {
-            "SHOW BACKENDS" | "SHOW PROC '/backends'" => list(&told, &[10_002, 10_001]),
+            "SHOW BACKENDS" | "SHOW PROC '/backends'" => list(&known, &[10_002, 10_001]),
             "SHOW COMPUTE NODES" => list("ComputeNodeId IP HttpPort BrpcPort Odd", &[10_003]),
             "SHOW FRONTENDS" => list("Id Name IP QueryPort", &[1]),
             _ => Reply::Error(1064, "Getting syntax error"),
         });
-        let server = start(asking(fe.port, "node.labels = { zone = \"eu-1\" }")).await;
+        let server = start(querying(fe.port, "node.labels = { zone = \"eu-1\" }")).await;
         discovered(&server).await;
         let shown = rows(&server, "SHOW BACKENDS").await;
         let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split('\t').collect()).collect();
@@ -117,9 +117,9 @@ async fn nodes_that_leave_stay_as_past_ones() {
         "SHOW COMPUTE NODES" => Reply::Error(1064, "Getting syntax error"),
         _ => result("true"),
     });
-    let server = start(asking(fe.port, "")).await;
+    let server = start(querying(fe.port, "")).await;
     discovered(&server).await;
-    // Asking for a node that nobody knows makes the server look.
+    // An unknown id makes the server query the frontend.
     assert!(refusal(&server, &script("4711", "has_enable()")).await.contains("node not found: 4711"));
     assert_eq!(
         rows(&server, "SELECT id, past FROM nodes WHERE id > 1 ORDER BY id").await,
@@ -146,7 +146,7 @@ async fn scripts_are_forwarded_call_by_call_and_only_known_paths_go_back() {
         _ if statement.contains("has_enable") => result("true"),
         _ => result("instance of HeapProf"),
     });
-    let server = start(asking(fe.port, "")).await;
+    let server = start(querying(fe.port, "")).await;
     let two = "ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().enable_prof()) ; System.print( HeapProf . getInstance ( ) . has_enable() )'";
     assert_eq!(rows(&server, two).await, "result\ninstance of HeapProf\ntrue");
     assert_eq!(rows(&server, &script("10001", "dump_dot_snapshot()")).await, "result\ndigraph \"be\" {\n}");
@@ -160,7 +160,7 @@ async fn scripts_are_forwarded_call_by_call_and_only_known_paths_go_back() {
         "node_id\tstatus\tresult\n10001\tOK\ttrue\n10002\tERROR\tFE localhost:PORT of cluster prod: error 1105 (HY000): executeCommand RPC failed"
     );
     assert_eq!(rows(&server, &script("frontend", "has_enable()")).await, "result\ntrue");
-    let sent = fe.asked("ADMIN EXECUTE");
+    let sent = fe.statements("ADMIN EXECUTE");
     assert_eq!(sent[0], "ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().enable_prof())'");
     assert!(
         sent.contains(&"ADMIN EXECUTE ON FRONTEND 'System.print(HeapProf.getInstance().has_enable())'".to_owned()),
@@ -170,7 +170,7 @@ async fn scripts_are_forwarded_call_by_call_and_only_known_paths_go_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frontend_that_restarts_is_asked_again() {
+async fn a_frontend_that_restarts_is_queried_again() {
     let fe = Replay::start(|statement, connection, count| match statement {
         // Every connection breaks at its third statement.
         _ if count == 2 && connection < 3 => Reply::Close,
@@ -179,7 +179,7 @@ async fn a_frontend_that_restarts_is_asked_again() {
         _ if statement.contains("dump_dot") => Reply::Half,
         _ => result("true"),
     });
-    let server = start(asking(fe.port, "")).await;
+    let server = start(querying(fe.port, "")).await;
     discovered(&server).await;
     for _ in 0..4 {
         assert_eq!(rows(&server, &script("10001", "has_enable()")).await, "result\ntrue");
@@ -192,13 +192,13 @@ async fn a_frontend_that_restarts_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_frontend_is_said() {
+async fn a_frontends_failure_is_reported() {
     let silent = Replay::start(|statement, _, _| match statement {
         "SHOW BACKENDS" => list(BACKENDS, &[10_001]),
         "SHOW COMPUTE NODES" => list("ComputeNodeId IP HttpPort BrpcPort", &[]),
         _ => Reply::Silence,
     });
-    let server = start(asking(silent.port, "seconds_max = 1")).await;
+    let server = start(querying(silent.port, "seconds_max = 1")).await;
     let late = refusal(&server, &script("10001", "has_enable()")).await;
     assert!(late.contains("ERROR 3024") && late.contains("of cluster prod: no answer within 1 s"), "{late}");
     server.stop().await;
@@ -206,7 +206,7 @@ async fn what_is_wrong_with_a_frontend_is_said() {
     let denied = Replay::start(|_, _, _| {
         Reply::Error(5203, "Access denied; you need (at least one of) the OPERATE privilege(s) on SYSTEM")
     });
-    let server = start(asking(denied.port, "")).await;
+    let server = start(querying(denied.port, "")).await;
     let refused = refusal(&server, "SHOW BACKENDS").await;
     assert!(
         refused.contains("of cluster prod: access denied: Access denied; you need") && refused.contains("ERROR 1105"),
@@ -214,17 +214,17 @@ async fn what_is_wrong_with_a_frontend_is_said() {
     );
     server.stop().await;
 
-    let server = start(asking(denied.port, "tls = true")).await;
+    let server = start(querying(denied.port, "tls = true")).await;
     let refused = refusal(&server, "SHOW BACKENDS").await;
     assert!(refused.contains("TLS: the frontend offers none"), "{refused}");
     server.stop().await;
 
-    let server = start(asking(1, "password_file = \"/nowhere/password\"")).await;
+    let server = start(querying(1, "password_file = \"/nowhere/password\"")).await;
     let refused = refusal(&server, "SHOW BACKENDS").await;
     assert!(refused.contains("secret file /nowhere/password"), "{refused}");
     server.stop().await;
 
-    let server = start(asking(1, "")).await;
+    let server = start(querying(1, "")).await;
     let refused = refusal(&server, "SHOW BACKENDS").await;
     assert!(refused.contains("the FE of cluster prod: cannot be reached: localhost:1: "), "{refused}");
     assert!(refusal(&server, &script("10001", "has_enable()")).await.contains("node not found: 10001"));
@@ -259,13 +259,13 @@ async fn transcript(fe: &TestServer, server: &TestServer) {
         rows(server, "SHOW BACKENDS").await.lines().next(),
         Some((BACKENDS.split_whitespace().collect::<Vec<_>>().join("\t") + "\tStatusCode").as_str())
     );
-    for (call, told) in [
+    for (call, expected) in [
         ("has_enable()", "false"),
         ("enable_prof()", "instance of HeapProf"),
         ("has_enable()", "true"),
         ("disable_prof()", "instance of HeapProf"),
     ] {
-        assert_eq!(rows(server, &script("10001", call)).await, format!("result\n{told}"), "{call}");
+        assert_eq!(rows(server, &script("10001", call)).await, format!("result\n{expected}"), "{call}");
     }
     let name = rows(server, &script("10001", "snapshot()")).await;
     assert!(name.starts_with("result\nheap_profile."), "{name}");
@@ -276,11 +276,11 @@ async fn transcript(fe: &TestServer, server: &TestServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_server_of_ours_is_asked_without_and_with_password_and_tls() {
+async fn a_second_server_of_ours_is_queried_without_and_with_password_and_tls() {
     let backend = backend::start(Switch::Works);
     let fe = second(backend, None).await;
     let port = fe.handle.as_ref().unwrap().mysql().unwrap().port();
-    let server = start(asking(port, "")).await;
+    let server = start(querying(port, "")).await;
     transcript(&fe, &server).await;
     server.stop().await;
     fe.stop().await;
@@ -291,19 +291,19 @@ async fn a_second_server_of_ours_is_asked_without_and_with_password_and_tls() {
     let port = fe.handle.as_ref().unwrap().mysql().unwrap().port();
     let (ca, password) = (folder.path().join("cert.pem"), folder.path().join("password"));
     std::fs::write(&password, "fe ☂ password\n").unwrap();
-    let server = start(asking(
+    let server = start(querying(
         port,
         &format!("user = \"profiler\"\npassword_file = {password:?}\ntls = {{ ca_file = {ca:?} }}"),
     ))
     .await;
     transcript(&fe, &server).await;
     server.stop().await;
-    // A file that changes is read again; what is refused is said.
-    let server = start(asking(port, "user = \"profiler\"\npassword = \"wrong\"\ntls = { insecure = true }")).await;
+    // A file that changes is read again; the frontend's refusal is reported.
+    let server = start(querying(port, "user = \"profiler\"\npassword = \"wrong\"\ntls = { insecure = true }")).await;
     let refused = refusal(&server, "SHOW BACKENDS").await;
     assert!(refused.contains("access denied: Access denied for user 'profiler'"), "{refused}");
     server.stop().await;
-    let server = start(asking(port, "user = \"profiler\"\npassword = \"fe ☂ password\"\ntls = true")).await;
+    let server = start(querying(port, "user = \"profiler\"\npassword = \"fe ☂ password\"\ntls = true")).await;
     let refused = refusal(&server, "SHOW BACKENDS").await;
     assert!(refused.contains("of cluster prod: TLS: "), "{refused}");
     server.stop().await;
@@ -311,15 +311,15 @@ async fn a_second_server_of_ours_is_asked_without_and_with_password_and_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_frontend_brpcs_flag_switches_or_the_answer_says_what_is_missing() {
-    for (switch, enabled, told) in [
+async fn without_a_frontend_brpcs_flag_switches_or_the_answer_names_what_is_missing() {
+    for (switch, enabled, expected) in [
         (Switch::Works, "result\ninstance of HeapProf", "result\nfalse"),
         (Switch::Refuses, "takes JEMALLOC_CONF=prof:true at its start", "result\nfalse"),
         (Switch::Missing, "has no brpc flag je_prof_active", "has no brpc flag je_prof_active"),
     ] {
         let server = second(backend::start(switch), None).await;
         let has = rows(&server, &script("10001", "has_enable()")).await;
-        assert!(has.contains(told), "{has}");
+        assert!(has.contains(expected), "{has}");
         let answer = rows(&server, &script("10001", "enable_prof()")).await;
         assert!(answer.contains(enabled), "{answer}");
         assert!(rows(&server, &script("10001", "snapshot()")).await.starts_with("result\nheap_profile."));
@@ -328,8 +328,8 @@ async fn without_a_frontend_brpcs_flag_switches_or_the_answer_says_what_is_missi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_databend_node_gives_dumps_or_says_what_it_lacks() {
-    for (switch, told) in [
+async fn a_databend_node_returns_dumps_or_names_what_it_lacks() {
+    for (switch, expected) in [
         (Switch::Works, "result\nheap_profile."),
         (Switch::Refuses, "start it with MALLOC_CONF=prof:true"),
         (Switch::Missing, "build it with the cargo feature memory-profiling"),
@@ -341,7 +341,7 @@ async fn a_databend_node_gives_dumps_or_says_what_it_lacks() {
         config.proc_profile_cpu_enable = false;
         let server = start(config).await;
         let answer = rows(&server, &script("10001", "snapshot()")).await;
-        assert!(answer.contains(told), "{answer}");
+        assert!(answer.contains(expected), "{answer}");
         let answer = rows(&server, &script("10001", "enable_prof()")).await;
         assert!(answer.contains("start it with MALLOC_CONF=prof:true,prof_active:true"), "{answer}");
         server.stop().await;
@@ -351,8 +351,8 @@ async fn a_databend_node_gives_dumps_or_says_what_it_lacks() {
 #[tokio::test]
 async fn keys_that_do_not_fit_are_refused_with_their_place() {
     let check = |text: &str, wanted: &str| {
-        let told = Config::parse(text, "f.toml").and_then(|config| config.check()).unwrap_err().to_string();
-        assert!(told.starts_with(wanted), "{text:?}: {told}");
+        let error = Config::parse(text, "f.toml").and_then(|config| config.check()).unwrap_err().to_string();
+        assert!(error.starts_with(wanted), "{text:?}: {error}");
     };
     check("[[fe_query]]\nuser = \"root\"", "f.toml:2: user: the frontends have no address");
     check("[[fe_query]]\naddress = \"h:1:2\"", "f.toml:2: address: \"h:1:2\" is no address");
@@ -397,7 +397,7 @@ async fn a_second_cluster_is_numbered_here_and_configured_nodes_stand_for_theirs
     (config.proc_profile_cpu_enable, config.proc_profile_mem_enable) = (false, false);
     let server = start(config).await;
     discovered(&server).await;
-    // Ids of nodes that nobody knows make the server look at both.
+    // Unknown ids make the server query both frontends.
     assert!(refusal(&server, &script("4711", "has_enable()")).await.contains("node not found: 4711"));
     let known = rows(&server, "SELECT name, cluster FROM nodes WHERE id > 1 AND past = 0 ORDER BY cluster, name").await;
     assert_eq!(
@@ -408,8 +408,8 @@ async fn a_second_cluster_is_numbered_here_and_configured_nodes_stand_for_theirs
     let other = other.lines().nth(1).unwrap().to_owned();
     assert!(other.parse::<u64>().unwrap() > 20_000, "{other}");
     // By the cluster's own id, its node, also where it is configured under another one.
-    for (id, told) in [("10001", "true"), ("10002", "true"), (other.as_str(), "false")] {
-        assert_eq!(rows(&server, &script(id, "has_enable()")).await, format!("result\n{told}"), "{id}");
+    for (id, expected) in [("10001", "true"), ("10002", "true"), (other.as_str(), "false")] {
+        assert_eq!(rows(&server, &script(id, "has_enable()")).await, format!("result\n{expected}"), "{id}");
     }
     let shown = rows(&server, "SHOW BACKENDS").await;
     assert!(

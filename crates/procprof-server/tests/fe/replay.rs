@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What it answers.
+/// Its answer.
 pub(crate) enum Reply {
     /// A result set, all texts.
     Rows(Vec<String>, Vec<Vec<String>>),
@@ -51,7 +51,7 @@ impl Replay {
     }
 
     /// Statements that begin so.
-    pub(crate) fn asked(&self, begin: &str) -> Vec<String> {
+    pub(crate) fn statements(&self, begin: &str) -> Vec<String> {
         self.statements.lock().unwrap().iter().filter(|statement| statement.starts_with(begin)).cloned().collect()
     }
 }

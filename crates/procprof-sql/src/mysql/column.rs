@@ -143,7 +143,7 @@ impl Value {
         }
     }
 
-    /// Whether the value can stand in a column of that type.
+    /// Whether a column of that type can contain the value.
     pub(super) fn fits(&self, column: ColumnType) -> bool {
         match (column, self) {
             (_, Value::Null) | (ColumnType::Text | ColumnType::Blob, _) => true,

@@ -1,4 +1,4 @@
-//! What a client may ask: one byte, then the command's own form.
+//! The commands of clients: one byte, then the command's own form.
 
 use super::error::{SqlError, SqlErrorKind};
 use super::greeting::text;
@@ -79,7 +79,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// `user NUL, u8 length, answer, database NUL, …`: the answer is asked for anew with a fresh nonce.
+/// `user NUL, u8 length, answer, database NUL, …`: a new answer is requested with a fresh nonce.
 fn change_user(mut reader: PacketReader<'_>) -> Result<Command<'_>, SqlError> {
     let user = text(reader.until_nul()?, "user name")?;
     let length = reader.u8()?;

@@ -12,7 +12,7 @@ use super::column::{Form, Value};
 use super::command::Command;
 use super::error::{SqlError, SqlErrorKind};
 use super::greeting::can;
-use super::login::{Handshakes, PendingConnection, Turned};
+use super::login::{Handshakes, LoginFailure, PendingConnection};
 use super::prepared::Statements;
 use super::response::{Manner, put_end, put_failure, put_fields, put_ok, send};
 use super::service::{Accounts, Caller, Service, Session};
@@ -21,7 +21,7 @@ use super::wire::Broken;
 /// Time a client has to take the word that the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What a connection is bound by.
+/// The limits of a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     /// Time for the whole login.
@@ -61,12 +61,12 @@ pub(super) async fn run<S: Service, A: Accounts>(
     };
     let arrived = match greeted {
         Err(_) => return,
-        Ok(Err(turned)) => return turn_away(&handshakes.refusals, &mut pending, turned).await,
+        Ok(Err(failure)) => return refuse(&handshakes.refusals, &mut pending, failure).await,
         Ok(Ok(arrived)) => arrived,
     };
     drop(place);
     let Ok(_slot) = slots.try_acquire() else {
-        return turn_away(&handshakes.refusals, &mut pending, Turned::Away(full(bounds.connections))).await;
+        return refuse(&handshakes.refusals, &mut pending, LoginFailure::Refused(full(bounds.connections))).await;
     };
     let caller = Caller { connection: number, peer: pending.peer, principal: arrived.principal };
     let session = service.session(caller.clone());
@@ -82,7 +82,7 @@ pub(super) async fn run<S: Service, A: Accounts>(
         () = stop.cancelled() => {
             let farewell = SqlError::new(SqlErrorKind::Shutdown, "the server stops");
             // A client that does not read does not keep the server from ending.
-            let _ = tokio::time::timeout(FAREWELL, client.say(&farewell)).await;
+            let _ = tokio::time::timeout(FAREWELL, client.send_failure(&farewell)).await;
             return;
         }
         ended = client.serve(bounds.idle) => ended,
@@ -100,14 +100,14 @@ pub(super) fn full(connections: usize) -> SqlError {
     SqlError::new(SqlErrorKind::TooManyConnections, format!("all {connections} connections are taken"))
 }
 
-/// Says why a client is not let in, and logs it no more often than `refusals` has it.
-pub(super) async fn turn_away(refusals: &Throttle, pending: &mut PendingConnection, turned: Turned) {
-    if let Turned::Away(failure) = turned {
+/// Sends a client the reason for its refusal, and logs it no more often than `refusals` permits.
+pub(super) async fn refuse(refusals: &Throttle, pending: &mut PendingConnection, failure: LoginFailure) {
+    if let LoginFailure::Refused(failure) = failure {
         if let Some(held) = refusals.pass() {
             tracing::warn!("refused {}: SQL login: {failure}{held}", pending.peer.ip());
         }
         put_failure(&mut pending.wire, &failure);
-        // Whether it hears it makes no difference.
+        // An error means that the client is gone.
         let _ = pending.wire.send().await;
         pending.wire.close().await;
     }
@@ -123,7 +123,7 @@ struct CommandLoop<'a, S: Service, A> {
     capabilities: u32,
 }
 
-/// What to do after a command.
+/// The next step after a command.
 enum Next {
     Go,
     Quit,
@@ -141,7 +141,7 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
             let payload = match self.pending.wire.read().await {
                 Ok(payload) => payload,
                 Err(Broken::TooLarge(max)) => {
-                    self.say(&SqlError::new(
+                    self.send_failure(&SqlError::new(
                         SqlErrorKind::PacketTooLarge,
                         format!("a packet of more than {max} bytes is not taken"),
                     ))
@@ -291,15 +291,15 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
                 self.statements = Statements::default();
                 self.welcome(database.as_deref()).await
             }
-            Err(Turned::Broken(broken)) => Err(broken),
-            Err(turned) => {
-                turn_away(&self.handshakes.refusals, &mut self.pending, turned).await;
+            Err(LoginFailure::Broken(broken)) => Err(broken),
+            Err(failure) => {
+                refuse(&self.handshakes.refusals, &mut self.pending, failure).await;
                 Ok(Next::Quit)
             }
         }
     }
 
-    /// The login's end: OK, unless the database asked for is unknown.
+    /// The login's end: OK, unless the requested database is unknown.
     async fn welcome(&mut self, database: Option<&str>) -> Result<Next, Broken> {
         match database.map_or(Ok(()), |name| self.session.use_database(name)) {
             Ok(()) => {
@@ -307,7 +307,7 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
                 Ok(Next::Go)
             }
             Err(failure) => {
-                turn_away(&self.handshakes.refusals, &mut self.pending, Turned::Away(failure)).await;
+                refuse(&self.handshakes.refusals, &mut self.pending, LoginFailure::Refused(failure)).await;
                 Ok(Next::Quit)
             }
         }
@@ -322,8 +322,8 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
         self.pending.wire.send().await
     }
 
-    /// Tells a failure to a client that may be gone.
-    async fn say(&mut self, failure: &SqlError) {
+    /// Sends a failure to a client that may be gone.
+    async fn send_failure(&mut self, failure: &SqlError) {
         put_failure(&mut self.pending.wire, failure);
         let _ = self.pending.wire.send().await;
     }

@@ -19,15 +19,15 @@ pub(crate) enum SqlErrorKind {
     TooManyConnections,
     /// A transport that must be encrypted.
     NeedsTls,
-    /// A table or view nobody knows.
+    /// An unknown table or view.
     UnknownTable,
-    /// A column nobody knows.
+    /// An unknown column.
     UnknownColumn,
-    /// A function nobody knows.
+    /// An unknown function.
     UnknownFunction,
-    /// A database nobody knows.
+    /// An unknown database.
     UnknownDatabase,
-    /// A system variable nobody knows.
+    /// An unknown system variable.
     UnknownVariable,
     /// A system variable that is not to be set.
     ReadOnlyVariable,
@@ -35,15 +35,15 @@ pub(crate) enum SqlErrorKind {
     WrongValue,
     /// A time zone that is not this server's.
     UnknownTimeZone,
-    /// A character set nobody knows.
+    /// An unknown character set.
     UnknownCharset,
-    /// A collation nobody knows.
+    /// An unknown collation.
     UnknownCollation,
-    /// A prepared statement nobody made.
+    /// An unknown prepared statement.
     UnknownStatement,
-    /// A connection nobody has.
+    /// An unknown connection.
     UnknownThread,
-    /// A command byte nobody knows.
+    /// An unknown command byte.
     UnknownCommand,
     /// A packet longer than the limit.
     PacketTooLarge,
@@ -57,7 +57,7 @@ pub(crate) enum SqlErrorKind {
     Shutdown,
     /// Wrong value or number of arguments.
     WrongArguments,
-    /// Anything else; the sentence says what.
+    /// Anything else; see the message.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! What reads a client's bytes, by itself, for the fuzzer: nothing here may panic, whatever they are.
+//! The readers of a client's bytes, for the fuzzer: nothing here may panic on any input.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub fn greeting(payload: &[u8]) {
     let _ = First::decode(payload);
 }
 
-/// Reads a payload as a command; an execution has the parameters that the first byte says.
+/// Reads a payload as a command; the first byte is the number of an execution's parameters.
 pub fn command(bytes: &[u8]) {
     let Some((parameters, payload)) = bytes.split_first() else { return };
     let mut statements = Statements::holding("SELECT", usize::from(*parameters));

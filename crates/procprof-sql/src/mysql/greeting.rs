@@ -1,18 +1,18 @@
-//! The first packets: the server's greeting, the client's answer, and what both can.
+//! The first packets: the server's greeting, the client's answer, and the capabilities of both.
 //!
 //! ```text
 //! greeting   0a, version NUL, u32 connection, nonce[0..8], 00, u16 capabilities, u8 charset, u16 status, u16 capabilities >> 16,
 //!            u8 21, 10 zeros, nonce[8..20] 00, method NUL
 //! answer     u32 capabilities, u32 packet limit, u8 charset, 23 zeros, user NUL, answer, [database NUL], [method NUL], [attributes]
 //! ```
-//! An answer of 32 bytes with the `SSL` capability asks for TLS; the whole answer follows inside.
+//! An answer of 32 bytes with the `SSL` capability requests TLS; the whole answer follows inside.
 
 use super::column::UTF8;
 use super::error::{SqlError, SqlErrorKind};
 use super::packet::{PacketReader, put_nul_string};
 use super::scramble::NONCE;
 
-/// What clients see as the server's version: one that lets them speak the protocol of MySQL 8.0.
+/// The server's version as sent to clients: one that lets them use the protocol of MySQL 8.0.
 pub(super) const VERSION: &str = concat!("8.0.33-procprof-", env!("CARGO_PKG_VERSION"));
 
 /// Capability bits.
@@ -103,7 +103,7 @@ pub(super) struct Hello {
     /// Answer to the nonce by `method`.
     pub(super) answer: Vec<u8>,
     pub(super) database: Option<String>,
-    /// The client's method; `None` for one we don't know.
+    /// The client's method; `None` for an unknown one.
     pub(super) method: Option<Method>,
 }
 

@@ -12,15 +12,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Bounds, Entrance, full, run, turn_away};
-use super::login::{Handshakes, Turned, pending};
+use super::connection::{Bounds, Entrance, full, refuse, run};
+use super::login::{Handshakes, LoginFailure, pending};
 use super::service::{Accounts, Service};
 
 /// Log lines of refused logins within [`LOGGED`]; one that connections cannot be accepted.
 const REFUSALS: u32 = 60;
 const LOGGED: Duration = Duration::from_secs(60);
 
-/// What all connections are bound by.
+/// The limits of all connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Connections that are logged in at a time; one more is refused.
@@ -77,7 +77,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
                 let given_up = place.given_up().clone();
                 tokio::select! {
                     () = given_up.cancelled() => {}
-                    () = turn_away(&handshakes.refusals, &mut pending, Turned::Away(full(limits.connections))) => drop(place),
+                    () = refuse(&handshakes.refusals, &mut pending, LoginFailure::Refused(full(limits.connections))) => drop(place),
                 }
             });
             continue;

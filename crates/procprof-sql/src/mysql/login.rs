@@ -1,7 +1,7 @@
-//! Who comes in: greeting, TLS, and the exchange of the authentication method.
+//! Logins: greeting, TLS, and the exchange of the authentication method.
 //!
-//! `caching_sha2_password` is offered first. Its short way works for who has logged in since the server started; else
-//! the password itself is asked for, over TLS, or on a plain loopback connection hidden by an RSA key.
+//! `caching_sha2_password` is offered first. Its short way works for users who have logged in since the server started;
+//! else the password itself is requested, over TLS, or on a plain loopback connection encrypted with an RSA key.
 //! `mysql_native_password` works for users that keep a verifier for it.
 
 use std::net::SocketAddr;
@@ -26,27 +26,27 @@ use super::wire::{Broken, Stream, Wire};
 /// Longest packet taken from who has not logged in yet, in bytes.
 const PACKET_MAX: usize = 64 * 1024;
 
-/// Why nobody has come in.
-pub(super) enum Turned {
+/// Reasons for a failed login.
+pub(super) enum LoginFailure {
     /// The connection broke.
     Broken(Broken),
-    /// The client is told why.
-    Away(SqlError),
+    /// The client is refused, with this error.
+    Refused(SqlError),
 }
 
-impl From<Broken> for Turned {
-    fn from(broken: Broken) -> Turned {
-        Turned::Broken(broken)
+impl From<Broken> for LoginFailure {
+    fn from(broken: Broken) -> LoginFailure {
+        LoginFailure::Broken(broken)
     }
 }
 
-impl From<SqlError> for Turned {
-    fn from(failure: SqlError) -> Turned {
-        Turned::Away(failure)
+impl From<SqlError> for LoginFailure {
+    fn from(failure: SqlError) -> LoginFailure {
+        LoginFailure::Refused(failure)
     }
 }
 
-/// What handshakes share.
+/// The state shared by handshakes.
 pub(super) struct Handshakes<A> {
     pub(super) accounts: Arc<A>,
     pub(super) tls: Option<TlsAcceptor>,
@@ -63,7 +63,7 @@ pub(super) struct PendingConnection {
     pub(super) activity: Arc<Activity>,
 }
 
-/// Who has arrived.
+/// A client that has logged in.
 pub(super) struct Arrived {
     pub(super) hello: Hello,
     pub(super) principal: Principal,
@@ -83,7 +83,11 @@ fn nonce() -> Result<[u8; NONCE], SqlError> {
 
 impl<A: Accounts> Handshakes<A> {
     /// Greets, and finds out who the client is; the OK is left to the caller.
-    pub(super) async fn greet(&self, pending: &mut PendingConnection, connection: u32) -> Result<Arrived, Turned> {
+    pub(super) async fn greet(
+        &self,
+        pending: &mut PendingConnection,
+        connection: u32,
+    ) -> Result<Arrived, LoginFailure> {
         let nonce = nonce()?;
         let open = self.accounts.open("").is_some();
         let method = if open { Method::Native } else { Method::CachingSha2 };
@@ -99,14 +103,14 @@ impl<A: Accounts> Handshakes<A> {
                 }
             }
         };
-        // It speaks the protocol: silent ones give way before it.
+        // It speaks the protocol: connections that have sent nothing are closed first when slots run out.
         pending.activity.know();
         let proof = Proof { method: hello.method, answer: hello.answer.clone(), nonce };
         let principal = self.admit(pending, &hello.user, proof).await?;
         Ok(Arrived { hello, principal })
     }
 
-    async fn encrypt(&self, pending: &mut PendingConnection) -> Result<(), Turned> {
+    async fn encrypt(&self, pending: &mut PendingConnection) -> Result<(), LoginFailure> {
         let Some(tls) = &self.tls else {
             return Err(SqlError::new(SqlErrorKind::Malformed, "TLS is not set up here").into());
         };
@@ -117,8 +121,8 @@ impl<A: Accounts> Handshakes<A> {
         Ok(())
     }
 
-    /// Asks for the method anew with a fresh nonce, then lets in: another user on the same connection.
-    pub(super) async fn readmit(&self, pending: &mut PendingConnection, user: &str) -> Result<Principal, Turned> {
+    /// Authenticates another user on the same connection, with a fresh nonce.
+    pub(super) async fn readmit(&self, pending: &mut PendingConnection, user: &str) -> Result<Principal, LoginFailure> {
         let method = if self.accounts.native(user).is_some() || self.accounts.open(user).is_some() {
             Method::Native
         } else {
@@ -128,7 +132,7 @@ impl<A: Accounts> Handshakes<A> {
         self.admit(pending, user, proof).await
     }
 
-    async fn switch(&self, pending: &mut PendingConnection, method: Method) -> Result<Proof, Turned> {
+    async fn switch(&self, pending: &mut PendingConnection, method: Method) -> Result<Proof, LoginFailure> {
         let nonce = nonce()?;
         pending.wire.put(|out| {
             out.push(0xfe);
@@ -139,10 +143,15 @@ impl<A: Accounts> Handshakes<A> {
         Ok(Proof { method: Some(method), answer: pending.wire.read().await?, nonce })
     }
 
-    async fn admit(&self, pending: &mut PendingConnection, user: &str, proof: Proof) -> Result<Principal, Turned> {
+    async fn admit(
+        &self,
+        pending: &mut PendingConnection,
+        user: &str,
+        proof: Proof,
+    ) -> Result<Principal, LoginFailure> {
         match self.accounts.open(user) {
             Some(principal) => {
-                self.wave_through(pending, proof).await?;
+                self.admit_without_password(pending, proof).await?;
                 Ok(principal)
             }
             None => self.check(pending, user, proof).await,
@@ -150,7 +159,7 @@ impl<A: Accounts> Handshakes<A> {
     }
 
     /// Whatever was answered is right; the method's own end must still come.
-    async fn wave_through(&self, pending: &mut PendingConnection, proof: Proof) -> Result<(), Turned> {
+    async fn admit_without_password(&self, pending: &mut PendingConnection, proof: Proof) -> Result<(), LoginFailure> {
         let proof = match proof.method {
             Some(_) => proof,
             None => self.switch(pending, Method::Native).await?,
@@ -161,11 +170,16 @@ impl<A: Accounts> Handshakes<A> {
         Ok(())
     }
 
-    async fn check(&self, pending: &mut PendingConnection, user: &str, proof: Proof) -> Result<Principal, Turned> {
+    async fn check(
+        &self,
+        pending: &mut PendingConnection,
+        user: &str,
+        proof: Proof,
+    ) -> Result<Principal, LoginFailure> {
         let native = self.accounts.native(user);
         let proof = match (proof.method, native) {
-            // A client that was set to this method before it saw the greeting of another answers nothing until it is
-            // asked.
+            // A client that was set to this method before it saw the greeting of another sends nothing until the method
+            // is requested.
             (Some(Method::Native), Some(_)) if proof.answer.is_empty() => self.switch(pending, Method::Native).await?,
             (Some(Method::CachingSha2), _) | (Some(Method::Native), Some(_)) => proof,
             _ => self.switch(pending, Method::CachingSha2).await?,
@@ -186,7 +200,7 @@ impl<A: Accounts> Handshakes<A> {
         pending: &mut PendingConnection,
         user: &str,
         proof: &Proof,
-    ) -> Result<Result<Principal, Refusal>, Turned> {
+    ) -> Result<Result<Principal, Refusal>, LoginFailure> {
         if let Some(verifier) = self.accounts.remembered(user)
             && sha2_fits(&proof.answer, &proof.nonce, &verifier)
         {
@@ -203,7 +217,11 @@ impl<A: Accounts> Handshakes<A> {
     }
 
     /// The password itself; `None` if what came cannot be read.
-    async fn password(&self, pending: &mut PendingConnection, nonce: &[u8; NONCE]) -> Result<Option<String>, Turned> {
+    async fn password(
+        &self,
+        pending: &mut PendingConnection,
+        nonce: &[u8; NONCE],
+    ) -> Result<Option<String>, LoginFailure> {
         let payload = pending.wire.read().await?;
         if pending.encrypted {
             return Ok(payload.strip_suffix(&[0]).and_then(|password| text(password, "password").ok()));

@@ -1,12 +1,12 @@
-//! The MySQL protocol, server side: packets, handshake, authentication, result sets. Knows statements only as text.
+//! The MySQL protocol, server side: packets, handshake, authentication, result sets. Statements are opaque text.
 //!
-//! What is spoken: protocol 4.1, text and prepared statements, TLS by `SSLRequest`, compression by zlib,
-//! `mysql_native_password` and `caching_sha2_password`. Not spoken: cursors, `LOCAL INFILE`, several statements in one
-//! packet. Facts: MySQL's "Client/Server Protocol" reference
+//! Supported: protocol 4.1, text and prepared statements, TLS by `SSLRequest`, compression by zlib,
+//! `mysql_native_password` and `caching_sha2_password`. Not supported: cursors, `LOCAL INFILE`, several statements in
+//! one packet. Facts: MySQL's "Client/Server Protocol" reference
 //! (<https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>).
 //!
-//! [`Service`] is the seam: who answers a statement implements it and never sees a packet. [`serve`] runs the accept
-//! loop and enforces [`Limits`].
+//! [`Service`] is the interface to the rest: its implementation executes statements and never sees a packet. [`serve`]
+//! runs the accept loop and enforces [`Limits`].
 //!
 //! | file | what |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | `compress` | the stream of packets, deflated |
 //! | `greeting` | the first two packets and their capabilities |
 //! | `scramble` | the arithmetic of both authentication methods |
-//! | `login` | who comes in |
-//! | `command` | what a client may ask |
+//! | `login` | logins |
+//! | `command` | the commands of clients |
 //! | `column`, `response` | result sets, OK and error packets |
 //! | `prepared` | placeholders and their binary values |
 //! | `connection`, `listen` | one client; all of them |

@@ -1,4 +1,4 @@
-//! Integers and strings as they stand in packets. All integers are little-endian.
+//! Integers and strings as encoded in packets. All integers are little-endian.
 //!
 //! ```text
 //! length-encoded integer   00..FA: itself   FC u16   FD u24   FE u64        (FB: NULL in a text row)
@@ -11,7 +11,7 @@ use super::error::{SqlError, SqlErrorKind};
 #[derive(Clone, Copy)]
 pub(super) struct PacketReader<'a> {
     left: &'a [u8],
-    /// What the packet is, for errors.
+    /// The kind of the packet, for errors.
     what: &'static str,
 }
 

@@ -189,7 +189,7 @@ fn value([kind, flags]: [u8; 2], reader: &mut PacketReader<'_>) -> Result<Value,
     })
 }
 
-/// Bytes are text if they are UTF-8, whatever type the client says: some send strings as blobs.
+/// Bytes are text if they are UTF-8, whatever type the client declares: some send strings as blobs.
 fn bytes_value(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => Value::Text(text.to_owned()),

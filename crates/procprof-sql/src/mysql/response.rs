@@ -76,7 +76,7 @@ fn put_eof(wire: &mut Wire, manner: Manner, warnings: u16) {
     });
 }
 
-/// Puts definitions of columns, and an end where the client wants one.
+/// Puts definitions of columns, and an end packet if the client expects one.
 pub(super) fn put_columns(wire: &mut Wire, manner: Manner, columns: &[Column], schema: &str) {
     for column in columns {
         wire.put(|out| column.put(out, schema));

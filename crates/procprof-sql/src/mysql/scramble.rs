@@ -48,7 +48,7 @@ pub(super) fn sha2_fits(answer: &[u8], nonce: &[u8; NONCE], verifier: &[u8; 32])
     aws_lc_rs::constant_time::verify_slices_are_equal(&sha256(&[&once]), verifier).is_ok()
 }
 
-/// The key with which clients hide a password on a plain connection; made anew for each process, when first asked for.
+/// The key with which clients encrypt a password on a plain connection; each process makes its own on first use.
 pub(crate) struct RsaKey {
     key: OaepPrivateDecryptingKey,
     pem: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The seam: what answers statements, and what knows users.
+//! The interfaces that `mysql` uses: execution of statements, and users.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::column::{Column, Value};
 use super::error::SqlError;
 
-/// Who has come in.
+/// A client that has logged in.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The connection's number, as `SELECT CONNECTION_ID()` and `KILL` have it.
@@ -29,13 +29,13 @@ pub(crate) enum Rows {
     Stream(mpsc::Receiver<Result<Vec<Vec<Value>>, SqlError>>),
 }
 
-/// What a statement gives.
+/// The result of a statement.
 pub(crate) enum StatementResult {
     /// It is done; there are no rows.
     Done {
         /// Rows changed.
         affected: u64,
-        /// Warnings that `SHOW WARNINGS` tells.
+        /// The number of warnings that `SHOW WARNINGS` lists.
         warnings: u16,
     },
     /// A result set.
@@ -44,13 +44,13 @@ pub(crate) enum StatementResult {
         columns: Vec<Column>,
         /// Its rows, each as long as `columns`.
         rows: Rows,
-        /// Warnings that `SHOW WARNINGS` tells.
+        /// The number of warnings that `SHOW WARNINGS` lists.
         warnings: u16,
     },
 }
 
 impl StatementResult {
-    /// Done, nothing to tell.
+    /// Done, without rows or warnings.
     pub(crate) fn done() -> StatementResult {
         StatementResult::Done { affected: 0, warnings: 0 }
     }
@@ -61,7 +61,7 @@ impl StatementResult {
     }
 }
 
-/// What is known of a statement before it runs.
+/// The facts about a statement before it runs.
 pub(crate) struct Prepared {
     /// Number of `?`.
     pub(crate) parameters: usize,
@@ -78,7 +78,7 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn session(&self, caller: Caller) -> Self::Session;
 }
 
-/// What clients see of transactions; there is nothing they could change.
+/// The state of transactions as shown to clients; there is nothing they could change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transaction {
     /// Whether each statement is one of its own.
@@ -127,9 +127,9 @@ pub(crate) trait Session: Send {
     fn ended(&mut self, rows: u64, outcome: Result<(), &SqlError>);
 }
 
-/// Who may come in, asked by the login.
+/// The users that may log in.
 pub(crate) trait Accounts: Send + Sync + 'static {
-    /// Whether everyone comes in without a check, and as whom.
+    /// The principal of a user who needs no password; `None` if one is required.
     fn open(&self, user: &str) -> Option<Principal>;
 
     /// The user as of now, who logged in some time ago; `None` for one who is no longer let in, or not by that

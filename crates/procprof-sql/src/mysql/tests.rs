@@ -1,10 +1,10 @@
 //! The protocol as its reference has it, byte by byte, and what comes of bytes that break it.
 
-mod door;
 mod login;
 mod packets;
 mod parameters;
 mod rows;
+mod server;
 
 /// A manner outside any transaction.
 fn manner(capabilities: u32, form: super::column::Form) -> super::response::Manner {

@@ -127,7 +127,7 @@ impl Wire {
             if total <= self.payload_max {
                 self.append(&mut payload, length).await?;
             } else {
-                // Read to its end all the same, so that the client hears why.
+                // Read to its end all the same, so that the client reads the error.
                 payload = Vec::new();
                 tokio::io::copy(&mut (&mut self.stream).take(length as u64), &mut tokio::io::sink()).await?;
             }
@@ -190,7 +190,7 @@ impl Wire {
     /// Sends what has gathered.
     pub(super) async fn send(&mut self) -> Result<(), Broken> {
         let sent = async {
-            // In pieces, so that patience is asked of a piece and not of a large result.
+            // In pieces, so that the time limit applies to a piece and not to a large result.
             for piece in self.out.chunks(self.piece) {
                 tokio::time::timeout(self.patience, self.stream.write_all(piece)).await.map_err(|_| Broken::Slow)??;
             }
@@ -203,9 +203,9 @@ impl Wire {
         sent
     }
 
-    /// Says goodbye.
+    /// Closes the connection.
     pub(super) async fn close(&mut self) {
-        // Whether the client hears it makes no difference.
+        // An error means that the client is gone.
         let _ = tokio::time::timeout(self.patience, self.stream.shutdown()).await;
     }
 }

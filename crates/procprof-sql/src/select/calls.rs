@@ -1,4 +1,4 @@
-//! What MySQL calls otherwise than SQLite: functions of the connection and the moment, `CAST`, `CONVERT`,
+//! Functions that MySQL spells otherwise than SQLite: those of the connection and the time, `CAST`, `CONVERT`,
 //! `GROUP_CONCAT`, `INTERVAL`.
 
 use super::moment::datetime;
@@ -8,7 +8,7 @@ use crate::token::TokenKind;
 use crate::variables::VERSION;
 
 impl Rewriter<'_> {
-    /// The value of a function that tells of the connection or the moment; its parentheses are gone then.
+    /// The value of a function of the connection or the time; its parentheses are removed.
     pub(super) fn fact(&mut self, at: usize, lower: &str, is_call: bool) -> Option<String> {
         let bare = ["current_user", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp"]
             .contains(&lower);
@@ -42,8 +42,8 @@ impl Rewriter<'_> {
         Some(value)
     }
 
-    /// The tokens of a call's arguments that stand in no further parentheses: from behind the opening one to the
-    /// closing one, which is the last.
+    /// The tokens of a call's arguments outside further parentheses: from behind the opening one to the closing one,
+    /// which is the last.
     fn arguments(&self, at: usize) -> Result<Vec<usize>, SqlError> {
         let (mut depth, mut own) = (0, Vec::new());
         for (place, token) in self.tokens.iter().enumerate().skip(at + 1) {
@@ -95,7 +95,7 @@ impl Rewriter<'_> {
             _ => "TEXT",
         };
         self.put(*first, affinity);
-        // What stands between: a length, `INTEGER` behind `SIGNED`, `CHARACTER SET …`.
+        // Between them: a length, `INTEGER` behind `SIGNED`, `CHARACTER SET …`.
         let last = rest.last().copied().unwrap_or(*first + 1);
         (*first + 1..last).for_each(|place| self.put(place, ""));
     }
@@ -148,7 +148,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Where the operand begins that ends before a sign: a call, a parenthesis, a name with its table, or one word.
+    /// The start of the operand that ends before a sign: a call, a parenthesis, a name with its table, or one word.
     fn operand(&self, sign: usize) -> Result<usize, SqlError> {
         let mut at = sign.checked_sub(1).ok_or_else(|| self.unexpected(sign))?;
         if self.tokens[at].is_symbol(')') {

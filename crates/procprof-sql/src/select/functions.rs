@@ -24,7 +24,7 @@ const LARGE_VALUE_BYTES: usize = 16 << 10;
 /// How long `SLEEP` sleeps before it looks whether it may go on.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Our own, and those of SQLite's in whose place ours stand.
+/// Our own functions, some of which replace SQLite's.
 const FUNCTIONS: &[Function] = &[
     ("concat", -1, concat),
     ("left", 2, |call| cut(call, |text, count| text.chars().take(count).collect())),
@@ -316,7 +316,7 @@ fn pad(call: &Context<'_>, join: impl Fn(&str, String) -> String) -> Result<Valu
     Ok(padded.chars().take(length).collect::<String>().into())
 }
 
-/// What is before the n-th divider from the left, or behind it from the right if n is negative.
+/// The text before the n-th divider from the left, or behind it from the right if n is negative.
 fn substring_index(call: &Context<'_>) -> Result<Value> {
     let (Some(text), Some(divider), Some(count)) = (text(call, 0), text(call, 1), integer(call, 2)) else {
         return Ok(Value::Null);

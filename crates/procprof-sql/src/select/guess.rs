@@ -1,7 +1,7 @@
-//! The types of expressions of which no value has been seen: SQLite knows none, and a client that asks for a result's
-//! columns has to be told one.
+//! The types of expressions without a value so far: SQLite has none, and a client that reads a result's columns needs
+//! one.
 //!
-//! They are read from the outermost operator or function. Where a value comes after all, its own type counts.
+//! They are derived from the outermost operator or function. Once there is a value, its own type counts.
 
 use super::tables;
 use crate::mysql::ColumnType::{self, Integer, Real, Text};
@@ -97,7 +97,7 @@ const LIKE_ARGUMENT: &[(&str, usize)] = &[
 /// Deepest nesting that is looked into.
 const DEPTH_MAX: usize = 20;
 
-/// The type of an expression with or without a name behind it; `None` if nothing tells it.
+/// The type of an expression with or without a name behind it; `None` if it can't be derived.
 pub(super) fn guess(tokens: &[Token]) -> Option<ColumnType> {
     guessed(tokens, 0)
 }
@@ -186,7 +186,7 @@ fn then(tokens: &[Token], depth: usize) -> Option<ColumnType> {
     guessed(&rest[..end], depth + 1)
 }
 
-/// By the operators that stand in no parentheses; without any it is a call.
+/// By the operators outside parentheses; without any it is a call.
 fn operators(tokens: &[Token], depth: usize) -> Option<ColumnType> {
     let (mut at, mut operands, mut start) = (0, Vec::new(), 0);
     let (mut is_arithmetic, mut divides) = (false, false);

@@ -1,6 +1,6 @@
 //! The tables of `information_schema` and `performance_schema`, with the columns that MySQL 8.0 has.
 //!
-//! Most are always empty here, and tools ask for them all the same.
+//! Most are always empty here, and tools read them all the same.
 
 use super::schema;
 use super::tables::{Source, Table, TableColumn};
@@ -215,7 +215,7 @@ const fn described<const COUNT: usize>(names: &'static str) -> [TableColumn; COU
     made
 }
 
-/// What stands before the first space, and what behind it.
+/// The text before the first space, and the text behind it.
 const fn first_word(text: &'static str) -> (&'static str, &'static str) {
     let bytes = text.as_bytes();
     let mut end = 0;

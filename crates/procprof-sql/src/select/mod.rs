@@ -55,7 +55,7 @@ use watch::Watch;
 
 /// Statements that run at a time, those whose client is slow among them; others wait.
 const RUNNING_MAX: usize = 32;
-/// Connections kept open while nobody uses them.
+/// Idle connections that are kept open.
 const IDLE_MAX: usize = 4;
 /// Batches of rows that wait for the client.
 const BATCHES: usize = 2;
@@ -76,7 +76,7 @@ struct Job {
     guesses: Vec<Option<ColumnType>>,
     /// Most rows it may give.
     rows_max: u64,
-    /// Rows after which the client wants no more.
+    /// Rows after which the client needs no more.
     rows_wanted: u64,
 }
 
@@ -86,10 +86,10 @@ impl Engine {
         Arc::new(Engine { sql: Arc::clone(sql), idle: Mutex::default(), turns: Arc::new(Semaphore::new(RUNNING_MAX)) })
     }
 
-    /// Runs a statement until `cancel` is cancelled, nobody waits for its answer any more, or it takes too long.
+    /// Runs a statement until `cancel` is cancelled, the client no longer waits for its answer, or it takes too long.
     ///
     /// # Errors
-    /// Whatever is wrong with it before its first rows; what ends it later ends its rows.
+    /// Errors before its first rows; one that ends it later ends its rows.
     pub(super) async fn select(
         self: &Arc<Engine>,
         asker: &Asker<'_>,
@@ -152,10 +152,10 @@ impl Engine {
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Value::Null))
     }
 
-    /// What is known of a statement before it runs.
+    /// The facts about a statement before it runs.
     ///
     /// # Errors
-    /// Whatever is wrong with it.
+    /// Errors in the statement.
     pub(super) async fn prepare(
         self: &Arc<Engine>,
         asker: &Asker<'_>,

@@ -56,7 +56,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Reads a date, a date with a time, or either with `T` and a zone; UTC unless a zone is said.
+/// Reads a date, a date with a time, or either with `T` and a zone; the default is UTC.
 pub(super) fn parse(text: &str) -> Option<DateTime> {
     let text = text.trim();
     if let Some(moment) = plain(text.as_bytes()) {

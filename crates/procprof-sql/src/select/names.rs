@@ -19,8 +19,7 @@ pub(super) fn name_columns(text: &str, tokens: &[Token], out: &mut [String]) {
     }
 }
 
-/// The types that the columns of that `SELECT` seem to have; none if it has a `*`, which stands for any number of
-/// columns.
+/// The derived types of the columns of that `SELECT`; none if it has a `*`, which means any number of columns.
 pub(super) fn guesses(tokens: &[Token]) -> Vec<Option<ColumnType>> {
     let items = items(tokens, |_| false);
     let has_star = items.iter().any(|item| tokens[item.clone()].last().is_some_and(|token| token.is_symbol('*')));

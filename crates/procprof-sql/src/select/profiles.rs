@@ -1,8 +1,7 @@
 //! The table `profiles`: rows that the store's catalog gives by filter, in columns, in batches.
 //!
-//! What a statement asks of them is handed on as far as the catalog can decide it: some conditions, the order by time,
-//! and which columns are read. SQLite checks each condition again, so what is handed on may let too much through, never
-//! too little.
+//! Conditions that the catalog can decide, the order by time, and the columns to be read are passed on to it. SQLite
+//! checks each condition again, so the catalog's filter may let too much through, never too little.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +13,7 @@ use rusqlite::vtab::{Context, IndexConstraintOp, IndexInfo};
 use super::moment;
 use crate::mysql::Value;
 
-/// Rows of the first batch; the following ones are larger, so that a statement that wants a few does not wait for many.
+/// Rows of the first batch; the following ones are larger, so that a statement that needs a few does not wait for many.
 const FIRST_ROWS: usize = 128;
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 4096;
@@ -51,9 +50,9 @@ const COLUMNS: [(&str, Column, Shown); 16] = [
     ("completed_ns", Column::Completed, Shown::AsIs),
 ];
 
-/// What a condition says of its column.
+/// The comparison of a condition with its column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum Comparison {
     Is,
     /// It is that or more.
     From,
@@ -63,17 +62,17 @@ enum Says {
 
 /// The conditions that are handed on, each a bit of the plan's number and with the share of rows it is expected to
 /// leave.
-const CONDITIONS: [(&str, Says, f64); 10] = [
-    ("id", Says::Is, 1e-5),
-    ("node", Says::Is, 0.1),
-    ("type", Says::Is, 0.2),
-    ("trigger", Says::Is, 0.5),
-    ("cluster", Says::Is, 0.5),
-    ("completed_ns", Says::Is, 1e-5),
-    ("completed_ns", Says::From, 0.25),
-    ("completed_ns", Says::To, 0.25),
-    ("completed", Says::From, 0.25),
-    ("completed", Says::To, 0.25),
+const CONDITIONS: [(&str, Comparison, f64); 10] = [
+    ("id", Comparison::Is, 1e-5),
+    ("node", Comparison::Is, 0.1),
+    ("type", Comparison::Is, 0.2),
+    ("trigger", Comparison::Is, 0.5),
+    ("cluster", Comparison::Is, 0.5),
+    ("completed_ns", Comparison::Is, 1e-5),
+    ("completed_ns", Comparison::From, 0.25),
+    ("completed_ns", Comparison::To, 0.25),
+    ("completed", Comparison::From, 0.25),
+    ("completed", Comparison::To, 0.25),
 ];
 
 /// Bits of the plan's number behind those of the conditions: the order, then the columns that are read.
@@ -81,19 +80,23 @@ const NEWEST_FIRST: i32 = 1 << CONDITIONS.len();
 const OLDEST_FIRST: i32 = NEWEST_FIRST << 1;
 const FIRST_COLUMN: usize = CONDITIONS.len() + 2;
 
-/// Tells SQLite which conditions and order of its statement are taken over.
+/// Reports to SQLite which conditions and order of its statement the catalog handles.
 pub(super) fn plan(info: &mut IndexInfo) -> Result<()> {
     let mut places: [Option<usize>; CONDITIONS.len()] = [None; CONDITIONS.len()];
     for (place, constraint) in info.constraints().enumerate() {
-        let says = match constraint.operator() {
-            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_EQ => Says::Is,
-            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_GT | IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_GE => Says::From,
-            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_LT | IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_LE => Says::To,
+        let comparison = match constraint.operator() {
+            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_EQ => Comparison::Is,
+            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_GT | IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_GE => {
+                Comparison::From
+            }
+            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_LT | IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_LE => {
+                Comparison::To
+            }
             _ => continue,
         };
         let name =
             usize::try_from(constraint.column()).ok().and_then(|column| COLUMNS.get(column)).map(|(name, ..)| *name);
-        let condition = CONDITIONS.iter().position(|(column, own, _)| Some(*column) == name && *own == says);
+        let condition = CONDITIONS.iter().position(|(column, own, _)| Some(*column) == name && *own == comparison);
         if let Some(condition) = condition.filter(|_| constraint.is_usable()) {
             places[condition].get_or_insert(place);
         }
@@ -122,7 +125,7 @@ pub(super) fn plan(info: &mut IndexInfo) -> Result<()> {
     Ok(())
 }
 
-/// The order a statement wants, where the catalog has it: by time, or by time to the nanosecond and then by id.
+/// The order of a statement, where the catalog has it: by time, or by time to the nanosecond and then by id.
 fn order(info: &IndexInfo) -> Option<i32> {
     if info.num_of_order_by() == 0 {
         return None;
@@ -142,14 +145,14 @@ fn order(info: &IndexInfo) -> Option<i32> {
 /// A place in the rows that a plan gives.
 #[derive(Default)]
 pub(super) struct StoredRows {
-    /// Where they come from; `None` when there are no more.
+    /// The source of the rows; `None` when there are no more.
     rows: Option<Rows>,
     batch: RowBatch,
     /// The row in the batch.
     at: usize,
     /// Rows in the batches before.
     before: usize,
-    /// Where the values of each column are in the batch.
+    /// The position of each column's values in the batch.
     places: [Option<usize>; COLUMNS.len()],
 }
 
@@ -165,8 +168,8 @@ impl StoredRows {
     ) -> procprof_store::Result<StoredRows> {
         let mut filter = Filter::default();
         let taken = CONDITIONS.iter().enumerate().filter(|(condition, _)| plan >> condition & 1 == 1);
-        for ((_, (column, says, _)), value) in taken.zip(values) {
-            if with(&mut filter, column, *says, &value).is_break() {
+        for ((_, (column, comparison, _)), value) in taken.zip(values) {
+            if with(&mut filter, column, *comparison, &value).is_break() {
                 return Ok(StoredRows::default());
             }
         }
@@ -249,7 +252,7 @@ impl StoredRows {
 
 /// Adds a condition to a filter where its value is of the column's own type; SQLite alone compares others. Breaks off
 /// when no row can hold it.
-fn with(filter: &mut Filter, column: &str, says: Says, value: &Value) -> ControlFlow<()> {
+fn with(filter: &mut Filter, column: &str, comparison: Comparison, value: &Value) -> ControlFlow<()> {
     match (column, value) {
         (_, Value::Null) => return ControlFlow::Break(()),
         ("id", Value::Text(text)) => match text.parse() {
@@ -260,11 +263,11 @@ fn with(filter: &mut Filter, column: &str, says: Says, value: &Value) -> Control
         ("type", Value::Text(text)) => filter.types = text.parse().into_iter().collect(),
         ("trigger", Value::Text(text)) => filter.trigger = Some(text.clone()),
         ("cluster", Value::Text(text)) => filter.cluster = Some(text.clone()),
-        ("completed_ns", Value::Integer(nanos)) => bound(filter, says, *nanos, 1),
-        // A text of milliseconds stands for all nanoseconds in its last one.
+        ("completed_ns", Value::Integer(nanos)) => bound(filter, comparison, *nanos, 1),
+        // A text of milliseconds means all nanoseconds in its last one.
         ("completed", Value::Text(text)) => {
             if let Some(nanos) = first_moment(text) {
-                bound(filter, says, nanos, 1_000_000);
+                bound(filter, comparison, nanos, 1_000_000);
             }
         }
         _ => {}
@@ -273,11 +276,11 @@ fn with(filter: &mut Filter, column: &str, says: Says, value: &Value) -> Control
 }
 
 /// Narrows the time of a filter: at or behind a moment, or before the end of the `grain` nanoseconds from it on.
-fn bound(filter: &mut Filter, says: Says, nanos: i64, grain: i64) {
-    if says != Says::To {
+fn bound(filter: &mut Filter, comparison: Comparison, nanos: i64, grain: i64) {
+    if comparison != Comparison::To {
         filter.from = filter.from.max(Some(Nanos(nanos)));
     }
-    if says != Says::From
+    if comparison != Comparison::From
         && let Some(end) = nanos.checked_add(grain)
     {
         filter.to = Some(filter.to.map_or(Nanos(end), |to| to.min(Nanos(end))));
@@ -322,15 +325,15 @@ mod tests {
             assert_eq!(first_moment(text), first, "{text}");
         }
         let mut filter = Filter::default();
-        bound(&mut filter, Says::From, 5, 1);
-        bound(&mut filter, Says::From, 3, 1);
-        bound(&mut filter, Says::To, 9, 1);
-        bound(&mut filter, Says::To, i64::MAX, 1);
+        bound(&mut filter, Comparison::From, 5, 1);
+        bound(&mut filter, Comparison::From, 3, 1);
+        bound(&mut filter, Comparison::To, 9, 1);
+        bound(&mut filter, Comparison::To, i64::MAX, 1);
         assert_eq!((filter.from, filter.to), (Some(Nanos(5)), Some(Nanos(10))));
-        assert!(with(&mut filter, "node", Says::Is, &Value::Null).is_break());
-        assert!(with(&mut filter, "id", Says::Is, &Value::Text("x".to_owned())).is_break());
+        assert!(with(&mut filter, "node", Comparison::Is, &Value::Null).is_break());
+        assert!(with(&mut filter, "id", Comparison::Is, &Value::Text("x".to_owned())).is_break());
         assert!(
-            with(&mut filter, "node", Says::Is, &Value::Text("10001".to_owned())).is_continue()
+            with(&mut filter, "node", Comparison::Is, &Value::Text("10001".to_owned())).is_continue()
                 && filter.nodes.is_empty()
         );
     }

@@ -1,4 +1,4 @@
-//! What SQLite refuses, as MySQL's errors: its sentences are the only thing that tells most of them apart.
+//! SQLite's errors, as MySQL's: most of them can be distinguished by their messages only.
 
 use rusqlite::{Error, ErrorCode};
 

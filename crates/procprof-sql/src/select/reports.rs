@@ -20,9 +20,9 @@ use crate::mysql::{SqlError, SqlErrorKind, Value};
 const MERGED_MAX: usize = 1000;
 /// Profiles merged at a time.
 const TOGETHER: usize = 16;
-/// What a row takes beside its stack, in bytes.
+/// The size of a row beside its stack, in bytes.
 const ROW_BYTES: usize = 256;
-/// What asks for every sample type.
+/// Selects every sample type.
 const ALL_TYPES: &str = "*";
 
 /// A function, or a line of one, and what it uses.
@@ -174,7 +174,7 @@ fn read(statement: &StatementContext, id: ProfileId) -> Result<Profile, String> 
         .map_err(|error| format!("profile {id}: {error}"))
 }
 
-/// The sample types a parameter asks for.
+/// The sample types that a parameter selects.
 fn wanted(profile: &Profile, table: &str, only: &Value) -> Result<Vec<usize>, SqlError> {
     let name = match only {
         Value::Null => return Ok(vec![profile.default_sample_type()]),
@@ -195,7 +195,7 @@ fn wanted(profile: &Profile, table: &str, only: &Value) -> Result<Vec<usize>, Sq
     })
 }
 
-/// What is asked of a report on one sample type.
+/// The options of a report on one sample type.
 fn options(statement: &StatementContext, sample_type: usize, pairs: &[(&str, &str)]) -> Result<Options, SqlError> {
     let index = sample_type.to_string();
     let pairs = pairs.iter().copied().chain([("sample_index", index.as_str())]);
@@ -203,7 +203,7 @@ fn options(statement: &StatementContext, sample_type: usize, pairs: &[(&str, &st
     Ok(Options { budget: statement.budget(), ..options })
 }
 
-/// What functions or lines use, all of them.
+/// The values of all functions or lines.
 fn measured(
     statement: &StatementContext,
     profile: &Profile,

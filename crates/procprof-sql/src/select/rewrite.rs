@@ -31,14 +31,14 @@ const DEPTH_MAX: usize = 100;
 /// Longest statement, in bytes.
 pub(super) const BYTES_MAX: usize = 256 << 10;
 
-/// Who asks, for `USER()` and the like.
+/// The connection and its user, for `USER()` and the like.
 pub(crate) struct Asker<'a> {
     /// `name@host`.
     pub(crate) user: String,
     pub(crate) connection: u32,
     /// The database in use; empty for none.
     pub(crate) database: &'a str,
-    /// What the session has set.
+    /// The variables of the session.
     pub(crate) variables: &'a Variables,
     pub(crate) now: Timestamp,
 }
@@ -49,9 +49,9 @@ pub(super) struct Rewritten {
     pub(super) sql: String,
     /// Number of `?`.
     pub(super) parameters: usize,
-    /// The types its columns seem to have, if it says which they are.
+    /// The derived types of its columns, if it names them.
     pub(super) guesses: Vec<Option<ColumnType>>,
-    /// Whether it says itself how many rows it gives.
+    /// Whether it limits its own rows.
     pub(super) is_limited: bool,
 }
 
@@ -136,7 +136,7 @@ fn having(text: &str, tokens: &[Token], out: &[String]) -> Option<String> {
     Some(format!("SELECT * FROM ({all} {order}) WHERE {condition} {limit}").trim_end().to_owned())
 }
 
-/// Whether a `LIMIT` stands in no parentheses.
+/// Whether there is a `LIMIT` outside parentheses.
 fn is_limited(tokens: &[Token]) -> bool {
     let mut depth = 0_usize;
     tokens.iter().any(|token| {
@@ -167,7 +167,7 @@ fn is_enclosed(tokens: &[Token]) -> bool {
 pub(super) struct Rewriter<'a> {
     text: &'a str,
     pub(super) tokens: &'a [Token],
-    /// What stands for each token; `None` where that is not decided yet.
+    /// The replacement of each token; `None` where that is not decided yet.
     pub(super) out: Vec<Option<String>>,
     depth: usize,
     pub(super) parameters: usize,
@@ -175,7 +175,7 @@ pub(super) struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// Decides what stands for a token.
+    /// Sets the replacement of a token.
     pub(super) fn put(&mut self, at: usize, sql: impl Into<String>) {
         self.out[at] = Some(sql.into());
     }

@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Longest row, in bytes: each of its values may be as long as a value may be.
 const ROW_BYTES: usize = 2 << 20;
 
-/// What is known when the first rows are there.
+/// The beginning of a result, when the first rows are there.
 pub(super) enum First {
     /// They are all.
     All { columns: Vec<Column>, rows: Vec<Vec<Value>> },
@@ -29,7 +29,7 @@ pub(super) enum First {
     Begun(Vec<Column>),
 }
 
-/// Runs a statement; tells `first` its beginning or its failure, and sends what does not fit there in batches.
+/// Runs a statement; sends its first rows or its error to `first`, and the remaining rows in batches.
 pub(super) fn run(
     sandbox: Result<&mut SandboxedConnection, SqlError>,
     watch: &Arc<Watch>,

@@ -1,7 +1,7 @@
-//! Connections on which strangers' statements run: what they see, what they may touch, and how much memory they may
-//! take.
+//! Connections for statements of untrusted clients: the tables they see, the actions they permit, and the memory they
+//! may take.
 //!
-//! SQLite asks [`may`] about everything a statement does when it is prepared. Allowed is reading our tables and calling
+//! SQLite calls [`may`] for every action of a statement when it is prepared. Allowed is reading our tables and calling
 //! listed functions, nothing else: no `ATTACH`, no `PRAGMA` (nor its functions), no extension, no table of SQLite's
 //! own, no file. The database of a connection is empty and in memory; all rows come from `virtual_table`.
 
@@ -30,7 +30,7 @@ const CALLS_MAX: usize = 500;
 /// Limits of one statement, beside those of time and memory.
 const LIMITS: &[(Limit, i32)] = &[
     (Limit::SQLITE_LIMIT_LENGTH, LENGTH_MAX as i32),
-    // What is rewritten may be longer than what was said.
+    // A rewritten statement may be longer than the client's.
     (Limit::SQLITE_LIMIT_SQL_LENGTH, 4 * BYTES_MAX as i32),
     (Limit::SQLITE_LIMIT_COLUMN, 200),
     (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
@@ -75,7 +75,7 @@ fn prepared(connection: &mut Connection, statement: &Arc<StatementContext>) -> r
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        // Names that nobody knows are errors, not texts.
+        // Unknown names are errors, not texts.
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
@@ -93,22 +93,22 @@ fn prepared(connection: &mut Connection, statement: &Arc<StatementContext>) -> r
         connection.set_limit(*limit, *value)?;
     }
     let statement = Arc::clone(statement);
-    connection.authorizer(Some(move |asked: AuthContext<'_>| {
-        if matches!(asked.action, AuthAction::Function { .. }) && statement.call() > CALLS_MAX {
+    connection.authorizer(Some(move |context: AuthContext<'_>| {
+        if matches!(context.action, AuthAction::Function { .. }) && statement.call() > CALLS_MAX {
             let text = format!("the statement calls more than {CALLS_MAX} functions");
             statement.fail(SqlError::new(SqlErrorKind::Limit, text));
             return Authorization::Deny;
         }
-        may(asked)
+        may(context)
     }))
 }
 
 /// Whether a statement may do that.
-fn may(asked: AuthContext<'_>) -> Authorization {
-    let allowed = match asked.action {
+fn may(action: AuthContext<'_>) -> Authorization {
+    let allowed = match action.action {
         AuthAction::Select | AuthAction::Recursive => true,
         AuthAction::Function { function_name } => functions::is_known(function_name),
-        AuthAction::Read { table_name, column_name } => may_read(table_name, column_name, asked.database_name),
+        AuthAction::Read { table_name, column_name } => may_read(table_name, column_name, action.database_name),
         _ => false,
     };
     if allowed { Authorization::Allow } else { Authorization::Deny }
@@ -121,8 +121,8 @@ fn may_read(table: &str, column: &str, database: Option<&str>) -> bool {
         Some("main") => is_ours(table) || matches!(table, "json_each" | "json_tree"),
         Some("temp") => is_ours(table),
         Some(_) => false,
-        // Of a table in `FROM` no column is read: its name is given as it stands there, which may be that of a common
-        // table expression.
+        // Of a table in `FROM` no column is read: its name is passed as written, which may be that of a common table
+        // expression.
         None => column.is_empty() && !is_hidden(table),
     }
 }

@@ -1,5 +1,4 @@
-//! What the computed tables and functions of one connection share: the server, and what belongs to the statement that
-//! runs.
+//! State that the computed tables and functions of one connection share: the server, and the running statement.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +60,7 @@ impl StatementContext {
         watch.and_then(|watch| watch.ended()).map_or(Ok(()), Err)
     }
 
-    /// What a report for this statement may take; it ends with the statement.
+    /// The limits of a report for this statement; it ends with the statement.
     pub(super) fn budget(&self) -> Budget {
         let budget = budget(&self.sql.config());
         match self.statement().watch.clone() {

@@ -13,7 +13,7 @@ use crate::mysql::{ColumnType, SqlError, SqlErrorKind, Value};
 /// Rows of a computed table.
 pub(super) type TableRows = Vec<Vec<Value>>;
 
-/// Where a table's rows come from.
+/// The source of a table's rows.
 pub(crate) enum Source {
     /// The rows of the store's catalog: [`super::profiles`].
     Stored,
@@ -26,7 +26,7 @@ pub(crate) enum Source {
 pub(crate) struct TableColumn {
     pub(crate) name: &'static str,
     pub(crate) column_type: ColumnType,
-    /// One line for people; empty where the name says it.
+    /// A line of description; empty where the name suffices.
     pub(crate) comment: &'static str,
 }
 
@@ -128,7 +128,7 @@ const TABLES: &[Table] = &[
         name: "samples",
         parameters: &[needed("profile_id"), optional("only")],
         columns: &[
-            column("sample_type", Text, "the profile's default unless another is asked for"),
+            column("sample_type", Text, "default: the profile's default sample type"),
             column("unit", Text, ""),
             column("function", Text, ""),
             column("file", Text, ""),
@@ -143,7 +143,7 @@ const TABLES: &[Table] = &[
         name: "stacks",
         parameters: &[needed("profile_id"), optional("only")],
         columns: &[
-            column("sample_type", Text, "the profile's default unless another is asked for"),
+            column("sample_type", Text, "default: the profile's default sample type"),
             column("unit", Text, ""),
             column("stack", Text, "functions, root first, joined by ;"),
             column("value", Integer, ""),
@@ -155,7 +155,7 @@ const TABLES: &[Table] = &[
         name: "top",
         parameters: &[needed("of_node"), optional("of_type"), optional("from"), optional("to"), optional("only")],
         columns: &[
-            column("sample_type", Text, "the profiles' default unless another is asked for"),
+            column("sample_type", Text, "default: the profiles' default sample type"),
             column("unit", Text, ""),
             column("function", Text, ""),
             column("file", Text, ""),
@@ -163,14 +163,15 @@ const TABLES: &[Table] = &[
             column("cum", Integer, "with all it calls"),
             column("profiles", Integer, "how many were merged"),
         ],
-        comment: "top(node [, type [, from [, to [, sample_type | '*']]]]): functions over all profiles completed in a period, cpu unless said",
+        comment: "top(node [, type [, from [, to [, sample_type | '*']]]]): functions over all profiles completed in \
+                  a period; default: cpu",
         source: Source::Computed(reports::top),
     },
     Table {
         name: "diff",
         parameters: &[needed("profile_a"), needed("profile_b"), optional("only")],
         columns: &[
-            column("sample_type", Text, "the profiles' default unless another is asked for"),
+            column("sample_type", Text, "default: the profiles' default sample type"),
             column("unit", Text, ""),
             column("function", Text, ""),
             column("file", Text, ""),
@@ -191,7 +192,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Table> {
     TABLES.iter().chain(INFORMATION)
 }
 
-/// Databases of tables that are not ours; their names stand before those of their tables.
+/// Databases of tables that are not ours; their names precede those of their tables.
 const OTHERS: &[&str] = &["information_schema", "performance_schema"];
 
 impl Table {
@@ -224,7 +225,7 @@ impl Table {
     }
 }
 
-/// The sentence for a table nobody knows.
+/// The error for an unknown table.
 pub(super) fn unknown_table(name: &str) -> SqlError {
     let name: String = name.chars().take(80).collect();
     let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();

@@ -1,4 +1,4 @@
-//! Statements as clients write them, and as nobody does, in SQLite's words.
+//! Statements as clients write them, and unusual ones, rewritten for SQLite.
 
 use jiff::Timestamp;
 
@@ -231,7 +231,7 @@ fn moments_are_those_of_the_calendar() {
 }
 
 #[test]
-fn tables_are_told_apart() {
+fn tables_are_distinguished() {
     for table in tables::all() {
         assert!(!table.columns.is_empty() && !table.comment.is_empty(), "{}", table.name);
         assert!(tables::all().filter(|other| other.name == table.name).count() == 1, "{}", table.name);

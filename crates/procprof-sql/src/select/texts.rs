@@ -1,5 +1,5 @@
-//! SQLite's own functions of texts whose time grows with the product of their arguments, anew: linear, or asked for a
-//! stop while they run.
+//! Replacements of SQLite's text functions whose time grows with the product of their arguments: these are linear, or
+//! can be interrupted.
 //!
 //! SQLite looks whether a statement must end between two of its steps, never inside a function: `instr`, `replace` and
 //! `trim` of a few megabytes run for minutes there, and `LIKE` for seconds.
@@ -52,7 +52,8 @@ pub(super) fn concat(call: &Context<'_>) -> Result<Value> {
     Ok(joined.into())
 }
 
-/// Where the second text begins in the first, from 1 on in characters, in bytes if both are blobs; 0 if it does not.
+/// The position of the second text in the first, from 1 on in characters, in bytes if both are blobs; 0 if it is not in
+/// it.
 pub(super) fn instr(call: &Context<'_>) -> Result<Value> {
     let place = position(text(call, 1), text(call, 0));
     Ok(match (call.get_raw(0), call.get_raw(1), place) {
@@ -137,7 +138,7 @@ impl Pattern {
         let mut rest = text.chars();
         while let Some(character) = rest.next() {
             let literal = match character {
-                // At its end it stands for itself.
+                // At its end it is itself.
                 own if Some(own) == escape => rest.next().unwrap_or(own),
                 '%' => {
                     segments.push(Segment::default());
@@ -192,7 +193,7 @@ impl Pattern {
 }
 
 impl Segment {
-    /// Where it ends if it begins there.
+    /// The end of a match that begins there.
     fn at(&self, text: &[u8], mut at: usize) -> Option<usize> {
         for piece in &self.0 {
             let byte = *text.get(at)?;
@@ -205,7 +206,7 @@ impl Segment {
         Some(at)
     }
 
-    /// Where it has to begin to end with the text.
+    /// The start of a match that ends with the text.
     fn start(&self, text: &[u8]) -> Option<usize> {
         let mut at = text.len();
         for piece in self.0.iter().rev() {

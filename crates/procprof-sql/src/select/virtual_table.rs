@@ -84,7 +84,7 @@ unsafe impl<'vtab> VTab<'vtab> for Virtual {
         Ok((Cow::Owned(declaration), Virtual { base: sqlite3_vtab::default(), shared }))
     }
 
-    /// Of a computed table takes every parameter that has a value; the plan's number says which, a bit each.
+    /// For a computed table, takes every parameter that has a value; the plan's number contains one bit for each.
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
         let table = self.shared.table;
         if matches!(table.source, Source::Stored) {
@@ -145,7 +145,7 @@ struct Cursor<'vtab> {
     table: PhantomData<&'vtab Virtual>,
 }
 
-/// Where in which rows.
+/// The current row.
 enum At {
     Computed { parameters: Vec<Value>, rows: Arc<TableRows>, row: usize },
     Stored(Box<StoredRows>),

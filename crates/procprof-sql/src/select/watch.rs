@@ -1,4 +1,4 @@
-//! What ends a statement before its rows do: too much time, `KILL`, a client that has gone, too much memory.
+//! Conditions that end a statement before its rows do: too much time, `KILL`, a disconnected client, too much memory.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use crate::mysql::{SqlError, SqlErrorKind, Value};
 pub(super) type Batches = mpsc::Sender<Result<Vec<Vec<Value>>, SqlError>>;
 
 /// Memory of SQLite, of all statements together with the catalog's own, in bytes. Above it, statements are ended since
-/// whose beginning it grew by half of this: SQLite tells only the sum, and a short statement beside a greedy one should
-/// not pay for it.
+/// whose beginning it grew by half of this: SQLite reports only the sum, and a short statement beside a greedy one
+/// should not be ended for it.
 const MEMORY_MAX: u64 = 256 << 20;
 /// Memory beyond which SQLite gives none, in bytes: what a statement can take between two looks at its watch.
 const MEMORY_NEVER: u64 = 2 * MEMORY_MAX;
@@ -32,7 +32,7 @@ pub(super) struct Watch {
     began: Instant,
     limit: Duration,
     cancel: CancellationToken,
-    /// Who waits for the rows; `None`: nobody needs to.
+    /// The receiver of the rows; `None`: it need not exist.
     batches: Option<mpsc::WeakSender<Result<Vec<Vec<Value>>, SqlError>>>,
     /// Milliseconds the statement waited for the client.
     waited: AtomicU64,

@@ -2,7 +2,7 @@
 //!
 //! A statement takes a connection that is idle, or makes one to the first frontend that can be reached, beginning with
 //! the one that answered last. A connection that broke while it was idle, as after a restart, costs a second try on a
-//! new one; nothing that is asked does harm when asked twice.
+//! new one; no statement does harm when it is sent twice.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,10 +28,10 @@ const IDLE: usize = 2;
 /// Most columns of an answer.
 const COLUMNS_MAX: usize = 512;
 
-/// What an answer may cost.
+/// The limits of an answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Time from asking to the last row.
+    /// Time from sending the statement to the last row.
     pub(crate) time: Duration,
     /// Rows.
     pub(crate) rows: usize,
@@ -60,7 +60,7 @@ impl Table {
 pub(crate) struct Frontend {
     /// Its cluster.
     pub(crate) cluster: String,
-    /// How it is asked.
+    /// Its configuration.
     pub(crate) config: FeQuery,
     idle: Mutex<Vec<(Conn, String)>>,
     turns: Semaphore,
@@ -106,7 +106,7 @@ impl Frontend {
         format!("FE {} of cluster {}", written(address), self.cluster)
     }
 
-    /// Asks, and reads the whole answer.
+    /// Runs a statement, and reads the whole answer.
     ///
     /// # Errors
     /// [`FeError`]; the time includes waiting for other statements.
@@ -143,7 +143,7 @@ impl Frontend {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps the connection for the next statement, unless it may have something left to say.
+    /// Keeps the connection for the next statement, unless unread data may follow.
     fn keep(&self, conn: Conn, name: String, ended: Result<Table, FeError>) -> Result<Table, FeError> {
         if matches!(ended, Ok(_) | Err(FeError::Server { .. } | FeError::Denied { .. })) {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +189,7 @@ impl Frontend {
                 .with_root_certs(authorities)
                 .with_danger_accept_invalid_certs(tls.insecure)
         });
-        // Given here, the library asks nothing of its own when it connects: a frontend need not know MySQL's variables.
+        // Given here, the library queries nothing when it connects: a frontend need not have MySQL's variables.
         let opts = OptsBuilder::default()
             .ip_or_hostname(host.clone())
             .tcp_port(*port)

@@ -1,8 +1,8 @@
-//! The nodes of StarRocks clusters, found by asking their frontends.
+//! The nodes of StarRocks clusters, discovered through their frontends.
 //!
 //! `SHOW BACKENDS` and `SHOW COMPUTE NODES` are read by the names of their columns, so that versions with more of them
-//! are understood, too. What a frontend says goes into the registry; the schedule begins anew only when something has
-//! changed.
+//! are understood, too. Nodes that a frontend lists go into the registry; the schedule is recomputed only when
+//! something has changed.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -59,14 +59,14 @@ pub(crate) async fn freshen(sql: &Arc<Sql>, target: &Target) {
     }
 }
 
-/// The node that the first cluster knows by this id, where it is configured here without one.
+/// The node with this id in the first cluster, where it is configured here without one.
 pub(crate) fn by_cluster_id(sql: &Sql, id: u64) -> Option<Arc<Node>> {
     let config = sql.config();
     let cluster = config.fe_queries.first()?.cluster(&config);
     sql.registry.all().into_iter().find(|node| node.fe_id == Some(id) && node.cluster == cluster)
 }
 
-/// Why nodes of a cluster may be missing, to stand behind a sentence; empty if all frontends answered.
+/// Why nodes of a cluster may be missing, as the end of a sentence; empty if all frontends answered.
 pub(crate) fn trouble(sql: &Sql) -> String {
     let frontends = sql.clusters.frontends.all(&sql.config());
     let failures = frontends
@@ -86,7 +86,7 @@ fn is_due(frontend: &Frontend) -> bool {
     due
 }
 
-/// Asks a frontend for its nodes, and registers them. What goes wrong is told in the log once, and kept.
+/// Lists a frontend's nodes, and registers them. A failure is logged once, and kept.
 pub(super) async fn look(sql: &Arc<Sql>, frontend: &Arc<Frontend>) {
     let _alone = frontend.looking.lock().await;
     let found = found(frontend).await;
@@ -147,7 +147,7 @@ async fn found(frontend: &Frontend) -> Result<Vec<Discovered>, FeError> {
     Ok(nodes)
 }
 
-/// Reads the rows of a list; one that names no node that can be asked is left out.
+/// Reads the rows of a list; a row without a node that can be profiled is left out.
 fn read(table: &Table, id: &str, role: Role, frontend: &Frontend, nodes: &mut Vec<Discovered>) -> Result<(), FeError> {
     if table.rows.is_empty() {
         return Ok(());

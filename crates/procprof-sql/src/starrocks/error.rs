@@ -1,4 +1,4 @@
-//! What can go wrong with a frontend. Every message names the frontend and its cluster.
+//! Errors of frontends. Every message names the frontend and its cluster.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) enum FeError {
     /// The connection broke while the statement ran, as it does when a frontend restarts.
     #[error("{fe}: the connection broke: {why}")]
     Broken { fe: String, why: String },
-    /// TLS is asked for and cannot be had, or the certificate is not trusted.
+    /// TLS is required and not available, or the certificate is not trusted.
     #[error("{fe}: TLS: {why}")]
     Tls { fe: String, why: String },
     /// The password cannot be read.
@@ -42,7 +42,7 @@ pub(crate) enum FeError {
 const DENIED: [u16; 6] = [1044, 1045, 1142, 1227, 1698, 5203];
 
 impl FeError {
-    /// What a failure of the client library means.
+    /// The error for a failure of the client library.
     pub(super) fn from_client(fe: &str, error: Error) -> FeError {
         let fe = fe.to_owned();
         match error {
@@ -77,7 +77,7 @@ impl FeError {
         matches!(self, FeError::Broken { .. } | FeError::Timeout { .. } | FeError::Strange { .. })
     }
 
-    /// Whether the frontend does not know the statement.
+    /// Whether the statement is unknown to the frontend.
     pub(crate) fn is_unknown_statement(&self) -> bool {
         matches!(self, FeError::Server { code: 1064, .. })
     }

@@ -44,7 +44,7 @@ impl Dumps {
     }
 }
 
-/// A node of a cluster whose frontend is asked.
+/// A node whose profiler is controlled through its cluster's frontend.
 pub(crate) struct FeNode<'a> {
     dumps: &'a Dumps,
     frontend: Arc<Frontend>,
@@ -53,7 +53,7 @@ pub(crate) struct FeNode<'a> {
 }
 
 impl<'a> FeNode<'a> {
-    /// The node as its cluster's frontend knows it; `None` where there is no frontend, or the node has an agent of
+    /// The node as its cluster's frontend lists it; `None` where there is no frontend, or the node has an agent of
     /// ours.
     pub(crate) fn from_node(sql: &'a Sql, node: &Node) -> Option<FeNode<'a>> {
         let fe_id = node.fe_id.filter(|_| node.kind() == Kind::STARROCKS_BE)?;
@@ -69,10 +69,10 @@ impl<'a> FeNode<'a> {
         }
     }
 
-    /// Runs a call; what it prints.
+    /// Runs a call; returns its output.
     ///
     /// # Errors
-    /// The frontend cannot be asked, or its own error.
+    /// The frontend cannot be reached, or its own error.
     pub(crate) async fn run(&self, call: &Call) -> Result<String, SqlError> {
         let printed = run(&self.frontend, &self.fe_id.to_string(), call).await?;
         if *call == Call::Snapshot && is_path(printed.trim()) {

@@ -24,7 +24,7 @@ pub(super) use client::{Frontend, LISTS, Table};
 pub(super) use error::FeError;
 use heap::Dumps;
 
-/// What is kept of StarRocks clusters: connections to their frontends, and which dumps these made.
+/// The state of StarRocks clusters: connections to their frontends, and the dumps that these made.
 #[derive(Default)]
 pub struct Clusters {
     pub(crate) frontends: Frontends,

@@ -1,4 +1,4 @@
-//! What is sent to frontends, and how their lists are put together.
+//! Statements that are sent to frontends, and how their lists are combined.
 
 use super::show::append;
 use super::{Table, heap};

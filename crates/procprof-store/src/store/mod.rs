@@ -449,9 +449,9 @@ fn prepared<'a>(profile: NewProfile<'a>, options: &StoreOptions) -> Result<Prepa
     if size > options.profile_bytes_max {
         return Err(Error::TooLarge { what: format!("profile {id}"), bytes: size, limit: options.profile_bytes_max });
     }
-    let said = stored::read_comments(profile.encoded, options.unpacked_bytes_max)
+    let comments = stored::read_comments(profile.encoded, options.unpacked_bytes_max)
         .map_err(|error| malformed(error.to_string()))?;
-    if said.meta.id != Some(id) {
+    if comments.meta.id != Some(id) {
         return Err(malformed("its comments do not name that id".to_owned()));
     }
     let facts = Facts { meta, start: profile.start, duration: profile.duration, summary: profile.summary.cut() };

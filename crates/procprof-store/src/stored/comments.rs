@@ -18,17 +18,17 @@ const COMMENTS_MAX: usize = 65_536;
 
 /// The metadata of a profile.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct CommentedFacts {
     pub(crate) meta: Meta,
     pub(crate) start: Nanos,
     pub(crate) duration: Nanos,
 }
 
 /// Reads gzip'd pprof to its end, so that its checksum is checked too. `unpacked_max` bounds what is unpacked.
-pub(crate) fn read(gzip: impl BufRead, unpacked_max: u64) -> io::Result<Said> {
+pub(crate) fn read(gzip: impl BufRead, unpacked_max: u64) -> io::Result<CommentedFacts> {
     let unpacked = MultiGzDecoder::new(gzip).take(unpacked_max.saturating_add(1));
     let mut wire = Wire { input: BufReader::with_capacity(64 << 10, unpacked), read: 0, max: unpacked_max };
-    let mut said = Said::default();
+    let mut found = CommentedFacts::default();
     let mut facts: HashMap<u64, String> = HashMap::default();
     let mut comments: Vec<u64> = Vec::new();
     let mut string_count = 0;
@@ -42,8 +42,8 @@ pub(crate) fn read(gzip: impl BufRead, unpacked_max: u64) -> io::Result<Said> {
                 }
                 string_count += 1;
             }
-            (9, 0) => said.start = Nanos(wire.varint()? as i64),
-            (10, 0) => said.duration = Nanos(wire.varint()? as i64),
+            (9, 0) => found.start = Nanos(wire.varint()? as i64),
+            (10, 0) => found.duration = Nanos(wire.varint()? as i64),
             (13, 0) => comments.push(wire.varint()?),
             (13, 2) => {
                 let end = wire.varint()?.saturating_add(wire.read);
@@ -57,8 +57,8 @@ pub(crate) fn read(gzip: impl BufRead, unpacked_max: u64) -> io::Result<Said> {
             return Err(wrong("too many comments"));
         }
     }
-    said.meta = Meta::from_comments(comments.iter().filter_map(|at| facts.get(at)).map(String::as_str));
-    Ok(said)
+    found.meta = Meta::from_comments(comments.iter().filter_map(|at| facts.get(at)).map(String::as_str));
+    Ok(found)
 }
 
 struct Wire<R> {

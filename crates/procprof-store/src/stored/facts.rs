@@ -53,9 +53,14 @@ impl Facts {
 
     /// The facts of a pprof file without any in its header: its comments and its own times.
     pub(crate) fn from_comments(gzip: impl BufRead, unpacked_max: u64) -> Option<Facts> {
-        let said = comments::read(gzip, unpacked_max).ok()?;
-        said.meta.id?;
-        Some(Facts { meta: said.meta, start: said.start, duration: said.duration, summary: Summary::default() })
+        let comments = comments::read(gzip, unpacked_max).ok()?;
+        comments.meta.id?;
+        Some(Facts {
+            meta: comments.meta,
+            start: comments.start,
+            duration: comments.duration,
+            summary: Summary::default(),
+        })
     }
 
     /// The facts of a file without any: from folder, name (whose time is UTC) and content.

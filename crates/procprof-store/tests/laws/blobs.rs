@@ -39,7 +39,7 @@ fn the_first_free_name_is_taken_and_nothing_replaced() {
 }
 
 #[test]
-fn names_are_asked_for_no_further_than_needed() {
+fn names_are_listed_no_further_than_needed() {
     everywhere(|place, data| {
         let blobs = (place.open)(data);
         let mut names = (0..).map(|number: u64| number.to_string());

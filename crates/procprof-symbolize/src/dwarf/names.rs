@@ -150,21 +150,21 @@ impl<'i, 'a> Names<'i, 'a> {
     {
         let (mut last, mut bare, mut line) = ((home, entry), None, 0);
         for _ in 0..REFERENCES_MAX {
-            let told = told(last.0, last.1);
+            let attributes = read_or_default(last.0, last.1);
             if line == 0 {
-                line = told.line;
+                line = attributes.line;
             }
-            if let Some(name) = told.linkage_name.and_then(|name| text(last.0.unit(), name)) {
+            if let Some(name) = attributes.linkage_name.and_then(|name| text(last.0.unit(), name)) {
                 if line == 0 {
-                    line = told
+                    line = attributes
                         .reference
                         .and_then(|next| self.follow(last.0, next))
-                        .map_or(0, |(home, entry)| told_line(home, entry));
+                        .map_or(0, |(home, entry)| declared_line(home, entry));
                 }
                 return Function { name, scope: String::new(), line, is_mangling: is_mangling(home.root.language) };
             }
-            bare = bare.or_else(|| text(last.0.unit(), told.name?));
-            match told.reference.and_then(|next| self.follow(last.0, next)) {
+            bare = bare.or_else(|| text(last.0.unit(), attributes.name?));
+            match attributes.reference.and_then(|next| self.follow(last.0, next)) {
                 Some(next) => last = next,
                 None => break,
             }
@@ -215,18 +215,18 @@ impl<'i, 'a> Names<'i, 'a> {
         'from: for _ in 0..REFERENCES_MAX {
             let scopes = self.scopes(home);
             for (scope, kind) in scopes.around(entry.0).take(SCOPES_MAX) {
-                let mut told = told(home, UnitOffset(scope));
+                let mut attributes = read_or_default(home, UnitOffset(scope));
                 let mut place = (home, UnitOffset(scope));
                 let mut moved = false;
                 for _ in 0..REFERENCES_MAX {
-                    let next = told.reference.filter(|_| told.name.is_none());
+                    let next = attributes.reference.filter(|_| attributes.name.is_none());
                     let Some(next) = next.and_then(|next| self.follow(place.0, next)) else {
                         break;
                     };
                     (place, moved) = (next, true);
-                    told = self::told(place.0, place.1);
+                    attributes = read_or_default(place.0, place.1);
                 }
-                let name = told.name.and_then(|name| text(place.0.unit(), name));
+                let name = attributes.name.and_then(|name| text(place.0.unit(), name));
                 names.push(name.map_or_else(|| nameless(kind), |name| String::from_utf8_lossy(name).into_owned()));
                 if names.len() == SCOPES_MAX {
                     break 'from;
@@ -264,34 +264,36 @@ fn nameless(kind: Kind) -> String {
     .to_owned()
 }
 
-fn told_line(home: Home<'_, '_>, entry: UnitOffset) -> u32 {
-    told(home, entry).line
+fn declared_line(home: Home<'_, '_>, entry: UnitOffset) -> u32 {
+    read_or_default(home, entry).line
 }
 
 /// The attributes of the entry; none if it is broken.
-fn told<'a>(home: Home<'_, 'a>, entry: UnitOffset) -> Entry<'a> {
+fn read_or_default<'a>(home: Home<'_, 'a>, entry: UnitOffset) -> Entry<'a> {
     read_entry(home.unit(), entry).unwrap_or_default()
 }
 
 fn read_entry<'a>(unit: UnitRef<'_, 'a>, entry: UnitOffset) -> gimli::Result<Entry<'a>> {
-    let mut told = Entry::default();
+    let mut attributes = Entry::default();
     let mut entries = unit.entries_raw(Some(entry))?;
     let Some(abbreviation) = entries.read_abbreviation()? else {
-        return Ok(told);
+        return Ok(attributes);
     };
     for attribute in abbreviation.attributes() {
         let attribute = entries.read_attribute(*attribute)?;
         match attribute.name() {
-            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => told.linkage_name = Some(attribute.value()),
-            gimli::DW_AT_name => told.name = Some(attribute.value()),
-            gimli::DW_AT_decl_line => {
-                told.line = attribute.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0)
+            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
+                attributes.linkage_name = Some(attribute.value())
             }
-            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => told.reference = Some(attribute.value()),
+            gimli::DW_AT_name => attributes.name = Some(attribute.value()),
+            gimli::DW_AT_decl_line => {
+                attributes.line = attribute.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0)
+            }
+            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => attributes.reference = Some(attribute.value()),
             _ => {}
         }
     }
-    Ok(told)
+    Ok(attributes)
 }
 
 fn text<'a>(unit: UnitRef<'_, 'a>, value: AttributeValue<Reader<'a>>) -> Option<&'a [u8]> {

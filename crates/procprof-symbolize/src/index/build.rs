@@ -104,7 +104,7 @@ fn without(begin: u64, end: u64, covered: &[(u64, u64)]) -> Vec<(u64, u64)> {
 struct Done {
     parts: Vec<RawPart>,
     covered: Vec<(u64, u64)>,
-    /// Requested spans that a unit did not know, by the number of its piece.
+    /// Requested spans that a unit does not cover, by the number of its piece.
     unknown: Vec<(usize, u64, u64)>,
 }
 

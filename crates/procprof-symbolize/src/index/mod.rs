@@ -1,8 +1,8 @@
 //! The symbol index of a file: all that is needed to name its addresses without the file.
 //!
-//! [`SymbolIndex::build`] makes one of everything that an [`Image`] knows: functions, inlined calls,
-//! lines, names of source files, symbols. It is a small part of the debug information's size and can be
-//! sent elsewhere. [`IndexFolder`] keeps indexes by build id.
+//! [`SymbolIndex::build`] makes one of all the contents of an [`Image`]: functions, inlined calls, lines, names of
+//! source files, symbols. It is a small part of the debug information's size and can be sent elsewhere. [`IndexFolder`]
+//! keeps indexes by build id.
 //!
 //! An index may come from an untrusted source: a broken one errs or leaves addresses unknown, but never panics. Looking
 //! up takes, for each processor, at most one part, which has at most 64 MiB and at most 256 times its stored bytes, and

@@ -1,8 +1,8 @@
 //! The weight of each wanted file in a profile: the samples that its frames hide, not their number.
 //!
 //! A sample whose leaf has no name counts fully. Each named frame nearer to the leaf leaves a quarter to its callers,
-//! since it already names most of what the sample stands for: the function that starts a thread, below twenty named
-//! frames in every stack, has next to no weight. Frames that the profile drops, such as an allocator's, are ignored.
+//! since it already names most of the sample's work: the function that starts a thread, below twenty named frames in
+//! every stack, has next to no weight. Frames that the profile drops, such as an allocator's, are ignored.
 
 use procprof_profile::filter::Uninteresting;
 use procprof_profile::{Location, LocationId, MappingId, Profile};
@@ -115,9 +115,9 @@ fn wanted_at(profile: &Profile, file_of_mapping: &[Option<usize>]) -> Vec<Option
 fn says_something(profile: &Profile) -> Vec<bool> {
     // Without readable expressions, every name counts.
     let uninteresting = Uninteresting::from_profile(profile).ok().flatten();
-    let says = |name: &str| uninteresting.as_ref().is_none_or(|uninteresting| !uninteresting.matches(name));
+    let counts = |name: &str| uninteresting.as_ref().is_none_or(|uninteresting| !uninteresting.matches(name));
     let by_function: Vec<bool> =
-        profile.functions().iter().map(|function| says(profile.string(function.name))).collect();
+        profile.functions().iter().map(|function| counts(profile.string(function.name))).collect();
     let locations = 0..profile.locations().len() as u32;
     locations.map(|id| profile.lines(LocationId(id)).iter().any(|line| by_function[line.function.index()])).collect()
 }

@@ -63,7 +63,7 @@ fn x86_64_frames() {
 }
 
 #[test]
-fn what_leads_nowhere_is_told() {
+fn walks_that_lead_nowhere_are_reported() {
     use Architecture::X86_64;
     let below = Saved::WordsBelowCfa;
     let at = Frame { pc: 0x1000, sp: START + 8, fp: START + 8, ..Frame::default() };

@@ -71,7 +71,7 @@ fn a_password_hidden_by_the_key_is_read() {
 }
 
 #[test]
-fn the_greeting_stands_as_the_reference_has_it() {
+fn the_greeting_equals_the_reference() {
     let nonce: [u8; NONCE] = std::array::from_fn(|index| b'a' + index as u8);
     for tls in [false, true] {
         let mut out = Vec::new();
@@ -101,7 +101,7 @@ const MODERN: u32 =
 #[test]
 fn answers_to_the_greeting_are_read_in_every_form() {
     let sent = answer(MODERN, b"ann\0\x03abcprocprof\0mysql_native_password\0\x04\x01k\x01v");
-    let First::Hello(hello) = First::decode(&sent).unwrap() else { panic!("no TLS was asked for") };
+    let First::Hello(hello) = First::decode(&sent).unwrap() else { panic!("no TLS was requested") };
     assert_eq!(
         (hello.user.as_str(), hello.answer.as_slice(), hello.database.as_deref()),
         ("ann", &b"abc"[..], Some("procprof"))
@@ -115,7 +115,7 @@ fn answers_to_the_greeting_are_read_in_every_form() {
         (MODERN, b"ann\0\x03abc\0sha256_password\0", None),
     ] {
         let First::Hello(hello) = First::decode(&answer(capabilities, rest)).unwrap() else {
-            panic!("no TLS was asked for")
+            panic!("no TLS was requested")
         };
         assert_eq!(
             (hello.user.as_str(), hello.answer.as_slice(), hello.database, hello.method),

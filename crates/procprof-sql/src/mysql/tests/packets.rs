@@ -8,7 +8,7 @@ use crate::mysql::packet::{PacketReader, put_integer, put_string};
 use crate::mysql::wire::{Broken, Wire};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What one packet holds at most.
+/// The largest content of one packet, bytes.
 const PART: usize = 0xff_ffff;
 
 #[test]

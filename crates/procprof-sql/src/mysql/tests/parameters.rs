@@ -116,7 +116,7 @@ fn values_sent_in_pieces_are_joined_and_bounded() {
         "more than 4 MiB of both together"
     );
     statements.long_data(1, 0, b"y");
-    assert_eq!(statements.execution(1, &sent).unwrap().1, [Value::Text("y".into())], "the next one is heard again");
+    assert_eq!(statements.execution(1, &sent).unwrap().1, [Value::Text("y".into())], "the next one is accepted again");
 }
 
 #[test]

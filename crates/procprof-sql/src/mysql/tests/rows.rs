@@ -86,7 +86,7 @@ const EOF: &[u8] = &[0xfe, 0, 0, 2, 0];
 const OK_END: &[u8] = &[0xfe, 0, 0, 2, 0, 0, 0];
 
 #[tokio::test]
-async fn results_end_as_the_client_wants_it() {
+async fn results_end_as_the_client_requires() {
     let answer = || {
         StatementResult::rows(
             vec![Column { table: "t".into(), nullable: false, ..Column::new("n", ColumnType::Integer) }],

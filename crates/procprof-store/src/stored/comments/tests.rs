@@ -32,10 +32,10 @@ fn facts_are_found_whichever_way_they_are_spelled() {
     let packed = [13 << 3 | 2, 2, 1, 3].to_vec();
     let times = [9 << 3, 5, 10 << 3, 0x80, 1].to_vec();
     for parts in [[&strings, &single, &times], [&times, &packed, &strings], [&single, &times, &strings]] {
-        let said = read(gzip(&parts.map(Vec::as_slice).concat()).as_slice(), 1 << 20).unwrap();
-        assert_eq!((said.meta.node, said.meta.profile_type), (Some(7), Some("cpu".parse().unwrap())));
-        assert_eq!(said.meta.role, "", "a string is a comment only when a comment points at it");
-        assert_eq!((said.start, said.duration), (Nanos(5), Nanos(128)));
+        let comments = read(gzip(&parts.map(Vec::as_slice).concat()).as_slice(), 1 << 20).unwrap();
+        assert_eq!((comments.meta.node, comments.meta.profile_type), (Some(7), Some("cpu".parse().unwrap())));
+        assert_eq!(comments.meta.role, "", "a string is a comment only when a comment points at it");
+        assert_eq!((comments.start, comments.duration), (Nanos(5), Nanos(128)));
     }
 }
 

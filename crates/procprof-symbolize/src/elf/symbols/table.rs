@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_is_said_of_a_symbol_asked_for_alone() {
+    fn answers_of_a_batch_equal_those_of_single_symbols() {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let file = File::parse(&*bytes).unwrap();
         for (table, symbols) in [(Table::All, file.symbols()), (Table::Dynamic, file.dynamic_symbols())] {

@@ -143,6 +143,6 @@ fn any_symbols_name_what_the_rules_say() {
 }
 
 #[test]
-fn no_symbols_are_told_apart_from_no_answer() {
+fn no_symbols_are_distinguished_from_no_answer() {
     assert!(Symbols::at(&[], &[1]).is_partial);
 }

@@ -1,5 +1,5 @@
-//! The accept loop and its limits, as a client of bare bytes meets them: too many, too long, too slow, out of order,
-//! gone.
+//! The accept loop and its limits, tested by a client that sends raw bytes: too many, too long, too slow, out of order,
+//! disconnected.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ const LIMITS: Limits = Limits {
     patience: Duration::from_secs(20),
 };
 
-/// What the tests wait for at most.
+/// The longest wait of the tests.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Answers a few words, and tells what ended.
+/// Answers a few words, and sends the result of each statement that has ended.
 struct Echo {
     ended: mpsc::UnboundedSender<Result<u64, SqlError>>,
 }
@@ -141,15 +141,15 @@ impl Accounts for Everyone {
     }
 }
 
-struct Door {
+struct TestServer {
     address: SocketAddr,
     ended: mpsc::UnboundedReceiver<Result<u64, SqlError>>,
     stop: CancellationToken,
     served: tokio::task::JoinHandle<()>,
 }
 
-impl Door {
-    async fn open(limits: Limits) -> Door {
+impl TestServer {
+    async fn open(limits: Limits) -> TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, ended) = mpsc::unbounded_channel();
@@ -162,7 +162,7 @@ impl Door {
             limits,
             stop.clone(),
         ));
-        Door { address, ended, stop, served }
+        TestServer { address, ended, stop, served }
     }
 
     async fn connect(&self) -> Raw {
@@ -235,18 +235,18 @@ impl Raw {
 }
 
 #[tokio::test]
-async fn statements_are_answered_and_told_of() {
-    let mut door = Door::open(LIMITS).await;
-    let mut client = door.enter().await;
+async fn statements_are_answered_and_their_ends_reported() {
+    let mut server = TestServer::open(LIMITS).await;
+    let mut client = server.enter().await;
     client.command(b"\x03hello").await;
     assert_eq!(client.read().await.unwrap(), [1]);
     client.read().await.unwrap();
     assert_eq!(client.read().await.unwrap(), b"\x08hello []");
     assert_eq!(client.read().await.unwrap()[0], 0xfe);
-    assert_eq!(door.ended.recv().await, Some(Ok(1)));
+    assert_eq!(server.ended.recv().await, Some(Ok(1)));
     client.command(b"\x03fail").await;
     assert_eq!(client.error().await, 1064);
-    assert_eq!(door.ended.recv().await.unwrap().unwrap_err().kind, SqlErrorKind::Syntax);
+    assert_eq!(server.ended.recv().await.unwrap().unwrap_err().kind, SqlErrorKind::Syntax);
     client.command(b"\x7f").await;
     assert_eq!(client.error().await, 1047, "an unknown command ends nothing");
     client.command(b"\x16SELECT ?").await;
@@ -266,8 +266,8 @@ async fn statements_are_answered_and_told_of() {
 
 #[tokio::test]
 async fn answers_carry_the_state_of_the_transaction() {
-    let door = Door::open(LIMITS).await;
-    let mut client = door.enter().await;
+    let server = TestServer::open(LIMITS).await;
+    let mut client = server.enter().await;
     for (command, status) in [(&b"\x0e"[..], 2), (b"\x03begin", 3), (b"\x0e", 3)] {
         client.command(command).await;
         assert_eq!(client.read().await.unwrap(), [0, 0, 0, status, 0, 0, 0], "{command:?}");
@@ -279,7 +279,7 @@ async fn answers_carry_the_state_of_the_transaction() {
     }
     client.command(&[0x1b, 9, 0]).await;
     assert_eq!(client.error().await, 1047);
-    let mut old = door.connect().await;
+    let mut old = server.connect().await;
     old.read().await.unwrap();
     let mut hello = hello("ann");
     hello[3] &= !((can::DEPRECATE_EOF >> 24) as u8);
@@ -291,8 +291,8 @@ async fn answers_carry_the_state_of_the_transaction() {
 
 #[tokio::test]
 async fn a_connection_may_be_compressed() {
-    let door = Door::open(LIMITS).await;
-    let mut client = door.enter_with(can::COMPRESS).await;
+    let server = TestServer::open(LIMITS).await;
+    let mut client = server.enter_with(can::COMPRESS).await;
     // Two commands, one in two pieces, and answers that are worth deflating.
     let statement = "hello, ".repeat(12);
     let command = [&[statement.len() as u8 + 1, 0, 0, 0, 3], statement.as_bytes()].concat();
@@ -315,15 +315,15 @@ async fn a_connection_may_be_compressed() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so() {
-    let door = Door::open(LIMITS).await;
-    let first = door.enter().await;
-    let mut second = door.enter().await;
-    assert_eq!(door.connect().await.error().await, 1040);
+async fn one_connection_too_many_gets_an_error() {
+    let server = TestServer::open(LIMITS).await;
+    let first = server.enter().await;
+    let mut second = server.enter().await;
+    assert_eq!(server.connect().await.error().await, 1040);
     drop(first);
     let began = std::time::Instant::now();
     // The place is free once the server has seen the first go.
-    while door.connect().await.read().await.unwrap()[0] == 0xff {
+    while server.connect().await.read().await.unwrap()[0] == 0xff {
         assert!(began.elapsed() < WAIT);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -332,27 +332,27 @@ async fn one_connection_too_many_is_told_so() {
 }
 
 #[tokio::test]
-async fn silent_connections_keep_nobody_out() {
-    let door = Door::open(Limits { logins: 4, login: Duration::from_secs(3600), ..LIMITS }).await;
+async fn silent_connections_do_not_block_others() {
+    let server = TestServer::open(Limits { logins: 4, login: Duration::from_secs(3600), ..LIMITS }).await;
     let mut silent = Vec::new();
     for _ in 0..20 {
-        silent.push(door.connect().await);
+        silent.push(server.connect().await);
     }
-    let mut first = door.enter().await;
+    let mut first = server.enter().await;
     for _ in 0..20 {
-        silent.push(door.connect().await);
+        silent.push(server.connect().await);
     }
     first.command(b"\x0e").await;
     assert_eq!(first.read().await.unwrap()[0], 0, "who has logged in is not touched");
     let mut oldest = silent.swap_remove(0);
     while oldest.read().await.is_some() {}
     // One that has begun its login stays, whatever silent ones come.
-    let mut second = door.connect().await;
+    let mut second = server.connect().await;
     second.read().await.unwrap();
     second.send(&hello("locked")).await;
     second.read().await.unwrap();
     for _ in 0..20 {
-        silent.push(door.connect().await);
+        silent.push(server.connect().await);
         silent.last_mut().unwrap().read().await.unwrap();
     }
     second.send(&[]).await;
@@ -361,13 +361,13 @@ async fn silent_connections_keep_nobody_out() {
 
 #[tokio::test]
 async fn packets_have_a_limit_and_a_smaller_one_before_the_login() {
-    let door = Door::open(LIMITS).await;
-    let mut client = door.enter().await;
+    let server = TestServer::open(LIMITS).await;
+    let mut client = server.enter().await;
     client.command(&[&b"\x03"[..], &[b'x'; 1 << 20]].concat()).await;
     assert_eq!(client.error().await, 1153);
     client.command(b"\x0e").await;
     assert_eq!(client.read().await.unwrap()[0], 0, "the connection goes on");
-    let mut early = door.connect().await;
+    let mut early = server.connect().await;
     early.read().await.unwrap();
     early.send(&hello(&"x".repeat(70_000))).await;
     assert_eq!(early.read().await, None);
@@ -375,7 +375,7 @@ async fn packets_have_a_limit_and_a_smaller_one_before_the_login() {
 
 #[tokio::test]
 async fn what_breaks_the_protocol_is_turned_away() {
-    let door = Door::open(Limits { connections: 100, ..LIMITS }).await;
+    let server = TestServer::open(Limits { connections: 100, ..LIMITS }).await;
     for payload in [
         &b""[..],
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n and some more bytes",
@@ -383,19 +383,19 @@ async fn what_breaks_the_protocol_is_turned_away() {
         &hello("ann")[..33],
         &hello("ann")[..20],
     ] {
-        let mut client = door.connect().await;
+        let mut client = server.connect().await;
         client.read().await.unwrap();
         client.send(payload).await;
         assert_eq!(client.error().await, 1835, "{payload:?}");
         assert_eq!(client.read().await, None);
     }
-    let mut client = door.connect().await;
+    let mut client = server.connect().await;
     client.read().await.unwrap();
     client.send(&hello("locked")).await;
-    assert_eq!(client.read().await.unwrap()[..10], *b"\xfecaching_s", "another method is asked for");
+    assert_eq!(client.read().await.unwrap()[..10], *b"\xfecaching_s", "another method is requested");
     client.send(&[]).await;
     assert_eq!(client.error().await, 1045);
-    let mut client = door.enter().await;
+    let mut client = server.enter().await;
     client.sequence = 5;
     client.send(b"\x0e").await;
     assert_eq!(client.read().await, None, "packets out of order");
@@ -404,52 +404,52 @@ async fn what_breaks_the_protocol_is_turned_away() {
 #[tokio::test]
 async fn idle_slow_and_silent_clients_are_cut() {
     let short = Duration::from_millis(200);
-    let door = Door::open(Limits { idle: short, ..LIMITS }).await;
-    assert_eq!(door.enter().await.read().await, None, "no statement for too long");
-    let door = Door::open(Limits { login: short, ..LIMITS }).await;
-    let mut silent = door.connect().await;
+    let server = TestServer::open(Limits { idle: short, ..LIMITS }).await;
+    assert_eq!(server.enter().await.read().await, None, "no statement for too long");
+    let server = TestServer::open(Limits { login: short, ..LIMITS }).await;
+    let mut silent = server.connect().await;
     silent.read().await.unwrap();
     assert_eq!(silent.read().await, None, "no login for too long");
-    let door = Door::open(Limits { patience: short, ..LIMITS }).await;
-    let mut slow = door.enter().await;
+    let server = TestServer::open(Limits { patience: short, ..LIMITS }).await;
+    let mut slow = server.enter().await;
     slow.stream.write_all(&[100, 0, 0, 0, 3, b'x']).await.unwrap();
     assert_eq!(slow.read().await, None, "the rest of a packet does not come");
-    let mut door = Door::open(Limits { patience: short, ..LIMITS }).await;
-    let mut deaf = door.enter().await;
+    let mut server = TestServer::open(Limits { patience: short, ..LIMITS }).await;
+    let mut deaf = server.enter().await;
     deaf.command(b"\x03flood").await;
-    let ended = tokio::time::timeout(WAIT, door.ended.recv()).await.expect("the rows are given up");
+    let ended = tokio::time::timeout(WAIT, server.ended.recv()).await.expect("the rows are given up");
     assert_eq!(ended.unwrap().unwrap_err().kind, SqlErrorKind::Killed, "who takes nothing is cut");
 }
 
 #[tokio::test]
 async fn who_vanishes_ends_the_statement() {
     for statement in [&b"\x03wait"[..], b"\x03flood"] {
-        let mut door = Door::open(LIMITS).await;
-        let mut client = door.enter().await;
+        let mut server = TestServer::open(LIMITS).await;
+        let mut client = server.enter().await;
         client.command(statement).await;
         if statement == b"\x03flood" {
             client.read().await.unwrap();
         }
         drop(client);
-        let ended = tokio::time::timeout(WAIT, door.ended.recv()).await.expect("it ends");
+        let ended = tokio::time::timeout(WAIT, server.ended.recv()).await.expect("it ends");
         assert_eq!(ended.unwrap().unwrap_err().kind, SqlErrorKind::Killed);
     }
 }
 
 #[tokio::test]
 async fn a_killed_connection_is_closed() {
-    let door = Door::open(LIMITS).await;
-    let mut client = door.enter().await;
+    let server = TestServer::open(LIMITS).await;
+    let mut client = server.enter().await;
     client.command(b"\x03kill").await;
     assert_eq!(client.read().await.unwrap()[0], 0);
     assert_eq!(client.read().await, None);
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_is_said() {
-    let door = Door::open(LIMITS).await;
-    let mut client = door.enter().await;
-    door.stop.cancel();
+async fn the_end_of_the_server_is_announced() {
+    let server = TestServer::open(LIMITS).await;
+    let mut client = server.enter().await;
+    server.stop.cancel();
     assert_eq!(client.error().await, 1053);
-    tokio::time::timeout(WAIT, door.served).await.expect("it ends").unwrap();
+    tokio::time::timeout(WAIT, server.served).await.expect("it ends").unwrap();
 }
