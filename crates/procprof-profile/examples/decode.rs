@@ -1,4 +1,4 @@
-//! Decodes a file some times and tells its format, what was odd, its totals and the speed:
+//! Decodes a file some times and prints its format, oddities, totals and the speed:
 //! `cargo run --release --example decode -- FILE [ROUNDS]`.
 
 #![allow(clippy::disallowed_methods)]

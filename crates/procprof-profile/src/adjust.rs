@@ -8,7 +8,7 @@ use foldhash::HashMap;
 
 use crate::{Addr, Addresses, Line, Location, LocationId, MappingId, Parts, Profile, Result, Sampling, ValueType};
 
-/// Whose rules are used to read measured values and addresses.
+/// The reader whose rules are used for measured values and addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grammar {
     /// Google pprof: integer estimates per sample, one subtracted from every return address (in CPU stacks: from all
@@ -117,8 +117,7 @@ fn estimate(sampling: Sampling, grammar: Grammar, objects: i64, bytes: i64) -> (
     }
 }
 
-/// pprof knows one rule for both kinds of sampling, truncates, and takes a rate of 1 or less as "everything was
-/// sampled".
+/// pprof has one rule for both kinds of sampling, truncates, and takes a rate of 1 or less as "everything was sampled".
 fn pprof_estimate(rate: i64, objects: i64, bytes: i64) -> (i64, i64) {
     if objects == 0 || bytes == 0 {
         return (0, 0);

@@ -7,7 +7,7 @@ use crate::{
     Profile, Result, StringId, StringIndex, ValueType,
 };
 
-/// Collects a profile. Ids it hands out belong to this builder; the first failure is kept and told by
+/// Collects a profile. Ids that it returns belong to this builder; the first failure is kept and returned by
 /// [`ProfileBuilder::finish`].
 #[derive(Debug, Default)]
 pub struct ProfileBuilder {

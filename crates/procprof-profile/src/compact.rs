@@ -29,7 +29,7 @@ impl Profile {
 }
 
 impl Parts {
-    /// Keeps the samples for which `keep` says so by their position.
+    /// Keeps the samples for whose positions `keep` returns true.
     pub fn retain_samples(&mut self, mut keep: impl FnMut(usize) -> bool) {
         self.select_samples((0..self.stack_ends.len()).filter(|index| keep(*index)));
     }
@@ -153,12 +153,12 @@ impl Parts {
         }
     }
 
-    /// Where that sample's stack lies in `stacks`.
+    /// The range of that sample's stack in `stacks`.
     pub(crate) fn stack_range(&self, sample: usize) -> Range<usize> {
         range(&self.stack_ends, sample)
     }
 
-    /// Where that sample's labels lie in `labels`.
+    /// The range of that sample's labels in `labels`.
     pub(crate) fn label_range(&self, sample: usize) -> Range<usize> {
         if sample < self.label_ends.len() {
             range(&self.label_ends, sample)
@@ -167,7 +167,7 @@ impl Parts {
         }
     }
 
-    /// Where that location's lines lie in `lines`.
+    /// The range of that location's lines in `lines`.
     pub(crate) fn line_range(&self, location: LocationId) -> Range<usize> {
         let location = &self.locations[location.index()];
         location.lines_start as usize..location.lines_end as usize

@@ -25,9 +25,9 @@ pub struct MapsEntry {
     pub start: Addr,
     /// First address past the range; greater than `start`.
     pub limit: Addr,
-    /// Whether the range may be executed; `None` when the text does not say.
+    /// Whether the range may be executed; `None` when the text does not contain it.
     pub executable: Option<bool>,
-    /// Offset in the file that `start` maps to; 0 when the text does not say.
+    /// Offset in the file that `start` maps to; 0 when the text does not contain it.
     pub offset: FileOffset,
     /// Path or bracketed name; may be empty.
     pub path: String,
@@ -75,8 +75,8 @@ pub fn parse_entry(line: &[u8]) -> Option<MapsEntry> {
 /// Adds the executable ranges as mappings and gives every location with an address, and no mapping yet, the one it lies
 /// in.
 ///
-/// The builder's [`Addresses`] say whether a location is looked up at its address or, being a return address, one byte
-/// before it.
+/// The builder's [`Addresses`] decide whether a location is looked up at its address or, being a return address, one
+/// byte before it.
 pub fn attach(entries: &[MapsEntry], builder: &mut ProfileBuilder) {
     let first = builder.parts_mut().mappings.len();
     for mapping in main_first(joined(executable(entries))) {
@@ -293,7 +293,7 @@ fn is_library(path: &str) -> bool {
     })
 }
 
-/// Where to look a location up, the first choice first.
+/// The addresses at which a location is looked up, the first choice first.
 fn probes(address: Addr, addresses: Addresses) -> [Option<Addr>; 2] {
     let before = Addr(address.0.wrapping_sub(1));
     match addresses {

@@ -1,4 +1,4 @@
-//! What is known about a profile besides its samples, kept in the profile as comments `#procprof:key=value`.
+//! Facts about a profile besides its samples, kept in the profile as comments `#procprof:key=value`.
 //!
 //! ```text
 //! #procprof:id=01930c5e-7d1a-7000-8000-0123456789ab
@@ -6,15 +6,15 @@
 //! #procprof:type=cpu
 //! #procprof:label.zone=eu-1
 //! ```
-//! Comments that begin with `#` stand above no report of `go tool pprof`, nor of ours, which would be drowned in them;
-//! the report `comments` shows them. The former spelling without the `#` is read, too. A value is everything behind the
-//! first `=`; line breaks in it are written as a space. Unknown keys are kept in [`Meta::more`].
+//! Reports of `go tool pprof`, and ours, do not print comments that begin with `#`, which would be too many; the report
+//! `comments` shows them. The former spelling without the `#` is read, too. A value is everything behind the first `=`;
+//! line breaks in it are written as a space. Unknown keys are kept in [`Meta::more`].
 
 use std::collections::BTreeMap;
 
 use crate::{Nanos, Profile, ProfileId, ProfileType, Result};
 
-/// What a fact begins with; `FORMER` where older versions wrote it.
+/// The prefix of a fact; `FORMER` in files of older versions.
 const PREFIX: &str = "#procprof:";
 const FORMER: &str = "procprof:";
 
@@ -40,11 +40,11 @@ pub struct Meta {
     pub cluster: String,
     /// Labels of that node.
     pub labels: BTreeMap<String, String>,
-    /// What the profile is about.
+    /// The profile's type.
     pub profile_type: Option<ProfileType>,
     /// Why it was captured: `schedule`, `manual`, `import`, `push`, `collect`.
     pub trigger: String,
-    /// What took the samples: `gperftools`, `brpc`, `pprof-rs`, `go`, `agent-tick`, `jemalloc`, …
+    /// The sampler: `gperftools`, `brpc`, `pprof-rs`, `go`, `agent-tick`, `jemalloc`, …
     pub engine: String,
     /// The process instance: its start time in UTC nanoseconds, where known.
     pub instance_start: Option<Nanos>,
@@ -62,7 +62,7 @@ pub struct Meta {
     pub truncated: Option<u64>,
     /// CPU time no sample saw, in nanoseconds.
     pub unsampled: Option<u64>,
-    /// What the numbers mean, in a sentence.
+    /// The meaning of the numbers, in a sentence.
     pub means: String,
     /// Further facts by key.
     pub more: BTreeMap<String, String>,
@@ -81,7 +81,7 @@ impl Meta {
         meta
     }
 
-    /// The comments that say these facts, in a fixed order.
+    /// The comments that contain these facts, in a fixed order.
     pub fn to_comments(&self) -> Vec<String> {
         let mut facts: Vec<(String, String)> = Vec::new();
         let mut add = |key: &str, value: Option<String>| {
@@ -109,7 +109,7 @@ impl Meta {
         facts.into_iter().map(|(key, value)| format!("{PREFIX}{key}={}", one_line(&value))).collect()
     }
 
-    /// What is true of several profiles together: what all of them say; the latest end; lost, truncated and unsampled
+    /// The common facts of several profiles: those on which all agree; the latest end; lost, truncated and unsampled
     /// amounts added up.
     pub fn merged(metas: &[Meta]) -> Meta {
         Meta {

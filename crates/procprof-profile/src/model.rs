@@ -5,10 +5,10 @@
 
 use crate::{Addr, FileOffset, FunctionId, MappingId, StringId};
 
-/// What a value means and its unit, for example `cpu` / `nanoseconds`.
+/// The quantity of a value and its unit, for example `cpu` / `nanoseconds`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ValueType {
-    /// What is measured: `samples`, `cpu`, `inuse_space`, …
+    /// The measured quantity: `samples`, `cpu`, `inuse_space`, …
     pub kind: StringId,
     /// Its unit: `count`, `nanoseconds`, `bytes`, …
     pub unit: StringId,
@@ -42,7 +42,7 @@ pub struct Mapping {
 pub struct Function {
     /// Name for people: demangled where possible.
     pub name: StringId,
-    /// Name as the linker knows it; may equal `name`.
+    /// Name in the symbol table; may equal `name`.
     pub system_name: StringId,
     /// Source file; may be empty.
     pub filename: StringId,
@@ -50,7 +50,7 @@ pub struct Function {
     pub start_line: i64,
 }
 
-/// One source position of a location; several stand for inlined calls, innermost first.
+/// One source position of a location; several are inlined calls, innermost first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Line {
     /// The function at this position.
@@ -66,7 +66,7 @@ pub struct Line {
 pub struct Location {
     /// The mapping that contains the address, where known.
     pub mapping: Option<MappingId>,
-    /// The address; what it points at is told by [`Profile::addresses`](crate::Profile::addresses).
+    /// The address; [`Profile::addresses`](crate::Profile::addresses) is what it points at.
     pub address: Addr,
     /// Set after adjusting when the captured address was one more than `address` (a return address).
     pub is_return: bool,
@@ -101,10 +101,10 @@ pub struct Label {
     pub value: LabelValue,
 }
 
-/// How measured counts stand to the quantity they were sampled from.
+/// How measured counts relate to the quantity they were sampled from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sampling {
-    /// Values are what they say.
+    /// Values are exact.
     #[default]
     Exact,
     /// An allocation is sampled with probability 1 - exp(-size / rate) (`heap_v2`); the rate in bytes.
@@ -114,7 +114,7 @@ pub enum Sampling {
     Linear(i64),
 }
 
-/// What the addresses of locations point at.
+/// The meaning of locations' addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Addresses {
     /// At or into the instruction that was executing or calling: ready to be looked up.

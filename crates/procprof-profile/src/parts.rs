@@ -11,7 +11,7 @@ use crate::{
 pub struct Parts {
     /// All strings.
     pub strings: StringTable,
-    /// What each value of a sample means; at least one.
+    /// The type of each value of a sample; at least one.
     pub sample_types: Vec<ValueType>,
     /// Name of the sample type shown by default; the empty string for none.
     pub default_sample_type: StringId,
@@ -21,11 +21,11 @@ pub struct Parts {
     pub raw_values: Vec<i64>,
     /// Stacks back to back, leaf first.
     pub stacks: Vec<LocationId>,
-    /// Where each sample's stack ends in `stacks`; its length is the number of samples.
+    /// The end of each sample's stack in `stacks`; its length is the number of samples.
     pub stack_ends: Vec<u32>,
     /// Labels back to back.
     pub labels: Vec<Label>,
-    /// Where each sample's labels end in `labels`; empty when no sample has labels.
+    /// The end of each sample's labels in `labels`; empty when no sample has labels.
     pub label_ends: Vec<u32>,
     /// All mappings.
     pub mappings: Vec<Mapping>,
@@ -43,7 +43,7 @@ pub struct Parts {
     pub time: Nanos,
     /// How long it took.
     pub duration: Nanos,
-    /// What the period counts.
+    /// The quantity that the period counts.
     pub period_type: ValueType,
     /// Sampling period in that unit; 0 when unknown.
     pub period: i64,
@@ -51,12 +51,12 @@ pub struct Parts {
     pub comments: Vec<StringId>,
     /// Link to a page about this kind of profile; may be empty.
     pub doc_url: StringId,
-    /// How measured counts stand to what they were sampled from.
+    /// How measured counts relate to the quantity they were sampled from.
     pub sampling: Sampling,
-    /// What the locations' addresses point at.
+    /// The meaning of the locations' addresses.
     pub addresses: Addresses,
-    /// What they pointed at when captured, where [`Profile::adjusted`](crate::Profile::adjusted) made them call sites;
-    /// else [`Addresses::CallSite`].
+    /// Their meaning when captured, where [`Profile::adjusted`](crate::Profile::adjusted) made them call sites; else
+    /// [`Addresses::CallSite`].
     pub captured: Addresses,
 }
 

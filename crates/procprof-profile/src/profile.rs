@@ -25,7 +25,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What each value of a sample means, in order; never empty.
+    /// The type of each value of a sample, in order; never empty.
     pub fn sample_types(&self) -> &[ValueType] {
         &self.parts.sample_types
     }
@@ -44,7 +44,7 @@ impl Profile {
         self.parts.sample_types.iter().position(|kind| self.string(kind.kind) == name)
     }
 
-    /// Index of the sample type shown when none is asked for: the one the profile names, else the last (as pprof does).
+    /// Index of the sample type shown by default: the one the profile names, else the last (as pprof does).
     pub fn default_sample_type(&self) -> usize {
         let named = self.parts.sample_types.iter().position(|kind| kind.kind == self.parts.default_sample_type);
         named.unwrap_or(self.parts.sample_types.len() - 1)
@@ -145,7 +145,7 @@ impl Profile {
         self.parts.duration
     }
 
-    /// What the period counts, for example `cpu` / `nanoseconds`.
+    /// The quantity that the period counts, for example `cpu` / `nanoseconds`.
     pub fn period_type(&self) -> ValueType {
         self.parts.period_type
     }
@@ -160,12 +160,12 @@ impl Profile {
         self.parts.comments.iter().map(|id| self.string(*id))
     }
 
-    /// How measured counts stand to what they were sampled from.
+    /// How measured counts relate to the quantity they were sampled from.
     pub fn sampling(&self) -> Sampling {
         self.parts.sampling
     }
 
-    /// What the locations' addresses point at.
+    /// The meaning of the locations' addresses.
     pub fn addresses(&self) -> Addresses {
         self.parts.addresses
     }

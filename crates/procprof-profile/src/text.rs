@@ -55,7 +55,7 @@ impl<'a> Lines<'a> {
         Lines { rest: text, number: 0 }
     }
 
-    /// What follows the last line given.
+    /// The text behind the last line returned.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -247,7 +247,7 @@ pub(crate) fn contains(text: &[u8], piece: &[u8]) -> bool {
     memmem::find(text, piece).is_some()
 }
 
-/// Counts lines that were passed over, and tells them in one warning.
+/// Counts lines that were skipped, and reports them in one warning.
 #[derive(Debug, Default)]
 pub(crate) struct OddLines {
     count: usize,
@@ -275,7 +275,7 @@ impl OddLines {
         }
     }
 
-    pub(crate) fn tell(self, format: &str, warnings: &mut Vec<String>) {
+    pub(crate) fn warn(self, format: &str, warnings: &mut Vec<String>) {
         if let Some((number, excerpt)) = self.first {
             let lines = if self.count == 1 { "line" } else { "lines" };
             warnings.push(format!(

@@ -98,6 +98,7 @@ fn too_large(nodes: usize, edges: usize, vertices: usize) -> String {
         _ => format!("which take {vertices} places in its layers, and at most {VERTICES_MAX} are drawn"),
     };
     format!(
-        "the call graph has {nodes} nodes and {edges} edges, {what}; lower nodecount, or raise nodefraction or edgefraction"
+        "the call graph has {nodes} nodes and {edges} edges, {what}; lower nodecount, or raise nodefraction or \
+         edgefraction"
     )
 }

@@ -85,7 +85,7 @@ fn the_deepest_stack_renders() {
 }
 
 #[test]
-fn the_number_of_boxes_is_bounded_and_what_is_merged_is_told() {
+fn the_number_of_boxes_is_bounded_and_merged_ones_are_reported() {
     let profile = samples::walk(2_000, 128);
     for most in [100, 1_000, 20_000] {
         let svg = samples::text(&profile, "flamegraph", &[("maxboxes", &most.to_string())]);
@@ -105,7 +105,7 @@ fn the_number_of_boxes_is_bounded_and_what_is_merged_is_told() {
 }
 
 #[test]
-fn the_pprof_report_is_the_profile_or_the_part_that_was_asked_for() {
+fn the_pprof_report_is_the_profile_or_the_selected_part() {
     let profile = samples::mixed();
     let part =
         render(&profile, "pprof", &Options::parse([("ignore", "server")]).unwrap(), &Sources::default()).unwrap();

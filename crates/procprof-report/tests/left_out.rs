@@ -30,7 +30,7 @@ fn a_heap_profile_blames_who_allocates() {
 }
 
 #[test]
-fn the_flame_graph_says_that_frames_are_left_out_and_every_report_can_show_them() {
+fn the_flame_graph_states_that_frames_are_left_out_and_every_report_can_show_them() {
     let profile = samples::file("rust.heap.pb.gz");
     for report in REPORTS {
         let bytes = |pairs: &[(&str, &str)]| {
@@ -70,7 +70,7 @@ fn a_library_without_symbols_is_left_out_too() {
 }
 
 #[test]
-fn expressions_that_cannot_be_read_leave_everything_in_and_are_told() {
+fn expressions_that_cannot_be_read_leave_everything_in_and_are_reported() {
     let mut parts = samples::stacks(&[(&["main", "malloc"], 5)]).into_parts();
     parts.drop_frames = parts.intern("malloc(").unwrap();
     let profile = parts.finish().unwrap();

@@ -35,7 +35,7 @@ impl NameMatches {
     }
 }
 
-/// What a filter leaves of the locations: the lines of each, and whether it is taken out.
+/// The result of a filter for the locations: the lines of each, and whether it is taken out.
 struct Kept {
     lines: Vec<Vec<Line>>,
     hidden: Vec<bool>,

@@ -114,7 +114,7 @@ fn texts<'a>(profile: &'a Profile, labels: &'a [Label]) -> impl Iterator<Item = 
     })
 }
 
-/// The unit of each key's numbers: the first that is said, else what the key itself tells.
+/// The unit of each key's numbers: the first in the samples, else the one that the key implies.
 fn units_by_key(profile: &Profile) -> BTreeMap<&str, &str> {
     let mut units: BTreeMap<&str, &str> = BTreeMap::new();
     for label in profile.samples().flat_map(|sample| sample.labels) {

@@ -1,5 +1,5 @@
-//! Frames at the leaf that say how a profile was taken: cut by the profile's own expressions, and by the library they
-//! are in.
+//! Frames at the leaf that belong to the profiler: cut by the profile's own expressions, and by the library they are
+//! in.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use super::frames::matching_names;
 use super::regex;
 use crate::{Location, LocationId, Profile, Result, StringId};
 
-/// Sample types of profiles that allocators' frames stand in.
+/// Sample types of profiles that contain allocators' frames.
 const MEMORY: [&str; 5] = ["inuse_space", "alloc_space", "space", "inuse_objects", "alloc_objects"];
 /// How file names of allocators begin.
 const ALLOCATORS: [&str; 2] = ["libjemalloc", "libtcmalloc"];
 
-/// What a profile itself calls uninteresting: [`Parts::drop_frames`](crate::Parts::drop_frames) but not
+/// A profile's own rules for uninteresting frames: [`Parts::drop_frames`](crate::Parts::drop_frames) but not
 /// [`Parts::keep_frames`](crate::Parts::keep_frames).
 #[derive(Clone, Debug)]
 pub struct Uninteresting {
@@ -43,7 +43,7 @@ impl Uninteresting {
 }
 
 /// Cuts uninteresting frames with everything they call, below the first frame from the root that is interesting. A
-/// stack of nothing else stays as it is. Also says how many samples lost frames. The rules are those of
+/// stack of nothing else stays as it is. Also returns how many samples lost frames. The rules are those of
 /// `RemoveUninteresting` in google/pprof.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub fn remove_uninteresting<'a>(
 
 /// Cuts the frames at the leaf that have no name and are in an allocator's library (`libjemalloc.so.2`,
 /// `libtcmalloc_minimal.so.4`), as such a library without symbols leaves them, from profiles of memory. A stack of
-/// nothing else stays as it is. Also says how many samples lost frames. `go tool pprof` has no such rule.
+/// nothing else stays as it is. Also returns how many samples lost frames. `go tool pprof` has no such rule.
 ///
 /// # Errors
 /// As [`Parts::finish`](crate::Parts::finish); none for a profile that is whole.
@@ -152,7 +152,7 @@ enum Cut {
     Inlined,
 }
 
-/// What is left of a stack: cut is at the first such frame from the root that an interesting one called.
+/// The remaining part of a stack: cut is at the first such frame from the root that an interesting one called.
 fn interesting<'a>(stack: &'a [LocationId], cuts: &[Option<Cut>]) -> &'a [LocationId] {
     let first = stack.iter().rposition(|id| cuts[id.index()].is_none()).unwrap_or(0);
     match stack[..first].iter().rposition(|id| cuts[id.index()].is_some()) {

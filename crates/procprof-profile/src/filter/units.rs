@@ -7,7 +7,7 @@ struct Unit {
 }
 
 struct Family {
-    /// Unit to which values are taken whose wanted unit is of no family or another.
+    /// Default unit, for values whose requested unit is of no family or of another one.
     default: (&'static str, f64),
     units: &'static [Unit],
 }

@@ -1,9 +1,9 @@
-//! Stacks of frames that are only names, collected as a tree: for formats without addresses, of which many tell their
+//! Stacks of frames that are only names, collected as a tree: for formats without addresses, many of which list their
 //! stacks frame by frame, as a tree, or as calls that begin and end.
 //!
-//! Equal stacks with equal labels become one sample. A tree is smaller than the stacks it stands for, which are written
-//! out in the end; so the frames of all of them are bounded by the input ([`FRAMES_MULTIPLE`]), and no small file
-//! becomes a large profile.
+//! Equal stacks with equal labels become one sample. A tree is smaller than its stacks, which are written out in the
+//! end; so the frames of all of them are bounded by the input ([`FRAMES_MULTIPLE`]), and no small file becomes a large
+//! profile.
 
 use foldhash::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{Error, Function, Label, Line, Location, LocationId, Mapping, Mapping
 
 /// Most frames that all stacks may have together, in times the bytes of the input.
 const FRAMES_MULTIPLE: usize = 8;
-/// What may come on top.
+/// The allowance on top.
 const FRAMES_FREE: usize = 1 << 10;
 
 /// A frame by its names. Whatever is empty or 0 is unknown.

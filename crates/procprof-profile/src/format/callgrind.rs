@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! events: Ir Dr                          the costs of a line, in this order
-//! positions: instr line                  how many positions stand before the costs; `line` if not told
-//! ob=(1) /usr/bin/work                   a name is told with its number once, and by its number after that
+//! positions: instr line                  how many positions precede the costs; `line` by default
+//! ob=(1) /usr/bin/work                   a name has its number at its first use, and is that number after that
 //! fl=(1) work.c
 //! fn=(2) main
 //! 16 4 2                                 line 16: what the function used itself
@@ -38,7 +38,7 @@ pub(super) const FORMAT: Format =
 
 /// Most events that a file may have.
 const EVENTS_MAX: usize = 16;
-/// What lines before the costs begin with.
+/// The starts of lines before the costs.
 const HEADERS: [&[u8]; 14] = [
     b"version:",
     b"creator:",
@@ -116,7 +116,7 @@ impl Names {
 #[derive(Default)]
 struct Reader {
     events: Vec<String>,
-    /// How many positions stand before the costs; 0 for one.
+    /// How many positions precede the costs; 0 for one.
     positions: usize,
     objects: Names,
     files: Names,
@@ -125,7 +125,7 @@ struct Reader {
     file: StringId,
     /// The function whose costs follow.
     function: Option<u32>,
-    /// What is called next, as far as it was told.
+    /// Names of the next callee, as far as given.
     called: [Option<StringId>; 3],
     /// Whether the next costs are those of a call, and of which function.
     callee: Option<u32>,

@@ -164,7 +164,7 @@ impl Trace {
         let mut count = 0;
         let read = loop {
             match elements.next(json) {
-                // A comma may stand before the end.
+                // A comma may precede the end.
                 Ok(true) if count > 0 && json.is_done() => return Ok(()),
                 Ok(true) => {}
                 Ok(false) => return json.end(),

@@ -11,10 +11,10 @@
 //! Single lines that are none of this are left out with a warning, as the flame graph tools do, while most lines are
 //! stacks.
 //!
-//! In names, what would break a line is written with a backslash, as `\x3b` (`;`), `\x0a` and `\x0d` (line breaks); a
-//! backslash before an `x` is `\x5c`, and an empty name `\x00`. A `#` that would begin a comment is `\x23`, a blank
-//! before a number at the stack's end `\x20`. Everything else, blanks too, stands as it is. So `decode(encode(p))` has
-//! the stacks and values of `p`, and other tools see names with blanks unchanged.
+//! In names, characters that would break a line are written with a backslash, as `\x3b` (`;`), `\x0a` and `\x0d` (line
+//! breaks); a backslash before an `x` is `\x5c`, and an empty name `\x00`. A `#` that would begin a comment is `\x23`,
+//! a blank before a number at the stack's end `\x20`. Everything else, blanks too, is unchanged. So `decode(encode(p))`
+//! has the stacks and values of `p`, and other tools see names with blanks unchanged.
 //!
 //! [`decode`] gives `samples`/`count`; bytes that are not UTF-8 become U+FFFD, with a warning. [`encode`] writes the
 //! default sample type, one line for each sample in their order; a location without names is written as its address
@@ -22,8 +22,8 @@
 //!
 //! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB that is not empty must
 //! end in a blank and a number, and one of them must have a `;`; or most of them do both. A text of single frames alone
-//! (`lock_it 500`) is recognised by nobody: `Error 404`, `timeout 600` and a page of counters look the same, and a
-//! mistaken answer of a server must not become a profile.
+//! (`lock_it 500`) is not recognised: `Error 404`, `timeout 600` and a page of counters look the same, and a mistaken
+//! answer of a server must not become a profile.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ const BLANK: (char, &str) = (' ', "\\x20");
 const TAB: (char, &str) = ('\t', "\\x09");
 const EMPTY_NAME: &str = "\\x00";
 
-/// How many bytes at most are looked at to tell the format.
+/// Most bytes that are read to detect the format.
 const DETECT_BYTES: usize = 64 << 10;
 
 /// Whether the bytes look like collapsed stacks; of the first 64 KiB, an incomplete last line is let pass.
@@ -124,7 +124,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     all.filter(|line| !is_passed_over(line.text))
 }
 
-/// What the lines are like, before any is read.
+/// The form of the lines, found before any is read.
 #[derive(Default)]
 struct Survey {
     stacks: usize,

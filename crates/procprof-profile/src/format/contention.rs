@@ -15,9 +15,8 @@
 //!
 //! Values are `contentions` and `delay` in nanoseconds, estimated while decoding as pprof does: contentions times the
 //! sampling period, delay times the period over the clock rate, cut to an integer. Without a clock rate delays are
-//! taken as nanoseconds as they stand, also as pprof does, and a warning says so (jeprof would take 2.8 GHz). A
-//! sampling period of 0 or less scales nothing. Unknown attributes are warnings. Discarded samples become the profile's
-//! `lost` fact, and a warning.
+//! taken as nanoseconds, also as pprof does, with a warning (jeprof would take 2.8 GHz). A sampling period of 0 or less
+//! scales nothing. Unknown attributes are warnings. Discarded samples become the profile's `lost` fact, and a warning.
 
 use super::detect::{any, begins};
 use super::raw_stacks::RawStacks;
@@ -65,7 +64,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     reader.finish(map, warnings)
 }
 
-/// What stands before the samples.
+/// The attributes before the samples.
 #[derive(Default)]
 struct Attributes {
     cycles_per_second: i64,
@@ -161,7 +160,7 @@ impl Reader {
         if cycles_per_second <= 0 {
             warnings.push(format!("{NAME}: no cycles/second; delays are taken as nanoseconds"));
         }
-        self.odd.tell(NAME, warnings);
+        self.odd.warn(NAME, warnings);
         self.stacks.finish(map)
     }
 }

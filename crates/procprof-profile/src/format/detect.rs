@@ -1,13 +1,13 @@
-//! Whether first bytes are of a format: yes, no, or too few to know.
+//! Whether first bytes are of a format: yes, no, or too few to decide.
 
-/// What a format says of some first bytes.
+/// The result of detecting a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detect {
     /// The input is of this format.
     Yes,
     /// The input cannot be of this format.
     No,
-    /// The bytes so far allow this format; more are needed to tell.
+    /// The bytes so far allow this format; more are needed to decide.
     NeedMore,
 }
 

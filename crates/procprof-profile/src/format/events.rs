@@ -6,7 +6,7 @@ use crate::{Error, Profile, Result};
 /// Most kinds of events that one file may have.
 pub(super) const EVENTS_MAX: usize = 1000;
 
-/// The profile that is shown when nobody chooses one: the first. A warning names the others.
+/// The default profile: the first. A warning names the others.
 ///
 /// # Errors
 /// [`Error::Empty`] when there are none.

@@ -140,7 +140,7 @@ struct TablePlaces<'a> {
     resources: Option<Json<'a>>,
 }
 
-/// What all threads share.
+/// The tables shared by all threads.
 #[derive(Default)]
 struct Shared<'a> {
     tables: TablePlaces<'a>,

@@ -13,9 +13,9 @@
 //! f(388,5,1,8)         a box at that level, so far right of the last, width
 //! ```
 //! Before 3.0 there is `f(0,0,606,3,'all')` for each box: level, left, width, kind, name. Widths are samples, bytes or
-//! nanoseconds, which the heading says. Boxes come in the order of a walk through the tree, so that what a box is wider
-//! than those above it is its own. Stacks and names are those of async-profiler's collapsed output; the root `all` is
-//! left out.
+//! nanoseconds, according to the heading. Boxes come in the order of a walk through the tree, so that the part of a box
+//! that is wider than those above it is its own. Stacks and names are those of async-profiler's collapsed output; the
+//! root `all` is left out.
 //!
 //! A page whose graph hangs from the top (`inverted = true`) has reversed stacks, which are turned around.
 
@@ -35,9 +35,9 @@ pub const NAME: &str = "async-profiler-html";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: "flame graph of async-profiler, HTML", detect, decode, events: None, encode: None };
 
-/// How much of a page is looked at: its style and legend stand before what it is known by.
+/// Most bytes of a page that are read to detect it: its style and legend precede the text by which it is recognized.
 const DETECT_BYTES: usize = 32 << 10;
-/// What these pages have before the tree, and who wrote them, by the version.
+/// The text before the tree, and the authors' names, by the version.
 const LEVELS: &[u8] = b"levels = Array(";
 const WRITERS: [&[u8]; 2] = [b"async-profiler", b"Andrei Pangin"];
 /// Bytes of stacks that are made, in times the page: it has each box once, and every sample below it repeats it.
@@ -106,12 +106,12 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     Err(Error::Truncated { format: NAME, place: Place::Offset(bytes.len()), what: "the tree" })
 }
 
-/// Whether a line is a call for a box: those stand at the margin, the functions' own code does not.
+/// Whether a line is a call for a box: those begin at the margin, the functions' own code does not.
 fn is_box(line: &str) -> bool {
     matches!(line.as_bytes(), [b'f' | b'u' | b'n', b'(', digit, ..] if digit.is_ascii_digit())
 }
 
-/// What a page has besides its tree.
+/// The facts of a page besides its tree.
 #[derive(Default)]
 struct Page {
     heading: String,
@@ -156,7 +156,7 @@ impl Page {
         Ok(())
     }
 
-    /// What is counted, its unit, and the type of the profile.
+    /// The counted quantity, its unit, and the type of the profile.
     fn value_type(&self) -> (&'static str, &'static str, Option<ProfileType>) {
         let is = |word: &str| self.heading.contains(word);
         let kinds = [
@@ -214,7 +214,7 @@ impl Call {
     fn read(line: &str) -> Option<Call> {
         let arguments = line.get(2..)?.trim_end().trim_end_matches(';').strip_suffix(')')?;
         let (numbers, name) = match arguments.split_once('\'') {
-            // What may stand behind the name are details.
+            // Details may follow the name.
             Some((numbers, rest)) => {
                 (numbers.trim_end_matches(','), Some(quoted(&format!("'{}'", &rest[..rest.rfind('\'')?]))?))
             }
@@ -228,7 +228,7 @@ impl Call {
     }
 }
 
-/// A box that others may still stand on.
+/// A box that may get further boxes above it.
 struct Open {
     frame: LocationId,
     width: u64,
@@ -264,7 +264,7 @@ impl Tree {
         }
     }
 
-    /// Adds a box; `None` for one that stands on nothing or has no name.
+    /// Adds a box; `None` for one without a box below it, or without a name.
     fn add(&mut self, call: &Call, page: &Page) -> Result<Option<()>> {
         let [first, second, third, fourth] = call.numbers;
         let (level, width, kind, name) = match (call.function, &call.name) {
@@ -296,7 +296,7 @@ impl Tree {
         Ok(Some(()))
     }
 
-    /// Closes boxes from that level on, with a sample of each that is wider than what stands on it.
+    /// Closes boxes from that level on, with a sample of each that is wider than the boxes above it.
     fn close(&mut self, level: usize, page: &Page) -> Result<()> {
         while self.open.len() > level {
             let own = self.open.last().map_or(0, |open| open.width.saturating_sub(open.covered));

@@ -47,7 +47,8 @@ const KNOWN: &[Foreign] = &[
     Foreign {
         name: "a recording of Event Tracing for Windows (.etl)",
         is_it: is_etl,
-        advice: "`samply import FILE` or `xperf -i FILE -o FILE.txt -a stack` reads it on Windows; Firefox's and speedscope's formats are read",
+        advice: "`samply import FILE` or `xperf -i FILE -o FILE.txt -a stack` reads it on Windows; Firefox's and \
+                 speedscope's formats are read",
     },
     Foreign {
         name: "a trace of .NET (nettrace)",
@@ -71,7 +72,8 @@ const KNOWN: &[Foreign] = &[
     Foreign {
         name: "a trace of Perfetto",
         is_it: is_perfetto,
-        advice: "`traceconv json FILE FILE.json` makes trace events of it that are read; `--trace-startup-format=json` has Chromium write them",
+        advice: "`traceconv json FILE FILE.json` makes trace events of it that are read; \
+                 `--trace-startup-format=json` has Chromium write them",
     },
 ];
 

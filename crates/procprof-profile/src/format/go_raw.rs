@@ -1,7 +1,7 @@
-//! For tests: a profile as `go tool pprof -raw` tells it, in a form that can be compared.
+//! For tests: a profile as `go tool pprof -raw` prints it, in a form that can be compared.
 //!
-//! pprof merges equal samples, drops those with only zeros, and numbers locations anew; so each sample becomes one line
-//! of text (labels, frames with their mappings), and the values of equal lines are summed.
+//! pprof merges equal samples, drops those with only zeros, and renumbers locations; so each sample becomes one line of
+//! text (labels, frames with their mappings), and the values of equal lines are summed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Raw {
         sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
     }
 
-    /// What pprof prints of this file.
+    /// The output of pprof for this file.
     pub(crate) fn of_go(file: &Path) -> Raw {
         let output = Command::new("go").args(["tool", "pprof", "-raw", "-symbolize=none"]).arg(file).output();
         let output = output.expect("`go` must be installed for this test");

@@ -31,7 +31,7 @@ pub(super) const FORMAT: Format = Format {
     encode: None,
 };
 
-/// What the text of a crash begins with.
+/// The starts of a crash's text.
 const CRASHES: [&str; 5] = ["panic: ", "fatal error: ", "SIGQUIT: ", "SIGSEGV: ", "SIGABRT: "];
 
 /// Whether the bytes are stacks of goroutines.
@@ -77,7 +77,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     if reader.count == 0 {
         return Err(Error::Malformed { format: NAME, place: Place::Line(1), what: "no goroutine".to_owned() });
     }
-    reader.odd.tell(NAME, warnings);
+    reader.odd.warn(NAME, warnings);
     reader.tree.finish()
 }
 

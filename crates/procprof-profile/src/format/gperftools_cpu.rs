@@ -7,8 +7,8 @@
 //! text     build=/usr/bin/prog
 //!          00400000-00fcb000 r-xp 00000000 fd:01 1234 /usr/bin/prog
 //! ```
-//! Words are 32 or 64 bits wide, of either byte order; the header tells which. A first line `--- profile` is passed
-//! over. What is after the trailer may be missing (a warning says so when the trailer is). Format:
+//! Words are 32 or 64 bits wide, of either byte order; the header shows which. A first line `--- profile` is skipped.
+//! The part after the trailer may be missing (a missing trailer is a warning). Format:
 //! <https://gperftools.github.io/gperftools/cpuprofile-fileformat.html>
 //!
 //! As `google/pprof` does, frames that the signal handler left behind the leaf are removed while decoding, each kind
@@ -151,7 +151,8 @@ fn drop_handler_frames(samples: &mut [CpuSample<'_>], warnings: &mut Vec<String>
         }
         samples.iter_mut().filter(|sample| sample.second() == Some(address)).for_each(|sample| sample.removed += 1);
         warnings.push(format!(
-            "{NAME}: removed the frame {address:#x} behind the leaf of {count} of {total} samples, taken for the signal handler's"
+            "{NAME}: removed the frame {address:#x} behind the leaf of {count} of {total} samples, taken for the \
+             signal handler's"
         ));
     }
     let mut repeated = 0;

@@ -7,8 +7,8 @@
 //! --- Memory map: ---                                         or `MAPPED_LIBRARIES:`
 //!   00400000-00fcb000: /usr/bin/prog
 //! ```
-//! Formats: google/pprof, `profile/legacy_profile.go`; jeprof, `ReadHeapProfile`. What is behind the `@` of the first
-//! line says how it was sampled:
+//! Formats: google/pprof, `profile/legacy_profile.go`; jeprof, `ReadHeapProfile`. The text behind the `@` of the first
+//! line gives the sampling:
 //!
 //! | type | sampling |
 //! |---|---|
@@ -78,7 +78,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
     stacks.finish(lines.rest())
 }
 
-/// What the first line says.
+/// The decoded first line.
 struct Header {
     sampling: Sampling,
     period: i64,

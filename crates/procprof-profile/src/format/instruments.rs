@@ -40,7 +40,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
     }
 }
 
-/// Where the columns are.
+/// The positions of the columns.
 struct Columns {
     weight: usize,
     own: Option<usize>,

@@ -45,7 +45,7 @@ const CONTENTION: &[u8] = b"--- contentionz 1 ---\n";
 const HEAP_RATE: i64 = 512 << 10;
 const CPU_VERSION: u64 = 1;
 
-/// Whether the bytes are a profile of the Java agent; `contentionz` is, when its attributes say a format or a
+/// Whether the bytes are a profile of the Java agent; `contentionz` is, when its attributes contain a format or a
 /// resolution.
 pub fn detect(bytes: &[u8]) -> Detect {
     let contention = match begins(bytes, CONTENTION) {
@@ -90,7 +90,7 @@ fn decode_cpu(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         }
         builder.sample(&frames.stack, &[sample.count, sample.count.saturating_mul(period)], &[]);
     }
-    frames.tell(warnings);
+    frames.warn(warnings);
     builder.finish()
 }
 
@@ -115,11 +115,11 @@ fn decode_text(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Res
     for line in lines.take_while(is_sample_or_blank).filter(|line| !line.text.is_empty()) {
         read_sample(&line, &mut frames, &mut builder, is_heap, scale)?;
     }
-    frames.tell(warnings);
+    frames.warn(warnings);
     builder.finish()
 }
 
-/// What stands before the samples of a text.
+/// The attributes before the samples of a text.
 #[derive(Default)]
 struct Attributes<'a> {
     resolution: &'a [u8],
@@ -272,7 +272,7 @@ impl<'a> Frames<'a> {
         builder.location(Location::default(), &[SourceLine { function, line: frame.line, column: 0 }])
     }
 
-    fn tell(&self, warnings: &mut Vec<String>) {
+    fn warn(&self, warnings: &mut Vec<String>) {
         if self.unnamed > 0 {
             warnings.push(format!("{NAME}: the table names {} frames too few; those stay unknown", self.unnamed));
         }
@@ -284,7 +284,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// What the table says of a frame.
+/// The entry of a frame in the table.
 #[derive(Debug, PartialEq, Eq)]
 struct Frame<'a> {
     function: &'a str,

@@ -15,13 +15,13 @@
 //! sampling rate in bytes.
 //!
 //! [`decode`] takes the `t*` lines, [`decode_threads`] the others, with the labels `thread` (number) and `thread_name`.
-//! Both give the four heap sample types always, so that all dumps of a process can be merged and compared; where the
+//! Both return the four heap sample types always, so that all dumps of a process can be merged and compared; where the
 //! bracketed numbers are missing or 0 throughout (`prof_accum` is off, as by default), the allocation values are 0 and
-//! a comment says that they were not kept.
+//! a comment states that they were not kept.
 //!
-//! The totals are no sums of the samples (since 5.3 each line is corrected by itself), so they cannot tell a dump that
-//! was cut off between two samples; a missing memory map does, and is a warning, because jemalloc leaves the map out
-//! where there is no `/proc`.
+//! The totals are no sums of the samples (since 5.3 each line is corrected by itself), so they do not reveal a dump
+//! that was cut off between two samples; a missing memory map does, and is a warning, because jemalloc leaves the map
+//! out where there is no `/proc`.
 
 mod pieces;
 
@@ -119,7 +119,7 @@ enum Wanted {
     Threads,
 }
 
-/// Whose counts a line tells.
+/// The owner of a line's counts.
 #[derive(Clone, Copy)]
 enum Owner {
     All,

@@ -117,7 +117,7 @@ impl<'a> Json<'a> {
         Ok(key)
     }
 
-    /// Reads what stands behind an element: a comma, or the end.
+    /// Reads the separator behind an element: a comma, or the end.
     fn is_last(&mut self, end: u8, expected: &'static str) -> Result<bool> {
         match self.peek() {
             Some(b',') => {
@@ -280,14 +280,14 @@ impl<'a> Json<'a> {
     }
 }
 
-/// The elements of an array, read by whoever wants the next.
+/// The elements of an array, read one by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     is_first: bool,
 }
 
 impl Elements {
-    /// Whether there is one more element, which `json` then stands before; it stood behind the one before.
+    /// Moves `json`, which is behind the element before, to the next element; false if there is none.
     pub(super) fn next(&mut self, json: &mut Json<'_>) -> Result<bool> {
         if !std::mem::take(&mut self.is_first) {
             return json.is_last(b']', "\",\" or \"]\"").map(|is_last| !is_last);
@@ -298,14 +298,14 @@ impl Elements {
     }
 }
 
-/// The members of an object, read by whoever wants the next.
+/// The members of an object, read one by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members {
     is_first: bool,
 }
 
 impl Members {
-    /// The key of the next member, whose value `json` then stands before; it stood behind the value before.
+    /// Moves `json`, which is behind the value before, to the value of the next member, and returns its key.
     pub(super) fn next<'a>(&mut self, json: &mut Json<'a>) -> Result<Option<Cow<'a, str>>> {
         if std::mem::take(&mut self.is_first) {
             if json.peek() == Some(b'}') {

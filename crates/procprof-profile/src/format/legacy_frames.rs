@@ -1,20 +1,20 @@
-//! Frames that say how a profile was taken and not what it is about: tables of regular expressions, by what is
-//! profiled.
+//! Frames that belong to the profiler and not to the profiled work: tables of regular expressions, by the kind of
+//! profile.
 //!
 //! Formats older than pprof have no place for them, so their decoders set `drop_frames` and `keep_frames` of the
-//! profile from here. Nothing is cut while decoding: only a name tells what a frame is, and names come later. Who reads
-//! the profile cuts ([`remove_uninteresting`](crate::filter::remove_uninteresting) here, and `go tool pprof` in the
+//! profile from here. Nothing is cut while decoding: frames are recognized by name, and names come later. Readers of
+//! the profile cut them ([`remove_uninteresting`](crate::filter::remove_uninteresting) here, and `go tool pprof` in the
 //! files we store), by these rules: an expression matches a whole name without its argument list, and the matching
 //! frame nearest the root goes with all it calls.
 //!
-//! So nothing may stand here that calls back into the program: no `Vec::extend`, `Box<dyn FnOnce>::call_once` or
-//! `HashMap::insert`. The one exception is `alloc::vec::from_elem` (`vec![x; n]`), which clones `x`; where it is not a
-//! plain number, the clone's memory is its caller's too.
+//! So the tables must not contain functions that call back into the program: no `Vec::extend`, `Box<dyn
+//! FnOnce>::call_once` or `HashMap::insert`. The one exception is `alloc::vec::from_elem` (`vec![x; n]`), which clones
+//! `x`; where it is not a plain number, the clone's memory is its caller's too.
 //!
 //! The expressions are of the common part of RE2's and the `regex` crate's syntax. The lists contain those of
 //! google/pprof, which sets the same fields (`profile/legacy_profile.go`), and add jemalloc, newer tcmalloc, the C++
 //! and Rust libraries, and brpc. Names of inlined functions may be short, with generic arguments and without a path
-//! (`with_capacity_in<u8, alloc::alloc::Global>`): that is all line tables tell.
+//! (`with_capacity_in<u8, alloc::alloc::Global>`): line tables contain no more.
 
 use crate::ProfileBuilder;
 

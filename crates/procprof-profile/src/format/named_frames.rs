@@ -24,7 +24,7 @@ pub(super) struct NamedFrames<'a> {
     frames: Vec<NamedFrame<'a>>,
     /// Of all locations, the caller first, back to back.
     indexes: Vec<u32>,
-    /// Where those of each location end.
+    /// The end of each location's part.
     ends: Vec<u32>,
 }
 

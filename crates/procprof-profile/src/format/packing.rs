@@ -1,8 +1,8 @@
-//! What a profile may be packed in: gzip, zstd, xz or bzip2, known by the first bytes, one layer of it.
+//! Packed profiles: gzip, zstd, xz or bzip2, recognized by the first bytes, one layer of it.
 //!
-//! Several members, frames or streams back to back are one text, as their tools read them; frames of zstd that are to
-//! be skipped are. The size that comes out is bounded, and so is the memory that a file can ask for: windows of zstd up
-//! to 128 MiB, dictionaries of xz up to 64 MiB, as their tools write them by default.
+//! Several members, frames or streams back to back are one text, as their tools read them; skippable frames of zstd are
+//! skipped. The unpacked size is bounded, and so is the memory that a file can require: windows of zstd up to 128 MiB,
+//! dictionaries of xz up to 64 MiB, as their tools write them by default.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -162,7 +162,7 @@ mod zstd {
 
     use super::Input;
 
-    /// What comes out of all frames.
+    /// The unpacked content of all frames.
     pub(super) struct Frames<'a> {
         input: Input<'a>,
         decoder: FrameDecoder,

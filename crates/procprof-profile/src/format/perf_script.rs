@@ -8,10 +8,10 @@
 //!                 1199 inner (inlined)
 //!                2724a __libc_start_call_main+0x7a (/usr/lib/x86_64-linux-gnu/libc.so.6)
 //! ```
-//! Of a sample's line only the command's name and the thread's number have to be there; `pid/`, the CPU, the time, the
+//! Of a sample's line only the command's name and the thread's number are required; `pid/`, the CPU, the time, the
 //! period and the event depend on `-F` and on how it was recorded. Without a stack, the place follows in the same line
-//! (`-G`). Text of tracepoints and other fields are passed over, so are lines of other records (`PERF_RECORD_MMAP2 …`);
-//! what `PERF_RECORD_LOST` counts is told.
+//! (`-G`). Text of tracepoints and other fields are skipped, and so are lines of other records (`PERF_RECORD_MMAP2 …`);
+//! the count of `PERF_RECORD_LOST` becomes a warning.
 //!
 //! A file has a profile for each event. Its samples count 1 each (`samples`), and the period where there is one: of
 //! `cpu-clock` and `task-clock` as `cpu` in nanoseconds, of others under the event's name. Labels are `thread`, `tid`
@@ -38,7 +38,7 @@ pub const NAME: &str = "perf-script";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: "the text of `perf script`", detect, decode, events: Some(decode_events), encode: None };
 
-/// How many lines at most are looked at to tell the format.
+/// Most lines that are read to detect the format.
 const DETECT_LINES: usize = 500;
 
 /// Whether the bytes are samples of `perf script`: the first has to be understood, with its stack.
@@ -92,7 +92,7 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
     if reader.lost > 0 {
         warnings.push(format!("{NAME}: perf lost {} samples", reader.lost));
     }
-    reader.odd.tell(NAME, warnings);
+    reader.odd.warn(NAME, warnings);
     // Stable, so that others stay in their order.
     reader.events.sort_by_key(|event| !event.is_work());
     reader.events.into_iter().map(EventTree::finish).collect()
@@ -133,7 +133,7 @@ struct Reader {
     header: Option<String>,
     /// The frames of the stack, leaf first, each perhaps with the line of its source behind a line break.
     stack: String,
-    /// Where each ends.
+    /// The end of each.
     ends: Vec<usize>,
     lost: u64,
     odd: OddLines,
@@ -290,7 +290,7 @@ fn parse_frame(line: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether what stands in brackets behind a symbol is a file, not the end of a C++ name.
+/// Whether the text in brackets behind a symbol is a file, not the end of a C++ name.
 fn is_module(symbol: &str, module: &str) -> bool {
     (symbol.is_empty() || symbol.ends_with(' ')) && (module.starts_with(['/', '[']) || !module.contains([',', ' ']))
 }

@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Field { number, value, offset }))
     }
 
-    /// What is left to read.
+    /// The unread rest.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]
     }
@@ -274,12 +274,12 @@ impl Writer {
         self.bytes.clear();
     }
 
-    /// What was written.
+    /// The bytes written.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written.
+    /// The bytes written.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -19,7 +19,7 @@ pub(crate) struct RawStacks {
 }
 
 impl RawStacks {
-    /// No samples yet; `uninteresting` are the frames that readers are told to cut.
+    /// No samples yet; `uninteresting` are the frames that the profile has its readers cut.
     pub(crate) fn new(
         format: &'static str,
         sample_types: &[(&str, &str)],

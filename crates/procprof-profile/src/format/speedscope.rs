@@ -94,7 +94,7 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
     Ok(events)
 }
 
-/// Where the elements of an array are.
+/// The places of the elements of an array.
 fn places<'a>(mut json: Json<'a>) -> Result<Vec<Json<'a>>> {
     let mut places = Vec::new();
     json.array(|json| {
@@ -197,7 +197,7 @@ impl Unit {
     }
 }
 
-/// What all profiles of a file share.
+/// The data shared by all profiles of a file.
 struct File<'a> {
     frames: Vec<Json<'a>>,
     bytes: usize,
@@ -307,7 +307,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The frame with the number that stands there.
+    /// The frame with the number at the current place.
     fn frame(&mut self, json: &mut Json<'_>) -> Result<LocationId> {
         let index = json.index()?.unwrap_or(usize::MAX);
         if let Some(id) = self.locations.get(&index) {

@@ -9,14 +9,14 @@ use std::ops::Range;
 /// Bytes that are compared at once.
 const CHUNK: usize = 16;
 
-/// The last line of words, and what each word stands for.
+/// The last line of words, and the frame of each word.
 #[derive(Debug)]
 pub struct StackLines<'a, Id> {
     text: &'a [u8],
     frames: Vec<Id>,
     /// The word in `text` that each frame was read from.
     words: Vec<Range<usize>>,
-    /// What is new in a line.
+    /// The new frames of a line.
     new_frames: Vec<Id>,
     new_words: Vec<Range<usize>>,
 }
@@ -29,11 +29,12 @@ impl<Id> Default for StackLines<'_, Id> {
 }
 
 impl<'a, Id: Copy> StackLines<'a, Id> {
-    /// Reads a line of words with blanks between them; `frame` says what a word stands for, and is told whether it is
-    /// the first: nothing if it is to be passed over. Its errors are handed on; then there is no last line.
+    /// Reads a line of words with blanks between them; `frame` returns the frame of a word, which is the first of its
+    /// line if the second argument is true, or nothing if the word is to be skipped. Its errors are returned; then
+    /// there is no last line.
     ///
     /// # Errors
-    /// What `frame` gives.
+    /// The error of `frame`.
     #[inline]
     pub fn read<E>(
         &mut self,

@@ -6,8 +6,8 @@
 //!  "raw":[2,139965964034280,139965964034480,7]}
 //! ```
 //! `raw` is stacks, root first, each between its length and how often it was seen. Without it (`raw: false`) there are
-//! only functions, each a stack by itself, which a warning tells. Sample types by the mode: `samples`, and what they
-//! stand for, `cpu` or `wall` (the interval is microseconds) or `alloc_objects`. Format:
+//! only functions, each a stack by itself, with a warning. Sample types by the mode: `samples`, and the quantity they
+//! represent, `cpu` or `wall` (the interval is microseconds) or `alloc_objects`. Format:
 //! <https://github.com/tmm1/stackprof>
 
 use foldhash::HashMap;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::format::fixtures::{check, decoded, error};
 
-    /// What a function used itself, and what it used with all it called.
+    /// The values of a function itself, and with all it called.
     fn flat_and_total(profile: &Profile, name: &str) -> (i64, i64) {
         let is_it = |id: &LocationId| profile.string(profile.function(profile.lines(*id)[0].function).name) == name;
         let sum = |wanted: &dyn Fn(&[LocationId]) -> bool| {

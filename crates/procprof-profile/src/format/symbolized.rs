@@ -9,8 +9,8 @@
 //! ```
 //! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. The addresses named are those a reader looks up, one
 //! less than a captured return address; so each location takes the name of the address before its own, else of its own.
-//! Mappings whose every location is named say so. The path of the binary becomes the comment `binary=PATH`. Errors of
-//! the profile inside carry its own format's name, and places in the whole input.
+//! Mappings whose every location is named are marked as such. The path of the binary becomes the comment `binary=PATH`.
+//! Errors of the profile inside have its own format's name, and places in the whole input.
 
 use foldhash::HashMap;
 
@@ -121,7 +121,7 @@ impl<'a> Symbols<'a> {
                 return Err(line.error(NAME, "the table of symbols"));
             }
             if line.text.starts_with(b"---") {
-                odd.tell(NAME, warnings);
+                odd.warn(NAME, warnings);
                 return Ok(symbols);
             }
             symbols.read_line(&line, &mut odd);

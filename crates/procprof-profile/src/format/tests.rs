@@ -32,7 +32,7 @@ fn gzip_of_one_or_several_members_is_unpacked() {
 }
 
 #[test]
-fn what_is_no_profile_says_why() {
+fn errors_for_other_inputs_contain_the_reason() {
     let limits = Limits::default();
     assert_eq!(decode(b"", &limits).unwrap_err(), Error::Empty);
     assert_eq!(decode(&gzip(b""), &limits).unwrap_err(), Error::Empty);
@@ -51,7 +51,7 @@ fn packed_data_is_bounded() {
 }
 
 #[test]
-fn broken_gzip_says_where() {
+fn errors_of_broken_gzip_contain_the_place() {
     let packed = gzip(&pprof::encode(&small()).unwrap());
     for end in 2..packed.len() {
         let error = decode(&packed[..end], &Limits::default()).unwrap_err();

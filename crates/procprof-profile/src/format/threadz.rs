@@ -4,7 +4,7 @@
 //! --- threadz 1 ---
 //!
 //! --- Thread 7f8a94133700 (name: main/1234) stack: ---
-//!   PC: 0x40be31 0x40c6a2          addresses anywhere in the lines, leaf first; the leaf is where the thread stood
+//!   PC: 0x40be31 0x40c6a2          addresses anywhere in the lines, leaf first; the leaf is the thread's current place
 //! --- Thread 7f8a93932700 (name: worker/1235) stack: ---
 //!   [same as previous thread]
 //! ---- no stack trace for 2 threads

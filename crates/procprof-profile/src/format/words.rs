@@ -1,4 +1,5 @@
-//! Machine words of a CPU profile: 32 or 64 bits, either byte order, told by the header `0, 3, VERSION, PERIOD, 0`.
+//! Machine words of a CPU profile: 32 or 64 bits, either byte order, recognized by the header `0, 3, VERSION, PERIOD,
+//! 0`.
 
 use super::Detect;
 use crate::{Error, Place, Result};
@@ -123,7 +124,7 @@ impl<'a> Words<'a> {
         self.rest
     }
 
-    /// Where the rest begins in the input.
+    /// The offset of the rest in the input.
     pub(super) fn offset(&self) -> usize {
         self.offset
     }

@@ -111,7 +111,7 @@ fn the_first_of_overlapping_mappings_wins() {
 }
 
 #[test]
-fn libraries_are_told_by_name() {
+fn libraries_are_recognized_by_name() {
     for (path, expected) in [
         ("/lib/libc.so.6", true),
         ("/a/b.so", true),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn lines_are_numbered_and_tell_when_they_are_cut() {
+fn lines_are_numbered_and_marked_when_cut() {
     let mut lines = Lines::new(b"one\r\n\n  two \nthree");
     let read: Vec<_> = lines.by_ref().map(|line| (line.text, line.number, line.is_cut)).collect();
     assert_eq!(read, [(&b"one"[..], 1, false), (b"", 2, false), (b"two", 3, false), (b"three", 4, true)]);
@@ -46,6 +46,6 @@ fn odd_lines_make_one_warning() {
     let mut odd = OddLines::default();
     let mut warnings = Vec::new();
     Lines::new(b"what\nis\n").for_each(|line| odd.note(&line));
-    odd.tell("x", &mut warnings);
+    odd.warn("x", &mut warnings);
     assert_eq!(warnings, ["x: line 1: passed over 2 lines not understood, the first \"what\""]);
 }

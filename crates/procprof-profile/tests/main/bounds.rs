@@ -1,4 +1,4 @@
-//! What decoding allocates is bounded by the input, and so is how long it takes.
+//! The memory and time of decoding are bounded by the input.
 
 use std::fmt::Write;
 use std::mem::size_of_val;

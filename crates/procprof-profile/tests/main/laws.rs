@@ -1,4 +1,4 @@
-//! What is encoded is decoded, and nothing that is damaged does worse than err.
+//! Encoded profiles can be decoded, and damaged ones at worst return an error.
 
 use procprof_profile::format::{FORMATS, Limits, decode, pprof};
 use procprof_profile::{Grammar, Profile};

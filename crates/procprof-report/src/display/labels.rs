@@ -41,7 +41,7 @@ pub(crate) fn by_key(profile: &Profile, sample: &Sample<'_>, kind: Kind, width: 
 
 /// Units of numbers by their key.
 pub(crate) struct Units<'a> {
-    said: HashMap<&'a str, &'a str>,
+    in_labels: HashMap<&'a str, &'a str>,
     /// Units of requested keys, by their number.
     known: HashMap<StringId, &'a str>,
 }
@@ -49,34 +49,34 @@ pub(crate) struct Units<'a> {
 impl<'a> Units<'a> {
     /// The unit of each key's first number that has one.
     pub(crate) fn from_profile(profile: &'a Profile) -> Units<'a> {
-        let mut said: HashMap<StringId, StringId> = HashMap::default();
+        let mut in_labels: HashMap<StringId, StringId> = HashMap::default();
         for label in profile.samples().flat_map(|sample| sample.labels) {
             if let LabelValue::Number(_, unit) = label.value
                 && unit != StringId::default()
                 && !profile.string(unit).is_empty()
             {
-                said.entry(label.key).or_insert(unit);
+                in_labels.entry(label.key).or_insert(unit);
             }
         }
         let text = |(key, unit)| (profile.string(key), profile.string(unit));
-        Units { said: said.into_iter().map(text).collect(), known: HashMap::default() }
+        Units { in_labels: in_labels.into_iter().map(text).collect(), known: HashMap::default() }
     }
 
     /// The unit of the numbers with a key of a profile, always the same one: the first that is stated, else that of the
     /// key itself.
     pub(crate) fn unit<'s>(&'s mut self, profile: &'a Profile, key: StringId) -> &'s str {
-        let said = &self.said;
-        self.known.entry(key).or_insert_with(|| of_key(said, profile.string(key)))
+        let in_labels = &self.in_labels;
+        self.known.entry(key).or_insert_with(|| of_key(in_labels, profile.string(key)))
     }
 
     /// The same by the key's name.
     pub(crate) fn unit_of(&self, key: &'a str) -> &'a str {
-        of_key(&self.said, key)
+        of_key(&self.in_labels, key)
     }
 }
 
-fn of_key<'a>(said: &HashMap<&'a str, &'a str>, key: &'a str) -> &'a str {
-    match (said.get(key), key) {
+fn of_key<'a>(in_labels: &HashMap<&'a str, &'a str>, key: &'a str) -> &'a str {
+    match (in_labels.get(key), key) {
         (Some(unit), _) => unit,
         (None, "alignment" | "request") => "bytes",
         (None, key) => key,

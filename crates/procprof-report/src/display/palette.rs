@@ -1,4 +1,4 @@
-//! Colours: the hue says what kind of code a frame is, the shade its package. Dark text is readable on all of them.
+//! Colours: the hue is a frame's kind of code, the shade its package. Dark text is readable on all of them.
 
 use std::fmt::Write;
 

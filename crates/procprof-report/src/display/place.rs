@@ -15,7 +15,7 @@ pub(crate) struct Detail {
 
 impl Detail {
     /// The parts that the options select.
-    pub(crate) fn asked(options: &Options) -> Detail {
+    pub(crate) fn from_options(options: &Options) -> Detail {
         Detail::at(options.granularity, options)
     }
 
@@ -62,7 +62,7 @@ pub(crate) struct Place<'a> {
     pub(crate) file: Cow<'a, str>,
     pub(crate) line: i64,
     pub(crate) column: i64,
-    /// File of the mapping, only where there is no name, or where [`Place::tell_objects_apart`] put it.
+    /// File of the mapping, only where there is no name, or where [`Place::distinguish_objects`] put it.
     pub(crate) mapping: &'a str,
     /// First line of the function, where the mapping is given too (the granularity of files keeps functions apart, as
     /// pprof does).
@@ -91,7 +91,7 @@ impl<'a> Place<'a> {
     }
 
     /// Makes places of different binaries, or functions that begin elsewhere, different.
-    pub(crate) fn tell_objects_apart(&mut self, profile: &'a Profile, location: &Location, line: Option<&Line>) {
+    pub(crate) fn distinguish_objects(&mut self, profile: &'a Profile, location: &Location, line: Option<&Line>) {
         self.mapping = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
         self.start_line = line.map_or(0, |line| profile.function(line.function).start_line);
     }

@@ -51,8 +51,8 @@ impl Boxes {
     /// Boxes of at least `fraction` of the total, at most `most` of them, in at most `rows` rows and one of merged
     /// boxes.
     pub(super) fn new(tree: &StackTree, fraction: f64, most: usize, rows: u32) -> Boxes {
-        let asked = (tree.total().max(0) as f64 * fraction).ceil() as i64;
-        let (least, rows) = limits(tree, asked.max(1), most, rows);
+        let least_total = (tree.total().max(0) as f64 * fraction).ceil() as i64;
+        let (least, rows) = limits(tree, least_total.max(1), most, rows);
         let mut found = Boxes {
             boxes: Vec::new(),
             fraction: if least > 1 { least as f64 / tree.total().max(1) as f64 } else { 0.0 },
@@ -148,10 +148,10 @@ impl Open {
 ///
 /// If many nodes have the same total, all of them may have to be merged; then the lower rows are kept instead, if that
 /// shows more.
-fn limits(tree: &StackTree, asked: i64, most: usize, rows: u32) -> (i64, u32) {
-    let counts = Counts::new(tree, asked, most, rows);
-    if counts.boxes(asked) <= most {
-        return (asked, rows);
+fn limits(tree: &StackTree, least_total: i64, most: usize, rows: u32) -> (i64, u32) {
+    let counts = Counts::new(tree, least_total, most, rows);
+    if counts.boxes(least_total) <= most {
+        return (least_total, rows);
     }
     // A node that falls below the limit takes its own box away and adds at most one merged box, so the number never
     // grows with the limit.
@@ -195,8 +195,8 @@ struct Counts {
 }
 
 impl Counts {
-    fn new(tree: &StackTree, asked: i64, most: usize, rows: u32) -> Counts {
-        let may_be_box = |node: &Node| node.total >= asked && node.depth < rows;
+    fn new(tree: &StackTree, least_total: i64, most: usize, rows: u32) -> Counts {
+        let may_be_box = |node: &Node| node.total >= least_total && node.depth < rows;
         // More than `most` nodes are at least as wide as this, so a limit is above it, and narrower ones need not be
         // distinguished.
         let mut widest = Widest { most: most.saturating_add(1), totals: Vec::new() };

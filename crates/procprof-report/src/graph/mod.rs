@@ -206,7 +206,7 @@ impl<'a> Places<'a> {
                 let id = *met.entry(Position::new(location, line, detail)).or_insert_with(|| {
                     let mut place = Place::new(profile, location, line, detail);
                     if objects {
-                        place.tell_objects_apart(profile, location, line);
+                        place.distinguish_objects(profile, location, line);
                     }
                     *known.entry(place).or_insert_with_key(|place| {
                         if let Cow::Owned(file) = &place.file {

@@ -1,7 +1,7 @@
 //! Machine code for reports, which the caller reads from the profiled binary.
 //!
 //! [`Code`] has the requested functions of one mapping's file: [`Routine`]s with their bytes, and names for the
-//! addresses they jump to. The caller makes it with [`Routine::instruction_addresses`], since it knows their source
+//! addresses they jump to. The caller makes it with [`Routine::instruction_addresses`], since it has their source
 //! lines.
 
 mod arm64;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use procprof_profile::{MappingId, SymbolAddr};
 
-/// Most bytes of one function that are disassembled; the rest is omitted, and the report says so.
+/// Most bytes of one function that are disassembled; the rest is omitted, which the report states.
 pub const ROUTINE_BYTES_MAX: usize = 1 << 20;
 
 /// The processor of code.

@@ -44,7 +44,8 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "show_from",
         default: "",
-        help: "Remove the callers of the outermost frame that matches this regular expression, and stacks without such a frame",
+        help: "Remove the callers of the outermost frame that matches this regular expression, and stacks without \
+               such a frame",
         parse: |options, value| filter(&mut options.filters.show_from, "show_from", value),
     },
     OptionRow {
@@ -104,7 +105,8 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "keep_allocators",
         default: "false",
-        help: "Show the frames at the leaf that are omitted by default, such as allocators' in heap profiles: true or false",
+        help: "Show the frames at the leaf that are omitted by default, such as allocators' in heap profiles: true or \
+               false",
         parse: |options, value| set_one_of(&mut options.keep_allocators, "keep_allocators", value, SWITCH),
     },
     OptionRow {
@@ -134,7 +136,8 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "nodecount",
         default: "",
-        help: "Most rows of top and tree and nodes of dot, svg and pdf; 0 for all that pass nodefraction; by default all of top and 80 of the others",
+        help: "Most rows of top and tree and nodes of dot, svg and pdf; 0 for all that pass nodefraction; by default \
+               all of top and 80 of the others",
         parse: |options, value| set(&mut options.nodecount, number("nodecount", value, 0, 1_000_000).map(Some)),
     },
     OptionRow {
@@ -158,13 +161,15 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "call_tree",
         default: "false",
-        help: "Separate functions that are reached by different paths, in drawn graphs and callgrind; top and tree join them: true or false",
+        help: "Separate functions that are reached by different paths, in drawn graphs and callgrind; top and tree \
+               join them: true or false",
         parse: |options, value| set_one_of(&mut options.call_tree, "call_tree", value, SWITCH),
     },
     OptionRow {
         key: "drop_negative",
         default: "false",
-        help: "Omit functions (in flame graphs and collapsed: stacks) with a negative value; pprof, raw, traces and tags keep them: true or false",
+        help: "Omit functions (in flame graphs and collapsed: stacks) with a negative value; pprof, raw, traces and \
+               tags keep them: true or false",
         parse: |options, value| set_one_of(&mut options.drop_negative, "drop_negative", value, SWITCH),
     },
     OptionRow {
@@ -200,7 +205,8 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "source_path",
         default: "",
-        help: "Directories that list searches for sources, separated by colons; the part of a source path before the name of one is removed",
+        help: "Directories that list searches for sources, separated by colons; the part of a source path before the \
+               name of one is removed",
         parse: |options, value| set(&mut options.source_path, Ok(value.to_owned())),
     },
     OptionRow {
@@ -230,7 +236,8 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "root",
         default: "",
-        help: "Frame name, given once for each step from the root down: show only the part of the call tree below that path",
+        help: "Frame name, given once for each step from the root down: show only the part of the call tree below \
+               that path",
         parse: |options, value| {
             options.root.push(value.to_owned());
             Ok(())
@@ -239,13 +246,15 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "invert",
         default: "false",
-        help: "Show call trees from the leaf: callees at the root, their callers above; in flame graphs, collapsed and json: true or false",
+        help: "Show call trees from the leaf: callees at the root, their callers above; in flame graphs, collapsed \
+               and json: true or false",
         parse: |options, value| set_one_of(&mut options.invert, "invert", value, SWITCH),
     },
     OptionRow {
         key: "collapse_recursion",
         default: "false",
-        help: "Show calls that repeat the up to eight calls just before only once; in flame graphs, collapsed and json: true or false",
+        help: "Show calls that repeat the up to eight calls just before only once; in flame graphs, collapsed and \
+               json: true or false",
         parse: |options, value| set_one_of(&mut options.collapse_recursion, "collapse_recursion", value, SWITCH),
     },
     OptionRow {

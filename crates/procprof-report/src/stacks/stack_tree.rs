@@ -47,7 +47,7 @@ pub struct Node {
 pub struct StackTree {
     /// All frames; a node names one by its position.
     pub frames: Vec<Frame>,
-    /// All nodes in preorder; the first is the root, which stands for all stacks.
+    /// All nodes in preorder; the first is the root, which represents all stacks.
     pub nodes: Vec<Node>,
     /// Index of the sample type.
     pub sample_type: usize,
@@ -88,7 +88,7 @@ impl<'a> Shown<'a> {
             ));
         }
         let selection = Selection::new(profile, options)?.divided(options)?;
-        let mut frames = Frames::new(selection.profile(), Detail::asked(options), &options.budget)?;
+        let mut frames = Frames::new(selection.profile(), Detail::from_options(options), &options.budget)?;
         let root = frames.remark(ROOT);
         let is_bare = |sample: &Sample<'_>| sample.stack.is_empty() && is_kept(options, sample_type, sample);
         let bare =

@@ -29,7 +29,7 @@ const KEY_WIDTH: usize = 10;
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
     let subject = Subject::new(&view.profile, options)?;
     let profile = subject.profile();
-    let places = Places::new(profile, Detail::asked(options), false, &options.budget)?;
+    let places = Places::new(profile, Detail::from_options(options), false, &options.budget)?;
     let names = places.names(&options.budget)?;
     let mut units = Units::from_profile(subject.whole);
     for line in headline::facts(&subject, &options.unit) {

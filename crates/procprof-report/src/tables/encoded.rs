@@ -29,7 +29,7 @@ pub(crate) fn render_otlp(view: &View<'_>, options: &Options, _sources: &Sources
     write(view, options, otlp::encode, out)
 }
 
-/// Writes the profile with the sample type that is asked for as its default.
+/// Writes the profile with the selected sample type as its default.
 fn write(view: &View<'_>, options: &Options, encode: Encode, out: &mut Output<'_>) -> Result<()> {
     let profile = view.profile.as_ref();
     let shown = profile.sample_types()[options.sample_type(profile)?];

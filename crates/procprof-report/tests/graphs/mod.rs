@@ -65,7 +65,7 @@ fn graphs_are_as_readable_as_those_of_graphviz() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_told() {
+fn what_cannot_be_drawn_is_reported() {
     let profile = samples::walk(2_000, 128);
     let options = Options::parse([("trim", "false")]).unwrap();
     for kind in ["svg", "pdf"] {

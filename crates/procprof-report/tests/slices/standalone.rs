@@ -36,7 +36,7 @@ fn until(browser: &Browser, script: &str, expected: &str) {
     panic!("{script}: {:?} lacks {expected:?}", browser.text(script));
 }
 
-/// What the script of the page finds.
+/// The result of the page's script.
 fn found(browser: &Browser, pattern: &str, sort: &str, name: &str) -> Value {
     let script = "const source = procprofViewer.source; const [re, sort, name] = arguments;\
          const flat = (slice) => Array.from({ length: slice.count }, (_, i) =>\

@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 200;
 struct FunctionCosts {
     /// Name, file and object.
     names: [StringId; 3],
-    /// What it used itself, of each event.
+    /// Its own costs, of each event.
     own: Vec<i64>,
     /// The functions it called, and what that cost of the first event.
     calls: HashMap<u32, i64>,
@@ -108,7 +108,7 @@ type Ways = Vec<(NodeId, f64)>;
 struct Paths<'g> {
     functions: &'g [FunctionCosts],
     frames: Vec<LocationId>,
-    /// What each function used with all below it, of the first event.
+    /// The costs of each function with all below it, of the first event.
     whole: Vec<f64>,
     /// Of each function.
     ways: Vec<Ways>,

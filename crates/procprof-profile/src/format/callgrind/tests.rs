@@ -2,7 +2,7 @@ use super::*;
 use crate::LocationId;
 use crate::format::fixtures::{check, decoded, error};
 
-/// What a function used itself, and with all below, of one event.
+/// The costs of a function itself, and with all below, of one event.
 fn costs(profile: &Profile, name: &str, event: usize) -> (i64, i64) {
     let is_it = |id: &LocationId| profile.string(profile.function(profile.lines(*id)[0].function).name) == name;
     let sum = |wanted: &dyn Fn(&[LocationId]) -> bool| {

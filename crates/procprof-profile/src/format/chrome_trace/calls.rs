@@ -130,7 +130,7 @@ impl Stack<'_> {
         self.pass(time);
     }
 
-    /// What passes is of the innermost call.
+    /// Charges the time that passes to the innermost call.
     fn pass(&mut self, time: i64) {
         if let Some((node, _)) = self.open.last()
             && time > self.now

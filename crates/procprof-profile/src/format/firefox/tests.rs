@@ -29,7 +29,7 @@ fn processed_profiles_are_read() {
     assert_eq!(own.string(own.mapping(crate::MappingId(0)).filename), "libwork.so");
     let shared = check("firefox/shared.json", NAME).profile;
     assert_eq!(stacks(&shared, 0), values(&[("main;work", 2), ("main", 1)]));
-    // The processor time is told by microseconds.
+    // The processor time is in microseconds.
     assert_eq!((shared.sample_type(1), shared.total(1)), (("cpu", "nanoseconds"), 750_000));
 }
 

@@ -64,7 +64,7 @@ fn pages_before_3_0_have_a_name_in_each_box() {
 }
 
 #[test]
-fn a_page_that_is_broken_says_where() {
+fn errors_of_broken_pages_contain_the_place() {
     let first = "const cpool = [\n'all',\n' a',\n];\nn(3,9)\n";
     for (tree, expected) in [
         ("u(999,1)\n", "line 12: expected a box of the tree"),

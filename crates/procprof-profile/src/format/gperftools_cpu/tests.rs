@@ -95,7 +95,7 @@ fn against_go(bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_cut_off_or_impossible_says_where() {
+fn errors_of_truncated_or_impossible_files_contain_the_place() {
     let bytes = little(&SMALL);
     assert_eq!(error(&bytes[..48]), "gperftools-cpu: offset 40: input ends inside a sample");
     assert_eq!(error(&bytes[..71]), "gperftools-cpu: offset 40: input ends inside a sample");

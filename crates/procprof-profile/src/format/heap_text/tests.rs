@@ -10,7 +10,7 @@ fn fixtures_read_as_pprof_reads_them() {
 }
 
 #[test]
-fn the_header_tells_the_sampling() {
+fn the_header_determines_the_sampling() {
     let cases = [
         ("2: 8 [2: 8] @ heap_v2/512", Sampling::Poisson(512), 2),
         ("2: 8 [3: 8] @ heapz_v2/512", Sampling::Poisson(512), 4),

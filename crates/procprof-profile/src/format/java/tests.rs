@@ -24,7 +24,7 @@ fn frames_are_named_by_the_table() {
 }
 
 #[test]
-fn a_missing_name_is_told() {
+fn a_missing_name_is_reported() {
     let text = b"--- heapz 1 ---\nformat = java\nresolution = bytes\n 8 1 @ 0x1 0x2\n 0x1 known (A.java:1)";
     let decoded = decoded(text);
     assert_eq!(

@@ -36,7 +36,7 @@ pub struct PieceReader {
     new: Vec<u64>,
 }
 
-/// What was read of a piece.
+/// The decoded content of a piece.
 pub struct Piece {
     reader: usize,
     /// Its length in bytes.
@@ -44,7 +44,7 @@ pub struct Piece {
     addresses: Vec<u64>,
     /// Frames of stacks, back to back, by the reader's ids.
     frames: Vec<u32>,
-    /// Where each stack ends in `frames`.
+    /// The end of each stack in `frames`.
     ends: Vec<usize>,
     counts: Vec<(u32, Owner, Counts)>,
     names: Vec<(i64, String)>,
@@ -80,7 +80,7 @@ impl Dump {
         Ok(Dump { stacks, wanted, depth, len, lines: 0, pending: None, names, has_allocations: false, odd, ids })
     }
 
-    /// Where the first piece can begin at or behind `from`.
+    /// The earliest start of a piece at or behind `from`.
     pub fn border(text: &[u8], from: usize) -> Option<usize> {
         let before = from.saturating_sub(1);
         memchr::memmem::find(text.get(before..)?, b"\n@").map(|at| before + at + 1)
@@ -168,7 +168,7 @@ impl Dump {
             }
             (_, Some(_)) => {}
         }
-        self.odd.tell(NAME, warnings);
+        self.odd.warn(NAME, warnings);
         if !self.has_allocations {
             self.stacks
                 .builder
@@ -257,9 +257,9 @@ impl PieceReader {
     }
 }
 
-/// What a stack consists of, for messages.
+/// The element of a stack, for messages.
 const ADDRESS: &str = "an address such as 0x4005d0";
-/// What a line of counts is, for messages.
+/// The form of a line of counts, for messages.
 const COUNTS: &str = "tTHREAD: N: S [N: S]";
 
 /// The thread and its name of a header line, if it has one.

@@ -69,7 +69,7 @@ fn allocation_totals_may_be_missing() {
 }
 
 #[test]
-fn differences_may_be_negative_and_odd_lines_are_told() {
+fn differences_may_be_negative_and_odd_lines_are_reported() {
     let text = b"heap_v2/1\n@ 0x10\n  t*: -3: -48 [1: 8]\nwhat is this\n\nMAPPED_LIBRARIES:\n";
     let decoded = decoded(text);
     assert_eq!(decoded.profile.sample(0).values, [1, 8, -3, -48]);

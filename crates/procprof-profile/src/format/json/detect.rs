@@ -1,4 +1,4 @@
-//! What a text of JSON is, by its first keys.
+//! The format of a text of JSON, by its first keys.
 
 use super::Json;
 use crate::format::Detect;

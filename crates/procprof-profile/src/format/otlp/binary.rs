@@ -74,7 +74,7 @@ fn read_data(bytes: &[u8]) -> Read<Data<'_>> {
 
 fn read_resource<'a>(data: &mut Data<'a>, message: Reader<'a>) -> Read<()> {
     let start = data.resources.len();
-    // The profiles may stand before the resource.
+    // The profiles may precede the resource.
     let first = data.profiles.len();
     fields(message, |field| match field.number {
         1 => fields(field.bytes()?, |field| match field.number {

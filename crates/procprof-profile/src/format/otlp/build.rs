@@ -38,7 +38,7 @@ pub(super) fn build(data: &Data<'_>, input_bytes: usize, limits: &Limits) -> Res
     Ok(events)
 }
 
-/// What the values of a profile are.
+/// The types of a profile's values.
 #[derive(Clone, Copy, PartialEq)]
 struct Types<'d> {
     kind: &'d str,

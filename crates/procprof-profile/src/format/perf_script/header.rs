@@ -22,7 +22,7 @@ impl<'a> Header<'a> {
         let words = words(line);
         let time = words.iter().position(|(_, word)| seconds(word).is_some());
         let place = match time {
-            // The thread stands before the time, and perhaps the CPU between them.
+            // The thread precedes the time, perhaps with the CPU between them.
             Some(time) => (0..time).rev().take(3).find(|index| thread(words[*index].1).is_some()),
             None => (0..words.len())
                 .find(|index| thread(words[*index].1).is_some() && *index > 0 && ends_well(&words[index + 1..])),
@@ -61,7 +61,7 @@ impl<'a> Header<'a> {
         self.rest.starts_with("PERF_RECORD_") || self.event.starts_with("PERF_RECORD_")
     }
 
-    /// How many samples a record says were lost.
+    /// The number of lost samples in a record.
     pub(super) fn lost(&self) -> u64 {
         let count = self.rest.strip_prefix("PERF_RECORD_LOST ").and_then(|rest| rest.trim().strip_prefix("lost "));
         count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
@@ -74,7 +74,7 @@ impl<'a> Header<'a> {
         (is_address && symbol.ends_with(')') && symbol.contains('(')).then_some(self.rest)
     }
 
-    /// What the period counts, and its unit.
+    /// The quantity that the period counts, and its unit.
     pub(super) fn measure(&self) -> (&'a str, &'static str) {
         let name = self
             .event
@@ -128,7 +128,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether these words may stand behind a thread where there is no time: a CPU, a period, an event.
+/// Whether these words may follow a thread where there is no time: a CPU, a period, an event.
 fn ends_well(words: &[(usize, &str)]) -> bool {
     let mut words = words.iter().map(|(_, word)| *word).peekable();
     words.next_if(|word| is_cpu(word));

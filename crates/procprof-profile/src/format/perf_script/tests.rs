@@ -95,7 +95,7 @@ fn frames_are_taken_apart() {
 }
 
 #[test]
-fn odd_lines_and_losses_are_told() {
+fn odd_lines_and_losses_are_reported() {
     let text = "work 7 1.0: PERF_RECORD_LOST lost 12\nwork 7 1.5: 5 cycles: \n\t 1 a (/b)\nwhat is this\n\nwork 7 2.0: 6 cycles: \n\t 1 [unknown] (/x/b.so)\n\n";
     let decoded = decoded(text.as_bytes());
     assert_eq!((decoded.format, decoded.profile.total(1)), (NAME, 11));

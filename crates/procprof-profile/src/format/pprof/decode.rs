@@ -71,13 +71,13 @@ impl Counts {
                 _ => {}
             }
         }
-        // A message without a string table may still say "the empty string".
+        // A message without a string table may still refer to the empty string.
         counts.strings = counts.strings.max(1);
         Ok(counts)
     }
 }
 
-/// Oddities that are told once each, with how often and where first.
+/// Oddities that are reported once each, with how often and where first.
 #[derive(Default)]
 struct Oddities(Vec<(&'static str, usize, usize)>);
 
@@ -89,7 +89,7 @@ impl Oddities {
         }
     }
 
-    fn tell(self, warnings: &mut Vec<String>) {
+    fn warn(self, warnings: &mut Vec<String>) {
         for (what, count, offset) in self.0 {
             warnings.push(format!("{NAME}: {what}: {count}, the first at offset {offset}"));
         }

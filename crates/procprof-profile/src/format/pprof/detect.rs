@@ -1,7 +1,7 @@
 //! Whether bytes without any magic are a pprof message: every field known, of the right wire type, and nested messages
 //! likewise.
 //!
-//! Text is told apart soon: its letters are tags with wire types the message does not have.
+//! Text is distinguished soon: its letters are tags with wire types the message does not have.
 
 use crate::format::Detect;
 use crate::format::protobuf::{Fault, FaultKind, Field, Reader, Value};

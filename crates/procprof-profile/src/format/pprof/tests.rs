@@ -116,7 +116,7 @@ fn labels_as_other_writers_spell_them() {
 }
 
 #[test]
-fn oddities_are_told_and_survived() {
+fn oddities_are_reported_and_survived() {
     let line_only = message(&[(1, Number(1)), (2, Number(8)), (4, Bytes(&[16, 5]))]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (with(&[(4, Bytes(&line_only))]), "pprof: lines without a function, left out: 1, the first at offset"),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What each word of a line stands for: itself, and whether it is the first.
+/// Each word of a line as its own frame, and whether it is the first.
 fn plain(text: &str) -> Vec<(&str, bool)> {
     let words = text.split_ascii_whitespace().enumerate();
     words.filter(|(_, word)| *word != "-").map(|(index, word)| (word, index == 0)).collect()

@@ -1,8 +1,9 @@
-//! The smooth path through a corridor of doors, from top to bottom.
+//! The smooth path through a corridor of openings, from top to bottom.
 //!
-//! The shortest path is a line with corners at doors. The points where it passes the tops and bottoms of doors are the
-//! knots of a monotone cubic interpolation (Fritsch and Carlson 1980) of x over y: between two knots a curve stays
-//! between their places, so it never leaves a door, and two curves in the same order at all knots hardly ever cross.
+//! The shortest path is a line with corners at openings. The points where it passes the tops and bottoms of openings
+//! are the knots of a monotone cubic interpolation (Fritsch and Carlson 1980) of x over y: between two knots a curve
+//! stays between their places, so it never leaves an opening, and two curves in the same order at all knots hardly ever
+//! cross.
 
 use super::Point;
 
@@ -11,17 +12,17 @@ const SLOPE_AT_NODES: f64 = 0.55;
 
 /// A bound of the path between two heights.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Door {
+pub(super) struct Opening {
     pub(super) top: f64,
     pub(super) bottom: f64,
     pub(super) left: f64,
     pub(super) right: f64,
 }
 
-/// Doors from top to bottom between two points, all of them at different heights.
+/// Openings from top to bottom between two points, all of them at different heights.
 pub(super) struct Corridor<'d> {
     pub(super) start: Point,
-    pub(super) doors: &'d [Door],
+    pub(super) openings: &'d [Opening],
     pub(super) end: Point,
 }
 
@@ -42,11 +43,11 @@ impl Corridor<'_> {
 
     /// The shortest path: corners from top to bottom, both ends included.
     fn way(&self) -> Vec<Point> {
-        let mut gates: Vec<(f64, f64, f64)> = Vec::with_capacity(2 * self.doors.len() + 1);
-        for door in self.doors {
-            gates.push((door.top, door.left, door.right));
-            if door.bottom > door.top {
-                gates.push((door.bottom, door.left, door.right));
+        let mut gates: Vec<(f64, f64, f64)> = Vec::with_capacity(2 * self.openings.len() + 1);
+        for opening in self.openings {
+            gates.push((opening.top, opening.left, opening.right));
+            if opening.bottom > opening.top {
+                gates.push((opening.bottom, opening.left, opening.right));
             }
         }
         gates.push((self.end.y, self.end.x, self.end.x));
@@ -60,11 +61,11 @@ impl Corridor<'_> {
         way
     }
 
-    /// The points where the path passes doors, and its ends.
+    /// The points where the path passes openings, and its ends.
     fn knots(&self, way: &[Point]) -> Vec<Point> {
         let mut knots = vec![self.start];
         let mut corner = 1;
-        let heights = self.doors.iter().flat_map(|door| [door.top, door.bottom]);
+        let heights = self.openings.iter().flat_map(|opening| [opening.top, opening.bottom]);
         for y in heights.chain([self.end.y]) {
             if y - knots[knots.len() - 1].y < 0.01 {
                 continue;

@@ -4,7 +4,7 @@
 //! everything. The shortest path through the corridor is rounded as far as the corridor allows.
 
 use super::crossings::positions;
-use super::curve::{Corridor, Door};
+use super::curve::{Corridor, Opening};
 use super::layers::{Content, LOOP_REACH, Layers};
 use super::ports::ports;
 use super::{Drawing, Edge, Graph, Point, Route, Size};
@@ -113,7 +113,7 @@ impl Router<'_> {
         let (from, to) = self.ports[index];
         let start = Point { x: from, y: self.border(*upper as usize, 1.0) };
         let end = Point { x: to, y: self.border(*lower as usize, -1.0) };
-        let mut doors = Vec::with_capacity(chain.len());
+        let mut openings = Vec::with_capacity(chain.len());
         let mut label = Point::default();
         for vertex in chain {
             let band = self.bands[self.layers.vertex(*vertex).layer];
@@ -123,13 +123,13 @@ impl Router<'_> {
                 _ if vertex == lower => (band.top, end.y),
                 _ => (band.top, band.bottom),
             };
-            doors.push(Door { top, bottom, left, right });
+            openings.push(Opening { top, bottom, left, right });
             if let Content::Label(_) = self.layers.vertex(*vertex).content {
                 let right = self.places[*vertex as usize] + self.layers.vertex(*vertex).right;
                 label = Point { x: right - edge.label.width / 2.0, y: (band.top + band.bottom) / 2.0 };
             }
         }
-        let mut curve = Corridor { start, doors: &doors, end }.curve();
+        let mut curve = Corridor { start, openings: &openings, end }.curve();
         if *upper as usize != edge.from {
             curve.reverse();
         }

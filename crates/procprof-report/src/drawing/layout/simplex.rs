@@ -1,6 +1,6 @@
 //! The network simplex method, on the side of flows.
 //!
-//! A problem asks for whole numbers `p`, one for each node, with the least sum of
+//! A problem is to find whole numbers `p`, one for each node, with the least sum of
 //!
 //! - `pull[v] * p[v]` over all nodes, where the pulls add up to 0, and
 //! - `force * max(0, least - (p[to] - p[from]))` over all springs: the amount by which a distance is too short.

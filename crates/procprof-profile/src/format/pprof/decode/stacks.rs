@@ -198,7 +198,7 @@ impl Decoder {
             self.parts.raw_values.clear();
             self.parts.sampling = Sampling::Exact;
         }
-        self.oddities.tell(warnings);
+        self.oddities.warn(warnings);
         self.parts.finish()
     }
 }

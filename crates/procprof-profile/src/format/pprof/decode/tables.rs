@@ -6,7 +6,7 @@ use crate::format::pprof::{NAME, captured, malformed, sampling};
 use crate::format::protobuf::{Field, Reader};
 use crate::{Addr, Addresses, Error, FileOffset, Function, Mapping, Nanos, Parts, Result, Sampling, ValueType};
 
-/// What can be read without looking up any id.
+/// The tables that can be read without looking up any id.
 pub(super) struct Tables {
     pub(super) parts: Parts,
     pub(super) functions: IdTableBuilder,
