@@ -9,7 +9,7 @@ use crate::tools;
 
 /// The folder with the tests and the list of packages.
 const FOLDER: &str = "browser-tests";
-/// What the tests need beside cargo.
+/// The programs that the tests need beside cargo.
 const PROGRAMS: &[(&str, &str)] = &[("node", "nodejs"), ("npm", "npm"), ("chromium", "chromium")];
 
 /// Checks the types that the script's comments declare.

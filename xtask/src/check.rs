@@ -34,7 +34,8 @@ fn advisories() -> Result<()> {
             return Err(error);
         }
         eprintln!(
-            "xtask: ADVISORIES NOT CHECKED: their database cannot be fetched here ({error}); PROCPROF_ADVISORIES=required fails instead"
+            "xtask: ADVISORIES NOT CHECKED: their database cannot be fetched here ({error}); \
+             PROCPROF_ADVISORIES=required fails instead"
         );
         return Ok(());
     }

@@ -30,7 +30,7 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
     for file in &files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         match check(file) {
-            Ok(said) => println!("ok       {name} ({said})"),
+            Ok(summary) => println!("ok       {name} ({summary})"),
             Err(error) => {
                 wrong += 1;
                 println!("differs  {name}: {error:#}");
@@ -66,7 +66,7 @@ fn check(file: &Path) -> Result<String> {
     let expectation = PathBuf::from(format!("{}.string", file.display()));
     if expectation.exists() {
         let text = fs::read_to_string(&expectation).context("read the expectation")?;
-        compare(&expectation::parse(&text)?, &Facts::of(&profile))?;
+        compare(&expectation::parse(&text)?, &Facts::from_profile(&profile))?;
         return Ok(format!("{format}, as expected"));
     }
     if format == "pprof" {

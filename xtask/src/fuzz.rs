@@ -65,7 +65,7 @@ fn decoders() -> Vec<Decoder> {
     formats.chain(parts).collect()
 }
 
-/// Runs all decoders, or those whose name has `wanted` in it; the first input that panics, takes too long or too much
+/// Runs all decoders, or those whose name contains `wanted`; the first input that panics, takes too long or too much
 /// memory fails its decoder, and the others run on.
 pub(crate) fn run(runs: Option<&str>, wanted: Option<&str>) -> Result<()> {
     let runs = match runs {
@@ -121,15 +121,15 @@ pub(crate) fn run(runs: Option<&str>, wanted: Option<&str>) -> Result<()> {
 }
 
 fn row(decoder: &Decoder, text: &str, is_well: bool) -> [String; 7] {
-    let told = |name: &str| statistic(text, name).unwrap_or_default();
+    let figure = |name: &str| statistic(text, name).unwrap_or_default();
     let (multiple, time) = worst(text).unwrap_or_default();
     [
         decoder.name(),
-        told("number_of_executed_units"),
-        told("average_exec_per_sec"),
+        figure("number_of_executed_units"),
+        figure("average_exec_per_sec"),
         time,
         multiple,
-        format!("{} MiB", told("peak_rss_mb")),
+        format!("{} MiB", figure("peak_rss_mb")),
         if is_well { "well".to_owned() } else { why(text) },
     ]
 }

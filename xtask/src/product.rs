@@ -118,7 +118,7 @@ impl Served {
     }
 
     pub(crate) fn vitals(&self) -> Result<Vitals> {
-        Vitals::of(self.process.pid())
+        Vitals::from_pid(self.process.pid())
     }
 
     /// `kill -9`.

@@ -24,7 +24,7 @@ pub(crate) struct Vitals {
 
 impl Vitals {
     /// Reads them.
-    pub(crate) fn of(pid: u32) -> Result<Vitals> {
+    pub(crate) fn from_pid(pid: u32) -> Result<Vitals> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))
             .with_context(|| format!("read the status of process {pid}"))?;
         let bytes = |name: &str| {

@@ -1,7 +1,7 @@
-//! A stand-in for a StarRocks backend's brpc service, for tests: answers what brpc answers, byte for byte where it
+//! A substitute for a StarRocks backend's brpc service, for tests: sends brpc's answers, byte for byte where it
 //! matters.
 //!
-//! `brpc_replay [--port N] [--recorded DIR | --live]` binds 127.0.0.1 (port 0 unless told), prints `port N` on standard
+//! `brpc_replay [--port N] [--recorded DIR | --live]` binds 127.0.0.1 (port 0 by default), prints `port N` on standard
 //! output and serves until it is ended. With `--recorded` the profiles are the files `cpu.gperftools`,
 //! `contention.brpc` and `heap.jemalloc` of a folder. With `--live` they name functions of this very process (`hot_70`,
 //! `hot_30`, `slow_lock`, `grow_heap`) at their real addresses and end in its real maps, so that a reader on this host
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where profiles come from.
+/// The source of the profiles.
 enum Source {
     Recorded(PathBuf),
     Live,
@@ -251,9 +251,10 @@ fn names(query: &str) -> String {
         ("scan_rows", scan_rows),
         ("merge_rows", merge_rows),
     ];
-    let asked = query.split('+').filter_map(|address| u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok());
+    let addresses =
+        query.split('+').filter_map(|address| u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok());
     let mut text = String::new();
-    for address in asked {
+    for address in addresses {
         let own = known.iter().find(|(_, function)| (inside(*function) - 6..inside(*function) + 8).contains(&address));
         let _ = writeln!(text, "{address:#010x}\t{}", own.map_or("<unknown>", |(name, _)| name));
     }

@@ -1,4 +1,4 @@
-//! Addresses to dial. They come from configuration; credentials never stand in them.
+//! Addresses to dial. They come from configuration, and never contain credentials.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -14,7 +14,7 @@ pub struct Backoff {
     failures: u32,
 }
 
-/// What an outcome changed. Log [`Transition::Entering`] and [`Transition::Leaving`], and nothing in between.
+/// The change by an outcome. Log [`Transition::Entering`] and [`Transition::Leaving`], and nothing in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// All was well and is.

@@ -67,7 +67,7 @@ pub(crate) async fn read_message(mut response: Response) -> Vec<u8> {
     message
 }
 
-/// Where the body goes.
+/// The destination of the body.
 enum Sink {
     Plain(Capped),
     Gzip(Box<MultiGzDecoder<Capped>>),
@@ -129,8 +129,8 @@ fn stopped(kept: &Capped, error: io::Error, url: &str, received: u64) -> Collect
     }
 }
 
-/// A buffer with a limit, so that a small answer cannot unpack to all of memory; room for each piece is asked for
-/// before it is taken.
+/// A buffer with a limit, so that a small answer cannot unpack to all of memory; room for each piece is reserved before
+/// it is taken.
 struct Capped {
     bytes: Vec<u8>,
     limit: u64,

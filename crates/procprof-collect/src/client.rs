@@ -23,7 +23,7 @@ pub struct HttpClient {
     clients: Mutex<HashMap<(Trust, Duration), reqwest::Client>>,
 }
 
-/// What is trusted: for plain HTTP nothing needs to be, so that a machine without certificates can still collect.
+/// The trusted certificates: for plain HTTP none are loaded, so that a machine without certificates can still collect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Trust {
     Plain,
@@ -108,7 +108,7 @@ fn redirect(attempt: Attempt<'_>) -> Action {
     attempt.follow()
 }
 
-/// What caused an error in the end. reqwest's own texts only say which step failed, which the caller knows.
+/// The innermost cause of an error. reqwest's own texts only name the step that failed, which the caller has already.
 pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

@@ -19,7 +19,7 @@ use crate::{
 pub struct Received {
     /// As the process sent it.
     pub bytes: Bytes,
-    /// What was asked for.
+    /// The requested type.
     pub profile_type: ProfileType,
     /// Length of the capture; 0 for a moment.
     pub seconds: u32,
@@ -29,7 +29,7 @@ pub struct Received {
     pub started: Nanos,
     /// When the answer was complete (UTC).
     pub finished: Nanos,
-    /// What was asked, without secrets.
+    /// The requested URL, without secrets.
     pub url: String,
     /// The process that answered, as far as known.
     pub instance: Instance,
@@ -42,7 +42,7 @@ pub struct Collected {
     pub bytes: Bytes,
     /// The same, decoded.
     pub decoded: Decoded,
-    /// What was asked for.
+    /// The requested type.
     pub profile_type: ProfileType,
     /// Length of the capture; 0 for a moment.
     pub seconds: u32,
@@ -52,7 +52,7 @@ pub struct Collected {
     pub started: Nanos,
     /// When the answer was complete (UTC).
     pub finished: Nanos,
-    /// What was asked, without secrets.
+    /// The requested URL, without secrets.
     pub url: String,
     /// The process that answered, as far as known.
     pub instance: Instance,
@@ -60,9 +60,9 @@ pub struct Collected {
 
 /// Collects one profile: [`receive`], and decodes it here.
 ///
-/// Returns only what decodes as a profile of the type asked for. Decoding takes at most a stated multiple of the
-/// unpacked size ([`procprof_profile::format::MEMORY_MULTIPLE`]), and that is at most four times the target's limit;
-/// whoever cannot spare so much decodes elsewhere ([`decode_answer`](crate::decode_answer)).
+/// Returns only bytes that decode as a profile of the requested type. Decoding takes at most a stated multiple of the
+/// unpacked size ([`procprof_profile::format::MEMORY_MULTIPLE`]), and that is at most four times the target's limit; a
+/// caller that cannot spare so much decodes elsewhere ([`decode_answer`](crate::decode_answer)).
 ///
 /// # Errors
 /// [`CollectError`]; those of the request itself ([`CollectError::Unsupported`], [`CollectError::Request`]) before
@@ -70,10 +70,10 @@ pub struct Collected {
 pub async fn collect(client: &HttpClient, target: &Target, request: &Request, watch: &Watch) -> Result<Collected> {
     let received = receive(client, target, request, watch).await?;
     watch.tell(Progress::Checking);
-    let (bytes, asked, limit) =
+    let (bytes, requested, limit) =
         (received.bytes.clone(), request.profile_type.clone(), target.max_bytes.saturating_mul(4));
     // A thread of its own: decoding a large heap profile takes a second.
-    let checked = tokio::task::spawn_blocking(move || decode_answer(&bytes, &asked, limit)).await;
+    let checked = tokio::task::spawn_blocking(move || decode_answer(&bytes, &requested, limit)).await;
     // The task fails only if the runtime is going down.
     let checked = checked.map_err(|_| CollectError::Cancelled { url: received.url.clone() })?;
     let decoded = checked.map_err(|unfit| unfit.error(&received.url, &received.bytes))?;

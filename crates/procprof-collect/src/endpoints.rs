@@ -1,4 +1,4 @@
-//! What known systems serve over HTTP: one constant per system.
+//! The endpoints of known systems over HTTP: one constant per system.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use procprof_profile::ProfileType;
 
 use crate::route::{HttpEndpoint, Offer, Route};
 
-/// What processes of one system serve.
+/// The endpoints of one system's processes.
 #[derive(Debug)]
 pub struct Endpoints {
     /// The system, as errors name it: `go`, `databend`, …
@@ -117,8 +117,8 @@ const GO_ROUTES: &[Route] = &[
     ),
 ];
 
-/// A Go process with `net/http/pprof`. `heap`, `allocs`, `mutex` and `block` are totals since the start unless
-/// `seconds` asks for the difference.
+/// A Go process with `net/http/pprof`. `heap`, `allocs`, `mutex` and `block` are totals since the start; with
+/// `seconds`, the difference.
 pub static GO: Endpoints = Endpoints::new("go", GO_ROUTES);
 
 const PPROF_ROUTES: &[Route] = &[

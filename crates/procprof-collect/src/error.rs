@@ -16,11 +16,11 @@ pub enum CollectError {
     /// An address, header or limit of the target that cannot be used.
     #[error("{what} {value:?}: {why}")]
     Target {
-        /// What of the target.
+        /// The part of the target.
         what: &'static str,
         /// As given, without secrets.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A file of certificates or of a key cannot be used.
@@ -28,7 +28,7 @@ pub enum CollectError {
     CaFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// This kind of process has no such profile, or no URL is configured for it.
@@ -36,29 +36,29 @@ pub enum CollectError {
     Unsupported {
         /// The kind of process.
         kind: &'static str,
-        /// What was asked for.
+        /// The requested type.
         profile_type: ProfileType,
     },
     /// A length or frequency out of range.
     #[error("{profile_type} request: {why}")]
     Request {
-        /// What was asked for.
+        /// The requested type.
         profile_type: ProfileType,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// No connection: refused, no such host, no route, TLS failure.
     #[error("{url}: no connection: {why}")]
     Connect {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// No complete answer in time.
     #[error("{url}: no complete answer within {:.1} s", after.as_secs_f64())]
     Timeout {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// How long it was waited for.
         after: Duration,
@@ -66,13 +66,13 @@ pub enum CollectError {
     /// HTTP 401: credentials are missing or wrong.
     #[error("{url}: HTTP 401: credentials missing or wrong")]
     Unauthorized {
-        /// What was asked.
+        /// The requested URL.
         url: String,
     },
     /// HTTP 403: not allowed.
     #[error("{url}: HTTP 403: not allowed{}", said(message))]
     Forbidden {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// First line of the answer.
         message: String,
@@ -80,7 +80,7 @@ pub enum CollectError {
     /// HTTP 404: no such endpoint.
     #[error("{url}: HTTP 404: no such endpoint{}", said(message))]
     NotFound {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// First line of the answer.
         message: String,
@@ -88,7 +88,7 @@ pub enum CollectError {
     /// Any other HTTP status below 500 that is no success.
     #[error("{url}: HTTP {status}: refused{}", said(message))]
     Refused {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// The HTTP status.
         status: u16,
@@ -98,7 +98,7 @@ pub enum CollectError {
     /// HTTP 5xx.
     #[error("{url}: HTTP {status}: the process failed{}", said(message))]
     Server {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// The HTTP status.
         status: u16,
@@ -108,7 +108,7 @@ pub enum CollectError {
     /// A redirect to another host or port, or too many.
     #[error("{url}: redirect not followed: {why}")]
     Redirect {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// Why.
         why: String,
@@ -116,9 +116,9 @@ pub enum CollectError {
     /// Another capture is running.
     #[error("{url}: busy: {}", busy(by, until, message))]
     Busy {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// Who is capturing, where known.
+        /// The owner of the running capture, where known.
         by: Option<String>,
         /// When that capture ends, where known (UTC).
         until: Option<Nanos>,
@@ -128,25 +128,26 @@ pub enum CollectError {
     /// The answer is complete but is no profile.
     #[error("{url}: not a profile: {reason}")]
     NotAProfile {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// What it is instead.
+        /// A description of the bytes.
         reason: String,
         /// Its first bytes, at most 256.
         first_bytes: Vec<u8>,
     },
     /// A heap profile without a single sample.
     #[error(
-        "{url}: a heap profile without samples: heap profiling is off in the process, or nothing was allocated since it was switched on"
+        "{url}: a heap profile without samples: heap profiling is off in the process, or nothing was allocated since \
+         it was switched on"
     )]
     NoSamples {
-        /// What was asked.
+        /// The requested URL.
         url: String,
     },
     /// The answer passes the size limit.
     #[error("{url}: the answer passes the limit of {limit} bytes")]
     TooLarge {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// The limit, in bytes.
         limit: u64,
@@ -154,27 +155,27 @@ pub enum CollectError {
     /// There is no room for the answer at this moment.
     #[error("{url}: no room for the answer: {why}")]
     NoRoom {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// What is full.
+        /// The exhausted limit.
         why: String,
     },
     /// The connection broke before the answer was complete.
     #[error("{url}: connection broke after {received} bytes of the answer: {why}")]
     Broken {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// Bytes of the body received.
         received: u64,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// The process restarted during the capture.
     #[error("{url}: the process restarted during the capture: {why}")]
     Restarted {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// What changed.
+        /// The evidence.
         why: String,
     },
     /// The process works and does not have this profile, by its own account.
@@ -192,18 +193,18 @@ pub enum CollectError {
         /// Which one was the last.
         why: String,
     },
-    /// What records failed, beside HTTP.
+    /// A failure of a recording engine other than HTTP.
     #[error("{why}")]
     Engine {
-        /// What it is: a short name that does not change between versions.
+        /// A short name that does not change between versions.
         code: &'static str,
-        /// What happened.
+        /// The reason.
         why: String,
     },
     /// The asker gave up.
     #[error("{url}: cancelled")]
     Cancelled {
-        /// What was asked.
+        /// The requested URL.
         url: String,
     },
 }

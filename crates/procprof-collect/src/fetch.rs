@@ -19,7 +19,7 @@ pub struct Fetched {
     pub bytes: Bytes,
     /// The same, decoded.
     pub decoded: Decoded,
-    /// What was asked, without secrets.
+    /// The requested URL, without secrets.
     pub url: String,
     /// The process that answered, as far as known.
     pub instance: Instance,
@@ -54,11 +54,11 @@ pub async fn fetch(
         got = tokio::time::timeout(limit, get) => got.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?,
     };
     watch.tell(Progress::Checking);
-    let (asked, unpacked) = (shown.clone(), target.max_bytes.saturating_mul(4));
+    let (origin, unpacked) = (shown.clone(), target.max_bytes.saturating_mul(4));
     // A thread of its own: decoding a large heap profile takes a second.
     let checked = tokio::task::spawn_blocking(move || {
         let decoded = decode_answer(&bytes, &ProfileType::Other(String::new()), unpacked)
-            .map_err(|unfit| unfit.error(&asked, &bytes))?;
+            .map_err(|unfit| unfit.error(&origin, &bytes))?;
         Ok((Bytes::from(bytes), decoded))
     });
     // The task fails only if the runtime is going down.
@@ -66,7 +66,7 @@ pub async fn fetch(
     Ok(Fetched { bytes, decoded, url: shown, instance })
 }
 
-/// Gets a text of at most `bytes` from `url`, within `limit`: the pages that tell about the process.
+/// Gets a text of at most `bytes` from `url`, within `limit`: pages about the process.
 ///
 /// # Errors
 /// [`CollectError`].
@@ -80,7 +80,7 @@ pub async fn fetch_text(
     text(client, target, Method::GET, url, bytes, limit).await
 }
 
-/// Posts nothing to `url`, as switches want it, and gets a text of at most `bytes`, within `limit`.
+/// Posts an empty body to `url`, as switches require, and gets a text of at most `bytes`, within `limit`.
 ///
 /// # Errors
 /// [`CollectError`].
@@ -126,9 +126,9 @@ pub(crate) async fn fetch_bytes(
         .unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))
 }
 
-/// Where `url` leads when it redirects, found by `HEAD`; itself when it does not, or when that can't be found out.
+/// The URL to which `url` redirects, found by `HEAD`; itself when it does not, or when that can't be found out.
 ///
-/// A `POST` that is redirected arrives without its body at many servers, so the way is asked for first.
+/// A `POST` that is redirected arrives without its body at many servers, so redirections are found first.
 pub async fn resolve(client: &HttpClient, target: &Target, url: &ProfileUrl, limit: Duration) -> ProfileUrl {
     let probe = async {
         let response = client.request(target, Method::HEAD, url.url()).ok()?.send().await.ok()?;

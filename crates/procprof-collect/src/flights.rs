@@ -1,5 +1,5 @@
 //! One capture at a time of each node and type, also where one capture is of several types: a second one joins the
-//! first if that serves it, else it hears who is at it until when, and can wait.
+//! first if that serves it, else it gets the owner and end of the first, and can wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,15 +29,15 @@ struct InFlight<T> {
 pub struct Flight {
     /// Id of the node.
     pub node: u64,
-    /// What is collected, for how long.
+    /// The request that is running.
     pub request: Request,
-    /// Who asked: `schedule`, a user's name, …
+    /// The requester: `schedule`, a user's name, …
     pub by: String,
     /// When it should end (UTC).
     pub until: Nanos,
 }
 
-/// What a caller who wants to capture is told.
+/// The role of a caller that enters.
 #[derive(Debug)]
 pub enum FlightRole<T> {
     /// Capture, and report the outcome by [`Leader::finish`].
@@ -48,8 +48,8 @@ pub enum FlightRole<T> {
     Busy(Follower<T>),
 }
 
-/// The right to capture, and the duty to tell how it ended. Dropping it without telling frees the place and followers
-/// hear [`Abandoned`].
+/// The right to capture, and the duty to report the outcome. Dropping it without [`Leader::finish`] frees the place,
+/// and followers get [`Abandoned`].
 #[derive(Debug)]
 pub struct Leader<T> {
     table: Arc<Mutex<Table<T>>>,
@@ -57,7 +57,7 @@ pub struct Leader<T> {
     outcome: watch::Sender<Option<T>>,
 }
 
-/// A place in someone else's capture.
+/// A place in another caller's capture.
 #[derive(Debug)]
 pub struct Follower<T> {
     /// The capture that was joined.
@@ -115,9 +115,9 @@ impl<T: Clone> Flights<T> {
 }
 
 impl<T> Leader<T> {
-    /// Frees the place and tells everyone who joined.
+    /// Frees the place and sends the outcome to all followers.
     pub fn finish(self, outcome: T) {
-        // Freed first: who enters now must lead a capture of its own, not join one that is over.
+        // Freed first: a caller that enters now must lead a capture of its own, not join one that is over.
         let mut table = lock(&self.table);
         self.keys.iter().for_each(|key| drop(table.remove(key)));
         drop(table);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_second_joins_or_hears_who_and_until_when() {
+    async fn the_second_joins_or_gets_the_owner_and_end() {
         let flights = Flights::new();
         let leader = lead(&flights, cpu(10));
         let FlightRole::Join(follower) = flights.enter(cpu(10)) else { panic!("not joined") };

@@ -1,4 +1,4 @@
-//! A process that is asked over HTTP, as a source of recordings: one answer for each type.
+//! A process that is profiled over HTTP, as a source of recordings: one answer for each type.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    /// The process that `target` stands for.
+    /// The process described by `target`.
     pub fn new(client: Arc<HttpClient>, target: Target) -> HttpSource {
         HttpSource { client, target: Arc::new(target) }
     }

@@ -1,7 +1,7 @@
 //! Which instance of a process answers, as far as can be known, so that a restart during a capture is noticed.
 //!
 //! For a process on this host (a loopback address) it is the pid and start time of the owner of the listening port,
-//! from `/proc`. A remote StarRocks backend tells its pid and uptime at brpc's `/vars`:
+//! from `/proc`. A remote StarRocks backend reports its pid and uptime at brpc's `/vars`:
 //! ```text
 //! pid : 4242
 //! process_uptime : 86400.123456
@@ -18,24 +18,24 @@ use crate::clock::now;
 use crate::route::HttpEndpoint;
 use crate::{BaseUrl, HttpClient, Target, Watch, body};
 
-/// How long the process is given to tell who it is.
+/// How long the process has to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A process closes its connections some time before it is gone; it is looked at this often, with this pause.
+/// A process closes its connections some time before it is gone; it is checked this often, with this pause.
 const ENDING_LOOKS: u32 = 10;
 const ENDING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Start times computed from an uptime may differ by this much for one process.
 const TOLERANCE_NANOS: i64 = 3_000_000_000;
 
-/// What is known of a running process. Nothing known is a value too.
+/// The identity of a running process as far as known. Nothing known is a value too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     /// The process on this host that listens on the address.
     pub local: Option<Identity>,
-    /// The pid it says it has, in its own namespace.
+    /// The pid that it reports, in its own namespace.
     pub pid: Option<u32>,
-    /// When it says it started (UTC), to a few seconds.
+    /// The start time that it reports (UTC), to a few seconds.
     pub started: Option<Nanos>,
 }
 
@@ -55,8 +55,8 @@ impl Instance {
         self.local.map(|identity| identity.start_time).or(self.started)
     }
 
-    /// What shows that the process ended, asked after its connection broke: a process on this host is given a moment to
-    /// be gone.
+    /// The evidence that the process ended, checked after its connection broke: a process on this host is given a
+    /// moment to be gone.
     pub(crate) async fn ended(&self) -> Option<String> {
         let local = self.local?;
         for _ in 0..ENDING_LOOKS {
@@ -68,7 +68,7 @@ impl Instance {
         None
     }
 
-    /// What shows that another process answers by now, if anything does.
+    /// The evidence that another process answers by now, if there is any.
     pub async fn changed(&self, client: &HttpClient, target: &Target, base: &BaseUrl) -> Option<String> {
         if let Some(local) = self.local {
             return (!is_running(&local)).then(|| format!("process {} ended", local.pid));
@@ -109,8 +109,8 @@ pub(crate) async fn local_owner(base: &BaseUrl) -> Option<Identity> {
     let port = base.port();
     let found = tokio::task::spawn_blocking(move || {
         let listeners = listeners_on(port).ok()?;
-        let heard = listeners.iter().filter(|listener| addresses.iter().any(|address| listener.accepts(*address)));
-        let pid: Pid = heard.flat_map(|listener| &listener.owners).map(|owner| owner.pid).min()?;
+        let accepting = listeners.iter().filter(|listener| addresses.iter().any(|address| listener.accepts(*address)));
+        let pid: Pid = accepting.flat_map(|listener| &listener.owners).map(|owner| owner.pid).min()?;
         Identity::read(pid).ok()
     });
     found.await.ok().flatten()
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_brpc_tells() {
+    fn brpcs_variables_are_parsed() {
         let instance = parse_vars("pid : 42\r\nprocess_uptime : 1.500000\r\n", Nanos(10_000_000_000));
         assert_eq!((instance.pid, instance.started), (Some(42), Some(Nanos(8_500_000_000))));
         assert_eq!(parse_vars("<html>pid : x", Nanos(1)), Instance::default());

@@ -1,4 +1,4 @@
-//! What is asked for, and how the asker follows it.
+//! A request for profiles, and the handle by which its caller follows it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use procprof_profile::ProfileType;
 use tokio_util::sync::CancellationToken;
 
-/// Longest capture that can be asked for, in seconds.
+/// Longest capture that can be requested, in seconds.
 pub const MAX_SECONDS: u32 = 3600;
 
-/// What is to be recorded: one profile type, or several at the same time.
+/// The profile types to be recorded: one, or several at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to collect.
+    /// The requested type.
     pub profile_type: ProfileType,
     /// Further types that are recorded with it, each once.
     pub also: Vec<ProfileType>,
@@ -37,7 +37,7 @@ impl Request {
         self
     }
 
-    /// All types that are asked for.
+    /// All requested types.
     pub fn types(&self) -> impl Iterator<Item = &ProfileType> {
         std::iter::once(&self.profile_type).chain(&self.also)
     }
@@ -75,23 +75,23 @@ pub enum Progress {
     Receiving {
         /// Bytes so far.
         bytes: u64,
-        /// Bytes announced, where told.
+        /// Bytes announced, where known.
         total: Option<u64>,
     },
     /// All is here and is being decoded.
     Checking,
 }
 
-/// The asker's side of a running capture: cancel it, hear of its progress.
+/// The caller's side of a running capture: cancels it, and receives its progress.
 #[derive(Clone, Default)]
 pub struct Watch {
     /// Ends the capture with [`CollectError::Cancelled`](crate::CollectError::Cancelled).
     pub cancel: CancellationToken,
     /// Called at each step and for each piece of the answer; must be quick.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// Who asks, for a source that keeps others waiting meanwhile.
+    /// The requester, for a source that keeps others waiting meanwhile.
     pub by: String,
-    /// Asked before so many bytes more of the answer are kept in memory; its sentence ends the capture with
+    /// Called before so many bytes more of the answer are kept in memory; its error ends the capture with
     /// [`CollectError::NoRoom`](crate::CollectError::NoRoom). Must be quick.
     pub admit: Option<Admit>,
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_fits_one_that_says_at_least_as_much() {
+    fn a_request_fits_one_that_includes_it() {
         let cpu = || Request::new(ProfileType::Cpu);
         assert!(cpu().fits(&cpu().seconds(10)));
         assert!(cpu().seconds(10).fits(&cpu().seconds(10).frequency(99)));

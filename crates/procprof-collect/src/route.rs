@@ -1,4 +1,4 @@
-//! What a process offers: profile types with their windows and default schedules, and, over HTTP, the endpoints that
+//! The offers of a process: profile types with their windows and default schedules, and, over HTTP, the endpoints that
 //! serve them.
 
 use procprof_profile::ProfileType;
@@ -36,9 +36,9 @@ impl HttpEndpoint {
 /// The span of time a profile is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The seconds asked for; they must be given.
+    /// The requested seconds; they must be given.
     Seconds,
-    /// The moment of asking; seconds other than 0 are refused.
+    /// The time of the request; seconds other than 0 are refused.
     Moment,
     /// The moment (or all since the start) without seconds; what came in between with them.
     MomentOrDelta,
@@ -58,11 +58,11 @@ pub struct Schedule {
 /// One profile type that a process can give, and on which terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// What is collected.
+    /// The profile type.
     pub profile_type: ProfileType,
-    /// What span of time it is about.
+    /// The span of time that a profile covers.
     pub window: Window,
-    /// Whether a sampling frequency can be asked for.
+    /// Whether a sampling frequency can be requested.
     pub takes_frequency: bool,
     /// Whether the schedule keeps one recording running and cuts it, so that nothing is lost between two profiles.
     pub continuous: bool,
@@ -71,13 +71,13 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// What is sampled for some seconds: 10 s every 60 s, off.
+    /// A type that is sampled for some seconds: 10 s every 60 s, off.
     pub const fn sampled(profile_type: ProfileType) -> Offer {
         let schedule = Schedule { on: false, seconds: 10, interval_seconds: 60 };
         Offer { profile_type, window: Window::Seconds, takes_frequency: false, continuous: false, schedule }
     }
 
-    /// What is of a moment: every 60 s, off.
+    /// A type that is of a moment: every 60 s, off.
     pub const fn moment(profile_type: ProfileType) -> Offer {
         let schedule = Schedule { on: false, seconds: 0, interval_seconds: 60 };
         Offer { profile_type, window: Window::Moment, takes_frequency: false, continuous: false, schedule }
@@ -89,7 +89,7 @@ impl Offer {
         self
     }
 
-    /// The same, for which a frequency can be asked.
+    /// The same, with a sampling frequency that can be requested.
     pub const fn with_frequency(mut self) -> Offer {
         self.takes_frequency = true;
         self
@@ -119,10 +119,10 @@ impl Offer {
 pub struct Route {
     /// The type and its terms.
     pub offer: Offer,
-    /// Where, the first choice first; a later one is asked when an earlier one is unreachable or has no such endpoint.
-    /// Empty where only a configured URL gives the place.
+    /// The endpoints, the first choice first; a later one is tried when an earlier one is unreachable or has no such
+    /// endpoint. Empty where only a configured URL gives the place.
     pub endpoints: &'static [HttpEndpoint],
-    /// What is expected there, in words.
+    /// What is expected there, as a text for errors.
     pub expects: &'static str,
 }
 

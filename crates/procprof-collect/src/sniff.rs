@@ -9,16 +9,16 @@ use crate::CollectError;
 /// Bytes of a refused answer kept with the error.
 const FIRST_BYTES: usize = 256;
 
-/// What profilers say when another one is at work, in lower case: brpc and gperftools, Go, pprof-rs.
+/// Messages of profilers that another one is active, in lower case: brpc and gperftools, Go, pprof-rs.
 const BUSY: &[&str] = &["another profiler is running", "profiling already in use", "start running cpu profiler error"];
 
-/// The error an HTTP status means, if it is no success. `retry_after` is the moment the server says to come back.
+/// The error for an HTTP status, if it is no success. `retry_after` is the time at which the server permits a retry.
 pub(crate) fn of_status(url: &str, status: u16, message: &[u8], retry_after: Option<Nanos>) -> Option<CollectError> {
     if (200..300).contains(&status) {
         return None;
     }
     let url = url.to_owned();
-    let is_busy = says_busy(message) || matches!(status, 409 | 429);
+    let is_busy = is_busy_message(message) || matches!(status, 409 | 429);
     let message = first_line(message);
     if is_busy {
         return Some(CollectError::Busy { url, by: None, until: retry_after, message });
@@ -32,10 +32,10 @@ pub(crate) fn of_status(url: &str, status: u16, message: &[u8], retry_after: Opt
     })
 }
 
-/// Why the body of a successful answer is not what was asked for.
+/// Why the body of a successful answer is no profile of the requested type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It says that another profiler is at work.
+    /// A message that another profiler is active.
     Busy,
     /// It is a heap profile without a single sample.
     NoSamples,
@@ -57,13 +57,17 @@ impl Unfit {
     }
 }
 
-/// Decodes the body of a successful answer, at most `unpacked_bytes` after unpacking; only the profile of the type that
-/// was asked for.
+/// Decodes the body of a successful answer, at most `unpacked_bytes` after unpacking; only the profile of the
+/// requested type.
 ///
 /// # Errors
-/// What it is instead.
-pub fn decode_answer(bytes: &[u8], asked: &ProfileType, unpacked_bytes: u64) -> std::result::Result<Decoded, Unfit> {
-    decode_answers(bytes, asked, unpacked_bytes).map(|(decoded, _)| decoded)
+/// A description of the other content.
+pub fn decode_answer(
+    bytes: &[u8],
+    requested: &ProfileType,
+    unpacked_bytes: u64,
+) -> std::result::Result<Decoded, Unfit> {
+    decode_answers(bytes, requested, unpacked_bytes).map(|(decoded, _)| decoded)
 }
 
 /// The same with the further profiles that the body holds, in a format for several.
@@ -72,28 +76,28 @@ pub fn decode_answer(bytes: &[u8], asked: &ProfileType, unpacked_bytes: u64) -> 
 /// As [`decode_answer`].
 pub fn decode_answers(
     bytes: &[u8],
-    asked: &ProfileType,
+    requested: &ProfileType,
     unpacked_bytes: u64,
 ) -> std::result::Result<(Decoded, Vec<Decoded>), Unfit> {
     let limits = Limits { unpacked_bytes, ..Limits::default() };
     let mut all = match decode_events(bytes, &limits) {
         Ok(all) => all,
         // Real heap and contention texts are long; only a short text is searched for the sentence.
-        Err(_) if bytes.len() <= 4096 && says_busy(bytes) => return Err(Unfit::Busy),
+        Err(_) if bytes.len() <= 4096 && is_busy_message(bytes) => return Err(Unfit::Busy),
         Err(error) => return Err(Unfit::NotAProfile(what_else(bytes, &error))),
     };
-    let fitting = all.iter().position(|decoded| another_type(&decoded.profile, asked).is_none());
+    let fitting = all.iter().position(|decoded| another_type(&decoded.profile, requested).is_none());
     let decoded = all.remove(fitting.unwrap_or(0));
-    if let Some(other) = another_type(&decoded.profile, asked) {
-        return Err(Unfit::NotAProfile(format!("{other} where a {asked} profile was asked for")));
+    if let Some(other) = another_type(&decoded.profile, requested) {
+        return Err(Unfit::NotAProfile(format!("{other} where a {requested} profile was requested")));
     }
-    if *asked == ProfileType::Heap && decoded.profile.sample_count() == 0 {
+    if *requested == ProfileType::Heap && decoded.profile.sample_count() == 0 {
         return Err(Unfit::NoSamples);
     }
     Ok((decoded, all))
 }
 
-/// What bytes that no format decodes are, as far as can be told.
+/// A description of bytes that no format decodes, as far as possible.
 fn what_else(bytes: &[u8], error: &Error) -> String {
     let start = bytes.trim_ascii_start();
     let begins = |with: &str| start.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()));
@@ -106,14 +110,14 @@ fn what_else(bytes: &[u8], error: &Error) -> String {
     }
 }
 
-/// A profile of another type than was asked for; `None` when it may well be the right one.
-fn another_type(profile: &Profile, asked: &ProfileType) -> Option<&'static str> {
+/// The type of a profile that is not of the requested type; `None` when it may be the right one.
+fn another_type(profile: &Profile, requested: &ProfileType) -> Option<&'static str> {
     let types = || (0..profile.sample_types().len()).map(|index| profile.sample_type(index));
     let bytes = types().any(|(_, unit)| unit == "bytes");
     let delay = types().any(|(kind, _)| kind == "delay" || kind == "contentions");
     let cpu = types().any(|(kind, _)| kind == "cpu");
     let (memory, waits, work) = ("a memory profile", "a contention profile", "a CPU profile");
-    match asked {
+    match requested {
         ProfileType::Cpu if bytes => Some(memory),
         ProfileType::Cpu if delay => Some(waits),
         ProfileType::Heap | ProfileType::Alloc if delay => Some(waits),
@@ -124,7 +128,7 @@ fn another_type(profile: &Profile, asked: &ProfileType) -> Option<&'static str> 
     }
 }
 
-fn says_busy(message: &[u8]) -> bool {
+fn is_busy_message(message: &[u8]) -> bool {
     let text = String::from_utf8_lossy(message).to_ascii_lowercase();
     BUSY.iter().any(|sentence| text.contains(sentence))
 }
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_came_instead() {
+    fn errors_describe_other_answers() {
         let error =
             |bytes: &[u8]| decode_answer(bytes, &ProfileType::Cpu, 1 << 20).unwrap_err().error("http://a:1/p", bytes);
         let sentence = |bytes: &[u8]| error(bytes).to_string();

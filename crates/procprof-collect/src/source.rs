@@ -1,8 +1,8 @@
-//! Where recordings come from: anything that records profiles of one process when it is asked.
+//! Sources of recordings: anything that records profiles of one process on request.
 //!
 //! A request names one or several profile types; an answer has one or several recordings, each with its own type,
-//! window and facts, whether or not it is the type that was asked for. One that failed stands among the others as an
-//! error: they are kept.
+//! window and facts, whether or not it is the requested type. A failed one is an error among the others, which are
+//! kept.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use procprof_profile::{Nanos, ProfileType};
 
 use crate::{CollectError, HttpClient, Instance, Request, Result, Target, Watch};
 
-/// What a source is at work on.
+/// The running operation of a source.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Something that records profiles of one process.
 pub trait Source: Send + Sync {
-    /// Records what is asked for. An error means that there is no recording at all.
+    /// Records the requested types. An error means that there is no recording at all.
     fn record<'a>(&'a self, request: &'a Request, watch: &'a Watch) -> Pending<'a, Recordings>;
 
     /// Begins to record without gaps, where it can: types whose offer is continuous.
@@ -32,7 +32,7 @@ pub trait Source: Send + Sync {
         Box::pin(std::future::ready(Err(unsupported)))
     }
 
-    /// What it has found out about the process, where it has more to tell than its recordings and errors.
+    /// Facts about the process beyond those in its recordings and errors.
     fn state(&self) -> Option<SourceState> {
         None
     }
@@ -43,31 +43,31 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// What a source has found out about the process that it records.
+/// The facts that a source has found out about its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceState {
     /// The process, as found last.
     pub pid: Option<Pid>,
-    /// What records it: `JDK Flight Recorder`, `async-profiler 4.5`.
+    /// The engine: `JDK Flight Recorder`, `async-profiler 4.5`.
     pub engine: String,
-    /// What it runs on: `JDK 17.0.15`; empty where that is not known.
+    /// The runtime: `JDK 17.0.15`; empty where that is not known.
     pub runtime: String,
-    /// What is not recorded of it, and why: a sentence each.
+    /// Parts that are not recorded, and why: a sentence each.
     pub limits: Vec<String>,
 }
 
 /// A recording that goes on until it is dropped.
 pub trait ContinuousRecording: Send {
-    /// What was recorded since the last cut or the beginning; the next recording begins where this one ends.
+    /// The recordings since the last cut or the beginning; the next recording begins where this one ends.
     fn cut(&mut self) -> Pending<'_, Recordings>;
 }
 
-/// What a source gave.
+/// The result of a source.
 #[derive(Debug)]
 pub struct Recordings {
-    /// What was recorded, and what could not be; at least one.
+    /// The recordings, and the failed ones; at least one.
     pub recordings: Vec<Recording>,
-    /// What was asked, as errors name it.
+    /// The requested address, as errors name it.
     pub origin: String,
     /// The process, as far as known.
     pub instance: Instance,
@@ -76,7 +76,7 @@ pub struct Recordings {
 /// One profile of an answer, not yet looked at.
 #[derive(Debug)]
 pub struct Recording {
-    /// What it is of.
+    /// Its type.
     pub profile_type: ProfileType,
     /// The profile, or why there is none.
     pub content: Result<RecordingData>,

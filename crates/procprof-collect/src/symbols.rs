@@ -1,5 +1,5 @@
-//! Asks a process for the names of its own addresses, at `/pprof/symbol`. Opt-in: an older StarRocks backend crashed on
-//! it.
+//! Queries a process for the names of its own addresses, at `/pprof/symbol`. Opt-in: an older StarRocks backend crashed
+//! on it.
 //!
 //! ```text
 //! GET  /pprof/symbol               num_symbols: 1
@@ -17,10 +17,10 @@ use crate::address::shown;
 use crate::collect::{not_sent, refuse_failure};
 use crate::{CollectError, HttpClient, ProfileUrl, Result, Target, Watch, body};
 
-/// Bytes of names kept; once they are reached nothing more is asked.
+/// Bytes of names kept; once they are reached no further request is sent.
 const NAMES_BYTES_MAX: usize = 64 << 20;
 
-/// Bounds for asking.
+/// Bounds of the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolLimits {
     /// Addresses in one request.
@@ -51,18 +51,18 @@ impl Default for SymbolLimits {
 /// The names a process gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Name by address as asked for; inlined functions follow the one they are inlined into, after `--`. Unknown
-    /// addresses are missing.
+    /// Name by requested address; inlined functions follow the one they are inlined into, after `--`. Unknown addresses
+    /// are missing.
     pub names: BTreeMap<Addr, String>,
-    /// Addresses that were asked for; fewer than given when a limit was hit.
-    pub asked: usize,
+    /// Addresses that were requested; fewer than given when a limit was hit.
+    pub requested: usize,
 }
 
-/// Asks the target's symbol page for names of `addresses`, which should be without repetitions.
+/// Queries the target's symbol page for names of `addresses`, which should be without repetitions.
 ///
 /// # Errors
 /// [`CollectError`] of the first request that fails; [`CollectError::Unsupported`] never. When the time for all runs
-/// out or 64 MiB of names have come, what is known by then is returned with a smaller [`Symbols::asked`].
+/// out or 64 MiB of names have come, the names so far are returned with a smaller [`Symbols::requested`].
 pub async fn fetch_symbols(
     client: &HttpClient,
     target: &Target,
@@ -73,15 +73,15 @@ pub async fn fetch_symbols(
     let place = target.endpoints.symbols;
     let url = target.base(place.service)?.join(place.path);
     let page = Page { client, target, limits, watch, shown: shown(&url), url };
-    let told = page.ask(Method::GET, String::new()).await?;
-    if !has_symbols(&told) {
+    let answer = page.ask(Method::GET, String::new()).await?;
+    if !has_symbols(&answer) {
         return Ok(Symbols::default());
     }
     page.names(addresses).await
 }
 
-/// Asks the symbol page at `url`, whatever it may say of itself, for names of `addresses`; the target gives credentials
-/// and TLS options.
+/// Queries the symbol page at `url`, whatever `num_symbols` it reports, for names of `addresses`; the target gives
+/// credentials and TLS options.
 ///
 /// # Errors
 /// As [`fetch_symbols`].
@@ -97,11 +97,11 @@ pub async fn fetch_symbols_at(
 }
 
 impl Symbols {
-    /// Keeps the names an answer has for `asked`, and none for other addresses; returns their bytes.
-    fn keep(&mut self, asked: &[Addr], answer: &str) -> usize {
-        let asked: HashSet<Addr> = asked.iter().copied().collect();
+    /// Keeps the names of an answer for the addresses `requested`, and none for other addresses; returns their bytes.
+    fn keep(&mut self, requested: &[Addr], answer: &str) -> usize {
+        let requested: HashSet<Addr> = requested.iter().copied().collect();
         let mut bytes = 0;
-        for (address, name) in parse_names(answer).filter(|(address, _)| asked.contains(address)) {
+        for (address, name) in parse_names(answer).filter(|(address, _)| requested.contains(address)) {
             bytes += name.len();
             self.names.insert(address, name);
         }
@@ -129,7 +129,7 @@ impl Page<'_> {
             let Ok(answer) = tokio::time::timeout_at(deadline, self.ask(Method::POST, query.join("+"))).await else {
                 break;
             };
-            symbols.asked += batch.len();
+            symbols.requested += batch.len();
             names_bytes += symbols.keep(batch, &answer?);
             if names_bytes >= NAMES_BYTES_MAX {
                 break;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn names_nobody_asked_for_are_not_kept() {
+    fn unrequested_names_are_not_kept() {
         let mut symbols = Symbols::default();
         assert_eq!(symbols.keep(&[Addr(1), Addr(3)], "0x1 main\n0x2 uninvited\n"), 4);
         assert_eq!(symbols.names.into_iter().collect::<Vec<_>>(), [(Addr(1), "main".to_owned())]);

@@ -52,7 +52,7 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// Accept any certificate. Only for nodes it was switched on for by name.
     pub insecure: bool,
-    /// What we show for ourselves where the other side asks.
+    /// Our client certificate, for servers that request one.
     pub client: Option<ClientCertificate>,
 }
 
@@ -88,7 +88,7 @@ impl Default for Timeouts {
 /// One process to collect from.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What it serves.
+    /// Its endpoints.
     pub endpoints: &'static Endpoints,
     /// Its web service.
     pub http: BaseUrl,
@@ -229,21 +229,22 @@ impl Target {
     }
 }
 
-/// The seconds to ask for, after the rules of the route's window. A type without a route is of a moment unless seconds
-/// are given.
+/// The seconds to request, by the rules of the route's window. A type without a route is of a moment unless seconds are
+/// given.
 fn window_seconds(request: &Request, route: Option<&Route>) -> Result<u32> {
-    let asked = request.seconds.unwrap_or(route.map_or(0, |route| route.offer.schedule.seconds));
-    if asked > MAX_SECONDS {
-        return Err(wrong(request, format!("{asked} seconds pass the limit of {MAX_SECONDS}")));
+    let seconds = request.seconds.unwrap_or(route.map_or(0, |route| route.offer.schedule.seconds));
+    if seconds > MAX_SECONDS {
+        return Err(wrong(request, format!("{seconds} seconds pass the limit of {MAX_SECONDS}")));
     }
     match route.map_or(Window::MomentOrDelta, |route| route.offer.window) {
-        Window::Seconds if asked == 0 => Err(wrong(request, "seconds must be 1 or more")),
-        Window::Moment if asked != 0 => Err(wrong(request, "is of a moment and takes no seconds")),
-        _ => Ok(asked),
+        Window::Seconds if seconds == 0 => Err(wrong(request, "seconds must be 1 or more")),
+        Window::Moment if seconds != 0 => Err(wrong(request, "is of a moment and takes no seconds")),
+        _ => Ok(seconds),
     }
 }
 
-/// Adds what the request asks for. A configured URL's own `seconds` gives way, since time-outs follow the request.
+/// Adds the parameters of the request. A configured URL's own `seconds` is replaced, since time-outs follow the
+/// request.
 fn add_query(url: &mut Url, seconds: u32, frequency: Option<u32>) {
     let mut set = |key: &str, value: u32| {
         let others: Vec<(String, String)> = url.query_pairs().into_owned().filter(|(other, _)| other != key).collect();

@@ -1,10 +1,10 @@
-//! Trust in the certificates of one file, and in nothing else: authorities as usual, and a server's own certificate as
-//! it stands there.
+//! Trust in the certificates of one file, and in nothing else: authorities as usual, and a server's own certificate if
+//! it is in the file.
 //!
 //! A server that made its certificate itself (`openssl req -x509`) has no authority to name; its certificate is the
 //! file, and is mostly marked as an authority's, which webpki refuses from a server. OpenSSL, and with it curl, accepts
-//! what stands in the file byte for byte; so does this, once the period of validity and the server's name are checked,
-//! and the handshake is signed with its key.
+//! a certificate that equals one in the file byte for byte; so does this, once the period of validity and the server's
+//! name are checked, and the handshake is signed with its key.
 
 use std::io::Read;
 use std::path::Path;

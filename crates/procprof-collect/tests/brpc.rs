@@ -31,7 +31,7 @@ async fn recorded_profiles_of_all_types() {
     };
     check(Request::new(ProfileType::Cpu).seconds(1), "cpu", "cpu.gperftools").await;
     check(Request::new(ProfileType::Contention).seconds(1), "delay", "contention.brpc").await;
-    // The web service is asked first and refuses the connection.
+    // The web service is tried first and refuses the connection.
     check(Request::new(ProfileType::Heap), "inuse_space", "heap.jemalloc").await;
 }
 
@@ -46,7 +46,7 @@ async fn a_second_capture_is_busy() {
 }
 
 #[tokio::test]
-async fn progress_is_told() {
+async fn progress_is_reported() {
     let server = Server::brpc_recorded();
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
@@ -61,7 +61,7 @@ async fn progress_is_told() {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_during_the_capture_is_told_so() {
+async fn a_process_that_ends_during_the_capture_is_reported() {
     let mut server = Server::brpc_live();
     let (client, target) = (HttpClient::new(), backend(&server));
     let sampling = Arc::new(Notify::new());
@@ -102,11 +102,11 @@ async fn names_come_from_the_symbol_page_in_batches() {
     let addresses: Vec<Addr> = profile.locations().iter().map(|location| location.address).collect();
     let limits = SymbolLimits { batch: 1, ..SymbolLimits::default() };
     let symbols = fetch_symbols(&client, &target, &addresses, &limits, &Watch::default()).await.unwrap();
-    assert_eq!(symbols.asked, addresses.len());
+    assert_eq!(symbols.requested, addresses.len());
     let names: Vec<&str> = symbols.names.values().map(String::as_str).collect();
     for name in ["hot_70", "hot_30", "scan_rows", "merge_rows"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     let few = SymbolLimits { addresses: 2, ..SymbolLimits::default() };
-    assert_eq!(fetch_symbols(&client, &target, &addresses, &few, &Watch::default()).await.unwrap().asked, 2);
+    assert_eq!(fetch_symbols(&client, &target, &addresses, &few, &Watch::default()).await.unwrap().requested, 2);
 }

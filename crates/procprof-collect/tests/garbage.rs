@@ -135,7 +135,7 @@ async fn every_kind_of_garbage_has_its_code_and_sentence() {
     check("/500", "server_error", "\"opt.prof is not ON\"").await;
     check("/cut", "broken", "after 300 bytes").await;
     check("/cut-silently", "not_a_profile", "gperftools").await;
-    check("/other-type", "not_a_profile", "a contention profile where a cpu profile was asked for").await;
+    check("/other-type", "not_a_profile", "a contention profile where a cpu profile was requested").await;
     check("/gzip-cut", "not_a_profile", "gzip").await;
     check("/brotli", "not_a_profile", "encoding").await;
     check("/bomb", "too_large", "4194304").await;

@@ -36,7 +36,7 @@ async fn every_type_a_go_process_has() {
 }
 
 #[tokio::test]
-async fn a_second_cpu_capture_is_told_that_it_is_busy() {
+async fn a_second_cpu_capture_gets_busy() {
     let server = Server::go();
     let (client, target) = (HttpClient::new(), target(&endpoints::GO, server.port));
     let (request, watch) = (Request::new(ProfileType::Cpu).seconds(3), Watch::default());

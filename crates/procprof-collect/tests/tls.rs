@@ -98,7 +98,7 @@ async fn only_a_trusted_certificate_is_accepted() {
     .await;
 }
 
-/// What a server may show of itself.
+/// The certificates that a server presents.
 struct Shown {
     names: &'static [&'static str],
     marked_as_authority: bool,
@@ -146,7 +146,7 @@ async fn curl_accepts(host: &str, port: u16, file: &Path) -> bool {
     }
 }
 
-/// Asks a server that shows `own` while `trusted` is in the file, and compares with curl.
+/// Connects to a server that presents `own` while `trusted` is in the file, and compares with curl.
 async fn check_own(own: &(Certificate, KeyPair), trusted: &[&Certificate], host: &str, refused: Option<&str>) {
     let port = serve_as(&own.0, &own.1).await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -163,7 +163,7 @@ async fn check_own(own: &(Certificate, KeyPair), trusted: &[&Certificate], host:
 }
 
 #[tokio::test]
-async fn a_servers_own_certificate_is_trusted_as_it_stands_in_the_file() {
+async fn a_servers_own_certificate_is_trusted_if_it_is_in_the_file() {
     let other = Shown::USUAL.self_signed();
     for marked_as_authority in [true, false] {
         let usual = Shown { marked_as_authority, ..Shown::USUAL };
@@ -181,7 +181,7 @@ async fn a_servers_own_certificate_is_trusted_as_it_stands_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_an_authority_is_trusted_where_it_stands_in_the_file_alone() {
+async fn a_certificate_of_an_authority_is_trusted_if_it_is_in_the_file_alone() {
     let authority = Shown::USUAL.self_signed();
     let issuer = Issuer::new(Shown::USUAL.params(), authority.1);
     let usual = Shown { marked_as_authority: false, ..Shown::USUAL };

@@ -1,4 +1,4 @@
-//! The log of who did what and who was refused, bounded: nobody fills the log by asking.
+//! The audit log: actions with their users, and refused requests. Its rate is bounded, so that no client can flood it.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ const PUSHES: u32 = 120;
 const ACTS: u32 = 600;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Where acts and refusals are logged.
+/// The log of actions and refusals.
 pub struct Audit {
     acts: Throttle,
     pushes: Throttle,

@@ -1,4 +1,4 @@
-//! What can go wrong in the server, and how an HTTP answer says it.
+//! Errors of the server, and their form in HTTP answers.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the server cannot start, be configured, or do what it is asked.
+/// Why the server cannot start, be configured, or carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file cannot be read or written.
     #[error("{what} {}: {cause}", path.display())]
     File {
-        /// What the file is for.
+        /// The use of the file.
         what: &'static str,
         /// Its path.
         path: PathBuf,
@@ -21,15 +21,18 @@ pub enum Error {
         cause: io::Error,
     },
     /// A file that others must not be able to change, or to read.
-    #[error("{what} {}: other users of this machine may {may} it (mode {mode:o}); chmod o-rw {}", path.display(), path.display())]
+    #[error(
+        "{what} {}: other users of this machine may {may} it (mode {mode:o}); chmod o-rw {}",
+        path.display(), path.display()
+    )]
     OpenToOthers {
-        /// What the file is for.
+        /// The use of the file.
         what: &'static str,
         /// Its path.
         path: PathBuf,
         /// Its mode.
         mode: u32,
-        /// What they may do: read or write.
+        /// The permission of others: read or write.
         may: &'static str,
     },
     /// Text that is not TOML.
@@ -40,7 +43,7 @@ pub enum Error {
         /// The parser's reason.
         why: String,
     },
-    /// A key nobody knows.
+    /// An unknown key.
     #[error("{place}: unknown key {key:?}{}", nearest.as_ref().map(|name| format!("; the nearest known key is {name:?}")).unwrap_or_default())]
     UnknownKey {
         /// File and line.
@@ -57,7 +60,7 @@ pub enum Error {
         place: String,
         /// The key.
         key: String,
-        /// What was expected.
+        /// The expected value.
         why: String,
     },
     /// A name or an id two nodes claim.
@@ -67,7 +70,7 @@ pub enum Error {
         place: String,
         /// The name or id.
         what: String,
-        /// Who has it already.
+        /// The node that has it already.
         holder: String,
     },
     /// Keys that contradict each other.
@@ -80,7 +83,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// A user that cannot be added.
@@ -88,7 +91,7 @@ pub enum Error {
     User {
         /// The name given.
         name: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// A data folder another server works in; the text names both.
@@ -97,15 +100,15 @@ pub enum Error {
     /// An address other machines can reach, without users or without TLS.
     #[error("{address} can be reached from other machines: give {missing}, or --insecure to serve without")]
     Exposed {
-        /// The address asked for.
+        /// The requested address.
         address: String,
-        /// What is missing.
+        /// The missing protection.
         missing: String,
     },
     /// The address cannot be bound.
     #[error("{address} is in use{holder}; {flag} ADDR serves elsewhere")]
     PortTaken {
-        /// The address asked for.
+        /// The requested address.
         address: String,
         /// ` by NAME (pid N)` where it could be found out.
         holder: String,
@@ -115,7 +118,7 @@ pub enum Error {
     /// The address cannot be bound for another reason.
     #[error("bind {address}: {cause}")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: String,
         /// The system's reason, part of the message.
         cause: io::Error,

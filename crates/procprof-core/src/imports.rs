@@ -38,8 +38,8 @@ pub fn import_folder(
     Ok(store.import(folder, &options, &mut |item| take(store, item, node_name))?)
 }
 
-/// The files that would name what profiles have addresses only for, each with how many profiles want it; the most
-/// wanted first.
+/// The files that would name the unnamed addresses of profiles, each with the number of profiles that lack it; the most
+/// needed first.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -55,7 +55,7 @@ pub fn wanted_files(store: &Store, ids: impl IntoIterator<Item = ProfileId>) -> 
     Ok(files)
 }
 
-/// What taking over the log folder did: the report, and how many files an earlier start had seen.
+/// The result of taking over the log folder: the report, and how many files an earlier start had seen.
 type TakenOver = (ImportReport, usize);
 
 /// Imports what no earlier start has seen: what was deleted since, by retention or by hand, does not come back.
@@ -87,7 +87,7 @@ fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::R
     meta.more.insert("imported-from".to_owned(), item.file_name.to_owned());
     let unpacked_max = Limits::default().unpacked_bytes;
     let order =
-        PrepareRequest { meta, window: (item.start, Nanos(0)), arrived: Some(now()), asked: None, unpacked_max };
+        PrepareRequest { meta, window: (item.start, Nanos(0)), arrived: Some(now()), requested: None, unpacked_max };
     for (mut order, profile) in order.decode(item.bytes).map_err(|refusal| refusal.to_string())? {
         note_unnamed(&profile, &mut order.meta);
         let made = order.finish(profile).map_err(|refusal| refusal.to_string())?;

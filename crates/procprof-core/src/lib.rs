@@ -1,9 +1,9 @@
 //! The server without its protocols: configuration, nodes, captures, ingest, children, rendering, retention, users.
 //!
 //! Each part is a struct that is given the handles it needs ([`captures::Captures`], [`ingest::Ingest`],
-//! [`render::Renderer`], …); nothing here puts them together or starts them, and nothing here knows what HTTP, a page,
-//! a packet or a statement is. Errors are domain errors; what a client reads of them is for the crate that serves it:
-//! `procprof-web` over HTTP, `procprof-sql` over the MySQL protocol. `procprof-server` starts all of it.
+//! [`render::Renderer`], …); nothing here puts them together or starts them, and nothing here depends on HTTP, pages,
+//! packets or statements. Errors are domain errors; the crate that serves a client words them: `procprof-web` over
+//! HTTP, `procprof-sql` over the MySQL protocol. `procprof-server` starts all of it.
 //!
 //! This crate decodes no formats, draws no reports, looks up no symbols and samples nothing: it puts the crates that
 //! do together.

@@ -12,10 +12,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::error::{Error, Result};
 
-/// Ports tried after the wanted one when the caller left the choice to us.
+/// Ports tried after the default one when the user has set none.
 const NEXT_PORTS: u16 = 100;
 
-/// Binds the wanted address, or, if the caller left it open, the next free port after it.
+/// Binds the address, or, unless it is `explicit`, the next free port after it.
 ///
 /// # Errors
 /// [`Error::PortTaken`] with the process that holds it, or [`Error::Bind`].
@@ -41,7 +41,7 @@ async fn bind_next(wanted: SocketAddr, flag: &'static str) -> Result<TcpListener
     Err(bind_error(wanted, io::ErrorKind::AddrInUse.into(), flag))
 }
 
-/// The error for an address that cannot be bound; a taken port is said together with the process that holds it.
+/// The error for an address that cannot be bound; for a port in use it names the process that holds it.
 pub fn bind_error(address: SocketAddr, source: io::Error, flag: &'static str) -> Error {
     if source.kind() != io::ErrorKind::AddrInUse {
         return Error::Bind { address: address.to_string(), cause: source };

@@ -1,4 +1,4 @@
-//! The server's own figures: as OpenMetrics for scrapers that ask for it, else in Prometheus' older text form.
+//! The server's own metrics: as OpenMetrics for scrapers that request it, else in Prometheus' older text form.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::nodes::Registry as Nodes;
 
-/// What a capture is counted by.
+/// The labels by which captures are counted.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct Captured {
     /// The node's name.
@@ -37,14 +37,14 @@ pub(crate) struct Ended {
     pub(crate) outcome: &'static str,
 }
 
-/// What this program is.
+/// The version of this program.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Build {
     version: &'static str,
     architecture: &'static str,
 }
 
-/// What a failure is counted by.
+/// The labels by which failures are counted.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct Failed {
     /// The node's name.
@@ -193,7 +193,8 @@ impl Metrics {
         );
         registry.register("sql_rows", "Rows that SQL statements returned", self.sql_rows.clone());
         registry.register("build_info", "Version and architecture of the server; always 1", self.build.clone());
-        let up = "1 if the latest capture of any scheduled type of the node succeeded, 0 if all failed; missing before the first";
+        let up = "1 if the latest capture of any scheduled type of the node succeeded, 0 if all failed; missing \
+                  before the first";
         registry.register("node_up", up, self.node_up.clone());
         let success = "When a profile of the node and type last arrived, since the epoch; missing before the first";
         registry.register_with_unit("last_success_timestamp", success, Unit::Seconds, self.last_success.clone());
@@ -275,8 +276,8 @@ impl Metrics {
     }
 }
 
-/// OpenMetrics names a counter without `_total` where it describes it; the older form knows neither that nor units nor
-/// an end.
+/// OpenMetrics names a counter without `_total` in its description; the older form has neither that nor units nor an
+/// end marker.
 fn prometheus_text(open_metrics: &str) -> String {
     let counters: BTreeSet<&str> =
         open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();

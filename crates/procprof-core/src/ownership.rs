@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Refuses a file that others can write: whoever they are, they would be whom it names.
+/// Rejects a file that others can write: they could name themselves as its users.
 ///
 /// # Errors
 /// [`Error::OpenToOthers`] with its mode.
@@ -33,7 +33,7 @@ fn check(what: &'static str, path: &Path, file: &File, refused: u32) -> Result<(
     }
 }
 
-/// What others may do of what they should not.
+/// The permission of others, of those `refused`.
 fn open_to_others(metadata: &Metadata, refused: u32) -> Option<&'static str> {
     match mode(metadata) & refused {
         0 => None,
@@ -87,7 +87,7 @@ impl WatchedFolder {
     /// Whether it is still there and can be written.
     ///
     /// # Errors
-    /// The text says what is wrong.
+    /// A text with the reason.
     pub fn check(&self) -> std::result::Result<(), String> {
         let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", self.path.display());
         let metadata = std::fs::metadata(&self.path).map_err(|error| wrong(&error))?;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_may_do_is_refused_or_said() {
+    fn permissions_of_others_are_refused_or_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "x").unwrap();
@@ -119,8 +119,8 @@ mod tests {
         {
             assert_eq!(outcome(mode), wanted, "{mode:o}");
         }
-        let said = not_writable("users file", &path, &file).unwrap_err().to_string();
-        assert!(said.contains("may write it (mode 602)"), "{said}");
+        let error = not_writable("users file", &path, &file).unwrap_err().to_string();
+        assert!(error.contains("may write it (mode 602)"), "{error}");
     }
 
     #[test]

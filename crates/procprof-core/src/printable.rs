@@ -1,5 +1,4 @@
-//! Text from outside as it may stand in a log: nothing in it moves the cursor, begins a line or turns the reading
-//! direction.
+//! External text made safe for a log: nothing in it moves the cursor, begins a line or turns the reading direction.
 
 use std::fmt::{self, Write};
 

@@ -20,7 +20,7 @@ const SECRET_MAX: u64 = 16 << 10;
 /// The port of a StarRocks frontend's web service.
 const FE_HTTP_PORT: u64 = 8030;
 
-/// A node that can be asked for names of its addresses.
+/// A node whose symbol page can be queried for names of its addresses.
 #[derive(Clone)]
 pub struct Remote {
     pub(crate) client: Arc<HttpClient>,
@@ -29,7 +29,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The names the node's symbol page gives; those it does not know are left out.
+    /// The names on the node's symbol page; unknown ones are left out.
     pub(crate) async fn names(&self, addresses: &[Addr]) -> Result<Vec<(Addr, String)>, CollectError> {
         let symbols =
             fetch_symbols(&self.client, &self.target, addresses, &SymbolLimits::default(), &self.watch).await?;
@@ -37,7 +37,7 @@ impl Remote {
     }
 }
 
-/// The target a node stands for.
+/// The HTTP target of a node.
 ///
 /// # Errors
 /// [`CollectError::Target`] for an address that cannot be dialled or a secret that cannot be read.
@@ -118,8 +118,8 @@ pub async fn secret_line(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The process behind a node on this host, where its configuration or its owner tells; `found` is who listens on its
-/// port.
+/// The process behind a node on this host, by its configuration or its owner; `found` is the process that listens on
+/// its port.
 pub fn process(node: &Node, found: Option<Identity>) -> Option<Identity> {
     let of = |pid: u32| Identity::read(Pid(pid)).ok();
     if let Some(source) = &node.pid {

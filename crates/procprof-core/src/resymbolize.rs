@@ -1,10 +1,10 @@
-//! Names for stored profiles that lacked them: when one is opened and symbols it wants have come meanwhile, its file
-//! gets the names.
+//! Names for stored profiles that lacked them: when one is opened and its missing symbols were uploaded meanwhile, its
+//! file gets the names.
 //!
-//! The child process of ingest does it, under the same limits; what it returns is stored in the place of the old file
+//! The child process of ingest does it, under the same limits; its result replaces the old file
 //! ([`procprof_store::Store::replace`]), so that every report, page, list and download has it from then on. Addresses
-//! stay in the file, so better symbols can name it once more. Each profile is done once at a time, whoever asks for it;
-//! who asks waits at most `PATIENCE` and else sees it as it was.
+//! stay in the file, so better symbols can name it once more. Concurrent requests for a profile share one run; each
+//! waits at most `PATIENCE` and else gets the profile as it was.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

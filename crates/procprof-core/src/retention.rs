@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
-/// What the last run did.
+/// The result of the last run.
 #[derive(Clone, Debug, Default)]
 pub struct LastRun {
     /// When it ended; `None` before the first.
@@ -25,7 +25,7 @@ pub struct LastRun {
     pub error: Option<String>,
 }
 
-/// What deletes old profiles.
+/// Deletes old profiles.
 pub struct Retention {
     settings: Arc<Settings>,
     store: Arc<Store>,
@@ -39,7 +39,7 @@ impl Retention {
         Retention { settings, store, metrics, last: Mutex::default() }
     }
 
-    /// What the last run did.
+    /// The result of the last run.
     pub fn last(&self) -> LastRun {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,8 +1,8 @@
-//! Room for connections: how many there may be, and which one goes first when one more comes.
+//! Slots for connections: how many there may be, and which one is closed when one more comes.
 //!
-//! A connection that gives way is one nobody works for: first those that have not shown who they are, then idle ones,
-//! then those that wait for their client to send or to read; each time the one that has been so the longest. A
-//! connection whose request is being answered stays.
+//! A connection is closed only if no request of it is being processed: first those that have not authenticated or shown
+//! that they speak the protocol, then idle ones, then those that wait for their client to send or to read; of each
+//! class the one that has been in it the longest. A connection whose request is being answered stays.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -69,7 +69,7 @@ impl Room {
         }
     }
 
-    /// A connection could not be accepted, for want of descriptors or the like: another gives way, and the rest waits a
+    /// A connection could not be accepted, for want of descriptors or the like: another is closed, and the rest waits a
     /// moment.
     pub async fn not_accepted(&self, error: &io::Error, what: &str, logged: &Throttle) {
         if let Some(held) = logged.pass() {
@@ -92,7 +92,7 @@ impl Room {
 }
 
 impl ConnectionSlot {
-    /// What the connection does.
+    /// The activity of the connection.
     pub fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
@@ -112,15 +112,15 @@ impl Drop for ConnectionSlot {
 /// Why a connection can be spared, the least needed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spare {
-    /// It has not shown who it is, and asks for nothing.
+    /// It has not authenticated or shown its protocol, and has no request.
     Stranger,
-    /// It asks for nothing.
+    /// It has no request.
     Idle,
     /// It waits for its client.
     Waiting,
 }
 
-/// What a connection does at this moment.
+/// The current activity of a connection.
 pub struct Activity(Mutex<State>);
 
 struct State {
@@ -155,7 +155,7 @@ impl Activity {
         Activity(Mutex::new(State { known: false, since: Instant::now(), next: 0, exchanges: HashMap::new() }))
     }
 
-    /// The client has shown who it is, or that it speaks the protocol: strangers give way before it.
+    /// The client has authenticated, or shown that it speaks the protocol: other connections are closed before it.
     pub fn know(&self) {
         locked(&self.0).known = true;
     }
@@ -198,14 +198,14 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Says whether the exchange waits for its client; each call begins the waiting anew.
+    /// Sets whether the exchange waits for its client; each call restarts the time of waiting.
     pub fn waits(&self, waits: bool) {
         if let Some(since) = locked(&self.activity.0).exchanges.get_mut(&self.number) {
             *since = waits.then(Instant::now);
         }
     }
 
-    /// Says that the exchange waits for its client, from now on or already.
+    /// Marks the exchange as waiting for its client, from now on or already.
     pub fn still_waits(&self) {
         if let Some(since) = locked(&self.activity.0).exchanges.get_mut(&self.number) {
             since.get_or_insert_with(Instant::now);

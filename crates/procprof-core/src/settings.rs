@@ -1,4 +1,4 @@
-//! What is known of this server before anything runs: its configuration, folders, address and machine.
+//! The fixed facts about this server: its configuration, folders, address and machine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use procprof_profile::ProfileId;
 /// Of a profile, what: a question, or the name of a file.
 type Key = (ProfileId, String);
 
-/// What is held at this moment.
+/// The bytes that are in use at this moment.
 #[derive(Default)]
 pub(crate) struct SharedBytes(Mutex<HashMap<Key, Weak<Vec<u8>>>>);
 
@@ -23,7 +23,7 @@ impl AsRef<[u8]> for Held {
 }
 
 impl SharedBytes {
-    /// The bytes that somebody holds, or else those that are read now; `None` if there are none.
+    /// The bytes that are in use elsewhere, or else those that are read now; `None` if there are none.
     pub(crate) fn get<E>(
         &self,
         key: Key,
@@ -33,7 +33,7 @@ impl SharedBytes {
         if let Some(bytes) = held.get(&key).and_then(Weak::upgrade) {
             return Ok(Some(Bytes::from_owner(Held(bytes))));
         }
-        // Read under the lock: of many who ask at once, one reads.
+        // Read under the lock: of concurrent callers, one reads.
         let Some(bytes) = read()?.map(Arc::new) else { return Ok(None) };
         held.retain(|_, bytes| bytes.strong_count() > 0);
         held.insert(key, Arc::downgrade(&bytes));

@@ -1,8 +1,8 @@
-//! Source files for reports that show them: only such as lie below the configured `source_roots`.
+//! Source files for reports that show them: only those below the configured `source_roots`.
 //!
-//! The profile names the files and the reader of a report may say where to look (`source_path`, `trim_path`); neither
-//! is trusted. A path is walked from its root folder by folder, never through a symbolic link nor `..`, and only a
-//! regular file is read.
+//! The profile names the files and a report's options may set where to look (`source_path`, `trim_path`); neither is
+//! trusted. A path is walked from its root folder by folder, never through a symbolic link nor `..`, and only a regular
+//! file is read.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,13 +21,13 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Most places looked at for one report.
 const PLACES_MAX: usize = 10_000;
 
-/// What one report may still read.
+/// The remaining limits of one report.
 struct Left {
     bytes: u64,
     places: usize,
 }
 
-/// Reads what the report shows; why a file is missing stands in its place.
+/// Reads the files of the report; in the place of a missing one is the reason.
 ///
 /// # Errors
 /// The report does not take these options.

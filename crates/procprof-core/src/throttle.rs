@@ -27,7 +27,7 @@ impl Throttle {
         Throttle { lines, window, state: Mutex::new(State { began: Instant::now(), passed: 0, held: 0 }) }
     }
 
-    /// Whether a line may be written now; the next one says how many were not.
+    /// Whether a line may be written now; the next one contains the number of those that were not.
     pub fn pass(&self) -> Option<Held> {
         self.pass_at(Instant::now())
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_is_counted_and_said_with_the_next() {
+    fn the_rest_is_counted_and_reported_with_the_next() {
         let throttle = Throttle::new(2, Duration::from_secs(60));
         let now = Instant::now();
         let at = |seconds| throttle.pass_at(now + Duration::from_secs(seconds)).map(|held| held.to_string());

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ends_when_it_is_told_to() {
+    fn reading_ends_when_cancelled() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&b"\n@".repeat(1000)).unwrap();
         let pieces = Pieces { file: &file, len: 2000, piece: 2, border };

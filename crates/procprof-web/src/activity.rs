@@ -1,5 +1,5 @@
-//! What was collected of each node within the last day, as of a moment ago: the overview shows it, and reading a day of
-//! many nodes takes longer than a page may.
+//! The profiles collected of each node within the last day, as of a moment ago: the overview shows it, and reading a
+//! day of many nodes takes longer than a page may.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) const PIECES: usize = 96;
 const BATCH: usize = 20_000;
 const ROWS_MAX: usize = 600_000;
 
-/// What was collected, by node.
+/// The collected profiles, by node.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Start of the period.
@@ -33,7 +33,7 @@ pub(crate) struct Activity {
     pub(crate) nodes: BTreeMap<u64, BTreeMap<ProfileType, Collected>>,
 }
 
-/// What was collected of a node and type.
+/// The collected profiles of a node and type.
 #[derive(Clone, Debug)]
 pub(crate) struct Collected {
     pub(crate) profiles: u64,
@@ -64,7 +64,7 @@ impl Collected {
 pub struct KnownActivity(Mutex<Option<(Instant, Arc<Activity>)>>);
 
 impl KnownActivity {
-    /// The activity, at most ten seconds old; it is read once, however many ask.
+    /// The activity, at most ten seconds old; concurrent callers share one reading.
     pub(crate) async fn get(&self, store: &Arc<Store>) -> ApiResult<Arc<Activity>> {
         let mut known = self.0.lock().await;
         if let Some((made, activity)) = &*known

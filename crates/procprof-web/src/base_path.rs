@@ -1,6 +1,6 @@
 //! The server below a path of a proxy: requests lose the path, and links of pages and redirections get it.
 //!
-//! Pages are written as if they stood at the root, so that none can forget it: every link of a page of ours begins an
+//! Pages are written as if they were at the root, so that none can forget it: every link of a page of ours begins an
 //! attribute with `"/`, which text cannot contain, since quotes in it are escaped.
 
 use std::sync::Arc;
@@ -96,7 +96,7 @@ async fn relinked(base: &str, mut response: Response) -> Result<Response, Proble
     })
 }
 
-/// Whether an answer is a page of ours: those made elsewhere, and those that stand alone, have a policy of their own.
+/// Whether an answer is a page of ours: those of other origin, and single-file pages, have a policy of their own.
 fn is_own_page(headers: &HeaderMap) -> bool {
     let is_html =
         headers.get(header::CONTENT_TYPE).is_some_and(|media_type| media_type.as_bytes().starts_with(b"text/html"));

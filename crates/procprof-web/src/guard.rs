@@ -1,9 +1,9 @@
-//! What every request passes: host, origin, credentials and role; and the headers every answer carries.
+//! The checks of every request: host, origin, credentials and role; and the headers every answer carries.
 //!
-//! A page on another site can make a browser send requests here. It cannot read answers as long as the `Host` it
-//! resolved to us by is refused, and it cannot change anything as long as its `Origin` is. What it has the browser load
-//! (pictures, scripts, fetches) is refused by the browser's own word for it, `Sec-Fetch-Site`, so that it learns
-//! nothing from sizes and times and costs no work; links from anywhere are followed.
+//! A page on another site can make a browser send requests here. It cannot read answers as long as the `Host` by which
+//! it reached the server is refused, and it cannot change anything as long as its `Origin` is. Resources that it has
+//! the browser load (pictures, scripts, fetches) are refused by the browser's own header, `Sec-Fetch-Site`, so that
+//! their sizes and times reveal nothing and they cost no work; links from anywhere are followed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
@@ -59,7 +59,7 @@ pub(crate) async fn outer(State(web): State<Arc<Web>>, request: Request, next: N
     response
 }
 
-/// Whether a person with a browser asks: then a problem is shown as a page.
+/// Whether the client is a browser: then a problem is shown as a page.
 fn wants_page(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     accept.contains("text/html") && !request.uri().path().starts_with("/api/")
@@ -81,12 +81,12 @@ pub(super) fn host_name(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     Some(name.trim_end_matches('.').to_ascii_lowercase())
 }
 
-/// Whether a name may stand for this server.
+/// Whether a host name is accepted as this server's.
 pub(crate) fn known_host(name: &str, bound: SocketAddr, allowed: &[String], machine: &str) -> bool {
     if allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
         return true;
     }
-    // A number cannot be pointed at us by somebody else's name server.
+    // No name server of others can make a numeric address point at us.
     if let Ok(address) = name.parse::<IpAddr>() {
         return address.is_loopback() || address == bound.ip() || bound.ip().is_unspecified();
     }
@@ -132,7 +132,7 @@ fn check_capture(request: &Request) -> Result<(), Problem> {
     }
 }
 
-/// Whether a request comes from a page of the host that it asks.
+/// Whether a request comes from a page of its own host.
 fn refers_to_us(request: &Request) -> bool {
     let text = |name: header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let own = request.uri().authority().map(|authority| authority.as_str()).or_else(|| text(header::HOST));
@@ -142,8 +142,8 @@ fn refers_to_us(request: &Request) -> bool {
     from.zip(own).is_some_and(|(from, own)| from.eq_ignore_ascii_case(own))
 }
 
-/// What another site's page has a browser load is refused, unless the user goes there. Tools and old browsers send none
-/// of these headers.
+/// Rejects resources that another site's page has a browser load, unless the user navigates there. Tools and old
+/// browsers send none of these headers.
 fn check_load(request: &Request) -> Result<(), Problem> {
     let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let Some(site) = text("sec-fetch-site") else { return Ok(()) };
@@ -183,14 +183,14 @@ fn check_origin(request: &Request) -> Result<(), Problem> {
     }
 }
 
-/// What a route's gate needs to know.
+/// The state of a route's access check.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) web: Arc<Web>,
     pub(crate) access: Access,
 }
 
-/// Lets in whom the route's access allows; the principal travels with the request.
+/// Admits the principals that the route's access allows; the principal is attached to the request.
 pub(crate) async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     if gate.access == Access::Public {
         return next.run(request).await;
@@ -202,7 +202,7 @@ pub(crate) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
         Ok(principal) => principal,
         Err(refusal) => {
             let problem = refused(&gate.web, refusal);
-            // A browser asks without credentials first.
+            // A browser sends its first request without credentials.
             if refusal != Refusal::Missing {
                 gate.web.audit.refusal(peer, format_args!("HTTP login of '{}': {}", Printable(&name), problem.message));
             }

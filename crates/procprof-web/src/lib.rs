@@ -5,7 +5,7 @@
 //! handlers take and return. Domain errors become problem documents here, and pages for browsers. [`Viewer`] serves
 //! the pages of one profile alone, for `procprof report -http`.
 //!
-//! Nothing here knows SQL or holds report logic.
+//! Nothing here contains SQL or report logic.
 
 mod activity;
 mod answer;
@@ -78,7 +78,7 @@ use problem::Problem;
 /// Time that open requests have when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// What requests are answered from.
+/// The parts of the server from which requests are answered.
 pub struct Web {
     /// Configuration, folders and address.
     pub settings: Arc<Settings>,
@@ -100,11 +100,11 @@ pub struct Web {
     pub resymbolizer: Arc<Resymbolizer>,
     /// Reports.
     pub renderer: Arc<Renderer>,
-    /// What the last deletion did.
+    /// The result of the last deletion.
     pub retention: Arc<Retention>,
-    /// What is stored, as it was a moment ago.
+    /// The use of the store, as it was a moment ago.
     pub usage: KnownUsage,
-    /// What was collected within the last day, as it was a moment ago.
+    /// The profiles collected within the last day, as it was a moment ago.
     pub activity: KnownActivity,
     /// Files that users look at without storing them.
     pub opened: OpenedFiles,

@@ -24,9 +24,9 @@ use super::pace;
 const STREAMS_MAX: u32 = 64;
 /// Time a client may send nothing of a request, or read nothing of an answer, that is under way.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
-/// Time a client has to leave once it is told that its idle connection ends.
+/// Time a client has to leave once it is notified that its idle connection ends.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How often a connection is looked at for what it waits for.
+/// How often a connection is checked for what it waits for.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time between two log lines that connections cannot be accepted.
 const ACCEPT_LOGGED: Duration = Duration::from_secs(60);
@@ -54,8 +54,8 @@ pub(crate) struct Limits {
 /// Accepts connections until `stop`, then lets open requests finish within the drain time; no connection is left when
 /// it returns.
 ///
-/// When there are as many as may be, one gives way to the next as [`Room`] has it. One that waits for its client for
-/// too long is closed: for the next request, whichever version of HTTP it speaks, for more of a request, or for an
+/// When the limit of connections is reached, one is closed for the next as [`Room`] decides. One that waits for its
+/// client for too long is closed: for the next request, whatever its version of HTTP, for more of a request, or for an
 /// answer to be read.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -167,7 +167,7 @@ impl Connection {
                     connection.as_mut().graceful_shutdown();
                 }
                 _ = look.tick() => match activity.overdue(self.idle, self.stalled) {
-                    // Told of the end, a client that is about to ask takes another connection.
+                    // Notified of the end, a client that is about to send a request takes another connection.
                     Some(Overdue::Idle) if !stopping && activity.overdue(self.idle + FAREWELL, self.stalled).is_none() => {
                         connection.as_mut().graceful_shutdown();
                     }

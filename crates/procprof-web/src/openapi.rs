@@ -98,7 +98,7 @@ fn refusals(route: &Route) -> BTreeSet<u16> {
 
 /// Schemas of the types that routes name.
 struct Schemas {
-    /// What is sent always has all its fields; of what is received some may be left out.
+    /// Sent types always have all their fields; of received ones some may be left out.
     sent: SchemaGenerator,
     received: SchemaGenerator,
 }

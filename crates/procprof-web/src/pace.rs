@@ -1,5 +1,5 @@
-//! Bodies that say whether their exchange waits for its client: one that sends or reads nothing for too long is not
-//! waited for.
+//! Bodies that report whether their exchange waits for its client: one that sends or reads nothing for too long is
+//! closed.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use procprof_core::room::Exchange;
 /// Bytes given to the connection at a time: progress is seen even of a client that takes minutes for a large answer.
 const PIECE: usize = 64 << 10;
 
-/// A request's body; its exchange waits for the client while more is asked of it and has not come.
+/// A request's body; its exchange waits for the client while more is expected of it.
 pub(super) fn request(body: Incoming, exchange: &Arc<Exchange>) -> Body {
     Body::new(PacedRequest { body, exchange: Arc::downgrade(exchange) })
 }

@@ -146,7 +146,7 @@ fn decode(text: &str) -> ApiResult<String> {
     String::from_utf8(bytes).map_err(|_| wrong())
 }
 
-/// A text as it stands in a query: everything but letters, digits and `-._~` as `%XX`.
+/// A text encoded for a query: everything but letters, digits and `-._~` as `%XX`.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

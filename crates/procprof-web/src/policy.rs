@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 const OWN_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      frame-ancestors 'none'; frame-src 'self'; base-uri 'none'; form-action 'self'";
 
-/// The policy of pages and pictures that hold their own scripts: ours that stand alone, and those made elsewhere.
+/// The policy of pages and pictures with their own scripts: our single-file ones, and those of other origin.
 pub(crate) const SANDBOX_POLICY: &str = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
      frame-ancestors 'self'";
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 /// Result of a handler.
 pub(crate) type ApiResult<T> = std::result::Result<T, Problem>;
 
-/// Why a request is not answered as asked.
+/// Why a request is refused or fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,

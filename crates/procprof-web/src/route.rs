@@ -7,14 +7,14 @@ use axum::routing::MethodRouter;
 use super::schema::MakeSchema;
 use crate::Web;
 
-/// Who may use a route.
+/// The users who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everybody, without a name: health checks and the looks of the pages.
+    /// Any client, without credentials: health checks and the styles of the pages.
     Public,
-    /// Who may read.
+    /// Users who may read.
     Viewer,
-    /// Who may change something.
+    /// Users who may change something.
     Operator,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Schema {
     Uuid,
 }
 
-/// What a successful answer or a request body is.
+/// The kind of a successful answer or of a request body.
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     /// Nothing.
@@ -93,7 +93,7 @@ impl Route {
     }
 }
 
-/// A parameter that stands in the path.
+/// A parameter in the path.
 pub(crate) const fn path(name: &'static str, schema: Schema, help: &'static str) -> Param {
     Param { name, in_path: true, required: true, schema, help }
 }

@@ -1,5 +1,5 @@
-//! What StarRocks' own pages and scripts ask for: `/proc_profile/file` and `/api/proc_profile/list`, answered as its
-//! processes answer them.
+//! The paths that StarRocks' own pages and scripts request: `/proc_profile/file` and `/api/proc_profile/list`, answered
+//! as its processes do.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ pub(super) async fn view_file(
     profile_document::render(&web, &subject, format, &pairs, &requester).await
 }
 
-/// The profile with a file name, and the format that this name stands for. A StarRocks frontend packs its flame graphs
-/// into archives: asked for `cpu-profile-20261120-222534.html.tar.gz`, it answers the page.
+/// The profile with a file name, and the format in this name. A StarRocks frontend packs its flame graphs into
+/// archives: for `cpu-profile-20261120-222534.html.tar.gz` it returns the page.
 fn named(store: &Store, node: u64, file: &str) -> procprof_store::Result<Option<(Entry, Option<&'static str>)>> {
     if let Some(entry) = store.by_name(node, file)? {
         return Ok(Some((entry, None)));

@@ -36,7 +36,7 @@ async fn impatient(router: Router) -> (SocketAddr, CancellationToken) {
     (address, stop)
 }
 
-/// What comes until the server closes the connection.
+/// The bytes until the server closes the connection.
 async fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Closed with something unread, it ends in an error.

@@ -1,9 +1,9 @@
-//! The binary's allocator: jemalloc with its heap profiler compiled in and asleep.
+//! The binary's allocator: jemalloc with its heap profiler compiled in and inactive.
 //!
-//! `prof:true` can only be said at start; it costs a check per allocation until `prof.active` is switched on. Its
-//! memory can be in large pages where the kernel has them on request ([`large_pages`]): a report of a large dump
-//! touches 100 MB for a tenth of a second, and page by page the kernel takes as long to give them. Processes that stay
-//! have small ones, and threads that give memory back ([`start_background_threads`]).
+//! `prof:true` can only be set at start; it costs a check per allocation until `prof.active` is switched on. Its memory
+//! can be in large pages where the kernel has them on request ([`large_pages`]): a report of a large dump touches 100
+//! MB for a tenth of a second, and page by page the kernel takes as long to map them. Long-lived processes have small
+//! ones, and threads that return memory ([`start_background_threads`]).
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -40,8 +40,8 @@ pub(crate) fn expect_input(bytes: u64) {
     }
 }
 
-/// Whether the kernel may back this process, and those it starts, by pages of 2 MiB from here on.
-/// A kernel that knows no such pages has none to forbid.
+/// Whether the kernel may back this process, and those it starts, by pages of 2 MiB from here on. A kernel without such
+/// pages ignores it.
 pub(crate) fn large_pages(are_wanted: bool) {
     let _ = rustix::thread::disable_transparent_huge_pages(!are_wanted);
 }

@@ -82,7 +82,7 @@ pub(crate) struct Args {
     pub(crate) types: Vec<JvmType>,
 }
 
-/// What is recorded of a Java process.
+/// The profile types of a Java process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum JvmType {
     /// CPU time, or before JDK 25 samples of threads that run Java code
@@ -103,7 +103,7 @@ impl JvmType {
     }
 }
 
-/// What one round collects.
+/// The profile types of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfilingType {
     /// CPU time
@@ -114,7 +114,7 @@ pub(crate) enum ProfilingType {
     Both,
 }
 
-/// Who gives addresses their names.
+/// The source of names for addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Symbolize {
     /// The process on this host that listens on the port

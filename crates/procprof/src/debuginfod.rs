@@ -1,14 +1,14 @@
 //! Debug files from debuginfod servers: the client's side of elfutils' protocol, with a cache.
 //!
-//! Asked only if `DEBUGINFOD_URLS` names servers, separated by spaces. `GET URL/buildid/HEX/debuginfo` answers the
+//! Queried only if `DEBUGINFOD_URLS` names servers, separated by spaces. `GET URL/buildid/HEX/debuginfo` returns the
 //! file, or 404. Like elfutils' own client it heeds `DEBUGINFOD_TIMEOUT` (seconds a server may be silent),
 //! `DEBUGINFOD_MAXTIME` (seconds for a file) and `DEBUGINFOD_MAXSIZE` (bytes of a file). Files are kept under
 //! `PROCPROF_CACHE_DIR/debuginfod`, else `~/.cache/procprof/debuginfod`:
 //! ```text
 //! HEX/debuginfo     the file
-//! HEX/missing       no server had it when this was written; asked again after ten minutes
+//! HEX/missing       no server had it when this was written; requested again after ten minutes
 //! ```
-//! A server that fails is not asked again by this process. Who uses a file proves it by its build id.
+//! A server that fails is not queried again by this process. Users of a file verify its build id.
 
 use std::fs;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ const FILE_SECONDS: u64 = 600;
 const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Most bytes of all files that are kept; those fetched the longest ago are removed.
 const CACHE_BYTES_MAX: u64 = 8 << 30;
-/// How long a missing file is not asked for again.
+/// How long a missing file is not requested again.
 const MISSING_TIME: Duration = Duration::from_secs(600);
 
 /// A client of debuginfod servers.
@@ -106,14 +106,14 @@ impl Debuginfod {
         }
     }
 
-    /// Asks for a file, to be kept; `None` if the server has none.
+    /// Downloads a file, to be kept; `None` if the server has none.
     fn fetch(&self, url: &str, name: &str) -> io::Result<Option<NewFile>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let told = |error: reqwest::Error| io::Error::other(format!("{url}: {}", innermost(&error)));
+        let named = |error: reqwest::Error| io::Error::other(format!("{url}: {}", innermost(&error)));
         runtime.block_on(async {
             let client =
                 reqwest::Client::builder().connect_timeout(CONNECT_TIME).read_timeout(self.silence).timeout(self.time);
-            let mut response = client.build().map_err(told)?.get(url).send().await.map_err(told)?;
+            let mut response = client.build().map_err(named)?.get(url).send().await.map_err(named)?;
             match response.status() {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(None),
@@ -127,7 +127,7 @@ impl Debuginfod {
             eprintln!("procprof: fetching debug information from {url}");
             let mut file = self.cache.begin(name)?;
             let mut bytes = 0;
-            while let Some(chunk) = response.chunk().await.map_err(told)? {
+            while let Some(chunk) = response.chunk().await.map_err(named)? {
                 bytes += chunk.len() as u64;
                 if bytes > self.bytes_max {
                     return Err(too_large());
@@ -145,7 +145,7 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
     own.or_else(|| Some(std::env::home_dir()?.join(".cache/procprof")))
 }
 
-/// What went wrong at the bottom: the outer messages only say that a request failed.
+/// The innermost error: the outer messages only state that a request failed.
 fn innermost(error: &reqwest::Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(source) = error.source() {

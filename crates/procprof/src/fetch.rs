@@ -21,9 +21,9 @@ pub(crate) use remote::{Remote, TlsFiles};
 
 use crate::progress::Bar;
 
-/// Most processes that are asked at a time.
+/// Most processes that are queried at a time.
 const AT_ONCE_MAX: usize = 32;
-/// Largest text that tells about a process, in bytes.
+/// Largest text about a process, in bytes.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 /// Longest wait for one.
 const TEXT_TIME: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub(crate) struct Question {
     pub(crate) limit: Duration,
 }
 
-/// Asks processes.
+/// Fetches profiles and names from processes.
 pub(crate) struct Fetcher {
     runtime: Runtime,
     client: Arc<HttpClient>,
@@ -66,12 +66,12 @@ impl Fetcher {
         self.runtime.block_on(fetch_text(&self.client, &remote.target, url, TEXT_BYTES_MAX, TEXT_TIME))
     }
 
-    /// Where `url` leads.
+    /// The URL to which `url` redirects.
     pub(crate) fn resolve(&self, remote: &Remote, url: &ProfileUrl) -> ProfileUrl {
         self.runtime.block_on(resolve(&self.client, &remote.target, url, TEXT_TIME))
     }
 
-    /// The names the symbol page at `url` has for addresses of the process; those it does not know are left out.
+    /// The names on the symbol page at `url` for addresses of the process; unknown ones are left out.
     pub(crate) fn names(
         &self,
         remote: &Remote,
@@ -79,12 +79,12 @@ impl Fetcher {
         addresses: &[Addr],
     ) -> Result<Vec<(Addr, String)>, CollectError> {
         let (limits, watch) = (SymbolLimits::default(), Watch::default());
-        let asked = fetch_symbols_at(&self.client, &remote.target, url, addresses, &limits, &watch);
-        let symbols = self.runtime.block_on(asked)?;
-        if symbols.asked < addresses.len() {
+        let fetched = fetch_symbols_at(&self.client, &remote.target, url, addresses, &limits, &watch);
+        let symbols = self.runtime.block_on(fetched)?;
+        if symbols.requested < addresses.len() {
             eprintln!(
-                "{url}: only {} of {} addresses were asked for within the limits",
-                symbols.asked,
+                "{url}: only {} of {} addresses were requested within the limits",
+                symbols.requested,
                 addresses.len()
             );
         }
@@ -105,7 +105,7 @@ async fn get_at_once(client: &Arc<HttpClient>, questions: &[Question]) -> Vec<Re
         });
     }
     let cancelled = |question: &Question| Err(CollectError::Cancelled { url: question.remote.url.to_string() });
-    // A task that panicked has said so; its answer stays "cancelled".
+    // A task that panicked has reported it; its answer stays "cancelled".
     let mut answers: Vec<_> = questions.iter().map(cancelled).collect();
     while let Some(task) = tasks.join_next().await {
         if let Ok((index, answer)) = task {

@@ -70,7 +70,7 @@ fn answer(words: Vec<String>, environment: &Environment) -> Result<ExitCode> {
     }
 }
 
-/// Shows the usage, and says twice what is wrong, as jeprof does.
+/// Shows the usage, and the mistake twice, as jeprof does.
 fn misused(message: &str) -> ExitCode {
     eprint!("{message}\n\n{}\nFATAL ERROR: {message}\n", USAGE);
     ExitCode::FAILURE

@@ -11,7 +11,7 @@ use tracing_subscriber::prelude::*;
 /// Writes events from now on; `RUST_LOG` chooses others than those of level info.
 pub(crate) fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // Names, paths and statements of clients stand in messages and fields alike.
+    // Messages and fields alike contain clients' names, paths and statements.
     let fields = debug_fn(|writer, field, value| {
         let mut text = String::new();
         write!(text, "{value:?}")?;

@@ -33,7 +33,7 @@ impl Bar {
         Bar { bar, clock }
     }
 
-    /// What the capture reports to.
+    /// The callback for the capture's progress.
     pub(crate) fn listener(&self) -> Arc<dyn Fn(Progress) + Send + Sync> {
         let bar = self.bar.clone();
         Arc::new(move |progress| match progress {
@@ -54,7 +54,7 @@ impl Drop for Bar {
     }
 }
 
-/// The process says nothing while it samples: the bar follows the clock.
+/// The process sends nothing while it samples: the bar follows the clock.
 async fn follow_time(bar: ProgressBar) {
     let begun = Instant::now();
     loop {

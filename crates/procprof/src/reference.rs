@@ -40,7 +40,7 @@ fn page() -> String {
     page
 }
 
-/// What of the command line is in neither table.
+/// The flags of the command line that are in neither table.
 fn push_flags(page: &mut String) {
     let command = ReportArgs::augment_args(Command::new("report"));
     let is_own =

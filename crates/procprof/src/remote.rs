@@ -1,4 +1,4 @@
-//! Asking a running server to do something, over its HTTP API.
+//! Requests to a running server, over its HTTP API.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 
-/// How long the server may take to answer, unless a request says otherwise.
+/// How long the server may take to answer, by default.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to reach a running server.
@@ -87,7 +87,7 @@ impl Remote {
     }
 }
 
-/// Posts to the switch of the server's schedule and tells its state.
+/// Posts to the switch of the server's schedule and prints its state.
 pub(crate) fn post(arguments: &RemoteArgs, path: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let remote = Remote::from_arguments(arguments)?;

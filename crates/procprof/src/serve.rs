@@ -18,9 +18,9 @@ use crate::cli::{MoreConfig, ServeArgs};
 use crate::demo::{self, DemoJvm, DemoProcess};
 use crate::log;
 
-/// Time that captures and requests in flight have once a signal asks the server to end.
+/// Time that captures and requests in flight have after a signal to end.
 const STOP: Duration = Duration::from_secs(4);
-/// Time that threads and children have beyond it; what still runs then is given up.
+/// Time that threads and children have beyond it; what still runs then is abandoned.
 const LEFTOVERS: Duration = Duration::from_millis(500);
 /// Time from the signal to the end of the process, whatever happens.
 const END: Duration = Duration::from_secs(5);
@@ -166,13 +166,13 @@ pub(crate) fn http_address(config: &Config) -> Result<SocketAddr> {
         .with_context(|| format!("http = {:?}: expected an address and a port, as in 127.0.0.1:8030", config.http))
 }
 
-/// The address of the SQL server by the configuration, if it wants one.
+/// The address of the SQL server by the configuration, if it has one.
 pub(crate) fn mysql_address(config: &Config) -> Result<Option<SocketAddr>> {
     let wrong = || format!("mysql = {:?}: expected an address and a port, as in 127.0.0.1:9030", config.mysql);
     if config.mysql.is_empty() { Ok(None) } else { config.mysql.parse().map(Some).with_context(wrong) }
 }
 
-/// Where SQL clients connect. Who has moved only the HTTP port, as the demo does, gets the next free one.
+/// The address for SQL clients. If only the HTTP port was set, as by the demo, the next free one is used.
 fn sql_address(arguments: &ServeArgs, config: &Config) -> Result<Option<SqlAddress>> {
     let login = if arguments.mysql_no_auth { SqlLogin::Everyone } else { SqlLogin::Users };
     let (address, explicit) = match arguments.mysql {
@@ -225,7 +225,8 @@ impl DemoFrontend {
             Ok(jvm) => Ok(DemoFrontend::Jvm(jvm)),
             Err(error) => {
                 tracing::info!(
-                    "demo-fe is not a JVM ({error:#}); with a JDK of version 11 or later on the PATH it is one (Debian: default-jdk-headless)"
+                    "demo-fe is not a JVM ({error:#}); with a JDK of version 11 or later on the PATH it is one \
+                     (Debian: default-jdk-headless)"
                 );
                 DemoProcess::start("fe").map(DemoFrontend::Process)
             }

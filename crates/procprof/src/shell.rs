@@ -30,8 +30,8 @@ enum Input {
 }
 
 impl Lines {
-    /// Reads standard input. On a terminal the prompt stands there, and the lines are kept as `history-NAME` with what
-    /// else is kept between runs; else the prompt goes to standard error.
+    /// Reads standard input. On a terminal the prompt is printed there, and the lines are kept as `history-NAME` with
+    /// what else is kept between runs; else the prompt goes to standard error.
     pub(crate) fn new(name: &str, words: Words) -> Result<Lines> {
         let prompt = format!("({name}) ");
         if !std::io::stdin().is_terminal() {
@@ -52,7 +52,7 @@ impl Lines {
         match &mut self.input {
             Input::Terminal { editor, history } => match editor.readline(&self.prompt) {
                 Ok(line) => {
-                    // At once, as a session may end in any way. What can't be kept is told once.
+                    // At once, as a session may end in any way. A failure is reported once.
                     *history = history.take().filter(|path| is_usable(editor.append_history(path), path));
                     Ok(Some(line))
                 }
@@ -69,7 +69,7 @@ impl Lines {
     }
 }
 
-/// Where lines are kept from one session to the next; `None` if there is no place for that.
+/// The file that keeps lines from one session to the next; `None` if there is no place for it.
 fn history_file(name: &str) -> Option<PathBuf> {
     let folder = crate::debuginfod::cache_dir()?;
     std::fs::create_dir_all(&folder).ok()?;
@@ -98,7 +98,7 @@ fn piped_line() -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()))
 }
 
-/// Where what a command prints goes.
+/// The destination of a command's output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sink {
     /// To standard output.
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_goes_where_the_line_says() {
+    fn output_goes_to_the_sink_of_the_line() {
         assert_eq!(Sink::split("top 5"), Ok(("top 5", Sink::Screen)));
         assert_eq!(Sink::split("dot main >a b.dot"), Ok(("dot main", Sink::File("a b.dot".to_owned()))));
         assert_eq!(Sink::split("dot > x.dot"), Ok(("dot", Sink::File("x.dot".to_owned()))));

@@ -11,10 +11,10 @@ use crate::cli::ImportArgs;
 /// Ends of files that the user will have taken for profiles, whatever their names.
 const PROFILE_ENDS: [&str; 9] = [".gz", ".tgz", ".zst", ".html", ".svg", ".pb", ".pprof", ".prof", ".heap"];
 
-/// Most files that are told as wanted.
+/// Most files that are listed as missing symbols.
 const WANTED_MAX: usize = 8;
 
-/// Imports a folder and says what became of every file; a refused profile makes the status 1, a log beside them does
+/// Imports a folder and prints the result for every file; a rejected profile makes the status 1, a log beside them does
 /// not.
 pub(crate) fn import(arguments: &ImportArgs) -> Result<ExitCode> {
     let data = arguments.data.clone().unwrap_or_else(|| Config::defaults().data);

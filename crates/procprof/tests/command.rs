@@ -1,4 +1,4 @@
-//! The command beside its reports: users, configuration, help, imports, and what its binary asks of a host.
+//! The command beside its reports: users, configuration, help, imports, and its binary's requirements on a host.
 
 use std::io::Write;
 use std::path::Path;
@@ -51,8 +51,8 @@ fn a_configuration_is_checked_without_a_start() {
         (output.status.success(), text(&output))
     };
     let node = "[[node]]\nname = \"app\"\nkind = \"pprof\"\nhttp = \"127.0.0.1:6060\"\n";
-    let (right, said) = check(node, &[]);
-    assert!(right && said.contains("http://127.0.0.1:8030, 1 node, no users file"), "{said}");
+    let (right, printed) = check(node, &[]);
+    assert!(right && printed.contains("http://127.0.0.1:8030, 1 node, no users file"), "{printed}");
     for (toml, more, wrong) in [
         ("render_seconds = 5\n", &[][..], "render_seconds"),
         ("users_file = \"/nowhere/users\"\n", &[], "/nowhere/users"),
@@ -61,8 +61,8 @@ fn a_configuration_is_checked_without_a_start() {
         ("tls_cert = \"/nowhere/cert\"\ntls_key = \"/nowhere/key\"\n", &[], "/nowhere/cert"),
         ("", &["--set", "render_seconds_max=0"], "render_seconds_max"),
     ] {
-        let (right, said) = check(toml, more);
-        assert!(!right && said.contains(wrong), "{toml}: {said}");
+        let (right, printed) = check(toml, more);
+        assert!(!right && printed.contains(wrong), "{toml}: {printed}");
     }
     assert!(check("http = \"0.0.0.0:8030\"\n", &["--insecure"]).0);
     assert!(run(&["config", "check"]).status.success(), "the defaults are right");
@@ -115,11 +115,11 @@ fn an_archive_is_taken_over_and_what_is_refused_fails_the_import() {
             procprof().args(["store", "import", "--data"]).arg(&data).arg(&from).output().expect("procprof starts");
         (output.status.code(), text(&output))
     };
-    let (code, said) = import();
-    assert!(code == Some(0) && said.contains("1 added, 1 already there, 1 refused"), "{said}");
+    let (code, printed) = import();
+    assert!(code == Some(0) && printed.contains("1 added, 1 already there, 1 refused"), "{printed}");
     std::fs::write(from.join("cpu.tar.gz"), "no archive").expect("a file");
-    let (code, said) = import();
-    assert!(code == Some(1) && said.contains("refused cpu.tar.gz: not a profile's file name"), "{said}");
+    let (code, printed) = import();
+    assert!(code == Some(1) && printed.contains("refused cpu.tar.gz: not a profile's file name"), "{printed}");
 }
 
 #[test]

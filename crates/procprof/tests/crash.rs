@@ -1,4 +1,4 @@
-//! What is stored stays stored: `kill -9`, a full disk, a deleted catalog.
+//! Stored profiles stay stored: `kill -9`, a full disk, a deleted catalog.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn the_catalog_is_made_again_from_files_and_journal() {
     assert!(server.profiles("").iter().any(|row| row["id"] == pinned.as_str() && row["pinned"] == true));
 }
 
-/// The list, without the server's own address, which stands in the commands it shows.
+/// The list, without the server's own address, which is in the commands it shows.
 fn rows(server: &Server) -> Vec<String> {
     server.profiles("").iter().map(|row| row.to_string().replace(&server.base, "")).collect()
 }

@@ -69,7 +69,7 @@ fn instructions_have_the_numbers_of_pprof() {
 }
 
 #[test]
-fn an_address_stands_for_its_function() {
+fn an_address_selects_its_function() {
     let program = profiled();
     let rows = ours(&["-top", "-addresses"], &program);
     let row = rows.lines().find(|row| row.contains(" spin ")).unwrap_or_else(|| panic!("{rows}"));
@@ -92,22 +92,22 @@ fn sources_unfold_to_their_machine_code() {
 }
 
 #[test]
-fn a_missing_binary_leaves_addresses_and_is_told() {
+fn a_missing_binary_leaves_addresses_and_is_reported() {
     let program = profiled();
     std::fs::remove_file(&program.binary).unwrap();
     let output = procprof().args(["report", "-top"]).arg(&program.profile).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("program") && said.contains("--binary"), "{said}");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.contains("program") && errors.contains("--binary"), "{errors}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("[program"), "{}", text(&output));
 }
 
 #[test]
-fn a_damaged_profile_says_where() {
+fn errors_of_damaged_profiles_contain_the_place() {
     let program = profiled();
     let whole = std::fs::read(&program.profile).unwrap();
     let out = program.profile.with_extension("txt");
-    for (name, bytes, said) in [
+    for (name, bytes, expected) in [
         ("cut", &whole[..41], "gperftools"),
         ("words", &b"neither of these"[..], "words"),
         ("heap", &b"heap_v2/524288\n  t*: 1: 2 [0: 0]\n@ 0x1 zebra\n"[..], "line 3"),
@@ -116,9 +116,9 @@ fn a_damaged_profile_says_where() {
         let path = program.profile.with_file_name(name);
         std::fs::write(&path, bytes).unwrap();
         let output = procprof().args(["report", "-top", "-o"]).arg(&out).arg(&path).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{name}: {told}");
-        assert!(told.contains(said) && told.contains(&path.display().to_string()), "{name}: {told}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{name}: {errors}");
+        assert!(errors.contains(expected) && errors.contains(&path.display().to_string()), "{name}: {errors}");
         assert!(!out.exists(), "{name}");
     }
 }

@@ -1,5 +1,5 @@
-//! The jeprof and pprof commands that the documents of Databend and StarRocks tell people to type, as they stand there:
-//! with our demo process in place of theirs, a link named jeprof, and `procprof report` for `go tool pprof`.
+//! The jeprof and pprof commands in the documents of Databend and StarRocks, exactly as written: with our demo process
+//! in place of theirs, a link named jeprof, and `procprof report` for `go tool pprof`.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -16,7 +16,7 @@ struct Row {
     /// Which document it is from.
     from: &'static str,
     command: &'static str,
-    /// What is typed on the terminal once it runs; `None` for a command without one.
+    /// The keys typed on the terminal once it runs; `None` for a command without any.
     keys: Option<&'static str>,
     expected: Expected,
 }
@@ -38,7 +38,7 @@ const fn typed(from: &'static str, command: &'static str, keys: &'static str, ex
 
 use Expected::{File, Shown};
 
-/// `ADDR` stands for the address of the process, `BIN` for its program.
+/// `ADDR` is replaced by the address of the process, `BIN` by its program.
 const ROWS: &[Row] = &[
     typed(
         "Databend: go pprof tool",
@@ -197,8 +197,8 @@ fn the_web_view_of_a_file_is_served_where_the_documents_say() {
     command.args(["report", "-http=0.0.0.0:0", "-no_browser"]).arg(&profile);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
-    let (said, start) = (lines.next().unwrap().unwrap(), Instant::now());
-    let url = said.strip_prefix("Serving web UI on ").unwrap_or_else(|| panic!("it said {said:?}")).to_owned();
+    let (line, start) = (lines.next().unwrap().unwrap(), Instant::now());
+    let url = line.strip_prefix("Serving web UI on ").unwrap_or_else(|| panic!("it printed {line:?}")).to_owned();
     let get = |path: &str, more: &[&str]| {
         let url = format!("{url}{path}");
         let (status, body) = curl(&[more, &["-L", url.as_str()]].concat());

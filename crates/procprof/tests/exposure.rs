@@ -1,4 +1,4 @@
-//! Who may reach the server, and what they may do.
+//! Exposure of the server: the clients that may reach it, and their permissions.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn an_address_that_others_reach_needs_users_and_tls() {
 }
 
 #[test]
-fn a_taken_port_is_told_with_its_holder() {
+fn a_taken_port_is_reported_with_its_holder() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address").to_string();
     let data = folder();
@@ -135,7 +135,7 @@ fn acts_and_refusals_are_logged_and_no_name_forges_a_line() {
 }
 
 #[test]
-fn it_ends_whatever_clients_do_and_says_so_last() {
+fn it_ends_whatever_clients_do_and_logs_it_last() {
     let data = folder();
     let server = Server::start(data.path(), &["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--demo"]);
     let sql = server.sql_port().to_string();
@@ -193,12 +193,12 @@ fn without_descriptors_idle_connections_make_room_and_one_line_is_logged() {
         idle.push(std::net::TcpStream::connect(&address).expect("the kernel takes it"));
     }
     let (_, lines) = server.terminate_with_log();
-    let said: Vec<_> = lines.iter().filter(|line| line.contains("accept a HTTP connection")).collect();
-    assert_eq!(said.len(), 1, "{lines:#?}");
+    let logged: Vec<_> = lines.iter().filter(|line| line.contains("accept a HTTP connection")).collect();
+    assert_eq!(logged.len(), 1, "{lines:#?}");
 }
 
 #[test]
-fn pause_knows_a_server_that_is_none() {
+fn pause_rejects_a_foreign_server() {
     let page = crate::nodes::garbage();
     for (server, why) in
         [(format!("http://127.0.0.1:{page}"), "no procprof server"), (format!("127.0.0.1:{page}"), "expected http://")]

@@ -53,7 +53,7 @@ impl Server {
         panic!("the server did not start");
     }
 
-    /// Where it takes SQL clients, as its log tells next.
+    /// The port of its SQL listener, from the next line of its log.
     pub(crate) fn sql_port(&self) -> u16 {
         let line = self.log.recv_timeout(PATIENCE).expect("a line of the log");
         let (_, rest) = line.split_once("SQL at 127.0.0.1:").unwrap_or_else(|| panic!("no SQL door: {line}"));
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Asks it to end; how it ended, and the lines of its log from here on.
+    /// Signals it to end; returns its status, and the lines of its log from here on.
     pub(crate) fn terminate_with_log(mut self) -> (ExitStatus, Vec<String>) {
         signal(self.pid(), "TERM");
         let mut lines = Vec::new();
@@ -98,7 +98,7 @@ impl Server {
         self.child.wait().expect("reap");
     }
 
-    /// Asks it to end and waits for that.
+    /// Signals it to end and waits for that.
     pub(crate) fn terminate(mut self) -> ExitStatus {
         signal(self.pid(), "TERM");
         self.child.wait().expect("reap")
@@ -169,7 +169,7 @@ pub(crate) fn curl(arguments: &[&str]) -> (u16, Vec<u8>) {
     (status, output.stdout[..end].to_vec())
 }
 
-/// What `go tool pprof` prints with these arguments; fails unless it succeeds.
+/// The output of `go tool pprof` with these arguments; fails unless it succeeds.
 pub(crate) fn go_tool_pprof(arguments: &[&str]) -> String {
     let output = Command::new("go").args(["tool", "pprof"]).args(arguments).output().expect("this test needs go");
     assert!(output.status.success(), "go tool pprof {arguments:?}: {}", text(&output));

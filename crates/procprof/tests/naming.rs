@@ -1,4 +1,4 @@
-//! Where `procprof report` gets names from, and what it says of those it lacks.
+//! The sources of names of `procprof report`, and its lines about missing ones.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::harness::{PATIENCE, folder, procprof};
 
-/// Where the program was loaded, as the profile says.
+/// The load address of the program, according to the profile.
 const START: u64 = 0x5500_0000_0000;
 
 /// A stripped program, its debug file in a folder of its own, and a profile of it.
@@ -87,7 +87,7 @@ impl Program {
         std::fs::write(&self.profile, format::pprof::encode(&builder.finish().unwrap()).unwrap()).unwrap();
     }
 
-    /// The report's text, and what it said beside. No names are looked for at this user's places.
+    /// The report's text, and its standard error. No names are looked for in this user's folders.
     fn report(&self, arguments: &[&str], environment: &[(&str, &str)]) -> (String, String) {
         let mut command = procprof();
         command
@@ -107,7 +107,7 @@ impl Program {
     }
 }
 
-/// Where in the file the second byte of `shapes::area(int)` is, by `nm`: the file is linked so that places and
+/// The place in the file of the second byte of `shapes::area(int)`, by `nm`: the file is linked so that places and
 /// addresses are the same.
 fn address_of(program: &Path) -> u64 {
     let output = Command::new("nm").arg("-C").arg(program).output().expect("nm is needed");
@@ -117,19 +117,19 @@ fn address_of(program: &Path) -> u64 {
 }
 
 #[test]
-fn what_has_no_name_is_counted_and_the_wanted_files_are_told() {
+fn what_has_no_name_is_counted_and_missing_files_are_listed() {
     let program = Program::new();
-    let (shown, said) = program.report(&[], &[]);
+    let (shown, errors) = program.report(&[], &[]);
     assert!(!shown.contains("shapes::area"), "{shown}");
     let counted =
         "procprof: 5 of 5 addresses have no name: 2 file missing, 1 mapping without a file, 1 kernel, 1 no symbols\n";
-    assert!(said.contains(counted), "{said}");
+    assert!(errors.contains(counted), "{errors}");
     for wanted in [
         "lib.so (build id 00ff00ff): hides 40.0 %",
         &format!("busy (build id {}): hides 20.0 %", program.build_id),
         "it is stripped",
     ] {
-        assert!(said.contains(wanted), "{said}");
+        assert!(errors.contains(wanted), "{errors}");
     }
 }
 
@@ -152,19 +152,19 @@ fn names_come_from_the_files_that_were_given() {
             std::fs::rename(&busy, program.path("symbols/busy")).unwrap();
         }
         let arguments = [own.as_str(), &rest[0], &rest[1]];
-        let (shown, said) = program.report(&arguments, &environment.into_iter().collect::<Vec<_>>());
+        let (shown, errors) = program.report(&arguments, &environment.into_iter().collect::<Vec<_>>());
         let (area, made) = if environment.is_some() {
             ("shapes::area\n", "Interpreter::loop\n")
         } else {
             ("shapes::area(int)\n", "Interpreter::loop(int)\n")
         };
         for name in [area, made, "do_syscall\n"] {
-            assert!(shown.contains(name), "{own}: {shown}\n{said}");
+            assert!(shown.contains(name), "{own}: {shown}\n{errors}");
         }
-        assert!(said.contains("2 of 5 addresses have no name: 2 file missing\n"), "{own}: {said}");
+        assert!(errors.contains("2 of 5 addresses have no name: 2 file missing\n"), "{own}: {errors}");
         assert!(
-            said.contains(&format!("unverified: nothing proves that {} is what was profiled\n", kallsyms.display())),
-            "{own}: {said}"
+            errors.contains(&format!("unverified: nothing proves that {} is what was profiled\n", kallsyms.display())),
+            "{own}: {errors}"
         );
     }
     let other = program.path("other");
@@ -179,8 +179,11 @@ fn names_come_from_the_files_that_were_given() {
             source("inline.c").as_os_str(),
         ],
     );
-    let (_, said) = program.report(&[&flag("binary", &other)], &[]);
-    assert!(said.contains(&format!("procprof: not used: {}: build id mismatch: its is ", other.display())), "{said}");
+    let (_, errors) = program.report(&[&flag("binary", &other)], &[]);
+    assert!(
+        errors.contains(&format!("procprof: not used: {}: build id mismatch: its is ", other.display())),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -189,10 +192,10 @@ fn paths_of_a_profile_without_build_ids_are_trusted_and_marked() {
     let whole = program.path("whole");
     program.write_profile(&whole, "", address_of(&whole));
     let unverified = format!("unverified: nothing proves that {} is what was profiled\n", whole.display());
-    let (shown, said) = program.report(&[], &[]);
-    assert!(shown.contains("shapes::area(int)") && said.contains(&unverified), "{shown}\n{said}");
-    let (shown, said) = program.report(&["--trust-paths=false"], &[]);
-    assert!(!shown.contains("shapes::area") && !said.contains(&unverified), "{shown}\n{said}");
+    let (shown, errors) = program.report(&[], &[]);
+    assert!(shown.contains("shapes::area(int)") && errors.contains(&unverified), "{shown}\n{errors}");
+    let (shown, errors) = program.report(&["--trust-paths=false"], &[]);
+    assert!(!shown.contains("shapes::area") && !errors.contains(&unverified), "{shown}\n{errors}");
 }
 
 fn source(name: &str) -> PathBuf {
@@ -208,7 +211,7 @@ struct Debuginfod {
 impl Debuginfod {
     /// Starts it, and waits until it has the debug file of `build_id`.
     fn start(program: &Program) -> Self {
-        // It can't be told to take any free port.
+        // It has no option for any free port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("debuginfod");
         command.args(["-F", "-p", &port.to_string(), "-d", ":memory:"]).arg(program.path("symbols"));
@@ -259,29 +262,29 @@ fn debug_files_are_fetched_from_a_real_debuginfod_and_kept() {
     let url = server.url.clone();
     let environment = [("DEBUGINFOD_URLS", url.as_str())];
     let kept = program.path("cache/debuginfod").join(&program.build_id).join("debuginfo");
-    let (shown, said) = program.report(&[], &environment);
-    assert!(shown.contains("shapes::area(int)\n"), "{shown}\n{said}");
+    let (shown, errors) = program.report(&[], &environment);
+    assert!(shown.contains("shapes::area(int)\n"), "{shown}\n{errors}");
     assert!(
-        said.contains(&format!("fetching debug information from {url}/buildid/{}/debuginfo", program.build_id)),
-        "{said}"
+        errors.contains(&format!("fetching debug information from {url}/buildid/{}/debuginfo", program.build_id)),
+        "{errors}"
     );
     assert_eq!(std::fs::read(&kept).unwrap(), std::fs::read(program.path("symbols/busy.debug")).unwrap());
-    // What it does not have is not asked for again soon.
+    // A missing file is not requested again soon.
     assert!(program.path("cache/debuginfod/00ff00ff/missing").exists());
     drop(server);
 
-    let (shown, said) = program.report(&[], &environment);
-    assert!(shown.contains("shapes::area(int)\n") && !said.contains("debuginfod:"), "{shown}\n{said}");
+    let (shown, errors) = program.report(&[], &environment);
+    assert!(shown.contains("shapes::area(int)\n") && !errors.contains("debuginfod:"), "{shown}\n{errors}");
     std::fs::remove_dir_all(program.path("cache")).unwrap();
-    let (shown, said) = program.report(&[], &environment);
+    let (shown, errors) = program.report(&[], &environment);
     assert!(
-        !shown.contains("shapes::area") && said.contains(&format!("procprof: debuginfod: {url}/buildid/")),
-        "{shown}\n{said}"
+        !shown.contains("shapes::area") && errors.contains(&format!("procprof: debuginfod: {url}/buildid/")),
+        "{shown}\n{errors}"
     );
-    // A limit is told when it is met.
+    // A limit is reported when it is hit.
     let server = Debuginfod::start(&program);
     let environment = [("DEBUGINFOD_URLS", server.url.as_str()), ("DEBUGINFOD_MAXSIZE", "100")];
-    let (_, said) = program.report(&[], &environment);
-    assert!(said.contains("more than 100 bytes (DEBUGINFOD_MAXSIZE)"), "{said}");
+    let (_, errors) = program.report(&[], &environment);
+    assert!(errors.contains("more than 100 bytes (DEBUGINFOD_MAXSIZE)"), "{errors}");
     assert!(!kept.exists());
 }

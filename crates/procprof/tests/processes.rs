@@ -1,4 +1,4 @@
-//! Processes that are profiled over HTTP by a test, and one that answers what it is told to.
+//! Processes that are profiled over HTTP by a test, and one that sends prepared answers.
 
 // A test may unwrap in the functions it calls, too.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ impl Profiled {
     pub(crate) fn go() -> Profiled {
         let binary = go_server();
         let (child, line) = started(&mut Command::new(&binary));
-        let port = line.strip_prefix("port ").unwrap_or_else(|| panic!("it said {line:?}"));
+        let port = line.strip_prefix("port ").unwrap_or_else(|| panic!("it printed {line:?}"));
         Profiled { child, address: format!("127.0.0.1:{port}"), binary }
     }
 
@@ -35,7 +35,7 @@ impl Profiled {
         let mut command = procprof();
         command.args(["demo-node", "--role", "BE"]).env("_RJEM_MALLOC_CONF", "prof_accum:true,lg_prof_sample:14");
         let (child, line) = started(&mut command);
-        let address = line.strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")).to_owned();
+        let address = line.strip_prefix("listening ").unwrap_or_else(|| panic!("it printed {line:?}")).to_owned();
         Profiled { child, address, binary: env!("CARGO_BIN_EXE_procprof").into() }
     }
 }

@@ -1,4 +1,4 @@
-//! Profiles of running processes by URL, beside `go tool pprof` and jeprof asking the same ones.
+//! Profiles of running processes by URL, compared with `go tool pprof` and jeprof on the same processes.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -26,22 +26,25 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_go_process_is_asked_as_go_tool_pprof_asks_it() {
+fn requests_to_a_go_process_equal_those_of_go_tool_pprof() {
     let (go, kept) = (Profiled::go(), folder());
     let kept = kept.path();
     let host_alone = report(kept, &["-top", "-seconds=1", &go.address]);
-    let said = text(&host_alone);
-    assert!(host_alone.status.success() && said.contains("main.hot70") && said.contains("Type: cpu"), "{said}");
+    let printed = text(&host_alone);
     assert!(
-        said.contains(&format!(
+        host_alone.status.success() && printed.contains("main.hot70") && printed.contains("Type: cpu"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains(&format!(
             "Fetching profile over HTTP from http://{}/debug/pprof/profile?seconds=1\n",
             go.address
         )),
-        "{said}"
+        "{printed}"
     );
     assert!(
-        said.contains(&format!("Saved profile in {}/pprof.go-pprof-server.samples.cpu.001.pb.gz\n", kept.display())),
-        "{said}"
+        printed.contains(&format!("Saved profile in {}/pprof.go-pprof-server.samples.cpu.001.pb.gz\n", kept.display())),
+        "{printed}"
     );
 
     let heap = format!("http://{}/debug/pprof/heap", go.address);
@@ -81,7 +84,7 @@ fn names_come_from_the_process_where_no_file_has_them() {
         b"--- contention:\ncycles/second = 1000000000\nsampling period = 1\n5000000 3 @ 0x1001 0x2001\n".to_vec();
     let address = answering(move |question| match question.split_once(' ').unwrap() {
         ("/pprof/contention", _) => ok(&profile),
-        ("/pprof/symbol", asked) if asked.contains("0x") => {
+        ("/pprof/symbol", request) if request.contains("0x") => {
             ok(b"0x1000\tslow_lock\n0x2000\tmain\n0x1001\tslow_lock\n0x2001\tmain\n")
         }
         _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
@@ -94,10 +97,10 @@ fn names_come_from_the_process_where_no_file_has_them() {
 fn credentials_of_the_url_are_sent_and_not_shown() {
     let kept = folder();
     let address = answering(|question| match question {
-        asked if !asked.contains("authorization: Basic am9lOmh1bnRlcjI=") => {
+        request if !request.contains("authorization: Basic am9lOmh1bnRlcjI=") => {
             b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_vec()
         }
-        asked if asked.starts_with("/pprof/symbol ") => ok(b"0x1000 slow_lock\n0x1001 slow_lock\n"),
+        request if request.starts_with("/pprof/symbol ") => ok(b"0x1000 slow_lock\n0x1001 slow_lock\n"),
         _ => ok(b"--- contention:\ncycles/second = 1000000000\nsampling period = 1\n5000000 3 @ 0x1001\n"),
     });
     let typed = |user: &str| format!("http://{user}{address}/pprof/contention");
@@ -112,7 +115,7 @@ fn credentials_of_the_url_are_sent_and_not_shown() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_and_leaves_nothing() {
+fn failures_are_reported_and_leave_nothing() {
     let address = answering(|question| match question.split(' ').next().unwrap() {
         "/html" => ok(b"<!doctype html><p>Sign in"),
         "/cut" => b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n\x1f\x8b".to_vec(),
@@ -124,7 +127,7 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
         _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nnot here\n".to_vec(),
     });
     let kept = folder();
-    for (path, flag, said) in [
+    for (path, flag, expected) in [
         ("/html", "-timeout=5", "an HTML page"),
         ("/nothing", "-timeout=5", "HTTP 404"),
         ("/cut", "-timeout=5", "connection broke after 2 bytes"),
@@ -133,21 +136,21 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
     ] {
         let output = report(kept.path(), &["-top", flag, &format!("http://{address}{path}")]);
         assert_eq!(output.status.code(), Some(1), "{path}: {}", text(&output));
-        assert!(text(&output).contains(said) && output.stdout.is_empty(), "{path}: {}", text(&output));
+        assert!(text(&output).contains(expected) && output.stdout.is_empty(), "{path}: {}", text(&output));
     }
     let refused = report(kept.path(), &["-top", "127.0.0.1:1"]);
     assert!(refused.status.code() == Some(1) && text(&refused).contains("no connection"), "{}", text(&refused));
     let secret = report(kept.path(), &["-top", "http://joe:hunter2@127.0.0.1:1/pprof/heap"]);
     assert!(secret.status.code() == Some(1) && !text(&secret).contains("hunter2"), "{}", text(&secret));
-    for (path, said) in [("/html", "an HTML page"), ("/nothing", "HTTP 404"), ("/cut", "connection broke")] {
+    for (path, expected) in [("/html", "an HTML page"), ("/nothing", "HTTP 404"), ("/cut", "connection broke")] {
         let output = jeprof(
             kept.path(),
             &["--text", env!("CARGO_BIN_EXE_procprof"), &format!("http://{address}{path}/pprof/heap")],
         );
         assert_eq!(output.status.code(), Some(1), "{path}: {}", text(&output));
-        // The page is asked for below the prefix, so all of these are not found but what they are for.
+        // The page is requested below the prefix, so all of these are not found except the intended ones.
         assert!(
-            text(&output).contains("Failed to get profile") || text(&output).contains(said),
+            text(&output).contains("Failed to get profile") || text(&output).contains(expected),
             "{path}: {}",
             text(&output)
         );
@@ -160,12 +163,12 @@ fn part_of_several_is_better_than_nothing() {
     let (go, kept) = (Profiled::go(), folder());
     let heap = format!("http://{}/debug/pprof/heap", go.address);
     let output = report(kept.path(), &["-top", "http://127.0.0.1:1/debug/pprof/heap", &heap]);
-    let said = text(&output);
+    let printed = text(&output);
     assert!(
         output.status.success()
-            && said.contains("fetched 1 source profiles out of 2")
-            && said.contains("main.growHeap"),
-        "{said}"
+            && printed.contains("fetched 1 source profiles out of 2")
+            && printed.contains("main.growHeap"),
+        "{printed}"
     );
 }
 
@@ -177,12 +180,14 @@ fn what_was_fetched_is_kept_though_it_cannot_be_joined() {
     let kept_files = |words: &[&str]| {
         let kept = folder();
         let output = report(kept.path(), words);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
         let names = names(kept.path());
         assert!(
-            names.iter().all(|name| said.contains(&format!("Saved profile in {}", kept.path().join(name).display()))),
-            "{said}"
+            names
+                .iter()
+                .all(|name| printed.contains(&format!("Saved profile in {}", kept.path().join(name).display()))),
+            "{printed}"
         );
         names
     };
@@ -198,23 +203,24 @@ fn what_was_fetched_is_kept_though_it_cannot_be_joined() {
     let (node, kept) = (Profiled::demo_node(), folder());
     let heap = format!("http://{}/pprof/heap", node.address);
     let output = jeprof(kept.path(), &["--text", env!("CARGO_BIN_EXE_procprof"), "127.0.0.1:1/pprof/heap", &heap]);
-    let said = text(&output);
-    assert!(output.status.code() == Some(1) && said.contains("Failed to get profile"), "{said}");
-    assert!(self::names(kept.path()).len() == 1 && said.contains("Wrote profile to "), "{said}");
+    let printed = text(&output);
+    assert!(output.status.code() == Some(1) && printed.contains("Failed to get profile"), "{printed}");
+    assert!(self::names(kept.path()).len() == 1 && printed.contains("Wrote profile to "), "{printed}");
 }
 
 #[test]
-fn jeprof_addresses_are_asked_as_jeprof_asks_them() {
+fn requests_to_jeprof_addresses_equal_those_of_jeprof() {
     let (node, kept) = (Profiled::demo_node(), folder());
     std::thread::sleep(Duration::from_secs(3));
     let heap = format!("http://{}/pprof/heap", node.address);
     let binary = node.binary.to_str().unwrap();
     let ours = jeprof(kept.path(), &["--text", binary, &heap]);
-    let said = text(&ours);
-    assert!(ours.status.success() && said.contains("grow_cache"), "{said}");
+    let printed = text(&ours);
+    assert!(ours.status.success() && printed.contains("grow_cache"), "{printed}");
     assert!(
-        said.contains(&format!("Fetching /pprof/heap profile from {heap} to\n")) && said.contains("Wrote profile to "),
-        "{said}"
+        printed.contains(&format!("Fetching /pprof/heap profile from {heap} to\n"))
+            && printed.contains("Wrote profile to "),
+        "{printed}"
     );
     // Without a program the process names its addresses itself.
     let by_process = jeprof(kept.path(), &["--text", &format!("{}/pprof/heap", node.address)]);
@@ -226,7 +232,7 @@ fn jeprof_addresses_are_asked_as_jeprof_asks_them() {
         text(&lines)
     );
 
-    // What jeprof asks and keeps.
+    // The requests and files of jeprof.
     let peers = folder();
     let mut command = Command::new("/usr/bin/jeprof");
     command.args(["--text", binary, &heap]).env("JEPROF_TMPDIR", peers.path()).env("no_proxy", "*");

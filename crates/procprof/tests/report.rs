@@ -117,7 +117,7 @@ fn source_lines_are_found_where_pprof_finds_them() {
 #[test]
 fn what_cannot_be_meant_is_refused() {
     let profile = [file("go.cpu.pb.gz")];
-    for (words, code, said) in [
+    for (words, code, expected) in [
         ("-top -tree", 2, "cannot be used with"),
         ("-png", 2, "write svg"),
         ("-gv -focus=main", 2, "write dot"),
@@ -137,7 +137,7 @@ fn what_cannot_be_meant_is_refused() {
     ] {
         let output = report(words, &profile);
         assert_eq!(output.status.code(), Some(code), "{words}: {}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(said), "{words}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{words}: {}", text(&output.stderr));
     }
 }
 
@@ -162,7 +162,7 @@ fn the_last_of_several_counts_and_switches_take_values_as_in_go() {
 #[test]
 fn collapsed_stacks_of_other_tools_are_read() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, input, collapsed, said) in [
+    for (name, input, collapsed, expected) in [
         ("single.folded", &b"main 1"[..], "main 1\n", ""),
         ("comment.txt", b"main;a 10\n# comment\nmain;b 2\n", "main;a 10\nmain;b 2\n", ""),
         ("bad.txt", b"main;a 10\nsome garbage\nmain;b 2\n", "main;a 10\nmain;b 2\n", "line 2"),
@@ -175,7 +175,7 @@ fn collapsed_stacks_of_other_tools_are_read() {
         std::fs::write(&path, input).unwrap();
         let output = report("-collapsed", &[path]);
         assert_eq!(text(&output.stdout), collapsed, "{name}: {}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(said), "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{name}: {}", text(&output.stderr));
     }
     let path = folder.path().join("huge.txt");
     std::fs::write(&path, "main;a 99999999999999999999\n").unwrap();

@@ -22,7 +22,7 @@ fn with_input(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What stands on a terminal after these keys.
+/// The content of a terminal after these keys.
 fn in_terminal(folder: &Path, term: &str, command: &str, keys: &str) -> String {
     let mut script = Command::new("script");
     script
@@ -35,7 +35,7 @@ fn in_terminal(folder: &Path, term: &str, command: &str, keys: &str) -> String {
     text(&output).replace('\r', "")
 }
 
-/// What each line was answered with: the text between the prompts, less the line as it was typed.
+/// The answers to each line: the text between the prompts, without the line as it was typed.
 fn answers(transcript: &str, prompt: &str) -> Vec<String> {
     // The terminal shows the keys at once, before the first prompt.
     transcript.split(prompt).skip(1).map(|part| part.trim_end().to_owned()).collect()
@@ -170,7 +170,7 @@ fn lines_are_remembered_by_the_next_session() {
     );
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 
-    // Where nothing can be kept, that is told once and the session goes on.
+    // Where nothing can be kept, that is reported once and the session goes on.
     std::fs::remove_file(folder.path().join("history-pprof")).unwrap();
     std::fs::create_dir(folder.path().join("history-pprof")).unwrap();
     let mut terminal = Terminal::start(folder.path(), &command);
@@ -279,17 +279,18 @@ fn a_session_answers_as_jeprof_does() {
     let peer = with_input(Command::new("/usr/bin/jeprof").args(arguments).env("LC_ALL", "C"), lines);
     let printed = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(printed(&own), printed(&peer));
-    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(told(&own), told(&peer));
+    let errors =
+        |output: &Output| String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(errors(&own), errors(&peer));
     let more = with_input(
         procprof().arg("jeprof").args(arguments),
         "top2 grow\nlist main\ndot >/nowhere/x\nweb\nhelp\ncallgrind\n",
     );
-    let said = text(&more);
+    let printed = text(&more);
     for expected in
         ["After focusing on 'grow': ", "ROUTINE", "/nowhere/x", "web is not done here", "Commands:", "events: Hits"]
     {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::harness::{Server, folder, procprof, text};
 struct Hidden {
     child: Child,
     address: String,
-    /// Where it lies in its namespace, and nothing outside.
+    /// Its path in its namespace, which does not exist outside.
     path: PathBuf,
     /// Its debug file, elsewhere.
     debug: PathBuf,
@@ -39,7 +39,8 @@ impl Hidden {
         let mut child = child.expect("this test needs unshare");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")).to_owned();
+        let address =
+            line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("it printed {line:?}")).to_owned();
         let build_id =
             BuildId::of_file(&std::fs::File::open(whole).expect("the program")).expect("ELF").expect("a build id");
         Hidden { child, address, path: at("inside/busy"), debug: at("busy.debug"), build_id: build_id.to_string() }
@@ -104,17 +105,17 @@ fn a_stripped_program_in_its_own_mount_namespace_gets_names_from_what_is_pushed(
     };
 
     // Everything that shows it names the file and what to do.
-    let told = server.json(&format!("/api/profiles/{id}"))["wanted"][0].clone();
-    // Nobody outside its namespace can see that it is stripped.
+    let missing = server.json(&format!("/api/profiles/{id}"))["wanted"][0].clone();
+    // A process outside its namespace can't see that it is stripped.
     let push = format!("procprof symbols push --server {} {}", server.base, hidden.path.display());
-    assert_eq!(told["file"].as_str().map(Path::new), Some(hidden.path.as_path()), "{told}");
+    assert_eq!(missing["file"].as_str().map(Path::new), Some(hidden.path.as_path()), "{missing}");
     assert_eq!(
-        (told["build_id"].as_str(), told["command"].as_str()),
+        (missing["build_id"].as_str(), missing["command"].as_str()),
         (Some(hidden.build_id.as_str()), Some(push.as_str())),
-        "{told}"
+        "{missing}"
     );
     // On a busy machine two seconds hold few samples, some of them in the C library.
-    assert!(told["percent"].as_f64().is_some_and(|percent| percent > 60.0), "{told}");
+    assert!(missing["percent"].as_f64().is_some_and(|percent| percent > 60.0), "{missing}");
     for page in [format!("/p/{id}"), "/proc_profile?node=hidden".to_owned(), "/symbols".to_owned()] {
         let (status, body) = server.get(&page);
         let body = String::from_utf8_lossy(&body);
@@ -123,12 +124,13 @@ fn a_stripped_program_in_its_own_mount_namespace_gets_names_from_what_is_pushed(
     let (path, before) = download("before.pb.gz");
     assert!(named_percent(&before, &hidden.path) < 10.0, "{}", named_percent(&before, &hidden.path));
     let report = command(&["report", "-top", &path.display().to_string()]);
-    let said = String::from_utf8_lossy(&report.stderr).into_owned();
-    let wanted = said.lines().find(|line| line.contains("wanted: busy (build id ")).unwrap_or_else(|| panic!("{said}"));
-    assert!(report.status.success() && wanted.contains(&hidden.build_id), "{said}");
+    let printed = String::from_utf8_lossy(&report.stderr).into_owned();
+    let wanted =
+        printed.lines().find(|line| line.contains("wanted: busy (build id ")).unwrap_or_else(|| panic!("{printed}"));
+    assert!(report.status.success() && wanted.contains(&hidden.build_id), "{printed}");
     assert!(
         wanted.contains("% of samples") && wanted.contains("procprof symbols push") && wanted.contains("--binary"),
-        "{said}"
+        "{printed}"
     );
 
     // The stripped file itself has nothing to send; its debug file has.
@@ -188,31 +190,34 @@ fn what_is_pushed_is_listed_and_removed_and_may_be_compressed() {
     pack("zstd", &debug);
     pack("gzip", &debug);
 
-    let (done, said) = symbols(&["list"]);
-    assert!(done && said.starts_with("no symbols\n"), "{said}");
+    let (done, printed) = symbols(&["list"]);
+    assert!(done && printed.starts_with("no symbols\n"), "{printed}");
     for ending in ["", ".gz", ".xz", ".zst"] {
-        let (done, said) = symbols(&["push", &path(&format!("all/small.debug{ending}"))]);
+        let (done, printed) = symbols(&["push", &path(&format!("all/small.debug{ending}"))]);
         let expected = if ending.is_empty() { " sent as " } else { "in the place of older ones" };
-        assert!(done && said.contains("functions") && said.contains(expected), "{ending}: {said}");
+        assert!(done && printed.contains("functions") && printed.contains(expected), "{ending}: {printed}");
     }
-    let (done, said) = symbols(&["push", &path("all")]);
-    assert!(done && said.contains("the same symbols were sent already") && said.contains("1 stripped files"), "{said}");
+    let (done, printed) = symbols(&["push", &path("all")]);
+    assert!(
+        done && printed.contains("the same symbols were sent already") && printed.contains("1 stripped files"),
+        "{printed}"
+    );
     let listed: Value = server.json("/api/symbols");
     let rows = listed["symbols"].as_array().expect("rows");
     let key = rows[0]["key"].as_str().expect("a key");
     assert_eq!((rows.len(), rows[0]["detail"].as_str()), (1, Some("lines")), "{listed}");
-    let (_, said) = symbols(&["list"]);
-    assert!(said.contains(key) && said.contains("small"), "{said}");
+    let (_, printed) = symbols(&["list"]);
+    assert!(printed.contains(key) && printed.contains("small"), "{printed}");
 
-    let (done, said) = symbols(&["remove", "ffffffffffffffff"]);
-    assert!(!done && said.contains("no symbols have that key"), "{said}");
-    let (done, said) = symbols(&["remove", &key[..8]]);
-    assert!(done && said == format!("{key}: removed\n"), "{said}");
+    let (done, printed) = symbols(&["remove", "ffffffffffffffff"]);
+    assert!(!done && printed.contains("no symbols have that key"), "{printed}");
+    let (done, printed) = symbols(&["remove", &key[..8]]);
+    assert!(done && printed == format!("{key}: removed\n"), "{printed}");
     for (file, why) in
         [("all/bare", "it is stripped"), ("all/small.c", "not an ELF file"), ("all/nowhere", "No such file")]
     {
-        let (done, said) = symbols(&["push", &path(file)]);
-        assert!(!done && said.contains(why), "{file}: {said}");
+        let (done, printed) = symbols(&["push", &path(file)]);
+        assert!(!done && printed.contains(why), "{file}: {printed}");
     }
     assert!(server.json("/api/symbols")["symbols"].as_array().is_some_and(Vec::is_empty));
     let nobody = command(&["symbols", "push", "--server", "http://127.0.0.1:1", &path("all/small")]);
@@ -220,7 +225,7 @@ fn what_is_pushed_is_listed_and_removed_and_may_be_compressed() {
 }
 
 #[test]
-fn what_an_import_lacks_names_of_is_told_at_once_and_by_the_server() {
+fn missing_symbols_of_an_import_are_listed_at_once_and_by_the_server() {
     let (folder, be) = (folder(), "/opt/be/lib/starrocks_be");
     let (from, data) = (folder.path().join("proc_profile"), folder.path().join("data"));
     std::fs::create_dir(&from).expect("a folder");
@@ -234,9 +239,9 @@ fn what_an_import_lacks_names_of_is_told_at_once_and_by_the_server() {
     std::fs::write(from.join("cpu-profile-20251120-120000-pprof.gz"), profile).expect("a file");
     let mut import = procprof();
     let output = import.args(["store", "import", "--data"]).arg(&data).arg(&from).output().expect("procprof starts");
-    let said = text(&output);
-    assert!(output.status.success() && said.contains("1 added, 0 already there, 0 refused"), "{said}");
-    assert!(said.contains(&format!("wanted: {be}, by 1 of them")), "{said}");
+    let printed = text(&output);
+    assert!(output.status.success() && printed.contains("1 added, 0 already there, 0 refused"), "{printed}");
+    assert!(printed.contains(&format!("wanted: {be}, by 1 of them")), "{printed}");
     let server = Server::start(&data, &[]);
     let wanted = &server.json("/api/symbols")["wanted"][0];
     assert_eq!((wanted["file"].as_str(), wanted["percent"].as_f64()), (Some(be), Some(100.0)), "{wanted}");

@@ -20,7 +20,7 @@ struct Comparison {
     input: &'static str,
     /// A peer's table has a row for each address without a name; procprof's then has them too.
     granularity: &'static str,
-    /// Commands; `BINARY` stands for the profiled program, which jeprof and google-pprof need.
+    /// Commands; `BINARY` is replaced by the profiled program, which jeprof and google-pprof need.
     peers: &'static [&'static [&'static str]],
 }
 
@@ -60,13 +60,13 @@ pub(super) fn run() -> Result<()> {
         let own = best(
             Command::new(&procprof).args(["report", "--top", "--granularity", comparison.granularity]).arg(&file),
         )?;
-        ensure!(matches!(own, Run::Took(_)), "procprof report {name}: {}", told(own));
+        ensure!(matches!(own, Run::Took(_)), "procprof report {name}: {}", shown(own));
         let ours = [
             name.to_owned(),
             bytes.len().to_string(),
             alone(&decode, &file)?,
             comparison.granularity.to_owned(),
-            told(own),
+            shown(own),
         ];
         if comparison.peers.is_empty() {
             table.row(ours.iter().cloned().chain(["none reads it".to_owned(), String::new()]));
@@ -75,7 +75,7 @@ pub(super) fn run() -> Result<()> {
             let peer: Vec<&str> =
                 peer.iter().map(|argument| if *argument == "BINARY" { "/bin/true" } else { argument }).collect();
             let time = best(Command::new(peer[0]).args(&peer[1..]).arg(&file))?;
-            table.row(ours.iter().cloned().chain([peer.join(" "), told(time)]));
+            table.row(ours.iter().cloned().chain([peer.join(" "), shown(time)]));
         }
     }
     table.print("Decoding");
@@ -98,7 +98,7 @@ enum Run {
     GivenUp,
 }
 
-fn told(run: Run) -> String {
+fn shown(run: Run) -> String {
     match run {
         Run::Took(time) => format!("{:.2} s", time.as_secs_f64()),
         Run::Failed => "does not read it".to_owned(),

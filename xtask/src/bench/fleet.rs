@@ -36,8 +36,8 @@ const FLEETS: &[Fleet] = &[
     Fleet { seconds: 10, clusters: 1, limit: 24 },
 ];
 
-/// The times when each node was asked for a profile.
-type Asked = Arc<Vec<Mutex<Vec<Instant>>>>;
+/// The times of the requests to each node.
+type RequestTimes = Arc<Vec<Mutex<Vec<Instant>>>>;
 
 pub(super) fn run() -> Result<()> {
     let body = Arc::new(inputs::node()?);
@@ -70,10 +70,10 @@ pub(super) fn run() -> Result<()> {
 fn fleet(body: &Arc<Vec<u8>>, shape: &Fleet) -> Result<Vec<String>> {
     let Fleet { seconds, clusters, limit } = *shape;
     let folder = tempfile::tempdir().context("make a folder")?;
-    let asked: Asked = Arc::new((0..NODES).map(|_| Mutex::default()).collect());
+    let requests: RequestTimes = Arc::new((0..NODES).map(|_| Mutex::default()).collect());
     let mut config = format!("max_concurrent_captures = {limit}\n");
     for number in 0..NODES {
-        let port = node(body, seconds, number, &asked)?;
+        let port = node(body, seconds, number, &requests)?;
         config.push_str(&format!(
             "[[node]]\nname = \"node-{number}\"\nkind = \"go\"\nhttp = \"127.0.0.1:{port}\"\ncluster = \"cluster-{}\"\npid_lookup = \"off\"\n\
              schedule.cpu = {{ seconds = {seconds}, every = {} }}\nschedule.heap = {{ on = false }}\nschedule.goroutine = {{ on = false }}\n",
@@ -88,7 +88,7 @@ fn fleet(body: &Arc<Vec<u8>>, shape: &Fleet) -> Result<Vec<String>> {
     thread::sleep(WATCHED);
     let end = Instant::now();
     let starts: Vec<Vec<Instant>> =
-        asked.iter().map(|times| times.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
+        requests.iter().map(|times| times.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
     // Started captures get their time and two seconds more to be stored.
     thread::sleep(Duration::from_secs(seconds + 2));
     let vitals = server.vitals()?;
@@ -131,13 +131,13 @@ fn on_one_core(data: &Path, config: &Path) -> Result<Served> {
 }
 
 /// A node that responds after the time of a capture.
-fn node(body: &Arc<Vec<u8>>, seconds: u64, number: usize, asked: &Asked) -> Result<u16> {
-    let (body, asked) = (Arc::clone(body), Arc::clone(asked));
+fn node(body: &Arc<Vec<u8>>, seconds: u64, number: usize, requests: &RequestTimes) -> Result<u16> {
+    let (body, requests) = (Arc::clone(body), Arc::clone(requests));
     answerer::serve(move |target| {
         if !target.starts_with("/debug/pprof/profile") {
             return Answer { status: "404 Not Found", body: Arc::default() };
         }
-        asked[number].lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+        requests[number].lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
         thread::sleep(Duration::from_secs(seconds));
         Answer { status: "200 OK", body: Arc::clone(&body) }
     })

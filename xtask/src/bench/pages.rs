@@ -87,12 +87,12 @@ fn measure(server: &Served, path: &str) -> Result<Vec<String>> {
         times.push(answer.first_byte);
     }
     times.sort_unstable();
-    let told = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+    let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
     Ok(vec![
         path.to_owned(),
         bytes.to_string(),
-        told(times[RUNS / 2]),
-        told(times[RUNS * 95 / 100]),
-        told(times[RUNS - 1]),
+        milliseconds(times[RUNS / 2]),
+        milliseconds(times[RUNS * 95 / 100]),
+        milliseconds(times[RUNS - 1]),
     ])
 }

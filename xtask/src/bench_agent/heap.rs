@@ -130,7 +130,8 @@ fn cost(programs: &[PathBuf], effort: Effort) -> Result<()> {
         table.row(cells);
     }
     table.print(&format!(
-        "An allocation and its freeing, sampled each 512 KiB (CPU time; median of {rounds} processes each, in turn; added: to the same allocator alone)"
+        "An allocation and its freeing, sampled each 512 KiB (CPU time; median of {rounds} processes each, in turn; \
+         added: to the same allocator alone)"
     ));
     Ok(())
 }
@@ -155,9 +156,9 @@ fn totals(programs: &[PathBuf], effort: Effort) -> Result<()> {
                 command.envs(environment.iter().copied());
             })?);
         }
-        let errors = |told: &str, exact: &str| -> Vec<f64> {
+        let errors = |estimate: &str, exact: &str| -> Vec<f64> {
             runs.iter()
-                .map(|run| (100.0 * (run.get(told) / run.get(exact) - 1.0)).abs())
+                .map(|run| (100.0 * (run.get(estimate) / run.get(exact) - 1.0)).abs())
                 .filter(|error| !error.is_nan())
                 .collect()
         };

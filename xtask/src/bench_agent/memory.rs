@@ -116,11 +116,11 @@ impl Idle {
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the program")?;
         let (input, output) = (child.stdin.take().context("its input")?, child.stdout.take().context("its output")?);
-        let told = child.stderr.take();
+        let stderr = child.stderr.take();
         let mut idle = Idle { child, input, output: BufReader::new(output), address: String::new() };
-        if let Some(told) = told {
+        if let Some(stderr) = stderr {
             let mut line = String::new();
-            BufReader::new(told).read_line(&mut line).context("read where the agent listens")?;
+            BufReader::new(stderr).read_line(&mut line).context("read where the agent listens")?;
             let (_, rest) = line.split_once("http://").with_context(|| format!("find an address in {line:?}"))?;
             idle.address = rest.split('/').next().unwrap_or_default().trim().to_owned();
         }
@@ -138,7 +138,7 @@ impl Idle {
     /// Resident megabytes after a rest.
     fn resident(&self) -> Result<f64> {
         std::thread::sleep(REST);
-        Ok(Vitals::of(self.child.id())?.resident as f64 / 1e6)
+        Ok(Vitals::from_pid(self.child.id())?.resident as f64 / 1e6)
     }
 }
 

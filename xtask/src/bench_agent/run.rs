@@ -23,8 +23,8 @@ pub(super) fn run_with(program: &Path, arguments: &[&str], prepare: impl FnOnce(
     command.args(arguments).env("RUST_BACKTRACE", "0");
     prepare(&mut command);
     let output = command.output().with_context(|| format!("run {}", program.display()))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", complaint(&told).unwrap_or(&output.status.to_string()));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", complaint(&errors).unwrap_or(&output.status.to_string()));
     let text = String::from_utf8_lossy(&output.stdout);
     let figures = text
         .lines()
@@ -34,7 +34,7 @@ pub(super) fn run_with(program: &Path, arguments: &[&str], prepare: impl FnOnce(
 }
 
 /// The message of a panic.
-fn complaint(told: &str) -> Option<&str> {
-    let mut lines = told.lines().skip_while(|line| !line.contains("panicked at"));
+fn complaint(errors: &str) -> Option<&str> {
+    let mut lines = errors.lines().skip_while(|line| !line.contains("panicked at"));
     lines.nth(1)
 }

@@ -29,7 +29,7 @@ pub(super) fn error(effort: Effort) -> Result<()> {
         for measured in interleaved(&TIMERS, &["error", &hz.to_string(), &seconds], hz, 1)? {
             table.row(measured.row(&[&format!("{hz} Hz")], 5, |measured| {
                 let is_met = measured.median(error_percent).abs() <= 1.0;
-                let mut cells = told(measured);
+                let mut cells = cells_of(measured);
                 cells.push(samples(measured));
                 cells.push(goal(measured, &format!("1 %: {}", verdict(is_met))));
                 cells
@@ -81,7 +81,7 @@ pub(super) fn bursts(effort: Effort) -> Result<()> {
                 let (is_true, is_seen) = (measured.median(error_percent).abs() <= 1.0, unsampled < 5.0);
                 let goal =
                     goal(measured, &format!("1 %: {}; under 5 % unsampled: {}", verdict(is_true), verdict(is_seen)));
-                let mut cells = told(measured);
+                let mut cells = cells_of(measured);
                 cells.push(if measured.profiler.is_ours() { format!("{unsampled:.1} %") } else { String::new() });
                 cells.push(goal);
                 cells
@@ -114,7 +114,7 @@ pub(super) fn roots(effort: Effort) -> Result<()> {
 }
 
 /// Used and reported time, and the difference.
-fn told(measured: &Measured) -> Vec<String> {
+fn cells_of(measured: &Measured) -> Vec<String> {
     let millis = |key: &'static str| measured.median(move |figures| figures.get(key));
     vec![
         format!("{:.0}", millis("used_ms")),

@@ -91,7 +91,7 @@ fn watch(pid: u32, done: &AtomicBool, start: Instant, patience: Duration, what: 
     let mut watched = Watched { memory: Memory::default(), given_up: false };
     while !done.load(Ordering::Relaxed) {
         let looked_at = if what == Watch::Memory { family(pid) } else { Vec::new() };
-        let now = looked_at.into_iter().filter_map(|member| Vitals::of(member).ok()).fold(
+        let now = looked_at.into_iter().filter_map(|member| Vitals::from_pid(member).ok()).fold(
             Memory::default(),
             |sum, vitals| Memory {
                 anonymous: sum.anonymous + vitals.anonymous,
@@ -127,5 +127,5 @@ fn family(pid: u32) -> Vec<u32> {
 
 /// CPU time of all children that have ended and theirs, in seconds.
 fn children_cpu() -> Result<f64> {
-    Ok(Vitals::of(std::process::id())?.children_cpu)
+    Ok(Vitals::from_pid(std::process::id())?.children_cpu)
 }

@@ -28,8 +28,8 @@ pub(super) struct Goal {
     pub(super) anonymous: Option<u64>,
 }
 
-/// A line to time, run by bash in the input's folder. `PROGRAM` and `PROFILE` stand for the names of the files, without
-/// extensions such as `.heap`.
+/// A line to time, run by bash in the input's folder. `PROGRAM` and `PROFILE` are replaced by the names of the files,
+/// without extensions such as `.heap`.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) line: &'static str,

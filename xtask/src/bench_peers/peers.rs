@@ -81,7 +81,7 @@ fn link(program: &Path, name: &Path) -> Result<()> {
 
 /// The version line of each program.
 fn versions(bin: &Path, path: &OsString) -> Result<Vec<String>> {
-    let told = |program: &str, arguments: &[&str], mark: &str| -> Result<String> {
+    let version_of = |program: &str, arguments: &[&str], mark: &str| -> Result<String> {
         let output = Command::new(program)
             .args(arguments)
             .env("PATH", path)
@@ -96,16 +96,16 @@ fn versions(bin: &Path, path: &OsString) -> Result<Vec<String>> {
             .join(" "))
     };
     let pprof = bin.join("pprof").display().to_string();
-    let module = told("go", &["version", "-m", &pprof], "\tmod\t")?;
+    let module = version_of("go", &["version", "-m", &pprof], "\tmod\t")?;
     let lock = fs::read_to_string(sources().join("resolve/Cargo.lock")).context("read a lock file")?;
     Ok(vec![
-        told("procprof", &["--version"], "procprof")?,
-        told("jeprof", &["--version"], "part of")?,
-        told("google-pprof", &["--version"], "part of")?,
-        told("go", &["version"], "go version")?,
+        version_of("procprof", &["--version"], "procprof")?,
+        version_of("jeprof", &["--version"], "part of")?,
+        version_of("google-pprof", &["--version"], "part of")?,
+        version_of("go", &["version"], "go version")?,
         module.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "),
-        told("llvm-symbolizer", &["--version"], "LLVM version")?,
-        told("addr2line", &["--version"], "addr2line")?,
+        version_of("llvm-symbolizer", &["--version"], "LLVM version")?,
+        version_of("addr2line", &["--version"], "addr2line")?,
         format!("gimli's addr2line {ADDR2LINE}"),
         format!("blazesym {}", locked(&lock, "blazesym")?),
         format!("wholesym {}", locked(&lock, "wholesym")?),

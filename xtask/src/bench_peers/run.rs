@@ -257,17 +257,17 @@ impl Bench<'_> {
 
     /// The goal, and whether it is met.
     fn goal(&self, tally: &Tally, cold: Option<f64>) -> String {
-        let told = |goal: &Option<Goal>| {
+        let verdict = |goal: &Option<Goal>| {
             let (Some(goal), Some(wall)) = (goal, tally.wall()) else { return String::new() };
-            let mut told = format!("{} s: {}", goal.seconds, met(wall <= goal.seconds));
+            let mut verdict = format!("{} s: {}", goal.seconds, met(wall <= goal.seconds));
             if let Some(anonymous) = goal.anonymous {
-                told += &format!(", {} MB: {}", anonymous / 1_000_000, met(tally.anonymous() <= anonymous));
+                verdict += &format!(", {} MB: {}", anonymous / 1_000_000, met(tally.anonymous() <= anonymous));
             }
-            told
+            verdict
         };
         match tally.row.who {
-            Who::Cold => told(&self.part.cold),
-            Who::Warm => told(&self.part.warm),
+            Who::Cold => verdict(&self.part.cold),
+            Who::Warm => verdict(&self.part.warm),
             Who::Peer | Who::SlowPeer => {
                 let times = self.part.times.iter().find(|(line, _)| *line == tally.row.line);
                 match (times, tally.wall(), cold) {

@@ -34,7 +34,7 @@ pub(crate) struct FrameFacts {
 pub(crate) const MADE_UP: &str = "0x0/0xffffffffffffffff/0x0";
 
 impl Facts {
-    pub(crate) fn of(profile: &Profile) -> Facts {
+    pub(crate) fn from_profile(profile: &Profile) -> Facts {
         let samples = profile.samples().map(|sample| SampleFacts {
             values: sample.values.to_vec(),
             stack: sample.stack.iter().map(|id| frame(profile, *id)).collect(),

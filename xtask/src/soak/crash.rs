@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(server: &Served) -> Result<Known> {
+    fn from_server(server: &Served) -> Result<Known> {
         let rows = server.rows("profiles", "")?;
         let pinned = rows.iter().filter(|row| row["pinned"] == true).cloned().collect::<Vec<Value>>();
         let errors = server.rows("errors", "")?;
@@ -55,7 +55,7 @@ pub(super) fn run(place: &Place, checks: &mut Checks) -> Result<()> {
         let start = Instant::now();
         let server = place.serve(&["--set", "self_interval_seconds=1"])?;
         slowest = slowest.max(start.elapsed());
-        let found = Known::of(&server)?;
+        let found = Known::from_server(&server)?;
         for (sum, more) in lost.iter_mut().zip(known.lost(&found)) {
             *sum += more;
         }
@@ -70,7 +70,7 @@ pub(super) fn run(place: &Place, checks: &mut Checks) -> Result<()> {
         if round % 10 == 0 {
             pin_newest(&server)?;
         }
-        known = Known::of(&server)?;
+        known = Known::from_server(&server)?;
         server.kill()?;
     }
     let [profiles, errors, pins] = lost;

@@ -98,7 +98,7 @@ impl Program {
         what: &str,
         tests: &[&str],
         (key, seconds): (&str, u64),
-        telling: &str,
+        mark: &str,
         checks: &mut Checks,
     ) -> Result<()> {
         eprintln!("xtask: {what} for {seconds} s");
@@ -107,16 +107,16 @@ impl Program {
             command.args(tests).arg("--nocapture").env(key, seconds.to_string()).current_dir(&self.folder).output();
         let output = output.with_context(|| format!("run {}", self.file.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let told: Vec<&str> = text
+        let results: Vec<&str> = text
             .lines()
-            .filter(|line| line.contains(telling))
+            .filter(|line| line.contains(mark))
             .map(|line| line.rsplit(" ... ").next().unwrap_or(line))
             .collect();
-        let passed = output.status.success() && !told.is_empty();
+        let passed = output.status.success() && !results.is_empty();
         if !passed {
             eprintln!("{text}{}", String::from_utf8_lossy(&output.stderr));
         }
-        checks.add(what, told.join("; "), passed);
+        checks.add(what, results.join("; "), passed);
         Ok(())
     }
 }

@@ -96,8 +96,8 @@ fn happen(event: Event, nodes: &mut Nodes, server: &Served) -> Result<()> {
 /// Waits until a CPU capture of the node is running for a while.
 fn wait_for_capture(server: &Served, node: &str) -> Result<()> {
     for _ in 0..200 {
-        let told = server.json(&format!("/api/nodes/{node}"))?;
-        let types = told["types"].as_array().context("types of a node")?;
+        let answer = server.json(&format!("/api/nodes/{node}"))?;
+        let types = answer["types"].as_array().context("types of a node")?;
         if types.iter().any(|row| row["type"] == "cpu" && row["capturing"] == true) {
             thread::sleep(Duration::from_millis(500));
             return Ok(());
@@ -134,9 +134,9 @@ fn collected(server: &Served, seen: &Seen, whole: Duration, checks: &mut Checks)
     for (node, types) in
         [("go", &["cpu", "heap", "goroutine"][..]), ("be", &["cpu", "contention", "heap"]), ("restarting", &["cpu"])]
     {
-        let told = server.json(&format!("/api/nodes/{node}"))?;
+        let answer = server.json(&format!("/api/nodes/{node}"))?;
         for wanted in types {
-            let row = told["types"].as_array().into_iter().flatten().find(|row| row["type"] == *wanted);
+            let row = answer["types"].as_array().into_iter().flatten().find(|row| row["type"] == *wanted);
             let (good, bad) = row.map_or(("", ""), |row| {
                 (row["last_success"].as_str().unwrap_or(""), row["last_error"]["at"].as_str().unwrap_or(""))
             });
@@ -183,9 +183,9 @@ pub(super) fn memory(vitals: &[Vitals], seconds: u64, checks: &mut Checks) {
         .take(4)
         .map(|quarter| quarter.iter().map(|look| look.resident as f64).sum::<f64>() / quarter.len() as f64)
         .collect();
-    let told: Vec<String> = means.iter().map(|mean| megabytes(*mean as u64)).collect();
+    let quarters: Vec<String> = means.iter().map(|mean| megabytes(*mean as u64)).collect();
     let flat = means[means.len() - 1] <= means[0] * GROWTH.0 + GROWTH.1;
-    checks.add("resident memory is flat, by quarters", told.join(", "), flat);
+    checks.add("resident memory is flat, by quarters", quarters.join(", "), flat);
     if let (Some(first), Some(last)) = (vitals.first(), vitals.last()) {
         let (own, children) = (last.cpu - first.cpu, last.children_cpu - first.children_cpu);
         checks.add(
@@ -213,8 +213,8 @@ fn retention(server: &Served, seen: &Seen, checks: &mut Checks) -> Result<()> {
         ),
         deleted > 0,
     );
-    let told = server.json("/api/retention")?;
-    let over: Vec<String> = told["nodes"]
+    let answer = server.json("/api/retention")?;
+    let over: Vec<String> = answer["nodes"]
         .as_array()
         .into_iter()
         .flatten()

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-/// What the archive has beside its page: headers and padding.
+/// The bytes of the archive beside its page: headers and padding.
 const BESIDE: u64 = 64 << 10;
 
 /// The page, of at most `limit` bytes.
@@ -39,7 +39,7 @@ pub(super) fn page(bytes: Vec<u8>, limit: u64) -> Result<Vec<u8>, String> {
         }
         page = Some(content);
     }
-    // What follows is empty, but the checksum of all stands at the end.
+    // The rest is empty, but the checksum of all is at the end.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(wrong)?;
     page.ok_or_else(|| "archive: nothing in it".to_owned())
 }

@@ -112,8 +112,8 @@ impl FrontendSource {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request gives of a list, the oldest first. Names are compared and not times: an hour that the clocks
-    /// repeat has each time twice.
+    /// The files of a list that a request selects, the oldest first. Names are compared and not times: an hour that the
+    /// clocks repeat has each time twice.
     fn unseen(&self, listed: &[Listed], profile_type: &ProfileType) -> Vec<Listed> {
         let of_type: Vec<&Listed> = listed.iter().filter(|one| one.profile_type == *profile_type).collect();
         let mut all = self.seen();
@@ -170,11 +170,15 @@ fn is_passing(error: &CollectError) -> bool {
 
 /// Why there is nothing to give.
 fn nothing_new(listed: &[Listed], request: &Request) -> CollectError {
-    let latest = listed.iter().rev().find(|one| request.types().any(|asked| *asked == one.profile_type));
+    let latest = listed.iter().rev().find(|one| request.types().any(|profile_type| *profile_type == one.profile_type));
     match latest {
-        Some(latest) => CollectError::NothingNew { why: format!("the frontend has no profile later than {} yet", latest.name) },
+        Some(latest) => {
+            CollectError::NothingNew { why: format!("the frontend has no profile later than {} yet", latest.name) }
+        }
         None => CollectError::Unavailable {
-            why: "the frontend has no profile of this type; are proc_profile_cpu_enable and proc_profile_mem_enable set there?".to_owned(),
+            why: "the frontend has no profile of this type; are proc_profile_cpu_enable and proc_profile_mem_enable \
+                  set there?"
+                .to_owned(),
         },
     }
 }

@@ -32,7 +32,7 @@ pub struct Credentials {
     pub password: String,
 }
 
-/// Why somebody is not let in.
+/// Why a user is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No credentials were given, and they are needed.
@@ -58,10 +58,10 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator of these users; `None` lets everyone in as operator.
+    /// An authenticator of these users; with `None` every client is an operator.
     ///
     /// # Errors
-    /// The text says what failed: only if no random numbers can be had.
+    /// The text of the failure: only if no random numbers are available.
     pub fn new(users: Option<Users>) -> Result<Authenticator, String> {
         let key = random_key()?;
         Ok(Authenticator {
@@ -79,7 +79,7 @@ impl Authenticator {
     /// Takes new users; what was remembered holds for those who kept their password.
     pub fn replace(&self, users: Option<Users>) {
         let new = users.map(Arc::new);
-        // Held to the end, so that new users never stand beside what was remembered of former ones.
+        // Held to the end, so that new users never coexist with cached results for former ones.
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *users, new.clone());
         let hash = |users: &Option<Arc<Users>>, name: &str| users.as_ref()?.get(name).map(|user| user.hash.clone());
@@ -93,7 +93,7 @@ impl Authenticator {
         self.users.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(name).cloned()
     }
 
-    /// What is remembered of a user's password for the short way.
+    /// The digest of a user's password for the short way, if it is cached.
     pub fn quick(&self, name: &str) -> Option<[u8; 32]> {
         self.quick.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
     }
@@ -124,7 +124,7 @@ impl Authenticator {
         }
     }
 
-    /// Lets a user in, or says why not.
+    /// Authenticates a user.
     ///
     /// # Errors
     /// The [`Refusal`].
@@ -137,11 +137,11 @@ impl Authenticator {
         let hash = user.map_or_else(|| self.decoy.clone(), |user| user.hash.clone());
         let digest = self.digest(&credentials, &hash);
         let principal = user.map(Principal::from_user);
-        if self.knows(&digest) {
+        if self.is_known(&digest) {
             return self.enter_checked(&credentials.name, principal, from);
         }
         let _turn = self.turns[usize::from(digest[0]) % TURNS].lock().await;
-        if self.knows(&digest) {
+        if self.is_known(&digest) {
             return self.enter_checked(&credentials.name, principal, from);
         }
         let attempt = self.guesses.attempt(&credentials.name, from).ok_or(Refusal::TooMany)?;
@@ -152,7 +152,7 @@ impl Authenticator {
         Ok(principal)
     }
 
-    fn knows(&self, digest: &[u8; 32]) -> bool {
+    fn is_known(&self, digest: &[u8; 32]) -> bool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(digest)
     }
 

@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Names and addresses remembered; beyond it they are forgotten together.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// What may go wrong within [`WINDOW`].
+/// The failures that are permitted within [`WINDOW`].
 struct Limit {
     wrong: u32,
     refused: u32,
@@ -157,7 +157,7 @@ fn current<K: Copy + Eq + Hash>(counts: &mut HashMap<K, Count>, key: K) -> &mut 
     count
 }
 
-/// What one client can choose its address from: with IPv6 that is the network of 64 bits.
+/// The range from which one client can choose its address: with IPv6 that is the network of 64 bits.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

@@ -7,7 +7,7 @@ use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, Salt
 /// The hash of a password, with a fresh salt.
 ///
 /// # Errors
-/// Only if the password is longer than argon2 takes (4 GiB); the text says so.
+/// Only if the password is longer than argon2 takes (4 GiB); the error is a text.
 pub(super) fn hash_password(password: &str) -> Result<String, String> {
     let salt = SaltString::generate(&mut OsRng);
     Argon2::default()

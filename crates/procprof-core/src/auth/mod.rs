@@ -1,6 +1,6 @@
-//! Who asks: users, roles, and what their credentials are checked against.
+//! Authentication: users, their roles, and the checks of their credentials.
 //!
-//! One [`Principal`] for every authenticator: HTTP and SQL know the same users.
+//! One [`Principal`] for every authenticator: HTTP and SQL have the same users.
 
 mod authenticator;
 mod guesses;
@@ -31,7 +31,7 @@ pub fn random_hex(bytes: usize) -> Result<String, String> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What somebody may do.
+/// The permissions of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UserRole {
     /// Read.
@@ -68,12 +68,12 @@ impl FromStr for UserRole {
     }
 }
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// The user's name; `local` without a users file.
     pub name: String,
-    /// What they may do.
+    /// The user's permissions.
     pub role: UserRole,
     /// Which password let them in.
     password: PasswordMark,

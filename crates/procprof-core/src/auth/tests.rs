@@ -40,7 +40,7 @@ fn users_are_added_replaced_and_read_back() {
 }
 
 #[tokio::test]
-async fn the_door_lets_in_by_name_and_password() {
+async fn users_are_authenticated_by_name_and_password() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     add_user(&file, "vic", UserRole::Viewer, "right", Methods::Modern).unwrap();

@@ -20,7 +20,7 @@ use super::verifier::native_verifier;
 use crate::error::{Error, Result};
 use crate::ownership;
 
-/// Mode of the file: its hashes are for nobody else.
+/// Mode of the file: only its owner may read the hashes.
 const MODE: u32 = 0o600;
 
 /// One line.
@@ -28,7 +28,7 @@ const MODE: u32 = 0o600;
 pub struct User {
     /// 1 to 64 letters, digits, `_` and `-`.
     pub name: String,
-    /// What they may do.
+    /// The user's permissions.
     pub role: UserRole,
     /// The argon2 hash of the password.
     pub hash: String,

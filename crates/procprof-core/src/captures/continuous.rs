@@ -37,14 +37,14 @@ pub(super) async fn record(
             continue;
         }
         let answer = session.cut().await?;
-        let (own, owner, asked) = (Arc::clone(captures), Arc::clone(node), request.clone());
+        let (own, owner, requested) = (Arc::clone(captures), Arc::clone(node), request.clone());
         storing = Some(captures.tasks.spawn(async move {
             let recorded = store_recordings(&own, &owner, "schedule", None, answer, RecordingContext::default()).await;
             for entry in &recorded.stored {
                 succeeded(&own, &owner, &entry.profile_type);
             }
             for (profile_type, failure) in &recorded.failed {
-                failed(&own, &owner, profile_type, failure, !asked.types().any(|asked| asked == profile_type));
+                failed(&own, &owner, profile_type, failure, !requested.types().any(|one| one == profile_type));
             }
         }));
     }

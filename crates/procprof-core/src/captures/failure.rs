@@ -14,7 +14,7 @@ pub struct CaptureFailure {
     pub reason: String,
     /// The first bytes of what came instead.
     pub(crate) first_bytes: Vec<u8>,
-    /// What it is kept as; `None` for what is nobody's fault.
+    /// The kind of its error row; `None` for a failure that is not recorded.
     pub(crate) kind: Option<ErrorKind>,
 }
 

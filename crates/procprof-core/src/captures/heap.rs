@@ -38,13 +38,13 @@ pub struct HeapProfiler<'a> {
     node: &'a Arc<Node>,
 }
 
-/// What came of a request to a heap profiler.
+/// The result of a request to a heap profiler.
 pub type HeapResult<T> = Result<T, HeapError>;
 
-/// Why a heap profiler did not do what it was asked for.
+/// Why an operation on a heap profiler failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HeapError {
-    /// The process cannot: asking again changes nothing before somebody changes the process.
+    /// The process cannot do it: a retry fails, too, until the process is configured otherwise.
     #[error(transparent)]
     Refused(#[from] HeapRefusal),
     /// The node did not answer, or not with what it should.
@@ -52,7 +52,7 @@ pub enum HeapError {
     Failed(String),
 }
 
-/// What a process cannot do, as a sentence that says what to do about it.
+/// An operation that a process cannot do, as a sentence with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeapRefusal {
     /// In the process's own words, or the agent's.
@@ -69,7 +69,8 @@ pub enum HeapRefusal {
     },
     /// A backend that has the flag and refuses to change it.
     #[error(
-        "{node} does not switch its heap profiler: {error}; it takes JEMALLOC_CONF=prof:true at its start, and brpc's flags must not be immutable"
+        "{node} does not switch its heap profiler: {error}; it takes JEMALLOC_CONF=prof:true at its start, and brpc's \
+         flags must not be immutable"
     )]
     FlagRefused {
         /// The node's name.
@@ -94,7 +95,7 @@ pub enum HeapRefusal {
         /// The kind.
         kind: &'static str,
     },
-    /// A kind of node whose profiler cannot be asked for its state.
+    /// A kind of node whose profiler's state cannot be queried.
     #[error("whether the heap profiler of a node of kind {kind} is on cannot be asked")]
     NoState {
         /// The kind.
@@ -102,7 +103,8 @@ pub enum HeapRefusal {
     },
     /// A heap profile without a sample.
     #[error(
-        "{node}: nothing was sampled yet: switch its heap profiler on with enable_prof(), let the process work for a while, then dump again"
+        "{node}: nothing was sampled yet: switch its heap profiler on with enable_prof(), let the process work for a \
+         while, then dump again"
     )]
     NothingSampled {
         /// The node's name.
@@ -117,9 +119,9 @@ pub enum HeapRefusal {
     /// A process that was started without its heap profiler.
     #[error("{reason}; {remedy}")]
     NotStarted {
-        /// What it answered.
+        /// Its answer.
         reason: String,
-        /// What it has to be started with.
+        /// The settings it has to be started with.
         remedy: &'static str,
     },
 }
@@ -130,7 +132,7 @@ impl<'a> HeapProfiler<'a> {
         HeapProfiler { captures, node }
     }
 
-    /// Whether it can be asked and switched from here while its process runs.
+    /// Whether its state can be queried and switched from here while its process runs.
     pub fn has_switch(&self) -> bool {
         let control = self.node.kind().heap;
         !self.node.past && matches!(control, HeapControl::ThisServer | HeapControl::Agent | HeapControl::BrpcFlag)
@@ -138,7 +140,7 @@ impl<'a> HeapProfiler<'a> {
 
     /// Whether it samples.
     pub async fn is_active(&self) -> HeapResult<bool> {
-        /// What an agent answers; the rest of it is for people.
+        /// The part of an agent's answer that is read.
         #[derive(serde::Deserialize)]
         struct Status {
             active: bool,
@@ -233,10 +235,10 @@ impl<'a> HeapProfiler<'a> {
         self.captures.capture(self.node, wanted).await.map_err(|failure| self.lack(&failure))
     }
 
-    /// What the process lacks to give a dump, if that is what the failure of a capture means.
+    /// The reason for a missing dump in the process, if that is what the failure of a capture means.
     fn lack(&self, failure: &CaptureFailure) -> HeapError {
         let (node, reason) = (self.name(), failure.reason.clone());
-        // Nobody's fault, and nothing that a second try would mend.
+        // Not a failure, and a retry would not help.
         if failure.kind.is_none() {
             return HeapRefusal::OfProcess(reason).into();
         }
@@ -255,7 +257,7 @@ impl<'a> HeapProfiler<'a> {
         refusal.into()
     }
 
-    /// Asks the agent inside this process, which may wait for a thread of its own.
+    /// Calls the agent inside this process, which may wait for a thread of its own.
     async fn own(
         &self,
         ask: impl FnOnce(&procprof_agent::Agent) -> procprof_agent::Result<HeapStatus> + Send + 'static,
@@ -265,7 +267,7 @@ impl<'a> HeapProfiler<'a> {
         asked.map_err(|error| HeapRefusal::OfProcess(error.to_string()).into())
     }
 
-    /// Asks the agent in the node's process; an answer that refuses is a sentence.
+    /// Sends a request to the agent in the node's process; a refusal is a sentence.
     async fn ask_agent(&self, what: &str) -> HeapResult<String> {
         let (client, target) = self.remote().await?;
         let url = self.url(&target.http.to_string(), &format!("/debug/pprof/heap/{what}"))?;
@@ -325,7 +327,7 @@ impl<'a> HeapProfiler<'a> {
     }
 }
 
-/// Whether brpc's page of one flag says that it is on; `None` if the flag is not on it.
+/// Whether brpc's page of one flag shows it as on; `None` if the flag is not on it.
 ///
 /// ```text
 /// Name | Value | Description | Defined At

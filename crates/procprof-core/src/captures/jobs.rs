@@ -1,4 +1,4 @@
-//! Captures that somebody asked for and follows: who, how far, how it ended. Kept in memory, the latest [`KEPT`].
+//! Captures on request that a client follows: owner, progress, result. Kept in memory, the latest [`KEPT`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const KEPT: usize = 500;
 /// Jobs running at a time.
 const RUNNING_MAX: usize = 64;
 
-/// A capture somebody follows.
+/// A capture that a client follows.
 pub struct Job {
     /// Its name, an UUID.
     pub id: String,
@@ -28,9 +28,9 @@ pub struct Job {
     pub profile_type: ProfileType,
     /// Length of the capture.
     pub seconds: u32,
-    /// The user who asked for it.
+    /// The user who requested it.
     pub by: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub started: Timestamp,
     cancel: CancellationToken,
     checking: AtomicBool,
@@ -118,10 +118,10 @@ impl Jobs {
         captures.jobs.keep(Arc::clone(&job))?;
         let (own, running) = (Arc::clone(captures), Arc::clone(&job));
         captures.tasks.spawn(async move {
-            let told = Arc::clone(&running);
+            let observed = Arc::clone(&running);
             let progress = move |progress| {
                 if matches!(progress, Progress::Checking) {
-                    told.checking.store(true, Ordering::Relaxed);
+                    observed.checking.store(true, Ordering::Relaxed);
                 }
             };
             let watch =

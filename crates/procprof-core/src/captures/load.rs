@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::nodes::Node;
 
-/// What one cluster's schedule needs.
+/// The load of one cluster's schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Need {
     nodes: usize,
@@ -49,7 +49,7 @@ mod tests {
     use crate::nodes::Registry;
 
     #[test]
-    fn a_schedule_that_cannot_be_kept_is_told_with_its_numbers() {
+    fn a_schedule_that_cannot_be_kept_is_reported_with_its_numbers() {
         let node = |number: u32, cluster: &str| {
             format!(
                 "[[node]]\nname = \"n{number}\"\nkind = \"go\"\nhttp = \"127.0.0.1:{number}\"\ncluster = \"{cluster}\"\n"

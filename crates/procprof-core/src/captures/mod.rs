@@ -1,4 +1,4 @@
-//! Captures: one at a time of each node and type, whoever asks; the schedule and people go the same way.
+//! Captures: one at a time of each node and type; scheduled ones and those on request share one path.
 
 mod continuous;
 mod failure;
@@ -39,7 +39,7 @@ use pause::Pause;
 pub use procprof_collect::SourceState;
 pub use run::{Arrived, CaptureRequest};
 
-/// What captures profiles, on schedule and on demand.
+/// Captures profiles, on schedule and on demand.
 pub struct Captures {
     settings: Arc<Settings>,
     registry: Arc<Registry>,
@@ -48,7 +48,7 @@ pub struct Captures {
     /// Of the server itself.
     agent: Agent,
     pause: Pause,
-    /// Captures that somebody follows.
+    /// Captures that clients follow.
     pub jobs: Jobs,
     in_flight: run::InFlight,
     heap_ends: HeapEnds,
@@ -88,7 +88,7 @@ impl Captures {
         run::capture(self, node, wanted).await?.outcome_for(&profile_type)
     }
 
-    /// Starts a capture that somebody follows; `None` when too many are running.
+    /// Starts a capture that a client follows; `None` when too many are running.
     pub fn start(
         self: &Arc<Self>,
         node: Arc<Node>,
@@ -128,8 +128,7 @@ impl Captures {
         self.in_flight.client()
     }
 
-    /// What the source of a node has found out about its process; `None` before the first capture, and for kinds that
-    /// find out nothing.
+    /// The state of a node's source; `None` before the first capture, and for kinds without one.
     pub fn source_state(&self, node: &Node) -> Option<SourceState> {
         self.in_flight.known_source(node)?.state()
     }

@@ -1,6 +1,7 @@
-//! Who waits for a capture of another length to end, and how long.
+//! The waiting captures of a node's type, behind a running one of another length.
 //!
-//! People go before the schedule: while one waits for a node's type, the schedule begins no new capture of it.
+//! Captures on request go before the schedule: while one waits for a node's type, the schedule begins no new capture of
+//! it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +35,7 @@ impl Queue {
         QueueEntry { queue: self, key }
     }
 
-    /// Waits until nobody waits.
+    /// Waits until the queue is empty.
     pub(super) async fn empty(&self, node: u64, profile_type: &ProfileType) {
         let key = (node, profile_type.clone());
         // The sender lives as long as this borrow.
@@ -61,12 +62,12 @@ pub(super) fn patience(running: &Flight, seconds: u32) -> Duration {
     Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)) + Duration::from_secs(u64::from(seconds)) + MARGIN
 }
 
-/// What somebody who follows a capture sees of its waiting.
+/// The state of a waiting capture, as shown to clients that follow it.
 #[derive(Default)]
 pub(super) struct Wait(Mutex<(Option<String>, Option<Timestamp>)>);
 
 impl Wait {
-    /// Whom it waits for, if it does.
+    /// The capture that it waits for, if it does.
     pub(crate) fn reason(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }

@@ -16,12 +16,12 @@ use crate::kinds::{KindSource, SourceContext, keeps_recordings};
 use crate::nodes::Node;
 use crate::remote::{Remote, process, target};
 
-/// What a capture gave: at least one profile.
+/// The result of a capture: at least one profile.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
-    /// What is stored, in the order of the answer.
+    /// The stored profiles, in the order of the answer.
     pub(crate) stored: Vec<Arc<Entry>>,
-    /// What else was in the answer and could not be stored.
+    /// The other recordings of the answer, which could not be stored.
     pub(crate) failed: Vec<(ProfileType, Arc<CaptureFailure>)>,
 }
 
@@ -71,8 +71,8 @@ impl Recorded {
     }
 }
 
-/// What makes the recordings of a node. That of a kind with an engine of its own is kept for as long as the node stays
-/// as it is configured.
+/// The source of a node's recordings. That of a kind with an engine of its own is kept for as long as the node's
+/// configuration does not change.
 pub(super) async fn source(captures: &Captures, node: &Node) -> Result<Arc<dyn Source>, CaptureFailure> {
     let make = match node.kind().source {
         KindSource::Http(_) => {
@@ -107,10 +107,10 @@ async fn keep_recording(
     }
 }
 
-/// What is known of an answer beside the answer.
+/// Facts about an answer beside the answer.
 #[derive(Default)]
 pub(super) struct RecordingContext {
-    /// The node's page of symbols, where it may be asked.
+    /// The node's page of symbols, where it may be queried.
     pub(super) remote: Option<Remote>,
     /// The room the answer took while it came in.
     pub(super) reserved: Option<Arc<Reserved>>,

@@ -1,4 +1,4 @@
-//! One capture, from the wanted to the stored profile or the error row.
+//! One capture, from the request to the stored profile or the error row.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,24 +23,24 @@ use crate::remote::Remote;
 /// How a capture ended; shared by all who joined it.
 pub(super) type Outcome = Result<Arc<Recorded>, Arc<CaptureFailure>>;
 
-/// A capture somebody wants.
+/// A requested capture.
 pub struct CaptureRequest {
     pub(super) profile_type: ProfileType,
     /// Further types that are to be recorded with it.
     pub(super) also: Vec<ProfileType>,
     /// Length; `None` for the schedule's.
     pub(super) seconds: Option<u32>,
-    /// Who asks, for others who hear that they have to wait.
+    /// The requester, named to others that have to wait.
     pub(super) by: String,
     /// `schedule` or `manual`.
     pub(super) trigger: &'static str,
     pub(super) watch: Watch,
-    /// Where it shows that it waits; without it, it does not wait for a capture of another length to begin its own.
+    /// Shows its waiting; without it, it does not wait for a capture of another length to begin its own.
     pub(super) wait: Option<Arc<Wait>>,
-    /// When the schedule wanted it to begin.
+    /// When it was due by the schedule.
     pub(super) due: Option<Instant>,
-    /// Told what has arrived from the node, before it is taken in; not for a capture that was joined, nor for the
-    /// server's own.
+    /// Called with the bytes that have arrived from the node, before they are decoded; not for a capture that was
+    /// joined, nor for the server's own.
     pub(super) arrived: Option<Arrived>,
 }
 
@@ -62,10 +62,10 @@ impl CaptureRequest {
     }
 }
 
-/// Is told what has arrived.
+/// A callback for bytes that have arrived.
 pub type Arrived = Box<dyn Fn(&Bytes) + Send + Sync>;
 
-/// How long a capture holds its place beyond its own length: what takes longer waits for its node, or for its turn
+/// How long a capture holds its slot beyond its own length: one that takes longer waits for its node, or for its turn
 /// among children, and leaves the place to the next.
 const HOLD: Duration = Duration::from_secs(3);
 /// A type that goes on failing in the same way has an error row at most this often.
@@ -79,7 +79,7 @@ struct Places {
     failing: Arc<Semaphore>,
 }
 
-/// What captures that run share.
+/// The state shared by running captures.
 #[derive(Default)]
 pub(super) struct InFlight {
     client: Mutex<Arc<HttpClient>>,
@@ -215,12 +215,12 @@ async fn enter(
     let _waiting = queue.enter(node.id, &wanted.profile_type);
     let give_up = Instant::now() + patience(&running.flight, request.seconds.unwrap_or(0));
     loop {
-        let told = running.flight.clone();
-        wait.begin(format!("waiting: {}", at_it(&told)));
+        let current = running.flight.clone();
+        wait.begin(format!("waiting: {}", at_it(&current)));
         let ended = tokio::time::timeout_at(give_up, running.wait()).await;
         running = match flights.enter(flight()) {
             FlightRole::Busy(_) if ended.is_err() => {
-                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&told)))));
+                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&current)))));
             }
             FlightRole::Busy(next) => next,
             place => {
@@ -245,8 +245,8 @@ async fn lead(
     wanted: CaptureRequest,
     leader: Leader<Outcome>,
 ) -> Outcome {
-    let asked: Vec<ProfileType> = request.types().cloned().collect();
-    let capturing: Vec<Capturing<'_>> = asked.iter().map(|asked| Capturing::begin(captures, node.id, asked)).collect();
+    let types: Vec<ProfileType> = request.types().cloned().collect();
+    let capturing: Vec<Capturing<'_>> = types.iter().map(|one| Capturing::begin(captures, node.id, one)).collect();
     let result = attempt(captures, node, request, &wanted).await;
     drop(capturing);
     let outcome = result.map(Arc::new).map_err(Arc::new);
@@ -259,7 +259,7 @@ async fn lead(
                 failed(captures, node, profile_type, failure, true);
             }
         }
-        Err(failure) => asked.iter().for_each(|asked| failed(captures, node, asked, failure, false)),
+        Err(failure) => types.iter().for_each(|one| failed(captures, node, one, failure, false)),
     }
     leader.finish(outcome.clone());
     outcome
@@ -275,10 +275,10 @@ pub(super) fn succeeded(captures: &Captures, node: &Node, profile_type: &Profile
     });
 }
 
-/// Counts a failure, and keeps it if the type is collected on schedule: else who asked sees it in the job. What was
-/// cancelled or is not available is none. A type that fails again and again in one way has a row now and then; the
-/// metrics count every failure. What is missing beside profiles that were stored `is_part` of an answer and always
-/// kept: nobody else reports it.
+/// Counts a failure, and keeps it if the type is collected on schedule; otherwise the requester sees it in the job. A
+/// cancelled capture and an unavailable type are no failures. A type that fails again and again in one way has a row
+/// now and then; the metrics count every failure. A profile missing from an answer whose others were stored (`is_part`)
+/// is always kept: it is reported nowhere else.
 pub(super) fn failed(
     captures: &Captures,
     node: &Node,
@@ -298,14 +298,14 @@ pub(super) fn failed(
     if !is_part && !node.planned(profile_type).is_some_and(|planned| planned.on) {
         return;
     }
-    let told = nodes::FailedAttempt { at: Timestamp::now(), reason: failure.reason.clone() };
+    let attempt = nodes::FailedAttempt { at: Timestamp::now(), reason: failure.reason.clone() };
     let mut is_news = true;
     captures.registry.note(node.id, |health| {
         let own = health.types.entry(profile_type.clone()).or_default();
         let known =
             own.recorded.filter(|(at, code)| own.failing() && *code == failure.code && at.elapsed() < ERROR_ROWS_EVERY);
         (is_news, own.recorded) = (known.is_none(), known.or(Some((Instant::now(), failure.code))));
-        (own.last_failure, own.unavailable) = (Some(told), None);
+        (own.last_failure, own.unavailable) = (Some(attempt), None);
     });
     if !is_news {
         return;
@@ -328,7 +328,7 @@ async fn attempt(
 ) -> Result<Recorded, CaptureFailure> {
     let cancel = &wanted.watch.cancel;
     let given_up = || CaptureFailure::cancelled("given up before it began");
-    // Whoever waits for its turn holds no place.
+    // A capture that waits for its turn holds no slot.
     let _turn: Option<OwnedMutexGuard<()>> = match node.kind().takes_turns {
         true => tokio::select! {
             () = cancel.cancelled() => return Err(given_up()),

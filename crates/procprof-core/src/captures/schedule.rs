@@ -17,7 +17,7 @@ use super::run::{CaptureRequest, Outcome, capture, failed};
 use super::{CaptureFailure, Captures, continuous, load};
 use crate::nodes::{Node, Planned};
 
-/// How long to wait before a node is asked again for a profile that it said it has not.
+/// How long to wait before a node is queried again for a profile that it has reported as unavailable.
 const UNAVAILABLE: Duration = Duration::from_secs(3600);
 /// Longest spread of first starts.
 const SPREAD_MAX: Duration = Duration::from_secs(60);
@@ -131,7 +131,7 @@ impl Task {
                 tokio::pin!(work, paused);
                 tokio::select! {
                     outcome = &mut work => outcome,
-                    // The capture is told and given the moment it needs to leave nothing behind.
+                    // The capture is cancelled and given the moment it needs to leave nothing behind.
                     () = &mut paused => { cancel.cancel(); work.await }
                 }
             };
@@ -139,7 +139,7 @@ impl Task {
             let delay = self.judge(&mut backoff, failure.as_deref());
             let now = Instant::now();
             next = next_start(begin, &self.planned, now, delay);
-            // What a node says it does not have is no failure, so there is no retry to show.
+            // An unavailable type is no failure, so there is no retry to show.
             let is_failure = failure.as_deref().is_some_and(|failure| failure.unavailable_reason().is_none());
             self.note_retry(delay.filter(|_| is_failure).map(|_| next.saturating_duration_since(now)));
         }
@@ -171,11 +171,11 @@ impl Task {
         })
     }
 
-    /// Counts an outcome, tells what changed, and returns how long to wait after a failure.
+    /// Counts an outcome, logs a change, and returns how long to wait after a failure.
     fn judge(&self, backoff: &mut Backoff, failure: Option<&CaptureFailure>) -> Option<Duration> {
         let transition = match failure {
             None => backoff.succeeded(),
-            // Nothing is wrong, so nothing is told.
+            // Not a failure, so nothing is logged.
             Some(failure) if failure.unavailable_reason().is_some() => {
                 return (!self.node.kind().asks_freely).then_some(UNAVAILABLE);
             }

@@ -25,7 +25,7 @@ use crate::symbols::SymbolStore;
 /// Beyond what any machine takes.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What captures need, around a configuration with one node named `f`, of the fake kind.
+/// The parts that captures need, around a configuration with one node named `f`, of the fake kind.
 struct Around {
     captures: Arc<Captures>,
     store: Arc<Store>,

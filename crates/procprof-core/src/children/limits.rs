@@ -32,11 +32,11 @@ impl ChildLimits {
     /// The system's.
     pub(super) fn set(&self) -> io::Result<()> {
         limit(Resource::As, self.memory, self.memory)?;
-        // The signal at the lower of the two can be told from that of a process that was killed.
+        // The signal at the lower of the two differs from that of a process that was killed.
         limit(Resource::Cpu, self.seconds, self.seconds.saturating_add(1))?;
         limit(Resource::Core, 0, 0)?;
-        // Where memory is short for all, this process is the one to be ended. Without the right to say so nothing is
-        // lost.
+        // When the system runs out of memory, this process is the one to be ended. Without the permission for it
+        // nothing is lost.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         Ok(())
     }

@@ -2,15 +2,15 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod.rs` | whose turn it is, and the one place where a child is started |
+//! | `mod.rs` | the turns of children, and the one place where a child is started |
 //! | `limits.rs` | the limits, their configuration keys, and the child's side that sets them |
 //! | `task.rs` | the protocol, as the child reads it |
 //! | `error.rs` | why there is no answer, with the key that limits it |
 //!
 //! A child is started as `EXECUTABLE ARGS... TASK`. Its environment is one variable, `PROCPROF_CACHE_DIR`: the folder
-//! that keeps what it reads of binaries for the next child (`DATA/cache`; it may be deleted at any time). It sets its
-//! limits before it reads anything, takes its input from standard input, answers on standard output, and prints errors
-//! to standard error. It is killed when its answer is no longer wanted.
+//! that caches its parsed binaries for the next child (`DATA/cache`; it may be deleted at any time). It sets its limits
+//! before it reads anything, takes its input from standard input, answers on standard output, and prints errors to
+//! standard error. It is killed when its answer is no longer needed.
 
 mod error;
 mod limits;
@@ -88,10 +88,10 @@ impl Children {
         Children { symbolize, jeprof, cache: data.join("cache"), turns, large_turns }
     }
 
-    /// What jeprof's grammar prints of heap dumps, which its words name `{0}`, `{1}`.
+    /// The output of jeprof's grammar for heap dumps, which its words name `{0}`, `{1}`.
     ///
     /// # Errors
-    /// As those of any child; what jeprof complains of is in [`ChildError::Ended`].
+    /// As those of any child; jeprof's own error is in [`ChildError::Ended`].
     pub async fn jeprof(&self, words: Vec<String>, dumps: Vec<Bytes>, config: &Config) -> Result<Vec<u8>, ChildError> {
         let child = Child {
             program: &self.jeprof,
@@ -149,7 +149,7 @@ impl Children {
         };
         let write = async move {
             for piece in input {
-                // The status of a child that ended early says more than the broken pipe.
+                // The status of a child that ended early is more precise than the broken pipe.
                 if stdin.write_all(&piece).await.is_err() {
                     break;
                 }

@@ -37,7 +37,7 @@ impl<W: DeserializeOwned> ChildTask<W> {
 /// The work of the child that draws in jeprof's grammar; the frames of its input are the dumps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JeprofWords {
-    /// The words of jeprof's command line; `{0}` and `{1}` stand for the dumps.
+    /// The words of jeprof's command line; `{0}` and `{1}` are replaced by the dumps.
     pub words: Vec<String>,
 }
 

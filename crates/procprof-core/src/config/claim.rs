@@ -1,4 +1,4 @@
-//! Names and ids that nodes claim: each stands for one node.
+//! Names and ids that nodes claim: each identifies one node.
 
 use super::NodeConfig;
 use crate::error::{Error, Result};
@@ -17,13 +17,13 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// What a configured node claims.
+    /// The claim of a configured node.
     pub(crate) fn from_node(node: &NodeConfig) -> Claim<'_> {
         Claim { name: &node.name, id: node.id, place: &node.place }
     }
 }
 
-/// Refuses names and given ids that stand for two nodes.
+/// Rejects names and given ids that identify two nodes.
 pub(crate) fn distinct<'a>(nodes: impl Iterator<Item = Claim<'a>>) -> Result<()> {
     let mut known = vec![Claim { name: THIS_SERVER_NAME, id: Some(THIS_SERVER_ID), place: "" }];
     for node in nodes {

@@ -9,8 +9,8 @@ use crate::ownership;
 /// Files of the data folder that are looked at.
 const FILES_MAX: usize = 1000;
 
-/// What is open to others in a configuration's files and the data folder, a sentence each: it works, and should not
-/// stay so.
+/// Files and folders of a configuration that are open to others, a sentence each: the server works, but they should be
+/// closed.
 pub fn warnings(config: &Config, data: &Path) -> Vec<String> {
     let mut secrets: Vec<(&str, &PathBuf)> = config.tls_key.iter().map(|path| ("tls_key", path)).collect();
     for node in config.nodes.iter().chain(config.fe_queries.iter().map(|fe| &fe.node)) {
@@ -49,8 +49,8 @@ mod tests {
         };
         assert_eq!(found(0o600), [] as [String; 0]);
         assert!(found(0o604)[0].starts_with("tls_key "));
-        let said = found(0o666);
-        assert!(said.len() == 2 && said[1].starts_with("data "), "{said:?}");
+        let findings = found(0o666);
+        assert!(findings.len() == 2 && findings[1].starts_with("data "), "{findings:?}");
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(found(0o600)[0].starts_with("data folder "));
         std::fs::write(&path, "").unwrap();

@@ -1,5 +1,5 @@
-//! `[[fe_query]]` tables: the frontends of StarRocks clusters, which are asked in SQL for their nodes and run
-//! `ADMIN EXECUTE` on them.
+//! `[[fe_query]]` tables: the frontends of StarRocks clusters, which are queried in SQL for their nodes and run `ADMIN
+//! EXECUTE` on them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const QUERY_PORT: u16 = 9030;
 /// Addresses of one cluster.
 const ADDRESSES_MAX: usize = 16;
 
-/// One cluster's frontends and how they are asked.
+/// One cluster's frontends and how they are queried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeQuery {
     /// File and line where it is configured.
@@ -34,7 +34,7 @@ pub struct FeQuery {
     pub refresh_seconds: u64,
     /// Longest time for the answer of one `ADMIN EXECUTE`, in seconds.
     pub seconds_max: u64,
-    /// What is the same for all its nodes: labels, schedule, TLS and the like.
+    /// The settings of all its nodes: labels, schedule, TLS and the like.
     pub node: NodeConfig,
 }
 
@@ -84,7 +84,7 @@ pub struct FeKey {
     pub type_name: &'static str,
     /// The default as written; empty for none.
     pub default: &'static str,
-    /// What it does.
+    /// The description of the key.
     pub help: &'static str,
     set: fn(&mut FeQuery, &Value) -> std::result::Result<(), String>,
 }
@@ -130,7 +130,9 @@ pub const FE_KEYS: &[FeKey] = &[
         name: "tls",
         type_name: "`true`, `false`, or `{ ca_file = \"F\", insecure = false }`",
         default: "false",
-        help: "Whether connections are encrypted. A frontend that offers no TLS is refused then. Without `ca_file`, public authorities are trusted. A frontend's own certificate in `ca_file` must not be marked as an authority's (`CA:TRUE`).",
+        help: "Whether connections are encrypted. A frontend that offers no TLS is refused then. Without `ca_file`, \
+               public authorities are trusted. A frontend's own certificate in `ca_file` must not be marked as an \
+               authority's (`CA:TRUE`).",
         set: |f, v| tls(v).map(|tls| f.tls = tls),
     },
     FeKey {
@@ -154,7 +156,8 @@ pub(super) const NODE_KEY: [&str; 4] = [
     "node",
     "table of keys of `[[node]]`",
     "",
-    "What is the same for all nodes of the cluster: `labels`, `schedule`, `auth`, `headers`, `tls`, `binary`, `remote_symbols`, `pid_lookup`.",
+    "What is the same for all nodes of the cluster: `labels`, `schedule`, `auth`, `headers`, `tls`, `binary`, \
+     `remote_symbols`, `pid_lookup`.",
 ];
 
 /// Reads all `[[fe_query]]` tables of a file.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Config;
 use super::value::Value;
 
-/// Where a key's value lives, and thereby its type.
+/// The place of a key's value, and thereby its type.
 #[derive(Clone, Copy)]
 pub enum Slot {
     /// `true` or `false`.
@@ -37,7 +37,7 @@ pub struct Key {
     pub default: &'static str,
     /// Unit of the value; empty where there is none.
     pub unit: &'static str,
-    /// What it does, one line.
+    /// The description of the key, one line.
     pub help: &'static str,
     /// Whether a reload (SIGHUP) changes it; otherwise a restart is needed.
     pub reload: bool,
@@ -78,7 +78,8 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.mysql_connections_max, 1, 65_536),
         "256",
         "connections",
-        "SQL connections that are logged in at a time; one more is refused. Another 256 may be logging in; silent ones make room.",
+        "SQL connections that are logged in at a time; one more is refused. Another 256 may be logging in; silent \
+         ones make room.",
     )),
     fixed(row(
         "mysql_idle_seconds_max",
@@ -106,14 +107,16 @@ pub const KEYS: &[Key] = &[
         Text(|c| &mut c.sql_link_base),
         "",
         "",
-        "Where people reach these pages, such as `https://procprof.example`: with it, a graph in DOT by SQL ends in a comment with the link to it drawn.",
+        "Where people reach these pages, such as `https://procprof.example`: with it, a graph in DOT by SQL ends in a \
+         comment with the link to it drawn.",
     ),
     fixed(row(
         "data",
         Path(|c| &mut c.data),
         "procprof-data",
         "",
-        "Folder of profiles, journal and catalog; one server at a time. `cache` in it may be deleted: renderings, and up to 1 GiB of what was read of binaries.",
+        "Folder of profiles, journal and catalog; one server at a time. `cache` in it may be deleted: renderings, and \
+         up to 1 GiB of what was read of binaries.",
     )),
     fixed(row(
         "tls_cert",
@@ -248,7 +251,8 @@ pub const KEYS: &[Key] = &[
         Bytes(|c| &mut c.ingest_bytes_in_flight_max),
         "256 MiB",
         "bytes",
-        "Bytes of profiles being taken in at a time, unpacked. One that arrived and does not fit beside the others waits up to 30 s; then it is refused (429, to be sent again).",
+        "Bytes of profiles being taken in at a time, unpacked. One that arrived and does not fit beside the others \
+         waits up to 30 s; then it is refused (429, to be sent again).",
     ),
     row(
         "ingest_queue_max",
@@ -291,7 +295,8 @@ pub const KEYS: &[Key] = &[
         Texts(|c| &mut c.source_roots),
         "",
         "",
-        "Folders whose source files the report `list` may show to everyone who may read; none are shown without. Symbolic links in them are not followed.",
+        "Folders whose source files the report `list` may show to everyone who may read; none are shown without. \
+         Symbolic links in them are not followed.",
     ),
     fixed(row(
         "render_concurrency_max",
@@ -333,7 +338,8 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.http_connections_max, 1, 65_536),
         "512",
         "connections",
-        "HTTP connections open at a time. For one more, one that waits for its client makes room: strangers first, then idle ones.",
+        "HTTP connections open at a time. For one more, one that waits for its client makes room: strangers first, \
+         then idle ones.",
     )),
     fixed(row(
         "http_header_seconds_max",
@@ -361,7 +367,8 @@ pub const KEYS: &[Key] = &[
         OptionalPath(|c| &mut c.sys_log_dir),
         "",
         "",
-        "StarRocks' log folder: what lies in its `proc_profile` at the start is taken over, each file once; what retention deletes stays deleted.",
+        "StarRocks' log folder: what lies in its `proc_profile` at the start is taken over, each file once; what \
+         retention deletes stays deleted.",
     ))),
     seed(row(
         "COLLECT_BE_PROFILE_INTERVAL",

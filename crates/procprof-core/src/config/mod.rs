@@ -93,7 +93,7 @@ pub struct Config {
     pub nodes: Vec<NodeConfig>,
     /// Frontends of StarRocks clusters, in the order of the file.
     pub fe_queries: Vec<FeQuery>,
-    /// What was accepted and ignored, one sentence each, for the log.
+    /// Accepted and ignored settings, one sentence each, for the log.
     pub warnings: Vec<String>,
 }
 

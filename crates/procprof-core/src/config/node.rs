@@ -21,7 +21,7 @@ pub struct NodeKey {
     pub type_name: Words,
     /// The default as written; empty for none.
     pub default: Words,
-    /// What it does.
+    /// The description of the key.
     pub help: &'static str,
     set: fn(&mut NodeConfig, &Value) -> std::result::Result<(), String>,
 }
@@ -29,9 +29,9 @@ pub struct NodeKey {
 /// Words of the reference page.
 #[derive(Clone, Copy)]
 pub enum Words {
-    /// As they stand.
+    /// A constant text.
     Fixed(&'static str),
-    /// Made of a table.
+    /// Generated from a table.
     Made(fn() -> String),
 }
 
@@ -94,7 +94,8 @@ pub const NODE_KEYS: &[NodeKey] = &[
         name: "urls",
         type_name: Fixed("table type = URL"),
         default: Fixed(""),
-        help: "Addresses by profile type, for kind `pprof`, instead of the usual paths below `http`; `seconds` is added for what has a length.",
+        help: "Addresses by profile type, for kind `pprof`, instead of the usual paths below `http`; `seconds` is \
+               added for what has a length.",
         set: |n, v| url_table(v).map(|urls| n.urls = urls),
     },
     NodeKey {
@@ -129,7 +130,8 @@ pub const NODE_KEYS: &[NodeKey] = &[
         name: "tls",
         type_name: Fixed("`{ ca_file = \"F\", insecure = false }`"),
         default: Fixed("the system's authorities"),
-        help: "How the node's certificate is checked: `ca_file` (PEM) holds the only authorities to trust, or the node's own certificate, self-signed or not.",
+        help: "How the node's certificate is checked: `ca_file` (PEM) holds the only authorities to trust, or the \
+               node's own certificate, self-signed or not.",
         set: |n, v| tls(v).map(|tls| n.tls = tls),
     },
     NodeKey {
@@ -176,7 +178,7 @@ pub(crate) fn read_all(document: &ConfigFile) -> Result<Vec<NodeConfig>> {
         .collect()
 }
 
-/// Keys that say which node it is: a table for all nodes of a cluster has none of them.
+/// Keys that identify a node: a table for all nodes of a cluster has none of them.
 const OWN_KEYS: [&str; 8] = ["name", "kind", "role", "id", "http", "brpc", "urls", "cluster"];
 
 /// Keys without a meaning for a node that is not reached over HTTP.
@@ -198,7 +200,7 @@ fn code_list(names: impl Iterator<Item = &'static str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// What is known of any backend of a cluster.
+/// The settings of any backend of a cluster.
 pub(super) fn of_backend() -> NodeConfig {
     let kind = Kind::STARROCKS_BE;
     NodeConfig { kind, role: kind.default_role, ..NodeConfig::default() }
@@ -252,7 +254,7 @@ fn option_value(option: &NodeOption, value: &Value) -> std::result::Result<Optio
 fn read(document: &ConfigFile, table: &ConfigEntry, entries: &[ConfigEntry]) -> Result<NodeConfig> {
     let mut node = NodeConfig::default();
     let find = |name: &str| entries.iter().find(|entry| entry.key == name);
-    // The kind says which other keys there are.
+    // The kind determines which other keys there are.
     if let Some(entry) = find("kind") {
         node.kind = closed(&entry.value).map_err(|why| document.wrong(entry, why))?;
     }

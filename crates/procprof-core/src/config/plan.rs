@@ -1,4 +1,4 @@
-//! What is collected from a node when: the kind's defaults, changed by the node's own table and the top-level keys.
+//! The schedule of a node: the kind's defaults, changed by the node's own table and the top-level keys.
 
 use procprof_collect::{Offer, Window};
 use procprof_profile::ProfileType;
@@ -35,7 +35,7 @@ pub(crate) fn given(node: &NodeConfig) -> Vec<(ProfileType, Window)> {
     of_kind(node).into_iter().map(|row| (row.profile_type.clone(), window(&row.profile_type))).collect()
 }
 
-/// The kind's own schedule; that of a node with URLs, if nothing else says where profiles are, has their types.
+/// The kind's own schedule; that of a node with URLs, if its profiles are defined by nothing else, has their types.
 fn of_kind(node: &NodeConfig) -> Vec<Planned> {
     let urls_instead = node.kind.endpoints().is_some_and(|endpoints| endpoints.urls_instead) && !node.urls.is_empty();
     match urls_instead {

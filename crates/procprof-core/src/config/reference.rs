@@ -46,7 +46,7 @@ pub fn config_reference() -> String {
     page
 }
 
-/// What nodes of each kind give, and the keys that some kinds have alone.
+/// The profile types of each kind of node, and the keys of only some kinds.
 pub(super) fn kinds(page: &mut String, kinds: &[Kind]) {
     page.push_str(KINDS);
     for kind in kinds {

@@ -1,4 +1,4 @@
-//! `schedule.TYPE` tables: what they say, and whether the node's kind can give it.
+//! `schedule.TYPE` tables: their rows, and the check that the node's kind has the type.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::value::{ConfigEntry, ConfigFile, Value};
 use crate::error::{Error, Result};
 use crate::kinds::{NodeConfig, ScheduleRow};
 
-/// Longest capture a schedule can ask for, in seconds.
+/// Longest capture in a schedule, in seconds.
 const SECONDS_MAX: u64 = 3600;
 
-/// Reads the tables; whether their types fit the node is seen once its kind is known.
+/// Reads the tables; whether their types fit the node is checked once its kind is known.
 pub(super) fn read(value: &Value) -> std::result::Result<BTreeMap<ProfileType, ScheduleRow>, String> {
     let row = |entry: &ConfigEntry| {
         let mut row = ScheduleRow::default();
@@ -44,8 +44,8 @@ pub(super) fn check(document: &ConfigFile, schedule: &ConfigEntry, node: &mut No
         let Some((_, window)) = given(node).into_iter().find(|(known, _)| known == meant) else {
             return Err(wrong(unknown(node, &row.key)));
         };
-        let Some(mut told) = node.schedule.remove(&written) else { continue };
-        match (window, told.seconds) {
+        let Some(mut schedule) = node.schedule.remove(&written) else { continue };
+        match (window, schedule.seconds) {
             (Window::Moment, Some(1..)) => {
                 return Err(wrong("is taken at a moment, so it takes no seconds".to_owned()));
             }
@@ -54,8 +54,8 @@ pub(super) fn check(document: &ConfigFile, schedule: &ConfigEntry, node: &mut No
             }
             _ => {}
         }
-        told.place = document.place(row);
-        if node.schedule.insert(meant.clone(), told).is_some() {
+        schedule.place = document.place(row);
+        if node.schedule.insert(meant.clone(), schedule).is_some() {
             return Err(wrong(format!("is the same as schedule.{meant}")));
         }
     }
@@ -71,7 +71,7 @@ fn unknown(node: &NodeConfig, written: &str) -> String {
     format!("the node gives no such profiles; it gives {list}{near}")
 }
 
-/// Refuses lengths beyond what anybody may ask for.
+/// Rejects lengths above the limit for all users.
 pub(super) fn check_lengths<'a>(nodes: impl Iterator<Item = &'a NodeConfig>, limit: u64) -> Result<()> {
     for node in nodes {
         for (profile_type, row) in &node.schedule {

@@ -75,7 +75,7 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
 }
 
 #[test]
-fn a_file_that_is_missing_is_told_once() {
+fn a_missing_file_is_reported_once() {
     let error = with_causes(&Config::read(Path::new("/nowhere/procprof.toml")).unwrap_err());
     assert_eq!(error, "configuration /nowhere/procprof.toml: No such file or directory (os error 2)");
 }
@@ -205,7 +205,7 @@ fn a_kind_brings_keys_of_its_own() {
 }
 
 #[test]
-fn a_node_of_no_kind_is_asked_at_the_usual_paths() {
+fn a_node_of_no_kind_is_queried_at_the_usual_paths() {
     let config =
         Config::parse("[[node]]\nhttp = \"h:1\"\n[[node]]\nname = \"u\"\nurls = { wall = \"h:1/w\" }", "f").unwrap();
     let planned = |node: usize| -> Vec<(String, bool)> {

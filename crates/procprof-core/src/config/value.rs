@@ -20,7 +20,7 @@ pub(crate) enum Value {
     Table(Vec<ConfigEntry>),
 }
 
-/// A key with its value and where it stands.
+/// A key with its value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ConfigEntry {
     /// The key as written.
@@ -32,7 +32,7 @@ pub(crate) struct ConfigEntry {
 }
 
 impl Value {
-    /// What this is, for error messages.
+    /// The type of the value, for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Value::Bool(_) => "a boolean",

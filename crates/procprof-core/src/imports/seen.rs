@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 
 const NAME: &str = "taken-over.json";
 
-/// What tells a file from another one of the same name.
+/// Distinguishes a file from another one of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     /// Its size.
@@ -35,7 +35,7 @@ struct Seen {
     files: Files,
 }
 
-/// What lies in a folder now; links and folders are not followed.
+/// The files in a folder now; links and folders are not followed.
 pub(super) fn files(folder: &Path) -> Result<Files> {
     let failed = |cause| Error::File { what: "log folder", path: folder.to_owned(), cause };
     let mut files = Files::new();
@@ -48,7 +48,7 @@ pub(super) fn files(folder: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// What an earlier start saw in that folder; nothing when there was none, or when its list cannot be read.
+/// The files that an earlier start saw in that folder; empty when there was none, or when its list cannot be read.
 pub(super) fn read(data: &Path, folder: &Path) -> Files {
     let path = data.join(NAME);
     let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice::<Seen>(&bytes).map_err(io::Error::other));

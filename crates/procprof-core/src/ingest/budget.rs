@@ -24,7 +24,7 @@ pub struct Budget {
 struct Used {
     bytes: u64,
     profiles: u64,
-    /// What those that wait for room have of `bytes`.
+    /// The part of `bytes` that is held by profiles that wait for room.
     held_by_waiting: u64,
 }
 
@@ -50,7 +50,8 @@ pub enum Full {
     },
     /// The profile itself is too large when unpacked.
     #[error(
-        "the profile unpacks to more than {limit} bytes, the smaller of four times profile_bytes_max and ingest_bytes_in_flight_max"
+        "the profile unpacks to more than {limit} bytes, the smaller of four times profile_bytes_max and \
+         ingest_bytes_in_flight_max"
     )]
     Unpacked {
         /// The limit.
@@ -132,9 +133,9 @@ impl Reserved {
         self.unpacked_max
     }
 
-    /// What a profile that is here unpacks to, found by unpacking it and keeping nothing.
+    /// The unpacked size of a complete profile, found by unpacking it and keeping nothing.
     ///
-    /// What is not sound gzip has the size it has up to there; the decoder finds the place.
+    /// Broken gzip has the size up to the broken place, which the decoder finds.
     ///
     /// # Errors
     /// [`Full::Unpacked`], as soon as it is known.

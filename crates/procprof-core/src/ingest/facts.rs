@@ -1,4 +1,4 @@
-//! What is known about a profile besides its samples: completed from the profile itself, and written into it.
+//! The facts about a profile besides its samples: completed from the profile itself, and written into it.
 
 use jiff::Timestamp;
 use procprof_profile::format::Decoded;
@@ -12,17 +12,18 @@ const TOOL: &str = concat!("procprof ", env!("CARGO_PKG_VERSION"));
 /// Key of the fact that names the sample type whose values the top functions have.
 pub const SHOWN: &str = "shown";
 
-/// Adds what the profile says about itself, where the server does not know better, and what follows from its format.
+/// Adds the facts that the profile states about itself, where the server has none of its own, and those that follow
+/// from its format.
 pub(crate) fn complete(meta: &mut Meta, decoded: &Decoded) {
     let own = Meta::from_comments(decoded.profile.comments());
-    for (text, told) in [
+    for (text, own_text) in [
         (&mut meta.engine, own.engine),
         (&mut meta.means, own.means),
         (&mut meta.instance_version, own.instance_version),
         (&mut meta.instance_build_id, own.instance_build_id),
     ] {
         if text.is_empty() {
-            *text = told;
+            *text = own_text;
         }
     }
     meta.lost = meta.lost.or(own.lost);
@@ -30,7 +31,8 @@ pub(crate) fn complete(meta: &mut Meta, decoded: &Decoded) {
     meta.unsampled = meta.unsampled.or(own.unsampled);
     meta.instance_start = meta.instance_start.or(own.instance_start);
     let is_import = meta.trigger == "import";
-    for (key, value) in own.more.into_iter().filter(|(key, value)| is_import || may_tell(key, value)).take(TOLD_MAX) {
+    for (key, value) in own.more.into_iter().filter(|(key, value)| is_import || may_set(key, value)).take(OWN_FACTS_MAX)
+    {
         meta.more.entry(key).or_insert(value);
     }
     if meta.engine.is_empty() {
@@ -62,19 +64,20 @@ const OWN: &[&str] = &[
 ];
 
 /// Most further facts taken from a profile, and their longest name and text, in bytes.
-const TOLD_MAX: usize = 64;
+const OWN_FACTS_MAX: usize = 64;
 const KEY_MAX: usize = 64;
 const TEXT_MAX: usize = 4096;
 
-/// Whether a profile may tell a fact about itself: names as ours are, none that we find out, and text that is a line.
-fn may_tell(key: &str, text: &str) -> bool {
+/// Whether a profile may set a fact about itself: its name has our form and is none that the server determines, and its
+/// text is one line.
+fn may_set(key: &str, text: &str) -> bool {
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
     let is_plain = !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_name);
     let is_ours = OWN.contains(&key) || is_wanted_fact(key);
     is_plain && !is_ours && text.len() <= TEXT_MAX && !text.chars().any(char::is_control)
 }
 
-/// What took the samples, by format and kind of node.
+/// The sampler, by format and kind of node.
 fn engine(meta: &Meta, format: &'static str) -> &'static str {
     let of_kind = Kind::named(&meta.kind).and_then(|kind| kind.engine_for(format));
     of_kind.unwrap_or(if format == "gperftools-cpu" { "gperftools" } else { format })
@@ -93,7 +96,7 @@ fn means(profile_type: &ProfileType) -> &'static str {
     }
 }
 
-/// The type a profile without one is of, by its sample types; `None` if they are none we know.
+/// The type of a profile without one, by its sample types; `None` if they are unknown.
 pub(crate) fn guess_type(profile: &Profile) -> Option<ProfileType> {
     let has = |name: &str| profile.sample_type_index(name).is_some();
     let rules = [
@@ -112,7 +115,7 @@ pub(crate) fn guess_type(profile: &Profile) -> Option<ProfileType> {
 ///
 /// Such a time and its length reach beyond the moment the answer was complete. Half the length is left to clocks that
 /// differ. What is sampled is stamped when the sampling begins.
-fn tells_its_end(meta: &Meta, time: Nanos, duration: Nanos) -> bool {
+fn is_stamped_at_end(meta: &Meta, time: Nanos, duration: Nanos) -> bool {
     let of_totals = !matches!(meta.profile_type, Some(ProfileType::Cpu | ProfileType::Wall) | None);
     let beyond = |end: Nanos| time.0.saturating_add(duration.0) > end.0.saturating_add(duration.0 / 2);
     of_totals && duration.0 > 0 && meta.end.is_some_and(beyond)
@@ -160,7 +163,7 @@ pub(crate) fn write(
     if let Some(arrived) = arrived {
         bound_claims(&mut parts, meta, arrived);
     }
-    if tells_its_end(meta, parts.time, parts.duration) {
+    if is_stamped_at_end(meta, parts.time, parts.duration) {
         parts.time = Nanos(parts.time.0.saturating_sub(parts.duration.0));
     }
     let (start, duration) = (parts.time, parts.duration);

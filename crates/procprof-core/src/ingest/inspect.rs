@@ -14,7 +14,7 @@ use crate::clock::now;
 /// A profile of a file, ready to be rendered.
 #[derive(Debug)]
 pub struct Inspected {
-    /// What the file says about it.
+    /// The metadata in the file.
     pub meta: Meta,
     /// Start of the capture; the time of its arrival where the file has none.
     pub start: Nanos,
@@ -41,7 +41,7 @@ pub async fn inspect(ingest: &Ingest, bytes: Bytes, reserved: Arc<Reserved>) -> 
         meta,
         window: (arrived, Nanos(0)),
         arrived: Some(arrived),
-        asked: None,
+        requested: None,
         unpacked_max: reserved.unpacked_max(),
     };
     let made = match prepare(ingest, &request, &bytes, size).await? {

@@ -1,12 +1,12 @@
-//! The one way a profile gets in: schedule, capture-now, import and push all call [`accept`].
+//! The only entry for profiles: schedule, capture-now, import and push all call [`accept`].
 //!
 //! ```text
 //! bytes -> room by unpacked size -> decode -> adjust -> facts -> names -> summary -> encode once -> store
 //!                                   `-- here if small and named already, else in a child process --'
 //! ```
 //! Decoding takes up to [`MEMORY_MULTIPLE`](procprof_profile::format::MEMORY_MULTIPLE) times what a profile unpacks to,
-//! so this process decodes small ones only, and few at a time. Partial results beat failure: when no symbols can be
-//! had, the profile is stored with its addresses, and the facts say which files are wanted.
+//! so this process decodes small ones only, and few at a time. Partial results beat failure: when no symbols are
+//! available, the profile is stored with its addresses, and the facts list the missing files.
 
 mod budget;
 mod facts;
@@ -54,7 +54,7 @@ const SMALL: u64 = 1 << 20;
 /// Size, in KiB after unpacking, that profiles decoded in this process at a time may have together.
 const DECODED_KIB: usize = 4 << 10;
 
-/// What takes profiles in.
+/// Takes profiles in.
 pub struct Ingest {
     pub(crate) settings: Arc<Settings>,
     pub(crate) registry: Arc<Registry>,
@@ -63,7 +63,7 @@ pub struct Ingest {
     /// Uploaded symbols.
     pub symbols: Arc<SymbolStore>,
     pub(crate) children: Arc<Children>,
-    /// What may be on its way in at a time.
+    /// The limits of profiles on their way in.
     pub budget: Budget,
     /// KiB of profiles being decoded in this process.
     decodes: Semaphore,
@@ -102,13 +102,13 @@ const ROOM_WAIT: Duration = Duration::from_secs(30);
 
 /// A profile that has arrived.
 pub struct IncomingProfile {
-    /// What is known about it; the node must be there.
+    /// The facts about it; the node must be there.
     pub meta: Meta,
     /// The profile.
     pub data: IncomingData,
-    /// Start and length of the capture, for profiles that do not tell.
+    /// Start and length of the capture, for profiles that do not contain them.
     pub window: (Nanos, Nanos),
-    /// Where symbols may be found.
+    /// Hints for finding symbols.
     pub hints: SymbolHints,
     /// The room it took while it came in.
     pub reserved: Option<Arc<Reserved>>,
@@ -116,7 +116,7 @@ pub struct IncomingProfile {
 
 /// A profile on its way in.
 pub enum IncomingData {
-    /// Bytes that others sent, and the type they were asked for.
+    /// Bytes from another process, and the requested type.
     Encoded(Bytes, Option<ProfileType>),
     /// Made in this process, and how many bytes it was.
     Decoded(Box<Decoded>, u64),
@@ -129,7 +129,7 @@ pub enum IngestError {
     /// A limit is reached.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The bytes are no profile, or none that is wanted.
+    /// The bytes are no profile, or none of the requested type.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The process that decodes large profiles did not come to an end with it.
@@ -143,11 +143,11 @@ pub enum IngestError {
     Stopping,
 }
 
-/// Takes a profile in and returns its row in the list, and those of further profiles in the same file: first the one
-/// that was asked for.
+/// Takes a profile in and returns its row in the list, and those of further profiles in the same file: first the
+/// requested one.
 ///
 /// # Errors
-/// Nothing is stored then; the caller reports it where it is seen. A further profile that cannot be stored has an error
+/// Nothing is stored then; the caller reports it to its client. A further profile that cannot be stored has an error
 /// row.
 pub async fn accept(ingest: &Ingest, incoming: IncomingProfile) -> Result<Vec<Entry>, IngestError> {
     let taken = take(ingest, incoming).await;
@@ -165,15 +165,15 @@ async fn take(ingest: &Ingest, incoming: IncomingProfile) -> Result<Vec<Entry>, 
         None => Arc::new(ingest.budget.enter(&ingest.config())?),
     };
     meta.id.get_or_insert_with(|| ProfileId(uuid::Uuid::now_v7().as_u128()));
-    let (asked, unpacked_max) = (None, reserved.unpacked_max());
-    let request = PrepareRequest { meta, window, arrived: Some(now()), asked, unpacked_max };
+    let (requested, unpacked_max) = (None, reserved.unpacked_max());
+    let request = PrepareRequest { meta, window, arrived: Some(now()), requested, unpacked_max };
     let (made, length) = match content {
-        IncomingData::Encoded(bytes, asked) => {
+        IncomingData::Encoded(bytes, requested) => {
             let (own, whole) = (Arc::clone(&reserved), bytes.clone());
             let length = bytes.len() as u64;
             let size = on_thread(move || own.measure(&whole)).await??;
             reserved.reach(size.max(length), ROOM_WAIT).await?;
-            (prepare_received(ingest, PrepareRequest { asked, ..request }, bytes, size, &hints).await?, length)
+            (prepare_received(ingest, PrepareRequest { requested, ..request }, bytes, size, &hints).await?, length)
         }
         IncomingData::Decoded(decoded, length) => (vec![prepare_own(ingest, request, *decoded, &hints).await?], length),
     };
@@ -245,8 +245,8 @@ async fn prepare_received(
     Ok(std::iter::once(first).chain(others).map(|answer| answer.made).collect())
 }
 
-/// Makes the profiles of a file in this process when it is its turn; `None` unless it is wanted so, by whether it has
-/// unnamed addresses.
+/// Prepares the profiles of a file in this process when it is its turn; `None` unless that is permitted, by whether it
+/// has unnamed addresses.
 async fn prepare_in_process(
     ingest: &Ingest,
     request: PrepareRequest,
@@ -310,7 +310,7 @@ fn note_error(ingest: &Ingest, meta: &Meta, why: &str) -> String {
     why
 }
 
-/// What a child made, with further names by the node's own page where that is allowed.
+/// A child's output, with further names by the node's own page where that is allowed.
 async fn with_names_from_page(
     ingest: &Ingest,
     answer: prepare_child::ChildOutput,

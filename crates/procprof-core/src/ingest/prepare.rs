@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{facts, summary};
 
-/// What is to become of a profile.
+/// A request to prepare a profile for the store.
 #[derive(Clone, Debug)]
 pub struct PrepareRequest {
-    /// What is known about it.
+    /// The facts so far.
     pub(crate) meta: Meta,
-    /// Start and length of the capture, for profiles that do not tell.
+    /// Start and length of the capture, for profiles that do not contain them.
     pub(crate) window: (Nanos, Nanos),
     /// When it arrived; `None` for one that is stored already, whose facts are complete.
     pub(crate) arrived: Option<Nanos>,
-    /// The type that a node was asked for.
-    pub(crate) asked: Option<ProfileType>,
+    /// The requested type.
+    pub(crate) requested: Option<ProfileType>,
     /// Largest size after unpacking, in bytes.
     pub(crate) unpacked_max: u64,
 }
 
-/// What is stored of a profile.
+/// A profile ready for the store.
 #[derive(Debug)]
 pub(crate) struct PreparedProfile {
     pub(crate) meta: Meta,
@@ -38,7 +38,7 @@ pub(crate) struct PreparedProfile {
 /// Why bytes are not taken in, whenever they come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// They say that another profiler is at work.
+    /// The bytes are a message that another profiler is active.
     #[error("another profiler is capturing")]
     Busy,
     /// A heap profile without a single sample.
@@ -47,7 +47,7 @@ pub enum Refusal {
     /// They are no profile, or one of another type.
     #[error("{0}")]
     NotAProfile(String),
-    /// Nobody said of which type the profile is, and its sample types are none that are known.
+    /// The type of the profile was not given, and its sample types are unknown.
     #[error("type: the profile does not tell it, so give it")]
     NoType,
     /// It cannot be written as pprof.
@@ -77,13 +77,13 @@ impl From<Unfit> for Refusal {
 }
 
 impl PrepareRequest {
-    /// Decodes and adjusts every profile of a file, each with its facts completed by what it says. The first is the one
-    /// that was asked for; the others, in a format for several, get ids and types of their own. One of these that
-    /// cannot be taken is noted with the first.
+    /// Decodes and adjusts every profile of a file, and completes the facts of each by its own. The first is the
+    /// requested one; the others, in a format for several, get ids and types of their own. One of these that is
+    /// rejected is noted with the first.
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<Vec<(PrepareRequest, Profile)>, Refusal> {
         let broken = |error: procprof_profile::Error| Refusal::NotAProfile(error.to_string());
-        let (first, further) = match &self.asked {
-            Some(asked) => decode_answers(bytes, asked, self.unpacked_max)?,
+        let (first, further) = match &self.requested {
+            Some(requested) => decode_answers(bytes, requested, self.unpacked_max)?,
             None => {
                 let limits = Limits { unpacked_bytes: self.unpacked_max, ..Limits::default() };
                 let mut all = format::decode_events(bytes, &limits).map_err(broken)?.into_iter();
@@ -91,7 +91,7 @@ impl PrepareRequest {
             }
         };
         let mut base = self.clone();
-        (base.asked, base.meta.id, base.meta.profile_type) = (None, None, None);
+        (base.requested, base.meta.id, base.meta.profile_type) = (None, None, None);
         let mut request = self;
         let profile = request.complete(first)?;
         let mut all = vec![(request, profile)];
@@ -110,14 +110,14 @@ impl PrepareRequest {
         Ok(all)
     }
 
-    /// Adjusts a decoded profile, and completes the facts by what it says.
+    /// Adjusts a decoded profile, and completes the facts by its own.
     pub(crate) fn complete(&mut self, decoded: Decoded) -> Result<Profile, Refusal> {
         let broken = |error: procprof_profile::Error| Refusal::NotAProfile(error.to_string());
         let decoded = Decoded { profile: decoded.profile.adjusted(Grammar::Pprof).map_err(broken)?, ..decoded };
         if self.arrived.is_some() {
             if self.meta.profile_type.is_none() {
-                let said = Meta::from_comments(decoded.profile.comments()).profile_type;
-                self.meta.profile_type = said.or_else(|| facts::guess_type(&decoded.profile));
+                let own_type = Meta::from_comments(decoded.profile.comments()).profile_type;
+                self.meta.profile_type = own_type.or_else(|| facts::guess_type(&decoded.profile));
             }
             if self.meta.profile_type.is_none() {
                 return Err(Refusal::NoType);

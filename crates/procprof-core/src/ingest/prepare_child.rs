@@ -6,7 +6,7 @@
 //! a frame: the head as JSON | a profile: as it arrived; ready for the store
 //! ```
 //! An answer has as many of these as the file has profiles, each head with the length of its profile. The child has no
-//! network: what a node's own symbol page tells is asked for by the server, and filled in by another child.
+//! network: the server queries a node's own symbol page, and another child fills the names in.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ const OUTPUT_MORE: u64 = 16 << 20;
 /// Most addresses without a name that a child lists.
 const UNNAMED_MAX: usize = 200_000;
 
-/// Where names come from.
+/// The source of names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum NameSource {
     /// From nowhere.
@@ -73,7 +73,7 @@ struct InputHead {
     meta: Vec<String>,
     window: (i64, i64),
     arrived: Option<i64>,
-    asked: Option<String>,
+    requested: Option<String>,
     unpacked_max: u64,
     naming: NameSource,
 }
@@ -92,7 +92,7 @@ struct OutputHead {
     encoded: u64,
 }
 
-/// What a child made.
+/// The output of a child.
 #[derive(Debug)]
 pub(super) struct ChildOutput {
     pub(super) made: PreparedProfile,
@@ -126,15 +126,15 @@ pub(super) async fn prepare_all(
     naming: NameSource,
 ) -> Result<Result<(ChildOutput, Vec<ChildOutput>), Refusal>, String> {
     let config = ingest.config();
-    let asked = InputHead {
+    let head = InputHead {
         meta: request.meta.to_comments(),
         window: (request.window.0.0, request.window.1.0),
         arrived: request.arrived.map(|time| time.0),
-        asked: request.asked.as_ref().map(|kind| kind.name().to_owned()),
+        requested: request.requested.as_ref().map(|kind| kind.name().to_owned()),
         unpacked_max: request.unpacked_max,
         naming,
     };
-    let head = serde_json::to_vec(&asked).map_err(|error| error.to_string())?;
+    let head = serde_json::to_vec(&head).map_err(|error| error.to_string())?;
     let input = frame(head.into()).into_iter().chain([bytes]).collect();
     let answer = AnswerLimit {
         bytes: config.profile_bytes_max.saturating_mul(2).saturating_add(OUTPUT_MORE),
@@ -168,20 +168,20 @@ fn read_outputs(answer: &[u8]) -> Option<Result<(ChildOutput, Vec<ChildOutput>),
 /// One profile of an answer, and what follows it.
 fn read_output(answer: &[u8]) -> Option<Result<(ChildOutput, &[u8]), Refusal>> {
     let (head, rest) = split_frame(answer)?;
-    let said: OutputHead = match serde_json::from_slice::<Result<OutputHead, Refusal>>(head).ok()? {
-        Ok(said) => said,
+    let head: OutputHead = match serde_json::from_slice::<Result<OutputHead, Refusal>>(head).ok()? {
+        Ok(head) => head,
         Err(refusal) => return Some(Err(refusal)),
     };
-    let (encoded, rest) = rest.split_at_checked(usize::try_from(said.encoded).ok()?)?;
+    let (encoded, rest) = rest.split_at_checked(usize::try_from(head.encoded).ok()?)?;
     let made = PreparedProfile {
-        meta: Meta::from_comments(said.meta.iter().map(String::as_str)),
-        start: Nanos(said.start),
-        duration: Nanos(said.duration),
-        summary: Summary { thumbnail: said.thumbnail, ..said.summary },
+        meta: Meta::from_comments(head.meta.iter().map(String::as_str)),
+        start: Nanos(head.start),
+        duration: Nanos(head.duration),
+        summary: Summary { thumbnail: head.thumbnail, ..head.summary },
         encoded: encoded.to_vec(),
     };
-    let unnamed = said.unnamed.into_iter().map(Addr).collect();
-    Some(Ok((ChildOutput { made, used: said.used, resolved: said.resolved, unnamed }, rest)))
+    let unnamed = head.unnamed.into_iter().map(Addr).collect();
+    Some(Ok((ChildOutput { made, used: head.used, resolved: head.resolved, unnamed }, rest)))
 }
 
 /// The main function of the child; `argument` is the task. Returns the process's exit code.
@@ -200,10 +200,10 @@ fn child(argument: &str) -> io::Result<()> {
     let mut input = Vec::new();
     io::stdin().lock().take(INPUT_MAX).read_to_end(&mut input)?;
     let (head, bytes) = split_frame(&input).ok_or_else(|| io::Error::other("the input is cut short"))?;
-    let asked: InputHead = serde_json::from_slice(head)?;
+    let head: InputHead = serde_json::from_slice(head)?;
     let mut out = io::stdout().lock();
-    match prepare(asked, bytes) {
-        Ok(all) => all.into_iter().try_for_each(|(said, encoded)| write_output(&mut out, &Ok(said), &encoded))?,
+    match prepare(head, bytes) {
+        Ok(all) => all.into_iter().try_for_each(|(head, encoded)| write_output(&mut out, &Ok(head), &encoded))?,
         Err(refusal) => write_output(&mut out, &Err(refusal), &[])?,
     }
     out.flush()
@@ -215,16 +215,16 @@ fn write_output(out: &mut impl Write, head: &Result<OutputHead, Refusal>, encode
     out.write_all(encoded)
 }
 
-fn prepare(asked: InputHead, bytes: &[u8]) -> Result<Vec<(OutputHead, Vec<u8>)>, Refusal> {
+fn prepare(head: InputHead, bytes: &[u8]) -> Result<Vec<(OutputHead, Vec<u8>)>, Refusal> {
     let request = PrepareRequest {
-        meta: Meta::from_comments(asked.meta.iter().map(String::as_str)),
-        window: (Nanos(asked.window.0), Nanos(asked.window.1)),
-        arrived: asked.arrived.map(Nanos),
-        asked: asked.asked.and_then(|name| name.parse::<ProfileType>().ok()),
-        unpacked_max: asked.unpacked_max,
+        meta: Meta::from_comments(head.meta.iter().map(String::as_str)),
+        window: (Nanos(head.window.0), Nanos(head.window.1)),
+        arrived: head.arrived.map(Nanos),
+        requested: head.requested.and_then(|name| name.parse::<ProfileType>().ok()),
+        unpacked_max: head.unpacked_max,
     };
     let all = request.decode(bytes)?;
-    all.into_iter().map(|(request, profile)| prepare_profile(request, profile, asked.naming.clone())).collect()
+    all.into_iter().map(|(request, profile)| prepare_profile(request, profile, head.naming.clone())).collect()
 }
 
 /// Makes one profile of a file.

@@ -1,5 +1,5 @@
-//! What lists show of a profile, computed once: totals, top functions, and a thumbnail of the flame graph; like the
-//! reports, both of these leave out allocator frames at the leaf.
+//! The summary of a profile in lists, computed once: totals, top functions, and a thumbnail of the flame graph; like
+//! the reports, both of these leave out allocator frames at the leaf.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

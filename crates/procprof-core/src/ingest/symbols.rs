@@ -1,7 +1,7 @@
-//! Names for addresses, and the facts that tell which are missing.
+//! Names for addresses, and the facts that list missing files.
 //!
 //! The names are looked up in a child process ([`prepare_child`](super::prepare_child)). When it fails, the profile
-//! stays as it is and an error row says why.
+//! stays as it is and an error row contains the reason.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::clock::now;
 use crate::remote::Remote;
 use crate::symbols::{SymbolKey, UPLOADS, Uploads, WantedSymbols};
 
-/// Most wanted files that are looked at.
+/// Most wanted files that are checked.
 const WANTED_MAX: usize = 1000;
 /// Largest stored profile after unpacking, in bytes; names make it larger than it arrived.
 const STORED_MAX: u64 = 1 << 30;
 
-/// Where symbols of an incoming may be found.
+/// Hints for finding the symbols of an incoming profile.
 #[derive(Clone, Default)]
 pub struct SymbolHints {
     /// The process it is from, if it runs on this host.
@@ -35,7 +35,7 @@ pub struct SymbolHints {
     pub remote: Option<Remote>,
 }
 
-/// What was found.
+/// The result of looking for names.
 #[derive(Debug, Default)]
 struct MissingNames {
     unresolved: usize,
@@ -93,11 +93,11 @@ pub(super) fn note_failure(profile: &Profile, meta: &mut Meta, why: String) {
     note(meta, &MissingNames::from_outcome(profile, &nothing_found(profile), Vec::new()));
 }
 
-/// Fills in what a node's own page names, and corrects what the facts say is missing.
+/// Fills in the names of a node's own page, and corrects the list of missing files.
 pub(super) fn name_by_page(profile: Profile, meta: &mut Meta, sources: &mut Sources<'_>) -> Profile {
     let Ok((named, outcome)) = symbolize_profile(profile.clone(), sources) else { return profile };
     let shares = outcome.wanted_shares(&named);
-    // Of the files that would have helped, those that still would: what the page knows nothing of.
+    // Of the files that would have helped, those that still would: for addresses that the page has no names for.
     let mut still = WantedSymbols::from_facts(meta);
     still.retain_mut(|wanted| {
         let share =
@@ -135,7 +135,7 @@ pub(super) fn unnamed(profile: &Profile) -> impl Iterator<Item = Addr> + '_ {
     all.filter(move |(index, location)| location.address.0 != 0 && !named(*index)).map(|(_, location)| location.address)
 }
 
-/// The facts that tell what symbols are missing, which are not proven, and whose were used.
+/// The facts that list the missing symbols, the unverified ones, and the source of those that were used.
 fn note(meta: &mut Meta, found: &MissingNames) {
     if found.unverified {
         meta.more.insert("symbols".to_owned(), "unverified".to_owned());
@@ -173,7 +173,7 @@ pub(crate) async fn resymbolize(ingest: &Ingest, id: ProfileId) -> Result<Entry,
     let binary = ingest.registry.by_id(entry.node).and_then(|node| node.config.binary.clone());
     let naming = NameSource::files(ingest, &SymbolHints { binary, ..SymbolHints::default() });
     let window = (entry.start, entry.duration);
-    let request = PrepareRequest { meta: entry.meta, window, arrived: None, asked: None, unpacked_max: STORED_MAX };
+    let request = PrepareRequest { meta: entry.meta, window, arrived: None, requested: None, unpacked_max: STORED_MAX };
     let size = bytes.len() as u64;
     let answer = prepare_child::prepare_one(ingest, &request, Bytes::from(bytes), size, naming)
         .await
@@ -199,7 +199,7 @@ pub(super) fn with_prepared(
     keep(NewProfile { meta, encoded: &encoded, summary, start, duration })
 }
 
-/// Has a profile named by the node's own page where names are still missing: the page is asked here, the names are
+/// Has a profile named by the node's own page where names are still missing: the page is queried here, the names are
 /// filled in by a child.
 ///
 /// # Errors
@@ -214,14 +214,14 @@ pub(super) async fn name_from_page(
     let naming = NameSource::Page(names.into_iter().map(|(address, name)| (address.0, name)).collect());
     let window = (made.start, made.duration);
     let request =
-        PrepareRequest { meta: made.meta.clone(), window, arrived: None, asked: None, unpacked_max: STORED_MAX };
+        PrepareRequest { meta: made.meta.clone(), window, arrived: None, requested: None, unpacked_max: STORED_MAX };
     let bytes = Bytes::copy_from_slice(&made.encoded);
     let size = bytes.len() as u64;
     let answer = prepare_child::prepare_one(ingest, &request, bytes, size, naming).await?;
     answer.map(|answer| answer.made).map_err(|refusal| refusal.to_string())
 }
 
-/// What symbolizing would have said if nothing had been found: for a child that failed.
+/// The outcome of symbolizing without any symbols: for a child that failed.
 fn nothing_found(profile: &Profile) -> Outcome {
     let of_mapping = |(index, mapping): (usize, &Mapping)| MappingOutcome {
         mapping: Some(MappingId(index as u32)),

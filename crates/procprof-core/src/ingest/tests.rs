@@ -1,4 +1,4 @@
-//! What is computed when a profile comes in.
+//! Facts and summaries computed when a profile comes in.
 
 use std::io::Write;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn facts_are_written_once_and_a_time_is_given_only_where_there_is_none() {
 }
 
 #[test]
-fn a_profile_tells_nothing_that_the_server_finds_out() {
+fn a_profile_sets_no_facts_that_the_server_determines() {
     let told = [
         "procprof:hz=99",
         "procprof:tick-ns=4000000",

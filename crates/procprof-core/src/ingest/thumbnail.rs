@@ -1,8 +1,8 @@
 //! The thumbnail of a flame graph: [`COLUMNS`] x [`ROWS`] cells, a byte each, root row first.
 //!
 //! A cell is 0 for nothing, else 1 to 255 for the function there: the same function has the same number in every
-//! profile, so that profiles that look alike are alike. The frames that nearly everything begins with say nothing and
-//! are left out.
+//! profile, so that similar profiles look similar. The frames with which nearly all stacks begin distinguish nothing
+//! and are left out.
 
 use procprof_profile::{LocationId, Profile};
 
@@ -15,7 +15,7 @@ pub const ROWS: usize = 8;
 /// Frames looked at from the root; deeper ones cannot be reached by eight rows behind the common beginning.
 const DEPTH: usize = 64;
 const SAMPLES_MAX: usize = 20_000;
-/// What is nearly all of the values.
+/// The share of the values that counts as nearly all, percent.
 const TRUNK_PERCENT: i128 = 85;
 
 type Path = ([u8; DEPTH], i64);

@@ -1,7 +1,7 @@
 //! The kinds of nodes: one file and one row of [`KINDS`] each.
 //!
 //! Configuration and its reference page, default schedules, error texts, the API's list of kinds, captures and the
-//! control of a node's heap profiler read the rows; nothing else knows one kind from another.
+//! control of a node's heap profiler read the rows; no other code distinguishes kinds.
 
 mod databend;
 #[cfg(test)]
@@ -98,7 +98,7 @@ impl Kind {
         self.0.name
     }
 
-    /// What it serves, if it is collected over HTTP.
+    /// Its endpoints, if it is collected over HTTP.
     pub(crate) fn endpoints(self) -> Option<&'static Endpoints> {
         match self.0.source {
             KindSource::Http(endpoints) => Some(endpoints),

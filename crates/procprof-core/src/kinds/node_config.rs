@@ -1,4 +1,4 @@
-//! What is configured of a node.
+//! The configuration of a node.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,17 +30,17 @@ pub struct NodeConfig {
     pub cluster: String,
     /// Labels kept with every profile.
     pub labels: BTreeMap<String, String>,
-    /// How we say who we are.
+    /// The server's credentials for the node.
     pub auth: Auth,
     /// Further request headers.
     pub headers: Vec<(String, String)>,
-    /// How HTTPS is checked.
+    /// How certificates are verified.
     pub tls: Tls,
     /// Changes to the kind's schedule, by type.
     pub schedule: BTreeMap<ProfileType, ScheduleRow>,
     /// The binary to read symbols from when the process cannot be looked at; its symbols are marked unverified.
     pub binary: Option<PathBuf>,
-    /// Whether the node's own symbol page is asked.
+    /// Whether the node's own symbol page is queried.
     pub remote_symbols: bool,
     /// How the process is found on this host.
     pub pid_lookup: PidLookup,
@@ -78,7 +78,7 @@ pub struct Tls {
     pub insecure: bool,
 }
 
-/// What a `schedule.TYPE` table says; `None` keeps the kind's default.
+/// A `schedule.TYPE` table; `None` keeps the kind's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScheduleRow {
     /// Whether the type is collected on schedule.
@@ -87,7 +87,7 @@ pub struct ScheduleRow {
     pub seconds: Option<u64>,
     /// Seconds from one start to the next.
     pub every: Option<u64>,
-    /// File and line where it stands.
+    /// File and line of the table.
     pub place: String,
 }
 

@@ -5,15 +5,15 @@
 pub(crate) struct NodeOption {
     /// The key.
     pub(crate) name: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub(crate) option_type: OptionType,
     /// The default as written; empty for none.
     pub(crate) default: &'static str,
-    /// What it does.
+    /// The description of the key.
     pub(crate) help: &'static str,
 }
 
-/// What a key takes.
+/// The types of keys' values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OptionType {
     /// `true` or `false`.
@@ -26,7 +26,7 @@ pub(crate) enum OptionType {
     OneOf(&'static [&'static str]),
 }
 
-/// What a node is given.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptionValue {
     /// For [`OptionType::Boolean`].

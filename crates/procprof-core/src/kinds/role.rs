@@ -1,9 +1,9 @@
-//! What a node is called on its tab.
+//! The role of a node, as on its tab.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a node is called on its tab.
+/// The role of a node, as on its tab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// A StarRocks frontend.

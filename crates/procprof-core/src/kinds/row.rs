@@ -9,30 +9,30 @@ use procprof_profile::ProfileType;
 
 use super::{NodeConfig, NodeOption, Role};
 
-/// What is to know about a kind of node.
+/// The properties of a kind of node.
 #[derive(Clone, Copy, Debug)]
 pub struct KindRow {
     /// The name in configuration, URLs and JSON.
     pub(crate) name: &'static str,
-    /// What such a node is, for the reference page.
+    /// The description of such a node, for the reference page.
     pub(crate) help: &'static str,
-    /// What else the reference page says of its schedule; may be empty.
+    /// A remark on its schedule for the reference page; may be empty.
     pub(crate) remark: &'static str,
-    /// The role of a node that is given none.
+    /// The default role of its nodes.
     pub(crate) default_role: Role,
     /// Whether a `[[node]]` table may name it.
     pub(crate) is_configurable: bool,
-    /// What makes its recordings.
+    /// The source of its recordings.
     pub(crate) source: KindSource,
     /// Its service over HTTP, where a source of its own reads that.
     pub(crate) pages: Option<&'static Endpoints>,
     /// Top-level keys that set its intervals.
     pub(crate) interval: Interval,
-    /// Names that its users know types by, beside ours.
+    /// Its users' names for types, in addition to ours.
     pub(crate) type_names: &'static [(&'static str, ProfileType)],
     /// Keys of its own in a `[[node]]` table.
     pub(crate) options: &'static [NodeOption],
-    /// What is wrong with a node of this kind as it is configured.
+    /// Checks the configuration of a node of this kind.
     pub(crate) check: fn(&NodeConfig) -> Result<(), String>,
     /// The address that is shown.
     pub(crate) address: fn(&NodeConfig) -> String,
@@ -40,20 +40,20 @@ pub struct KindRow {
     pub(crate) takes_turns: bool,
     /// Whether types of the same rhythm are recorded at the same time, by one capture.
     pub(crate) records_together: bool,
-    /// Whether asking for a profile that it does not have costs nothing, so that it is asked at every interval.
+    /// Whether a request for an unavailable profile costs nothing, so that it is repeated at every interval.
     pub(crate) asks_freely: bool,
     /// How its heap profiler is controlled.
     pub(crate) heap: HeapControl,
-    /// What takes the samples, by the format they come in; an empty format stands for all.
+    /// The sampler, by the format of its profiles; an empty format matches all.
     pub(crate) engines: &'static [(&'static str, &'static str)],
 }
 
-/// What makes the recordings of a kind.
+/// The source of a kind's recordings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KindSource {
-    /// The process itself, asked over HTTP.
+    /// The process itself, over HTTP.
     Http(&'static Endpoints),
-    /// Something of its own, which gives these types.
+    /// A source of its own, which has these types.
     Custom {
         /// Types and default schedules.
         offers: &'static [Offer],
@@ -65,12 +65,12 @@ pub(crate) enum KindSource {
 /// Makes the source of a node.
 pub(crate) type MakeSource = fn(&SourceContext<'_>) -> Result<Arc<dyn Source>, CollectError>;
 
-/// What a source may be made of.
+/// The parts from which a source may be made.
 #[derive(Clone, Copy)]
 pub(crate) struct SourceContext<'a> {
-    /// What is configured of the node.
+    /// The configuration of the node.
     pub(crate) node: &'a NodeConfig,
-    /// Deepest stack that is kept, for engines that can be told.
+    /// Deepest stack that is kept, for engines with such an option.
     pub(crate) stack_depth: u32,
     /// The agent inside this process.
     pub(crate) agent: &'a Agent,
@@ -89,7 +89,7 @@ pub(crate) enum Interval {
     Cut(&'static str),
 }
 
-/// How the heap profiler of a node is switched on and off, and asked for its state.
+/// How the heap profiler of a node is switched on and off, and its state queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeapControl {
     /// By the agent inside this process.
@@ -133,12 +133,12 @@ impl KindRow {
         KindRow { check: has_address, ..KindRow::new(endpoints.name, help, KindSource::Http(endpoints)) }
     }
 
-    /// What takes the samples that come in this format.
+    /// The sampler of profiles in this format.
     pub(crate) fn engine_for(&self, format: &str) -> Option<&'static str> {
         self.engines.iter().find(|(known, _)| known.is_empty() || *known == format).map(|(_, engine)| *engine)
     }
 
-    /// What a node serves over HTTP, whatever reads it.
+    /// The endpoints of a node over HTTP, whatever reads them.
     pub(crate) fn service(&self) -> Option<&'static Endpoints> {
         match self.source {
             KindSource::Http(endpoints) => Some(endpoints),
@@ -152,7 +152,7 @@ impl KindRow {
     }
 }
 
-/// Whether a node that is collected over HTTP says where it is.
+/// Checks that a node that is collected over HTTP has an address.
 pub(super) fn has_address(node: &NodeConfig) -> Result<(), String> {
     match node.http.is_empty() && node.brpc.is_empty() && node.urls.is_empty() {
         true => Err("the node has no address: give http, brpc or urls".to_owned()),

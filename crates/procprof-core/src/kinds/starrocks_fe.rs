@@ -23,18 +23,21 @@ const OPTIONS: &[NodeOption] = &[
         name: ZONE,
         option_type: OptionType::Text,
         default: "",
-        help: "Kind `starrocks-fe`: time zone of its file names (`Europe/Berlin`, `UTC`); without it, that of this machine.",
+        help: "Kind `starrocks-fe`: time zone of its file names (`Europe/Berlin`, `UTC`); without it, that of this \
+               machine.",
     },
     NodeOption {
         name: PROFILE_SECONDS,
         option_type: OptionType::Count(1, 3600),
         default: "120",
-        help: "Kind `starrocks-fe`: length of its profiles, which their names do not have: `proc_profile_collect_time_s` of its `fe.conf`.",
+        help: "Kind `starrocks-fe`: length of its profiles, which their names do not have: \
+               `proc_profile_collect_time_s` of its `fe.conf`.",
     },
 ];
 
 pub(super) static ROW: KindRow = KindRow {
-    remark: "what the frontend has profiled since the last time, at most 10 profiles of a type; of the first time, its latest 10",
+    remark: "what the frontend has profiled since the last time, at most 10 profiles of a type; of the first time, \
+             its latest 10",
     default_role: Role::Fe,
     options: OPTIONS,
     asks_freely: true,

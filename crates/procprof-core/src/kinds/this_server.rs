@@ -8,7 +8,7 @@ use procprof_profile::ProfileType;
 use super::this_server_source::ThisServerSource;
 use super::{HeapControl, Interval, KindRow, KindSource, Role};
 
-/// Whether there is a heap profiler is asked at each capture.
+/// Whether there is a heap profiler is checked at each capture.
 const OFFERS: &[Offer] =
     &[Offer::sampled(ProfileType::Cpu).seconds(60).continuous().on(), Offer::moment(ProfileType::Heap).on()];
 

@@ -40,7 +40,7 @@ impl Registry {
         true
     }
 
-    /// Adds the nodes of the configured clusters; those that are configured themselves get to know their id.
+    /// Adds the nodes of the configured clusters; those that are configured themselves get their ids.
     pub(super) fn add_discovered(&self, nodes: &mut Vec<Arc<Node>>, ids: &mut NodeIds, config: &Config) -> Result<()> {
         let discovered = lock(&self.discovered);
         for (index, fe) in config.fe_queries.iter().enumerate() {
@@ -50,7 +50,7 @@ impl Registry {
                     continue;
                 }
                 let mut own = found.config.clone();
-                // Whichever cluster answers first, a name stands for the same node.
+                // Whichever cluster answers first, a name identifies the same node.
                 if index > 0 {
                     own.name = format!("{} ({})", own.name, own.cluster);
                 }
@@ -67,7 +67,7 @@ impl Registry {
     }
 }
 
-/// Whether a node may have the id its cluster gives it: nobody else has it, but the same node under an older address.
+/// Whether a node may have its cluster's id: no other node has it, except the same node under an older address.
 fn is_free(found: &Discovered, name: &str, nodes: &[Arc<Node>], ids: &NodeIds) -> bool {
     let role = found.config.role;
     let renamed = |holder: &str| holder.starts_with(&format!("{role} "));

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::Planned;
 
-/// What is known about a node since the server started.
+/// The state of a node since the server started.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     /// By type, those tried so far.
     pub types: BTreeMap<ProfileType, TypeHealth>,
 }
 
-/// What is known about one type.
+/// The state of one type.
 #[derive(Clone, Debug, Default)]
 pub struct TypeHealth {
     /// When a profile last arrived.
@@ -28,7 +28,7 @@ pub struct TypeHealth {
     pub recorded: Option<(Instant, &'static str)>,
     /// Whether a capture is running.
     pub capturing: bool,
-    /// Why the node has no such profile, where it said so when last asked. That is no failure.
+    /// Why the node has no such profile, if its last answer said so. That is no failure.
     pub unavailable: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl TypeHealth {
 }
 
 impl Health {
-    /// The same without failures of types that are off: nobody waits for those.
+    /// The same without failures of types that are off, which are not expected.
     pub(super) fn scheduled(mut self, schedule: &[Planned]) -> Health {
         let on = |profile_type: &ProfileType| {
             schedule.iter().any(|planned| planned.on && planned.profile_type == *profile_type)

@@ -54,8 +54,8 @@ impl NodeIds {
         Ok(NodeIds { path, given })
     }
 
-    /// The id of the node with this name: `wanted`, the one it had before, or a new one. A given id belongs to what the
-    /// cluster calls by it, so a new name for the same id is the same node renamed.
+    /// The id of the node with this name: `wanted`, its former one, or a new one. A given id belongs to the cluster's
+    /// node, so a new name for the same id is the same node renamed.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -37,7 +37,7 @@ pub struct ExtraNode {
     pub kind: Kind,
     /// `host:port` of its HTTP endpoint.
     pub address: String,
-    /// The process behind it, where the caller knows: asked at each capture.
+    /// The process behind it, where the caller has it: read at each capture.
     pub pid: Option<PidSource>,
     /// Its schedule, instead of the kind's.
     pub schedule: Vec<Planned>,
@@ -45,7 +45,7 @@ pub struct ExtraNode {
     pub demo: bool,
 }
 
-/// Tells the process behind a node at the moment it is asked.
+/// Returns the current process behind a node.
 #[derive(Clone)]
 pub struct PidSource(pub Arc<dyn Fn() -> Option<u32> + Send + Sync>);
 
@@ -60,26 +60,26 @@ impl std::fmt::Debug for PidSource {
 pub struct Node {
     /// Persistent id.
     pub id: u64,
-    /// What is configured; for the server itself and extra nodes, the same in those terms.
+    /// The configuration; for the server itself and extra nodes, the same in those terms.
     pub config: NodeConfig,
     /// Cluster, with the default applied.
     pub cluster: String,
     /// `host:port` shown.
     pub address: String,
-    /// What is collected when; every type the node can give, on or off.
+    /// The schedule; every type the node can give, on or off.
     pub schedule: Vec<Planned>,
     /// Whether it is part of a demo.
     pub demo: bool,
     /// Whether it is configured no more, or was only imported: its profiles are still there.
     pub past: bool,
-    /// The process behind it, where the caller knows.
+    /// The process behind it, where the caller has it.
     pub pid: Option<PidSource>,
-    /// What its cluster's frontend calls it, if there is one and it knows the node.
+    /// Its id in its cluster's frontend, if there is one that lists the node.
     pub fe_id: Option<u64>,
 }
 
 impl Node {
-    /// What is known of any profile of this node.
+    /// The facts about any profile of this node.
     pub fn meta(&self) -> Meta {
         Meta {
             node: Some(self.id),
@@ -107,11 +107,11 @@ impl Node {
         self.config.kind
     }
 
-    /// The label of its tab: role and name, without saying the role twice.
+    /// The label of its tab: role and name, without repeating the role.
     pub fn label(&self) -> String {
         let (role, name) = (self.role().name(), self.name());
-        let said = self.role() == Role::ThisServer || name.starts_with(role);
-        let label = if said { name.to_owned() } else { format!("{role} {name}") };
+        let is_role_in_name = self.role() == Role::ThisServer || name.starts_with(role);
+        let label = if is_role_in_name { name.to_owned() } else { format!("{role} {name}") };
         if self.demo { format!("{label} (demo)") } else { label }
     }
 

@@ -11,7 +11,7 @@ pub enum RenderError {
     /// It is larger than it may be, by the key of the configuration.
     #[error("{why} ({key})")]
     TooLarge {
-        /// What is too large.
+        /// The part that is too large.
         why: String,
         /// The key that limits it.
         key: &'static str,

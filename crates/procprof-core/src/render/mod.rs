@@ -39,7 +39,7 @@ use turns::{OWN_WAITING_MAX, Turns, WAITING_MAX};
 
 /// Longest question, in bytes.
 const OPTIONS_MAX: usize = 8192;
-/// Time that a stopped report has to say so.
+/// Time that a stopped report has to return its error.
 const GRACE: Duration = Duration::from_secs(5);
 
 type Rendering = Shared<BoxFuture<'static, Result<Bytes, RenderError>>>;
@@ -165,7 +165,7 @@ impl Renderer {
         own_slots: &Semaphore,
         work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
     ) -> Result<T, RenderError> {
-        // The requester's own first, so that a task that waits for those stands in nobody's way.
+        // The requester's own first, so that a task that waits for those blocks no other.
         let own_slot = own_slots.acquire().await;
         let slot = tokio::select! {
             () = self.stop.cancelled() => None,
@@ -235,7 +235,7 @@ impl Making {
         let mut made = Vec::new();
         let written = report.write(std::borrow::Cow::Owned(profile), options, &sources, &mut made);
         written.map_err(|error| limited.error(&error))?;
-        // Source files change without the server's knowing.
+        // Source files change without notice to the server.
         let shows_sources = !(sources.files.is_empty() && sources.missing.is_empty());
         if !shows_sources && let Err(error) = store.cache_put(&cache_key(subject.first(), what), &made, now()) {
             tracing::warn!("cache: {}", crate::error::chain(&error));

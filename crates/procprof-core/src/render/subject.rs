@@ -125,7 +125,7 @@ impl Subject {
     }
 }
 
-/// The difference as one profile, for reports that know no base: samples of the base are negative and labelled.
+/// The difference as one profile, for reports without a base: samples of the base are negative and labelled.
 pub(super) fn difference(profile: Profile, base: Profile, is_normalized: bool) -> Result<Profile, RenderError> {
     let unlike = |error: procprof_profile::Error| RenderError::Question(error.to_string());
     let profile = profile.adjusted(Grammar::Pprof).map_err(unlike)?;

@@ -13,12 +13,12 @@ use crate::auth::Principal;
 pub(super) const WAITING_MAX: usize = 64;
 pub(super) const OWN_WAITING_MAX: usize = WAITING_MAX / 2;
 
-/// Who a report is for.
+/// The requester of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Requester {
     /// A user by name.
     User(String),
-    /// Where there are no users: an address, or the network that one machine has of IPv6.
+    /// Without users: an address, or the IPv6 network of one machine.
     Address(IpAddr),
 }
 

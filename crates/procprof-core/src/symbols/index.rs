@@ -1,4 +1,4 @@
-//! What an index says of itself: read before it is kept, and again when the server starts.
+//! The metadata of an index: read before it is kept, and again when the server starts.
 
 use std::path::Path;
 

@@ -31,9 +31,9 @@ impl Default for Intakes {
     }
 }
 
-/// Where an index comes from.
+/// The origin of an index.
 pub struct Origin {
-    /// Who sends it.
+    /// The user who uploads it.
     pub by: String,
     /// Its size as the sender declares it.
     pub declared: Option<u64>,
@@ -49,7 +49,7 @@ pub enum IntakeError {
     /// It is larger than one may be.
     #[error("the index has {}more than symbols_file_bytes_max = {limit} bytes", declared.map(|bytes| format!("{bytes} bytes, ")).unwrap_or_default())]
     TooLarge {
-        /// What the sender declares, if that is too much already.
+        /// The size that the sender declares, if that is too much already.
         declared: Option<u64>,
         /// The limit.
         limit: u64,
@@ -59,7 +59,7 @@ pub enum IntakeError {
     CutShort {
         /// Bytes that came.
         got: u64,
-        /// What happened.
+        /// The reason.
         why: String,
     },
     /// It came too slowly.

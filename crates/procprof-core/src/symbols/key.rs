@@ -1,4 +1,4 @@
-//! What uploaded symbols are known by.
+//! The keys of uploaded symbols.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Longest key, in bytes: with its extension it is a file name.
 const KEY_BYTES_MAX: usize = 180;
-/// What a key without a build id begins with; no hexadecimal number does.
+/// The prefix of a key without a build id; no hexadecimal number has it.
 const LAYOUT: &str = "layout-";
 
 /// The build id in hexadecimal; for files without one `layout-HASH-NAME`, by how their code is laid out and what they

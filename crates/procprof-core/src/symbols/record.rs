@@ -1,11 +1,11 @@
-//! What is known of uploaded symbols besides the index itself.
+//! The facts about uploaded symbols besides the index itself.
 
 use procprof_profile::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::SymbolKey;
 
-/// How much an index tells of an address; the more, the greater.
+/// The level of detail of an index; the more, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Detail {
@@ -25,35 +25,35 @@ impl Detail {
     }
 }
 
-/// What an index says of itself.
+/// The metadata of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IndexFacts {
-    /// What it is kept by.
+    /// Its key.
     pub(crate) key: SymbolKey,
     /// Name of the file it was made from.
     pub(crate) name: String,
-    /// Functions it knows.
+    /// Number of its functions.
     pub(crate) functions: u64,
-    /// What it tells of them.
+    /// Their level of detail.
     pub(crate) detail: Detail,
 }
 
 /// Uploaded symbols, as listed; kept in `KEY.json` beside the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// What they are known by.
+    /// Their key.
     pub key: SymbolKey,
     /// Name of the file they were made from, without its folder.
     pub name: String,
     /// Size of the index.
     pub bytes: u64,
-    /// Functions it knows.
+    /// Number of its functions.
     pub functions: u64,
-    /// What it tells of them.
+    /// Their level of detail.
     pub detail: Detail,
     /// When it was stored, UTC nanoseconds.
     pub stored: i64,
-    /// Who sent it.
+    /// The user who uploaded it.
     pub by: String,
     /// When a profile was last named by it, UTC nanoseconds, to the hour.
     pub last_used: Option<i64>,

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! KEY.index    the index as it was sent: checked, written beside and renamed, so it is there whole or not at all
-//! KEY.json     what it is of, who sent it when, and when it was last used; may be deleted: then who is unknown, and the rest is read again
+//! KEY.json     its file, who uploaded it when, and when it was last used; may be deleted: then the user is unknown, and the rest is read again
 //! .writing-N   one that is on its way in; removed when the server starts
 //! ```
-//! A newer index of the same key takes the older one's place unless it tells less. When all together would be larger
-//! than `symbols_bytes_max`, those that were used longest ago make room; profiles that were named by them keep their
+//! A newer index of the same key replaces the older one unless it has less detail. When all together would be larger
+//! than `symbols_bytes_max`, those that were used longest ago are removed; profiles that were named by them keep their
 //! names.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ const MODE: u32 = 0o640;
 
 /// All uploaded symbols.
 pub struct SymbolStore {
-    /// The indexes; how much is kept is said with each.
+    /// The indexes; each call states how much may be kept.
     files: FileCache,
     records: Mutex<BTreeMap<SymbolKey, Record>>,
 }
@@ -46,14 +46,14 @@ pub(crate) struct Room {
     pub(crate) free_min: u64,
 }
 
-/// What became of an upload.
+/// The result of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// There was none of that key.
     Added,
     /// It took the place of an older one.
     Replaced,
-    /// The one that is there tells more, and stays.
+    /// The existing one has more detail, and stays.
     Kept,
 }
 
@@ -68,13 +68,13 @@ impl Outcome {
     }
 }
 
-/// What is on the symbol_store after an upload.
+/// The content of the store after an upload.
 #[derive(Debug)]
 pub struct Put {
     pub outcome: Outcome,
-    /// What is there now under that key.
+    /// The record that is under that key now.
     pub record: Record,
-    /// What made room for it.
+    /// Records that were removed for it.
     pub evicted: Vec<Record>,
 }
 
@@ -112,7 +112,7 @@ pub enum SymbolStoreError {
 }
 
 impl SymbolStore {
-    /// Opens the folder, making it when needed. What is no index there is told and left alone.
+    /// Opens the folder, making it when needed. A file that is no index is logged and left alone.
     ///
     /// # Errors
     /// The folder cannot be made or read.
@@ -143,13 +143,13 @@ impl SymbolStore {
         self.records().values().cloned().collect()
     }
 
-    /// What is stored by a key.
+    /// The record of a key.
     pub fn get(&self, key: &SymbolKey) -> Option<Record> {
         self.records().get(key).cloned()
     }
 
-    /// What would name a file: the index of its build id. Where the profile tells none, those of its name: whether they
-    /// fit is seen when it is named.
+    /// The indexes that may name a file: that of its build id. If the profile has none, those of its file name: whether
+    /// they fit is checked when they are used.
     pub fn find(&self, wanted: &WantedSymbols) -> Vec<Record> {
         let records = self.records();
         if wanted.build_id.is_empty() {
@@ -159,7 +159,7 @@ impl SymbolStore {
         key.and_then(|key| records.get(&key)).cloned().into_iter().collect()
     }
 
-    /// Where the indexes are, as `KEY.index`: for the child process, which looks for what it needs.
+    /// The folder of the indexes, as `KEY.index`: for the child process, which looks for those it needs.
     pub(crate) fn folder(&self) -> &Path {
         &self.files.path
     }

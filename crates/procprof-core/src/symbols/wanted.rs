@@ -1,4 +1,4 @@
-//! The files a stored profile lacks names from: facts of the profile, and what to do about them.
+//! The files whose symbols a stored profile lacks: facts of the profile, and the remedy for each.
 //!
 //! ```text
 //! #procprof:wanted-file.0=/opt/be/lib/starrocks_be (build id 00ff12ab, 62.3 % of samples)
@@ -16,15 +16,15 @@ use super::SymbolKey;
 
 /// Most files named in a profile's facts.
 const FILES_MAX: usize = 16;
-/// What the facts' keys begin with.
+/// The prefix of the facts' keys.
 const PREFIX: &str = "wanted-file.";
-/// Share of a profile, in percent, from which a file is worth being asked for.
+/// Share of a profile, in percent, from which a missing file is listed.
 const WORTH_PERCENT: f64 = 1.0;
 /// Most of the symbols that fit a file that are named.
 const FITTING_MAX: usize = 16;
-/// What stands before them.
+/// Precedes them.
 const FITS: &str = ", fits ";
-/// Told of a file that was read and has no symbols.
+/// Marks a file that was read and has no symbols.
 const STRIPPED: &str = ", stripped";
 
 /// A file whose symbols a profile lacks.
@@ -32,7 +32,7 @@ const STRIPPED: &str = ", stripped";
 pub struct WantedSymbols {
     /// Its path as in the profile.
     pub file: String,
-    /// Its build id; empty if the profile does not tell.
+    /// Its build id; empty if the profile does not contain it.
     pub build_id: String,
     /// How much of the profile its frames hide, in percent; `None` in profiles stored by older versions.
     pub percent: Option<f64>,
@@ -73,12 +73,12 @@ impl WantedSymbols {
             fitting: Vec::new(),
             is_stripped: false,
         };
-        let Some((file, told)) = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) else {
+        let Some((file, details)) = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) else {
             return as_it_is();
         };
-        let (told, is_stripped) = told.strip_suffix(STRIPPED).map_or((told, false), |told| (told, true));
-        let (told, fitting) = told.split_once(FITS).unwrap_or((told, ""));
-        let (id, share) = told.split_once(", ").unwrap_or((told, ""));
+        let (details, is_stripped) = details.strip_suffix(STRIPPED).map_or((details, false), |details| (details, true));
+        let (details, fitting) = details.split_once(FITS).unwrap_or((details, ""));
+        let (id, share) = details.split_once(", ").unwrap_or((details, ""));
         let build_id = match (id, id.strip_prefix("build id ")) {
             (_, Some(build_id)) => build_id.to_owned(),
             ("unknown build id", None) => String::new(),
@@ -89,7 +89,7 @@ impl WantedSymbols {
         WantedSymbols { file: file.to_owned(), build_id, percent, fitting, is_stripped }
     }
 
-    /// Whether it would name enough to be asked for.
+    /// Whether it would name enough to be listed.
     pub fn is_worth(&self) -> bool {
         self.percent.is_none_or(|percent| percent >= WORTH_PERCENT)
     }
@@ -120,7 +120,7 @@ impl WantedSymbols {
         )
     }
 
-    /// Where the debug file of a stripped file lies once its package is installed.
+    /// The place of a stripped file's debug file once its package is installed.
     pub(crate) fn debug_file(&self) -> Option<String> {
         let (folder, rest) = self.build_id.split_at_checked(2).filter(|_| self.is_stripped)?;
         Some(format!("/usr/lib/debug/.build-id/{folder}/{rest}.debug"))

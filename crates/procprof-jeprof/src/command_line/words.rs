@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn mistakes_are_reported() {
         for (line, expected) in [
             ("--bogus", "Unknown option: bogus"),
             ("--in", "Option in is ambiguous (interactive, inuse_objects, inuse_space)"),

@@ -78,8 +78,8 @@ pub(super) fn lines_of(procedure: &Procedure) -> Vec<Line> {
     let mut line = Line { file: String::new(), number: -1 };
     let mut lines = Vec::with_capacity(procedure.instructions.len());
     for instruction in &procedure.instructions {
-        let said = Line::parse(&instruction.place).filter(|said| !said.file.contains([':', ' ', '\t']));
-        line = said.unwrap_or(line);
+        let parsed = Line::parse(&instruction.place).filter(|parsed| !parsed.file.contains([':', ' ', '\t']));
+        line = parsed.unwrap_or(line);
         lines.push(line.clone());
     }
     lines

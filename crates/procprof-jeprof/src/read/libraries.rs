@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_gone_are_told_apart() {
+    fn missing_files_are_distinguished() {
         let map = "55d0-55d1 r-xp 00001000 fd:01 12 /bin/prog (deleted)\n55d1-55d2 rw-p 00001000 fd:01 12 /bin/prog (deleted)\n\
                    7f00-7f10 r-xp 00002000 fd:01 13 /lib/libc.so.6\n7f20-7f30 rwxp 0 00:05 13 /memfd:x (deleted)\n";
         let paths: Vec<(String, u64)> = deleted(map).into_iter().map(|library| (library.path, library.start)).collect();

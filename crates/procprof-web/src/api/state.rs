@@ -42,7 +42,7 @@ pub(crate) struct RetentionState {
     last_error: Option<String>,
 }
 
-/// What is stored of a node.
+/// The stored profiles of a node.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NodeUsage")]
 struct UsageOfNode {

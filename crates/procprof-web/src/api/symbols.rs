@@ -58,7 +58,7 @@ pub(crate) struct SymbolsRow {
     profiles_wanting: usize,
 }
 
-/// How much an index tells of an address; the more, the greater.
+/// The level of detail of an index; the more, the greater.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -247,11 +247,11 @@ impl MissingSymbols {
     }
 }
 
-/// What the newest stored profiles want and use.
+/// The symbols that the newest stored profiles lack and use.
 #[derive(Default)]
 pub(crate) struct Demand {
     using: HashMap<String, usize>,
-    /// How many profiles want a file, how much it matters to one at most, and whether all found it stripped.
+    /// How many profiles lack a file, its largest share in one of them, and whether all found it stripped.
     wanting: HashMap<(String, String), (usize, f64, bool)>,
     /// Profiles counted.
     profiles: usize,
@@ -259,7 +259,7 @@ pub(crate) struct Demand {
     is_whole: bool,
 }
 
-/// A file that stored profiles want and that nobody is known to have sent.
+/// A file whose symbols stored profiles lack and that is not known to have been uploaded.
 pub(crate) struct Missing {
     pub(crate) wanted: WantedSymbols,
     pub(crate) profiles: usize,
@@ -304,13 +304,13 @@ impl Demand {
         self.using.get(key.as_str()).copied().unwrap_or(0)
     }
 
-    /// How many want what is stored already: they get its names when they are opened.
+    /// The number of profiles that lack symbols stored already: they get its names when they are opened.
     pub(crate) fn wanting(&self, record: &Record) -> usize {
         let matches = |(_, build_id): &&(String, String)| !build_id.is_empty() && build_id == record.key.as_str();
         self.wanting.iter().filter(|(file, _)| matches(file)).map(|(_, (count, ..))| count).sum()
     }
 
-    /// What is wanted and not stored, most wanted first.
+    /// Symbols that are needed and not stored, the most needed first.
     pub(crate) fn missing(&self, symbol_store: &SymbolStore) -> Vec<Missing> {
         let rows = self.wanting.iter().map(|((file, build_id), (profiles, percent, is_stripped))| Missing {
             wanted: WantedSymbols {

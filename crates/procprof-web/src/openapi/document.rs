@@ -1,4 +1,4 @@
-//! What an OpenAPI document consists of, as [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1.html) has it.
+//! The parts of an OpenAPI document, by [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1.html).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is known about a profile, in words.
+//! The facts about a profile, in words.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::texts::{Text, t};
 /// How a fact's value is read.
 #[derive(Clone, Copy)]
 enum Reading {
-    /// As it stands.
+    /// Unchanged.
     Plain,
     /// Samples per second.
     Hertz,

@@ -143,7 +143,7 @@ pub(super) fn pause_form(node: Option<&Node>, paused: bool) -> Markup {
     }
 }
 
-/// Pin or unpin a profile, and delete it; asking again works without a script.
+/// Pin or unpin a profile, and delete it; the confirmation works without a script.
 pub(super) fn profile_forms(entry: &Entry) -> Markup {
     let (value, label) = if entry.pinned { ("no", t!("Unpin")) } else { ("yes", t!("Pin")) };
     html! {

@@ -7,7 +7,7 @@ use super::clock;
 use crate::Web;
 use crate::texts::t;
 
-/// What is known of the process; nothing for nodes of other kinds.
+/// The facts about the process; nothing for nodes of other kinds.
 pub(super) fn card(web: &Web, node: &Node) -> Markup {
     let health = web.registry.health(node.id);
     html! {

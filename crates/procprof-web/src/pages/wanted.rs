@@ -13,10 +13,10 @@ use crate::texts::{Text, t};
 const BESIDE: usize = 3;
 /// Share of the samples, in percent, from which on the files of a profile are shown unfolded.
 const OPEN_FROM: f64 = 10.0;
-/// Letters of a build id that are shown; all stand in the tooltip.
+/// Letters of a build id that are shown; the tooltip contains all.
 const ID_SHOWN: usize = 16;
 
-/// What a profile lacks; nothing when it lacks nothing.
+/// The missing symbols of a profile; nothing if there are none.
 pub(super) fn card(web: &Web, entry: &Entry, base: &Base) -> Markup {
     let (worth, little): (Vec<WantedSymbols>, Vec<WantedSymbols>) =
         WantedSymbols::from_facts(&entry.meta).into_iter().partition(WantedSymbols::is_worth);
@@ -49,7 +49,7 @@ fn most_hidden(worth: &[WantedSymbols]) -> Markup {
     }
 }
 
-/// What is to be done about a file: send its symbols, or say why those that were sent do not help.
+/// The remedy for a file: upload its symbols, or the reason why uploaded ones do not help.
 fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &Base) -> Markup {
     let has_failed = entry.meta.more.contains_key("symbolize-error");
     let is_sent = !web.symbols.find(wanted).is_empty();
@@ -78,7 +78,7 @@ pub(super) fn help(wanted: &WantedSymbols, base: &Base) -> Markup {
     }
 }
 
-/// What the profiles of a list lack together and nobody has sent; nothing when they lack nothing.
+/// The missing symbols of all profiles of a list that were not uploaded; nothing if there are none.
 pub(super) fn beside(web: &Web, entries: &[Entry], base: &Base) -> Markup {
     let mut all: Vec<WantedSymbols> = Vec::new();
     for wanted in
@@ -150,7 +150,7 @@ pub(super) fn command(text: &str) -> Markup {
     }
 }
 
-/// What may be given in the file's place.
+/// Alternatives to the file itself.
 pub(super) fn advice() -> Markup {
     html! {
         p class="muted" {

@@ -75,7 +75,7 @@ pub(super) async fn top(view: &Arc<View>, pairs: &Pairs) -> ApiResult<Top> {
     .await
 }
 
-/// The lines that say what the profile is.
+/// The lines that describe the profile.
 pub(super) async fn about(view: &Arc<View>, pairs: &Pairs) -> ApiResult<Vec<String>> {
     let options = options(pairs)?;
     apart(view, move |view, stop| {
@@ -93,7 +93,7 @@ pub(super) fn budget(stop: CancellationToken) -> Budget {
     Budget::new(REPORT_BYTES_MAX, TABLE_BYTES_MAX).until(move || stop.is_cancelled())
 }
 
-/// Does the work on a thread of its own when it is its turn; it is stopped when nobody waits for it any more.
+/// Does the work on a thread of its own when it is its turn; it is stopped when its client no longer waits.
 pub(super) async fn apart<T: Send + 'static>(
     view: &Arc<View>,
     work: impl FnOnce(&View, CancellationToken) -> procprof_report::Result<T> + Send + 'static,

@@ -26,7 +26,7 @@ pub(super) struct Entry {
     bytes: u64,
 }
 
-/// What was removed.
+/// The removed files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Removed {
     pub(super) files: usize,

@@ -97,7 +97,7 @@ async fn rounds(settings: &Settings, journal: &Journal, cancel: &CancellationTok
                 return;
             }
             is_down |= captured.result.as_ref().is_err_and(round::Failure::is_down);
-            tell_turns(journal, failing.entry(request.profile_type.clone()).or_default(), settings.interval, &captured);
+            log_turns(journal, failing.entry(request.profile_type.clone()).or_default(), settings.interval, &captured);
         }
         round::clean(settings, journal);
         let interval = if is_down { settings.interval.min(RETRY) } else { settings.interval };
@@ -114,15 +114,15 @@ async fn wait_until(start: Instant, cancel: &CancellationToken) -> bool {
     }
 }
 
-/// Every success is told, of failures in a row the first and the end.
-fn tell_turns(journal: &Journal, backoff: &mut Backoff, interval: Duration, captured: &round::Captured) {
+/// Logs every success; of failures in a row the first and the end.
+fn log_turns(journal: &Journal, backoff: &mut Backoff, interval: Duration, captured: &round::Captured) {
     let turn = if captured.result.is_ok() { backoff.succeeded() } else { backoff.failed(interval) };
     match turn {
         Transition::Within(_) => return,
         Transition::Entering(_) => {
-            round::tell(journal, captured);
+            round::log(journal, captured);
             journal.info(&format!(
-                "{} profile: trying on; the next line about it is told when it works again",
+                "{} profile: retrying; the next line about it follows when it works again",
                 captured.profile_type
             ));
             return;
@@ -132,7 +132,7 @@ fn tell_turns(journal: &Journal, backoff: &mut Backoff, interval: Duration, capt
         }
         Transition::None => {}
     }
-    round::tell(journal, captured);
+    round::log(journal, captured);
 }
 
 /// The first of `previous + interval`, `previous + 2 * interval`, … that is not over: a round that took too long shifts

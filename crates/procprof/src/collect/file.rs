@@ -1,8 +1,8 @@
-//! Files of profiles: `cpu-profile-20261120-223105-pprof.gz`, named by the start of the capture in local time, whole or
-//! not there at all.
+//! Files of profiles: `cpu-profile-20261120-223105-pprof.gz`, named by the start of the capture in local time, complete
+//! or absent.
 //!
-//! A name that is taken (two captures in one second, or the hour that comes twice in autumn) gives way to the next free
-//! second, since readers of these names know no suffix.
+//! If a name is taken (two captures in one second, or the hour that comes twice in autumn), the next free second is
+//! used, since readers of these names expect no suffix.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_its_own_names_only() {
+    fn only_its_own_names_are_recognized() {
         assert_eq!(prefix_of("cpu-profile-20261120-223105-pprof.gz"), Some("cpu"));
         assert_eq!(prefix_of("contention-profile-20261120-223105-flame.html.gz"), Some("contention"));
         for name in [

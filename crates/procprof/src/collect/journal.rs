@@ -11,7 +11,7 @@ use jiff::Zoned;
 /// A log file this long is renamed to `….log.1`, in place of the one before.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Where lines go.
+/// The destination of log lines.
 pub(super) struct Journal {
     place: Place,
 }
@@ -39,22 +39,22 @@ impl Journal {
         Ok(Journal { place: Place::File(Mutex::new(LogFile { path: path.to_owned(), file })) })
     }
 
-    /// What happened.
+    /// Logs an event.
     pub(super) fn info(&self, text: &str) {
         self.line("", text);
     }
 
-    /// What was passed over or is incomplete.
+    /// Logs that something was skipped or is incomplete.
     pub(super) fn warning(&self, text: &str) {
         self.line("WARNING: ", text);
     }
 
-    /// What failed.
+    /// Logs a failure.
     pub(super) fn error(&self, text: &str) {
         self.line("ERROR: ", text);
     }
 
-    /// A line that cannot be written is lost: there is no other place to tell it.
+    /// A line that cannot be written is lost: there is no other place to report it.
     fn line(&self, level: &str, text: &str) {
         let text = text.replace(['\n', '\r'], " ");
         let line = format!("[{}] {level}{text}\n", Zoned::now().strftime("%Y-%m-%d %H:%M:%S"));

@@ -56,8 +56,8 @@ async fn keep(settings: &Settings, journal: &Journal, answer: Recordings, reques
             for warning in &decoded.warnings {
                 journal.warning(warning);
             }
-            let said = decoded.profile.meta();
-            let Some(profile_type) = said.profile_type.clone() else { continue };
+            let meta = decoded.profile.meta();
+            let Some(profile_type) = meta.profile_type.clone() else { continue };
             if !missing.contains(&profile_type) {
                 continue;
             }
@@ -66,8 +66,8 @@ async fn keep(settings: &Settings, journal: &Journal, answer: Recordings, reques
             let bytes = encode_gzip(&profile)?;
             let path = file::write(&settings.folder, &profile_type, recording.started, &bytes)?;
             journal.info(&format!("{profile_type} profile saved: {} ({} bytes)", path.display(), bytes.len()));
-            if !said.means.is_empty() {
-                journal.info(&format!("{profile_type} profile: {}", said.means));
+            if !meta.means.is_empty() {
+                journal.info(&format!("{profile_type} profile: {}", meta.means));
             }
         }
     }

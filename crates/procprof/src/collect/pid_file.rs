@@ -1,7 +1,7 @@
 //! The daemon's pid file: holds its pid, is locked while it runs and goes when it ends.
 //!
-//! The lock decides, so that a pid that now belongs to another process stops nobody. A script's daemon locks nothing:
-//! it is known by its command line.
+//! The lock decides, so that a pid that now belongs to another process does not prevent a start. A script's daemon
+//! locks nothing: it is recognized by its command line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -19,10 +19,10 @@ pub(super) struct PidFile {
     _file: File,
 }
 
-/// What became of a wish to run.
+/// The result of a claim to the pid file.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// Nobody else runs.
+    /// No other daemon runs.
     Ours(PidFile),
     /// That process runs already.
     Running(u32),
@@ -39,7 +39,7 @@ pub(super) fn claim(path: &Path) -> Result<Claim> {
         if let Some(pid) = holder(&mut file) {
             return Ok(Claim::Running(pid));
         }
-        // Whoever ended just now may have removed the file between our opening and our locking it.
+        // A process that has just ended may have removed the file between our opening and our locking it.
         let same = fs::metadata(path)
             .ok()
             .zip(file.metadata().ok())
@@ -86,7 +86,7 @@ fn is_script(pid: u32) -> bool {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Nothing is left to tell it to; the lock ends with the process in any case.
+        // An error can't be reported any more; the lock ends with the process in any case.
         drop(fs::remove_file(&self.path));
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn once(settings: &Settings, journal: &Journal) -> Result<bool>
         journal.info(&announcement(settings, request)?);
         let captured = capture(settings, &client, request, &cancel).await;
         succeeded &= captured.result.is_ok();
-        tell(journal, &captured);
+        log(journal, &captured);
     }
     clean(settings, journal);
     Ok(succeeded)
@@ -78,8 +78,8 @@ pub(super) async fn capture(
     Captured { profile_type: request.profile_type.clone(), result }
 }
 
-/// Says how a capture ended.
-pub(super) fn tell(journal: &Journal, captured: &Captured) {
+/// Logs how a capture ended.
+pub(super) fn log(journal: &Journal, captured: &Captured) {
     let profile_type = &captured.profile_type;
     match &captured.result {
         Ok(kept) => {
@@ -92,7 +92,7 @@ pub(super) fn tell(journal: &Journal, captured: &Captured) {
     }
 }
 
-/// Cleans the folder. That it can't be cleaned is told and ends nothing.
+/// Cleans the folder. A failure is logged and ends nothing.
 pub(super) fn clean(settings: &Settings, journal: &Journal) {
     match cleanup::clean(&settings.folder, settings.max_age, settings.max_bytes, SystemTime::now()) {
         Ok(removed) => {
@@ -137,7 +137,7 @@ fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// The answer as pprof protobuf, with names from the process on this host, and what to say of those that are missing.
+/// The answer as pprof protobuf, with names from the process on this host, and a line about those that are missing.
 fn symbolized(settings: &Settings, collected: Collected) -> Result<(Vec<u8>, Option<String>)> {
     let meta = facts(settings, &collected);
     let (started, seconds) = (collected.started, collected.seconds);

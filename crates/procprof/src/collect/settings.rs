@@ -34,13 +34,13 @@ pub(super) struct Settings {
     pub(super) max_bytes: u64,
     /// The folder of the profiles.
     pub(super) folder: PathBuf,
-    /// Where the daemon writes what it does.
+    /// The daemon's log.
     pub(super) log_file: PathBuf,
-    /// Where the daemon leaves its pid.
+    /// The file with the daemon's pid.
     pub(super) pid_file: PathBuf,
-    /// Who gives addresses their names.
+    /// The source of names for addresses.
     pub(super) symbolize: Symbolize,
-    /// What was passed over.
+    /// Ignored settings.
     pub(super) warnings: Vec<String>,
 }
 
@@ -105,8 +105,10 @@ impl Settings {
         }
         if repeats && busy > self.interval {
             let (busy, interval) = (busy.as_secs(), self.interval.as_secs());
-            self.warnings
-                .push(format!("a round takes {busy} s, which is longer than the interval of {interval} s: rounds follow without a break"));
+            self.warnings.push(format!(
+                "a round takes {busy} s, which is longer than the interval of {interval} s: rounds follow \
+                 without a break"
+            ));
         }
         Ok(self)
     }
@@ -141,7 +143,7 @@ fn of_backend(args: &Args, conf: &BeConf, environment: &Environment) -> Result<(
     Ok((target, requests.collect()))
 }
 
-/// The last word of the path tells the type, as pprof endpoints are named; other paths are of the type asked for.
+/// The last word of the path is the type, as pprof endpoints are named; other paths are of the requested type.
 fn of_url(args: &Args, url: &str) -> Result<(Target, Vec<Request>)> {
     ensure!(
         args.profiling_type != ProfilingType::Both,
@@ -162,14 +164,14 @@ fn of_url(args: &Args, url: &str) -> Result<(Target, Vec<Request>)> {
     };
     let sampled = matches!(profile_type, ProfileType::Cpu | ProfileType::Contention | ProfileType::Wall);
     let mut request = Request::new(profile_type.clone());
-    let asked = seconds_of(url).map_err(|text| anyhow!("--url {url}: seconds={text:?} is no number of seconds"))?;
-    request.seconds = args.duration.or(if sampled { asked.or(Some(DURATION_SECONDS)) } else { None });
+    let in_url = seconds_of(url).map_err(|text| anyhow!("--url {url}: seconds={text:?} is no number of seconds"))?;
+    request.seconds = args.duration.or(if sampled { in_url.or(Some(DURATION_SECONDS)) } else { None });
     let mut target = Target::new(&endpoints::PPROF, profile_url.base());
     target.urls.insert(profile_type, profile_url);
     Ok((target, vec![request]))
 }
 
-/// The seconds that the URL itself asks for.
+/// The seconds in the URL itself.
 fn seconds_of(url: &str) -> std::result::Result<Option<u32>, &str> {
     let query = url.split('#').next().and_then(|url| url.split_once('?')).map_or("", |(_, query)| query);
     match query.split('&').find_map(|pair| pair.strip_prefix("seconds=")) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 const PROGRAM: &str = include_str!("DemoFrontend.java");
-/// What it prints once its threads run.
+/// The line that it prints once its threads run.
 const READY: &str = "ready";
 /// How long `java` may take to compile and start it.
 const START: Duration = Duration::from_secs(30);

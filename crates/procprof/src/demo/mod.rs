@@ -28,7 +28,7 @@ const START: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct DemoProcess {
     child: Child,
-    /// Where its endpoints answer.
+    /// The address of its endpoints.
     pub(crate) address: SocketAddr,
 }
 
@@ -112,7 +112,7 @@ fn switch_heap_profiling_on(agent: &Agent) -> Result<()> {
     agent.heap_activate(None).map(drop).context("switch heap profiling on")
 }
 
-/// Asks the kernel to end this process when its parent ends, and ends at once if that has happened already.
+/// Has the kernel end this process when its parent ends, and ends at once if that has happened already.
 fn end_with_parent() -> Result<()> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))

@@ -1,4 +1,4 @@
-//! Where fetched profiles are kept: whole files under names that were free, or none.
+//! The folder of fetched profiles: complete files under names that were free, or none.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};

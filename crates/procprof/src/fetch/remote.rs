@@ -1,4 +1,4 @@
-//! Where a profile is: a URL as typed, with what is needed to be let in.
+//! The location of a profile: a URL as typed, with its credentials.
 //!
 //! ```text
 //! http://user:password@host:6060/debug/pprof/heap    https+insecure://host/x (no check of the certificate)    host:8040/pprof/heap
@@ -81,7 +81,8 @@ fn client(files: &TlsFiles) -> Result<Option<ClientCertificate>, CollectError> {
     }
 }
 
-/// The URL less user and password, and those. What is no URL is left for the next reader to say so.
+/// The URL without user and password, and those. Text that is no URL is returned unchanged, for the next reader to
+/// reject.
 fn without_credentials(full: &str) -> Result<(String, Auth), CollectError> {
     let Ok(mut url) = Url::parse(full) else { return Ok((full.to_owned(), Auth::None)) };
     if url.username().is_empty() && url.password().is_none() {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_checked_unless_the_scheme_says_so() {
+    fn certificates_are_checked_unless_the_scheme_skips_it() {
         let tls = |typed: &str| Remote::parse(typed, &TlsFiles::default()).unwrap().target.tls;
         assert!(tls("https+insecure://a/p").insecure && !tls("https://a/p").insecure);
         let half = TlsFiles { cert: Some("c.pem".into()), ..TlsFiles::default() };

@@ -9,7 +9,7 @@ use regex::Regex;
 use super::remote::{self, Address, SymbolPage};
 use crate::fetch::Fetcher;
 
-/// Loads what was asked for; the inner error is what is wrong with the words.
+/// Loads the requested profiles; the inner error is a mistake in the words.
 pub(super) fn load(request: &Request, environment: &Environment) -> Result<std::result::Result<Loaded, &'static str>> {
     let words = remote::expanded(&request.words)?;
     let Some(first) = words.first() else { return Ok(Err("Did not specify program")) };
@@ -42,13 +42,13 @@ fn gathered(request: &Request, words: Vec<String>, program: Option<&str>) -> Res
     if addresses.iter().all(Option::is_none) {
         return Ok((words, Vec::new()));
     }
-    let asked: Vec<Address> = words
+    let remote_addresses: Vec<Address> = words
         .iter()
         .zip(&addresses)
         .filter(|(_, address)| address.is_some())
         .filter_map(|(word, _)| Address::parse(word))
         .collect();
-    let fetched = remote::gather(&Fetcher::new()?, &asked, program.unwrap_or("(unknown)"), request.seconds)?;
+    let fetched = remote::gather(&Fetcher::new()?, &remote_addresses, program.unwrap_or("(unknown)"), request.seconds)?;
     let mut saved = fetched.iter();
     let place = |(word, address): (String, Option<Address>)| match address {
         Some(_) => saved.next().cloned().unwrap_or(word),
@@ -61,7 +61,7 @@ fn gathered(request: &Request, words: Vec<String>, program: Option<&str>) -> Res
 fn from_processes(request: &Request, profiles: &[String], environment: &Environment) -> Result<Loaded> {
     let fetcher = Fetcher::new()?;
     let last = profiles.last().filter(|last| !Path::new(last).is_file()).and_then(|last| Address::parse(last));
-    let last = last.context("the last profile must be one of a process, which is asked for names")?;
+    let last = last.context("the last profile must be one of a process, which is queried for names")?;
     let page = SymbolPage::open(&fetcher, &last)?;
     let (profiles, fetched) = gathered(request, profiles.to_vec(), Some(&page.program))?;
     let files = Files { program: None, profiles, fetched };

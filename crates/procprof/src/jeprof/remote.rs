@@ -1,11 +1,11 @@
-//! Profiles of running processes as jeprof asks for them.
+//! Profiles of running processes, requested as jeprof does.
 //!
 //! ```text
 //! host:port[/prefix][/pprof/SERVICE]       SERVICE: heap, growth, contention, profile, ...; /pprof/profile without one
 //! GET  BASE/pprof/SERVICE                  profile and pmuprofile with ?seconds=N; saved in JEPROF_TMPDIR or ~/jeprof
-//! GET  BASE/pprof/symbol                   num_symbols: N       asked when no program was named: 0 is the end
+//! GET  BASE/pprof/symbol                   num_symbols: N       requested when no program was named: 0 is the end
 //! GET  BASE/pprof/cmdline                  the program's path   likewise
-//! POST BASE/pprof/symbol  0xA+0xB          0xA name             after a HEAD that finds out where it leads
+//! POST BASE/pprof/symbol  0xA+0xB          0xA name             after a HEAD that finds redirections
 //! ```
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
 
 /// Longest wait for a profile that takes no seconds.
 const MOMENT: Duration = Duration::from_secs(600);
-/// Most machines that one word stands for.
+/// Most machines that one word expands to.
 const MACHINES_MAX: u32 = 256;
 
 /// Base with scheme, host and prefix; and the service.
@@ -43,7 +43,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads a word that is no file; `None` if it is nothing that could be asked.
+    /// Parses a word that is no file; `None` if it is no address of a process.
     pub(super) fn parse(word: &str) -> Option<Address> {
         let parts = PARTS.as_ref()?.captures(word)?;
         let part = |index: usize| parts.get(index).map_or("", |part| part.as_str());
@@ -61,7 +61,7 @@ impl Address {
         })
     }
 
-    /// Whether the process profiles for the seconds asked for.
+    /// Whether the process profiles for the requested seconds.
     fn takes_seconds(&self) -> bool {
         ["/pprof/profile", "/pprof/pmuprofile"].iter().any(|service| self.service.starts_with(service))
     }
@@ -101,7 +101,7 @@ impl Address {
     }
 }
 
-/// The words with `name@N` as the N machines it stands for.
+/// The words, with each `name@N` expanded to its N machines.
 pub(super) fn expanded(words: &[String]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for word in words {
@@ -180,10 +180,10 @@ fn distinct(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A process that is asked for its own names, because no program was given.
+/// The symbol page of a process, used because no program was given.
 pub(super) struct SymbolPage<'a> {
     address: &'a Address,
-    /// The program's path, as the process tells it.
+    /// The program's path, as the process reports it.
     pub(super) program: String,
 }
 
@@ -194,15 +194,15 @@ impl<'a> SymbolPage<'a> {
             let (remote, url) = address.page(name)?;
             Ok((url.to_string(), fetcher.text(&remote, &url)?))
         };
-        let (url, told) = text("symbol")?;
-        let count = told.lines().next().and_then(|line| line.strip_prefix("num_symbols:"));
+        let (url, answer) = text("symbol")?;
+        let count = answer.lines().next().and_then(|line| line.strip_prefix("num_symbols:"));
         match count.and_then(|count| count.trim().parse::<u64>().ok()) {
             None => bail!("Failed to get the number of symbols from {url}"),
             Some(0) => bail!("Stripped binary. No symbols available."),
             Some(_) => {}
         }
-        let (url, told) = text("cmdline")?;
-        let program = told.split(['\0', '\n']).next().unwrap_or_default().trim_end_matches('\r');
+        let (url, answer) = text("cmdline")?;
+        let program = answer.split(['\0', '\n']).next().unwrap_or_default().trim_end_matches('\r');
         if program.is_empty() {
             bail!("Failed to get program name from {url}");
         }

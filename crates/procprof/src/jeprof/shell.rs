@@ -18,7 +18,7 @@ use regex::Regex;
 use super::print;
 use crate::shell::{Lines, Sink, Words};
 
-/// Rows unless asked otherwise.
+/// Default number of rows.
 const ROWS: usize = 10;
 
 const HELP: &str = "\
@@ -61,7 +61,7 @@ struct Session<'a> {
     environment: &'a Environment,
 }
 
-/// What stands behind a command.
+/// The arguments of a command.
 struct Arguments {
     focus: Vec<String>,
     ignore: Vec<String>,
@@ -96,7 +96,7 @@ impl Session<'_> {
         Words { commands: commands.map(str::to_owned).collect(), functions }
     }
 
-    /// Does what the line says; `false` is the end of the session.
+    /// Executes the line; `false` is the end of the session.
     fn answer(&self, line: &str) -> Result<bool> {
         let (line, sink) = Sink::split(line.trim()).map_err(|error| anyhow!(error))?;
         let mut words = line.split_whitespace();
@@ -191,7 +191,7 @@ impl Session<'_> {
     }
 }
 
-/// Any of the words, each as it stands.
+/// Any of the words, each as written.
 fn pattern(words: &[String]) -> Result<Regex> {
     let joined = words.join("|");
     Regex::new(&joined).with_context(|| joined.clone())

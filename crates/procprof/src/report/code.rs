@@ -14,7 +14,7 @@ use procprof_symbolize::{CodeSymbol, Image, ImageOptions, Machine, Resolved};
 /// Most bytes of code that are read for one report.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Reads what the report shows; why a binary is missing stands in its place.
+/// Reads the code of the report; in the place of a missing binary is the reason.
 pub(super) fn read(
     report: &Report,
     profile: &Profile,
@@ -128,7 +128,7 @@ fn is_wanted(symbol: &CodeSymbol, wanted: &CodeWanted) -> bool {
     symbol.system_names.iter().chain(&symbol.names).any(|name| names.is_match(name))
 }
 
-/// The function with its bytes, by the name that is wanted first.
+/// The function with its bytes, under the first of its names that was requested.
 fn routine(image: &Image, symbol: &CodeSymbol, wanted: &CodeWanted, left: &mut usize) -> Option<Routine> {
     let bytes = image.code(symbol.start, symbol.end)?;
     let shown = &bytes[..bytes.len().min(ROUTINE_BYTES_MAX).min(*left)];

@@ -7,7 +7,7 @@ use procprof_profile::Profile;
 
 use super::spelling;
 
-/// What such flags ask for.
+/// The meaning of such flags.
 #[derive(Debug, Default)]
 pub(super) struct Compatible {
     build_id: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct Compatible {
     symbolize: Symbolize,
 }
 
-/// Where names may come from.
+/// The permitted sources of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Symbolize {
     /// From all that is there.
@@ -25,7 +25,7 @@ enum Symbolize {
     Nowhere,
 }
 
-/// Values of `symbolize`. What is named once stays so; all sources of names are asked at once, so the modes between
+/// Values of `symbolize`. Names that exist are kept; all sources of names are queried at once, so the modes between
 /// mean the same; only `local` leaves the process out.
 const SYMBOLIZE: [&str; 9] =
     ["none", "no", "local", "fastlocal", "remote", "force", "demangle=full", "demangle=templates", "demangle=none"];
@@ -50,7 +50,7 @@ impl Compatible {
         args
     }
 
-    /// What was typed.
+    /// The flags as typed.
     pub(super) fn from_matches(matches: &ArgMatches) -> Self {
         let text = |id: &str| matches.get_one::<String>(id).cloned();
         let symbolize = text("symbolize").is_some_and(|mode| mode == "none" || mode == "no");
@@ -77,7 +77,7 @@ impl Compatible {
             let Some(main) = parts.mappings.first_mut() else {
                 bail!("--buildid={build_id}: the profile names no binary")
             };
-            // As in pprof: what the profile says of itself is right.
+            // As in pprof: the profile's own build id is right.
             match parts.strings.get(main.build_id).filter(|own| !own.is_empty()) {
                 Some(own) => eprintln!("procprof: --buildid={build_id} is not needed: the profile says {own}"),
                 None => main.build_id = id,

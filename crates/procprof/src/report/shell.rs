@@ -22,7 +22,7 @@ use super::{rendered, spelling};
 use crate::fetch::write_new;
 use crate::shell::{Lines, Sink, Words};
 
-/// Rows of `top` unless asked otherwise.
+/// Default number of rows of `top`.
 const TOP_ROWS: &str = "10";
 
 /// Options by key, as typed; those that are missing have their default.
@@ -71,7 +71,7 @@ impl Session<'_> {
         Words { commands: reports.chain(aliases).chain(options).chain(own).collect(), functions }
     }
 
-    /// Does what the line says; `false` is the end of the session.
+    /// Executes the line; `false` is the end of the session.
     fn answer(&mut self, typed: &str) -> Result<bool> {
         match line::meant(typed, &self.sample_types())? {
             Meant::Nothing => {}

@@ -1,8 +1,8 @@
 //! Source files for reports that show them, from this machine.
 //!
-//! A profile names its files, and whoever made it chose the names. A report printed for the one who asks reads what
-//! they may read; pages that are served show only what is below the folders that were meant: the working directory and
-//! those of `-source_path`.
+//! A profile names its files, and its author chose the names. A report printed for the user of the command reads the
+//! files that the user may read; pages that are served show only files below the intended folders: the working
+//! directory and those of `-source_path`.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Most bytes of all source files.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Where source files may lie.
+/// The folders whose source files may be read.
 pub(super) enum Reach {
     /// Wherever the user of this process may read.
     Anywhere,
@@ -58,7 +58,7 @@ impl Reach {
     }
 }
 
-/// Reads what the report shows; why a file is missing stands in its place.
+/// Reads the files of the report; in the place of a missing one is the reason.
 pub(super) fn read(
     report: &Report,
     profile: &Profile,

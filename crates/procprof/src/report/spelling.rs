@@ -11,7 +11,7 @@ use super::ReportArgs;
 /// Other names of kinds.
 const KIND_ALIASES: &[(&str, &str)] = &[("text", "top"), ("proto", "pprof")];
 
-/// A flag that stands for options with values.
+/// A flag that is short for options with values.
 struct Short {
     flag: &'static str,
     options: &'static [(&'static str, &'static str)],
@@ -66,13 +66,13 @@ pub(crate) fn elsewhere() -> impl Iterator<Item = &'static str> {
     ELSEWHERE.iter().map(|(name, _)| *name)
 }
 
-/// What to use in place of a command of pprof's that is not done here.
+/// The replacement of a command of pprof's that is missing here.
 pub(crate) fn instead(command: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(name, _)| *name == command).map(|(_, instead)| *instead)
 }
 
-/// The options a short name stands for.
-pub(super) fn stands_for(name: &str) -> Option<Vec<(&'static str, String)>> {
+/// The options for which a name is short.
+pub(super) fn long_options(name: &str) -> Option<Vec<(&'static str, String)>> {
     let short = SHORTS.iter().find(|short| short.flag == name)?;
     Some(short.options.iter().map(|(key, value)| (*key, (*value).to_owned())).collect())
 }
@@ -104,7 +104,7 @@ pub(super) fn short_flags() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// The options that the short names given stand for, each with its place on the command line.
+/// The options of the short names given, each with its place on the command line.
 pub(super) fn meant(matches: &ArgMatches) -> Vec<(usize, &'static str, String)> {
     let given = SHORTS.iter().filter(|short| matches.get_flag(short.flag));
     let place = |short: &Short| matches.index_of(short.flag).unwrap_or_default();
@@ -138,7 +138,7 @@ pub(crate) fn as_declared(arguments: impl IntoIterator<Item = OsString>) -> Vec<
     arguments
 }
 
-/// What an argument becomes.
+/// The parsed form of an argument.
 enum Spelled {
     AsItIs,
     As(String),

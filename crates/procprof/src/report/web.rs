@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use procprof_server::{Viewer, ViewerHandle};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Where the view is served.
+/// The address of the view, and its options.
 #[derive(Clone, Debug)]
 pub(super) struct Web {
     /// As typed: `host:port`, where either may be missing.
@@ -18,7 +18,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// Serves the view until the process is told to end.
+    /// Serves the view until the process is signalled to end.
     pub(super) fn serve(&self, viewer: Viewer) -> Result<()> {
         let address = socket_address(&self.address)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -28,7 +28,7 @@ impl Web {
             .context("start the runtime")?;
         runtime.block_on(async {
             let handle = viewer.start(address).await?;
-            let _page = self.tell(&handle);
+            let _page = self.announce(&handle);
             let mut terminated = signal(SignalKind::terminate()).context("listen for signals")?;
             tokio::select! {
                 interrupted = tokio::signal::ctrl_c() => interrupted.context("listen for ^C")?,
@@ -39,8 +39,9 @@ impl Web {
         })
     }
 
-    /// Says where the view is and opens a browser there; the page that leads it there is kept until the end.
-    fn tell(&self, handle: &ViewerHandle) -> Option<tempfile::TempPath> {
+    /// Prints the address of the view and opens a browser there; the page that redirects the browser is kept until the
+    /// end.
+    fn announce(&self, handle: &ViewerHandle) -> Option<tempfile::TempPath> {
         let bound = handle.address();
         let host = if bound.ip().is_loopback() || bound.ip().is_unspecified() {
             "localhost".to_owned()

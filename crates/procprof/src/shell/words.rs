@@ -1,4 +1,4 @@
-//! What the tabulator completes: commands and options at the start of a line, functions after it.
+//! Completion by the tabulator: commands and options at the start of a line, functions after it.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -12,14 +12,14 @@ const FUNCTIONS_MAX: usize = 200;
 /// The words of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// What a line may begin with.
+    /// The words at the start of a line.
     pub(crate) commands: Vec<String>,
-    /// What may follow; any part of a name is enough.
+    /// The words after it; any part of a name is enough.
     pub(crate) functions: Vec<String>,
 }
 
 impl Words {
-    /// Where the word at the end of `line` begins, and what it may become.
+    /// The start of the word at the end of `line`, and its completions.
     fn candidates(&self, line: &str) -> (usize, Vec<String>) {
         let start = line.rfind(' ').map_or(0, |space| space + 1);
         let is_first = line[..start].trim().is_empty() || line[..start].trim() == "help";

@@ -22,9 +22,9 @@ pub(super) struct Input {
     pub(super) is_named: bool,
 }
 
-/// The files meant, and what there is to tell of the search.
+/// The named files, and notes about the search.
 pub(super) fn meant(named: &[PathBuf]) -> Result<(Vec<Input>, Vec<String>)> {
-    let (mut inputs, mut told) = (Vec::new(), Vec::new());
+    let (mut inputs, mut notes) = (Vec::new(), Vec::new());
     for path in named {
         let state = std::fs::metadata(path).with_context(|| format!("open {}", path.display()))?;
         if !state.is_dir() {
@@ -34,19 +34,19 @@ pub(super) fn meant(named: &[PathBuf]) -> Result<(Vec<Input>, Vec<String>)> {
         let mut search = Search::default();
         search.folder(path, 0);
         if search.found.is_empty() {
-            told.push(format!("{}: no ELF file in {} files", path.display(), search.looked_at));
+            notes.push(format!("{}: no ELF file in {} files", path.display(), search.looked_at));
         }
-        told.append(&mut search.told);
+        notes.append(&mut search.notes);
         search.found.sort();
         inputs.extend(search.found.into_iter().map(|path| Input { path, is_named: false }));
     }
-    Ok((inputs, told))
+    Ok((inputs, notes))
 }
 
 #[derive(Default)]
 struct Search {
     found: Vec<PathBuf>,
-    told: Vec<String>,
+    notes: Vec<String>,
     looked_at: usize,
 }
 
@@ -54,14 +54,14 @@ impl Search {
     fn folder(&mut self, path: &Path, depth: usize) {
         let entries = match std::fs::read_dir(path) {
             Ok(entries) => entries,
-            Err(error) => return self.told.push(format!("{}: {error}", path.display())),
+            Err(error) => return self.notes.push(format!("{}: {error}", path.display())),
         };
         for entry in entries.map_while(Result::ok) {
             let (path, kind) = (entry.path(), entry.file_type());
             match kind {
                 Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => self.folder(&path, depth + 1),
                 Ok(kind) if kind.is_dir() => {
-                    self.told.push(format!("{}: more than {DEPTH_MAX} folders deep, not searched", path.display()))
+                    self.notes.push(format!("{}: more than {DEPTH_MAX} folders deep, not searched", path.display()))
                 }
                 Ok(kind) if kind.is_file() => self.file(path),
                 // Links are not followed: what they lead to is found where it is, or is none of this folder's.
@@ -73,7 +73,7 @@ impl Search {
     fn file(&mut self, path: PathBuf) {
         self.looked_at += 1;
         if self.looked_at == FILES_MAX + 1 {
-            self.told.push(format!("{}: only the first {FILES_MAX} files were looked at", path.display()));
+            self.notes.push(format!("{}: only the first {FILES_MAX} files were looked at", path.display()));
         }
         if self.looked_at <= FILES_MAX && is_image(&path).unwrap_or(false) {
             self.found.push(path);
@@ -117,7 +117,7 @@ mod tests {
         std::io::Write::write_all(&mut packed, &elf(3)).unwrap();
         packed.finish().unwrap();
         std::os::unix::fs::symlink(folder.path(), folder.path().join("round")).unwrap();
-        let (found, told) = meant(&[folder.path().to_owned(), folder.path().join("text")]).unwrap();
+        let (found, notes) = meant(&[folder.path().to_owned(), folder.path().join("text")]).unwrap();
         let names: Vec<_> = found
             .iter()
             .map(|input| (input.path.strip_prefix(folder.path()).unwrap().to_str().unwrap(), input.is_named))
@@ -126,7 +126,7 @@ mod tests {
             names,
             [("lib/libx.so", false), ("lib/libx.so.debug.gz", false), ("program", false), ("text", true)]
         );
-        assert!(told.is_empty(), "{told:?}");
+        assert!(notes.is_empty(), "{notes:?}");
         assert!(meant(&[folder.path().join("nowhere")]).is_err());
     }
 }

@@ -34,7 +34,7 @@ impl Packing {
         })
     }
 
-    /// What is in the file.
+    /// The content of the file.
     pub(super) fn reader(self, file: File) -> io::Result<Box<dyn Read>> {
         let file = io::BufReader::new(file);
         Ok(match self {

@@ -29,27 +29,28 @@ struct Made {
     has_lines: bool,
 }
 
-/// What became of a file.
+/// The result for a file.
 enum Done {
-    /// The line that tells it.
-    Told(String),
+    /// The line for its file.
+    Report(String),
     /// It has no symbols.
     Nameless,
 }
 
 /// Sends the symbols of all files that are meant, one after the other.
 pub(super) async fn run(remote: &Remote, named: &[PathBuf]) -> Result<ExitCode> {
-    let (inputs, told) = files::meant(named)?;
-    told.iter().for_each(|line| eprintln!("procprof: {line}"));
+    let (inputs, notes) = files::meant(named)?;
+    notes.iter().for_each(|line| eprintln!("procprof: {line}"));
     let mut sent: HashMap<String, bool> = HashMap::new();
     let (mut nameless, mut failed) = (0, 0);
     for Input { path, is_named } in &inputs {
         match one(remote, path.clone(), &mut sent).await {
-            Ok(Done::Told(line)) => println!("{}: {line}", path.display()),
+            Ok(Done::Report(line)) => println!("{}: {line}", path.display()),
             Ok(Done::Nameless) if *is_named => {
                 failed += 1;
                 eprintln!(
-                    "procprof: {}: it is stripped and no debug file of it was found; give its .debug or .debuginfo file",
+                    "procprof: {}: it is stripped and no debug file of it was found; give its .debug or .debuginfo \
+                     file",
                     path.display()
                 );
             }
@@ -75,7 +76,7 @@ async fn one(remote: &Remote, path: PathBuf, sent: &mut HashMap<String, bool>) -
     bar.finish_and_clear();
     let Some(made) = made? else { return Ok(Done::Nameless) };
     if sent.get(&made.key).is_some_and(|had_lines| *had_lines >= made.has_lines) {
-        return Ok(Done::Told(format!("the same symbols were sent already ({})", made.key)));
+        return Ok(Done::Report(format!("the same symbols were sent already ({})", made.key)));
     }
     sent.insert(made.key.clone(), made.has_lines);
     let (functions, bytes) = (made.functions, made.bytes.len() as u64);
@@ -91,13 +92,13 @@ async fn one(remote: &Remote, path: PathBuf, sent: &mut HashMap<String, bool>) -
         Some(1) => "; 1 stored profile gets names when it is opened".to_owned(),
         Some(count) => format!("; {count} stored profiles get names when they are opened"),
     };
-    Ok(Done::Told(match answer["outcome"].as_str() {
+    Ok(Done::Report(match answer["outcome"].as_str() {
         Some("added") => format!("{functions} functions, {} sent as {key}{waiting}", size(bytes)),
         Some("replaced") => {
             format!("{functions} functions, {} sent as {key} in the place of older ones{waiting}", size(bytes))
         }
         Some("kept") => {
-            format!("not sent: the server has symbols of {key} that tell more; remove them first to replace them")
+            format!("not sent: the server has symbols of {key} with more detail; remove them first to replace them")
         }
         _ => bail!("{}: this server knows nothing of symbols", remote.base()),
     }))
@@ -117,7 +118,7 @@ fn make(unpacked: Unpacked) -> Result<Option<Made>> {
     Ok(Some(Made { key: index.key(), functions: contents.functions, has_lines: contents.has_lines, bytes }))
 }
 
-/// Sends an index, if the server would take it; its answer, or one that says that it has better.
+/// Sends an index, if the server would take it; returns its answer, or one that it has a better index.
 async fn send(remote: &Remote, made: Made) -> Result<Value> {
     let length = made.bytes.len() as u64;
     let detail = if made.has_lines { "lines" } else { "functions" };

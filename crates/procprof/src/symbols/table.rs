@@ -1,8 +1,8 @@
-//! What a server has and lacks, for the terminal.
+//! The symbols that a server has and lacks, for the terminal.
 
 use serde_json::Value;
 
-/// The list as text: a row for each file, then what is wanted.
+/// The list as text: a row for each file, then the files whose symbols are missing.
 pub(super) fn rendered(listed: &Value) -> String {
     let rows: Vec<[String; 7]> = array(&listed["symbols"]).map(row).collect();
     let mut text = if rows.is_empty() { "no symbols\n".to_owned() } else { columns(&rows) };

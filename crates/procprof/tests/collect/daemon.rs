@@ -75,11 +75,11 @@ fn collects_until_a_signal_ends_it() {
 }
 
 #[test]
-fn tells_a_backend_that_is_down_once_and_its_return() {
+fn a_backend_that_is_down_is_logged_once_and_so_is_its_return() {
     let replay = Replay::live();
     let home = home(replay.port);
     drop(replay);
-    // A pid file of a process that is long gone stops nobody.
+    // A pid file of a process that is long gone does not prevent a start.
     fs::create_dir(home.path().join("bin")).unwrap();
     let pid_file = home.path().join("bin/collect_be_profile.pid");
     fs::write(&pid_file, "1\n").unwrap();

@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use replay::{Replay, repository};
 
-/// The command, without what this machine's environment says about StarRocks.
+/// The command, without this machine's environment variables of StarRocks.
 fn collect(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_procprof"));
     command.arg("collect").args(words.split_whitespace());
@@ -68,7 +68,7 @@ fn both_types_are_named_and_open_in_go_pprof() {
 }
 
 #[test]
-fn the_raw_answer_is_kept_when_asked_for() {
+fn the_raw_answer_is_kept_on_request() {
     let (replay, folder) = (Replay::recorded(), tempfile::tempdir().unwrap());
     let output = run(&format!("--duration 1 --symbolize=none --brpc-port {}", replay.port), folder.path());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -78,7 +78,7 @@ fn the_raw_answer_is_kept_when_asked_for() {
 }
 
 #[test]
-fn a_profile_of_another_process_keeps_its_addresses_and_says_what_is_missing() {
+fn a_profile_of_another_process_keeps_its_addresses_and_lists_what_is_missing() {
     let (replay, folder) = (Replay::recorded(), tempfile::tempdir().unwrap());
     let output = run(&format!("--duration 1 --brpc-port {}", replay.port), folder.path());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -118,7 +118,7 @@ fn an_error_sentence_is_no_profile() {
 }
 
 #[test]
-fn a_busy_profiler_is_told_so() {
+fn a_busy_profiler_is_reported() {
     let (replay, folder) = (Replay::live(), tempfile::tempdir().unwrap());
     let _others = replay::occupy(replay.port);
     let output = run(&format!("--duration 1 --brpc-port {}", replay.port), folder.path());

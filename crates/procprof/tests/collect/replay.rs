@@ -34,7 +34,7 @@ impl Replay {
     }
 }
 
-/// Keeps the CPU profiler of a replayed brpc busy for as long as the connections are held: asks until somebody is
+/// Keeps the CPU profiler of a replayed brpc busy for as long as the connections are held: sends requests until one is
 /// refused.
 pub(crate) fn occupy(port: u16) -> Vec<TcpStream> {
     let mut connections = Vec::new();

@@ -102,10 +102,11 @@ fn symbols_are_named_as_by_jeprof() {
     let addresses: Vec<&str> = stacks.split_whitespace().filter(|word| word.starts_with("0x")).collect();
     assert!(addresses.len() > 20, "{stacks}");
     let input = format!("{map}\n{}\n0x10\n", addresses.join("\n"));
-    let asked = prefix.with_extension("asked");
-    std::fs::write(&asked, input).unwrap();
+    let input_file = prefix.with_extension("asked");
+    std::fs::write(&input_file, input).unwrap();
     let named = |mut command: Command| {
-        let output = command.args(["--symbols", &binary]).stdin(std::fs::File::open(&asked).unwrap()).output().unwrap();
+        let output =
+            command.args(["--symbols", &binary]).stdin(std::fs::File::open(&input_file).unwrap()).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         String::from_utf8(output.stdout).unwrap()
     };

@@ -1,4 +1,4 @@
-//! What is made once and used by all tests of this process: a folder, and binutils whose outputs are kept.
+//! State that is made once and used by all tests of this process: a folder, and binutils whose outputs are kept.
 //!
 //! jeprof reads every binary four times with `nm`, and again for each command line; most of its time goes there. With
 //! `JEPROF_TOOLS` it starts the script below instead, which runs the real program once for the same arguments and
@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// The programs of binutils that jeprof reads binaries with.
 const TOOLS: [&str; 3] = ["nm", "addr2line", "objdump"];
 
-/// One of them, by the name it is started as. A status file stands beside each output.
+/// One of them, by the name it is started as. There is a status file beside each output.
 const SCRIPT: &str = r#"#!/bin/sh
 tool=${0##*/} kept=${0%/*}/kept
 case "$tool $*" in
@@ -66,7 +66,7 @@ pub(crate) fn tools() -> &'static str {
             std::fs::write(&path, SCRIPT).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        // jeprof wants every tool there; this one is the real one.
+        // jeprof requires every tool there; this one is the real one.
         symlink("/usr/bin/c++filt", tools.join("c++filt")).unwrap();
         format!("{}/", tools.display())
     });

@@ -80,7 +80,7 @@ fn check_options(program: &Program, part: Part) {
     for (number, options) in OPTIONS.iter().enumerate() {
         let tried = ["--text", "--dot"].into_iter().enumerate().filter(|(place, _)| part.has(number + place));
         for (_, output) in tried {
-            // Options may stand behind the files, too.
+            // Options may follow the files, too.
             check(program, &[&[output, program.binary(), second], *options].concat());
         }
     }
@@ -149,7 +149,7 @@ fn a_link_named_jeprof_is_a_drop_in() {
 }
 
 #[test]
-fn addresses_of_a_program_that_was_replaced_are_told() {
+fn addresses_of_a_replaced_program_are_reported() {
     let (program, folder) = (c_program(), folder());
     let [_, second] = program.heaps();
     let heap = std::fs::read_to_string(second).unwrap();
@@ -160,17 +160,18 @@ fn addresses_of_a_program_that_was_replaced_are_told() {
     )
     .unwrap();
     let output = procprof().args(["jeprof", "--text", program.binary()]).arg(&gone).output().unwrap();
-    let said = text(&output);
+    let printed = text(&output);
     assert!(
-        output.status.success() && said.contains(&format!("{} was removed or replaced while it ran", program.binary())),
-        "{said}"
+        output.status.success()
+            && printed.contains(&format!("{} was removed or replaced while it ran", program.binary())),
+        "{printed}"
     );
     let whole = procprof().args(["jeprof", "--text", program.binary(), second]).output().unwrap();
     assert!(!text(&whole).contains("was removed"), "{}", text(&whole));
 }
 
 #[test]
-fn misuse_is_told_as_by_jeprof() {
+fn misuse_is_reported_as_by_jeprof() {
     let program = c_program();
     let (binary, [_, second]) = (program.binary(), program.heaps());
     for arguments in [
@@ -189,7 +190,7 @@ fn misuse_is_told_as_by_jeprof() {
 }
 
 #[test]
-fn what_is_not_done_here_says_what_to_use() {
+fn errors_for_missing_features_name_the_replacement() {
     for (option, instead) in [
         ("--gv", "--svg"),
         ("--evince", "--pdf"),

@@ -33,7 +33,7 @@ pub(crate) fn exceptions() -> Vec<Exception> {
     rows.map(row).collect()
 }
 
-/// What jeprof does, with its hashes in an order of their own; run once for the same arguments.
+/// The output of jeprof, with its hashes in an order of their own; run once for the same arguments.
 fn jeprof(arguments: &[&str], seed: u32) -> Arc<Output> {
     type Outputs = Mutex<HashMap<(Vec<String>, u32), Arc<Output>>>;
     static OUTPUTS: LazyLock<Outputs> = LazyLock::new(Mutex::default);
@@ -48,7 +48,7 @@ fn jeprof(arguments: &[&str], seed: u32) -> Arc<Output> {
     output
 }
 
-/// What we do; the index on disk is there from the second time on.
+/// Our output; the index on disk is there from the second time on.
 fn ours(arguments: &[&str]) -> Output {
     procprof().arg("jeprof").args(arguments).output().expect("procprof runs")
 }

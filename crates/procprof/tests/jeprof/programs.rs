@@ -60,7 +60,7 @@ pub(crate) fn compile(compiler: &str, source: &str, flags: &[&str], binary: &Pat
 fn compiled(name: &'static str, compiler: &str, source: &str, flags: &[&str], preload: Option<&str>) -> Program {
     let folder = kept::folder().join(name);
     std::fs::create_dir(&folder).unwrap();
-    // jeprof knows the program in the memory map by its path without links.
+    // jeprof finds the program in the memory map by its path without links.
     let path = |file: &str| folder.join(file).to_str().unwrap().to_owned();
     let (binary, heaps) = (path("program"), [path("1.heap"), path("2.heap")]);
     compile(compiler, source, flags, Path::new(&binary));

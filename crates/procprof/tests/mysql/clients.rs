@@ -142,7 +142,7 @@ impl Client {
         answers
     }
 
-    /// What it says when it cannot come in.
+    /// Its error message when the login fails.
     pub(crate) fn refused(&self, login: &Login) -> String {
         let output = self.run(login, &["SELECT 1".to_owned()]);
         assert!(!output.status.success(), "{} came in: {}", self.name, text(&output));

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use super::server::{Door, Sql};
+use super::server::{Authentication, Sql};
 use crate::harness::{files, text};
 use crate::jeprof::peer;
 use crate::jeprof::programs::{Program, c_program, cpp_program, demo_node, rust_program};
@@ -42,7 +42,7 @@ impl Backend {
         *self.dump.lock().expect("no panic") = std::fs::read(heap).expect("a dump");
     }
 
-    /// A node that stands for it, whose program is known and not running.
+    /// A node with its port, whose program is known and not running.
     fn node(&self, id: u64, program: &Program) -> String {
         let (port, binary) = (self.port, program.binary());
         format!(
@@ -53,7 +53,7 @@ impl Backend {
     }
 }
 
-/// What a method prints, as the document says to save it.
+/// The output of a method, saved as the document describes.
 fn printed(sql: &Sql, id: u64, call: &str) -> String {
     let statement = format!("admin execute on {id} 'System.print(HeapProf.getInstance().{call})'");
     let mut command = Command::new("mariadb");
@@ -84,7 +84,9 @@ fn graphs_are_those_of_jeprof_of_the_same_dump() {
         .enumerate()
         .map(|(number, program)| (10_001 + number as u64, Backend::start(), program))
         .collect();
-    let sql = Sql::start(Door::Nodes(nodes.iter().map(|(id, backend, program)| backend.node(*id, program)).collect()));
+    let sql = Sql::start(Authentication::Nodes(
+        nodes.iter().map(|(id, backend, program)| backend.node(*id, program)).collect(),
+    ));
     for (id, backend, program) in nodes {
         let ([first, second], binary) = (program.heaps(), program.binary());
         let is_as = |printed: &str, arguments: &[&str]| peer::compare(program.name, arguments, printed.as_bytes());

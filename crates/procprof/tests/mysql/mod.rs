@@ -1,5 +1,5 @@
-//! The SQL door as users find it: clients of six kinds, with and without TLS, by each way to log in, through the
-//! documents' own transcript.
+//! The SQL server as users see it: clients of six kinds, with and without TLS, by each authentication method, through
+//! the documents' own transcript.
 
 mod clients;
 mod graphs;
@@ -8,9 +8,9 @@ mod server;
 mod soak;
 
 use clients::{CLIENTS, Client, Login};
-use server::{Door, Sql};
+use server::{Authentication, Sql};
 
-/// What must come of the transcript of StarRocks' document on heap profiles, and of what clients ask besides.
+/// Checks the transcript of StarRocks' document on heap profiles, and further statements of clients.
 fn check(client: &Client, login: &Login, node: &str) {
     let script = |call: &str| format!("admin execute on {node} 'System.print(HeapProf.getInstance().{call})'");
     let statements = [
@@ -78,7 +78,7 @@ fn check(client: &Client, login: &Login, node: &str) {
 
 #[test]
 fn every_client_gets_the_transcript_of_the_documents_with_tls_and_without() {
-    let server = Sql::start(Door::Tls);
+    let server = Sql::start(Authentication::Tls);
     for client in CLIENTS {
         for tls in [true, false] {
             // The first login of a user needs the password itself; the next ones are short.
@@ -95,7 +95,7 @@ fn every_client_gets_the_transcript_of_the_documents_with_tls_and_without() {
 
 #[test]
 fn every_client_is_turned_away_with_a_wrong_password() {
-    let server = Sql::start(Door::Tls);
+    let server = Sql::start(Authentication::Tls);
     for client in CLIENTS {
         let message = client.refused(&server.login("olga", "wrong", true, None));
         assert!(
@@ -107,8 +107,8 @@ fn every_client_is_turned_away_with_a_wrong_password() {
 }
 
 #[test]
-fn every_client_comes_in_where_no_password_is_asked_for() {
-    let server = Sql::start(Door::Open);
+fn every_client_logs_in_where_no_password_is_required() {
+    let server = Sql::start(Authentication::Open);
     for client in CLIENTS {
         check(client, &server.login("anyone", "", false, None), "10001");
     }
@@ -116,7 +116,7 @@ fn every_client_comes_in_where_no_password_is_asked_for() {
 
 #[test]
 fn every_client_comes_in_as_the_generated_operator() {
-    let server = Sql::start(Door::Generated);
+    let server = Sql::start(Authentication::Generated);
     let password = server.generated_password();
     for client in CLIENTS {
         check(client, &server.login("root", &password, false, None), "10001");
@@ -125,14 +125,14 @@ fn every_client_comes_in_as_the_generated_operator() {
 
 #[test]
 fn other_clients_and_what_is_built_on_them_begin_and_read() {
-    let server = Sql::start(Door::Open);
+    let server = Sql::start(Authentication::Open);
     let wrong = clients::begin_several(&server.login("anyone", "", false, None));
     assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]
 fn clients_may_compress() {
-    let server = Sql::start(Door::Tls);
+    let server = Sql::start(Authentication::Tls);
     let statements = [
         "SELECT CHAR_LENGTH(REPEAT('größe ', 100000)) AS n, 7 AS seven".to_owned(),
         "SELECT REPEAT('größe ', 20000) AS t".to_owned(),
@@ -151,7 +151,7 @@ fn clients_may_compress() {
 
 #[test]
 fn viewers_read_and_do_nothing() {
-    let server = Sql::start(Door::Tls);
+    let server = Sql::start(Authentication::Tls);
     let statements = [
         "SELECT COUNT(*) >= 0 FROM profiles".to_owned(),
         "admin execute on 10001 'System.print(HeapProf.getInstance().enable_prof())'".to_owned(),

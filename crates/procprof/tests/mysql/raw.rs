@@ -21,7 +21,7 @@ pub(crate) struct Raw(BufReader<TcpStream>);
 
 impl Raw {
     pub(crate) fn connect(port: u16) -> Raw {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the door is open");
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a time limit");
         stream.set_nodelay(true).expect("an option");
         let mut raw = Raw(BufReader::new(stream));

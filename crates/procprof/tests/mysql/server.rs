@@ -1,4 +1,4 @@
-//! A server with an SQL door: the demo, or one with nodes of a test.
+//! A server with an SQL listener: the demo, or one with nodes of a test.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use super::clients::{CLIENTS, Login};
 use crate::exposure::add_user;
 use crate::harness::{PATIENCE, Server, folder};
 
-/// Who is let in.
-pub(crate) enum Door {
+/// The users that may log in.
+pub(crate) enum Authentication {
     /// The users olga (operator), nina (operator with a native verifier), eve (viewer), with TLS offered.
     Tls,
     /// Everyone.
@@ -24,7 +24,7 @@ pub(crate) enum Door {
     Generated,
 }
 
-/// The server and what clients need to know of it.
+/// The server and the facts that clients need.
 pub(crate) struct Sql {
     server: Server,
     port: u16,
@@ -32,29 +32,29 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    pub(crate) fn start(door: Door) -> Sql {
+    pub(crate) fn start(authentication: Authentication) -> Sql {
         let folder = folder();
         let mut arguments = vec!["--mysql".to_owned(), "127.0.0.1:0".to_owned()];
-        let is_demo = !matches!(door, Door::Nodes(_));
-        let operator = match door {
-            Door::Tls => Some(("olga", "acts ☂".to_owned())),
-            Door::Open | Door::Nodes(_) => Some(("anyone", String::new())),
-            Door::Generated => None,
+        let is_demo = !matches!(authentication, Authentication::Nodes(_));
+        let operator = match authentication {
+            Authentication::Tls => Some(("olga", "acts ☂".to_owned())),
+            Authentication::Open | Authentication::Nodes(_) => Some(("anyone", String::new())),
+            Authentication::Generated => None,
         };
         if is_demo {
             arguments.push("--demo".to_owned());
         }
-        let config = match door {
-            Door::Open => {
+        let config = match authentication {
+            Authentication::Open => {
                 arguments.push("--mysql-no-auth".to_owned());
                 None
             }
-            Door::Nodes(nodes) => {
+            Authentication::Nodes(nodes) => {
                 arguments.push("--mysql-no-auth".to_owned());
                 Some(nodes)
             }
-            Door::Generated => None,
-            Door::Tls => {
+            Authentication::Generated => None,
+            Authentication::Tls => {
                 let users = folder.path().join("users");
                 add_user(&users, "olga", "operator", "acts ☂", &[]);
                 add_user(&users, "nina", "operator", "natively", &["--mysql-native"]);
@@ -78,7 +78,7 @@ impl Sql {
         sql
     }
 
-    /// Where SQL clients connect.
+    /// The port for SQL clients.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

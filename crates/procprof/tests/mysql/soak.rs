@@ -11,12 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::raw::{Raw, SqlError};
-use super::server::{Door, Sql};
+use super::server::{Authentication, Sql};
 use crate::harness::files;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 50;
-/// Rows without end, for who does not want them all.
+/// Rows without end, for clients that read only some of them.
 const FLOOD: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000) SELECT i, CONCAT('row ', i, REPEAT('x', 200)) FROM n";
 const NEWEST: &str =
     "SELECT p.id, n.name FROM profiles p JOIN nodes n ON n.id = p.node ORDER BY p.completed DESC LIMIT 20";
@@ -83,12 +83,12 @@ fn storm(port: u16, statements: usize) {
     });
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Debug)]
 struct Held {
     /// Memory that no file is behind, in bytes.
     memory: u64,
-    /// What its descriptors are open on, and how many on each.
+    /// The files of its descriptors, and the number of descriptors of each.
     descriptors: BTreeMap<String, usize>,
     children: usize,
 }
@@ -111,7 +111,7 @@ impl Held {
     }
 }
 
-/// Waits until nothing runs any more but the statement that asks, then tells what the server holds.
+/// Waits until no other statement runs, then returns the server's resources.
 fn settled(sql: &Sql) -> Held {
     let began = Instant::now();
     let mut client = Raw::connect(sql.port());
@@ -126,7 +126,7 @@ fn settled(sql: &Sql) -> Held {
 }
 
 fn soak(statements: usize, growth_max: u64) {
-    let sql = Sql::start(Door::Open);
+    let sql = Sql::start(Authentication::Open);
     assert_eq!(
         Raw::connect(sql.port()).query("ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().enable_prof())'"),
         Ok(1)
@@ -179,7 +179,7 @@ fn ten_thousand_statements_leave_nothing_behind() {
 
 #[test]
 fn two_hundred_idle_connections_take_under_20_mb() {
-    let sql = Sql::start(Door::Open);
+    let sql = Sql::start(Authentication::Open);
     let connect = |count: usize| (0..count).map(|_| Raw::connect(sql.port())).collect::<Vec<_>>();
     drop(connect(20));
     let before = settled(&sql);
@@ -192,7 +192,7 @@ fn two_hundred_idle_connections_take_under_20_mb() {
 #[test]
 #[ignore = "prints figures"]
 fn statements_a_second_over_one_connection() {
-    let sql = Sql::start(Door::Open);
+    let sql = Sql::start(Authentication::Open);
     let mut client = Raw::connect(sql.port());
     for statement in ["SHOW BACKENDS", "SELECT 1", "SELECT COUNT(*) FROM profiles"] {
         let best = (0..5).map(|_| {

@@ -20,7 +20,8 @@ fn main() {
         Some("roots") => account(number(1) as u32, || work::of_all_kinds(seconds(2))),
         Some("bursts") => account(99, || work::bursts(Duration::from_micros(number(1)), Duration::from_micros(number(2)), seconds(3))),
         Some("short") => account(99, || work::short_threads(seconds(1))),
-        _ => panic!("sample DEPTH | error HZ SECONDS | roots HZ SECONDS | bursts WORK_US PERIOD_US SECONDS | short SECONDS"),
+        _ => panic!("sample DEPTH | error HZ SECONDS | roots HZ SECONDS | bursts WORK_US PERIOD_US SECONDS | short \
+                     SECONDS"),
     }
 }
 

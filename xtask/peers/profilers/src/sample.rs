@@ -94,7 +94,7 @@ fn send(ticket: u64) {
 /// The handler that is installed, and one that does nothing.
 fn handlers() -> [libc::sigaction; 2] {
     extern "C" fn nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
-    // SAFETY: all-zero is a valid `sigaction` to be filled; `nothing` has the type that `SA_SIGINFO` asks for.
+    // SAFETY: all-zero is a valid `sigaction` to be filled; `nothing` has the type that `SA_SIGINFO` requires.
     unsafe {
         let mut installed: libc::sigaction = std::mem::zeroed();
         assert_eq!(libc::sigaction(libc::SIGPROF, null(), &raw mut installed), 0);

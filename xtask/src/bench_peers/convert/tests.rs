@@ -40,7 +40,7 @@ fn decode(file: &Path) -> Profile {
 }
 
 #[test]
-fn the_text_of_tcmalloc_says_the_same() {
+fn the_text_of_tcmalloc_has_the_same_values() {
     let (_folder, heap, file) = dump();
     to_legacy_text(&heap, &file).unwrap();
     let [before, after] = [&heap, &file].map(|path| {

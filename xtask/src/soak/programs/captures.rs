@@ -68,7 +68,7 @@ pub(super) fn capture(port: u16, wanted: usize, stop: &AtomicBool) -> Captured {
                 captured.taken += usize::from(answer.status == 404 || answer.status == 501);
                 thread::sleep(Duration::from_millis(100));
             }
-            // Between two runs, or a run that ended meanwhile: whether it ended well is for its exit status to say.
+            // Between two runs, or a run that ended meanwhile: its exit status is checked elsewhere.
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }
     }

@@ -8,7 +8,7 @@ use crate::Web;
 use crate::pages::{ago, clock, size, type_label};
 use crate::texts::t;
 
-/// What is collected when.
+/// The node's schedule.
 pub(super) fn schedule(web: &Web, node: &Node) -> Markup {
     let health = web.registry.health(node.id);
     html! {
@@ -28,7 +28,7 @@ pub(super) fn schedule(web: &Web, node: &Node) -> Markup {
     }
 }
 
-/// What is stored of a node, within which limits, and what goes next.
+/// The stored profiles of a node, their limits, and those that are deleted next.
 pub(super) fn retention(web: &Web, node: &Node, usage: &Usage) -> Markup {
     let config = web.config();
     let own = usage.nodes.iter().find(|usage| usage.node == node.id);

@@ -53,7 +53,7 @@ fn the_command_line_wins_over_be_conf_and_that_over_the_environment() {
 }
 
 #[test]
-fn urls_tell_their_type() {
+fn urls_contain_their_type() {
     let check = |words: &str, profile_type: ProfileType, seconds: Option<u32>| {
         let settings = settle(words, Environment::default()).unwrap();
         assert_eq!(settings.requests, [Request { seconds, ..Request::new(profile_type) }], "{words}");
@@ -90,7 +90,7 @@ fn wrong_values_are_refused() {
 }
 
 #[test]
-fn a_round_longer_than_the_interval_is_told() {
+fn a_round_longer_than_the_interval_is_reported() {
     let settings =
         settle("--daemon --profiling-type both --duration 10 --interval 15", Environment::default()).unwrap();
     assert_eq!(settings.warnings.len(), 1);

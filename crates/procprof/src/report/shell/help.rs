@@ -1,4 +1,4 @@
-//! What `help` and `o` print in a session.
+//! The output of `help` and `o` in a session.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use procprof_report::{OPTIONS, OptionRow, REPORTS, Report};
 use super::line::COMMENT;
 use super::{Pairs, spelling};
 
-/// What is said about `about`; about everything if it is empty.
+/// The help on `about`; on everything if it is empty.
 pub(super) fn help(about: &str) -> Result<String> {
     if about.is_empty() {
         return Ok(overview());

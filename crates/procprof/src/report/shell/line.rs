@@ -6,13 +6,13 @@ use procprof_report::{OPTIONS, OptionRow, REPORTS, Report};
 use super::{Pairs, spelling};
 use crate::shell::Sink;
 
-/// What comes behind a value of the list of options, to be left out when it is typed again.
+/// The comment behind a value in the list of options, ignored when it is typed again.
 pub(super) const COMMENT: &str = "//:";
 
 /// Options that `:` takes back.
 const REFINEMENTS: [&str; 5] = ["focus", "ignore", "hide", "tagfocus", "tagignore"];
 
-/// What a line means.
+/// The meaning of a line.
 pub(super) enum Meant {
     Nothing,
     Quit,
@@ -84,7 +84,7 @@ fn assignment(typed: &str) -> Result<Option<Pairs>> {
         (Some(row), None) if is_switch(row) => Ok(pair(row, "true")),
         (Some(row), None) => bail!("please specify a value, e.g. {}=<val>", row.key),
         (None, None) => {
-            Ok(spelling::stands_for(key).filter(|pairs| pairs.iter().all(|(key, _)| *key != "sample_index")))
+            Ok(spelling::long_options(key).filter(|pairs| pairs.iter().all(|(key, _)| *key != "sample_index")))
         }
         (None, Some(_)) if is_word(key) => bail!("there is no option {key}; o lists them"),
         (None, Some(_)) => Ok(None),
@@ -99,8 +99,7 @@ fn is_switch(row: &OptionRow) -> bool {
     ["true", "false"].contains(&row.default)
 }
 
-/// The value in our spelling: pprof knows others of a switch, and a number for "as many as the report shows unless
-/// asked".
+/// The value in our spelling: pprof has others of a switch, and a number for the report's default number.
 fn plain<'a>(row: &OptionRow, value: &'a str) -> &'a str {
     match value {
         "-1" if row.key == "nodecount" => "",

@@ -19,8 +19,8 @@ pub struct Profiler {
 impl Profiler {
     /// The rate is read when the library is loaded, so it is set in the environment (`CPUPROFILE_FREQUENCY`).
     pub fn start(hz: u32) -> Self {
-        let told = std::env::var("CPUPROFILE_FREQUENCY").unwrap_or_default();
-        assert_eq!(told, hz.to_string(), "CPUPROFILE_FREQUENCY");
+        let frequency = std::env::var("CPUPROFILE_FREQUENCY").unwrap_or_default();
+        assert_eq!(frequency, hz.to_string(), "CPUPROFILE_FREQUENCY");
         let file = std::env::temp_dir().join(format!("profilers-{}.prof", std::process::id()));
         let name = CString::new(file.to_str().expect("a path in UTF-8")).expect("a path without NUL");
         // SAFETY: a path that ends in NUL.

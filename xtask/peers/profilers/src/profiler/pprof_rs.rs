@@ -18,7 +18,7 @@ impl Profiler {
 
     pub fn finish(self) -> Seen {
         let report = self.guard.report().build().expect("build the report");
-        // As in its own encoder: a sample stands for one period.
+        // As in its own encoder: a sample represents one period.
         let period = 1e9 / f64::from(self.hz);
         let mut seen = Seen::default();
         for (frames, count) in &report.data {

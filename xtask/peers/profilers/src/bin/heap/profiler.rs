@@ -45,8 +45,8 @@ pub fn seen() -> Seen {
     let measured = decode(&text(), &Limits::default()).expect("decode a heap profile").profile;
     let live = measured.sample_types().len() - 1;
     let samples = measured.total(live - 1);
-    let told = measured.adjusted(Grammar::Pprof).expect("estimate");
-    Seen { samples, live: told.total(live), allocated: (live == 3).then(|| told.total(1)) }
+    let estimated = measured.adjusted(Grammar::Pprof).expect("estimate");
+    Seen { samples, live: estimated.total(live), allocated: (live == 3).then(|| estimated.total(1)) }
 }
 
 #[cfg(feature = "ours")]
