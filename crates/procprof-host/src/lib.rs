@@ -24,6 +24,7 @@
 //! ```
 
 mod address_space;
+mod descendants;
 mod error;
 mod images;
 mod kernel;
@@ -38,4 +39,4 @@ mod walk;
 
 pub use error::{Error, Result};
 pub use recorder::{Options, Recorder, Recording, Target};
-pub use session::Statistics;
+pub use session::{Filter, Statistics};

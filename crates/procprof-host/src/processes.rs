@@ -22,6 +22,10 @@ pub(crate) struct Process {
     pub(crate) unwinding: Option<Unwinding>,
     /// Whether its maps could be read when it was first met.
     pub(crate) is_readable: bool,
+    /// The path of its control group; empty if it is not known.
+    pub(crate) cgroup: String,
+    /// Whether `cgroup` is what the process itself had, not what its origin had.
+    pub(crate) is_cgroup_read: bool,
 }
 
 /// The unwind tables of an address space.
@@ -85,7 +89,9 @@ impl Processes {
         let name = String::from_utf8_lossy(name).into_owned();
         let process = self.all.entry(pid).or_default();
         if is_exec {
-            *process = Process { is_readable: true, ..Process::default() };
+            // Service managers move a process between fork and execution.
+            let cgroup = std::mem::take(&mut process.cgroup);
+            *process = Process { is_readable: true, cgroup, ..Process::default() };
         }
         if pid == tid {
             process.name.clone_from(&name);
@@ -109,6 +115,8 @@ impl Processes {
             space: parent.space.clone(),
             unwinding: None,
             is_readable: parent.is_readable,
+            cgroup: parent.cgroup.clone(),
+            is_cgroup_read: false,
         };
         self.all.insert(task.pid, child);
     }
@@ -120,6 +128,18 @@ impl Processes {
             self.all.remove(&task.pid);
         } else if let Some(process) = self.all.get_mut(&task.pid) {
             process.threads.remove(&task.tid);
+        }
+    }
+
+    /// Reads the control group of a process that has samples; of one that is gone it stays that of its origin.
+    pub(crate) fn read_cgroup(&mut self, pid: u32) {
+        let Some(process) = self.all.get_mut(&pid).filter(|process| !process.is_cgroup_read) else { return };
+        process.is_cgroup_read = true;
+        let groups = LiveProcess::open(Pid(pid)).and_then(|live| live.cgroups()).unwrap_or_default();
+        // Version 2, or else the longest path: where a service manager's and a container's groups are.
+        let unified = groups.iter().find(|group| group.hierarchy == 0);
+        if let Some(group) = unified.or_else(|| groups.iter().max_by_key(|group| group.path.len())) {
+            process.cgroup.clone_from(&group.path);
         }
     }
 

@@ -10,12 +10,13 @@ use procprof_profile::perf_event::{Layout, Record};
 use procprof_symbolize::{Binary, BinaryRole};
 use procprof_unwind::Architecture;
 
+use crate::descendants::descendants;
 use crate::error::{Error, Result};
 use crate::images::NamedFile;
 use crate::kernel::{Clock, Event, Ring, Subject, wait};
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, path_of, profile};
-use crate::session::{Session, Statistics};
+use crate::session::{Filter, Session, Statistics};
 
 /// Bytes of a buffer, and the least that is tried where locked memory is short.
 const RING_BYTES: usize = 4 << 20;
@@ -47,11 +48,15 @@ pub struct Options {
     pub stack_bytes: Option<u32>,
     /// Whether samples have labels with the thread's name and id.
     pub threads: bool,
+    /// Whether the processes that those of [`Target::Processes`] have started before are recorded, too.
+    pub children: bool,
+    /// The processes whose samples are kept.
+    pub filter: Filter,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { hz: 99, stack_bytes: None, threads: false }
+        Self { hz: 99, stack_bytes: None, threads: false, children: false, filter: Filter::default() }
     }
 }
 
@@ -64,7 +69,9 @@ pub struct Recorder {
     /// The threads that events were opened for, by the ids of these.
     threads_by_event: HashMap<u64, u32>,
     threads: HashSet<u32>,
+    /// The processes with events of their own.
     pids: Vec<u32>,
+    children: bool,
     layout: Layout,
     clock: Clock,
     session: Session,
@@ -120,9 +127,10 @@ impl Recorder {
             threads_by_event: HashMap::default(),
             threads: HashSet::default(),
             pids: Vec::new(),
+            children: options.children,
             layout: clock.layout(),
             clock,
-            session: Session::new(architecture, options.threads),
+            session: Session::new(architecture, options.threads, options.filter.clone()),
             target,
             hz: options.hz,
             started,
@@ -167,6 +175,15 @@ impl Recorder {
             self.open_process(*pid, opening, clock)?;
         }
         self.pids = pids;
+        if self.children {
+            for pid in descendants(&self.pids) {
+                match self.open_process(pid, opening, clock) {
+                    Ok(()) => self.pids.push(pid),
+                    Err(Error::NoSuchProcess { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
         Ok(())
     }
 
@@ -234,7 +251,7 @@ impl Recorder {
     /// Reads the processes that run: what they do from now on is in the buffers.
     fn read_running(&mut self) {
         match &self.target {
-            Target::Processes(pids) => pids.clone().into_iter().for_each(|pid| self.session.read_process(pid)),
+            Target::Processes(_) => self.pids.iter().for_each(|pid| self.session.read_process(*pid)),
             Target::Host => {
                 let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
                 let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -5,9 +5,12 @@ use procprof_unwind::{Architecture, Cache, Space};
 
 use crate::address_space::AddressSpace;
 use crate::images::Images;
-use crate::processes::{Processes, Unwinding};
+use crate::processes::{Process, Processes, Unwinding};
 use crate::stacks::{Frame, Owner, Stacks};
 use crate::walk::{Ending, walk};
+
+/// The kernel keeps so many bytes of a name.
+const NAME_BYTES: usize = 15;
 
 /// The row of samples of processes that ended before they could be read.
 const VANISHED: &str = "[process ended before its code was known]";
@@ -48,6 +51,26 @@ pub struct Statistics {
     pub table_bytes: u64,
 }
 
+/// The processes whose samples are kept; all by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those with this name, as the kernel has it: of a longer one, the first 15 bytes.
+    pub name: Option<String>,
+    /// Those in this control group or one below it: its path as in `/proc/PID/cgroup`.
+    pub cgroup: Option<String>,
+}
+
+impl Filter {
+    fn takes(&self, process: &Process) -> bool {
+        let has_name = |name: &String| process.name.as_bytes() == &name.as_bytes()[..name.len().min(NAME_BYTES)];
+        let is_in = |group: &String| {
+            let below = process.cgroup.strip_prefix(group.trim_end_matches('/'));
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        self.name.as_ref().is_none_or(has_name) && self.cgroup.as_ref().is_none_or(is_in)
+    }
+}
+
 /// The state of a recording.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -57,6 +80,7 @@ pub(crate) struct Session {
     pub(crate) stacks: Stacks,
     pub(crate) statistics: Statistics,
     has_threads: bool,
+    filter: Filter,
     cache: Cache,
     generation: u16,
     addresses: Vec<u64>,
@@ -64,7 +88,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(architecture: Architecture, has_threads: bool) -> Self {
+    pub(crate) fn new(architecture: Architecture, has_threads: bool, filter: Filter) -> Self {
         Self {
             architecture,
             processes: Processes::default(),
@@ -72,6 +96,7 @@ impl Session {
             stacks: Stacks::default(),
             statistics: Statistics::default(),
             has_threads,
+            filter,
             cache: Cache::new(),
             generation: 0,
             addresses: Vec::new(),
@@ -101,13 +126,17 @@ impl Session {
     }
 
     fn sample(&mut self, sample: &Sample<'_>) {
+        if !self.processes.contains(sample.pid) {
+            self.processes.read(sample.pid, &mut self.images);
+        }
+        self.processes.read_cgroup(sample.pid);
+        if !self.processes.get_mut(sample.pid).is_some_and(|process| self.filter.takes(process)) {
+            return;
+        }
         self.statistics.samples += 1;
         self.frames.clear();
         self.frames.extend(kernel_frames(sample));
         let has_user_code = sample.registers.is_some() || sample.is_32_bit || sample.mode == CpuMode::User;
-        if !self.processes.contains(sample.pid) {
-            self.processes.read(sample.pid, &mut self.images);
-        }
         if has_user_code {
             self.user_frames(sample);
         }
@@ -118,14 +147,10 @@ impl Session {
     fn owner(&mut self, sample: &Sample<'_>) -> Owner {
         let process = self.processes.get_mut(sample.pid);
         let name = process.as_ref().map_or_else(String::new, |process| process.name.clone());
+        let cgroup = process.as_ref().map_or_else(String::new, |process| process.cgroup.clone());
         let thread = process.and_then(|process| process.threads.get(&sample.tid)).cloned();
         let thread = thread.unwrap_or_else(|| name.clone());
-        Owner {
-            pid: sample.pid,
-            process: name,
-            thread: self.has_threads.then_some((sample.tid, thread)),
-            cgroup: String::new(),
-        }
+        Owner { pid: sample.pid, process: name, thread: self.has_threads.then_some((sample.tid, thread)), cgroup }
     }
 
     /// Adds the frames of user code, and counts how the walk ended.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use procprof_host::{Error, Options, Recorder, Recording, Target};
+use procprof_host::{Error, Filter, Options, Recorder, Recording, Target};
 
 use crate::program::Program;
 use crate::shares::{assert_share, count, functions, label, labels, named, with_function};
@@ -101,6 +101,49 @@ fn a_running_process_is_recorded_by_its_pid_with_all_its_threads_until_it_ends()
     let samples = (recording.statistics.samples + recording.statistics.lost) as f64;
     assert!(samples > 0.0 && samples <= 1.05 * most + 5.0 * most.sqrt(), "{samples} of at most {most}");
     assert_split(&recording);
+}
+
+#[test]
+fn processes_are_chosen_by_name_among_all_of_the_host() {
+    let program = Program::c("burn.c", &["-O2"]);
+    let filter = Filter { name: Some("child".to_owned()), cgroup: None };
+    let options = Options { filter, ..options() };
+    let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
+    let mut child = Command::new(&program.path).args(["0.5", "1", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    let recording = recorder.finish().unwrap();
+    assert_eq!(labels(&recording.profile, "process"), ["child".to_owned()].into());
+    assert!(!labels(&recording.profile, "pid").contains(&child.id().to_string()));
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let groups = labels(&recording.profile, "cgroup");
+    assert!(!groups.is_empty() && groups.iter().all(|group| own.contains(group.as_str())), "{groups:?}");
+    assert_split(&recording);
+}
+
+#[test]
+fn processes_that_were_started_before_are_recorded_with_their_origin() {
+    let program = Program::c("burn.c", &["-O2"]);
+    let mut child = Command::new(&program.path).args(["1", "1", "2"]).stdout(Stdio::piped()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let started = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
+    let begun = std::time::Instant::now();
+    while started() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the program has not forked");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let options = Options { children: true, ..options() };
+    let mut recorder =
+        Recorder::attach(Target::Processes(vec![child.id()]), &options).expect("perf events are permitted");
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    let recording = recorder.finish().unwrap();
+    assert_eq!(labels(&recording.profile, "pid").len(), 3);
+    let samples = (recording.statistics.samples + recording.statistics.lost) as f64;
+    let most = printed(&mut child) * f64::from(HZ) / 1e9;
+    assert!(samples <= 1.05 * most + 5.0 * most.sqrt(), "{samples} of at most {most}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
-use procprof_host::{Options, Recorder, Recording, Statistics, Target};
+use procprof_host::{Filter, Options, Recorder, Recording, Statistics, Target};
 use procprof_process::{Pid, Process};
 use procprof_report::Report;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Options of `record`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
+#[command(group(ArgGroup::new("target").required(true).args(["pid", "all", "cgroup", "comm", "command"])))]
 pub(crate) struct RecordArgs {
     /// Record these processes, and what they start meanwhile
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
@@ -32,6 +32,15 @@ pub(crate) struct RecordArgs {
     /// Record all processes of the host
     #[arg(short, long)]
     all: bool,
+    /// Record all processes of a control group and those below it: /system.slice/nginx.service
+    #[arg(long, value_name = "PATH", value_parser = cgroup_path)]
+    cgroup: Option<String>,
+    /// Record all processes with this name
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+    /// With --pid, also record what these processes have started before
+    #[arg(long, requires = "pid")]
+    children: bool,
     /// Seconds to record for [default: 10, or until the command ends]
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<f64>,
@@ -60,6 +69,16 @@ fn seconds(text: &str) -> Result<f64, String> {
     if (0.001..=31_536_000.0).contains(&seconds) { Ok(seconds) } else { Err("0.001 to 31536000 seconds".to_owned()) }
 }
 
+/// The path of a control group, as `/proc/PID/cgroup` or below the file system of groups.
+fn cgroup_path(text: &str) -> Result<String, String> {
+    let path = text.strip_prefix("/sys/fs/cgroup").unwrap_or(text);
+    match path {
+        "" => Ok("/".to_owned()),
+        path if path.starts_with('/') => Ok(path.to_owned()),
+        _ => Err("the path of a control group begins with /".to_owned()),
+    }
+}
+
 fn report_name(text: &str) -> Result<String, String> {
     let report = Report::named(text).map_err(|error| error.to_string())?;
     match report.takes_symbol() {
@@ -72,7 +91,9 @@ fn report_name(text: &str) -> Result<String, String> {
 pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     let stop = stop_by_signals()?;
     let target = match arguments {
-        RecordArgs { all: true, .. } => Target::Host,
+        RecordArgs { all: true, .. } | RecordArgs { cgroup: Some(_), .. } | RecordArgs { comm: Some(_), .. } => {
+            Target::Host
+        }
         RecordArgs { command, .. } if !command.is_empty() => Target::FutureChildren,
         RecordArgs { pid, .. } => Target::Processes(pid.clone()),
     };
@@ -80,7 +101,13 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         [pid] => Process::open(Pid(*pid)).ok().map(|process| process.identity()),
         _ => None,
     };
-    let options = Options { hz: arguments.frequency, stack_bytes: arguments.stack_bytes, threads: arguments.threads };
+    let options = Options {
+        hz: arguments.frequency,
+        stack_bytes: arguments.stack_bytes,
+        threads: arguments.threads,
+        children: arguments.children,
+        filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone() },
+    };
     let begun = Instant::now();
     let mut recorder = Recorder::attach(target, &options)?;
     if !recorder.samples_kernel() {
@@ -89,7 +116,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     let mut child = start(&arguments.command)?;
     let duration = arguments.duration.or_else(|| child.is_none().then_some(SECONDS));
     let limit = duration.map(Duration::from_secs_f64);
-    let progress = progress(&arguments.command, &arguments.pid);
+    let progress = progress(arguments);
     while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begun.elapsed() < limit) {
         let left = limit.map_or(LOOK, |limit| limit.saturating_sub(begun.elapsed()).min(LOOK));
         let statistics = recorder.poll(left)?;
@@ -161,12 +188,15 @@ fn has_ended(child: &mut Option<Child>) -> Result<bool> {
 }
 
 /// A line on the terminal while a recording runs; nothing when standard error is no terminal.
-fn progress(command: &[OsString], pids: &[u32]) -> ProgressBar {
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    let subject = match (command, pids.as_slice()) {
-        ([program, ..], _) => program.display().to_string(),
-        (_, []) => "all processes".to_owned(),
-        (_, pids) => format!("process {}", pids.join(", ")),
+fn progress(arguments: &RecordArgs) -> ProgressBar {
+    let pids: Vec<String> = arguments.pid.iter().map(u32::to_string).collect();
+    let subject = match arguments {
+        RecordArgs { comm: Some(name), .. } => format!("processes named {name}"),
+        RecordArgs { cgroup: Some(path), .. } => format!("control group {path}"),
+        RecordArgs { all: true, .. } => "all processes".to_owned(),
+        RecordArgs { command, .. } => command
+            .first()
+            .map_or_else(|| format!("process {}", pids.join(", ")), |program| program.display().to_string()),
     };
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} recording {prefix}: {msg}") {

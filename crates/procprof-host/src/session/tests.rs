@@ -12,7 +12,7 @@ const START: u64 = 0x10_000;
 const STACK: u64 = 0x7000;
 
 fn session() -> Session {
-    let mut session = Session::new(Architecture::X86_64, true);
+    let mut session = Session::new(Architecture::X86_64, true, Filter::default());
     session.apply(&Record::Named { pid: PID, tid: PID, name: b"main", is_exec: true });
     session.apply(&mapped(START, 0x1000));
     session
@@ -104,7 +104,7 @@ fn a_copy_that_ends_too_early_is_counted_and_shown() {
 
 #[test]
 fn a_process_that_is_not_known_is_counted_as_vanished() {
-    let mut session = Session::new(Architecture::X86_64, false);
+    let mut session = Session::new(Architecture::X86_64, false, Filter::default());
     let values = registers(STACK, STACK, START);
     session.apply(&Record::Sample(sample(&values, &[], &[])));
     assert_eq!(stacks(&session), [(vec![Frame::Note(VANISHED)], 1)].into());
@@ -122,6 +122,30 @@ fn forks_inherit_and_executions_forget_the_address_space() {
     assert_eq!((code(&mut session, PID), code(&mut session, child)), (Some(1), Some(0)));
     session.apply(&Record::Exited(Task { pid: child, parent: PID, tid: child }));
     assert_eq!((code(&mut session, PID), code(&mut session, child)), (Some(1), None));
+}
+
+#[test]
+fn a_filter_takes_names_and_groups_with_what_is_below_them() {
+    let process = |name: &str, cgroup: &str| Process { name: name.into(), cgroup: cgroup.into(), ..Process::default() };
+    let filter = |name: Option<&str>, cgroup: Option<&str>| Filter {
+        name: name.map(str::to_owned),
+        cgroup: cgroup.map(str::to_owned),
+    };
+    let long = process("a-name-of-15-by", "/a/b");
+    for (filter, process, is_taken) in [
+        (filter(None, None), &long, true),
+        (filter(Some("a-name-of-15-bytes-and-more"), None), &long, true),
+        (filter(Some("a-name-of-15-b"), None), &long, false),
+        (filter(None, Some("/a")), &long, true),
+        (filter(None, Some("/a/b")), &long, true),
+        (filter(None, Some("/a/b/")), &long, true),
+        (filter(None, Some("/")), &long, true),
+        (filter(None, Some("/a/bc")), &long, false),
+        (filter(None, Some("/a")), &process("x", "/ab"), false),
+        (filter(Some("x"), Some("/a")), &process("x", ""), false),
+    ] {
+        assert_eq!(filter.takes(process), is_taken, "{filter:?} {process:?}");
+    }
 }
 
 #[test]
