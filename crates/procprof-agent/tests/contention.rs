@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, Once, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than it takes a busy machine to give a thread the few turns in which parking_lot only spins.
+/// How long a lock is held once a thread waits for it.
 const HELD: Duration = Duration::from_millis(100);
 
 fn agent() -> Agent {
@@ -56,16 +56,28 @@ fn print_samples(profile: &Profile) {
 
 /// Lets another thread wait for what this one holds, which it lets go after a while.
 fn wait_for(wait: impl FnOnce() + Send + 'static, let_go: impl FnOnce()) {
-    let barrier = Arc::new(Barrier::new(2));
-    let seen = barrier.clone();
-    let waiter = thread::spawn(move || {
-        seen.wait();
-        wait();
-    });
-    barrier.wait();
-    thread::sleep(HELD);
+    let waiter = spawn_and_block(wait);
     let_go();
     waiter.join().unwrap();
+}
+
+/// Starts a thread that waits, and returns when it has done so for a while. A thread that has ended by itself, since it
+/// waits only so long, is not waited for.
+fn spawn_and_block(wait: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    let (send, id) = mpsc::channel();
+    let waiter = thread::spawn(move || {
+        // SAFETY: has no arguments.
+        send.send(unsafe { libc::gettid() }).unwrap();
+        wait();
+    });
+    let call = format!("/proc/self/task/{}/syscall", id.recv().unwrap());
+    // On a busy machine it takes its time to get there, and parking_lot spins for a few turns.
+    let blocked = format!("{} ", libc::SYS_futex);
+    while std::fs::read_to_string(&call).is_ok_and(|text| !text.starts_with(&blocked)) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(HELD);
+    waiter
 }
 
 /// A function per kind of wait, by whose name it is found.
@@ -111,8 +123,7 @@ fn contend() {
     let seen = once.clone();
     let other = Arc::new(Mutex::new(None));
     once.call_once(|| {
-        *other.lock().unwrap() = Some(thread::spawn(move || waits_for_once(&seen)));
-        thread::sleep(HELD);
+        *other.lock().unwrap() = Some(spawn_and_block(move || waits_for_once(&seen)));
     });
     other.lock().unwrap().take().unwrap().join().unwrap();
     let lock = Arc::new(parking_lot::Mutex::new(0));
