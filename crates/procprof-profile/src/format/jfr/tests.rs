@@ -314,7 +314,9 @@ fn what_was_allocated_before_a_baseline_is_left_out() {
 
 #[test]
 fn threads_that_continue_begin_or_end_count_what_they_allocate() {
-    let cases: [(&str, &[&[Vec<u8>]], i64); 6] = [
+    /// A name, the events of each chunk, and the bytes that are counted.
+    type Case<'a> = (&'a str, &'a [&'a [Vec<u8>]], i64);
+    let cases: [Case<'_>; 6] = [
         ("sampled before, in a recording of ours", &[&[allocation(30, 1, 1, 70), allocated(31, 1, 9900)]], 70),
         ("not sampled before", &[&[allocation(30, 1, 1, 9900), allocated(31, 1, 9900)]], 900),
         ("sampled by others, 5000 bytes ago", &[&[allocation(30, 1, 1, 5000), allocated(31, 1, 9900)]], 900),
