@@ -270,6 +270,70 @@ check('the tree is a grid of rows for screen readers', async (page) => {
   await until(page, () => window.procprofViewer.state.view === 'flame' && window.procprofViewer.state.zoom > 0);
 });
 
+check('the first slice has what is in sight, and the rest follows', async (page) => {
+  const deep = Array.from({ length: 120 }, (_, row) => `row ${row}`);
+  const narrow = Array.from({ length: 40 }, (_, number) => sample(['main', `narrow ${number}`], 1));
+  const pushed = await server.push('cpu', pprof(TYPES, [sample(deep, 100_000), ...narrow]));
+  await open(page, `${server.base}/p/${pushed}`);
+  await until(page, () => window.procprofViewer.root.count > 120);
+  const asked = await page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => new URL(name)).filter(({ pathname }) => pathname.endsWith('/tree')).map(({ search }) => search));
+  assert.deepEqual(asked, ['?wide=2048&rows=64', '?wide=6400'], 'once ahead of the script, once when it is drawn');
+  // What was seen first is still where it was, and what is narrower than a quarter of a pixel is counted.
+  const { count, hidden, first } = await page.evaluate(() => {
+    const { root, picture } = window.procprofViewer;
+    return { count: root.count, hidden: root.hiddenNodes.reduce((sum, nodes, at) => sum + (root.hidden[at] > 0 ? nodes : 0), 0), first: picture.layers[0].slice === root };
+  });
+  assert.ok(first);
+  assert.equal(count + hidden, 162);
+  await box(page, deep);
+  // A node that is not in the first slice can be opened by its address.
+  await open(page, `${server.base}/p/${pushed}?zoom=45`);
+  assert.match(await status(page), /narrow|main|row/);
+});
+
+check('either side of callers and callees can be zoomed', async (page) => {
+  const callers = Array.from({ length: 40 }, (_, number) => sample([`caller ${number}`, 'middle', 'callee'], 1));
+  const pushed = await server.push('cpu', pprof(TYPES, [sample(['main', 'middle', 'callee'], 18_000), ...callers]));
+  const view = `${server.base}/p/${pushed}?view=sandwich&frame=middle`;
+  await open(page, view);
+  const place = await page.evaluate(() => {
+    const { picture } = window.procprofViewer;
+    const place = picture.placeOf({ layer: 0, node: 0, hidden: true });
+    const canvas = picture.over.getBoundingClientRect();
+    return { x: canvas.left + place.x + 1.5, y: canvas.top + place.y - picture.stage.scrollTop + 9 };
+  });
+  await page.mouse.click(place.x, place.y);
+  await until(page, () => window.procprofViewer.picture.layers[0].slice.hiddenNodes[0] === 0);
+  assert.equal(new URL(page.url()).searchParams.get('part'), 'callers.0');
+  await box(page, ['caller 7'], 0);
+  await open(page, page.url());
+  await box(page, ['caller 7'], 0);
+  await page.focus('.pv-over');
+  await page.keyboard.press('Escape');
+  await until(page, () => !location.search.includes('part=') && location.search.includes('sandwich'));
+});
+
+check('an opened file has the viewer, and is listed until it is closed', async (page) => {
+  await page.goto(`${server.base}/open`);
+  const [opened] = [pprof(TYPES, [sample(['main', 'hot'], 70), sample(['main', 'cold'], 30)])];
+  await page.setInputFiles('input[type=file]', { name: 'mine <b>.pb', mimeType: 'application/octet-stream', buffer: opened });
+  await page.click('form.drop button');
+  await ready(page);
+  assert.match(await status(page), /all100 ms CPU time/);
+  await click(page, ['main', 'hot']);
+  await until(page, () => location.search.includes('zoom='));
+  await page.click('.pv-tabs a:has-text("Table")');
+  await page.click('.pv-table tbody a:has-text("cold")');
+  await until(page, () => window.procprofViewer.picture.layers.length === 2);
+  await page.fill('.pv-find input', 'hot|cold');
+  await until(page, () => document.querySelector('.pv-found').textContent.startsWith('100%'));
+  await open(page, page.url());
+  await page.goto(`${server.base}/open`);
+  await page.click('tr:has-text("mine <b>.pb") button');
+  await page.waitForSelector('form.drop');
+  assert.equal(await page.locator('td a').count(), 0);
+});
+
 check('the call graph stands in a frame that is shut off', async (page) => {
   await open(page, address('?view=graph'));
   assert.equal(await page.getAttribute('.pv-frame', 'sandbox'), 'allow-scripts');

@@ -1,8 +1,6 @@
 //! Generated profiles for measurements: the same large process in several formats, the CPU profile of a small node, and
 //! call trees of known sizes for viewers.
 
-mod trees;
-
 pub(crate) mod walks;
 
 use std::fmt::Write as _;
@@ -13,8 +11,6 @@ use procprof_profile::format::{FORMATS, pprof};
 use procprof_profile::{
     Addr, Addresses, Function, Line, Location, LocationId, Mapping, Nanos, Profile, ProfileBuilder,
 };
-
-pub(crate) use trees::write_trees;
 
 /// Stacks of the large profile, about as many as a heap dump of a database server has.
 const STACKS: usize = 25_000;

@@ -75,7 +75,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((command, parts)) if command == "bench" => bench::run(parts),
         Some((command, more)) if command == "bench-agent" => bench_agent::run(more),
         Some((command, more)) if command == "bench-peers" => bench_peers::run(more),
-        Some((command, [folder, names @ ..])) if command == "inputs" => inputs::write_trees(folder.as_ref(), names),
+        Some((command, [folder, names @ ..])) if command == "inputs" => {
+            inputs::walks::write_trees(folder.as_ref(), names)
+        }
         Some((command, [])) if command == "fuzz" => fuzz::run(None, None),
         Some((command, [runs])) if command == "fuzz" => fuzz::run(Some(runs.as_str()), None),
         Some((command, [runs, name])) if command == "fuzz" => fuzz::run(Some(runs.as_str()), Some(name.as_str())),

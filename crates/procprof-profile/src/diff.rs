@@ -4,7 +4,7 @@
 //! [`merge`](crate::merge) for how stacks and mappings are matched.
 
 use crate::merge::{Term, sum};
-use crate::{Error, Label, LabelValue, Profile, Result};
+use crate::{Error, Label, LabelValue, Profile, Result, Sample};
 
 /// Key of the label that marks samples of the base in [`diff_base`], as pprof names it.
 pub const BASE_LABEL: &str = "pprof::base";
@@ -25,6 +25,35 @@ pub fn diff(base: &Profile, profile: &Profile) -> Result<Profile> {
 /// As [`merge`](crate::merge::merge).
 pub fn diff_base(base: &Profile, profile: &Profile) -> Result<Profile> {
     diff(&labelled(base)?, profile)
+}
+
+/// The profile and the base that [`diff_base`] made a difference of; `None` where no sample is labelled as the base's.
+///
+/// # Errors
+/// None that a valid profile can cause.
+pub fn split(difference: &Profile) -> Result<Option<(Profile, Profile)>> {
+    let is_mark = |label: &Label| {
+        let is_true = matches!(label.value, LabelValue::Text(text) if difference.string(text) == "true");
+        is_true && difference.string(label.key) == BASE_LABEL
+    };
+    let is_base = |sample: &Sample<'_>| sample.labels.iter().any(is_mark);
+    let of_base: Vec<bool> = difference.samples().map(|sample| is_base(&sample)).collect();
+    if !of_base.contains(&true) {
+        return Ok(None);
+    }
+    let (mut profile, mut base) = (difference.parts().clone(), difference.parts().clone());
+    profile.retain_samples(|index| !of_base[index]);
+    base.retain_samples(|index| of_base[index]);
+    base.labels.clear();
+    base.label_ends.clear();
+    for sample in difference.samples().filter(is_base) {
+        base.labels.extend(sample.labels.iter().filter(|label| !is_mark(label)));
+        base.label_ends.push(crate::parts::narrow(base.labels.len(), "labels")?);
+    }
+    for value in base.values.iter_mut().chain(&mut base.raw_values) {
+        *value = value.saturating_neg();
+    }
+    Ok(Some((profile.finish()?, base.finish()?)))
 }
 
 /// The profile with values below zero taken as zero, and without the samples that are zero then.

@@ -36,6 +36,9 @@ pub enum Error {
         /// The first bytes, escaped, at most 64.
         first: String,
     },
+    /// The caller wants no more of it.
+    #[error("stopped")]
+    Stopped,
     /// The input is known, but no profile that can be read.
     #[error("this is {name}: {advice}")]
     Foreign {

@@ -27,14 +27,33 @@ use crate::{
 use header::Header;
 use mappings::MergedMappings;
 
+/// Samples between two looks at whether to go on.
+const CHECKED_EVERY: usize = 4096;
+
 /// The sum of profiles, at least one.
 ///
 /// # Errors
 /// [`Error::Incompatible`](crate::Error::Incompatible) when there is none or their sample types differ,
 /// [`Error::Invalid`](crate::Error::Invalid) when the sum passes 2^32 of something.
 pub fn merge(profiles: &[&Profile]) -> Result<Profile> {
-    let terms = profiles.iter().map(|profile| Term::new(profile, 1)).collect::<Result<Vec<_>>>()?;
-    sum(&terms, &terms)
+    merge_while(profiles, &|| true)
+}
+
+/// The same as long as `goes_on` holds, which is called now and then.
+///
+/// # Errors
+/// As [`merge`]; [`Error::Stopped`](crate::Error::Stopped) when it no longer holds.
+pub fn merge_while(profiles: &[&Profile], goes_on: &dyn Fn() -> bool) -> Result<Profile> {
+    let mut terms = Vec::with_capacity(profiles.len());
+    for profile in profiles {
+        check(goes_on)?;
+        terms.push(Term::new(profile, 1)?);
+    }
+    sum_while(&terms, &terms, goes_on)
+}
+
+fn check(goes_on: &dyn Fn() -> bool) -> Result<()> {
+    if goes_on() { Ok(()) } else { Err(crate::Error::Stopped) }
 }
 
 /// A profile and how often it counts.
@@ -51,11 +70,15 @@ impl Term {
 
 /// The sum of `terms`, with everything but samples taken from `described`.
 pub(crate) fn sum(terms: &[Term], described: &[Term]) -> Result<Profile> {
+    sum_while(terms, described, &|| true)
+}
+
+fn sum_while(terms: &[Term], described: &[Term], goes_on: &dyn Fn() -> bool) -> Result<Profile> {
     let header = Header::merge(described)?;
     let mappings = MergedMappings::merge(terms);
     let mut sum = Sum::new(&header, &mappings);
     for (index, term) in terms.iter().enumerate() {
-        sum.add(term, index, header.columns(&term.profile)?);
+        sum.add(term, index, header.columns(&term.profile)?, goes_on)?;
     }
     sum.finish(&header)
 }
@@ -89,7 +112,8 @@ impl<'a> Sum<'a> {
         }
     }
 
-    fn add(&mut self, term: &Term, index: usize, columns: Vec<usize>) {
+    fn add(&mut self, term: &Term, index: usize, columns: Vec<usize>, goes_on: &dyn Fn() -> bool) -> Result<()> {
+        check(goes_on)?;
         let profile = &term.profile;
         let strings: Vec<StringId> = profile.parts().strings.iter().map(|text| self.builder.intern(text)).collect();
         let functions: Vec<FunctionId> = profile.functions().iter().map(|one| self.function(one, &strings)).collect();
@@ -97,7 +121,11 @@ impl<'a> Sum<'a> {
         let locations: Vec<LocationId> = ids.map(|id| self.location(profile, index, id, &functions)).collect();
         let mut stack = Vec::new();
         let mut labels = Vec::new();
-        for sample in profile.samples().filter(|sample| sample.values.iter().any(|value| *value != 0)) {
+        let samples = profile.samples().filter(|sample| sample.values.iter().any(|value| *value != 0));
+        for (number, sample) in samples.enumerate() {
+            if number % CHECKED_EVERY == 0 {
+                check(goes_on)?;
+            }
             stack.clear();
             stack.extend(sample.stack.iter().map(|id| locations[id.index()]));
             labels.clear();
@@ -108,6 +136,7 @@ impl<'a> Sum<'a> {
                 *sum += term.factor * i128::from(sample.values[*column]);
             }
         }
+        Ok(())
     }
 
     fn function(&mut self, function: &Function, strings: &[StringId]) -> FunctionId {

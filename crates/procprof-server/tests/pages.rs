@@ -297,28 +297,23 @@ async fn a_file_is_opened_without_being_stored() {
         assert_eq!(answer.status(), 303);
         let place = answer.headers()["location"].to_str().unwrap().to_owned();
         let page = server.text(&place).await;
-        assert!(
-            page.contains("hot_70") && page.contains("sandbox=\"allow-scripts\"") && !page.contains("mine <b>"),
-            "{page}"
-        );
-        let framed = page
-            .split("<iframe ")
-            .nth(1)
-            .unwrap()
-            .split("src=\"")
-            .nth(1)
-            .unwrap()
-            .split('"')
-            .next()
-            .unwrap()
-            .replace("&amp;", "&");
-        let framed = server.get(&framed).await;
+        assert!(page.contains(&format!("\"tree\":\"{place}/tree\"")) && !page.contains("mine <b>"), "{page}");
+        assert!(server.text(&format!("{place}?plain=true")).await.contains("hot_70"));
+        assert_eq!(server.status(Method::GET, &format!("{place}?view=table&focus=hot&zoom=2")).await, 200);
+        let tree = server.get(&format!("{place}/tree?wide=2048&rows=64")).await.bytes().await.unwrap();
+        assert!(tree.starts_with(b"PPT1") && tree.windows(6).any(|bytes| bytes == b"hot_70"));
+        assert_eq!(server.json(&format!("{place}/search?re=hot_70")).await["total"], 700_000_000);
+        assert_eq!(server.json(&format!("{place}/table?sample_index=samples&limit=1")).await["rows"][0]["self"], 70);
+        assert_eq!(server.status(Method::GET, &format!("{place}/sandwich?name=hot_70&side=callers")).await, 200);
+        assert!(server.text("/open").await.contains(&format!("href=\"{place}\"")), "it is listed");
+        let framed = server.get(&format!("{place}?format=html")).await;
         assert!(framed.headers()["content-security-policy"].to_str().unwrap().starts_with("sandbox allow-scripts;"));
         assert!(server.text(&format!("{place}?format=top")).await.contains("hot_70"));
         assert_eq!(server.status(Method::GET, &format!("{place}?format=nonsense")).await, 400);
         assert_eq!(server.status(Method::GET, &format!("{place}?event=1")).await, 400);
         assert_eq!(server.status(Method::POST, &format!("{place}/close")).await, 303);
         assert_eq!(server.status(Method::GET, &place).await, 410);
+        assert_eq!(server.status(Method::GET, &format!("{place}/tree")).await, 410);
     }
     assert_eq!(server.json("/api/profiles").await["profiles"], serde_json::json!([]));
     for (media_type, body, status) in [

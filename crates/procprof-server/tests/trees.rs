@@ -71,6 +71,11 @@ async fn a_profile_is_sliced_searched_and_tabulated() {
     assert_eq!(parsed(callers)["names"], json!(["hot_70", "main"]));
     assert_eq!(parsed(&callees[4..])["names"], json!(["hot_70"]));
     assert_eq!(server.get(&at("sandwich?frame=2")).await.bytes().await.unwrap(), bytes);
+    let side = header(&server, &at("sandwich?name=hot_70&side=callers&at=1")).await;
+    assert_eq!((&side["names"], &side["node"]), (&json!(["hot_70", "main"]), &json!(1)));
+    // The rows that are not sent are counted by the size of the node above.
+    let first = header(&server, &at("tree?rows=1")).await;
+    assert_eq!((&first["names"], &first["whole"]["nodes"]), (&json!(["all", "main"]), &json!(4)));
     server.stop().await;
 }
 
@@ -86,6 +91,9 @@ async fn what_cannot_be_answered_is_a_problem_with_its_place() {
         ("search", 400, "re is missing"),
         ("table?sort=size", 400, "sort: expected self, total, name or change"),
         ("sandwich", 400, "frame or name is needed"),
+        ("sandwich?name=main&side=up", 400, "side: expected callers or callees"),
+        ("sandwich?name=main&at=1", 400, "side is missing"),
+        ("tree?rows=-1", 400, "rows: expected a whole number from 0"),
         ("sandwich?name=nothing", 400, "no node of the tree has this frame"),
         ("tree?base=0193a5c8-0000-7000-8000-000000000000", 404, "base: "),
         ("tree?base=x", 400, "base: "),

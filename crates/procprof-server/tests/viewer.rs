@@ -20,6 +20,7 @@ async fn viewer(options: &[(&str, &str)]) -> ViewerHandle {
     let viewer = Viewer {
         name: "cpu.pb.gz".to_owned(),
         profile: profile(),
+        compared: None,
         options: options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         sources: Box::new(|_, _, _| Ok(Sources::default())),
     };

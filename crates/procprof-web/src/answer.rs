@@ -25,7 +25,9 @@ pub(crate) const SLICE: &str = "application/vnd.procprof.tree";
 /// Smaller answers are not worth compressing.
 const COMPRESS_MIN: usize = 4 << 10;
 /// Bytes compressed at a time.
-const GZIP_PIECE: usize = 64 << 10;
+const PIECE: usize = 64 << 10;
+/// zstd's own default.
+const ZSTD_LEVEL: i32 = 3;
 /// Larger answers have no tag: to hash them takes longer than a worker of the runtime may be busy.
 const TAGGED_MAX: usize = 8 << 20;
 /// Larger answers are sent as they are.
@@ -69,7 +71,8 @@ impl Document {
 /// Only what is here whole: what is streamed, and what has a tag or an encoding of its own, is left alone.
 pub(super) async fn economical(request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET);
-    let asked = Asked { known: list(request.headers(), &header::IF_NONE_MATCH), gzip: takes_gzip(request.headers()) };
+    let asked =
+        Asked { known: list(request.headers(), &header::IF_NONE_MATCH), coding: Coding::best(request.headers()) };
     let response = next.run(request).await;
     let own = [header::ETAG, header::CONTENT_ENCODING].iter().any(|name| response.headers().contains_key(name));
     let is_whole = response.body().size_hint().exact().is_some_and(|length| length <= WHOLE_MAX);
@@ -82,7 +85,28 @@ pub(super) async fn economical(request: Request, next: Next) -> Response {
 /// What a client has and takes.
 struct Asked {
     known: String,
-    gzip: bool,
+    coding: Option<Coding>,
+}
+
+/// How an answer is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Zstd,
+    Gzip,
+}
+
+impl Coding {
+    fn name(self) -> &'static str {
+        match self {
+            Coding::Zstd => "zstd",
+            Coding::Gzip => "gzip",
+        }
+    }
+
+    /// The best that a client takes.
+    fn best(headers: &HeaderMap) -> Option<Coding> {
+        [Coding::Zstd, Coding::Gzip].into_iter().find(|coding| takes(headers, coding.name()))
+    }
 }
 
 async fn complete(response: Response, asked: Asked) -> ApiResult<Response> {
@@ -104,12 +128,12 @@ async fn complete(response: Response, asked: Asked) -> ApiResult<Response> {
         parts.headers.remove(header::CONTENT_LENGTH);
         return Ok(Response::from_parts(parts, Body::empty()));
     }
-    if bytes.len() < COMPRESS_MIN || !asked.gzip || !is_text(&media_type) {
-        return Ok(Response::from_parts(parts, Body::from(bytes)));
-    }
+    let coding = asked.coding.filter(|_| bytes.len() >= COMPRESS_MIN && is_text(&media_type));
+    let Some(coding) = coding else { return Ok(Response::from_parts(parts, Body::from(bytes))) };
     parts.headers.remove(header::CONTENT_LENGTH);
-    parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    Ok(Response::from_parts(parts, Body::new(Gzip::new(bytes))))
+    parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    let packed = Packed::new(bytes, coding).map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(Response::from_parts(parts, Body::new(packed)))
 }
 
 /// A tag of the content, weak since it is the same for both encodings.
@@ -133,33 +157,66 @@ fn is_text(media_type: &str) -> bool {
 
 /// Whether the client takes answers compressed with gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+    takes(headers, Coding::Gzip.name())
+}
+
+fn takes(headers: &HeaderMap, wanted: &str) -> bool {
     list(headers, &header::ACCEPT_ENCODING).split(',').any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        name.trim() == "gzip" && weight.trim() != "q=0"
+        name.trim() == wanted && weight.trim() != "q=0"
     })
 }
 
 /// Compresses while it is sent, so that of what a client does not read there is one piece in memory.
-struct Gzip {
+struct Packed {
     rest: Bytes,
     /// `None` once all is compressed.
-    encoder: Option<GzEncoder<Vec<u8>>>,
+    encoder: Option<Encoder>,
 }
 
-impl Gzip {
-    fn new(bytes: Bytes) -> Gzip {
-        Gzip { rest: bytes, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+enum Encoder {
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Gzip(GzEncoder<Vec<u8>>),
+}
+
+impl Encoder {
+    fn write(&mut self, piece: &[u8]) -> std::io::Result<Vec<u8>> {
+        match self {
+            Encoder::Zstd(encoder) => encoder.write_all(piece).map(|()| std::mem::take(encoder.get_mut())),
+            Encoder::Gzip(encoder) => encoder.write_all(piece).map(|()| std::mem::take(encoder.get_mut())),
+        }
+    }
+
+    fn finish(self) -> std::io::Result<Vec<u8>> {
+        match self {
+            Encoder::Zstd(encoder) => encoder.finish(),
+            Encoder::Gzip(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl Packed {
+    fn new(bytes: Bytes, coding: Coding) -> std::io::Result<Packed> {
+        let encoder = match coding {
+            Coding::Gzip => Encoder::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+            Coding::Zstd => {
+                let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
+                // Small answers need no large tables.
+                encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
+                Encoder::Zstd(encoder)
+            }
+        };
+        Ok(Packed { rest: bytes, encoder: Some(encoder) })
     }
 
     /// The next compressed bytes; `None` at the end.
     fn next(&mut self) -> std::io::Result<Option<Bytes>> {
         while let Some(mut encoder) = self.encoder.take() {
-            let piece = self.rest.split_to(self.rest.len().min(GZIP_PIECE));
+            let piece = self.rest.split_to(self.rest.len().min(PIECE));
             if piece.is_empty() {
                 return Ok(Some(Bytes::from(encoder.finish()?)));
             }
-            encoder.write_all(&piece)?;
-            let made = std::mem::take(encoder.get_mut());
+            let made = encoder.write(&piece)?;
             self.encoder = Some(encoder);
             if !made.is_empty() {
                 return Ok(Some(Bytes::from(made)));
@@ -169,7 +226,7 @@ impl Gzip {
     }
 }
 
-impl HttpBody for Gzip {
+impl HttpBody for Packed {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -191,16 +248,36 @@ mod tests {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (random >> 24) as u8
         };
-        for length in [0, 1, GZIP_PIECE - 1, GZIP_PIECE, GZIP_PIECE + 1, 5 * GZIP_PIECE + 7] {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE + 7] {
             let bytes: Vec<u8> = (0..length).map(|index| if index % 3 == 0 { byte() } else { b'x' }).collect();
-            let mut body = Gzip::new(Bytes::from(bytes.clone()));
-            let mut packed = Vec::new();
-            while let Some(made) = body.next().unwrap() {
-                packed.extend_from_slice(&made);
+            for coding in [Coding::Zstd, Coding::Gzip] {
+                let mut body = Packed::new(Bytes::from(bytes.clone()), coding).unwrap();
+                let mut packed = Vec::new();
+                while let Some(made) = body.next().unwrap() {
+                    packed.extend_from_slice(&made);
+                }
+                let mut unpacked = Vec::new();
+                match coding {
+                    Coding::Zstd => zstd::stream::copy_decode(&packed[..], &mut unpacked).unwrap(),
+                    Coding::Gzip => {
+                        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).map(drop).unwrap();
+                    }
+                }
+                assert!(unpacked == bytes, "{coding:?} {length} bytes");
             }
-            let mut unpacked = Vec::new();
-            flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
-            assert!(unpacked == bytes, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_client_gets_the_best_coding_that_it_takes() {
+        for (accepted, expected) in [
+            ("gzip, deflate, br, zstd", Some(Coding::Zstd)),
+            ("gzip, zstd;q=0", Some(Coding::Gzip)),
+            ("gzip;q=0.5", Some(Coding::Gzip)),
+            ("br", None),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
+            assert_eq!(Coding::best(&headers), expected, "{accepted}");
         }
     }
 }

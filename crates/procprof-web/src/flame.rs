@@ -18,7 +18,11 @@ pub(crate) const PLAIN: &str = "plain";
 const NOT_OFFERED: &[&str] = &["symbol", "title", "layout", "sort", "nodecount", "root", "maxboxes", "minfraction"];
 
 /// Keys of the viewer's own state in a page's address.
-pub(crate) const VIEW_STATE: [&str; 7] = ["view", "zoom", "search", "colour", "frame", "order", "filter"];
+pub(crate) const VIEW_STATE: [&str; 8] = ["view", "zoom", "search", "colour", "frame", "part", "order", "filter"];
+
+/// The part of a tree that a page shows first: boxes of about a pixel, in the rows that are in sight. The rest is
+/// fetched once that is drawn.
+const FIRST: &[(&str, &str)] = &[("wide", "2048"), ("rows", "64")];
 
 /// Reports to save, with their labels.
 const EXPORTS: &[(&str, &str)] = &[
@@ -33,6 +37,8 @@ const EXPORTS: &[(&str, &str)] = &[
 #[derive(Serialize)]
 pub(crate) struct ViewerConfig {
     tree: String,
+    /// The slice that is shown first, which the page fetches before the script runs.
+    first: String,
     search: String,
     table: String,
     sandwich: String,
@@ -70,17 +76,20 @@ struct Choice {
 }
 
 impl ViewerConfig {
-    /// The configuration of a subject: the addresses of its data, of its reports where there are any, and of files to
-    /// save.
+    /// The configuration of a subject: the addresses of its data, the options of the page's address, the addresses of
+    /// its reports where there are any, and of files to save.
     pub(crate) fn new(
         data: impl Fn(&str) -> String,
+        options: &[(&str, &str)],
         report: impl Fn(&str) -> Option<String>,
         saved: impl Fn(&str) -> String,
     ) -> Self {
+        let options: Vec<(&str, &str)> = options.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
         let exists = |name: &&(&str, &str)| REPORTS.iter().any(|report| report.name == name.0);
         let reports = ["svg", "list", "weblist"].into_iter();
         ViewerConfig {
             tree: data("tree"),
+            first: joined(&data("tree"), &[options.as_slice(), FIRST].concat()),
             search: data("search"),
             table: data("table"),
             sandwich: data("sandwich"),
@@ -113,21 +122,24 @@ pub(crate) fn options_of() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|row| row.key).filter(|key| !NOT_OFFERED.contains(key))
 }
 
-/// A path with a query.
+/// A path with a query, or with more of it.
 pub(crate) fn joined(path: &str, pairs: &[(&str, &str)]) -> String {
     let query: Vec<String> = pairs.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
+    let mark = if path.contains('?') { '&' } else { '?' };
+    if query.is_empty() { path.to_owned() } else { format!("{path}{mark}{}", query.join("&")) }
 }
 
 /// The viewer's element with its script and style; `plain` is the address of the page without JavaScript.
 pub(crate) fn viewer(config: &ViewerConfig, plain: &str) -> Markup {
     html! {
+        link rel="preload" as="fetch" crossorigin="anonymous" fetchpriority="high" href=(config.first);
         link rel="stylesheet" href=(assets::flame_style());
         div id="viewer" {
             noscript { meta http-equiv="refresh" content=(format!("0;url={plain}")); p { a href=(plain) { "The table without JavaScript" } } }
         }
         script type="application/json" id="viewer-config" { (PreEscaped(data_block(config))) }
-        script type="module" src=(assets::flame_script()) {}
+        // Not behind the page's other scripts: the picture is what the page is for.
+        script type="module" async src=(assets::flame_script()) {}
     }
 }
 
@@ -142,13 +154,21 @@ mod tests {
 
     #[test]
     fn a_data_block_holds_any_text() {
-        let config = ViewerConfig::new(|path| format!("/p/1/{path}"), |_| None, |name| format!("/p/1?format={name}"));
+        let config = ViewerConfig::new(
+            |path| format!("/p/1/{path}"),
+            &[("focus", "a&b")],
+            |_| None,
+            |name| format!("/p/1?format={name}"),
+        );
         let config = config.with_commands(vec![Command { label: "x", text: "</script><!--&amp;".to_owned() }]);
         let block = data_block(&config);
         assert!(!block.contains(['<', '&']), "{block}");
         let read: serde_json::Value = serde_json::from_str(&block).unwrap();
         assert_eq!(read["commands"][0]["text"], "</script><!--&amp;");
-        assert_eq!(read["tree"], "/p/1/tree");
+        assert_eq!(
+            (&read["tree"], &read["first"]),
+            (&"/p/1/tree".into(), &"/p/1/tree?focus=a%26b&wide=2048&rows=64".into())
+        );
         let keys: Vec<&str> =
             read["options"].as_array().unwrap().iter().map(|option| option["key"].as_str().unwrap()).collect();
         assert!(keys.contains(&"focus") && keys.contains(&"sample_index") && !keys.contains(&"layout"), "{keys:?}");

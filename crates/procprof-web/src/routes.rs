@@ -38,6 +38,11 @@ const BASE_ID: Param = query("base_id", Uuid, "Compared with this profile; may b
 const AT: Param = query("at", Integer(0, u32::MAX as u64), "Number of the node to be shown; 0, the root, unless given");
 const WIDE: Param =
     query("wide", Integer(1, WIDE_MAX), "Nodes are sent from this part of the width on; 15,360 unless given");
+const DEEP: Param = query("rows", Integer(0, u32::MAX as u64), "Most rows below the node; all unless given");
+const SIDE: Param = query("side", Text, "callers or callees alone, which is one visible part");
+const SIDE_AT: Param = query("at", Integer(0, u32::MAX as u64), "Number of the node of the side to be shown");
+const TOKEN: Param = path("token", Text, "The token of the file");
+const EVENT: Param = query("event", Integer(0, 1000), "The number of its profile; 0 unless given");
 const RE: Param = needed("re", Text, "Regular expression of function names");
 const MATCHING: Param = query("re", Text, "Only functions whose names match");
 const ORDER: Param = query("sort", Text, "self, total, name or change");
@@ -281,14 +286,70 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "openedPage",
         summary: "The page of an opened file, or a report of it",
-        params: &[
-            path("token", Text, "The token of the file"),
-            query("event", Integer(0, 1000), "The number of its profile; 0 unless given"),
-            query("format", Text, "A report's name; further parameters are the report's options"),
-        ],
+        params: &[TOKEN, EVENT, query("format", Text, "A report's name; further parameters are the report's options")],
         request: Body::None,
         answer: (200, HTML),
         mount: || get(pages::opened),
+    },
+    Route {
+        verb: Get,
+        path: "/open/{token}/tree",
+        access: Viewer,
+        name: "openedTree",
+        summary: "The visible part of an opened file's call tree below a node, in columns; further parameters are the options of reports",
+        params: &[TOKEN, EVENT, AT, WIDE, DEEP],
+        request: Body::None,
+        answer: (200, Body::Media(SLICE)),
+        mount: || {
+            get(async |state: _, caller: _, path: _, reader: _, query: _| {
+                trees::of_opened("tree", state, caller, path, reader, query).await
+            })
+        },
+    },
+    Route {
+        verb: Get,
+        path: "/open/{token}/search",
+        access: Viewer,
+        name: "openedTreeMatches",
+        summary: "The functions of an opened file's call tree whose names match, and their share",
+        params: &[TOKEN, EVENT, RE],
+        request: Body::None,
+        answer: (200, Body::Json(schema_of::<TreeMatches>())),
+        mount: || {
+            get(async |state: _, caller: _, path: _, reader: _, query: _| {
+                trees::of_opened("search", state, caller, path, reader, query).await
+            })
+        },
+    },
+    Route {
+        verb: Get,
+        path: "/open/{token}/table",
+        access: Viewer,
+        name: "openedTreeTable",
+        summary: "The functions of an opened file's call tree with their values",
+        params: &[TOKEN, EVENT, ORDER, MATCHING, ROWS, OFFSET],
+        request: Body::None,
+        answer: (200, Body::Json(schema_of::<TreeTable>())),
+        mount: || {
+            get(async |state: _, caller: _, path: _, reader: _, query: _| {
+                trees::of_opened("table", state, caller, path, reader, query).await
+            })
+        },
+    },
+    Route {
+        verb: Get,
+        path: "/open/{token}/sandwich",
+        access: Viewer,
+        name: "openedSandwich",
+        summary: "The callers and the callees of a function of an opened file: two visible parts, each after its length",
+        params: &[TOKEN, EVENT, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP],
+        request: Body::None,
+        answer: (200, Body::Media(SLICE)),
+        mount: || {
+            get(async |state: _, caller: _, path: _, reader: _, query: _| {
+                trees::of_opened("sandwich", state, caller, path, reader, query).await
+            })
+        },
     },
     Route {
         verb: Post,
@@ -296,7 +357,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "closeForm",
         summary: "Forgets an opened file",
-        params: &[path("token", Text, "The token of the file")],
+        params: &[TOKEN],
         request: Body::None,
         answer: (303, Body::None),
         mount: || post(pages::close),
@@ -372,7 +433,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "profileTree",
         summary: "The visible part of a call tree below a node, in columns; further parameters are the options of reports",
-        params: &[ID, BASE, AT, WIDE],
+        params: &[ID, BASE, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || {
@@ -417,7 +478,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "profileSandwich",
         summary: "The callers and the callees of a function: two visible parts, each after its length",
-        params: &[ID, BASE, FRAME, NAME, WIDE],
+        params: &[ID, BASE, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || {
@@ -432,7 +493,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergeTree",
         summary: "The visible part of a call tree below a node, in columns; further parameters are the options of reports; of the sum of profiles",
-        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE],
+        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("tree", state, reader, query).await),
@@ -465,7 +526,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergeSandwich",
         summary: "The callers and the callees of a function: two visible parts, each after its length; of the sum of profiles",
-        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, WIDE],
+        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("sandwich", state, reader, query).await),

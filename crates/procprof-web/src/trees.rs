@@ -8,15 +8,15 @@ use std::sync::Arc;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use bytes::Bytes;
-use procprof_core::render::{Requester, Subject};
-use procprof_report::viewer::{FunctionRow, SLICE_NODES_MAX, TableOrder, TableQuery, Tree, WIDE};
+use procprof_core::render::{AskedTree, Requester, Side, Subject, TreeSource};
+use procprof_report::viewer::{Extent, FunctionRow, TableOrder, TableQuery, WIDE};
 use procprof_report::{Budget, Error};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Web;
 use crate::answer::{Document, SLICE};
-use crate::caller::ReportRequester;
+use crate::caller::{Caller, ReportRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::subjects::{SUM_KEYS, compared, open, summed};
@@ -71,10 +71,10 @@ struct TreeRow {
 
 /// A question about a tree.
 pub(crate) enum Question {
-    Slice { at: u32, wide: u32 },
+    Slice { at: u32, extent: Extent },
     Search { pattern: String },
     Table(TableQuery),
-    Sandwich { function: Function, wide: u32 },
+    Sandwich { function: Function, side: Option<Side>, at: u32, extent: Extent },
 }
 
 /// A function, by its frame's number or by name.
@@ -93,11 +93,17 @@ impl Question {
     /// The question of that kind, and the keys of the query that belong to it; the others are options of reports.
     pub(crate) fn parse(kind: &str, params: &Params) -> ApiResult<(Question, &'static [&'static str])> {
         let number = |key: &str, most: u64| Ok::<_, Problem>(params.number(key, 0, most)?.map(|number| number as u32));
-        let wide = || Ok::<_, Problem>(params.number("wide", 1, WIDE_MAX)?.map_or(WIDE, |wide| wide as u32));
+        let at = || Ok::<_, Problem>(number("at", u32::MAX.into())?.unwrap_or(0));
+        let extent = || {
+            let wide = params.number("wide", 1, WIDE_MAX)?.map_or(WIDE, |wide| wide as u32);
+            Ok::<_, Problem>(Extent {
+                wide,
+                rows: number("rows", u32::MAX.into())?.unwrap_or(u32::MAX),
+                ..Extent::default()
+            })
+        };
         Ok(match kind {
-            "tree" => {
-                (Question::Slice { at: number("at", u32::MAX.into())?.unwrap_or(0), wide: wide()? }, &["at", "wide"])
-            }
+            "tree" => (Question::Slice { at: at()?, extent: extent()? }, &["at", "wide", "rows"]),
             "search" => (Question::Search { pattern: params.need("re")?.to_owned() }, &["re"]),
             "table" => (Question::Table(table_query(params)?), &["sort", "re", "limit", "offset"]),
             "sandwich" => {
@@ -106,16 +112,26 @@ impl Question {
                     (None, Some(name)) => Function::Named(name.to_owned()),
                     _ => return Err(Problem::bad_request("frame or name is needed, and not both")),
                 };
-                (Question::Sandwich { function, wide: wide()? }, &["frame", "name", "wide"])
+                let side = match params.get("side") {
+                    None => None,
+                    Some("callers") => Some(Side::Callers),
+                    Some("callees") => Some(Side::Callees),
+                    Some(_) => return Err(Problem::bad_request("side: expected callers or callees")),
+                };
+                if side.is_none() && params.get("at").is_some() {
+                    return Err(Problem::bad_request("at is a node of one side; side is missing"));
+                }
+                let keys = &["frame", "name", "side", "at", "wide", "rows"];
+                (Question::Sandwich { function, side, at: at()?, extent: extent()? }, keys)
             }
             _ => return Err(Problem::not_found("there is nothing here")),
         })
     }
 
     /// Answers it.
-    pub(crate) fn answer(self, tree: &Tree, budget: &Budget) -> procprof_report::Result<Answered> {
+    pub(crate) fn answer(self, tree: &AskedTree<'_>, budget: &Budget) -> procprof_report::Result<Answered> {
         match self {
-            Question::Slice { at, wide } => slice(tree.slice(at, wide, SLICE_NODES_MAX, budget)?),
+            Question::Slice { at, extent } => slice(tree.slice(at, &extent, budget)?),
             Question::Search { pattern } => {
                 let found = tree.search(&pattern, budget)?;
                 let procprof_report::viewer::Matches { frames, nodes, total, base_total } = found;
@@ -125,12 +141,16 @@ impl Question {
                 let table = tree.table(&query, budget)?;
                 json(&TreeTable { rows: table.rows.iter().map(TreeRow::new).collect(), all: table.all })
             }
-            Question::Sandwich { function, wide } => {
+            Question::Sandwich { function, side, at, extent } => {
                 let frames = match function {
                     Function::Frame(frame) => vec![frame],
                     Function::Named(name) => tree.frames_named(&name),
                 };
-                slice(tree.sandwich(&frames, wide, SLICE_NODES_MAX, budget)?)
+                let part = |side| tree.around(side, &frames, budget)?.slice(at, &extent, budget);
+                match side {
+                    Some(side) => slice(part(side)?),
+                    None => slice(behind_lengths([part(Side::Callers)?, part(Side::Callees)?], budget)?),
+                }
             }
         }
     }
@@ -138,6 +158,17 @@ impl Question {
 
 fn slice(bytes: Vec<u8>) -> procprof_report::Result<Answered> {
     Ok(Answered { bytes: bytes.into(), media_type: SLICE })
+}
+
+/// Several slices, each after its length in four bytes, little-endian.
+fn behind_lengths(slices: [Vec<u8>; 2], budget: &Budget) -> procprof_report::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(slices.iter().map(|slice| slice.len() + 4).sum());
+    for slice in &slices {
+        let length = u32::try_from(slice.len()).map_err(|_| Error::OutputLimit { most: budget.output_bytes })?;
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(slice);
+    }
+    Ok(bytes)
 }
 
 fn json(value: &impl Serialize) -> procprof_report::Result<Answered> {
@@ -199,6 +230,22 @@ pub(crate) async fn of_sum(
     answered(&web, kind, &subject, &params, SUM_KEYS, &requester).await
 }
 
+/// `GET /open/{token}/tree`, `search`, `table`, `sandwich`
+pub(crate) async fn of_opened(
+    kind: &'static str,
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    Path(token): Path<String>,
+    ReportRequester(requester): ReportRequester,
+    RawQuery(query): RawQuery,
+) -> ApiResult<Response> {
+    let params = Params::parse(&query.unwrap_or_default())?;
+    let (file, event) = web.opened.profile(&token, &principal.name, &params)?;
+    let encoded = file.profiles[event].encoded.clone();
+    let source = TreeSource::Opened { key: format!("{token} {event}"), encoded };
+    answered_about(&web, kind, source, &params, &["event"], &requester, false).await
+}
+
 async fn answered(
     web: &Arc<Web>,
     kind: &str,
@@ -207,11 +254,22 @@ async fn answered(
     subject_keys: &[&str],
     requester: &Requester,
 ) -> ApiResult<Response> {
+    answered_about(web, kind, subject.into(), params, subject_keys, requester, subject.is_final()).await
+}
+
+async fn answered_about(
+    web: &Arc<Web>,
+    kind: &str,
+    source: TreeSource,
+    params: &Params,
+    subject_keys: &[&str],
+    requester: &Requester,
+    unchanging: bool,
+) -> ApiResult<Response> {
     let (question, keys) = Question::parse(kind, params)?;
     let keys: Vec<&str> = keys.iter().chain(subject_keys).copied().collect();
     let pairs: Vec<(&str, &str)> = params.except(&keys).collect();
     let answer =
-        web.renderer.ask_tree(subject, &pairs, requester, move |tree, budget| question.answer(tree, budget)).await?;
-    Document { bytes: answer.bytes, media_type: answer.media_type, file_name: None, unchanging: subject.is_final() }
-        .answer()
+        web.renderer.ask_tree(source, &pairs, requester, move |tree, budget| question.answer(tree, budget)).await?;
+    Document { bytes: answer.bytes, media_type: answer.media_type, file_name: None, unchanging }.answer()
 }

@@ -27,8 +27,8 @@ use crate::fetch::TlsFiles;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
 use procprof_process::Identity;
-use procprof_profile::Profile;
 use procprof_profile::format::FORMATS;
+use procprof_profile::{Profile, diff};
 use procprof_report::{Error, OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::Viewer;
 use procprof_symbolize::Binary;
@@ -55,7 +55,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// What the profiles are compared with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Base {
     profiles: Vec<PathBuf>,
     /// Whether shares are of the base.
@@ -161,9 +161,13 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
         let profile = if origin.is_none() { arguments.compatible.applied(profile)? } else { profile };
         if arguments.compatible.names() { arguments.naming.symbolized(profile, program, origin) } else { Ok(profile) }
     };
-    let profile = source::load(files, arguments.base.as_ref(), &arguments.fetching, &naming)?;
+    // The flame graph shows both sides of a difference, so the samples of the base are marked.
+    let shows_both = arguments.web.is_some() || arguments.kind == Some("html");
+    let base = arguments.base.as_ref().map(|base| Base { is_measure: base.is_measure || shows_both, ..base.clone() });
+    let profile = source::load(files, base.as_ref(), &arguments.fetching, &naming)?;
     if let Some(web) = &arguments.web {
-        return web.serve(viewer(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options)));
+        let viewer = viewer(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options))?;
+        return web.serve(viewer);
     }
     let is_session = arguments.kind.is_none() && arguments.output.is_none();
     if is_session && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
@@ -181,19 +185,25 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     }
 }
 
-/// The web view of a profile.
-fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>, reach: Reach) -> Viewer {
+/// The web view of a profile, or of a difference whose base is marked.
+fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>, reach: Reach) -> Result<Viewer> {
+    let compared = diff::split(&profile)?;
+    let profile = match (&arguments.base, &compared) {
+        (Some(Base { is_measure: false, .. }), Some((profile, base))) => diff::diff(base, profile)?,
+        _ => profile,
+    };
     let name = match arguments.profiles.as_slice() {
         [] => String::new(),
         [.., last] if arguments.profiles.len() <= 2 => last.display().to_string(),
         [first, others @ ..] => format!("{} and {} others", first.display(), others.len()),
     };
-    Viewer {
+    Ok(Viewer {
         name,
         profile,
+        compared,
         options: arguments.options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
         sources: Box::new(move |report, profile, options| sources_of(report, profile, options, &binaries, &reach)),
-    }
+    })
 }
 
 /// A report of profile files, for the other grammar.

@@ -1,6 +1,8 @@
 //! Profiles whose call trees have up to ten million nodes, for the viewer: seeded random walks, and the worst case.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
 use procprof_profile::format::pprof;
 use procprof_profile::{LocationId, ProfileBuilder};
 
@@ -28,6 +30,21 @@ pub(crate) const TREES: [(&str, Shape); 4] = [
     ("n10m", Shape::Walk(425_000)),
     ("wide", Shape::Wide),
 ];
+
+/// Writes the named profiles, or all, to a folder as `NAME.pb.gz`.
+pub(crate) fn write_trees(folder: &Path, wanted: &[String]) -> Result<()> {
+    if let Some(unknown) = wanted.iter().find(|name| !TREES.iter().any(|(known, _)| known == name)) {
+        let known: Vec<&str> = TREES.iter().map(|(name, _)| *name).collect();
+        bail!("no input {unknown:?}; there are {}", known.join(", "));
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    for (name, shape) in TREES.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|one| one == name)) {
+        let path = folder.join(format!("{name}.pb.gz"));
+        std::fs::write(&path, tree(*shape)?).with_context(|| format!("write {}", path.display()))?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}
 
 /// A CPU profile with this call tree, as gzip'd pprof.
 pub(crate) fn tree(shape: Shape) -> Result<Vec<u8>> {

@@ -303,7 +303,8 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.render_concurrency_max, 1, 256),
         "3",
         "renders",
-        "Reports rendered at a time; for one user, or one address without users, one less.",
+        "Reports rendered at a time, and questions about call trees answered beside them; for one user, or one \
+         address without users, one less.",
     )),
     row(
         "render_seconds_max",

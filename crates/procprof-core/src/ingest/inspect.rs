@@ -23,7 +23,7 @@ pub struct Inspected {
     /// Totals and top functions.
     pub summary: Summary,
     /// gzip'd pprof.
-    pub encoded: Vec<u8>,
+    pub encoded: Bytes,
 }
 
 /// Decodes a file of any known format in a child process; each of its profiles.
@@ -71,6 +71,6 @@ async fn prepare(
 impl From<PreparedProfile> for Inspected {
     fn from(made: PreparedProfile) -> Inspected {
         let PreparedProfile { meta, start, duration, summary, encoded } = made;
-        Inspected { meta, start, duration, summary, encoded }
+        Inspected { meta, start, duration, summary, encoded: encoded.into() }
     }
 }

@@ -66,9 +66,9 @@ impl Renderer {
         deadline: Instant,
         requester: &Requester,
     ) -> Result<Vec<FunctionsRead>, RenderError> {
-        let own_slots = self.own_slots(requester, 0)?;
+        let own_slots = self.own_slots(&self.turns, requester, 0)?;
         let (store, limited) = (Arc::clone(&self.store), self.limited("search"));
-        self.in_turn(&own_slots, move || {
+        let read = self.in_turn(&self.turns, &own_slots, move || {
             let mut read = Vec::new();
             for entry in &entries {
                 limited.go_on()?;
@@ -78,8 +78,10 @@ impl Renderer {
                 read.push(read_one(&store, entry, &query, &limited)?);
             }
             Ok(read)
-        })
-        .await
+        });
+        let read = read.await;
+        self.metrics.renders.inc();
+        read
     }
 }
 

@@ -26,6 +26,7 @@ use crate::clock::now;
 pub use error::RenderError;
 pub use functions::{Counted, FunctionQuery, FunctionShare, FunctionsRead, READ_TIME};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
+pub use trees::{AskedTree, KeptTrees, Side, TreeSource};
 pub use turns::Requester;
 
 use crate::config::Config;
@@ -55,12 +56,15 @@ pub struct Renderer {
     shared: SharedBytes,
     trees: Trees,
     turns: Turns,
+    /// Those of questions about trees that are there.
+    answers: Turns,
 }
 
 impl Renderer {
     /// A renderer of what is in the store; nothing is rendered after `stop`.
     pub fn new(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, stop: CancellationToken) -> Renderer {
-        let turns = Turns::new(settings.config().render_concurrency_max);
+        let concurrency = settings.config().render_concurrency_max;
+        let [turns, answers] = [concurrency; 2].map(Turns::new);
         Renderer {
             settings,
             store,
@@ -70,6 +74,7 @@ impl Renderer {
             shared: SharedBytes::default(),
             trees: Trees::default(),
             turns,
+            answers,
         }
     }
 
@@ -131,13 +136,14 @@ impl Renderer {
         if let Some(bytes) = cached {
             return Ok(Begun::Cached(bytes));
         }
-        let own_slots = self.own_slots(requester, under_way.len())?;
+        let own_slots = self.own_slots(&self.turns, requester, under_way.len())?;
         let (own, subject, own_key) = (Arc::clone(self), subject.clone(), key.clone());
         // A task of its own: it goes on when the requester goes away.
         let task = tokio::spawn(async move {
             let making = Making { limited: own.limited(report.name), report, options };
             let (store, what) = (Arc::clone(&own.store), own_key.1.clone());
-            let made = own.in_turn(&own_slots, move || making.make(&store, &subject, &what)).await;
+            let made = own.in_turn(&own.turns, &own_slots, move || making.make(&store, &subject, &what)).await;
+            own.metrics.renders.inc();
             own.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_key);
             made
         });
@@ -148,12 +154,12 @@ impl Renderer {
 
     /// The slots of a requester; an error if as many reports as may be are under way, of this kind or of this
     /// requester.
-    fn own_slots(&self, requester: &Requester, under_way: usize) -> Result<Arc<Semaphore>, RenderError> {
+    fn own_slots(&self, turns: &Turns, requester: &Requester, under_way: usize) -> Result<Arc<Semaphore>, RenderError> {
         if under_way >= WAITING_MAX {
             self.metrics.refuse("renders");
             return Err(RenderError::Busy(format!("{WAITING_MAX} reports are being made; try again in a moment")));
         }
-        self.turns.own_slots(requester).ok_or_else(|| {
+        turns.own_slots(requester).ok_or_else(|| {
             self.metrics.refuse("renders");
             RenderError::Busy(format!("{OWN_WAITING_MAX} reports are being made for you; try again in a moment"))
         })
@@ -162,6 +168,7 @@ impl Renderer {
     /// Does the work off the threads that answer, when it is the requester's turn.
     async fn in_turn<T: Send + 'static>(
         &self,
+        turns: &Turns,
         own_slots: &Semaphore,
         work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
     ) -> Result<T, RenderError> {
@@ -169,16 +176,14 @@ impl Renderer {
         let own_slot = own_slots.acquire().await;
         let slot = tokio::select! {
             () = self.stop.cancelled() => None,
-            slot = Arc::clone(&self.turns.slots).acquire_owned() => slot.ok(),
+            slot = Arc::clone(&turns.slots).acquire_owned() => slot.ok(),
         };
         let (Some(slot), Ok(_)) = (slot, &own_slot) else { return Err(RenderError::Stopping) };
         let made = tokio::task::spawn_blocking(move || {
             let _slot = slot;
             work()
         });
-        let made = made.await.unwrap_or_else(|_| Err(failed()));
-        self.metrics.renders.inc();
-        made
+        made.await.unwrap_or_else(|_| Err(failed()))
     }
 
     fn limited(&self, what: &'static str) -> Limited {

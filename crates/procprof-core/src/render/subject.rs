@@ -150,7 +150,10 @@ fn sum(
             more.push(decoded(store, entry)?);
         }
         let all: Vec<&Profile> = std::iter::once(&sum).chain(&more).collect();
-        sum = merge::merge(&all).map_err(|error| RenderError::Question(error.to_string()))?;
+        sum = merge::merge_while(&all, &|| is_stopped().is_ok()).map_err(|error| match error {
+            procprof_profile::Error::Stopped => is_stopped().err().unwrap_or_else(super::failed),
+            error => RenderError::Question(error.to_string()),
+        })?;
     }
     Ok(sum)
 }

@@ -1,13 +1,19 @@
 //! Call trees for the viewer: made in the same turns as reports, one at a time for the same question, and kept while
-//! they fit into `tree_cache_bytes_max`.
+//! they fit into `tree_cache_bytes_max`. Questions about them have turns of their own, so that a zoom does not wait for
+//! a report.
 //!
 //! A tree that does not fit is made, answers its question, and is dropped. The key of a tree has the sizes of its
-//! profiles, so that one that got names meanwhile has another tree.
+//! profiles, so that one that got names meanwhile has another tree. Callers and callees of a function are trees, too,
+//! kept under the key of theirs.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
+use procprof_profile::Profile;
+use procprof_profile::format::{self, Limits};
 use procprof_report::viewer::Tree;
 use procprof_report::{Budget, Options};
 
@@ -23,8 +29,129 @@ type Making = Shared<BoxFuture<'static, Result<Arc<Tree>, RenderError>>>;
 /// The trees that are kept, and those that are being made.
 #[derive(Default)]
 pub(super) struct Trees {
-    kept: Mutex<Kept>,
+    kept: Arc<KeptTrees>,
     under_way: Mutex<HashMap<String, Making>>,
+}
+
+/// Trees by key, in bounded memory; those that were not used for longest make room.
+#[derive(Default)]
+pub struct KeptTrees(Mutex<Kept>);
+
+impl KeptTrees {
+    /// The tree of a key.
+    pub fn get(&self, key: &str) -> Option<Arc<Tree>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
+    }
+
+    /// Drops the trees of an opened file, and parts of them.
+    fn forget(&self, key: &str) {
+        let opened = format!("opened {key}");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drop_those(|key| key.contains(&opened));
+    }
+
+    /// Keeps a tree, unless it is larger than `bytes_max`, the bytes of all.
+    pub fn keep(&self, key: String, tree: &Arc<Tree>, bytes_max: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keep(key, tree, bytes_max);
+    }
+}
+
+/// The profiles that a tree is made of.
+#[derive(Clone, Debug)]
+pub enum TreeSource {
+    /// Stored ones.
+    Stored(Subject),
+    /// One that is not stored.
+    Opened {
+        /// Its name among all opened ones.
+        key: String,
+        /// gzip'd pprof.
+        encoded: Bytes,
+    },
+}
+
+impl From<&Subject> for TreeSource {
+    fn from(subject: &Subject) -> TreeSource {
+        TreeSource::Stored(subject.clone())
+    }
+}
+
+impl TreeSource {
+    fn key(&self) -> String {
+        match self {
+            TreeSource::Stored(subject) => format!("{} {}", subject.first().id, subject.key()),
+            TreeSource::Opened { key, .. } => format!("opened {key}"),
+        }
+    }
+
+    fn check(&self) -> Result<(), RenderError> {
+        match self {
+            TreeSource::Stored(subject) => subject.check(),
+            TreeSource::Opened { .. } => Ok(()),
+        }
+    }
+
+    fn load(
+        &self,
+        store: &procprof_store::Store,
+        limited: &Limited,
+    ) -> Result<(Profile, Option<Profile>), RenderError> {
+        match self {
+            TreeSource::Stored(subject) => subject.load(store, &|| limited.go_on()),
+            TreeSource::Opened { encoded, .. } => {
+                let decoded = format::decode(encoded, &Limits::default());
+                decoded.map(|decoded| (decoded.profile, None)).map_err(|error| RenderError::Internal(error.to_string()))
+            }
+        }
+    }
+}
+
+/// The callers or the callees of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What calls it.
+    Callers,
+    /// What it calls.
+    Callees,
+}
+
+/// A tree that questions are about, and where parts of it are kept.
+pub struct AskedTree<'a> {
+    /// The whole tree.
+    pub tree: Arc<Tree>,
+    /// The key of the tree.
+    pub key: &'a str,
+    /// The trees kept.
+    pub kept: &'a KeptTrees,
+    /// Bytes of all of them.
+    pub kept_bytes_max: u64,
+}
+
+impl Deref for AskedTree<'_> {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+impl AskedTree<'_> {
+    /// The callers or the callees of the function with these frames, kept for the next question.
+    ///
+    /// # Errors
+    /// See [`Tree::callers`].
+    pub fn around(&self, side: Side, frames: &[u32], budget: &Budget) -> procprof_report::Result<Arc<Tree>> {
+        // In front, where no option can look like it.
+        let key = format!("{side:?} {frames:?} {}", self.key);
+        if let Some(kept) = self.kept.get(&key) {
+            return Ok(kept);
+        }
+        let made = Arc::new(match side {
+            Side::Callers => self.tree.callers(frames, budget)?,
+            Side::Callees => self.tree.callees(frames, budget)?,
+        });
+        self.kept.keep(key, &made, self.kept_bytes_max);
+        Ok(made)
+    }
 }
 
 #[derive(Default)]
@@ -49,6 +176,15 @@ impl Kept {
         Some(Arc::clone(&used.tree))
     }
 
+    fn drop_those(&mut self, is_dropped: impl Fn(&str) -> bool) {
+        let bytes = &mut self.bytes;
+        self.trees.retain(|key, used| {
+            let stays = !is_dropped(key);
+            *bytes -= if stays { 0 } else { used.bytes };
+            stays
+        });
+    }
+
     /// Keeps a tree, and drops those that were not used for longest until all fit.
     fn keep(&mut self, key: String, tree: &Arc<Tree>, most: u64) {
         let bytes = tree.memory_bytes() + key.len() as u64;
@@ -71,55 +207,66 @@ impl Kept {
 }
 
 impl Renderer {
-    /// Answers a question about the call tree of a subject with these options of reports; the tree is kept for the next
-    /// one.
+    /// Drops the trees of opened profiles whose keys contain this, which no other key does.
+    pub fn forget_opened(&self, key: &str) {
+        self.trees.kept.forget(key);
+    }
+
+    /// Answers a question about the call tree of a subject or an opened profile with these options of reports; the tree
+    /// is kept for the next one.
     ///
     /// # Errors
     /// See [`RenderError`].
     pub async fn ask_tree<T: Send + 'static>(
         self: &Arc<Self>,
-        subject: &Subject,
+        source: impl Into<TreeSource>,
         pairs: &[(&str, &str)],
         requester: &Requester,
-        question: impl FnOnce(&Tree, &Budget) -> procprof_report::Result<T> + Send + 'static,
+        question: impl FnOnce(&AskedTree<'_>, &Budget) -> procprof_report::Result<T> + Send + 'static,
     ) -> Result<T, RenderError> {
-        subject.check()?;
+        let source = source.into();
+        source.check()?;
         let options =
             Options::parse(pairs.iter().copied()).map_err(|error| RenderError::Question(error.to_string()))?;
-        let key = format!("{} {}{}", subject.first().id, subject.key(), options_text(pairs)?);
-        let tree = self.patiently(self.tree(subject, options, key, requester)?).await?;
-        let limited = self.limited(TREE);
-        let answer = tokio::task::spawn_blocking(move || {
-            question(&tree, &limited.budget()).map_err(|error| limited.error(&error))
+        let key = format!("{}{}", source.key(), options_text(pairs)?);
+        let tree = self.patiently(self.tree(source, options, key.clone(), requester)?).await?;
+        let own_slots = self.own_slots(&self.answers, requester, 0)?;
+        let (limited, kept) = (self.limited(TREE), Arc::clone(&self.trees.kept));
+        let answer = self.in_turn(&self.answers, &own_slots, move || {
+            let kept_bytes_max = limited.config.tree_cache_bytes_max;
+            let asked = AskedTree { tree, key: &key, kept: &kept, kept_bytes_max };
+            question(&asked, &limited.budget()).map_err(|error| limited.error(&error))
         });
-        answer.await.unwrap_or_else(|_| Err(super::failed()))
+        self.patiently(answer).await
     }
 
     /// The tree that is kept, or that is being made, or a new one.
     fn tree(
         self: &Arc<Self>,
-        subject: &Subject,
+        source: TreeSource,
         options: Options,
         key: String,
         requester: &Requester,
     ) -> Result<Making, RenderError> {
         let mut under_way = self.trees.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = self.trees.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(kept) = self.trees.kept.get(&key) {
             return Ok(async move { Ok(kept) }.boxed().shared());
         }
         if let Some(making) = under_way.get(&key) {
             return Ok(making.clone());
         }
-        let own_slots = self.own_slots(requester, under_way.len())?;
-        let (own, subject, own_key) = (Arc::clone(self), subject.clone(), key.clone());
+        let own_slots = self.own_slots(&self.turns, requester, under_way.len())?;
+        let (own, own_key) = (Arc::clone(self), key.clone());
         // A task of its own: it goes on when the requester goes away.
         let task = tokio::spawn(async move {
             let (limited, store) = (own.limited(TREE), Arc::clone(&own.store));
-            let made = own.in_turn(&own_slots, move || make(&subject, options, &limited, &store)).await.map(Arc::new);
+            let made = own.in_turn(&own.turns, &own_slots, move || make(&source, options, &limited, &store)).await;
+            own.metrics.renders.inc();
+            let made = made.map(Arc::new);
             // Kept before it is no longer under way, so that no other task makes it in between.
             if let Ok(tree) = &made {
                 let most = own.settings.config().tree_cache_bytes_max;
-                own.trees.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(own_key.clone(), tree, most);
+                own.trees.kept.keep(own_key.clone(), tree, most);
             }
             own.trees.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_key);
             made
@@ -131,13 +278,13 @@ impl Renderer {
 }
 
 fn make(
-    subject: &Subject,
+    source: &TreeSource,
     mut options: Options,
     limited: &Limited,
     store: &procprof_store::Store,
 ) -> Result<Tree, RenderError> {
     options.budget = limited.budget();
-    let (profile, base) = subject.load(store, &|| limited.go_on())?;
+    let (profile, base) = source.load(store, limited)?;
     let cow = std::borrow::Cow::Owned;
     Tree::new(cow(profile), base.map(cow), &options).map_err(|error| limited.error(&error))
 }
@@ -171,6 +318,10 @@ mod tests {
         assert_eq!((kept.bytes, kept.trees.len()), (3 * bytes, 3), "a tree is counted once");
         kept.keep("e".to_owned(), &tree, bytes - 1);
         assert!(kept.get("e").is_none() && kept.get("d").is_some(), "what does not fit drops no others");
+        kept.keep("opened f".to_owned(), &tree, 4 * bytes);
+        let before = (kept.bytes, kept.trees.len());
+        kept.drop_those(|key| key.starts_with("opened f"));
+        assert_eq!((kept.bytes, kept.trees.len()), (before.0 - bytes - 7, before.1 - 1));
         kept.keep("f".to_owned(), &tree, bytes);
         assert_eq!((kept.bytes, kept.trees.len()), (bytes, 1), "the limit may have become lower");
     }

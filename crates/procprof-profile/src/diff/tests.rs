@@ -42,6 +42,15 @@ fn a_labelled_base_stays_apart() {
 }
 
 #[test]
+fn a_difference_is_split_into_what_it_was_made_of() {
+    let (base, profile) = (counts(&[("a", 5), ("b", 7)]), counts(&[("a", 5), ("c", 3)]));
+    let (found, found_base) = split(&diff_base(&base, &profile).unwrap()).unwrap().unwrap();
+    assert_eq!((listed(&found), listed(&found_base)), (listed(&profile), listed(&base)));
+    assert!(found_base.samples().all(|sample| sample.labels.is_empty()));
+    assert_eq!(split(&diff(&base, &profile).unwrap()).unwrap(), None);
+}
+
+#[test]
 fn a_normalized_profile_adds_up_to_the_base() {
     let (base, profile) = (counts(&[("a", 10)]), counts(&[("a", 3), ("b", 2), ("c", 0)]));
     assert_eq!(listed(&normalize(&base, profile).unwrap()), [("a".to_owned(), 6), ("b".to_owned(), 4)]);

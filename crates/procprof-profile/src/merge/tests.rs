@@ -95,3 +95,20 @@ fn sums_stay_within_their_range() {
     let sum = merge(&[&run(0, "", i64::MAX / 10), &run(0, "", i64::MAX / 10)]).unwrap();
     assert_eq!(sum.sample(0).values, [i64::MAX / 10 * 2, i64::MAX]);
 }
+
+#[test]
+fn a_sum_that_is_stopped_is_an_error() {
+    let (one, calls) = (run(0, "ab", 1), std::cell::Cell::new(0));
+    for most in 0..10 {
+        calls.set(0);
+        let sum = merge_while(&[&one, &one], &|| {
+            calls.set(calls.get() + 1);
+            calls.get() <= most
+        });
+        match sum {
+            Ok(sum) => return assert_eq!((sum.total(0), most > 1), (merge(&[&one, &one]).unwrap().total(0), true)),
+            Err(error) => assert!(matches!(error, crate::Error::Stopped), "{error}"),
+        }
+    }
+    panic!("the sum was not made");
+}

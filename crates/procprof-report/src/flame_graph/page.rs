@@ -13,7 +13,7 @@ use crate::functions::top;
 use crate::header::subject::Subject;
 use crate::output::Output;
 use crate::selection::view::View;
-use crate::viewer::{Tree, script, style};
+use crate::viewer::{Extent, Tree, script, style};
 use crate::{Error, Options, Result};
 
 /// Rows of the table.
@@ -51,7 +51,7 @@ pub(crate) fn render_html(
     out.text.push_str("<script type=\"text/plain\" id=\"viewer-tree\">");
     out.drain()?;
     let wide = if options.minfraction > 0.0 { (1.0 / options.minfraction) as u32 } else { u32::MAX };
-    let slice = tree.slice(0, wide, options.maxboxes, &options.budget)?;
+    let slice = tree.slice(0, &Extent { wide, nodes: options.maxboxes, ..Extent::default() }, &options.budget)?;
     push_base64(&mut out.text, &compressed(&slice)?);
     drop(slice);
     let _ = writeln!(

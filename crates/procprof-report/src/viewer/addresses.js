@@ -8,6 +8,7 @@
  * @property {string} search
  * @property {import('./colours.js').Colouring | ''} colour
  * @property {string} frame Name of the function of `sandwich` and `source`.
+ * @property {string} part The node that one side of `sandwich` is zoomed to: `callers.12`, `callees.7`.
  * @property {string} sort
  * @property {string} filter
  * @property {[string, string][]} options
@@ -15,7 +16,7 @@
 
 /** @type {View[]} */
 export const VIEWS = ['flame', 'icicle', 'sandwich', 'table', 'graph', 'source', 'tree'];
-const OWN_KEYS = ['view', 'zoom', 'search', 'colour', 'frame', 'order', 'filter'];
+const OWN_KEYS = ['view', 'zoom', 'search', 'colour', 'frame', 'part', 'order', 'filter'];
 
 /**
  * Reads the state; keys that are neither state nor option belong to the subject and are left alone.
@@ -34,6 +35,7 @@ export function readState(query, optionKeys, first) {
     search: query.get('search') ?? '',
     colour: ['package', 'self', 'kind', 'diff'].includes(colour) ? /** @type {any} */ (colour) : '',
     frame: query.get('frame') ?? '',
+    part: query.get('part') ?? '',
     sort: query.get('order') ?? '',
     filter: query.get('filter') ?? '',
     options: [...query].filter(([key, value]) => optionKeys.includes(key) && value !== ''),
@@ -56,6 +58,7 @@ export function writeState(state, old, optionKeys, first) {
   set('search', state.search);
   set('colour', state.colour);
   set('frame', ['sandwich', 'source'].includes(state.view) ? state.frame : '');
+  set('part', state.view === 'sandwich' ? state.part : '');
   set('order', state.view === 'table' ? state.sort : '');
   set('filter', state.view === 'table' ? state.filter : '');
   return made.toString();

@@ -16,6 +16,8 @@ import { TreeView } from './treeview.js';
 
 /** @typedef {import('./slice.js').Slice} Slice */
 /** @typedef {import('./layout.js').Hit} Hit */
+/** @typedef {import('./layout.js').Layer} Layer */
+/** A node of one side of the picture of callers and callees. @typedef {{side: 'callers' | 'callees', node: number}} Part */
 /** @typedef {import('./addresses.js').State} State */
 /** @typedef {import('./addresses.js').View} View */
 /**
@@ -33,6 +35,10 @@ import { TreeView } from './treeview.js';
 
 /** Slices kept besides the root's. */
 const SLICES_KEPT = 12;
+/** Nodes are fetched from this share of a px on. */
+const FINE = 0.25;
+/** Parts of the width that the server sends at most. */
+const WIDE_MAX = 1 << 20;
 
 export class App {
   /**
@@ -49,8 +55,10 @@ export class App {
     this.slices = new Map();
     /** @type {Slice | null} */
     this.root = null;
-    /** @type {[Slice, Slice] | null} */
+    /** Callers and callees. @type {[Slice, Slice] | null} */
     this.pair = null;
+    /** Parts of them that were zoomed to. @type {Map<string, Slice>} */
+    this.parts = new Map();
     /** @type {import('./remote.js').Found | null} */
     this.found = null;
     this.searchError = '';
@@ -125,7 +133,8 @@ export class App {
     this.host.removeAttribute('data-ready');
     this.source.choose(this.state.options);
     try {
-      const root = await this.source.tree(0, 0);
+      // A path is followed in all that can be seen.
+      const root = names.length ? await this.source.tree(0, this.fineWidth()) : await this.source.first();
       if (generation !== this.generation) return;
       // Another tree has other numbers.
       this.picture.focused = null;
@@ -133,6 +142,7 @@ export class App {
       this.slices = new Map([[0, root]]);
       this.root = root;
       this.pair = null;
+      this.parts.clear();
       this.warnings = [];
       if (names.length) {
         this.state.zoom = root.number[follow(root, names)];
@@ -140,11 +150,35 @@ export class App {
       }
       await this.runSearch();
       await this.render();
+      if (!names.length) whenIdle(() => this.complete(generation));
     } catch (error) {
       if (generation === this.generation) this.fail(error);
     }
     this.host.removeAttribute('aria-busy');
     this.host.setAttribute('data-ready', '1');
+  }
+
+  /** Fetches what the first slice left out; what is seen stays where it is. @param {number} generation */
+  async complete(generation) {
+    const first = this.root;
+    if (!first || this.alone || generation !== this.generation || first.count >= first.head.whole.nodes) return;
+    const wide = this.fineWidth();
+    const finer = await this.source.tree(0, wide).catch(() => null);
+    // Without it, zooming asks for the parts.
+    if (!finer || generation !== this.generation) return;
+    finer.wide = wide;
+    this.root = finer;
+    this.slices.set(0, finer);
+    const { picture, state } = this;
+    const shown = picture.stage.isConnected && picture.layers.length === 1 && picture.layers[0].slice === first;
+    if (shown && positionOf(finer, state.zoom) >= 0) this.draw(finer, false);
+    if (state.view === 'tree') this.tree.show();
+    this.toolbar.showLegend();
+  }
+
+  /** Parts of the width that a screen can show. */
+  fineWidth() {
+    return Math.min(WIDE_MAX, Math.max(2048, Math.round(window.innerWidth * (window.devicePixelRatio || 1) / FINE)));
   }
 
   /** @param {unknown} error */
@@ -182,21 +216,27 @@ export class App {
   async refine(number) {
     if (this.alone) return null;
     const known = this.slices.get(number);
-    const wide = known ? (/** @type {any} */ (known).wide ?? 15360) * 16 : 0;
+    const wide = this.finerThan(known);
     const generation = this.generation;
     this.host.classList.add('pv-loading');
     try {
       const slice = await this.source.tree(number, wide);
       if (generation !== this.generation) return null;
-      if (wide) /** @type {any} */ (slice).wide = wide;
+      slice.wide = wide;
       this.slices.delete(number);
       this.slices.set(number, slice);
+      if (!number) this.root = slice;
       const kept = [...this.slices.keys()].filter((key) => key !== 0);
       for (const key of kept.slice(0, Math.max(0, kept.length - SLICES_KEPT))) this.slices.delete(key);
       return slice;
     } finally {
       this.host.classList.remove('pv-loading');
     }
+  }
+
+  /** The width to ask for, finer each time. @param {Slice | undefined} known */
+  finerThan(known) {
+    return Math.min(WIDE_MAX, known?.wide ? known.wide * 16 : this.fineWidth());
   }
 
   /** Changes the state and shows it. @param {Partial<State>} change @param {boolean} [replace] */
@@ -337,19 +377,42 @@ export class App {
     if (!state.frame) return this.message(TEXTS.chooseFunction);
     try {
       if (!this.pair || nameOf(this.pair[0], 0) !== state.frame) {
-        const which = /^#\d+$/.test(state.frame) ? { frame: Number(state.frame.slice(1)) } : { name: state.frame };
-        this.pair = await this.source.sandwich(which);
+        this.parts.clear();
+        const wide = this.fineWidth();
+        this.pair = await this.source.sandwich(whichOf(state.frame), wide);
+        for (const slice of this.pair) slice.wide = wide;
       }
       const [callers, callees] = this.pair;
+      /** @type {Layer[]} */
+      const layers = [{ slice: callers, zoom: 0, up: true, callees }, { slice: callees, zoom: 0, up: false }];
+      const part = readPart(state.part);
+      if (part) {
+        const slice = this.parts.get(state.part) ?? await this.refinePart(part);
+        const zoom = positionOf(slice, part.node);
+        if (zoom >= 0) Object.assign(layers[part.side === 'callers' ? 0 : 1], { slice, zoom });
+      }
       if (this.main.firstElementChild !== picture.stage) this.main.replaceChildren(picture.stage);
       picture.colouring = this.colouring();
-      picture.matches = this.pair.map((slice) => this.matchesOf(slice));
-      picture.show([{ slice: callers, zoom: 0, up: true, callees }, { slice: callees, zoom: 0, up: false }]);
+      picture.matches = layers.map(({ slice }) => this.matchesOf(slice));
+      picture.show(layers);
       picture.revealZoom();
       this.showStatus();
     } catch (error) {
       this.message(fill(TEXTS.failed, { why: error instanceof Error ? error.message : String(error) }));
     }
+  }
+
+  /** Asks for a part of the callers or callees, each time finer. @param {Part} part */
+  async refinePart(part) {
+    const { side, node } = part;
+    const key = partKey(part);
+    const whole = node === 0 ? this.pair?.[side === 'callers' ? 0 : 1] : undefined;
+    const wide = this.finerThan(this.parts.get(key) ?? whole);
+    const slice = await this.source.side(whichOf(this.state.frame), side, node, wide);
+    slice.wide = wide;
+    this.parts.set(key, slice);
+    if (this.parts.size > SLICES_KEPT) this.parts.delete([...this.parts.keys()][0]);
+    return slice;
   }
 
   /** Which of a slice's frames match. @param {Slice} slice */
@@ -425,11 +488,26 @@ export class App {
   /** Zooms to what was hit; in the picture of callers and callees, its function comes into the middle. @param {Hit} hit */
   async activate(hit) {
     const { slice, zoom } = this.picture.layers[hit.layer];
-    if (this.state.view === 'sandwich') return this.openSandwich(nameOf(slice, hit.node));
+    if (this.state.view === 'sandwich') return hit.hidden ? this.zoomPart(hit) : this.openSandwich(nameOf(slice, hit.node));
     if (!hit.hidden) return this.zoomTo(slice.number[hit.node]);
     if (hit.node !== zoom) return this.zoomTo(slice.number[hit.node]);
     const finer = await this.refine(slice.number[hit.node]);
     if (finer) this.draw(finer, false);
+  }
+
+  /** Zooms one side of the picture to a node of which not all is shown. @param {Hit} hit */
+  async zoomPart(hit) {
+    if (this.alone) return;
+    const { slice } = this.picture.layers[hit.layer];
+    /** @type {Part} */
+    const part = { side: hit.layer ? 'callees' : 'callers', node: slice.number[hit.node] };
+    if (this.state.part === partKey(part)) await this.refinePart(part);
+    await this.go({ part: partKey(part) });
+  }
+
+  /** Shows the whole of the picture. */
+  zoomOut() {
+    return this.state.view === 'sandwich' ? this.go({ part: '' }) : this.zoomTo(0);
   }
 
   /** One step towards what is under the pointer, or back. @param {Hit | null} hit @param {boolean} inwards */
@@ -451,7 +529,7 @@ export class App {
 
   /** @param {string} name */
   openSandwich(name) {
-    return this.go({ view: 'sandwich', frame: name });
+    return this.go({ view: 'sandwich', frame: name, part: '' });
   }
 
   /** @param {Hit} hit */
@@ -513,4 +591,27 @@ export class App {
     const { slice } = this.picture.layers[hit.layer];
     return this.copy(pathTo(slice, hit.node).filter((at) => at || this.state.view === 'sandwich').reverse().map((at) => nameOf(slice, at)).join('\n'));
   }
+}
+
+/** A function by its name, or by the number of its frame after a `#`. @param {string} frame */
+function whichOf(frame) {
+  return /^#\d+$/.test(frame) ? { frame: Number(frame.slice(1)) } : { name: frame };
+}
+
+/** @param {Part} part */
+function partKey({ side, node }) {
+  return `${side}.${node}`;
+}
+
+/** @param {string} text @returns {Part | null} */
+function readPart(text) {
+  const found = /^(callers|callees)\.(\d+)$/.exec(text);
+  return found && { side: /** @type {'callers' | 'callees'} */ (found[1]), node: Number(found[2]) };
+}
+
+/** Runs when the browser has nothing more urgent to do. @param {() => void} run */
+function whenIdle(run) {
+  // Safari has none.
+  if (window.requestIdleCallback) window.requestIdleCallback(run, { timeout: 500 });
+  else setTimeout(run, 50);
 }

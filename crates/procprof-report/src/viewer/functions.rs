@@ -11,7 +11,6 @@ use super::callers::callers;
 use super::join::{Member, Side, join};
 use super::nodes::{Copied, Nodes};
 use super::tree::Tree;
-use super::wire::{Source, encode, push_length};
 use crate::display::palette;
 use crate::{Budget, Error, Result};
 
@@ -166,34 +165,27 @@ impl Tree {
         (first as u32..).zip(named).map(|(number, _)| number).collect()
     }
 
-    /// The callers and the callees of a function as two slices, each after its length (u32): in the first, the root is
-    /// the function and below each node are its callers. Of calls of itself, the outermost counts.
+    /// The callers of a function: the root is the function, and below each node are its callers. Of calls of itself, the
+    /// outermost counts.
     ///
     /// # Errors
-    /// [`Error::Value`] when no node has any of these frames, [`Error::MemoryLimit`], [`Error::OutputLimit`],
-    /// [`Error::Stopped`].
-    pub fn sandwich(&self, frames: &[u32], wide: u32, most: usize, budget: &Budget) -> Result<Vec<u8>> {
-        let outermost = self.outermost(frames);
-        if outermost.is_empty() {
-            let asked: Vec<String> = frames.iter().map(u32::to_string).collect();
-            return Err(Error::value("frame", &asked.join(","), "no node of the tree has this frame"));
-        }
+    /// [`Error::Value`] when no node has any of these frames, [`Error::MemoryLimit`], [`Error::Stopped`].
+    pub fn callers(&self, frames: &[u32], budget: &Budget) -> Result<Tree> {
+        Ok(self.part(callers(&self.nodes, &self.outermost(frames)?, budget)?))
+    }
+
+    /// The callees of a function, which is the root. Of calls of itself, the outermost counts.
+    ///
+    /// # Errors
+    /// As [`Tree::callers`].
+    pub fn callees(&self, frames: &[u32], budget: &Budget) -> Result<Tree> {
         let side = Side { nodes: &self.nodes, copied: Copied::AsTheyAre };
-        let members: Vec<Member> = outermost.iter().map(|node| Member { side: 0, node: *node }).collect();
-        let callees = join(&[side], &members, self.nodes.is_difference(), budget)?;
-        let callers = callers(&self.nodes, &outermost, budget)?;
-        let mut bytes = Vec::new();
-        for nodes in [&callers, &callees] {
-            let source = Source { nodes, depth: nodes.depth(), frames: &self.frames, about: &self.about };
-            let slice = encode(&source, 0, wide, most, budget)?;
-            push_length(&mut bytes, slice.len())?;
-            bytes.extend_from_slice(&slice);
-        }
-        Ok(bytes)
+        let members: Vec<Member> = self.outermost(frames)?.into_iter().map(|node| Member { side: 0, node }).collect();
+        Ok(self.part(join(&[side], &members, self.nodes.is_difference(), budget)?))
     }
 
     /// The nodes of the frames that are not below another of them.
-    fn outermost(&self, frames: &[u32]) -> Vec<u32> {
+    fn outermost(&self, frames: &[u32]) -> Result<Vec<u32>> {
         let mut found = Vec::new();
         let mut end = 0;
         for node in 1..self.nodes.len() {
@@ -202,7 +194,11 @@ impl Tree {
                 end = self.nodes.end(node);
             }
         }
-        found
+        if found.is_empty() {
+            let asked: Vec<String> = frames.iter().map(u32::to_string).collect();
+            return Err(Error::value("frame", &asked.join(","), "no node of the tree has this frame"));
+        }
+        Ok(found)
     }
 
     fn matching(&self, pattern: &Regex) -> Vec<bool> {

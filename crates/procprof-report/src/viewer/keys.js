@@ -54,8 +54,8 @@ function onPicture(app, key, target) {
     ArrowDown: () => up ? towardsRoot(app, at) : towardsLeaf(app, at),
     ArrowLeft: () => neighbour(app, at, -1), ArrowRight: () => neighbour(app, at, 1),
     Enter: () => app.activate(at), '+': () => app.step(at, true), '=': () => app.step(at, true), '-': () => app.step(at, false),
-    Escape: () => app.state.view === 'sandwich' ? app.go({ view: 'flame' }) : app.state.zoom ? app.step(null, false) : app.state.search && app.setSearch(''),
-    Backspace: () => app.step(null, false), 0: () => app.zoomTo(0), Home: () => app.zoomTo(0),
+    Escape: () => app.state.view === 'sandwich' ? app.go(app.state.part ? { part: '' } : { view: 'flame', part: '' }) : app.state.zoom ? app.step(null, false) : app.state.search && app.setSearch(''),
+    Backspace: () => app.step(null, false), 0: () => app.zoomOut(), Home: () => app.zoomOut(),
     s: () => app.openSandwich(app.nameAt(at)), c: () => app.copyStack(at), m: () => menuAt(app, at), ContextMenu: () => menuAt(app, at),
     PageUp: () => picture.stage.scrollBy(0, -picture.height * 0.9), PageDown: () => picture.stage.scrollBy(0, picture.height * 0.9),
   };

@@ -16,6 +16,10 @@ export class Local {
 
   choose() {}
 
+  async first() {
+    return this.slice;
+  }
+
   async tree() {
     return this.slice;
   }
@@ -30,7 +34,12 @@ export class Local {
     return tableOf(this.slice, wanted);
   }
 
-  /** @param {{frame: number} | {name: string}} which @returns {Promise<[Slice, Slice]>} */
+  /** @param {import('./remote.js').Which} which @param {'callers' | 'callees'} side */
+  async side(which, side) {
+    return (await this.sandwich(which))[side === 'callers' ? 0 : 1];
+  }
+
+  /** @param {import('./remote.js').Which} which @returns {Promise<[Slice, Slice]>} */
   async sandwich(which) {
     const { frames, names } = this.slice.head;
     const index = 'frame' in which ? frames.indexOf(which.frame) : names.indexOf(which.name);

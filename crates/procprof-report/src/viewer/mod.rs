@@ -27,4 +27,5 @@ mod wire;
 
 pub use assets::{Asset, script, style};
 pub use functions::{FunctionRow, FunctionTable, Matches, TableOrder, TableQuery};
-pub use tree::{SLICE_NODES_MAX, Tree, WIDE};
+pub use slice::{Extent, SLICE_NODES_MAX, WIDE};
+pub use tree::Tree;

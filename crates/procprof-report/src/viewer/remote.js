@@ -7,20 +7,28 @@ import { decodeSlice } from './slice.js';
 /** @typedef {{frame: number, name: string, kind: string, self: number, total: number, base_self?: number, base_total?: number, nodes: number}} Row */
 /** @typedef {{rows: Row[], all: number}} Rows */
 /** @typedef {{sort: string, re: string, limit: number, offset: number}} RowsWanted */
+/** @typedef {{frame: number} | {name: string}} Which */
 /**
  * @typedef {object} Source
  * @property {(pairs: [string, string][]) => void} choose
+ * @property {() => Promise<Slice>} first What the first screen shows of the tree, or more.
  * @property {(node: number, wide: number) => Promise<Slice>} tree
  * @property {(re: string) => Promise<Found>} search
  * @property {(wanted: RowsWanted) => Promise<Rows>} table
- * @property {(frame: {frame: number} | {name: string}) => Promise<[Slice, Slice]>} sandwich
+ * @property {(which: Which, wide: number) => Promise<[Slice, Slice]>} sandwich
+ * @property {(which: Which, side: 'callers' | 'callees', node: number, wide: number) => Promise<Slice>} side
  */
+
+/** The slice that a screen shows first: boxes of about a pixel, in the rows in sight. @type {[string, string][]} */
+const FIRST = [['wide', '2048'], ['rows', '64']];
 
 /** @implements {Source} */
 export class Remote {
   /** @param {Record<string, string>} places */
   constructor(places) {
     this.places = places;
+    /** The first slice of the page's own options, which the page has fetched ahead. */
+    this.ahead = places.first ?? '';
     /** @type {[string, string][]} */
     this.pairs = [];
   }
@@ -28,6 +36,12 @@ export class Remote {
   /** @param {[string, string][]} pairs */
   choose(pairs) {
     this.pairs = pairs;
+  }
+
+  async first() {
+    const { ahead } = this;
+    this.ahead = '';
+    return decodeSlice(ahead ? await bytesOf(await answered(ahead)) : await this.bytes('tree', FIRST));
   }
 
   /** @param {number} node @param {number} wide */
@@ -46,32 +60,49 @@ export class Remote {
     return (await this.get('table', pairs)).json();
   }
 
-  /** @param {{frame: number} | {name: string}} which @returns {Promise<[Slice, Slice]>} */
-  async sandwich(which) {
-    const bytes = await this.bytes('sandwich', Object.entries(which).map(([key, value]) => pair(key, value)));
+  /** @param {Which} which @param {string} side @param {number} node @param {number} wide */
+  async side(which, side, node, wide) {
+    const [key, value] = Object.entries(which)[0];
+    return decodeSlice(await this.bytes('sandwich', [pair(key, value), ['side', side], pair('at', node), pair('wide', wide)]));
+  }
+
+  /** @param {Which} which @param {number} wide @returns {Promise<[Slice, Slice]>} */
+  async sandwich(which, wide) {
+    const [key, value] = Object.entries(which)[0];
+    const bytes = await this.bytes('sandwich', [pair(key, value), pair('wide', wide)]);
     const length = new DataView(bytes.buffer).getUint32(0, true);
     return [decodeSlice(bytes.subarray(4, 4 + length)), decodeSlice(bytes.subarray(8 + length))];
   }
 
   /** @param {string} what @param {[string, string][]} more */
   async bytes(what, more) {
-    return new Uint8Array(await (await this.get(what, more)).arrayBuffer());
+    return bytesOf(await this.get(what, more));
   }
 
   /** @param {string} what @param {[string, string][]} more */
   async get(what, more) {
-    const answer = await fetch(joined(this.places[what], [...this.pairs, ...more]));
-    if (answer.ok) return answer;
-    const text = await answer.text();
-    let why = `${answer.status} ${answer.statusText}`;
-    try {
-      const problem = JSON.parse(text);
-      why = problem.detail ?? problem.message ?? problem.title ?? why;
-    } catch {
-      // Not a problem of ours, but of something between.
-    }
-    throw new Error(why);
+    return answered(joined(this.places[what], [...this.pairs, ...more]));
   }
+}
+
+/** The answer of an address; an error with the server's reason. @param {string} address */
+async function answered(address) {
+  const answer = await fetch(address);
+  if (answer.ok) return answer;
+  const text = await answer.text();
+  let why = `${answer.status} ${answer.statusText}`;
+  try {
+    const problem = JSON.parse(text);
+    why = problem.detail ?? problem.message ?? problem.title ?? why;
+  } catch {
+    // Not a problem of ours, but of something between.
+  }
+  throw new Error(why);
+}
+
+/** @param {Response} answer */
+async function bytesOf(answer) {
+  return new Uint8Array(await answer.arrayBuffer());
 }
 
 /**

@@ -45,6 +45,7 @@
  * @property {Float64Array} hiddenLeft Where it begins.
  * @property {Float64Array} hiddenNodes Its number of nodes.
  * @property {string[][]} forms Shorter names of frames, made when drawn.
+ * @property {number} [wide] Parts of the width from which on nodes were asked for.
  */
 
 /**

@@ -1,4 +1,4 @@
-//! The part of a tree that can be seen: the nodes below one that have at least a share of its width.
+//! The part of a tree that can be seen: the nodes below one that have at least a share of its width, in so many rows.
 //!
 //! Too many nodes are thinned out: first the narrowest go; where many are equally narrow, as in a tree whose stacks are
 //! all different, the deepest of these.
@@ -6,6 +6,29 @@
 use super::nodes::Nodes;
 use crate::output::budget::Meter;
 use crate::{Budget, Result};
+
+/// The part of a screen that is still a box: one of so many, a quarter of a pixel of the widest screens.
+pub const WIDE: u32 = 15_360;
+/// Most nodes of a slice.
+pub const SLICE_NODES_MAX: usize = 100_000;
+
+/// The nodes of a slice, besides the path to its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// They have at least one part in so many of the root's width.
+    pub wide: u32,
+    /// Most rows below the root.
+    pub rows: u32,
+    /// Most nodes.
+    pub nodes: usize,
+}
+
+impl Default for Extent {
+    /// Everything that a screen can show.
+    fn default() -> Extent {
+        Extent { wide: WIDE, rows: u32::MAX, nodes: SLICE_NODES_MAX }
+    }
+}
 
 /// The width of nodes: their total, in a difference that of both profiles, so that what vanished has a width.
 pub(super) struct Widths<'a> {
@@ -20,20 +43,14 @@ impl Widths<'_> {
     }
 }
 
-/// The nodes below `root`, without it, with their distance from it: those as wide as one part of `wide`, at most
-/// `most`, in preorder.
-pub(super) fn visible(
-    widths: &Widths<'_>,
-    root: u32,
-    wide: u32,
-    most: usize,
-    budget: &Budget,
-) -> Result<Vec<(u32, u32)>> {
+/// The nodes below `root`, without it, with their distance from it, in preorder.
+pub(super) fn visible(widths: &Widths<'_>, root: u32, extent: &Extent, budget: &Budget) -> Result<Vec<(u32, u32)>> {
+    let Extent { wide, rows, nodes: most } = *extent;
     let least = widths.width(root) / f64::from(wide.max(1));
-    let is_wide = |width: f64| width > 0.0 && width >= least;
+    let is_inside = |width: f64, depth: u32| width > 0.0 && width >= least && depth <= rows;
     let mut found = Vec::new();
     widths.nodes.walk(root, |node, depth| {
-        let is_kept = found.len() <= most && is_wide(widths.width(node));
+        let is_kept = found.len() <= most && is_inside(widths.width(node), depth);
         if is_kept {
             found.push((node, depth));
         }
@@ -43,21 +60,21 @@ pub(super) fn visible(
         return Ok(found);
     }
     drop(found);
-    widest(widths, root, is_wide, most, budget.meter("the widths of nodes"))
+    widest(widths, root, is_inside, most, budget.meter("the widths of nodes"))
 }
 
 fn widest(
     widths: &Widths<'_>,
     root: u32,
-    is_wide: impl Fn(f64) -> bool,
+    is_inside: impl Fn(f64, u32) -> bool,
     most: usize,
     mut meter: Meter,
 ) -> Result<Vec<(u32, u32)>> {
     let mut all: Vec<f64> = Vec::new();
     let mut overflow = Ok(());
-    widths.nodes.walk(root, |node, _| {
+    widths.nodes.walk(root, |node, depth| {
         let width = widths.width(node);
-        let is_kept = overflow.is_ok() && is_wide(width);
+        let is_kept = overflow.is_ok() && is_inside(width, depth);
         if is_kept {
             overflow = meter.take_values::<f64>(1);
             all.push(width);
@@ -76,7 +93,7 @@ fn widest(
     let mut found = Vec::with_capacity(most);
     widths.nodes.walk(root, |node, depth| {
         let width = widths.width(node);
-        let is_kept = width > narrowest || (width == narrowest && ties.take(depth));
+        let is_kept = is_inside(width, depth) && (width > narrowest || (width == narrowest && ties.take(depth)));
         if is_kept {
             found.push((node, depth));
         }

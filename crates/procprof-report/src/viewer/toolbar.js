@@ -33,7 +33,7 @@ export class Toolbar {
     this.chips = el('div', { class: 'pv-chips', role: 'group', 'aria-label': TEXTS.filters });
     this.notes = el('ul', { class: 'pv-notes' });
     this.legend = el('div', { class: 'pv-legend' });
-    this.whole = el('button', { type: 'button', class: 'pv-chip', hidden: true, onclick: () => app.zoomTo(0) }, TEXTS.reset);
+    this.whole = el('button', { type: 'button', class: 'pv-chip', hidden: true, onclick: () => app.zoomOut() }, TEXTS.reset);
     this.element = el('div', { class: 'pv-top' },
       el('div', { class: 'pv-bar' }, this.tabs, el('div', { class: 'pv-tools' }, this.types, this.colours, this.filters, this.exports, this.help)),
       el('div', { class: 'pv-bar pv-second' }, this.legend, el('div', { class: 'pv-find', role: 'search' }, this.found, this.search, ...this.steps)),
@@ -61,11 +61,18 @@ export class Toolbar {
       /** @type {any} */ (TEXTS)[colour])));
     this.filters.hidden = !app.canFilter();
     if (document.activeElement !== this.search) this.search.value = state.search;
-    this.chips.replaceChildren(...(state.zoom ? [this.whole] : []), ...chips(app));
-    this.whole.hidden = !state.zoom;
+    const zoomed = state.view === 'sandwich' ? state.part : state.zoom;
+    this.chips.replaceChildren(...(zoomed ? [this.whole] : []), ...chips(app));
+    this.whole.hidden = !zoomed;
     const notes = [...app.warnings, ...head?.notes ?? []];
     this.notes.replaceChildren(...notes.map((note) => el('li', {}, el('bdi', {}, note))));
-    this.legend.replaceChildren(...(picture && head ? legend(app) : []));
+    this.showLegend();
+  }
+
+  showLegend() {
+    const { app } = this;
+    const picture = ['flame', 'icicle', 'sandwich'].includes(app.state.view);
+    this.legend.replaceChildren(...(picture && app.root ? legend(app) : []));
   }
 
   /** Shows what the search found. */

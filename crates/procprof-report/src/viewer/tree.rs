@@ -1,23 +1,19 @@
 //! A merged call tree that can be kept: of one profile, or of a profile and the one that it is compared with.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use procprof_profile::diff::BASE_LABEL;
-use procprof_profile::{LabelValue, Profile, Sample};
+use procprof_profile::{Profile, diff};
 
 use super::about::{About, Shares, unnamed};
 use super::join::{Member, Side, join};
 use super::nodes::{Copied, Nodes, Summing};
+use super::slice::Extent;
 use super::wire::{Source, encode};
 use crate::display::frame::Frame;
 use crate::selection::view::View;
 use crate::stacks::stack_tree::Shown;
 use crate::{Budget, Error, Options, Result};
-
-/// The part of a screen that is still a box: one of so many, a quarter of a pixel of the widest screens.
-pub const WIDE: u32 = 15_360;
-/// Most nodes of a slice.
-pub const SLICE_NODES_MAX: usize = 100_000;
 
 /// Most frames: two bits of their numbers are used otherwise.
 const FRAMES_MAX: usize = 1 << 30;
@@ -28,10 +24,12 @@ const FRAMES_MAX: usize = 1 << 30;
 /// options always give the same numbers.
 #[derive(Debug)]
 pub struct Tree {
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Arc<Vec<Frame>>,
     pub(super) nodes: Nodes,
     depth: u32,
-    pub(super) about: About,
+    pub(super) about: Arc<About>,
+    /// Whether names and texts are those of another tree.
+    is_part: bool,
 }
 
 impl Tree {
@@ -46,14 +44,32 @@ impl Tree {
     /// type, [`Error::MemoryLimit`], [`Error::Stopped`].
     pub fn new(profile: Cow<'_, Profile>, base: Option<Cow<'_, Profile>>, options: &Options) -> Result<Tree> {
         if base.is_none()
-            && let Some((profile, base)) = split(&profile)?
+            && let Some((profile, base)) = diff::split(&profile)?
         {
             return Tree::new(Cow::Owned(profile), Some(Cow::Owned(base)), options);
         }
         let view = View::new(profile, options)?;
-        let Some(base) = base else { return Tree::from_view(&view, options) };
+        match base {
+            None => Tree::plain(&view, options),
+            Some(base) => Tree::compared(view, View::new(base, options)?, options),
+        }
+    }
+
+    /// The tree of a profile as it is shown; of a difference with a labelled base, that of both.
+    pub(crate) fn from_view(view: &View<'_>, options: &Options) -> Result<Tree> {
+        let Some((profile, base)) = diff::split(&view.profile)? else { return Tree::plain(view, options) };
+        let side = |profile| View { profile: Cow::Owned(profile), left_out: view.left_out.clone() };
+        Tree::compared(side(profile), side(base), options)
+    }
+
+    fn plain(view: &View<'_>, options: &Options) -> Result<Tree> {
+        let half = Half::new(&view.profile, options)?;
+        let about = About::new(view, &half.shares(), options);
+        half.whole(about, options)
+    }
+
+    fn compared(view: View<'_>, base: View<'_>, options: &Options) -> Result<Tree> {
         let mut half = Half::new(&view.profile, options)?;
-        let base = View::new(base, options)?;
         let base_options =
             Options { sample_index: same_type(&view.profile, half.sample_type, &base.profile)?, ..options.clone() };
         let mut base_half = Half::new(&base.profile, &base_options)?;
@@ -68,13 +84,6 @@ impl Tree {
         let roots = [Member { side: 0, node: 0 }, Member { side: 1, node: 0 }];
         let nodes = join(&sides, &roots, true, &options.budget)?;
         Half { nodes, ..half }.finish(about, options)
-    }
-
-    /// The tree of a profile as it is shown.
-    pub(crate) fn from_view(view: &View<'_>, options: &Options) -> Result<Tree> {
-        let half = Half::new(&view.profile, options)?;
-        let about = About::new(view, &half.shares(), options);
-        half.whole(about, options)
     }
 
     /// The node and the profile type, as far as known, or the title that the options have.
@@ -97,24 +106,30 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// Bytes that the tree takes in memory.
+    /// Bytes that the tree takes in memory, without the names that it shares with the tree that it is a part of.
     pub fn memory_bytes(&self) -> u64 {
         let frame = |frame: &Frame| size_of::<Frame>() + frame.name.len() + frame.remark.len();
-        self.nodes.bytes() + self.frames.iter().map(frame).sum::<usize>() as u64
+        let names = if self.is_part { 0 } else { self.frames.iter().map(frame).sum::<usize>() as u64 };
+        self.nodes.bytes() + names
     }
 
-    /// The visible part below a node, encoded for the viewer: the nodes that have at least one part of `wide` of the
-    /// node's width, at most `most`, and the path to the node.
+    /// Other nodes with the names of this tree.
+    pub(super) fn part(&self, nodes: Nodes) -> Tree {
+        let (frames, about) = (Arc::clone(&self.frames), Arc::clone(&self.about));
+        Tree { depth: nodes.depth(), frames, nodes, about, is_part: true }
+    }
+
+    /// The visible part below a node, encoded for the viewer: the nodes of that extent, and the path to the node.
     ///
     /// # Errors
     /// [`Error::Value`] for a node that is not there, [`Error::MemoryLimit`], [`Error::OutputLimit`].
-    pub fn slice(&self, node: u32, wide: u32, most: usize, budget: &Budget) -> Result<Vec<u8>> {
+    pub fn slice(&self, node: u32, extent: &Extent, budget: &Budget) -> Result<Vec<u8>> {
         budget.go_on()?;
         if node >= self.nodes.len() {
             return Err(Error::value("node", &node.to_string(), format!("the tree has {} nodes", self.nodes.len())));
         }
         let source = Source { nodes: &self.nodes, depth: self.depth, frames: &self.frames, about: &self.about };
-        encode(&source, node, wide, most, budget)
+        encode(&source, node, extent, budget)
     }
 }
 
@@ -163,7 +178,7 @@ impl Half {
             Some(path) => nodes.below(&path, &options.budget)?,
             None => nodes,
         };
-        Ok(Tree { depth: nodes.depth(), frames, nodes, about })
+        Ok(Tree { depth: nodes.depth(), frames: Arc::new(frames), nodes, about: Arc::new(about), is_part: false })
     }
 }
 
@@ -193,31 +208,38 @@ fn number_together(half: &mut Half, base: &mut Half) {
     half.frames = all;
 }
 
-/// The profile and the base that a difference was made of, where its samples are labelled.
-fn split(difference: &Profile) -> Result<Option<(Profile, Profile)>> {
-    let is_base = |sample: &Sample<'_>| {
-        sample.labels.iter().any(|label| {
-            let is_true = matches!(label.value, LabelValue::Text(text) if difference.string(text) == "true");
-            is_true && difference.string(label.key) == BASE_LABEL
-        })
-    };
-    let of_base: Vec<bool> = difference.samples().map(|sample| is_base(&sample)).collect();
-    if !of_base.contains(&true) {
-        return Ok(None);
-    }
-    let (mut profile, mut base) = (difference.parts().clone(), difference.parts().clone());
-    profile.retain_samples(|index| !of_base[index]);
-    base.retain_samples(|index| of_base[index]);
-    for value in base.values.iter_mut().chain(&mut base.raw_values) {
-        *value = value.saturating_neg();
-    }
-    Ok(Some((profile.finish()?, base.finish()?)))
-}
-
 /// The number of the sample type of the same name and unit in the base.
 fn same_type(profile: &Profile, sample_type: usize, base: &Profile) -> Result<String> {
     let (kind, unit) = profile.sample_type(sample_type);
     let found = base.sample_type_index(kind).filter(|index| base.sample_type(*index).1 == unit);
     let missing = || procprof_profile::Error::Incompatible(format!("the base has no {kind} in {unit}"));
     Ok(found.ok_or_else(missing)?.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use procprof_profile::ProfileBuilder;
+
+    use super::*;
+
+    fn profile(stacks: &[(&str, i64)]) -> Profile {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        for (name, value) in stacks {
+            let frame = builder.frame(name);
+            builder.sample(&[frame], &[*value], &[]);
+        }
+        builder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_page_of_a_difference_has_both_sides() {
+        let (base, profile) = (profile(&[("a", 5), ("gone", 2)]), profile(&[("a", 8)]));
+        let options = Options::default();
+        let totals = |difference: Profile| {
+            let tree = Tree::from_view(&View::new(Cow::Owned(difference), &options).unwrap(), &options).unwrap();
+            (tree.nodes.len(), tree.nodes.is_difference(), tree.nodes.total(0), tree.nodes.base_total(0))
+        };
+        assert_eq!(totals(diff::diff_base(&base, &profile).unwrap()), (3, true, 8, 7));
+        assert_eq!(totals(diff::diff(&base, &profile).unwrap()), (3, false, 1, 0));
+    }
 }

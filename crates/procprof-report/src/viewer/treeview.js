@@ -25,8 +25,8 @@ export class TreeView {
     /** @type {Line[]} */
     this.lines = [];
     this.at = 0;
-    /** @type {Slice | null} */
-    this.shown = null;
+    /** The loading whose tree is shown. */
+    this.shown = 0;
     this.pad = el('div', { class: 'pv-tree-pad', role: 'rowgroup' });
     this.element = el('div', { class: 'pv-tree', role: 'treegrid', 'aria-label': TEXTS.treeLabel, tabindex: '0', onscroll: () => this.draw(),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event) });
@@ -39,8 +39,8 @@ export class TreeView {
   show() {
     const { root, state } = this.app;
     if (!root) return;
-    if (this.shown !== root) {
-      this.shown = root;
+    if (this.shown !== this.app.generation) {
+      this.shown = this.app.generation;
       this.open = new Set([0]);
       this.at = 0;
       const zoomed = this.app.best(state.zoom);

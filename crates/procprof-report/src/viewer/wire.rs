@@ -23,7 +23,7 @@ use std::fmt::Write;
 
 use super::about::About;
 use super::nodes::Nodes;
-use super::slice::{Widths, visible};
+use super::slice::{Extent, Widths, visible};
 use crate::display::amount::Family;
 use crate::display::frame::Frame;
 use crate::display::palette;
@@ -43,13 +43,13 @@ pub(super) struct Source<'a> {
     pub(super) about: &'a About,
 }
 
-/// The slice below a node: what is as wide as one part of `wide`, at most `most` nodes besides the path to it.
-pub(super) fn encode(source: &Source<'_>, node: u32, wide: u32, most: usize, budget: &Budget) -> Result<Vec<u8>> {
+/// The slice below a node, and the path to it.
+pub(super) fn encode(source: &Source<'_>, node: u32, extent: &Extent, budget: &Budget) -> Result<Vec<u8>> {
     let Source { nodes, about, .. } = source;
     let widths = Widths { nodes, base_scale: about.base_scale() };
     let path = nodes.ancestors(node);
     let depth = path.len() as u32;
-    let below = visible(&widths, node, wide, most, budget)?;
+    let below = visible(&widths, node, extent, budget)?;
     let mut shown: Vec<(u32, u32)> = path.into_iter().zip(0..).collect();
     shown.push((node, depth));
     shown.extend(below.into_iter().map(|(node, distance)| (node, depth + distance)));
@@ -125,7 +125,7 @@ fn column(bytes: &mut Vec<u8>, shown: &[(u32, u32)], mut value: impl FnMut(u32, 
 }
 
 /// Appends a length as four bytes.
-pub(super) fn push_length(bytes: &mut Vec<u8>, length: usize) -> Result<()> {
+fn push_length(bytes: &mut Vec<u8>, length: usize) -> Result<()> {
     bytes.extend_from_slice(&fitting(length)?.to_le_bytes());
     Ok(())
 }

@@ -57,14 +57,6 @@ pub(super) fn decoded(bytes: &[u8]) -> Decoded {
     Decoded { header, rows }
 }
 
-/// The two slices of a sandwich: callers and callees.
-pub(super) fn sandwich(bytes: &[u8]) -> (Decoded, Decoded) {
-    let mut rest = bytes;
-    let slices = (decoded(part(&mut rest)), decoded(part(&mut rest)));
-    assert!(rest.is_empty());
-    slices
-}
-
 fn part<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let (length, more) = rest.split_first_chunk::<4>().expect("a length");
     let (part, more) = more.split_at(u32::from_le_bytes(*length) as usize);

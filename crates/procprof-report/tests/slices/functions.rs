@@ -7,8 +7,8 @@ use procprof_report::viewer::{TableOrder, TableQuery, Tree};
 use procprof_report::{Budget, StackTree};
 use regex::Regex;
 
-use super::decoded::{Row, sandwich};
-use super::{EVERYTHING, all, difference, plain, profiles, tree};
+use super::decoded::Row;
+use super::{all, difference, plain, profiles, sandwich, tree};
 use crate::samples;
 
 /// The total of the nodes that the function picks and that are below no other one.
@@ -97,8 +97,7 @@ fn a_sandwich_has_the_values_of_the_table() {
                 continue;
             }
             let frames = tree.frames_named(&function);
-            let bytes = tree.sandwich(&frames, EVERYTHING, usize::MAX, &Budget::default()).unwrap();
-            let (callers, callees) = sandwich(&bytes);
+            let (callers, callees) = sandwich(&tree, &frames);
             let is_function = |row: &&Row| row.name == function;
             assert_eq!((callers.rows[0].total, callees.rows[0].total), (total, total), "{name} {function}");
             let self_below: i64 = callees.rows.iter().filter(is_function).map(|row| row.own).sum();
@@ -132,15 +131,12 @@ fn callers_are_merged_towards_the_root() {
             .collect::<Vec<_>>()
     };
     let tree = tree(&profile, &[]);
-    let (callers, callees) =
-        sandwich(&tree.sandwich(&tree.frames_named("f"), EVERYTHING, usize::MAX, &Budget::default()).unwrap());
+    let (callers, callees) = sandwich(&tree, &tree.frames_named("f"));
     assert_eq!(outline(&callers.rows), ["f 15 8", " a 3 1", "  b 2 2", " c 4 4"]);
     assert_eq!(outline(&callees.rows), ["f 15 12", " f 2 0", "  y 2 2", " x 1 1"]);
-    assert!(
-        tree.sandwich(&tree.frames_named("all"), EVERYTHING, 10, &Budget::default()).is_err(),
-        "the root is no function"
-    );
-    assert!(tree.sandwich(&[12_345], EVERYTHING, 10, &Budget::default()).is_err());
+    let budget = Budget::default();
+    assert!(tree.callers(&tree.frames_named("all"), &budget).is_err(), "the root is no function");
+    assert!(tree.callees(&[12_345], &budget).is_err());
 }
 
 #[test]
@@ -148,8 +144,7 @@ fn a_sandwich_of_a_difference_has_both_values() {
     let (profile, base): (Profile, Profile) =
         (samples::stacks(&[(&["a", "f", "x"], 1)]), samples::stacks(&[(&["a", "f", "y"], 2), (&["f"], 4)]));
     let tree = difference(&profile, &base, &[]);
-    let (callers, callees) =
-        sandwich(&tree.sandwich(&tree.frames_named("f"), EVERYTHING, usize::MAX, &Budget::default()).unwrap());
+    let (callers, callees) = sandwich(&tree, &tree.frames_named("f"));
     let values =
         |rows: &[Row]| rows.iter().map(|row| (row.name.clone(), row.total, row.base.unwrap().0)).collect::<Vec<_>>();
     assert_eq!(values(&callers.rows), [("f".to_owned(), 1, 6), ("a".to_owned(), 1, 2)]);

@@ -8,13 +8,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use procprof_profile::{Addr, Mapping, Profile, ProfileBuilder};
-use procprof_report::viewer::{SLICE_NODES_MAX, Tree, WIDE};
+use procprof_report::viewer::{Extent, SLICE_NODES_MAX, Tree, WIDE};
 use procprof_report::{Budget, Error, Options, StackTree};
 
 use crate::samples;
 use decoded::{Decoded, Row, decoded};
 
 const EVERYTHING: u32 = u32::MAX;
+const WHOLE: Extent = Extent { wide: EVERYTHING, rows: u32::MAX, nodes: usize::MAX };
 
 fn options(pairs: &[(&str, &str)]) -> Options {
     Options::parse(pairs.iter().copied()).unwrap()
@@ -29,7 +30,15 @@ fn difference(profile: &Profile, base: &Profile, pairs: &[(&str, &str)]) -> Tree
 }
 
 fn slice(tree: &Tree, node: u32, wide: u32, most: usize) -> Decoded {
-    decoded(&tree.slice(node, wide, most, &Budget::default()).unwrap())
+    let extent = Extent { wide, nodes: most, ..Extent::default() };
+    decoded(&tree.slice(node, &extent, &Budget::default()).unwrap())
+}
+
+/// The callers and the callees of the function with these frames.
+fn sandwich(tree: &Tree, frames: &[u32]) -> (Decoded, Decoded) {
+    let budget = Budget::default();
+    let sides = [tree.callers(frames, &budget), tree.callees(frames, &budget)];
+    sides.map(|side| decoded(&side.unwrap().slice(0, &WHOLE, &budget).unwrap())).into()
 }
 
 /// All nodes that have a width.
@@ -129,7 +138,7 @@ fn the_slice_of_a_node_is_its_part_of_the_whole() {
             assert_eq!(path.len() as u64, part[0].depth);
         }
     }
-    let error = tree(&samples::mixed(), &[]).slice(99, WIDE, 10, &Budget::default()).unwrap_err();
+    let error = tree(&samples::mixed(), &[]).slice(99, &Extent::default(), &Budget::default()).unwrap_err();
     assert_eq!(error.to_string(), "report option node=\"99\": the tree has 11 nodes");
 }
 
@@ -277,6 +286,23 @@ fn repeated_calls_are_collapsed() {
 }
 
 #[test]
+fn a_slice_ends_at_its_last_row() {
+    for (name, profile) in profiles() {
+        let tree = tree(&profile, &[]);
+        let whole = all(&tree);
+        for (rows, nodes) in [(0, usize::MAX), (1, usize::MAX), (3, usize::MAX), (3, 20)] {
+            let extent = Extent { wide: EVERYTHING, rows, nodes };
+            let part = decoded(&tree.slice(0, &extent, &Budget::default()).unwrap()).rows;
+            let values = |row: &Row| (row.node, row.size, row.total, row.own);
+            let expected: Vec<_> = whole.iter().filter(|row| row.depth <= u64::from(rows)).map(values).collect();
+            let found: Vec<_> = part.iter().map(values).collect();
+            assert_eq!(found.len(), expected.len().min(nodes.saturating_add(1)), "{name} {rows} {nodes}");
+            assert!(found.iter().all(|row| expected.contains(row)), "{name} {rows} {nodes}");
+        }
+    }
+}
+
+#[test]
 fn a_path_leads_to_its_part() {
     let profile = samples::stacks(&[(&["m", "a"], 1), (&["m", "b", "c"], 2), (&["m", "b"], 4), (&["z"], 8)]);
     let part = all(&tree(&profile, &[("root", "m"), ("root", "b")]));
@@ -294,7 +320,10 @@ fn the_deepest_stack_is_sliced() {
     let deepest = slice(&tree, 65_536, WIDE, 10);
     assert_eq!((deepest.rows.len(), deepest.rows[65_536].depth), (65_537, 65_536));
     assert_eq!(deepest.header["whole"]["depth"], 65_536);
-    tree.sandwich(&tree.frames_named("f3"), WIDE, 1000, &Budget::default()).unwrap();
+    let (frames, budget) = (tree.frames_named("f3"), Budget::default());
+    for part in [tree.callers(&frames, &budget), tree.callees(&frames, &budget)] {
+        part.unwrap().slice(0, &Extent::default(), &budget).unwrap();
+    }
 }
 
 #[test]
@@ -304,10 +333,10 @@ fn a_tree_stays_within_its_budget() {
     let error = Tree::new(Cow::Borrowed(&profile), None, &limited).unwrap_err();
     assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
     let tree = tree(&profile, &[]);
-    let error = tree.slice(0, EVERYTHING, usize::MAX, &Budget::new(1000, u64::MAX)).unwrap_err();
+    let error = tree.slice(0, &WHOLE, &Budget::new(1000, u64::MAX)).unwrap_err();
     assert!(matches!(error, Error::OutputLimit { most: 1000 }), "{error}");
     let stopped = Budget::default().until(|| true);
-    assert!(matches!(tree.slice(0, WIDE, 10, &stopped), Err(Error::Stopped)));
+    assert!(matches!(tree.slice(0, &Extent::default(), &stopped), Err(Error::Stopped)));
     assert!(tree.memory_bytes() >= u64::from(tree.node_count()) * 24);
 }
 
@@ -316,7 +345,7 @@ fn a_small_slice_is_as_described() {
     let (whole, base) = (samples::mixed(), samples::stacks(&[(&["server::serve", "gone"], 30_000_000)]));
     let (part, compared) = (tree(&whole, &[("focus", "serve")]), difference(&whole, &base, &[]));
     for (name, tree, node) in [("mixed.slice.txt", part, 4), ("mixed.base.slice.txt", compared, 0)] {
-        let bytes = tree.slice(node, WIDE, SLICE_NODES_MAX, &Budget::default()).unwrap();
+        let bytes = tree.slice(node, &Extent::default(), &Budget::default()).unwrap();
         let Decoded { header, rows } = decoded(&bytes);
         let mut text = format!("{header:#}\n");
         for row in rows {

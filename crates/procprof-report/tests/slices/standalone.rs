@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use procprof_profile::Profile;
 use procprof_report::Budget;
-use procprof_report::viewer::{SLICE_NODES_MAX, TableOrder, TableQuery, Tree};
+use procprof_report::viewer::{TableOrder, TableQuery, Tree};
 use serde_json::{Value, json};
 
-use super::decoded::{Decoded, sandwich};
-use super::{EVERYTHING, tree};
+use super::decoded::Decoded;
+use super::{sandwich, tree};
 use crate::browser::POLICY;
 use crate::browser::driver::{Browser, ENTER, ESCAPE, LEFT, UP};
 use crate::browser::page_server::PageServer;
@@ -54,8 +54,7 @@ fn expected(tree: &Tree, pattern: &str, order: TableOrder, name: &str) -> Value 
     let query = TableQuery { order, pattern: Some(pattern.to_owned()), offset: 0, limit: 1000 };
     let rows = tree.table(&query, &budget).unwrap().rows;
     let rows: Vec<Value> = rows.iter().map(|row| json!([row.name, row.kind, row.own, row.total, row.nodes])).collect();
-    let (callers, callees) =
-        sandwich(&tree.sandwich(&tree.frames_named(name), EVERYTHING, SLICE_NODES_MAX, &budget).unwrap());
+    let (callers, callees) = sandwich(tree, &tree.frames_named(name));
     let flat = |slice: &Decoded| -> Vec<Value> {
         slice.rows.iter().map(|row| json!([row.depth, row.name, row.inlined, row.total, row.own])).collect()
     };

@@ -21,7 +21,7 @@ use crate::Web;
 use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
-use crate::flame::{PLAIN, ViewerConfig, joined, viewer};
+use crate::flame::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::render;
@@ -190,7 +190,12 @@ impl Page<'_> {
         let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
         let saved = |name: &str| joined("/merge", &[subject.as_slice(), &[("format", name)]].concat());
         let data = |name: &str| joined(&format!("/merge/{name}"), &subject);
-        let config = ViewerConfig::new(data, |name| (name == "svg").then(|| saved(name)), saved);
+        let others = [&VIEW_STATE[..], &SUBJECT, &[PLAIN]].concat();
+        let is_option = |(key, _): &(&str, &str)| options_of().any(|known| known == *key);
+        let options: Vec<(&str, &str)> = self.params.except(&others).filter(is_option).collect();
+        let has_sources = !self.web.config().source_roots.is_empty();
+        let has_report = |name: &str| name == "svg" || (name == "list" && has_sources);
+        let config = ViewerConfig::new(data, &options, |name| has_report(name).then(|| saved(name)), saved);
         if self.params.get(PLAIN).is_some() {
             let top = Report::named("top").map_err(|error| Problem::bad_request(error.to_string()))?;
             let summed = summed(self.web, self.params).await?;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use maud::{Markup, html};
 use procprof_core::auth::random_hex;
 use procprof_core::ingest::{Inspected, inspect};
-use procprof_core::render::budget;
+use procprof_core::render::{Requester, budget};
 use procprof_profile::format::{self, Limits};
 use procprof_report::{Error, Options, REPORTS, Report, Sources};
 
@@ -23,9 +23,10 @@ use super::{moment, quantity, share, size, span, type_label};
 use crate::Web;
 use crate::answer::Document;
 use crate::api::push::{arrive, refused};
-use crate::caller::Caller;
+use crate::caller::{Caller, ReportRequester};
+use crate::flame::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 use crate::multipart::only_file;
-use crate::opened::{AGE_MAX, BYTES_MAX, OpenedFile};
+use crate::opened::{AGE_MAX, OWN_BYTES_MAX, OWN_FILES_MAX, OpenedFile};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::texts::t;
@@ -34,7 +35,11 @@ use crate::texts::t;
 const TOKEN_BYTES: usize = 16;
 
 /// `GET /open`
-pub(crate) async fn open(State(web): State<Arc<Web>>) -> Markup {
+pub(crate) async fn open(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    ReportRequester(requester): ReportRequester,
+) -> Markup {
     let limit = web.config().profile_bytes_max;
     let formats: Vec<&str> = format::FORMATS.iter().map(|format| format.name).collect();
     let body = html! {
@@ -45,10 +50,12 @@ pub(crate) async fn open(State(web): State<Arc<Web>>) -> Markup {
                 input type="file" name="file" required aria-label=(t!("Profile"));
                 button type="submit" class="primary" { (t!("Open")) }
                 p class="muted" {
-                    @let kept = span(i64::try_from(AGE_MAX.as_nanos()).unwrap_or(0));
-                    (t!("At most {0}. It is kept in memory for {1} at most, and only you can look at it.", size(limit), kept))
+                    (t!("At most {0}. It is kept in memory for {1} at most, and only you can look at it.", size(limit), lasting(AGE_MAX)))
+                    " "
+                    (t!("At most {0} files of yours, or {1} compressed, are kept at a time; the oldest makes room.", OWN_FILES_MAX, size(OWN_BYTES_MAX as u64)))
                 }
             }
+            (own_files(&web, &requester, &principal.name))
             (commands(&[
                 Command::shell("procprof report FILE".to_owned()),
                 Command::shell("procprof report -http=:0 FILE".to_owned()),
@@ -62,6 +69,7 @@ pub(crate) async fn open(State(web): State<Arc<Web>>) -> Markup {
 pub(crate) async fn upload(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
+    ReportRequester(owner): ReportRequester,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Redirect> {
@@ -79,12 +87,12 @@ pub(crate) async fn upload(
     }
     let profiles = inspect(&web.ingest, bytes, reserved).await.map_err(refused)?;
     let token = random_hex(TOKEN_BYTES).map_err(Problem::internal)?;
-    let file = OpenedFile::new(token.clone(), name, principal.name, profiles);
-    if file.bytes() > BYTES_MAX {
+    let file = OpenedFile { token: token.clone(), name, by: principal.name, owner, profiles, at: Instant::now() };
+    if file.bytes() > OWN_BYTES_MAX {
         let why = format!(
             "the profile has {} even compressed; at most {} are kept in memory",
             size(file.bytes() as u64),
-            size(BYTES_MAX as u64)
+            size(OWN_BYTES_MAX as u64)
         );
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", why));
     }
@@ -99,6 +107,7 @@ pub(crate) async fn close(
     Path(token): Path<String>,
 ) -> Redirect {
     web.opened.close(&token, &principal.name);
+    web.renderer.forget_opened(&format!("{token} "));
     Redirect::to("/open")
 }
 
@@ -109,22 +118,13 @@ pub(crate) async fn opened(
     Path(token): Path<String>,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Response> {
-    let gone = || {
-        Problem::new(
-            StatusCode::GONE,
-            "gone",
-            "this file is open no longer; files are kept for an hour. Open it again.",
-        )
-    };
-    let file = web.opened.get(&token, &principal.name).ok_or_else(gone)?;
     let params = Params::parse(&query.unwrap_or_default())?;
-    let last = file.profiles.len().saturating_sub(1) as u64;
-    let event = usize::try_from(params.number("event", 0, last)?.unwrap_or(0)).unwrap_or(0);
+    let (file, event) = web.opened.profile(&token, &principal.name, &params)?;
     let Some(report) = params.get("format") else {
-        let profile = file.profiles.get(event).ok_or_else(gone)?;
-        return Ok(Frame { place: "/open", title: &file.name, live: false, status: None }
-            .page(body(&file, event, profile))
-            .into_response());
+        let known: Vec<&str> = VIEW_STATE.iter().copied().chain(["event", PLAIN]).chain(options_of()).collect();
+        let page = OpenedPage { file: &file, event, params: &params.only(&known)? };
+        let frame = Frame { place: "/open", title: &file.name, live: false, status: None };
+        return Ok(frame.page(page.body()).into_response());
     };
     let report = Report::named(report).map_err(|error| Problem::bad_request(error.to_string()))?;
     let options =
@@ -137,9 +137,9 @@ pub(crate) async fn opened(
         Options { budget: budget(&config).until(move || stop.is_cancelled() || Instant::now() >= end), ..options };
     let made = tokio::task::spawn_blocking(move || {
         let _slot = slot;
-        file.profiles.get(event).map(|profile| render(profile, report, &options))
+        render(&file.profiles[event], report, &options)
     });
-    let made = made.await.map_err(|error| Problem::internal(error.to_string()))?.ok_or_else(gone)?;
+    let made = made.await.map_err(|error| Problem::internal(error.to_string()))?;
     let bytes = made.map_err(|error| match error {
         Error::Stopped => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -161,29 +161,82 @@ fn render(profile: &Inspected, report: &'static Report, options: &Options) -> pr
     Ok(made)
 }
 
-fn body(file: &OpenedFile, event: usize, profile: &Inspected) -> Markup {
-    let href = format!("/open/{}?event={event}", file.token);
+/// The files that a user has open.
+fn own_files(web: &Web, owner: &Requester, by: &str) -> Markup {
+    let files = web.opened.own(owner, by);
     html! {
-        main class="one" {
-            p class="crumbs" { a href="/open" { (t!("Open a file")) } " / " bdi { (file.name) } }
-            h1 { bdi { (file.name) } }
-            form class="actions" method="post" action=(format!("/open/{}/close", file.token)) { button type="submit" { (t!("Close")) } }
-            @if file.profiles.len() > 1 {
-                p class="filters" role="group" aria-label=(t!("Kind of event")) {
-                    @for (number, other) in file.profiles.iter().enumerate() {
-                        a href=(format!("/open/{}?event={number}", file.token)) aria-current=[(number == event).then_some("true")] { (kind(other)) }
+        @if !files.is_empty() {
+            h2 { (t!("Open now")) }
+            div class="table" { table {
+                thead { tr { th scope="col" { (t!("File")) } th scope="col" class="number" { (t!("Size")) } th scope="col" { (t!("Time left")) } th scope="col" {} } }
+                tbody { @for file in &files { tr {
+                    td { a href=(format!("/open/{}", file.token)) { bdi { (file.name) } } }
+                    td class="number" { (size(file.bytes() as u64)) }
+                    td { (lasting(file.time_left())) }
+                    td { form method="post" action=(format!("/open/{}/close", file.token)) { button type="submit" { (t!("Close")) } } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn lasting(time: Duration) -> String {
+    // Whole seconds are read at a glance.
+    span(i64::try_from(Duration::from_secs(time.as_secs()).as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// The page of an opened file.
+struct OpenedPage<'a> {
+    file: &'a OpenedFile,
+    /// The number of the profile.
+    event: usize,
+    params: &'a Params,
+}
+
+impl OpenedPage<'_> {
+    fn body(&self) -> Markup {
+        let OpenedPage { file, event, .. } = self;
+        let profile = &file.profiles[*event];
+        html! {
+            main class="one" {
+                p class="crumbs" { a href="/open" { (t!("Open a file")) } " / " bdi { (file.name) } }
+                h1 { bdi { (file.name) } }
+                form class="actions" method="post" action=(format!("/open/{}/close", file.token)) {
+                    button type="submit" { (t!("Close")) }
+                    span class="muted" { (t!("Kept for {0}", lasting(file.time_left()))) }
+                }
+                @if file.profiles.len() > 1 {
+                    p class="filters" role="group" aria-label=(t!("Kind of event")) {
+                        @for (number, other) in file.profiles.iter().enumerate() {
+                            a href=(format!("/open/{}?event={number}", file.token)) aria-current=[(number == *event).then_some("true")] { (kind(other)) }
+                        }
+                    }
+                }
+                @if self.params.get(PLAIN).is_some() { (top(profile)) } @else { (self.graph()) }
+                (facts(profile))
+                p class="filters" {
+                    @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
+                        a href=(self.address("", &[("format", report.name)])) target="_blank" title=(report.help) { (report.name) }
                     }
                 }
             }
-            (facts(profile))
-            p class="filters" {
-                @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
-                    a href=(format!("{href}&format={}", report.name)) target="_blank" title=(report.help) { (report.name) }
-                }
-            }
-            iframe class="graph" src=(format!("{href}&format=html")) title="Flame graph" sandbox="allow-scripts" {}
-            (top(profile))
         }
+    }
+
+    /// An address of the profile.
+    fn address(&self, below: &str, more: &[(&str, &str)]) -> String {
+        let event = self.event.to_string();
+        let subject: &[(&str, &str)] = if self.event == 0 { &[] } else { &[("event", &event)] };
+        joined(&format!("/open/{}{below}", self.file.token), &[subject, more].concat())
+    }
+
+    fn graph(&self) -> Markup {
+        let others = [&VIEW_STATE[..], &["event", PLAIN]].concat();
+        let options: Vec<(&str, &str)> = self.params.except(&others).collect();
+        let report = |name: &str| self.address("", &[("format", name)]);
+        let data = |kind: &str| self.address(&format!("/{kind}"), &[]);
+        let config = ViewerConfig::new(data, &options, |name| (name == "svg").then(|| report(name)), report);
+        viewer(&config, &self.address("", &[(PLAIN, "true")]))
     }
 }
 

@@ -167,8 +167,11 @@ impl Page<'_> {
         let path = format!("/p/{}", entry.id);
         let report = |name: &str| joined(&path, &[&[("format", name)], subject.as_slice()].concat());
         let data = |name: &str| joined(&format!("{path}/{name}"), &subject);
-        let config =
-            ViewerConfig::new(data, |name| (name == "svg" && subject.is_empty()).then(|| report(name)), report);
+        let others = [&VIEW_STATE[..], &["base", PLAIN]].concat();
+        let options: Vec<(&str, &str)> = self.params.except(&others).collect();
+        let has_sources = !self.web.config().source_roots.is_empty();
+        let has_report = |name: &str| subject.is_empty() && (name == "svg" || (name == "list" && has_sources));
+        let config = ViewerConfig::new(data, &options, |name| has_report(name).then(|| report(name)), report);
         let address = &self.base.0;
         let download = |id: &str| format!("'{address}/api/profiles/{id}/download'");
         let base = self.params.get("base").map_or_else(String::new, |id| format!(" -diff_base={}", download(id)));

@@ -2,11 +2,11 @@
 //! about them.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
+use procprof_core::render::{AskedTree, KeptTrees};
 use procprof_report::Options;
 use procprof_report::viewer::Tree;
 
@@ -16,32 +16,15 @@ use crate::params::Params;
 use crate::problem::ApiResult;
 use crate::trees::Question;
 
-/// Trees kept, and their bytes at most.
-const KEPT_MAX: usize = 16;
+/// Bytes of the trees that are kept.
 const KEPT_BYTES_MAX: u64 = 512 << 20;
 
 /// The trees made so far.
 #[derive(Default)]
 pub(super) struct Trees {
-    kept: Mutex<VecDeque<(String, Arc<Tree>)>>,
+    kept: KeptTrees,
     /// Held by the one that makes a tree.
     making: tokio::sync::Mutex<()>,
-}
-
-impl Trees {
-    fn get(&self, key: &str) -> Option<Arc<Tree>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(known, _)| known == key).map(|(_, tree)| Arc::clone(tree))
-    }
-
-    /// Keeps it, and drops those kept for longest until all fit.
-    fn keep(&self, key: String, tree: Arc<Tree>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((key, tree));
-        while kept.len() > KEPT_MAX || kept.iter().map(|(_, tree)| tree.memory_bytes()).sum::<u64>() > KEPT_BYTES_MAX {
-            kept.pop_front();
-        }
-    }
 }
 
 /// `GET /{token}/data/{kind}`: `tree`, `search`, `table` or `sandwich`
@@ -54,25 +37,34 @@ pub(super) async fn data(
     let (question, keys) = Question::parse(&kind, &params)?;
     let given = params.except(keys).filter(|(_, value)| !value.is_empty());
     let pairs: Pairs = given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let tree = tree(&view, &pairs).await?;
-    let answer = draw::apart(&view, move |_, stop| question.answer(&tree, &draw::budget(stop))).await?;
+    let key = address("", "", &pairs);
+    let tree = tree(&view, &pairs, &key).await?;
+    let answer = draw::apart(&view, move |view, stop| {
+        let asked = AskedTree { tree, key: &key, kept: &view.trees.kept, kept_bytes_max: KEPT_BYTES_MAX };
+        question.answer(&asked, &draw::budget(stop))
+    });
+    let answer = answer.await?;
     Document { bytes: answer.bytes, media_type: answer.media_type, file_name: None, unchanging: false }.answer()
 }
 
-async fn tree(view: &Arc<View>, pairs: &Pairs) -> ApiResult<Arc<Tree>> {
+async fn tree(view: &Arc<View>, pairs: &Pairs, key: &str) -> ApiResult<Arc<Tree>> {
     let options = draw::options(pairs)?;
-    let key = address("", "", pairs);
-    if let Some(tree) = view.trees.get(&key) {
+    if let Some(tree) = view.trees.kept.get(key) {
         return Ok(tree);
     }
     let _making = view.trees.making.lock().await;
-    if let Some(tree) = view.trees.get(&key) {
+    if let Some(tree) = view.trees.kept.get(key) {
         return Ok(tree);
     }
     let made = draw::apart(view, move |view, stop| {
-        Tree::new(Cow::Borrowed(&view.viewer.profile), None, &Options { budget: draw::budget(stop), ..options })
+        let (profile, base) = match &view.viewer.compared {
+            Some((profile, base)) => (profile, Some(base)),
+            None => (&view.viewer.profile, None),
+        };
+        let options = Options { budget: draw::budget(stop), ..options };
+        Tree::new(Cow::Borrowed(profile), base.map(Cow::Borrowed), &options)
     });
     let tree = Arc::new(made.await?);
-    view.trees.keep(key, Arc::clone(&tree));
+    view.trees.kept.keep(key.to_owned(), &tree, KEPT_BYTES_MAX);
     Ok(tree)
 }

@@ -59,8 +59,10 @@ pub type ReadSources = dyn Fn(&Report, &Profile, &Options) -> procprof_report::R
 pub struct Viewer {
     /// What the profile is called at the top of every page.
     pub name: String,
-    /// The profile, with names where there are any.
+    /// The profile, with names where there are any; where it is compared, the difference, which reports are made of.
     pub profile: Profile,
+    /// The profile and the one that it is compared with, which the flame graph shows side by side.
+    pub compared: Option<(Profile, Profile)>,
     /// Options that hold until the reader chooses others, as typed.
     pub options: Vec<(String, String)>,
     /// Reads sources and machine code.

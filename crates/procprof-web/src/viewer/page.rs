@@ -38,7 +38,9 @@ const TABS: &[(&str, &str)] = &[
 pub(super) async fn flame(view: &Arc<View>, pairs: &Pairs) -> Markup {
     let seen = |report: &str| format!("{}/view/{report}", view.base);
     let data = |kind: &str| format!("{}/data/{kind}", view.base);
-    let config = ViewerConfig::new(data, |report| Some(seen(report)), |report| format!("{}?download=1", seen(report)));
+    let options: Vec<(&str, &str)> = pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let config =
+        ViewerConfig::new(data, &options, |report| Some(seen(report)), |report| format!("{}?download=1", seen(report)));
     let file = view.viewer.name.replace('\'', r"'\''");
     let commands = vec![
         Command { label: "procprof", text: format!("procprof report -top{{flags}} '{file}'") },
