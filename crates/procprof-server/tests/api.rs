@@ -234,6 +234,9 @@ async fn objects_have_the_fields_the_document_names_and_no_others() {
     let (_, job) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
     let (_, failed) = server.post("/api/captures", json!({ "node": "away", "type": "cpu", "seconds": 2 })).await;
     server.ended(failed["id"].as_str().unwrap()).await;
+    let open = server.request(Method::POST, "/open").header("content-type", "application/octet-stream");
+    let opened = open.body(cpu_profile(1_700_000_000)).send().await.unwrap();
+    let opened = opened.headers()["location"].to_str().unwrap();
     let (id, job) = (pushed["id"].as_str().unwrap(), job["id"].as_str().unwrap());
     let mut checked = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -250,13 +253,14 @@ async fn objects_have_the_fields_the_document_names_and_no_others() {
         let filled =
             if path.starts_with("/api/captures") { path.replace("{id}", job) } else { path.replace("{id}", id) };
         let filled = filled.replace("{node}", "away").replace("{action}", "list").replace("{report}", "json");
+        let filled = filled.replace("/open/{token}", opened);
         // A sum needs profiles, by range or by id.
         let query = if path.starts_with("/merge/") { format!("?id={id}") } else { String::new() };
         let answer = server.json(&format!("{filled}{query}")).await;
         agree(&document["components"]["schemas"], schema, &answer, path);
         checked += 1;
     }
-    assert_eq!(checked, 15, "answers in JSON");
+    assert_eq!(checked, 16, "answers in JSON");
     let pushed_as = json!({ "$ref": "#/components/schemas/Profile" });
     agree(&document["components"]["schemas"], &pushed_as, &pushed, "POST /api/push");
     let missing: Value = serde_json::from_str(&server.text("/api/profiles/nonsense").await).unwrap();
