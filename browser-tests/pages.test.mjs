@@ -54,6 +54,7 @@ after(async () => {
 function check(name, run, options) {
   test(name, { timeout: 600_000 }, async () => {
     const page = await newPage(chromium, options);
+    page.isScripted = options?.javaScriptEnabled !== false;
     try {
       await run(page);
       assert.deepEqual(page.complaints, []);
@@ -69,7 +70,13 @@ function both(name, run) {
   check(`${name}, without one`, (page) => run(page, false), PLAIN);
 }
 
-const go = (page, path) => page.goto(server.base + path);
+/** Opens a page; without a script, the one with a picture leads on to its table. */
+async function go(page, path) {
+  await page.goto(server.base + path);
+  if (page.isScripted || /[?&]plain=true/.test(path)) return;
+  const html = await (await fetch(server.base + path)).text();
+  if (html.includes('http-equiv="refresh"')) await page.waitForURL(/[?&]plain=true/);
+}
 const place = (page) => page.url().slice(server.base.length);
 /** Follows what a click leads to. */
 async function leads(page, selector, pattern) {
@@ -268,8 +275,12 @@ check('a finger marks a part of the timeline, and scrolls the page', async (page
   await touch('touchEnd');
   await page.waitForSelector('.brushed');
   assert.match(await page.locator('.brushed').innerText(), /bars of cpu/);
-  await page.tap('.brushed button');
-  await page.waitForSelector('.brushed', { state: 'detached' });
+  // A tap in the moment in which the page is laid out anew misses the button.
+  for (let tries = 0; await page.locator('.brushed').count() > 0; tries++) {
+    assert.ok(tries < 60, 'the button does not clear the mark');
+    await page.tap('.brushed button', { timeout: 1000 }).catch(() => {});
+    await page.waitForTimeout(200);
+  }
   const small = await page.locator('button:visible, nav a:visible, .filters a:visible').evaluateAll((all) => all
     .filter((element) => element.getBoundingClientRect().height < 24).map((element) => element.outerHTML.slice(0, 80)));
   assert.deepEqual(small, [], 'large enough for a finger');
