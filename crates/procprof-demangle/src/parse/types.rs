@@ -178,16 +178,8 @@ impl Parser<'_> {
     /// `Dv (<number> | [<expression>]) _ (p | <type>)`
     fn vector_type(&mut self) -> Option<NodeId> {
         self.at += 2;
-        let digits = self.number_span();
-        let dimension = if !digits.is_empty() {
-            Some(self.add(Node::Text(digits))?)
-        } else if self.peek() == b'_' {
-            None
-        } else {
-            Some(self.expression()?)
-        };
-        self.require(b'_')?;
-        if let Some(dimension) = dimension.filter(|_| !digits.is_empty())
+        let (dimension, is_number) = self.dimension()?;
+        if let Some(dimension) = dimension.filter(|_| is_number)
             && self.eat(b'p')
         {
             return self.add(Node::PixelVector(dimension));
@@ -196,11 +188,11 @@ impl Parser<'_> {
         self.add(Node::Vector { element, dimension })
     }
 
-    /// `A [<number> | <expression>] _ <type>`
-    fn array_type(&mut self) -> Option<NodeId> {
-        self.at += 1;
+    /// `[<number> | <expression>] _`, and whether it is a number.
+    fn dimension(&mut self) -> Option<(Option<NodeId>, bool)> {
         let digits = self.number_span();
-        let dimension = if !digits.is_empty() {
+        let is_number = !digits.is_empty();
+        let dimension = if is_number {
             Some(self.add(Node::Text(digits))?)
         } else if self.peek() == b'_' {
             None
@@ -208,6 +200,13 @@ impl Parser<'_> {
             Some(self.expression()?)
         };
         self.require(b'_')?;
+        Some((dimension, is_number))
+    }
+
+    /// `A [<number> | <expression>] _ <type>`
+    fn array_type(&mut self) -> Option<NodeId> {
+        self.at += 1;
+        let (dimension, _) = self.dimension()?;
         let element = self.type_()?;
         self.add(Node::Array { element, dimension })
     }
