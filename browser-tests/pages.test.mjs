@@ -70,18 +70,28 @@ function both(name, run) {
   check(`${name}, without one`, (page) => run(page, false), PLAIN);
 }
 
-/** Opens a page; without a script, the one with a picture leads on to its table. */
+/** Opens a page. */
 async function go(page, path) {
   await page.goto(server.base + path);
-  if (page.isScripted || /[?&]plain=true/.test(path)) return;
-  const html = await (await fetch(server.base + path)).text();
+  await settle(page);
+}
+/** Waits for an address, and until the page has nowhere left to lead. */
+async function arrive(page, pattern) {
+  await page.waitForURL((url) => pattern.test(url.pathname + url.search));
+  await settle(page);
+}
+/** Without a script, a page with a picture leads on to its table: what is opened meanwhile would be replaced by it. */
+async function settle(page) {
+  const address = page.url();
+  if (page.isScripted || /[?&]plain=true/.test(address)) return;
+  const html = await (await fetch(address)).text();
   if (html.includes('http-equiv="refresh"')) await page.waitForURL(/[?&]plain=true/);
 }
 const place = (page) => page.url().slice(server.base.length);
 /** Follows what a click leads to. */
 async function leads(page, selector, pattern) {
   await page.click(selector);
-  await page.waitForURL((url) => pattern.test(url.pathname + url.search));
+  await arrive(page, pattern);
 }
 /** Rows of the list. */
 const rows = (page) => page.locator('.profiles-table tbody tr').count();
@@ -203,17 +213,17 @@ both('selected profiles are viewed, compared and merged', async (page, scripted)
   if (scripted) assert.equal(await button('view').isVisible(), false);
   await box(0).check();
   await button('view').click();
-  await page.waitForURL(/\/p\/[^?]*$/);
+  await arrive(page, /\/p\/[^?]*(\?plain=true)?$/);
   await go(page, '/proc_profile?node=1&type=cpu');
   await box(0).check();
   await box(1).check();
   if (scripted) assert.equal(await button('view').isDisabled(), true);
   await button('compare').click();
-  await page.waitForURL(/\/p\/.*base=/);
+  await arrive(page, /\/p\/.*base=/);
   await go(page, '/proc_profile?node=1&type=cpu');
   for (const number of [0, 1, 2]) await box(number).check();
   await button('merge').click();
-  await page.waitForURL(/\/merge\?id=.*id=.*id=/);
+  await arrive(page, /\/merge\?id=.*id=.*id=/);
   assert.match(await page.locator('h1').innerText(), /of 3 profiles/);
 });
 
@@ -230,7 +240,7 @@ both('the menu of a row downloads, searches, pins and deletes', async (page) => 
   assert.match(download.suggestedFilename(), /cpu-profile/);
   await go(page, list);
   await (await item('Search its functions')).click();
-  await page.waitForURL(/\/search\?node=1&type=cpu/);
+  await arrive(page, /\/search\?node=1&type=cpu/);
   await go(page, list);
   await (await item('Pin')).click();
   await row().locator('.tag.pin').waitFor();
@@ -239,7 +249,7 @@ both('the menu of a row downloads, searches, pins and deletes', async (page) => 
   await (await item('Delete…')).click();
   await row().locator('button.danger').click();
   await row().waitFor({ state: 'detached' });
-  await page.waitForURL((url) => url.pathname === '/proc_profile');
+  await arrive(page, /^\/proc_profile(\?|$)/);
 });
 
 check('a part of the timeline is marked, merged, listed and compared', async (page) => {
@@ -414,13 +424,13 @@ check('the keyboard reaches what the mouse does', async (page) => {
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute('name')), 'text');
   await page.keyboard.type('hot');
   await page.keyboard.press('Enter');
-  await page.waitForURL(/text=hot/);
+  await arrive(page, /text=hot/);
   await page.locator('.profiles-table input[type=checkbox]').first().focus();
   await page.keyboard.press('Space');
   await until(page, () => document.querySelector('#selection .count').textContent === '1 selected');
   await page.locator('#selection button[value=view]').focus();
   await page.keyboard.press('Enter');
-  await page.waitForURL(/\/p\//);
+  await arrive(page, /\/p\//);
   await go(page, '/proc_profile?node=1');
   const menu = page.locator('details.menu').first();
   await menu.locator('summary').first().focus();
@@ -449,7 +459,7 @@ check('the keyboard reaches what the mouse does', async (page) => {
   assert.ok(seen.size >= await page.locator('[data-seen]').count() && seen.size > 10, String(seen.size));
   await go(page, '/settings');
   await page.keyboard.press('?');
-  await page.waitForURL(/\/help$/);
+  await arrive(page, /\/help$/);
 });
 
 for (const [language, title, words] of [['ja', 'ノード', /フレームグラフ|プロファイル/], ['zh-CN', '节点', /火焰图|Profile/]]) {
@@ -476,12 +486,12 @@ both('another language is chosen and kept', async (page) => {
   await go(page, '/settings');
   assert.equal(await page.locator('html').getAttribute('lang'), 'en');
   await page.click('.languages a[lang=ja]');
-  await page.waitForURL(/\/settings$/);
+  await arrive(page, /\/settings$/);
   await page.locator('html[lang=ja]').waitFor();
   await go(page, '/search?function=hot&percent=1');
   assert.equal(await page.locator('html').getAttribute('lang'), 'ja');
   await page.click('.languages a[lang=en]');
-  await page.waitForURL(/function=hot&percent=1$/);
+  await arrive(page, /function=hot&percent=1$/);
   await page.locator('html[lang=en]').waitFor();
 });
 
