@@ -33,16 +33,23 @@ pub(super) struct Captured {
     /// Answers that were neither a profile nor a refusal with its reason, and how often.
     pub(super) broken: BTreeMap<String, usize>,
     refused: BTreeMap<String, usize>,
-    /// CPU time in all profiles, and what of it is in no sample, nanoseconds.
-    cpu: i64,
+    /// CPU time in the profiles of each request, and what of it is in no sample.
+    cpu: BTreeMap<&'static str, Cpu>,
+}
+
+/// CPU time, nanoseconds.
+#[derive(Default)]
+struct Cpu {
+    total: i64,
     unsampled: i64,
 }
 
 impl fmt::Display for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} captures, {:.1} s of CPU time", self.taken, self.cpu as f64 / 1e9)?;
-        if self.cpu > 0 {
-            write!(f, " ({:.1} % unsampled)", 100.0 * self.unsampled as f64 / self.cpu as f64)?;
+        write!(f, "{} captures", self.taken)?;
+        for (request, Cpu { total, unsampled }) in &self.cpu {
+            let share = 100.0 * *unsampled as f64 / (*total).max(1) as f64;
+            write!(f, "; {request}: {:.1} s of CPU time, {share:.1} % unsampled", *total as f64 / 1e9)?;
         }
         for (what, count) in self.refused.iter().chain(&self.broken) {
             write!(f, "; {count} times {what}")?;
@@ -76,7 +83,7 @@ pub(super) fn capture(port: u16, wanted: usize, stop: &AtomicBool) -> Captured {
 }
 
 impl Captured {
-    fn add(&mut self, request: &str, body: &[u8]) {
+    fn add(&mut self, request: &'static str, body: &[u8]) {
         let decoded = match format::decode(body, &Limits::default()) {
             Ok(decoded) => decoded,
             Err(error) => {
@@ -88,11 +95,12 @@ impl Captured {
         if !request.starts_with("profile") {
             return;
         }
+        let cpu = self.cpu.entry(request).or_default();
         for sample in decoded.profile.samples() {
             let [count, nanos] = *sample.values else { continue };
-            self.cpu += nanos;
+            cpu.total += nanos;
             // The row of time without samples.
-            self.unsampled += if count == 0 { nanos } else { 0 };
+            cpu.unsampled += if count == 0 { nanos } else { 0 };
         }
     }
 }
