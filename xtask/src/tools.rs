@@ -32,6 +32,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("pdftotext", "poppler-utils"),
     ("pdftoppm", "poppler-utils"),
     ("strace", "strace"),
+    ("perf", "linux-perf"),
     ("mariadb", "mariadb-client"),
     ("promtool", "prometheus"),
     ("python3", "python3"),

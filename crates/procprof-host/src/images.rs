@@ -5,15 +5,16 @@
 //! them.
 
 mod content;
+mod debug_frame;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use procprof_process::{BuildId, MappedRange, Pid, Process, open_regular};
+use procprof_process::{BuildId, Pid, Process, open_regular};
 use procprof_profile::perf_event::FileIdentity;
-use procprof_profile::{Addr, FileOffset};
+use procprof_symbolize::ProvenFile;
 use procprof_unwind::{Architecture, Code, Table};
 
 use self::content::{CodeSegment, Content, Layout, Sections};
@@ -38,8 +39,6 @@ enum Key {
 struct Seen {
     pid: u32,
     start: u64,
-    end: u64,
-    offset: u64,
 }
 
 #[derive(Debug)]
@@ -64,8 +63,6 @@ struct Open {
     layout: Layout,
     table: Option<Arc<Table>>,
     sections: Option<Sections>,
-    /// Whether its path leads somewhere else in our own mount namespace, or nowhere.
-    is_elsewhere: bool,
 }
 
 /// All images.
@@ -77,28 +74,14 @@ pub(crate) struct Images {
     kept_bytes: usize,
 }
 
-/// A file for names, where the path in the profile does not lead to it.
-#[derive(Debug)]
-pub(crate) struct NamedFile {
-    pub(crate) file: File,
-}
-
 impl Images {
     pub(crate) fn new(architecture: Architecture) -> Self {
         Self { architecture, all: Vec::new(), by_key: HashMap::default(), kept_bytes: 0 }
     }
 
     /// The image of a mapping that a record or `/proc` tells of.
-    pub(crate) fn mapped(
-        &mut self,
-        pid: u32,
-        start: u64,
-        length: u64,
-        offset: u64,
-        identity: FileIdentity<'_>,
-        path: &Path,
-    ) -> ImageId {
-        let seen = Seen { pid, start, end: start.saturating_add(length), offset };
+    pub(crate) fn mapped(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> ImageId {
+        let seen = Seen { pid, start };
         let path = without_deleted(path);
         let key = match identity {
             _ if path.as_os_str() == "[vdso]" => Key::Vdso,
@@ -165,11 +148,7 @@ impl Images {
 
     /// The path in the profile.
     pub(crate) fn path(&self, id: ImageId) -> String {
-        match &self.all[id.0 as usize].key {
-            Key::BuildId(_, path) | Key::Inode(_, _, path) | Key::Path(path) => path.to_string_lossy().into_owned(),
-            Key::Anonymous(_) => "[anon]".to_owned(),
-            Key::Vdso => "[vdso]".to_owned(),
-        }
+        self.all[id.0 as usize].key.path().to_string_lossy().into_owned()
     }
 
     /// The build id in hexadecimal; empty if there is none, or the file could not be opened to read it.
@@ -195,13 +174,34 @@ impl Images {
         self.kept_bytes + self.all.iter().map(of_image).sum::<usize>()
     }
 
-    /// The files that their paths do not lead to.
-    pub(crate) fn into_files_elsewhere(self) -> Vec<NamedFile> {
-        let file = |image: Image| match image.state {
-            State::Open(open) if open.is_elsewhere => open.content.into_file().map(|file| NamedFile { file }),
-            _ => None,
+    /// The files for names, open since they were proven. One without a build id is left out if another had the same
+    /// path.
+    pub(crate) fn into_proven_files(self) -> Vec<ProvenFile> {
+        let mut users: HashMap<PathBuf, usize> = HashMap::default();
+        for image in
+            self.all.iter().filter(|image| matches!(&image.state, State::Open(open) if open.build_id.is_none()))
+        {
+            *users.entry(image.key.path().to_owned()).or_default() += 1;
+        }
+        let file = |image: Image| {
+            let path = image.key.path().to_owned();
+            let State::Open(open) = image.state else { return None };
+            let is_known = open.build_id.is_some() || users.get(&path) == Some(&1);
+            let file = open.content.into_file().filter(|_| is_known)?;
+            Some(ProvenFile { path, file })
         };
         self.all.into_iter().filter_map(file).collect()
+    }
+}
+
+impl Key {
+    /// The path in the profile.
+    fn path(&self) -> &Path {
+        match self {
+            Self::BuildId(_, path) | Self::Inode(_, _, path) | Self::Path(path) => path,
+            Self::Anonymous(_) => Path::new("[anon]"),
+            Self::Vdso => Path::new("[vdso]"),
+        }
     }
 }
 
@@ -210,15 +210,12 @@ impl Image {
     fn open(&self) -> Option<Open> {
         match &self.key {
             Key::Anonymous(_) | Key::Path(_) => None,
-            Key::Vdso => Open::new(Content::own_vdso()?, false),
+            Key::Vdso => Open::new(Content::own_vdso()?),
             Key::BuildId(id, path) => {
                 let wanted = BuildId::new(id)?;
                 let is_it = |file: &File| BuildId::of_file(file).ok().flatten().as_ref() == Some(&wanted);
                 let own = open_regular(path).ok().filter(is_it);
-                let is_elsewhere = own.is_none();
-                let file =
-                    own.or_else(|| self.links(path).iter().find_map(|path| open_regular(path).ok().filter(is_it)))?;
-                Open::new(Content::File(file), is_elsewhere)
+                Open::new(Content::File(own.or_else(|| self.open_through_process().filter(is_it))?))
             }
             Key::Inode(device, inode, path) => {
                 let is_it = |file: &File| {
@@ -229,39 +226,23 @@ impl Image {
                         (rustix::fs::major(found), rustix::fs::minor(found)) == *device && metadata.ino() == *inode
                     })
                 };
-                if let Some(own) = open_regular(path).ok().filter(is_it) {
-                    return Open::new(Content::File(own), false);
-                }
-                let process = Process::open(Pid(self.seen.pid)).ok()?;
-                let file = process.open_mapped(&self.range(*device, *inode, path)).ok()?.file;
-                Open::new(Content::File(file), true)
+                let own = open_regular(path).ok().filter(is_it);
+                Open::new(Content::File(own.or_else(|| self.open_through_process())?))
             }
         }
     }
 
-    /// The ways to the file through its process.
-    fn links(&self, path: &Path) -> [PathBuf; 2] {
-        let Seen { pid, start, end, .. } = self.seen;
-        let inside = path.strip_prefix("/").unwrap_or(path);
-        [
-            format!("/proc/{pid}/map_files/{start:x}-{end:x}").into(),
-            Path::new(&format!("/proc/{pid}/root")).join(inside),
-        ]
-    }
-
-    fn range(&self, device: (u32, u32), inode: u64, path: &Path) -> MappedRange {
-        MappedRange {
-            start: Addr(self.seen.start),
-            limit: Addr(self.seen.end),
-            readable: true,
-            writable: false,
-            executable: true,
-            file_offset: FileOffset(self.seen.offset),
-            device,
-            inode,
-            path: path.to_owned(),
-            deleted: false,
-        }
+    /// The file that the process has mapped where the image was seen, by the links of `/proc`.
+    fn open_through_process(&self) -> Option<File> {
+        let Seen { pid, start } = self.seen;
+        let process = Process::open(Pid(pid)).ok()?;
+        let maps = process.maps().ok()?;
+        let range = maps.iter().find(|range| (range.start.0..range.limit.0).contains(&start))?;
+        let is_it = match &self.key {
+            Key::Inode(device, inode, _) => (range.device, range.inode) == (*device, *inode),
+            _ => true,
+        };
+        process.open_mapped(range).ok().filter(|_| is_it).map(|mapped| mapped.file)
     }
 
     fn share_table(&mut self, architecture: Architecture) {
@@ -276,10 +257,10 @@ impl Image {
 }
 
 impl Open {
-    fn new(content: Content, is_elsewhere: bool) -> Option<Self> {
+    fn new(content: Content) -> Option<Self> {
         let layout = content.layout()?;
         let build_id = content.build_id();
-        Some(Self { content, build_id, layout, table: None, sections: None, is_elsewhere })
+        Some(Self { content, build_id, layout, table: None, sections: None })
     }
 }
 

@@ -12,6 +12,17 @@ use procprof_unwind::Space;
 use crate::address_space::{AddressSpace, ImageId, MappedCode};
 use crate::images::Images;
 
+/// Whether the code of a process is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CodeKnown {
+    Yes,
+    /// It ended before it could be read.
+    #[default]
+    Vanished,
+    /// Its maps may not be read by this user.
+    Refused,
+}
+
 /// A process while it is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
@@ -20,8 +31,8 @@ pub(crate) struct Process {
     pub(crate) space: AddressSpace,
     /// What unwinding needs, made from `space` when a sample needs it.
     pub(crate) unwinding: Option<Unwinding>,
-    /// Whether its maps could be read when it was first met.
-    pub(crate) is_readable: bool,
+    /// Whether its code is known.
+    pub(crate) code: CodeKnown,
     /// The path of its control group; empty if it is not known.
     pub(crate) cgroup: String,
     /// Whether `cgroup` is what the process itself had, not what its origin had.
@@ -61,11 +72,15 @@ impl Processes {
                 process.threads.insert(thread.tid.0, thread.name);
             }
             let maps = live.maps();
-            process.is_readable = maps.is_ok();
+            process.code = match &maps {
+                Ok(_) => CodeKnown::Yes,
+                Err(error) if error.is_gone() => CodeKnown::Vanished,
+                Err(_) => CodeKnown::Refused,
+            };
             for range in maps.unwrap_or_default().iter().filter(|range| range.executable) {
                 let identity = FileIdentity::Inode { device: range.device, inode: range.inode };
-                let (start, length) = (range.start.0, range.limit.0 - range.start.0);
-                let image = images.mapped(pid, start, length, range.file_offset.0, identity, &range.path);
+                let start = range.start.0;
+                let image = images.mapped(pid, start, identity, &range.path);
                 let code = MappedCode { range: start..range.limit.0, file_offset: range.file_offset.0, image };
                 self.mappings_refused += u64::from(!process.space.insert(code));
             }
@@ -77,11 +92,13 @@ impl Processes {
     pub(crate) fn mapped(&mut self, mapped: &MappedFile<'_>, images: &mut Images) {
         let process = self.all.entry(mapped.pid).or_default();
         let MappedFile { pid, start, length, offset, identity, .. } = *mapped;
-        let image = images.mapped(pid, start, length, offset, identity, Path::new(OsStr::from_bytes(mapped.path)));
+        let image = images.mapped(pid, start, identity, Path::new(OsStr::from_bytes(mapped.path)));
         let code = MappedCode { range: start..start.saturating_add(length), file_offset: offset, image };
         self.mappings_refused += u64::from(!process.space.insert(code));
         process.unwinding = None;
-        process.is_readable = true;
+        if process.code == CodeKnown::Vanished {
+            process.code = CodeKnown::Yes;
+        }
     }
 
     /// A thread has a name; with a program executed, the address space begins anew.
@@ -91,7 +108,7 @@ impl Processes {
         if is_exec {
             // Service managers move a process between fork and execution.
             let cgroup = std::mem::take(&mut process.cgroup);
-            *process = Process { is_readable: true, cgroup, ..Process::default() };
+            *process = Process { code: CodeKnown::Yes, cgroup, ..Process::default() };
         }
         if pid == tid {
             process.name.clone_from(&name);
@@ -114,7 +131,7 @@ impl Processes {
             threads: std::iter::once((task.tid, parent.name.clone())).collect(),
             space: parent.space.clone(),
             unwinding: None,
-            is_readable: parent.is_readable,
+            code: parent.code,
             cgroup: parent.cgroup.clone(),
             is_cgroup_read: false,
         };

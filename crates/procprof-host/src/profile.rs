@@ -1,6 +1,5 @@
 //! A recording as a profile.
 
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use procprof_profile::{
@@ -118,6 +117,7 @@ fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
         ("stacks-deeper-than-1024", statistics.deep),
         ("stacks-broken", statistics.broken),
         ("samples-of-vanished-processes", statistics.vanished),
+        ("samples-of-unreadable-processes", statistics.refused),
         ("samples-of-32-bit-code", statistics.code_of_32_bits),
         ("throttled", statistics.throttled),
         ("malformed-records", statistics.malformed),
@@ -133,10 +133,4 @@ fn nanos(duration: Duration) -> Nanos {
 
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// The path of an open file of this process.
-pub(crate) fn path_of(file: &std::fs::File) -> PathBuf {
-    use std::os::fd::AsRawFd;
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }

@@ -7,15 +7,14 @@ use foldhash::{HashMap, HashSet};
 use procprof_process::{Pid, Process};
 use procprof_profile::Profile;
 use procprof_profile::perf_event::{Layout, Record};
-use procprof_symbolize::{Binary, BinaryRole};
+use procprof_symbolize::ProvenFile;
 use procprof_unwind::Architecture;
 
 use crate::descendants::descendants;
 use crate::error::{Error, Result};
-use crate::images::NamedFile;
 use crate::kernel::{Clock, Event, Ring, Subject, wait};
 use crate::permission::{check_rate, is_about_permission, refusal};
-use crate::profile::{Facts, path_of, profile};
+use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
 
 /// Bytes of a buffer, and the least that is tried where locked memory is short.
@@ -70,7 +69,7 @@ pub struct Recorder {
     threads_by_event: HashMap<u64, u32>,
     threads: HashSet<u32>,
     /// The processes with events of their own.
-    pids: Vec<u32>,
+    processes: Vec<Process>,
     children: bool,
     layout: Layout,
     clock: Clock,
@@ -89,15 +88,8 @@ pub struct Recording {
     pub profile: Profile,
     /// What has happened to the samples.
     pub statistics: Statistics,
-    files: Vec<NamedFile>,
-}
-
-impl Recording {
-    /// The files that their paths do not lead to here (deleted ones, those of containers), for naming addresses; good
-    /// for as long as the recording is kept.
-    pub fn binaries(&self) -> Vec<Binary> {
-        self.files.iter().map(|named| Binary { path: path_of(&named.file), role: BinaryRole::SameName }).collect()
-    }
+    /// The recorded files, for naming addresses.
+    pub files: Vec<ProvenFile>,
 }
 
 impl Recorder {
@@ -126,7 +118,7 @@ impl Recorder {
             others: Vec::new(),
             threads_by_event: HashMap::default(),
             threads: HashSet::default(),
-            pids: Vec::new(),
+            processes: Vec::new(),
             children: options.children,
             layout: clock.layout(),
             clock,
@@ -156,6 +148,7 @@ impl Recorder {
         self.rings.clear();
         self.others.clear();
         self.threads.clear();
+        self.processes.clear();
         self.threads_by_event.clear();
     }
 
@@ -174,12 +167,10 @@ impl Recorder {
         for pid in &pids {
             self.open_process(*pid, opening, clock)?;
         }
-        self.pids = pids;
         if self.children {
-            for pid in descendants(&self.pids) {
+            for pid in descendants(&pids) {
                 match self.open_process(pid, opening, clock) {
-                    Ok(()) => self.pids.push(pid),
-                    Err(Error::NoSuchProcess { .. }) => {}
+                    Ok(()) | Err(Error::NoSuchProcess { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -200,7 +191,7 @@ impl Recorder {
             let new: Vec<u32> =
                 threads.iter().map(|thread| thread.tid.0).filter(|tid| !self.threads.contains(tid)).collect();
             if new.is_empty() {
-                return Ok(());
+                break;
             }
             let needed = (self.threads.len() + new.len()) * opening.cpus.len();
             for tid in new {
@@ -215,6 +206,7 @@ impl Recorder {
                 }
             }
         }
+        self.processes.push(process);
         Ok(())
     }
 
@@ -251,7 +243,9 @@ impl Recorder {
     /// Reads the processes that run: what they do from now on is in the buffers.
     fn read_running(&mut self) {
         match &self.target {
-            Target::Processes(_) => self.pids.iter().for_each(|pid| self.session.read_process(*pid)),
+            Target::Processes(_) => {
+                self.processes.iter().for_each(|process| self.session.read_process(process.pid().0));
+            }
             Target::Host => {
                 let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
                 let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -296,8 +290,7 @@ impl Recorder {
 
     /// Whether none of the recorded processes runs any more.
     pub fn is_over(&self) -> bool {
-        let is_gone = |pid: &u32| Process::open(Pid(*pid)).is_err();
-        matches!(self.target, Target::Processes(_)) && self.pids.iter().all(is_gone)
+        matches!(self.target, Target::Processes(_)) && self.processes.iter().all(Process::has_ended)
     }
 
     /// Stops, and takes in what is left.
@@ -312,6 +305,9 @@ impl Recorder {
         }
         self.read(u64::MAX);
         let mut statistics = self.session.statistics;
+        // The kernel writes how many records were lost once one fits again, which may be never.
+        let counted: Option<u64> = self.rings.iter().map(|(event, _)| event).chain(&self.others).map(Event::lost).sum();
+        statistics.lost = statistics.lost.max(counted.unwrap_or(0));
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
         let facts = Facts {
@@ -324,7 +320,7 @@ impl Recorder {
             subject: self.subject(),
         };
         let profile = profile(&self.session, &statistics, &facts)?;
-        Ok(Recording { profile, statistics, files: self.session.images.into_files_elsewhere() })
+        Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
     }
 
     fn subject(&self) -> String {

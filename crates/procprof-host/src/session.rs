@@ -5,7 +5,7 @@ use procprof_unwind::{Architecture, Cache, Space};
 
 use crate::address_space::AddressSpace;
 use crate::images::Images;
-use crate::processes::{Process, Processes, Unwinding};
+use crate::processes::{CodeKnown, Process, Processes, Unwinding};
 use crate::stacks::{Frame, Owner, Stacks};
 use crate::walk::{Ending, walk};
 
@@ -14,6 +14,8 @@ const NAME_BYTES: usize = 15;
 
 /// The row of samples of processes that ended before they could be read.
 const VANISHED: &str = "[process ended before its code was known]";
+/// The row of samples of processes whose maps this user may not read.
+const REFUSED: &str = "[process that this user may not read]";
 /// The row of samples of user code of 32 bits.
 const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
 /// The row in the place of the callers that are missing.
@@ -25,7 +27,7 @@ const CUT: &str = "[callers beyond the copied stack]";
 pub struct Statistics {
     /// Samples taken.
     pub samples: u64,
-    /// Records that the kernel could not write because a buffer was full; nearly all are samples.
+    /// Records that the kernel could not write because a buffer was full: samples, and what tells of mappings.
     pub lost: u64,
     /// User stacks unwound or tried.
     pub user_stacks: u64,
@@ -39,6 +41,8 @@ pub struct Statistics {
     pub broken: u64,
     /// Samples of processes that ended before their code was known.
     pub vanished: u64,
+    /// Samples of processes whose maps this user may not read, so that their code is not known.
+    pub refused: u64,
     /// Samples of 32-bit code, which is not unwound.
     pub code_of_32_bits: u64,
     /// Times that the kernel lowered the rate for a while.
@@ -161,9 +165,12 @@ impl Session {
             return self.frames.push(Frame::Note(CODE_OF_32_BITS));
         }
         statistics.user_stacks += 1;
-        let Some(process) = self.processes.get_mut(sample.pid).filter(|process| process.is_readable) else {
-            statistics.vanished += 1;
-            return self.frames.push(Frame::Note(VANISHED));
+        let process = self.processes.get_mut(sample.pid);
+        let code = process.as_ref().map_or(CodeKnown::Vanished, |process| process.code);
+        let (Some(process), CodeKnown::Yes) = (process, code) else {
+            let is_refused = code == CodeKnown::Refused;
+            *if is_refused { &mut statistics.refused } else { &mut statistics.vanished } += 1;
+            return self.frames.push(Frame::Note(if is_refused { REFUSED } else { VANISHED }));
         };
         if process.unwinding.is_none() {
             let number = self.generation.checked_add(1);

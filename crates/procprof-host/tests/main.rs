@@ -4,6 +4,7 @@
 // A failing unwrap is a failing test.
 #![allow(clippy::unwrap_used)]
 
+mod oracle;
 mod program;
 mod recorded;
 mod shares;

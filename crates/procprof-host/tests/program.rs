@@ -12,13 +12,21 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// A C program compiled by gcc with these options.
-    pub(crate) fn c(source: &str, options: &[&str]) -> Self {
+    /// A program compiled with these options: in C, C++, Rust or Go, by the end of its source's name.
+    pub(crate) fn new(source: &str, options: &[&str]) -> Self {
+        let (name, language) = source.split_once('.').unwrap();
+        let compiler: &[&str] = match language {
+            "c" => &["gcc", "-pthread"],
+            "cpp" => &["g++"],
+            "rs" => &["rustc", "--edition", "2024"],
+            _ => &["go", "build"],
+        };
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(source.split('.').next().unwrap());
+        let path = folder.path().join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/record").join(source);
-        let output = Command::new("gcc").args(options).arg("-pthread").arg("-o").arg(&path).arg(source).output();
-        let output = output.expect("gcc is needed");
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]).args(options).arg("-o").arg(&path).arg(source);
+        let output = command.output().unwrap_or_else(|error| panic!("this test needs {}: {error}", compiler[0]));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Self { _folder: folder, path }
     }

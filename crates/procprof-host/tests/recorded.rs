@@ -55,7 +55,7 @@ fn assert_split(recording: &Recording) {
 #[test]
 fn a_command_is_recorded_from_its_start_to_its_end() {
     for options in [&["-O2"][..], &["-O2", "-fno-omit-frame-pointer"], &["-O2", "-static"], &["-O0", "-s"]] {
-        let program = Program::c("burn.c", &[options, &["-fno-optimize-sibling-calls"]].concat());
+        let program = Program::new("burn.c", &[options, &["-fno-optimize-sibling-calls"]].concat());
         let (recording, used) = record_command(&program.path, &["1"]);
         let statistics = recording.statistics;
         assert_time(&recording, used);
@@ -68,8 +68,19 @@ fn a_command_is_recorded_from_its_start_to_its_end() {
 }
 
 #[test]
+fn code_with_debug_frames_only_is_unwound() {
+    let options =
+        ["-O2", "-g", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-optimize-sibling-calls"];
+    let (recording, used) = record_command(&Program::new("burn.c", &options).path, &["1"]);
+    assert_time(&recording, used);
+    assert_split(&recording);
+    let statistics = recording.statistics;
+    assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{statistics:?}");
+}
+
+#[test]
 fn threads_and_children_are_recorded_with_their_names() {
-    let program = Program::c("burn.c", &["-O2"]);
+    let program = Program::new("burn.c", &["-O2"]);
     let (recording, used) = record_command(&program.path, &["0.5", "3", "2"]);
     assert_time(&recording, used);
     assert_split(&recording);
@@ -86,7 +97,7 @@ fn threads_and_children_are_recorded_with_their_names() {
 
 #[test]
 fn a_running_process_is_recorded_by_its_pid_with_all_its_threads_until_it_ends() {
-    let program = Program::c("burn.c", &["-O2"]);
+    let program = Program::new("burn.c", &["-O2"]);
     let mut child = Command::new(&program.path).args(["2", "4"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut recorder =
         Recorder::attach(Target::Processes(vec![child.id()]), &options()).expect("perf events are permitted");
@@ -105,7 +116,7 @@ fn a_running_process_is_recorded_by_its_pid_with_all_its_threads_until_it_ends()
 
 #[test]
 fn processes_are_chosen_by_name_among_all_of_the_host() {
-    let program = Program::c("burn.c", &["-O2"]);
+    let program = Program::new("burn.c", &["-O2"]);
     let filter = Filter { name: Some("child".to_owned()), cgroup: None };
     let options = Options { filter, ..options() };
     let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
@@ -124,7 +135,7 @@ fn processes_are_chosen_by_name_among_all_of_the_host() {
 
 #[test]
 fn processes_that_were_started_before_are_recorded_with_their_origin() {
-    let program = Program::c("burn.c", &["-O2"]);
+    let program = Program::new("burn.c", &["-O2"]);
     let mut child = Command::new(&program.path).args(["1", "1", "2"]).stdout(Stdio::piped()).spawn().unwrap();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let started = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
@@ -144,6 +155,19 @@ fn processes_that_were_started_before_are_recorded_with_their_origin() {
     let samples = (recording.statistics.samples + recording.statistics.lost) as f64;
     let most = printed(&mut child) * f64::from(HZ) / 1e9;
     assert!(samples <= 1.05 * most + 5.0 * most.sqrt(), "{samples} of at most {most}");
+}
+
+#[test]
+fn samples_that_do_not_fit_into_the_buffers_are_counted() {
+    let program = Program::new("burn.c", &["-O2"]);
+    let recorder = Recorder::attach(Target::FutureChildren, &options()).expect("perf events are permitted");
+    let mut child = Command::new(&program.path).arg("0.5").stdout(Stdio::piped()).spawn().unwrap();
+    let used = printed(&mut child);
+    child.wait().unwrap();
+    // No buffer was read meanwhile, so the kernel had no occasion to write how much it lost.
+    let recording = recorder.finish().unwrap();
+    assert!(recording.statistics.samples > 0 && recording.statistics.lost > 0, "{:?}", recording.statistics);
+    assert_time(&recording, used);
 }
 
 #[test]

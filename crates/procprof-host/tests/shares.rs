@@ -8,7 +8,7 @@ use procprof_symbolize::{Sources, symbolize_profile};
 
 /// The profile of a recording with names.
 pub(crate) fn named(recording: &Recording) -> Profile {
-    let mut sources = Sources { this_boot: true, binaries: recording.binaries(), ..Sources::default() };
+    let mut sources = Sources { this_boot: true, proven_files: &recording.files, ..Sources::default() };
     symbolize_profile(recording.profile.clone(), &mut sources).unwrap().0
 }
 

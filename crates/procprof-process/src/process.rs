@@ -69,6 +69,14 @@ impl Process {
         self.identity.check_current()
     }
 
+    /// Whether all its threads have ended, also if its parent has not waited for it yet.
+    pub fn has_ended(&self) -> bool {
+        let text = self.check_same().and_then(|()| procfs::read_text(self.pid(), "stat"));
+        let stat = text.and_then(|text| Stat::parse(&text, &procfs::path(self.pid(), "stat")));
+        // The first thread may end before the others, and is a zombie then, too.
+        stat.is_ok_and(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1) || self.check_same().is_err()
+    }
+
     /// Its arguments, the program's name first; empty for a kernel thread. Bytes that are not
     /// UTF-8 become U+FFFD. A process may overwrite them.
     pub fn command_line(&self) -> Result<Vec<String>> {

@@ -69,7 +69,7 @@ pub use options::{ImageOptions, IndexFolder, MemoryBudget, SplitUnits};
 pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Source, UsedFile, WantedFile};
 pub use reason::{Frame, Reason, Refusal, Resolved};
 pub use sources::{
-    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, SOURCES, SourceRow, Sources, WantedIndex,
-    binary_name,
+    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, ProvenFile, SOURCES, SourceRow, Sources,
+    WantedIndex, binary_name,
 };
 pub use symbolize::{WantedShare, symbolize_profile};

@@ -17,6 +17,7 @@ mod uploaded;
 mod vdso;
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -49,6 +50,9 @@ pub struct Sources<'a> {
     /// Binaries named by the operator. Used unless their build id differs from the mapping's; if either has none, their
     /// symbols are [`crate::Proof::Unverified`].
     pub binaries: Vec<Binary>,
+    /// Files that the caller has opened and proven to be the mapped ones; of those with the path of a mapping the one
+    /// with its build id is used, or with none if it has none.
+    pub proven_files: &'a [ProvenFile],
     /// The process that was profiled, if it runs on this machine. Used as long as it is the same process.
     pub process: Option<Identity>,
     /// Whether the profile was taken on this machine since it was started: the kernel's symbols and the vdso are then
@@ -93,6 +97,15 @@ pub struct Binary {
     pub role: BinaryRole,
 }
 
+/// An open file, and the path by which it was mapped.
+#[derive(Debug)]
+pub struct ProvenFile {
+    /// The path as the profile has it.
+    pub path: PathBuf,
+    /// The file.
+    pub file: File,
+}
+
 /// The mappings that a named binary is used for. One with an equal build id is used in any role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BinaryRole {
@@ -110,6 +123,7 @@ impl fmt::Debug for Sources<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources")
             .field("binaries", &self.binaries)
+            .field("proven_files", &self.proven_files)
             .field("process", &self.process)
             .field("this_boot", &self.this_boot)
             .field("paths", &self.paths)

@@ -1,5 +1,7 @@
 //! `procprof record`: processes of this host, profiled from outside.
 
+mod hints;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -39,7 +41,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
     /// With --pid, also record what these processes have started before
-    #[arg(long, requires = "pid")]
+    #[arg(long, requires = "pid", conflicts_with_all = ["all", "cgroup", "comm", "command"])]
     children: bool,
     /// Seconds to record for [default: 10, or until the command ends]
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
@@ -59,6 +61,9 @@ pub(crate) struct RecordArgs {
     /// Show as this report instead of the table of functions: html, collapsed, … (any of `procprof report`)
     #[arg(long, value_name = "REPORT", value_parser = report_name)]
     format: Option<String>,
+    /// Serve the profile as web pages on this machine, as `report -http=:` does
+    #[arg(long, conflicts_with_all = ["output", "format"])]
+    open: bool,
     /// Run this command and record it
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -71,7 +76,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// The path of a control group, as `/proc/PID/cgroup` or below the file system of groups.
 fn cgroup_path(text: &str) -> Result<String, String> {
-    let path = text.strip_prefix("/sys/fs/cgroup").unwrap_or(text);
+    // Where groups of both versions are mounted, those of version 2 are in a folder of their own.
+    let mounts = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let path = mounts.iter().find_map(|mount| text.strip_prefix(mount)).unwrap_or(text);
     match path {
         "" => Ok("/".to_owned()),
         path if path.starts_with('/') => Ok(path.to_owned()),
@@ -116,7 +123,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     let mut child = start(&arguments.command)?;
     let duration = arguments.duration.or_else(|| child.is_none().then_some(SECONDS));
     let limit = duration.map(Duration::from_secs_f64);
-    let progress = progress(arguments);
+    let progress = progress(arguments, duration);
     while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begun.elapsed() < limit) {
         let left = limit.map_or(LOOK, |limit| limit.saturating_sub(begun.elapsed()).min(LOOK));
         let statistics = recorder.poll(left)?;
@@ -137,15 +144,20 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     for line in summary(&recording.statistics, elapsed, arguments) {
         eprintln!("procprof: {line}");
     }
-    let binaries = recording.binaries();
-    let Recording { profile, .. } = &recording;
+    let Recording { profile, files, .. } = recording;
     if profile.sample_count() == 0 {
         bail!(
             "no sample was taken: nothing recorded used {:.0} ms of CPU time",
             1000.0 / f64::from(arguments.frequency)
         );
     }
-    let profile = report::named_here(profile.clone(), binaries, process)?;
+    let profile = report::named_here(profile, &files, process)?;
+    for line in hints::hints(&profile) {
+        eprintln!("procprof: {line}");
+    }
+    if arguments.open {
+        return report::serve(profile, subject(arguments));
+    }
     report::show(profile, arguments.format.as_deref(), arguments.output.as_deref())
 }
 
@@ -187,22 +199,30 @@ fn has_ended(child: &mut Option<Child>) -> Result<bool> {
     Ok(status.is_some())
 }
 
-/// A line on the terminal while a recording runs; nothing when standard error is no terminal.
-fn progress(arguments: &RecordArgs) -> ProgressBar {
-    let pids: Vec<String> = arguments.pid.iter().map(u32::to_string).collect();
-    let subject = match arguments {
-        RecordArgs { comm: Some(name), .. } => format!("processes named {name}"),
-        RecordArgs { cgroup: Some(path), .. } => format!("control group {path}"),
-        RecordArgs { all: true, .. } => "all processes".to_owned(),
-        RecordArgs { command, .. } => command
-            .first()
-            .map_or_else(|| format!("process {}", pids.join(", ")), |program| program.display().to_string()),
-    };
+/// A line on the terminal while a recording runs; when standard error is no terminal, one when it has begun.
+fn progress(arguments: &RecordArgs, duration: Option<f64>) -> ProgressBar {
+    let subject = subject(arguments);
     let bar = ProgressBar::new_spinner();
+    if bar.is_hidden() {
+        let end = duration.map_or_else(|| "until it ends".to_owned(), |seconds| format!("for {seconds} s"));
+        eprintln!("procprof: recording {subject} {end}");
+    }
     if let Ok(style) = ProgressStyle::with_template("{spinner} recording {prefix}: {msg}") {
         bar.set_style(style);
     }
     bar.with_prefix(subject)
+}
+
+fn subject(arguments: &RecordArgs) -> String {
+    match arguments {
+        RecordArgs { comm: Some(name), .. } => format!("processes named {name}"),
+        RecordArgs { cgroup: Some(path), .. } => format!("control group {path}"),
+        RecordArgs { all: true, .. } => "all processes".to_owned(),
+        RecordArgs { command, pid, .. } => command.first().map_or_else(
+            || format!("process {}", pid.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+            |program| program.display().to_string(),
+        ),
+    }
 }
 
 fn running(elapsed: Duration, statistics: &Statistics) -> String {
@@ -226,13 +246,14 @@ fn summary(statistics: &Statistics, elapsed: Duration, arguments: &RecordArgs) -
             (statistics.deep, "are deeper than 1,024 frames"),
             (statistics.broken, "have a caller that can't be found"),
             (statistics.vanished, "are of processes that ended before their code was known"),
+            (statistics.refused, "are of processes whose maps this user may not read; it takes CAP_SYS_PTRACE"),
         ];
         lines.push(format!("{:.1} % of {user_stacks} stacks reach the thread's first frame", share(to_root)));
         let told = reasons.into_iter().filter(|(count, _)| *count > 0);
         lines.extend(told.map(|(count, reason)| format!("{count} stacks ({:.1} %) {reason}", share(count))));
     }
     let amounts = [
-        (statistics.lost, "samples were lost: the buffers were full"),
+        (statistics.lost, "records, of samples or mappings, were lost: the buffers were full"),
         (statistics.code_of_32_bits, "samples are of 32-bit code, whose callers are not known"),
         (statistics.throttled, "times the kernel lowered the rate (kernel.perf_cpu_time_max_percent)"),
         (statistics.malformed, "records could not be read"),

@@ -31,7 +31,7 @@ use procprof_profile::format::FORMATS;
 use procprof_profile::{Profile, diff};
 use procprof_report::{Error, OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::Viewer;
-use procprof_symbolize::Binary;
+use procprof_symbolize::ProvenFile;
 
 pub(crate) use naming::cache;
 pub(crate) use spelling::{as_declared, suggesting};
@@ -224,8 +224,8 @@ pub(crate) fn of_files(
 }
 
 /// Names the addresses of a profile that was just recorded on this machine.
-pub(crate) fn named_here(profile: Profile, binaries: Vec<Binary>, process: Option<Identity>) -> Result<Profile> {
-    Naming::plain().of_this_boot(profile, binaries, process)
+pub(crate) fn named_here(profile: Profile, files: &[ProvenFile], process: Option<Identity>) -> Result<Profile> {
+    Naming::plain().of_this_boot(profile, files, process)
 }
 
 /// Writes a profile with names as a report: to a file, by default as pprof, or else to standard output. With neither
@@ -249,6 +249,21 @@ pub(crate) fn show(profile: Profile, kind: Option<&str>, output: Option<&Path>) 
     let content =
         |file: &mut std::fs::File| -> Result<()> { Ok(report.write(Cow::Owned(profile), &options, &sources, file)?) };
     procprof_files::write_over_by(path, content).with_context(|| format!("write {}", path.display()))
+}
+
+/// Serves the pages of a profile with names, as `-http` does, until the process is signalled to end. The profile is kept
+/// where fetched ones are.
+pub(crate) fn serve(profile: Profile, name: String) -> Result<()> {
+    saved::save(&profile);
+    let reach = Reach::of_pages(&Options::default());
+    let viewer = Viewer {
+        name,
+        profile,
+        compared: None,
+        options: Vec::new(),
+        sources: Box::new(move |report, profile, options| sources_of(report, profile, options, &[], &reach)),
+    };
+    Web { address: ":".to_owned(), opens_browser: true }.serve(viewer)
 }
 
 /// The report, with the sources and the machine code of this machine that it shows.

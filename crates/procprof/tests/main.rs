@@ -14,6 +14,7 @@ mod mysql;
 mod naming;
 mod nodes;
 mod processes;
+mod record;
 mod remote;
 mod report;
 mod shell;

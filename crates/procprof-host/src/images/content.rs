@@ -1,4 +1,5 @@
-//! The parts of an ELF file that unwinding needs: where its code is loaded, and its `.eh_frame` sections.
+//! The parts of an ELF file that unwinding needs: where its code is loaded, and its `.eh_frame` and `.debug_frame`
+//! sections.
 //!
 //! Files are read, never mapped: a file that is cut short while it is mapped would end the reader by a signal.
 
@@ -8,9 +9,11 @@ use std::os::unix::fs::FileExt;
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
-use object::{LittleEndian, ReadCache, ReadRef};
+use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use procprof_process::{BuildId, Process};
 use procprof_unwind::{Architecture, MAX_CODE_BYTES, Section, Source};
+
+use super::debug_frame;
 
 /// Largest section that is read, in bytes.
 const SECTION_BYTES_MAX: u64 = 512 << 20;
@@ -31,6 +34,7 @@ pub(super) struct Layout {
     pub(super) code: Vec<CodeSegment>,
     eh_frame: Part,
     eh_frame_hdr: Part,
+    has_debug_frame: bool,
 }
 
 /// A loaded segment with code.
@@ -95,12 +99,23 @@ impl Content {
 
     /// Reads the unwind sections; one that can't be read is empty.
     pub(super) fn sections(&self, layout: &Layout) -> Sections {
-        Sections {
+        let mut sections = Sections {
             eh_frame: self.read(layout.eh_frame),
             eh_frame_address: layout.eh_frame.address,
             eh_frame_hdr: self.read(layout.eh_frame_hdr),
             eh_frame_hdr_address: layout.eh_frame_hdr.address,
+        };
+        if layout.has_debug_frame {
+            let entries = match self {
+                Self::File(file) => debug_frame_of(&ReadCache::new(file)),
+                Self::Memory(bytes) => debug_frame_of(&**bytes),
+            };
+            // The search table knows nothing of them. Distances and absolute addresses stay true at another place.
+            sections.eh_frame.truncate(debug_frame::entries_end(&sections.eh_frame));
+            sections.eh_frame.extend(debug_frame::as_eh_frame(entries.unwrap_or_default()));
+            sections.eh_frame_hdr.clear();
         }
+        sections
     }
 
     fn read(&self, part: Part) -> Vec<u8> {
@@ -148,6 +163,7 @@ impl Layout {
         {
             layout.eh_frame = Part { offset, address: section.sh_addr(endian), size };
         }
+        layout.has_debug_frame = sections.section_by_name(endian, b".debug_frame").is_some();
         Some(layout)
     }
 
@@ -155,8 +171,20 @@ impl Layout {
     pub(super) fn code_range(&self) -> Option<Range<u64>> {
         let start = self.code.iter().map(|segment| segment.address).min()?;
         let end = self.code.iter().map(|segment| segment.address.saturating_add(segment.size)).max()?;
-        (start < end && end - start <= MAX_CODE_BYTES && self.eh_frame.size > 0).then_some(start..end)
+        let has_rules = self.eh_frame.size > 0 || self.has_debug_frame;
+        (start < end && end - start <= MAX_CODE_BYTES && has_rules).then_some(start..end)
     }
+}
+
+/// The `.debug_frame` section, decompressed.
+fn debug_frame_of<'data>(data: impl ReadRef<'data>) -> Option<Vec<u8>> {
+    let file = object::File::parse(data).ok()?;
+    let section = file.section_by_name(".debug_frame")?;
+    let range = section.compressed_file_range().ok()?;
+    if range.uncompressed_size > SECTION_BYTES_MAX {
+        return None;
+    }
+    section.uncompressed_data().ok().map(std::borrow::Cow::into_owned)
 }
 
 impl Sections {

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use perf_event_open_sys as sys;
 use procprof_profile::perf_event::{Layout, field};
 use sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE,
+    perf_event_attr,
 };
 
 use crate::registers;
@@ -42,6 +43,8 @@ pub(crate) struct Clock {
 pub(crate) struct Event {
     descriptor: OwnedFd,
     id: u64,
+    /// Whether the kernel counts the event's lost records.
+    counts_lost: bool,
 }
 
 impl Clock {
@@ -74,6 +77,7 @@ impl Clock {
             clockid: libc::CLOCK_MONOTONIC,
             ..perf_event_attr::default()
         };
+        attributes.read_format = u64::from(PERF_FORMAT_LOST);
         attributes.__bindgen_anon_1.sample_period = self.period;
         attributes.__bindgen_anon_2.wakeup_watermark = self.wakeup_bytes;
         attributes.set_watermark(1);
@@ -107,17 +111,23 @@ impl Event {
             Subject::FutureChildren => 0,
         };
         let mut attributes = clock.attributes(subject);
-        let opened = open(&mut attributes, pid, cpu).or_else(|error| {
-            // Kernels before 5.12 know no build ids in records.
-            let is_unknown = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::E2BIG));
-            attributes.set_build_id(0);
-            attributes.size = size_of::<perf_event_attr>() as u32;
-            if is_unknown { open(&mut attributes, pid, cpu) } else { Err(error) }
-        })?;
+        let mut opened = open(&mut attributes, pid, cpu);
+        // Kernels before 6.0 do not count what an event lost, those before 5.12 know no build ids in records.
+        let without: [fn(&mut perf_event_attr); 2] =
+            [|attributes| attributes.read_format = 0, |attributes| attributes.set_build_id(0)];
+        for remove in without {
+            let Err(error) = &opened else { break };
+            if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::E2BIG)) {
+                remove(&mut attributes);
+                attributes.size = size_of::<perf_event_attr>() as u32;
+                opened = open(&mut attributes, pid, cpu);
+            }
+        }
+        let opened = opened?;
         let mut id = 0_u64;
         // SAFETY: the descriptor is that of an event, and the kernel writes one u64 to `id`.
         checked(unsafe { sys::ioctls::ID(opened.as_raw_fd(), &raw mut id) })?;
-        Ok(Self { descriptor: opened, id })
+        Ok(Self { descriptor: opened, id, counts_lost: attributes.read_format != 0 })
     }
 
     /// Lets the event write to the buffer of another one on the same CPU.
@@ -136,6 +146,14 @@ impl Event {
     pub(crate) fn disable(&self) -> io::Result<()> {
         // SAFETY: as in `enable`.
         checked(unsafe { sys::ioctls::DISABLE(self.descriptor(), 0) })
+    }
+
+    /// Records that did not fit into its buffer; `None` if the kernel does not count them.
+    pub(crate) fn lost(&self) -> Option<u64> {
+        // The counter's value and the number of lost records.
+        let mut bytes = [0; 16];
+        let length = rustix::io::read(&self.descriptor, &mut bytes).ok().filter(|_| self.counts_lost)?;
+        bytes.get(..length)?.as_chunks().0.get(1).map(|lost| u64::from_ne_bytes(*lost))
     }
 
     /// The id in its samples, and in those of events inherited from it.

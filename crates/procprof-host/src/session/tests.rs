@@ -103,12 +103,18 @@ fn a_copy_that_ends_too_early_is_counted_and_shown() {
 }
 
 #[test]
-fn a_process_that_is_not_known_is_counted_as_vanished() {
+fn processes_that_are_not_known_are_counted_as_vanished_or_refused() {
     let mut session = Session::new(Architecture::X86_64, false, Filter::default());
     let values = registers(STACK, STACK, START);
     session.apply(&Record::Sample(sample(&values, &[], &[])));
     assert_eq!(stacks(&session), [(vec![Frame::Note(VANISHED)], 1)].into());
     assert_eq!(session.statistics.vanished, 1);
+    if let Some(process) = session.processes.get_mut(PID) {
+        process.code = CodeKnown::Refused;
+    }
+    session.apply(&Record::Sample(sample(&values, &[], &[])));
+    assert_eq!(stacks(&session), [(vec![Frame::Note(VANISHED)], 1), (vec![Frame::Note(REFUSED)], 1)].into());
+    assert_eq!((session.statistics.vanished, session.statistics.refused), (1, 1));
 }
 
 #[test]

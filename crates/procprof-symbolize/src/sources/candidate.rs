@@ -4,6 +4,7 @@
 //! | place | condition |
 //! |---|---|
 //! | a binary that was named | the build ids are equal, or nothing contradicts (then unverified) |
+//! | a file that the caller has opened | the caller has proven that it was mapped by this path; the build ids are equal, or there are none |
 //! | the file that the live process has mapped | it is the mapped file |
 //! | the path in the profile | the build ids are equal, or the profile has none and its paths are trusted (then unverified) |
 //! | pprof's search path | the build ids are equal, or nothing contradicts (then unverified) |
@@ -50,7 +51,7 @@ impl Search<'_, '_> {
     /// Searches the file of an inquiry. Refused files are added to the inquiry.
     pub(crate) fn find(&self, inquiry: &mut Inquiry<'_>) {
         let mut best: Option<Found> = None;
-        for place in [Self::named, Self::live, Self::own_path, Self::binary_paths, Self::debug_dirs] {
+        for place in [Self::named, Self::proven, Self::live, Self::own_path, Self::binary_paths, Self::debug_dirs] {
             let found = place(self, &inquiry.wanted, &mut inquiry.refused);
             best = better(best, found);
             if best.as_ref().is_some_and(|found| found.image.has_debug_info()) {
@@ -69,6 +70,21 @@ impl Search<'_, '_> {
             let rule = if binary.is_taken_for(wanted) { Unproven::Used } else { Unproven::PassedOver };
             let found = (is_equal || rule == Unproven::Used).then(|| self.open(&binary.path, wanted, rule, refused));
             better(best, found.flatten())
+        })
+    }
+
+    fn proven(&self, wanted: &Wanted<'_>, refused: &mut Vec<Refusal>) -> Option<Found> {
+        self.sources.proven_files.iter().filter(|proven| proven.path == wanted.path()).fold(None, |best, proven| {
+            let found = match Image::from_file(&proven.file, &proven.path, &self.sources.image) {
+                // Several files may have had the same path.
+                Ok(image) if image.build_id() != wanted.build_id.as_ref() => None,
+                Ok(image) => Some(Found { image, proof: Proof::Verified }),
+                Err(error) => {
+                    refused.push(Refusal { path: proven.path.clone(), build_id: None, reason: error.reason() });
+                    None
+                }
+            };
+            better(best, found)
         })
     }
 
@@ -92,8 +108,10 @@ impl Search<'_, '_> {
         // A named file is not tried twice.
         let is_named = self.named.iter().any(|binary| binary.path == wanted.path() && binary.is_taken_for(wanted));
         let is_used = self.sources.paths != PathUse::Never && wanted.path().is_absolute() && !is_named;
+        let is_proven = self.sources.proven_files.iter().any(|proven| proven.path == wanted.path());
         // A path of a live process may belong to another root.
-        let is_trusted = self.sources.paths == PathUse::Trusted && wanted.build_id.is_none() && self.live.is_none();
+        let is_trusted =
+            self.sources.paths == PathUse::Trusted && wanted.build_id.is_none() && self.live.is_none() && !is_proven;
         let rule = if is_trusted { Unproven::Used } else { Unproven::Refused };
         is_used.then(|| self.open(wanted.path(), wanted, rule, refused)).flatten()
     }

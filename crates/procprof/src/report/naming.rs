@@ -10,8 +10,8 @@ use procprof_jeprof::short_function_name;
 use procprof_process::Identity;
 use procprof_profile::{Profile, StringId};
 use procprof_symbolize::{
-    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, PathUse, Reason, Refusal,
-    Source, Sources, SplitUnits, WantedShare, symbolize_profile,
+    Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, PathUse, ProvenFile,
+    Reason, Refusal, Source, Sources, SplitUnits, WantedShare, symbolize_profile,
 };
 
 use super::source::Origin;
@@ -124,17 +124,15 @@ impl Naming {
         if self.short_names { with_short_names(profile) } else { Ok(profile) }
     }
 
-    /// As [`Naming::symbolized`], for a profile that was taken on this machine since it was started; `binaries` are files
-    /// of it that paths do not lead to.
+    /// As [`Naming::symbolized`], for a profile that was taken on this machine since it was started, from `files`.
     pub(super) fn of_this_boot(
         &self,
         profile: Profile,
-        binaries: Vec<Binary>,
+        files: &[ProvenFile],
         process: Option<Identity>,
     ) -> Result<Profile> {
         let mut sources = self.sources(None);
-        sources.binaries.extend(binaries);
-        (sources.this_boot, sources.process) = (true, process);
+        (sources.this_boot, sources.process, sources.proven_files) = (true, process, files);
         let (profile, outcome) = asked(profile, &mut sources)?;
         lines(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
         Ok(profile)
