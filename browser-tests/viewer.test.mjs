@@ -436,6 +436,61 @@ check('a narrow window holds every view', async (page) => {
   }
 }, { viewport: { width: 480, height: 900 } });
 
+/** Words that every language has: names of options, keys, functions, formats and units. */
+const SAME_WORDS = new RegExp(['[a-z]+_?[a-z]+=\\S*', 'focus|ignore|hide|show(_from)?|tag(focus|ignore|root)|granularity|filefunctions|functions|files|lines|addresses',
+  'Ctrl|Enter|Esc|Home|Page Up|Page Down|JavaScript', 'CPU|PNG|SVG|HTML|JVM|Go|SQL|curl|procprof|go tool pprof|pprof|speedscope|collapsed|Profile|samples|cpu',
+  'main|serve|parse|ms|min|all|[nNscm]'].map((words) => `(?<![A-Za-z])(?:${words})(?![A-Za-z])`).join('|'), 'g');
+
+for (const [locale, word] of [['ja-JP', 'フレームグラフ'], ['zh-CN', '火焰图']]) {
+  check(`every word of the viewer is in the language of the browser, ${locale}`, async (page) => {
+    /** @type {string[]} */
+    const texts = [];
+    const collect = async (selector) => texts.push(...await page.$$eval(selector, (all) => all.flatMap((element) =>
+      [...['title', 'aria-label', 'placeholder'].map((key) => element.getAttribute(key)), element.children.length ? '' : element.textContent])
+      .filter(Boolean)));
+    const around = '.pv-top, .pv-top *, .pv-status *, .pv-over';
+    await open(page, address(`?base=${base}&search=parse`));
+    assert.match(await page.textContent('.pv-tabs'), new RegExp(word));
+    await collect(around);
+    const place = await box(page, ['main', 'serve']);
+    await page.mouse.move(place.x + 50, place.y + 5);
+    await page.mouse.move(place.x + 60, place.y + 9);
+    await page.waitForSelector('.pv-tip:not([hidden])');
+    await collect('.pv-tip *');
+    await page.mouse.click(place.x + 60, place.y + 9, { button: 'right' });
+    await page.waitForSelector('.pv-menu');
+    await collect('.pv-menu *');
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('.pv-menu', { state: 'detached' });
+    for (const [number, popup] of ['.pv-form', '.pv-exports', '.pv-keys'].entries()) {
+      await page.locator('.pv-tools button').nth(number).click();
+      await page.waitForSelector(popup);
+      await collect(`${popup} :not(pre)`);
+      await page.keyboard.press('Escape');
+      await page.waitForSelector(popup, { state: 'detached' });
+    }
+    for (const query of ['', '?search=[', '?search=nothing', '?search=parse&colour=self', '?colour=kind']) {
+      await open(page, address(query));
+      await collect(around);
+    }
+    await open(page, address(`?view=sandwich`));
+    await collect('.pv-empty');
+    await open(page, address(`?view=sandwich&frame=parse`));
+    await collect(around);
+    await open(page, address('?view=table'));
+    await collect('.pv-table-top *, .pv-table th *');
+    await open(page, address('?view=tree'));
+    await collect('.pv-tree, .pv-tree-head *');
+    await open(page, address('?focus=absent&zoom=99'));
+    await collect('.pv-empty, .pv-chips *');
+    // The engine of regular expressions explains its errors in English.
+    const words = texts.map((text) => text.replace(/(?<=：)regex parse error[^]*/, '').replace(SAME_WORDS, ' '));
+    assert.deepEqual(words.filter((text) => /[A-Za-z]/.test(text)), []);
+    // The browser logs the refusals.
+    page.complaints = page.complaints.filter((complaint) => !/status of 40[04]/.test(complaint));
+  }, { locale });
+}
+
 check('without JavaScript there is a table', async (page) => {
   await page.goto(address());
   await page.waitForURL(/plain=true/);

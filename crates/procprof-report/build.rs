@@ -1,12 +1,13 @@
 //! Joins the modules of the viewer's script into one, and compresses script and style.
 //!
 //! The order follows from the imports, from `main.js` on. Imports, `export` and comments are left out; names at the top
-//! of modules are unique across all of them, which the build of types (`cargo xtask check`) proves, too.
+//! of modules are unique across all of them, which the build of types (`cargo xtask check`) proves, too. The script is
+//! made once in each language, with the texts of `texts.json`, which is checked to be complete.
 
 // A build reads and writes its own files.
 #![allow(clippy::disallowed_methods)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -14,6 +15,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 const FOLDER: &str = "src/viewer";
+/// The languages of the texts, in the order of the table's columns.
+const LANGUAGES: [&str; 3] = ["en", "ja", "zh-CN"];
+/// What the table of texts replaces in the script.
+const TEXTS: &str = "JSON.parse('TEXTS_OF_THE_LANGUAGE')";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -22,7 +27,16 @@ fn main() {
     let mut script = Script::default();
     script.add("main.js");
     script.check();
-    write(&out, "viewer.js", &script.text);
+    let texts = texts();
+    check_texts(&texts, &script.text);
+    for (column, language) in LANGUAGES.iter().enumerate() {
+        let of_language: BTreeMap<&str, &str> =
+            texts.iter().map(|(key, columns)| (key.as_str(), columns[column].as_str())).collect();
+        // An element of a page, which the script may stand in, ends at `</`.
+        let of_language = serde_json::to_string(&of_language).expect("strings are JSON").replace("</", "<\\/");
+        assert_eq!(script.text.matches(TEXTS).count(), 1, "{FOLDER}/texts.js: {TEXTS} stands once in the script");
+        write(&out, &format!("viewer.{language}.js"), &script.text.replace(TEXTS, &of_language));
+    }
     write(&out, "viewer.css", &packed_style(&read("viewer.css")));
 }
 
@@ -65,6 +79,34 @@ impl Script {
             }
         }
     }
+}
+
+/// The rows of `texts.json`: by key, a text in each language.
+fn texts() -> BTreeMap<String, [String; LANGUAGES.len()]> {
+    serde_json::from_str(&read("texts.json")).unwrap_or_else(|error| panic!("{FOLDER}/texts.json: {error}"))
+}
+
+/// Panics on a text that a language lacks, that has other values than the English one, or that no module shows.
+fn check_texts(texts: &BTreeMap<String, [String; LANGUAGES.len()]>, script: &str) {
+    for (key, [english, others @ ..]) in texts {
+        let group = key.split_once('_').map(|(group, _)| format!("textOf('{group}'"));
+        let is_pair = key.starts_with("key_");
+        // The data have the English text.
+        assert!(!english.is_empty() || group.is_some(), "{FOLDER}/texts.json: {key} has no English text");
+        for (text, language) in others.iter().zip(&LANGUAGES[1..]) {
+            assert!(!text.is_empty(), "{FOLDER}/texts.json: {key} has no text in {language}");
+            assert_eq!(values(text), values(english), "{FOLDER}/texts.json: the values of {key} in {language}");
+            assert!(!is_pair || text.contains(" = "), "{FOLDER}/texts.json: {key} in {language} has no `=`");
+        }
+        let shown =
+            [format!("TEXTS.{key}"), format!("'{key}'")].into_iter().chain(group).any(|use_| script.contains(&use_));
+        assert!(shown, "{FOLDER}/texts.json: no module shows {key}");
+    }
+}
+
+/// The names of the values in a text.
+fn values(text: &str) -> BTreeSet<&str> {
+    text.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect()
 }
 
 /// The module that a line imports.

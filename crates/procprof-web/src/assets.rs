@@ -7,6 +7,7 @@ use procprof_report::viewer;
 
 use super::answer::takes_gzip;
 use super::problem::{ApiResult, Problem};
+use super::texts::Language;
 
 struct Asset {
     stem: &'static str,
@@ -45,12 +46,10 @@ const ICON: Asset = Asset {
     content: include_str!("assets/icon.svg"),
     gzip: None,
 };
-const FLAME_SCRIPT: Asset = Asset {
-    stem: "flame",
-    extension: "js",
-    media_type: "text/javascript; charset=utf-8",
-    content: viewer::script().text,
-    gzip: Some(viewer::script().gzip),
+/// By language.
+const FLAME_SCRIPTS: [Asset; Language::ALL.len()] = {
+    let [english, japanese, chinese] = viewer::scripts();
+    [flame(english), flame(japanese), flame(chinese)]
 };
 const FLAME_STYLE: Asset = Asset {
     stem: "flame",
@@ -59,6 +58,16 @@ const FLAME_STYLE: Asset = Asset {
     content: viewer::style().text,
     gzip: Some(viewer::style().gzip),
 };
+
+const fn flame(script: viewer::Asset) -> Asset {
+    Asset {
+        stem: "flame",
+        extension: "js",
+        media_type: "text/javascript; charset=utf-8",
+        content: script.text,
+        gzip: Some(script.gzip),
+    }
+}
 
 impl Asset {
     fn name(&self) -> String {
@@ -91,9 +100,9 @@ pub(super) fn icon() -> String {
     format!("/assets/{}", ICON.name())
 }
 
-/// Address of the flame graph viewer's script.
+/// Address of the flame graph viewer's script in the language of the page.
 pub(super) fn flame_script() -> String {
-    format!("/assets/{}", FLAME_SCRIPT.name())
+    format!("/assets/{}", FLAME_SCRIPTS[Language::current() as usize].name())
 }
 
 /// Address of the flame graph viewer's style sheet.
@@ -102,8 +111,8 @@ pub(super) fn flame_style() -> String {
 }
 
 pub(super) async fn serve(Path(file): Path<String>, asked: HeaderMap) -> ApiResult<Response> {
-    let assets = [STYLE, VIEWER_STYLE, SCRIPT, ICON, FLAME_SCRIPT, FLAME_STYLE];
-    let asset = assets.into_iter().find(|asset| asset.name() == file);
+    let assets = [STYLE, VIEWER_STYLE, SCRIPT, ICON, FLAME_STYLE];
+    let asset = assets.into_iter().chain(FLAME_SCRIPTS).find(|asset| asset.name() == file);
     let asset = asset.ok_or_else(|| Problem::not_found("no such asset"))?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type)),

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::assets;
 use crate::params::encode;
+use crate::texts::{Text, t};
 
 /// The query that asks for the page without the script.
 pub(crate) const PLAIN: &str = "plain";
@@ -25,12 +26,12 @@ pub(crate) const VIEW_STATE: [&str; 8] = ["view", "zoom", "search", "colour", "f
 const FIRST: &[(&str, &str)] = &[("wide", "2048"), ("rows", "64")];
 
 /// Reports to save, with their labels.
-const EXPORTS: &[(&str, &str)] = &[
-    ("pprof", "pprof (whole profile)"),
-    ("collapsed", "Collapsed stacks"),
-    ("speedscope", "speedscope"),
-    ("flamegraph", "SVG picture"),
-    ("html", "HTML file that stands alone"),
+const EXPORTS: &[(&str, Text)] = &[
+    ("pprof", t!("pprof (whole profile)")),
+    ("collapsed", t!("Collapsed stacks")),
+    ("speedscope", t!("speedscope")),
+    ("flamegraph", t!("SVG picture")),
+    ("html", t!("HTML file that stands alone")),
 ];
 
 /// Where the viewer gets its data, and what it offers.
@@ -85,7 +86,7 @@ impl ViewerConfig {
         saved: impl Fn(&str) -> String,
     ) -> Self {
         let options: Vec<(&str, &str)> = options.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
-        let exists = |name: &&(&str, &str)| REPORTS.iter().any(|report| report.name == name.0);
+        let exists = |name: &&(&str, Text)| REPORTS.iter().any(|report| report.name == name.0);
         let reports = ["svg", "list", "weblist"].into_iter();
         ViewerConfig {
             tree: data("tree"),
@@ -94,7 +95,11 @@ impl ViewerConfig {
             table: data("table"),
             sandwich: data("sandwich"),
             reports: reports.filter_map(|name| Some(Named { name, url: report(name)? })).collect(),
-            exports: EXPORTS.iter().filter(exists).map(|(name, label)| Export { label, url: saved(name) }).collect(),
+            exports: EXPORTS
+                .iter()
+                .filter(exists)
+                .map(|(name, label)| Export { label: label.get(), url: saved(name) })
+                .collect(),
             commands: Vec::new(),
             options: OPTIONS.iter().filter(|row| !NOT_OFFERED.contains(&row.key)).map(Choice::new).collect(),
         }
@@ -135,7 +140,7 @@ pub(crate) fn viewer(config: &ViewerConfig, plain: &str) -> Markup {
         link rel="preload" as="fetch" crossorigin="anonymous" fetchpriority="high" href=(config.first);
         link rel="stylesheet" href=(assets::flame_style());
         div id="viewer" {
-            noscript { meta http-equiv="refresh" content=(format!("0;url={plain}")); p { a href=(plain) { "The table without JavaScript" } } }
+            noscript { meta http-equiv="refresh" content=(format!("0;url={plain}")); p { a href=(plain) { (t!("The table without JavaScript")) } } }
         }
         script type="application/json" id="viewer-config" { (PreEscaped(data_block(config))) }
         // Not behind the page's other scripts: the picture is what the page is for.

@@ -330,7 +330,7 @@ export class App {
 
   showSource() {
     const report = this.report('weblist') || this.report('list');
-    if (!this.state.frame) return this.message(TEXTS.chooseFunction);
+    if (!this.state.frame) return this.message(TEXTS.chooseSource);
     this.frame(joined(report, [...this.state.options, ['symbol', exactly(this.state.frame)]]), TEXTS.source);
   }
 

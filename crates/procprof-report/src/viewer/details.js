@@ -5,7 +5,7 @@ import { el, nameEl } from './dom.js';
 import { wholeName } from './names.js';
 import { baseOf, changeMark, hiddenText } from './picture.js';
 import { nameOf } from './slice.js';
-import { TEXTS, fill } from './texts.js';
+import { TEXTS, fill, textOf } from './texts.js';
 
 /** @typedef {import('./layout.js').Layer} Layer */
 /** @typedef {import('./layout.js').Hit} Hit */
@@ -21,7 +21,7 @@ export function describe(layer, hit, whole, alone) {
   const { head } = slice;
   const i = hit.node;
   if (hit.hidden) return { name: hiddenText(slice, i), lines: [alone ? TEXTS.hiddenAlone : TEXTS.hiddenHelp], remark: '' };
-  const lines = slice.baseTotal ? changes(slice, i) : [`${amountText(head.amount, slice.total[i])} ${head.amount.what}`];
+  const lines = slice.baseTotal ? changes(slice, i) : [`${amountText(head.amount, slice.total[i])} ${measureOf(head)}`];
   const own = selfOf(layer, i);
   if (own !== null) {
     const share = slice.baseTotal ? '' : ` (${percent(own, whole)})`;
@@ -33,7 +33,13 @@ export function describe(layer, hit, whole, alone) {
   if (above >= 0 && above !== zoom && above) shares.push(fill(TEXTS.ofParent, { share: percent(slice.width[i], slice.width[above]) }));
   lines.push(shares.join(' \u00b7 '));
   if (i) lines.push(kindText(slice, i));
-  return { name: wholeName(nameOf(slice, i)), lines, remark: wholeName(head.remarks[slice.frame[i]] ?? '').replace('(no name)', '') };
+  const remark = head.remarks[slice.frame[i]];
+  return { name: wholeName(nameOf(slice, i)), lines, remark: remark ? wholeName(remark) : '' };
+}
+
+/** What the values count. @param {import('./slice.js').Head} head */
+function measureOf(head) {
+  return textOf('what', head.sample_types[head.sample_index]?.[0] ?? '', head.amount.what);
 }
 
 /** @param {import('./slice.js').Slice} slice @param {number} i */
@@ -58,8 +64,7 @@ function selfOf({ slice, callees }, i) {
 
 /** @param {import('./slice.js').Slice} slice @param {number} i */
 function kindText(slice, i) {
-  const kinds = /** @type {Record<string, string>} */ (TEXTS.kinds);
-  const kind = kinds[slice.head.kinds[slice.frame[i]]] ?? '';
+  const kind = textOf('kind', slice.head.kinds[slice.frame[i]]);
   const inlined = ['', TEXTS.partly, TEXTS.inlined][slice.inlined[i]];
   const from = slice.head.package_names[slice.head.packages[slice.frame[i]]];
   return [kind, inlined, from && wholeName(from), fill(TEXTS.depth, { n: slice.depth[i] })].filter(Boolean).join(' \u00b7 ');

@@ -13,7 +13,8 @@
 //! | `join.rs`, `callers.rs` | trees and parts of trees merged, and turned around |
 //! | `about.rs` | title, facts and notes above the picture |
 //! | `*.js`, `viewer.css` | the viewer in the browser: modules that `build.rs` joins from `main.js` on |
-//! | `assets.rs` | script and style as they are sent |
+//! | `texts.json` | its texts: English, Japanese, Chinese |
+//! | `assets.rs` | script, in each language, and style as they are sent |
 
 pub(crate) mod about;
 mod assets;
@@ -25,7 +26,7 @@ mod slice;
 mod tree;
 mod wire;
 
-pub use assets::{Asset, script, style};
+pub use assets::{Asset, script, scripts, style};
 pub use functions::{FunctionRow, FunctionTable, Matches, TableOrder, TableQuery};
 pub use slice::{Extent, SLICE_NODES_MAX, WIDE};
 pub use tree::Tree;

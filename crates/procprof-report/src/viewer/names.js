@@ -3,6 +3,8 @@
  * visible, and it is isolated from the direction of what stands beside it.
  */
 
+import { TEXTS } from './texts.js';
+
 /** Most characters of a name that are drawn or listed; the whole name is in the details. */
 const LABEL_MAX = 240;
 /** Most characters of a name in a tooltip. */
@@ -30,7 +32,7 @@ export function visible(name) {
  */
 export function wholeName(name) {
   const cut = name.length > SHOWN_MAX ? name.slice(0, SHOWN_MAX - 200) + ' \u2026 ' + name.slice(-200) : name;
-  return visible(cut) || '(no name)';
+  return visible(cut) || TEXTS.noName;
 }
 
 /**
@@ -38,7 +40,7 @@ export function wholeName(name) {
  * @param {string} name
  */
 export function labelName(name) {
-  return visible(name.length > LABEL_MAX ? name.slice(0, LABEL_MAX) + '\u2026' : name) || '(no name)';
+  return visible(name.length > LABEL_MAX ? name.slice(0, LABEL_MAX) + '\u2026' : name) || TEXTS.noName;
 }
 
 /**

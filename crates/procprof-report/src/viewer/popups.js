@@ -2,7 +2,7 @@
 
 import { copyText, el, save } from './dom.js';
 import { joined } from './remote.js';
-import { TEXTS, fill } from './texts.js';
+import { TEXTS, fill, keyTable, textOf } from './texts.js';
 
 /** @typedef {import('./app.js').App} App */
 /** @typedef {{key: string, help: string, choices?: string[]}} OptionRow */
@@ -10,8 +10,6 @@ import { TEXTS, fill } from './texts.js';
 /** Options of the filter form in its order. */
 const FILTER_KEYS = ['focus', 'ignore', 'hide', 'show', 'show_from', 'tagfocus', 'tagignore', 'tagroot', 'granularity'];
 const SWITCH_KEYS = ['invert', 'collapse_recursion', 'normalize', 'noinlines', 'keep_allocators', 'drop_negative'];
-/** @type {Record<string, string>} */
-const SWITCH_TEXTS = { invert: TEXTS.invert, collapse_recursion: TEXTS.collapse, normalize: TEXTS.normalize };
 
 /**
  * Opens a popup below an element or at a place; it closes by Esc and by a click beside it.
@@ -81,7 +79,7 @@ export function openFilters(app, button) {
     const row = known(key);
     if (!row) continue;
     const value = chosen.get(key) ?? '';
-    form.append(el('label', { title: row.help }, key, row.choices
+    form.append(el('label', { title: textOf('help', key, row.help) }, key, row.choices
       ? el('select', { name: key }, ...row.choices.map((choice, index) =>
         el('option', { value: index ? choice : '', selected: value === choice }, choice)))
       : el('input', { name: key, value, spellcheck: 'false', autocomplete: 'off' })));
@@ -89,8 +87,8 @@ export function openFilters(app, button) {
   for (const key of SWITCH_KEYS) {
     const row = known(key);
     if (!row || key === 'normalize' && !app.root?.head.diff) continue;
-    form.append(el('label', { class: 'pv-check', title: row.help },
-      el('input', { type: 'checkbox', name: key, value: 'true', checked: chosen.get(key) === 'true' }), SWITCH_TEXTS[key] ?? key));
+    form.append(el('label', { class: 'pv-check', title: textOf('help', key, row.help) },
+      el('input', { type: 'checkbox', name: key, value: 'true', checked: chosen.get(key) === 'true' }), textOf('switch', key, key)));
   }
   form.append(el('button', { class: 'pv-primary' }, TEXTS.apply));
   form.addEventListener('submit', (event) => {
@@ -158,7 +156,7 @@ function fileStem(app) {
  */
 export function openKeys(app, button) {
   const list = el('dl', { class: 'pv-keys', tabindex: '-1', 'aria-label': TEXTS.keys });
-  for (const [keys, what] of TEXTS.keyTable) list.append(el('dt', {}, keys), el('dd', {}, what));
+  for (const [keys, what] of keyTable()) list.append(el('dt', {}, keys), el('dd', {}, what));
   openPopup(app, list, button);
   list.focus();
 }

@@ -4,7 +4,7 @@ import { grouped, percent } from './amounts.js';
 import { DIFF_STEPS, MATCH_FILL, SELF_STEPS, SHADES } from './colours.js';
 import { el } from './dom.js';
 import { chips, openExports, openFilters, openKeys } from './popups.js';
-import { TEXTS, fill } from './texts.js';
+import { TEXTS, fill, textOf } from './texts.js';
 import { VIEWS } from './addresses.js';
 
 /** @typedef {import('./app.js').App} App */
@@ -58,7 +58,7 @@ export class Toolbar {
     this.colours.hidden = !picture;
     const colourings = head?.diff ? ['diff', 'package', 'self', 'kind'] : ['package', 'self', 'kind'];
     this.colours.replaceChildren(...colourings.map((colour) => el('option', { value: colour, selected: colour === app.colouring() },
-      /** @type {any} */ (TEXTS)[colour])));
+      TEXTS[/** @type {'diff' | 'package' | 'self' | 'kind'} */ (colour)])));
     this.filters.hidden = !app.canFilter();
     if (document.activeElement !== this.search) this.search.value = state.search;
     const zoomed = state.view === 'sandwich' ? state.part : state.zoom;
@@ -121,10 +121,9 @@ function legend(app) {
       entry(DIFF_STEPS[5], TEXTS.same), entry(DIFF_STEPS[9], '+ ' + TEXTS.grown));
   } else if (colouring === 'self') entries.push(entry(steps(SELF_STEPS), TEXTS.legendSelf));
   else {
-    const kinds = /** @type {Record<string, string>} */ (TEXTS.kinds);
     const present = new Set(head?.kinds ?? '');
     for (const [kind, shades] of Object.entries(SHADES)) {
-      if (present.has(kind) && !(kind === 'r' && present.size > 1)) entries.push(entry(colouring === 'kind' ? shades[0] : steps(shades.slice(0, 3)), kinds[kind]));
+      if (present.has(kind) && !(kind === 'r' && present.size > 1)) entries.push(entry(colouring === 'kind' ? shades[0] : steps(shades.slice(0, 3)), textOf('kind', kind)));
     }
     if (colouring === 'package') entries.push(el('span', {}, TEXTS.legendPackage));
   }

@@ -157,7 +157,7 @@ impl Page<'_> {
         if entry.format != Format::Pprof {
             let source = format!("/p/{}?format=page", entry.id);
             return Ok(
-                html! { iframe class="graph" name="graph" src=(source) title="Graph" sandbox="allow-scripts" {} },
+                html! { iframe class="graph" name="graph" src=(source) title=(t!("Flame graph")) sandbox="allow-scripts" {} },
             );
         }
         if self.params.get(PLAIN).is_some() {

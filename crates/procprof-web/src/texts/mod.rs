@@ -33,7 +33,8 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    const ALL: [Language; 3] = [Language::English, Language::Japanese, Language::Chinese];
+    /// In the order of the columns of texts.
+    pub(crate) const ALL: [Language; 3] = [Language::English, Language::Japanese, Language::Chinese];
 
     /// As in `<html lang>`.
     pub(crate) fn tag(self) -> &'static str {

@@ -733,4 +733,9 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["{0} selected", "{0} 件選択中", "已选择 {0} 个"],
     ["{0} to {1}: {2} bars of {3}", "{0} ～ {1}: {3} の棒 {2} 本", "{0} 至 {1}：{3} 的 {2} 个条形"],
     ["{0} to {1}: 1 bar of {3}", "{0} ～ {1}: {3} の棒 1 本", "{0} 至 {1}：{3} 的 1 个条形"],
+    ["pprof (whole profile)", "pprof（プロファイル全体）", "pprof（整个 Profile）"],
+    ["speedscope", "speedscope", "speedscope"],
+    ["SVG picture", "SVG 画像", "SVG 图片"],
+    ["HTML file that stands alone", "単独で開ける HTML ファイル", "可独立打开的 HTML 文件"],
+    ["The table without JavaScript", "JavaScript を使わない表", "不使用 JavaScript 的表格"],
 ];
