@@ -117,7 +117,7 @@ impl Table<'_> {
                     li { a class="copy-link" href=(format!("/p/{}", entry.id)) { (t!("Link")) } }
                     li { a href=(format!("/search?node={}&type={}", entry.node, crate::params::encode(entry.profile_type.name()))) { (t!("Search its functions")) } }
                     @if self.principal.operates() {
-                        li { button form="act" formaction=(format!("/p/{}/pin", entry.id)) name=(t!("pinned")) value=(if entry.pinned { "no" } else { "yes" }) {
+                        li { button form="act" formaction=(format!("/p/{}/pin", entry.id)) name="pinned" value=(if entry.pinned { "no" } else { "yes" }) {
                             (if entry.pinned { t!("Unpin") } else { t!("Pin") }) } }
                         @if !entry.pinned { li { details class="sure" { summary { (t!("Delete…")) }
                             button class="danger" form="act" formaction=(format!("/p/{}/delete", entry.id)) { (t!("Delete for ever")) } } } }
