@@ -1,5 +1,5 @@
-//! The profiles collected of each node within the last day, as of a moment ago: the overview shows it, and reading a
-//! day of many nodes takes longer than a page may.
+//! The profiles collected of each node within the last day, and the load of the last hour, as of a moment ago: the
+//! overview shows it, and reading a day of many nodes takes longer than a page may.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,11 @@ use super::problem::ApiResult;
 /// How old it may be.
 const AGE_MAX: Duration = Duration::from_secs(10);
 /// The period.
-pub(crate) const DAY: i64 = 86_400_000_000_000;
-/// Pieces of the period for which the load is kept.
-pub(crate) const PIECES: usize = 96;
+const DAY: i64 = 86_400_000_000_000;
+/// Its end, of which the load is kept.
+pub(crate) const HOUR: i64 = 3_600_000_000_000;
+/// Pieces of that hour.
+pub(crate) const PIECES: usize = 60;
 /// Rows read at a time, and in all: the newest.
 const BATCH: usize = 20_000;
 const ROWS_MAX: usize = 600_000;
@@ -43,7 +45,7 @@ pub(crate) struct Collected {
     since: i64,
     /// Nanoseconds that profiles are about.
     captured: i64,
-    /// The largest value of each piece of the period, by second of capture where captures have a length.
+    /// The largest value of each piece of the last hour, by second of capture where captures have a length.
     pub(crate) load: [f32; PIECES],
 }
 
@@ -128,10 +130,40 @@ impl Activity {
             own.since = own.since.min(started.max(self.from));
             own.captured = own.captured.saturating_add(duration.clamp(0, completed.saturating_sub(self.from).max(0)));
             let value = if duration > 0 { total as f64 / duration as f64 } else { total as f64 };
-            let piece = (completed.saturating_sub(self.from) as f64 / (self.to - self.from).max(1) as f64
-                * PIECES as f64) as usize;
-            let slot = &mut own.load[piece.min(PIECES - 1)];
-            *slot = slot.max(value as f32);
+            if let Some(slot) = piece(self.to, completed).and_then(|piece| own.load.get_mut(piece)) {
+                *slot = slot.max(value as f32);
+            }
+        }
+    }
+}
+
+/// The piece of the hour before `to` that a moment is in.
+fn piece(to: i64, moment: i64) -> Option<usize> {
+    let since = moment.saturating_sub(to.saturating_sub(HOUR));
+    let piece = usize::try_from(since).ok()? as u128 * PIECES as u128 / HOUR as u128;
+    (moment <= to).then_some((piece as usize).min(PIECES - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_hour_has_its_pieces() {
+        let (to, minute) = (10 * DAY, HOUR / 60);
+        let cases = [
+            (to, Some(59)),
+            (to - 1, Some(59)),
+            (to - minute, Some(59)),
+            (to - minute - 1, Some(58)),
+            (to - HOUR, Some(0)),
+            (to - HOUR - 1, None),
+            (to + 1, None),
+            (i64::MIN, None),
+            (i64::MAX, None),
+        ];
+        for (moment, expected) in cases {
+            assert_eq!(piece(to, moment), expected, "{moment}");
         }
     }
 }

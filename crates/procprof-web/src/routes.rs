@@ -65,7 +65,7 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/",
         access: Viewer,
         name: "overviewPage",
-        summary: "The page with all nodes: health, newest profiles, load and coverage of the last day",
+        summary: "The page with all nodes: health, newest profiles, load of the last hour and coverage of the last day",
         params: &[query("q", Text, "Text in a node's name, address, kind, cluster or labels")],
         request: Body::None,
         answer: (200, HTML),

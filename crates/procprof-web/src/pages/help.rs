@@ -11,7 +11,9 @@ const PAGES: [(&str, Text, Text); 9] = [
     (
         "/",
         t!("Nodes"),
-        t!("All nodes with health, newest profiles, load and coverage of the last day; captures of several at once."),
+        t!(
+            "All nodes with health, newest profiles, load of the last hour and coverage of the last day; captures of several at once."
+        ),
     ),
     (
         "/proc_profile",

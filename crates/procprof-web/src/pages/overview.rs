@@ -1,5 +1,5 @@
-//! `/`: every node with its health, its newest profiles, its load and coverage of the last day; captures of several
-//! nodes.
+//! `/`: every node with its health, its newest profiles, its load of the last hour, its coverage of the last day;
+//! captures of several nodes.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::list::picker::{name, state_in_words};
 use super::operate::{back, form, pause_form, running};
 use super::{ago, quantity, share, size, tick, type_label};
 use crate::Web;
-use crate::activity::{Activity, Collected, PIECES};
+use crate::activity::{Activity, Collected, HOUR, PIECES};
 use crate::api;
 use crate::base::Base;
 use crate::caller::Caller;
@@ -28,8 +28,9 @@ use crate::texts::t;
 
 /// Most captures that one form starts.
 const CAPTURES_MAX: usize = 64;
-/// Moments named above the loads.
+/// Moments named above the loads, to the minute, as those of two hours are.
 const TICKS: i64 = 3;
+const AXIS: i64 = 2 * HOUR;
 
 struct View {
     web: Arc<Web>,
@@ -192,7 +193,7 @@ impl View {
                         th scope="col" class="wide" { (t!("Kind")) }
                         th scope="col" { (t!("Health")) }
                         th scope="col" { (t!("Newest profiles")) }
-                        th scope="col" class="load-head" { span class="hidden" { (t!("Load of the last day")) } (self.axis()) }
+                        th scope="col" class="load-head" { (t!("Load of the last hour")) (self.axis()) }
                         th scope="col" class="number wide" title=(t!("Captured time over elapsed time, since the first profile of the last day")) { (t!("Coverage")) }
                         th scope="col" class="number wide" { (t!("Stored")) }
                     } }
@@ -203,8 +204,8 @@ impl View {
     }
 
     fn axis(&self) -> Markup {
-        let Activity { from, to, .. } = *self.activity;
-        html! { span class="axis" { @for number in 0..TICKS { (tick(from + (to - from) / (TICKS - 1) * number, to - from)) } } }
+        let from = self.activity.to.saturating_sub(HOUR);
+        html! { span class="axis" { @for number in 0..TICKS { (tick(from.saturating_add(HOUR / (TICKS - 1) * number), AXIS)) } } }
     }
 
     fn row(&self, node: &Node, health: &Health) -> Markup {
@@ -260,9 +261,12 @@ fn main_type<'a>(
     cpu.or_else(|| types.max_by_key(|(_, collected)| collected.profiles))
 }
 
-/// The load over the day as one path, as high as its largest value.
+/// The load over the hour as one path, as high as its largest value.
 fn loads(href: &str, kind: &ProfileType, collected: &Collected) -> Markup {
     let largest = collected.load.iter().copied().fold(0.0_f32, f32::max);
+    if largest <= 0.0 {
+        return html! { span class="muted" { (t!("none within an hour")) } };
+    }
     let path: String = (0..PIECES)
         .filter(|piece| collected.load[*piece] > 0.0)
         .map(|piece| format!("M{piece} 24v-{:.1}", (collected.load[piece] / largest * 22.0 + 2.0).min(24.0)))
@@ -273,11 +277,11 @@ fn loads(href: &str, kind: &ProfileType, collected: &Collected) -> Markup {
         _ => String::new(),
     };
     html! {
-        a href=(format!("{href}&last=1d")) title=(t!("{0} within the last day, the largest at full height", type_label(kind))) {
+        a href=(format!("{href}&last=1h")) title=(t!("{0} within the last hour, the largest at full height", type_label(kind))) {
             svg class=(format!("load {}", super::list::known_class(kind.name()))) viewBox=(format!("0 0 {PIECES} 24")) preserveAspectRatio="none" aria-hidden="true" {
                 path d=(path) {}
             }
-            span class="most muted" { @if !most.is_empty() { (t!("max {0}", most)) } }
+            span class="most muted" { @if *kind != ProfileType::Cpu { (type_label(kind)) " " } @if !most.is_empty() { (t!("max {0}", most)) } }
         }
     }
 }
