@@ -63,7 +63,16 @@ export class Picture {
     this.boxes = arrange([], 0);
     this.width = 0;
     this.height = 0;
+    /** Height of all rows. */
+    this.tall = 0;
+    /** Where the stage was scrolled to when it was last painted. */
+    this.paintedTop = 0;
+    /** Width of a letter, and the ratio of pixels it was measured at. */
     this.glyph = 7.2;
+    this.measured = 0;
+    this.dark = matchMedia('(prefers-color-scheme: dark)');
+    /** Fill behind the boxes; read again when the colours change. */
+    this.ground = '';
     this.painting = 0;
     /** Time of the last arranging and drawing, in ms. */
     this.spent = 0;
@@ -101,10 +110,13 @@ export class Picture {
     }, { passive: false });
     stage.addEventListener('scroll', () => {
       events.hover(null, 0, 0);
-      this.request(true);
+      if (stage.scrollTop !== this.paintedTop) this.request(true);
     });
     new ResizeObserver(() => this.resized()).observe(stage);
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.request(true));
+    this.dark.addEventListener('change', () => {
+      this.ground = '';
+      this.request(true);
+    });
   }
 
   /** @param {number} x @param {number} y */
@@ -132,21 +144,26 @@ export class Picture {
 
   rearrange() {
     const began = performance.now();
-    const bottom = this.spacer.offsetHeight - this.stage.scrollTop;
-    const room = Math.max(200, Math.min(window.innerHeight - this.top() - 46, 4000));
-    this.stage.style.maxHeight = `${room}px`;
-    this.width = this.stage.clientWidth;
+    const { stage } = this;
+    // What is read of the layout comes before what changes it: each reading after a change lays the page out anew.
+    const bottom = this.tall - stage.scrollTop;
+    const room = Math.floor(Math.max(200, Math.min(window.innerHeight - this.top() - 46, 4000)));
+    this.width = stage.clientWidth;
     this.boxes = arrange(this.layers, this.width);
-    const height = (this.boxes.above + this.boxes.below + 1) * ROW + 1;
-    this.spacer.style.height = `${height}px`;
-    if (this.stage.clientWidth !== this.width) {
-      this.width = this.stage.clientWidth;
+    const tall = (this.boxes.above + this.boxes.below + 1) * ROW + 1;
+    const scrolled = this.tall > this.height;
+    stage.style.maxHeight = `${room}px`;
+    this.spacer.style.height = `${tall}px`;
+    this.tall = tall;
+    this.height = Math.min(tall, room);
+    // A scroll bar that comes or goes changes the width, but not the number of rows.
+    if (tall > room !== scrolled && stage.clientWidth !== this.width) {
+      this.width = stage.clientWidth;
       this.boxes = arrange(this.layers, this.width);
     }
-    this.height = this.stage.clientHeight;
-    if (this.boxes.above) this.stage.scrollTop = height - bottom;
     this.fit(this.base);
     this.fit(this.over);
+    if (this.boxes.above) stage.scrollTop = tall - bottom;
     this.paint();
     this.paintOver();
     this.spent = performance.now() - began;
@@ -187,7 +204,8 @@ export class Picture {
 
   /** Draws what is seen. */
   paint() {
-    paintBoxes(this, this.base, this.stage.scrollTop, this.height);
+    this.paintedTop = this.stage.scrollTop;
+    paintBoxes(this, this.base, this.paintedTop, this.height);
   }
 
   /** Draws the frames around what the pointer and the keyboard are on. */
@@ -197,7 +215,6 @@ export class Picture {
     const ratio = window.devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
-    const dark = matchMedia('(prefers-color-scheme: dark)').matches;
     const outline = (/** @type {Hit | null} */ hit, /** @type {string} */ colour, /** @type {number} */ thick) => {
       const place = hit && this.placeOf(hit);
       if (!place) return;
@@ -205,7 +222,7 @@ export class Picture {
       context.lineWidth = thick;
       context.strokeRect(place.x + thick / 2, place.y - this.stage.scrollTop + thick / 2, Math.max(1, place.w - thick), ROW - 1 - thick);
     };
-    outline(this.hovered, dark ? '#fff' : INK, 1.5);
+    outline(this.hovered, this.dark.matches ? '#fff' : INK, 1.5);
     outline(this.focused, '#0b57d0', 3);
     outline(this.focused, '#fff', 1);
   }
@@ -252,19 +269,24 @@ export class Picture {
   async png() {
     const canvas = document.createElement('canvas');
     const ratio = window.devicePixelRatio || 1;
-    const height = Math.min(this.spacer.offsetHeight, Math.floor(16000 / ratio));
+    const height = Math.min(this.tall, Math.floor(16000 / ratio));
     canvas.width = Math.round(this.width * ratio);
     canvas.height = Math.round(height * ratio);
-    paintBoxes(this, canvas, this.layers[0]?.up ? this.spacer.offsetHeight - height : 0, height);
+    paintBoxes(this, canvas, this.layers[0]?.up ? this.tall - height : 0, height);
     return new Promise((/** @type {(blob: Blob | null) => void} */ done) => canvas.toBlob(done));
   }
 }
+
+/** Stripes made so far. @type {Map<string, CanvasPattern>} */
+const HATCHES = new Map();
 
 /**
  * Stripes.
  * @param {CanvasRenderingContext2D} context @param {string} ground @param {string} stripe
  */
 function hatch(context, ground, stripe) {
+  const known = HATCHES.get(ground);
+  if (known) return known;
   const tile = document.createElement('canvas');
   tile.width = tile.height = 8;
   const drawn = tile.getContext('2d');
@@ -279,7 +301,9 @@ function hatch(context, ground, stripe) {
     drawn.lineTo(shift + 9, -1);
   }
   drawn.stroke();
-  return context.createPattern(tile, 'repeat') ?? ground;
+  const made = context.createPattern(tile, 'repeat');
+  if (made) HATCHES.set(ground, made);
+  return made ?? ground;
 }
 
 /**
@@ -292,12 +316,15 @@ function paintBoxes(picture, canvas, top, height) {
   const ratio = window.devicePixelRatio || 1;
   const { boxes, layers, width } = picture;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.fillStyle = getComputedStyle(picture.stage).backgroundColor;
+  context.fillStyle = picture.ground ||= getComputedStyle(picture.stage).backgroundColor;
   context.fillRect(0, 0, width, height);
   context.font = FONT;
   context.direction = 'ltr';
   context.textBaseline = 'middle';
-  picture.glyph = context.measureText('M'.repeat(50)).width / 50 || 7.2;
+  if (picture.measured !== ratio) {
+    picture.glyph = context.measureText('M'.repeat(50)).width / 50 || 7.2;
+    picture.measured = ratio;
+  }
   const fills = layers.map((layer) => fillsOf(layer.slice, picture.colouring));
   const hiddenFill = hatch(context, '#d5d8dc', '#b9c0c8');
   const shrunkFill = hatch(context, 'rgba(255,255,255,0)', 'rgba(20,50,110,.17)');
