@@ -178,8 +178,8 @@ fn named_once(stacks: &[Vec<u64>]) -> Result<Profile> {
     Ok(builder.finish()?)
 }
 
-/// A small symbolized CPU profile, packed; no two numbers give the same.
-pub(crate) fn small(number: u64, start: Nanos) -> Result<Vec<u8>> {
+/// A small symbolized CPU profile as pprof, without a time; no two numbers give the same.
+pub(crate) fn small(number: u64) -> Result<Vec<u8>> {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ number);
     for _ in 0..40 {
@@ -187,8 +187,8 @@ pub(crate) fn small(number: u64, start: Nanos) -> Result<Vec<u8>> {
         builder.sample(&stack, &[1 + number as i64, 10_000_000 * (1 + number as i64)], &[]);
     }
     builder.period("cpu", "nanoseconds", 10_000_000);
-    builder.time(start, Nanos(10_000_000_000));
-    Ok(pprof::encode_gzip(&builder.finish()?)?)
+    builder.time(Nanos(0), Nanos(10_000_000_000));
+    Ok(pprof::encode(&builder.finish()?)?)
 }
 
 fn function_named(builder: &mut ProfileBuilder, number: u64) -> LocationId {
