@@ -65,12 +65,12 @@ export async function server(more = '') {
   };
 }
 
-/** The web view of one file. */
-export async function fileView(profile) {
+/** The web view of one file, with these options. */
+export async function fileView(profile, ...options) {
   const folder = mkdtempSync(path.join(tmpdir(), 'procprof-browser-'));
   const file = path.join(folder, 'cpu.pb');
   writeFileSync(file, profile);
-  const { address, stop } = started(['report', '-http=127.0.0.1:0', file], /Serving web UI on (\S+)/);
+  const { address, stop } = started(['report', '-http=127.0.0.1:0', ...options, file], /Serving web UI on (\S+)/);
   const base = await address;
   return { base, async stop() {
     await stop();

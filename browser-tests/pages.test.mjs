@@ -95,6 +95,14 @@ async function leads(page, selector, pattern) {
 }
 /** Rows of the list. */
 const rows = (page) => page.locator('.profiles-table tbody tr').count();
+/** Waits until a count is above 0; without a script, the page is opened again and again. */
+async function reload(page, scripted, address, count) {
+  for (let tries = 0; await count() === 0; tries++) {
+    assert.ok(tries < 600, `${address} does not change`);
+    await page.waitForTimeout(200);
+    if (!scripted) await go(page, address);
+  }
+}
 const pushed = () => server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 9)], FIRST + 86_400));
 
 for (const colorScheme of ['light', 'dark']) {
@@ -250,6 +258,114 @@ both('the menu of a row downloads, searches, pins and deletes', async (page) => 
   await row().locator('button.danger').click();
   await row().waitFor({ state: 'detached' });
   await arrive(page, /^\/proc_profile(\?|$)/);
+});
+
+both('the page of a profile has its reports, its file, the day before, and deletes it', async (page) => {
+  const day = 86_400;
+  const earlier = await server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 7)], FIRST + 9 * day));
+  const id = await server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 9)], FIRST + 10 * day));
+  const open = () => go(page, `/p/${id}`);
+  await open();
+  await page.click('details.save summary');
+  const reports = await page.locator('details.save a').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
+  assert.ok(reports.length > 15, String(reports));
+  for (const report of reports) assert.ok([200, 400].includes((await page.request.get(server.base + report)).status()), report);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('.actions a:has-text("Download")')]);
+  assert.match(download.suggestedFilename(), /^cpu-profile.*gz$/);
+  await leads(page, 'a:has-text("Day before")', /^\/merge\?id=.*base_from=/);
+  assert.match(await page.locator('main').innerText(), /compared with/);
+  await go(page, `/p/${id}?base=${earlier}`);
+  await leads(page, '.compared a:has-text("Swap")', new RegExp(`^/p/${earlier}\\?base=${id}`));
+  await leads(page, '.compared a:has-text("End the comparison")', new RegExp(`^/p/${earlier}(\\?plain=true)?$`));
+  await open();
+  await leads(page, '.crumbs a', /^\/proc_profile\?node=1$/);
+  await open();
+  await page.click('.actions button:has-text("Pin")');
+  await page.locator('h1 .tag.pin').waitFor();
+  await settle(page);
+  assert.equal(await page.locator('details.confirm').count(), 0, 'a pinned profile is not deleted');
+  await page.click('.actions button:has-text("Unpin")');
+  await page.locator('h1 .tag.pin').waitFor({ state: 'detached' });
+  await settle(page);
+  await page.click('details.confirm summary');
+  await page.click('details.confirm button.danger');
+  await arrive(page, /^\/proc_profile\?node=1$/);
+  assert.equal((await page.request.get(`${server.base}/p/${id}`)).status(), 404);
+});
+
+both('a capture is cancelled', async (page, scripted) => {
+  await go(page, '/proc_profile?node=1');
+  await page.click('details.capture > summary');
+  await page.selectOption('details.capture select[name=type]', 'cpu');
+  await page.fill('details.capture input[name=seconds]', '120');
+  await page.click('details.capture button');
+  await page.locator('.jobs .job').first().waitFor();
+  await page.locator('.jobs button:has-text("Cancel")').first().click();
+  await reload(page, scripted, '/proc_profile?node=1', () => page.locator('.jobs .job:has-text("Cancelled")').count());
+});
+
+both('the heap of a process is sampled for a while, and dumped', async (page, scripted) => {
+  const address = '/heap?node=1&state=yes';
+  await go(page, address);
+  // It is on from the start of the process.
+  if (await page.locator('#heap button[value=no]').count()) {
+    await page.click('#heap button[value=no]');
+    await reload(page, scripted, address, () => page.locator('#heap button[value=yes]').count());
+  }
+  assert.match(await page.locator('#heap').innerText(), /\bOff\b/);
+  await page.selectOption('#heap select[name=minutes]', '10');
+  await page.click('#heap button[name=active][value=yes]');
+  await reload(page, scripted, address, () => page.locator('#heap button[value=no]').count());
+  assert.match(await page.locator('#heap').innerText(), /On · allocations are sampled until \d/);
+  const dumps = page.locator('#dumps input[name=from]');
+  const before = await dumps.count();
+  await page.click('button:has-text("Dump now")');
+  await reload(page, scripted, '/heap?node=1', async () => Number(await dumps.count() > before));
+  await go(page, address);
+  await page.click('#heap button[value=no]');
+  await reload(page, scripted, address, () => page.locator('#heap button[value=yes]').count());
+});
+
+both('a file of several kinds of events shows each, and has the reports', async (page) => {
+  await go(page, '/open');
+  await page.setInputFiles('input[type=file]', new URL('../testdata/formats/jfr/made.jfr', import.meta.url).pathname);
+  await page.click('form.drop button');
+  await arrive(page, /^\/open\/[^/]+$/);
+  const kinds = page.locator('[aria-label="Kind of event"] a');
+  assert.ok(await kinds.count() > 1);
+  const second = await kinds.nth(1).getAttribute('href');
+  await kinds.nth(1).click();
+  await arrive(page, /event=1/);
+  assert.equal(await kinds.nth(1).getAttribute('aria-current'), 'true');
+  const reports = await page.locator('main > .filters a[target=_blank]').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
+  assert.ok(reports.length > 10 && reports.every((report) => report.startsWith(second.split('?')[0])), String(reports));
+  assert.equal((await page.request.get(server.base + reports.find((report) => report.includes('format=top')))).status(), 200);
+  await page.click('form.actions button:has-text("Close")');
+  await arrive(page, /^\/open$/);
+  assert.equal(await page.locator('td a').count(), 0);
+});
+
+check('a node is found among many', async (page) => {
+  const many = Array.from({ length: 12 }, (_, number) => `[[node]]\nname = "node-${number}"\nkind = "pprof"\n`
+    + 'urls = { contention = "http://127.0.0.1:1/profile" }\nschedule.contention = { on = false, seconds = 1, every = 3600 }\n').join('');
+  const own = await start(`self_interval_seconds = 3600\n${many}`);
+  try {
+    await page.goto(`${own.base}/proc_profile`);
+    assert.ok(await page.locator('nav.tabs > a').count() <= 8);
+    await page.click('details.picker summary');
+    assert.equal(await page.locator('#all-nodes li').count(), 13);
+    await page.fill('details.picker input[type=search]', 'node-11');
+    await until(page, () => [...document.querySelectorAll('#all-nodes li')].filter((item) => !item.hidden).length === 1);
+    await page.click('#all-nodes li:not([hidden]) a');
+    await page.waitForURL(/node=\d+/);
+    assert.match(await page.locator('nav.tabs > a[aria-current]').innerText(), /node-11/);
+    await page.click('details.picker summary');
+    await page.fill('details.picker input[type=search]', 'node-3');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/\?q=node-3$/);
+  } finally {
+    await own.stop();
+  }
 });
 
 check('a part of the timeline is marked, merged, listed and compared', async (page) => {
@@ -473,6 +589,13 @@ for (const [language, title, words] of [['ja', 'ノード', /フレームグラ�
     await page.locator('.profiles-table input[type=checkbox]').first().check();
     assert.match(await page.locator('#selection .count').innerText(), /1/);
     assert.doesNotMatch(await page.locator('#selection').innerText(), /selected|View/);
+    // What forms send is the same in every language.
+    const id = await pushed();
+    await go(page, `/proc_profile?node=1&from=${at(FIRST + 80_000)}&to=${at(FIRST + 100_000)}`);
+    const row = page.locator('tr', { has: page.locator(`a[href="/p/${id}"]`) });
+    await row.locator('details.menu > summary').click();
+    await row.locator('button[name=pinned]').click();
+    await row.locator('.tag.pin').waitFor();
     for (const path of PAGES) {
       await go(page, path);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

@@ -20,8 +20,9 @@ const packed = (field, values) => bytes(field, Buffer.concat(values.map(varint))
  * A profile of stacks, each with its root first.
  * @param {[string, string][]} types
  * @param {{stack: string[], values: number[], labels?: Record<string, string>}[]} samples
+ * @param {Record<string, {file: string, line: number}>} places Files and lines of functions.
  */
-export function pprof(types, samples, seconds = 1_700_000_000) {
+export function pprof(types, samples, seconds = 1_700_000_000, places = {}) {
   const strings = [''];
   const known = new Map([['', 0]]);
   const text = (value) => {
@@ -42,8 +43,9 @@ export function pprof(types, samples, seconds = 1_700_000_000) {
     parts.push(bytes(2, Buffer.concat([packed(1, locations.reverse()), packed(2, values), ...pairs])));
   }
   for (const [name, id] of functions) {
-    parts.push(bytes(4, Buffer.concat([number(1, id), bytes(4, number(1, id))])));
-    parts.push(bytes(5, Buffer.concat([number(1, id), number(2, text(name)), number(3, text(name))])));
+    const { file = '', line = 0 } = places[name] ?? {};
+    parts.push(bytes(4, Buffer.concat([number(1, id), bytes(4, Buffer.concat([number(1, id), number(2, line)]))])));
+    parts.push(bytes(5, Buffer.concat([number(1, id), number(2, text(name)), number(3, text(name)), number(4, text(file))])));
   }
   parts.push(...strings.map((string) => bytes(6, Buffer.from(string))));
   parts.push(number(9, BigInt(seconds) * 1_000_000_000n), number(10, 1_000_000_000));

@@ -1,7 +1,9 @@
 /** The viewer's page in Chromium, against a server with stored profiles. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { browser as launch, box, click, fileView, open, page as newPage, ready, server as start, until } from './harness.mjs';
 import { pprof } from './pprof.mjs';
@@ -15,6 +17,7 @@ const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta
 let chromium;
 /** @type {any} */
 let server;
+let sources = '';
 let id = '';
 let base = '';
 
@@ -22,7 +25,9 @@ let base = '';
 const sample = (stack, value, labels) => ({ stack, values: [value, value * 1_000_000], labels });
 
 before(async () => {
-  [chromium, server] = await Promise.all([launch(), start()]);
+  sources = mkdtempSync(path.join(tmpdir(), 'procprof-sources-'));
+  writeFileSync(path.join(sources, 'server.c'), 'int parse(char *text) {\n  int sum = 0;\n  while (*text) sum += *text++; // <b>\n  return sum;\n}\n');
+  [chromium, server] = await Promise.all([launch(), start(`source_roots = ["${sources}"]\n`)]);
   id = await server.push('cpu', pprof(TYPES, [
     sample(['main', 'serve', 'parse'], 300, { thread: 'web' }), sample(['main', 'serve', 'parse', 'utf8::check'], 100, { thread: 'web' }),
     sample(['main', 'serve', 'answer'], 200, { thread: 'web' }), sample(['main', 'flush'], 250, { thread: 'disk' }),
@@ -36,6 +41,7 @@ before(async () => {
 after(async () => {
   await chromium?.close();
   await server?.stop();
+  rmSync(sources, { recursive: true, force: true });
 });
 
 /** A test with a page of its own that must not complain. */
@@ -342,6 +348,46 @@ check('the call graph stands in a frame that is shut off', async (page) => {
   assert.match(await frame.evaluate(() => document.documentElement.textContent), /serve/);
 });
 
+check('the lines of a function have their values, and a file that is not found is named', async (page) => {
+  const places = { parse: { file: `${sources}/server.c`, line: 3 }, answer: { file: '/away/answer.c', line: 7 } };
+  const profile = pprof(TYPES, [sample(['main', 'parse'], 300), sample(['main', 'answer'], 200)], undefined, places);
+  const own = `${server.base}/p/${await server.push('cpu', profile)}`;
+  const shown = async () => {
+    const frame = await (await page.waitForSelector('.pv-frame')).contentFrame();
+    await frame.waitForFunction(() => document.readyState === 'complete' && document.body?.textContent.includes('ROUTINE'));
+    return frame.evaluate(() => document.body.textContent);
+  };
+  await open(page, own);
+  await page.click('.pv-tabs a:has-text("Source")');
+  assert.match(await page.textContent('.pv-empty'), /Show source/);
+  await page.click('.pv-tabs a:has-text("Flame")');
+  await click(page, ['main', 'parse'], { button: 'right' });
+  await page.click('.pv-menu button:has-text("Show source")');
+  const found = await shown();
+  assert.match(found, /ROUTINE =+ parse in .*server\.c/);
+  assert.match(found, /300ms +300ms +3: {2}while \(\*text\) sum \+= \*text\+\+; \/\/ <b>/);
+  assert.match(found, /\. +\. +4: {2}return sum;/);
+  assert.equal(new URL(page.url()).searchParams.get('frame'), 'parse');
+  await open(page, `${own}?view=source&frame=answer`);
+  assert.match(await shown(), /answer\.c[^]*Error: \/away\/answer\.c: not below any folder of source_roots/);
+  await open(page, `${own}?view=source&frame=main`);
+  const frame = await (await page.waitForSelector('.pv-frame')).contentFrame();
+  await frame.waitForFunction(() => document.body?.textContent.includes('No source information for main'));
+  // The viewer of a file shows the same lines, and the machine code where its binary is found.
+  const view = await fileView(profile, `-source_path=${sources}`);
+  try {
+    await open(page, view.base);
+    const place = page.url().split('?')[0];
+    await open(page, `${place}?view=source&frame=answer`);
+    assert.match(await page.frameLocator('.pv-frame').locator('main').textContent(), /answer\.c: open .*no such file/);
+    await open(page, `${place}?view=source&frame=parse&source_path=${encodeURIComponent(sources)}`);
+    const source = await page.frameLocator('.pv-frame').locator('.source').textContent();
+    assert.match(source, /300ms300ms3 *while \(\*text\)/);
+  } finally {
+    await view.stop();
+  }
+});
+
 check('every export answers, and commands have the filters', async (page) => {
   await open(page, address('?focus=serve'));
   await page.click('text=Export');
@@ -439,7 +485,7 @@ check('a narrow window holds every view', async (page) => {
 /** Words that every language has: names of options, keys, functions, formats and units. */
 const SAME_WORDS = new RegExp(['[a-z]+_?[a-z]+=\\S*', 'focus|ignore|hide|show(_from)?|tag(focus|ignore|root)|granularity|filefunctions|functions|files|lines|addresses',
   'Ctrl|Enter|Esc|Home|Page Up|Page Down|JavaScript', 'CPU|PNG|SVG|HTML|JVM|Go|SQL|curl|procprof|go tool pprof|pprof|speedscope|collapsed|Profile|samples|cpu',
-  'main|serve|parse|ms|min|all|[nNscm]'].map((words) => `(?<![A-Za-z])(?:${words})(?![A-Za-z])`).join('|'), 'g');
+  'main|serve|parse|absent|kb|mb|ms|min|all|[nNscm]'].map((words) => `(?<![A-Za-z])(?:${words})(?![A-Za-z])`).join('|'), 'g');
 
 for (const [locale, word] of [['ja-JP', 'フレームグラフ'], ['zh-CN', '火焰图']]) {
   check(`every word of the viewer is in the language of the browser, ${locale}`, async (page) => {
@@ -484,7 +530,7 @@ for (const [locale, word] of [['ja-JP', 'フレームグラフ'], ['zh-CN', '火
     await open(page, address('?focus=absent&zoom=99'));
     await collect('.pv-empty, .pv-chips *');
     // The engine of regular expressions explains its errors in English.
-    const words = texts.map((text) => text.replace(/(?<=：)regex parse error[^]*/, '').replace(SAME_WORDS, ' '));
+    const words = texts.map((text) => text.replace(/(?<=：)report option[^]*/, '').replace(SAME_WORDS, ' '));
     assert.deepEqual(words.filter((text) => /[A-Za-z]/.test(text)), []);
     // The browser logs the refusals.
     page.complaints = page.complaints.filter((complaint) => !/status of 40[04]/.test(complaint));
