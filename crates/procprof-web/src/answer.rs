@@ -44,12 +44,13 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// The response. Pages and pictures bring their own scripts, so they are shut off from everything else of ours.
+    /// The response. Pages and pictures bring their own scripts, so they are shut off from everything else of ours; so
+    /// are texts, which pages show in frames, too.
     pub(crate) fn answer(self) -> ApiResult<Response> {
         let mut response = Response::new(Body::from(self.bytes));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.media_type));
-        if self.media_type.starts_with("image/svg") || self.media_type.starts_with("text/html") {
+        if ["image/svg", "text/html", "text/plain"].iter().any(|framed| self.media_type.starts_with(framed)) {
             headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX_POLICY));
         }
         if self.unchanging {
