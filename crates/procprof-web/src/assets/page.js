@@ -48,9 +48,10 @@ async function copy(text, element, done) {
   setTimeout(() => { element.textContent = before; }, 1500);
 }
 
-/// Whether somebody is at work in a part of the page.
+/// Whether a part of the page is in use: opened, chosen otherwise than it came, focused or marked.
 function busy(part) {
-  return part.querySelector("details[open]:not([data-keep]), input:checked") !== null || part.contains(document.activeElement) || part.matches(":has(.brush)");
+  const chosen = [...part.querySelectorAll("input")].some((input) => input.checked !== input.defaultChecked);
+  return chosen || part.querySelector("details[open]:not([data-keep])") !== null || part.contains(document.activeElement) || part.matches(":has(.brush)");
 }
 
 // Fills the parts of a page that wait for a node.
