@@ -49,7 +49,8 @@ impl fmt::Display for Captured {
         write!(f, "{} captures", self.taken)?;
         for (request, Cpu { total, unsampled }) in &self.cpu {
             let share = 100.0 * *unsampled as f64 / (*total).max(1) as f64;
-            write!(f, "; {request}: {:.1} s of CPU time, {share:.1} % unsampled", *total as f64 / 1e9)?;
+            let request = request.trim_start_matches("profile?seconds=1&");
+            write!(f, "; {request}: {:.1} s CPU, {share:.1} % unsampled", *total as f64 / 1e9)?;
         }
         for (what, count) in self.refused.iter().chain(&self.broken) {
             write!(f, "; {count} times {what}")?;
