@@ -6,7 +6,8 @@
 //!    0: 0100007F:1F5E 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 4242 1 ...
 //! ```
 //! Those that listen come first, before connections (`tcp_seq_start` in the kernel's `net/ipv4/tcp_ipv4.c`): the rest
-//! is not read. The inode (4242) is matched with the links `/proc/PID/fd/N -> socket:[4242]`.
+//! is not read. The inode (4242) is matched with the links `/proc/PID/fd/N -> socket:[4242]`; those of a thread with
+//! descriptors of its own (`unshare(CLONE_FILES)`) are in `/proc/PID/task/TID/fd` only.
 
 use std::fs;
 use std::io;
@@ -129,24 +130,39 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
 fn find_owners(listeners: &mut [Listener]) -> Result<()> {
     let directory = Path::new("/proc");
     let pids = procfs::numbers_in(directory).map_err(|source| Error::io(directory, source))?;
-    for pid in pids.into_iter().map(Pid) {
-        let inodes = open_sockets(pid);
-        for listener in listeners.iter_mut() {
-            if !inodes.contains(&listener.inode) {
-                continue;
-            }
-            if let Some(name) = name_of(pid) {
-                listener.owners.push(SocketOwner { pid, name });
-            }
+    let pids: Vec<Pid> = pids.into_iter().map(Pid).collect();
+    for pid in &pids {
+        add_owner(listeners, *pid, &procfs::path(*pid, "fd"));
+    }
+    // Threads seldom have descriptors of their own, and a host may have tens of thousands of them.
+    if listeners.iter().all(|listener| !listener.owners.is_empty()) {
+        return Ok(());
+    }
+    for pid in pids {
+        let tasks = procfs::path(pid, "task");
+        for thread in procfs::numbers_in(&tasks).unwrap_or_default().into_iter().filter(|thread| *thread != pid.0) {
+            add_owner(listeners, pid, &tasks.join(thread.to_string()).join("fd"));
         }
     }
     Ok(())
 }
 
-/// The sockets `pid` has open; none if it ended or its descriptors may not be read.
-fn open_sockets(pid: Pid) -> Vec<u64> {
-    let directory = procfs::path(pid, "fd");
-    let descriptors = procfs::numbers_in(&directory).unwrap_or_default();
+/// Adds `pid` to the listeners whose sockets are among the descriptors in `directory`; to none if they may not be read.
+fn add_owner(listeners: &mut [Listener], pid: Pid, directory: &Path) {
+    let inodes = open_sockets(directory);
+    for listener in listeners.iter_mut().filter(|listener| inodes.contains(&listener.inode)) {
+        if listener.owners.iter().any(|owner| owner.pid == pid) {
+            continue;
+        }
+        if let Some(name) = name_of(pid) {
+            listener.owners.push(SocketOwner { pid, name });
+        }
+    }
+}
+
+/// The sockets among the descriptors in `directory`; none if it is gone or may not be read.
+fn open_sockets(directory: &Path) -> Vec<u64> {
+    let descriptors = procfs::numbers_in(directory).unwrap_or_default();
     let links =
         descriptors.into_iter().filter_map(|descriptor| fs::read_link(directory.join(descriptor.to_string())).ok());
     links

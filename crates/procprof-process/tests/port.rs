@@ -1,6 +1,8 @@
 //! The process that listens on a port is this test.
 
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
 use procprof_process::{Pid, listeners_on};
 
@@ -16,6 +18,36 @@ fn finds_us_behind_our_port() {
     drop(socket);
     let listeners = listeners_on(address.port()).unwrap();
     assert!(listeners.iter().all(|listener| listener.address != address));
+}
+
+/// A thread whose descriptors are its own, as the agent's listener is, and which prints its port.
+const THREAD_WITH_OWN_DESCRIPTORS: &str = "
+import ctypes, socket, sys, threading
+def listen():
+    CLONE_FILES = 0x400
+    assert ctypes.CDLL(None).unshare(CLONE_FILES) == 0
+    listener = socket.create_server(('127.0.0.1', 0))
+    print(listener.getsockname()[1], flush=True)
+    sys.stdin.read()
+threading.Thread(target=listen).start()
+";
+
+#[test]
+fn a_thread_with_descriptors_of_its_own_is_found() {
+    let mut program = Command::new("python3")
+        .args(["-c", THREAD_WITH_OWN_DESCRIPTORS])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 is needed");
+    let mut port = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let listeners = listeners_on(port.trim().parse().unwrap()).unwrap();
+    let owners: Vec<Pid> = listeners.iter().flat_map(|listener| &listener.owners).map(|owner| owner.pid).collect();
+    assert_eq!(owners, [Pid(program.id())]);
+    // Its input ends, and it with it.
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
 }
 
 #[test]
