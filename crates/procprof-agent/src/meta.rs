@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::modules::Modules;
+use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Meta, Profile, ProfileType};
 
 /// This crate's name and version.
@@ -16,6 +17,13 @@ pub(crate) fn known_facts(profile_type: ProfileType, engine: &str, modules: &Mod
         instance_build_id: modules.main_build_id().to_owned(),
         ..Meta::default()
     }
+}
+
+/// A dump of this process in its text form, which lacks the build ids of the mappings.
+pub(crate) fn decode_dump(text: &[u8], modules: &Modules) -> Result<Profile> {
+    let mut parts = decode(text, &Limits::default())?.profile.into_parts();
+    modules.add_build_ids(&mut parts);
+    Ok(parts.finish()?)
 }
 
 /// Adds the facts to a profile that was decoded from somewhere.

@@ -8,6 +8,7 @@ use crate::loader;
 use procprof_profile::maps::{self, MapsEntry};
 #[cfg(target_os = "linux")]
 use procprof_profile::{Addr, FileOffset, Mapping, MappingId, ProfileBuilder};
+use procprof_profile::{Parts, StringId};
 use std::ops::Range;
 
 /// One executable mapping.
@@ -62,6 +63,17 @@ impl Modules {
     /// The program's own build id; empty when it has none.
     pub(crate) fn main_build_id(&self) -> &str {
         self.main.map_or("", |index| &self.modules[index].build_id)
+    }
+
+    /// Adds the build ids that a profile of this process lacks, for the mappings that are still there.
+    pub(crate) fn add_build_ids(&self, parts: &mut Parts) {
+        for mapping in parts.mappings.iter_mut().filter(|mapping| mapping.build_id == StringId::default()) {
+            let path = parts.strings.get(mapping.filename);
+            let is_same = |module: &&Module| module.range.start == mapping.start.0 && Some(&*module.path) == path;
+            if let Some(module) = self.modules.iter().find(is_same) {
+                mapping.build_id = parts.strings.push(&module.build_id).unwrap_or_default();
+            }
+        }
     }
 
     /// Adds all mappings to a profile, the program's first as pprof expects it; returns their ids by position here.

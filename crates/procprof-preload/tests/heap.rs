@@ -56,6 +56,26 @@ fn jeprof_and_go_read_the_heap() {
     assert!(host.finish().success());
 }
 
+/// Readers find files by them, as the server does, which asks for heap profiles without names.
+#[test]
+fn mappings_have_the_build_ids_of_their_files() {
+    let program = program("busy.cpp", &[]);
+    let mut host = Host::start(preloaded(&program));
+    assert_eq!(host.line(), "ready 1");
+    let notes = tool("readelf", &["-n", program.to_str().unwrap()]);
+    let build_id = notes.split("Build ID: ").nth(1).and_then(|rest| rest.lines().next()).unwrap().trim();
+    for path in ["/debug/pprof/heap?", "/debug/pprof/allocs?", "/pprof/growth?seconds=1&format=proto&"] {
+        let profile = decode(&host.get(&format!("{path}symbolize=0")), &Default::default()).unwrap().profile;
+        let of = |file: &str| {
+            let mapping = profile.mappings().iter().find(|mapping| profile.string(mapping.filename).contains(file));
+            profile.string(mapping.unwrap_or_else(|| panic!("{path}: no mapping of {file}")).build_id)
+        };
+        assert_eq!(of(program.to_str().unwrap()), build_id, "{path}");
+        assert!(!of("libc.so").is_empty(), "{path}");
+    }
+    assert!(host.finish().success());
+}
+
 #[test]
 fn sampling_is_switched_while_the_program_runs() {
     let program = program("busy.cpp", &[]);

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::heap::{Heap, InUse};
 use crate::modules::Modules;
 use crate::request::{Method, Request, Response};
-use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Nanos, Profile, ProfileType};
 use std::time::{Duration, SystemTime};
 
@@ -42,10 +41,11 @@ fn measure(agent: &Agent, heap: Heap<'_>, length: Duration, request: &Request<'_
 }
 
 fn profile(heap: Heap<'_>, text: &[u8], began: SystemTime, length: Duration) -> Result<Profile> {
-    let mut meta = crate::meta::known_facts(ProfileType::Other("growth".into()), "", &Modules::of_this_process());
+    let modules = Modules::of_this_process();
+    let mut meta = crate::meta::known_facts(ProfileType::Other("growth".into()), "", &modules);
     heap.describe(&mut meta);
     meta.means = MEANS.into();
-    let profile = heap.name_unknown(decode(text, &Limits::default())?.profile)?;
+    let profile = heap.name_unknown(crate::meta::decode_dump(text, &modules)?)?;
     let mut parts = crate::meta::add(profile, &meta)?.into_parts();
     let since_epoch = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     parts.time = nanos(since_epoch);

@@ -8,7 +8,6 @@ use crate::heap::{Heap, HeapStatus, environment};
 use crate::modules::Modules;
 use crate::moment::utc_text;
 use crate::request::{Method, Response};
-use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Profile, ProfileType};
 use std::time::SystemTime;
 
@@ -50,17 +49,22 @@ pub(super) fn allocs(agent: &Agent, query: &Query, method: Method) -> Result<Res
 
 /// The text as a profile with what is known about it.
 fn profile(heap: Heap<'_>, text: &[u8]) -> Result<Profile, Response> {
-    let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
-    let mut meta = crate::meta::known_facts(ProfileType::Heap, "", &Modules::of_this_process());
+    let modules = Modules::of_this_process();
+    let mut meta = crate::meta::known_facts(ProfileType::Heap, "", &modules);
     heap.describe(&mut meta);
-    heap.name_unknown(profile).and_then(|profile| crate::meta::add(profile, &meta)).map_err(|error| refused(&error))
+    crate::meta::decode_dump(text, &modules)
+        .and_then(|profile| heap.name_unknown(profile))
+        .and_then(|profile| crate::meta::add(profile, &meta))
+        .map_err(|error| refused(&error))
 }
 
 /// The text of a file that jemalloc has written as a profile.
 pub(super) fn profile_of_file(text: &[u8]) -> Result<Profile, Response> {
-    let profile = decode(text, &Limits::default()).map_err(|error| refused(&error.into()))?.profile;
-    let meta = crate::meta::known_facts(ProfileType::Heap, "jemalloc", &Modules::of_this_process());
-    crate::meta::add(profile, &meta).map_err(|error| refused(&error))
+    let modules = Modules::of_this_process();
+    let meta = crate::meta::known_facts(ProfileType::Heap, "jemalloc", &modules);
+    crate::meta::decode_dump(text, &modules)
+        .and_then(|profile| crate::meta::add(profile, &meta))
+        .map_err(|error| refused(&error))
 }
 
 /// `{"allocator":"jemalloc","compiled_in":true,"available":true,"active":true,"lg_sample":19,"until":null,"variable":"MALLOC_CONF",…}`
