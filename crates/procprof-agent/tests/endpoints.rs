@@ -46,6 +46,10 @@ fn own_build_id() -> String {
     text.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap().to_owned()
 }
 
+fn unix_nanos() -> i64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64
+}
+
 /// Every profile at every path, in its own form and in the other: what it is, under which name it is to be kept, and by
 /// whom and of which program it is.
 #[test]
@@ -96,6 +100,10 @@ fn every_profile_has_its_form_and_type() {
                     for fact in [build_id.as_str(), &version, &format!("#procprof:type={kind}")] {
                         assert!(comments.contains(&fact), "{what}: no {fact} in {comments:?}");
                     }
+                    let start = comments.iter().find_map(|text| text.strip_prefix("#procprof:instance-start="));
+                    let age = unix_nanos() - start.unwrap().parse::<i64>().unwrap();
+                    // The kernel gives the time of boot in whole seconds.
+                    assert!((-1_000_000_000..3_600_000_000_000).contains(&age), "{what}: {age}");
                 }
             }
         }
