@@ -473,6 +473,42 @@ fn files_of_a_process_in_its_own_namespaces_are_found_there() {
     assert_named(&burn, &pid);
 }
 
+#[test]
+fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
+    let folder = folder();
+    let (js, java) = (folder.path().join("loop.js"), folder.path().join("Loop.java"));
+    let sum = "int s = 0; for (int i = 0; i < n; i++) s = s * 31 + i; return s;";
+    std::fs::write(&js, format!("function hotJs(n) {{ {} }}\nfor (;;) hotJs(1e6);", sum.replace("int ", "let ")))
+        .unwrap();
+    let main = "public static void main(String[] words) { for (long t = 0;;) t += hot(1000000); }";
+    std::fs::write(&java, format!("public class Loop {{ static int hot(int n) {{ {sum} }} {main} }}")).unwrap();
+    let (js, java) = (js.to_str().unwrap(), java.to_str().unwrap());
+    for (program, hint, function) in [
+        (&["python3", "-c", "while True: pass"][..], "is Python", ""),
+        (&["node", js], "node --perf-basic-prof", ""),
+        (&["node", "--perf-basic-prof", js], "", "hotJs"),
+        (&["java", java], "procprof collect --pid", ""),
+    ] {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).stdout(Stdio::null()).stderr(Stdio::null());
+        let running =
+            Running(command.spawn().unwrap_or_else(|error| panic!("this test needs {}: {error}", program[0])));
+        let file = folder.path().join("recorded.pb.gz");
+        // It takes a while until the program itself runs, and until its code is generated.
+        let is_shown = ["1", "1", "2", "4", "16", "64"].into_iter().any(|seconds| {
+            let output = record(&["-d", seconds, "-o", file.to_str().unwrap(), "-p", &running.pid()]);
+            let printed = text(&output);
+            let has_function = |profile: &Profile| {
+                profile.functions().iter().any(|known| profile.string(known.name).contains(function))
+            };
+            let is_named = output.status.success() && has_function(&decoded(&file));
+            is_named && if hint.is_empty() { !printed.contains("functions' names") } else { printed.contains(hint) }
+        });
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", running.pid()));
+        assert!(is_shown, "{program:?}");
+    }
+}
+
 /// The command as nobody, with these capabilities, in a folder that nobody may enter.
 fn as_nobody(burn: &Burn, capabilities: &[&str]) -> Command {
     let binary = burn.file("procprof");

@@ -13,6 +13,8 @@ const LINES_MAX: usize = 5;
 /// A program that executes others.
 struct Interpreter {
     name: &'static str,
+    /// The name of its processes, unless they change it.
+    process: &'static str,
     /// How the names of the files with its code begin.
     files: &'static [&'static str],
     /// How the names begin that the functions of its programs have, where these are known. `None` if they are code of
@@ -25,18 +27,21 @@ struct Interpreter {
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         name: "Python",
+        process: "python3",
         files: &["python3", "libpython3"],
         functions: Some("py::"),
         help: |_| "start it with python3 -X perf (3.12 and later)".to_owned(),
     },
     Interpreter {
         name: "Node.js",
+        process: "node",
         files: &["node", "libnode.so"],
         functions: None,
         help: |_| "start it with node --perf-basic-prof".to_owned(),
     },
     Interpreter {
         name: "a JVM",
+        process: "java",
         files: &["libjvm.so"],
         functions: None,
         help: |pid| format!("record it with procprof collect --pid {pid}"),
@@ -54,9 +59,14 @@ struct Counts {
 pub(super) fn hints(profile: &Profile) -> Vec<String> {
     let mut counts: BTreeMap<(String, usize), Counts> = BTreeMap::new();
     for sample in profile.samples() {
-        let Some(pid) = pid(profile, &sample) else { continue };
-        let is_in =
-            |interpreter: &Interpreter| sample.stack.iter().any(|id| interpreter.has(profile, profile.location(*id)));
+        let (Some(pid), process) = (label(profile, &sample, "pid"), label(profile, &sample, "process")) else {
+            continue;
+        };
+        // The stacks of generated code without frame pointers do not reach the files.
+        let is_in = |interpreter: &Interpreter| {
+            process.as_deref() == Some(interpreter.process)
+                || sample.stack.iter().any(|id| interpreter.has(profile, profile.location(*id)))
+        };
         for (place, _) in INTERPRETERS.iter().enumerate().filter(|(_, interpreter)| is_in(interpreter)) {
             let count = counts.entry((pid.clone(), place)).or_default();
             let value = sample.values.first().copied().unwrap_or(0);
@@ -109,12 +119,13 @@ fn is_unnamed_generated_code(profile: &Profile, id: procprof_profile::LocationId
     is_generated && profile.lines(id).is_empty()
 }
 
-fn pid(profile: &Profile, sample: &Sample<'_>) -> Option<String> {
-    let is_pid = |label: &&Label| profile.string(label.key) == "pid";
-    match sample.labels.iter().find(is_pid)?.value {
-        LabelValue::Number(number, _) => Some(number.to_string()),
-        LabelValue::Text(_) => None,
-    }
+/// The text of a sample's label.
+fn label(profile: &Profile, sample: &Sample<'_>, key: &str) -> Option<String> {
+    let is_it = |label: &&Label| profile.string(label.key) == key;
+    Some(match sample.labels.iter().find(is_it)?.value {
+        LabelValue::Number(number, _) => number.to_string(),
+        LabelValue::Text(text) => profile.string(text).to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -135,7 +146,8 @@ mod tests {
         let in_file = builder.address(Some(file), Addr(1001));
         let in_generated = builder.address(Some(generated), Addr(2001));
         let in_function = builder.frame(function);
-        let labels = [builder.number_label("pid", 7, "")];
+        let process = path.rsplit('/').next().unwrap();
+        let labels = [builder.number_label("pid", 7, ""), builder.text_label("process", process)];
         builder.sample(&[in_function, in_file], &[named, named], &labels);
         builder.sample(&[in_generated, in_file], &[unnamed, unnamed], &labels);
         builder.finish().unwrap()
@@ -154,6 +166,7 @@ mod tests {
             ("/usr/lib/libpython3.11.so.1.0", "py::main:/app.py", Some("python3 -X perf")),
             ("/usr/bin/node", "JS:*main", Some("node --perf-basic-prof")),
             ("/opt/jdk/lib/server/libjvm.so", "main", Some("procprof collect --pid 7")),
+            ("/memory/java", "main", Some("procprof collect --pid 7")),
             ("/usr/bin/node_exporter-1", "main", None),
             ("/usr/bin/nodejs-app", "main", None),
             ("/usr/bin/burn", "main", None),
