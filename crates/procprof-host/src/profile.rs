@@ -51,19 +51,28 @@ pub(crate) fn profile(session: &Session, statistics: &Statistics, facts: &Facts)
 
 /// The mappings with samples, the main program's first, then the kernel's.
 fn add_mappings(builder: &mut ProfileBuilder, session: &Session) -> Vec<MappingId> {
-    let mut mappings = Vec::new();
-    for mapping in &session.stacks.mappings {
+    let with_samples = &session.stacks.mappings;
+    // The image of a program is known before those of the libraries that it loads.
+    let is_program = |path: &str| path.rsplit('/').next().is_some_and(|name| !name.contains(".so") && name != path);
+    let mut order: Vec<usize> = (0..with_samples.len()).collect();
+    order.sort_by_key(|place| {
+        let image = with_samples[*place].image;
+        (!is_program(&session.images.path(image)), image)
+    });
+    let mut mappings = vec![MappingId(0); with_samples.len()];
+    for place in order {
+        let mapping = &with_samples[place];
         let path = session.images.path(mapping.image);
         let build_id = session.images.build_id(mapping.image);
         let (filename, build_id) = (builder.intern(&path), builder.intern(&build_id));
-        mappings.push(builder.mapping(Mapping {
+        mappings[place] = builder.mapping(Mapping {
             start: Addr(mapping.start),
             limit: Addr(mapping.end),
             file_offset: FileOffset(mapping.file_offset),
             filename,
             build_id,
             ..Mapping::default()
-        }));
+        });
     }
     let filename = builder.intern(KERNEL);
     let (start, limit) = (Addr(1 << 63), Addr(u64::MAX));
