@@ -89,7 +89,7 @@ async fn what_cannot_be_answered_is_a_problem_with_its_place() {
         ("tree?fokus=x", 400, "did you mean \"focus\"?"),
         ("search?re=a(", 400, "unclosed group"),
         ("search", 400, "re is missing"),
-        ("table?sort=size", 400, "sort: expected self, total, name or change"),
+        ("table?sort=size", 400, "sort: expected self, total, name, self_change or change"),
         ("sandwich", 400, "frame or name is needed"),
         ("sandwich?name=main&side=up", 400, "side: expected callers or callees"),
         ("sandwich?name=main&at=1", 400, "side is missing"),
@@ -131,7 +131,7 @@ async fn two_profiles_are_compared() {
         json!({ "nodes": 5, "total": 2_000_000_000_i64, "base_total": 1_000_000_000, "depth": 2 })
     );
     assert_eq!(whole["diff"], json!({ "normalized": true, "scale": 2 }));
-    let table = server.json(&format!("/p/{id}/table?base={base}&sort=change")).await;
+    let table = server.json(&format!("/p/{id}/table?base={base}&sort=self_change")).await;
     let rows: Vec<_> =
         table["rows"].as_array().unwrap().iter().map(|row| [&row["name"], &row["self"], &row["base_self"]]).collect();
     let expected = [
@@ -141,6 +141,9 @@ async fn two_profiles_are_compared() {
         ("main", 0, 0),
     ];
     assert_eq!(json!(rows), json!(expected));
+    let table = server.json(&format!("/p/{id}/table?base={base}&sort=change")).await;
+    let names: Vec<_> = table["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(json!(names), json!(["main", "hot_70", "added", "hot_30"]));
 
     // The same for reports: what is more is positive, what is less negative.
     let collapsed = server.text(&format!("/p/{id}?format=collapsed&base={base}")).await;

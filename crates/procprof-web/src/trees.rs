@@ -181,8 +181,9 @@ fn table_query(params: &Params) -> ApiResult<TableQuery> {
         None | Some("self") => TableOrder::Own,
         Some("total") => TableOrder::Total,
         Some("name") => TableOrder::Name,
-        Some("change") => TableOrder::Change,
-        Some(_) => return Err(Problem::bad_request("sort: expected self, total, name or change")),
+        Some("self_change") => TableOrder::OwnChange,
+        Some("change") => TableOrder::TotalChange,
+        Some(_) => return Err(Problem::bad_request("sort: expected self, total, name, self_change or change")),
     };
     let limit = params.number("limit", 1, ROWS_MAX)?.unwrap_or(ROWS) as usize;
     let offset = params.number("offset", 0, u32::MAX.into())?.unwrap_or(0) as usize;

@@ -37,8 +37,10 @@ pub enum TableOrder {
     Total,
     /// By name.
     Name,
-    /// The largest change of their own value first, then of the total; the base is scaled if that is requested.
-    Change,
+    /// The largest change of their own value first, up or down; the base is scaled if that is requested.
+    OwnChange,
+    /// The largest change of the value with all they call first.
+    TotalChange,
 }
 
 /// A part of the rows of the table of functions.
@@ -226,10 +228,8 @@ fn sums(nodes: &Nodes, frames: usize, budget: &Budget) -> Result<Vec<Sums>> {
 }
 
 fn compare(order: TableOrder, scale: f64, one: &Sums, other: &Sums) -> Ordering {
-    let change = |sums: &Sums| {
-        let own = (sums.own as f64 - scale * sums.base_own as f64).abs();
-        (own, (sums.total as f64 - scale * sums.base_total as f64).abs())
-    };
+    let own_change = |sums: &Sums| (sums.own as f64 - scale * sums.base_own as f64).abs();
+    let total_change = |sums: &Sums| (sums.total as f64 - scale * sums.base_total as f64).abs();
     let width = |value: i64, base: i64| value.saturating_abs().saturating_add(base.saturating_abs());
     match order {
         TableOrder::Own => (width(other.own, other.base_own), width(other.total, other.base_total))
@@ -237,10 +237,12 @@ fn compare(order: TableOrder, scale: f64, one: &Sums, other: &Sums) -> Ordering 
         TableOrder::Total => (width(other.total, other.base_total), width(other.own, other.base_own))
             .cmp(&(width(one.total, one.base_total), width(one.own, one.base_own))),
         TableOrder::Name => Ordering::Equal,
-        TableOrder::Change => {
-            let (one, other) = (change(one), change(other));
-            other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
-        }
+        TableOrder::OwnChange => own_change(other)
+            .total_cmp(&own_change(one))
+            .then_with(|| total_change(other).total_cmp(&total_change(one))),
+        TableOrder::TotalChange => total_change(other)
+            .total_cmp(&total_change(one))
+            .then_with(|| own_change(other).total_cmp(&own_change(one))),
     }
 }
 

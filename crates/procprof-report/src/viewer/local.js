@@ -108,7 +108,9 @@ export function tableOf(slice, wanted) {
   const keys = (row) => {
     const { base_self: baseSelf = 0, base_total: baseTotal = 0 } = row;
     if (wanted.sort === 'name') return [];
-    if (wanted.sort === 'change') return [Math.abs(row.self - baseSelf * scale), Math.abs(row.total - baseTotal * scale)];
+    const changes = [Math.abs(row.self - baseSelf * scale), Math.abs(row.total - baseTotal * scale)];
+    if (wanted.sort === 'self_change') return changes;
+    if (wanted.sort === 'change') return changes.reverse();
     const own = Math.abs(row.self) + Math.abs(baseSelf);
     const whole = Math.abs(row.total) + Math.abs(baseTotal);
     return wanted.sort === 'total' ? [whole, own] : [own, whole];

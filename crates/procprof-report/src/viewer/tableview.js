@@ -38,12 +38,12 @@ export class TableView {
     const { state, root } = this.app;
     if (document.activeElement !== this.filter) this.filter.value = state.filter;
     const diff = Boolean(root?.head.diff);
-    const sort = state.sort || (diff ? 'change' : 'self');
+    const sort = state.sort || (diff ? 'self_change' : 'self');
     const column = (/** @type {string} */ key, /** @type {string} */ text, /** @type {string} */ kind) => el('th', { scope: 'col', class: kind,
       'aria-sort': key === sort && (key === 'name' ? 'ascending' : 'descending') },
     key ? el('button', { type: 'button', onclick: () => this.app.go({ sort: key }, true) }, text) : text);
     this.heads.replaceChildren(column('self', TEXTS.selfName, 'pv-number'), column('', '%', 'pv-number'),
-      column('total', TEXTS.total, 'pv-number'), column('', '%', 'pv-number'),
+      ...(diff ? [column('self_change', TEXTS.change, 'pv-number')] : []), column('total', TEXTS.total, 'pv-number'), column('', '%', 'pv-number'),
       ...(diff ? [column('', TEXTS.base, 'pv-number'), column('change', TEXTS.change, 'pv-number')] : []), column('name', TEXTS.function, ''));
     await this.load(0);
   }
@@ -54,7 +54,7 @@ export class TableView {
     const asked = ++this.asked;
     const { state, root } = app;
     try {
-      const sort = state.sort || (root?.head.diff ? 'change' : 'self');
+      const sort = state.sort || (root?.head.diff ? 'self_change' : 'self');
       const got = await app.source.table({ sort, re: state.filter, limit: ROWS_AT_ONCE, offset });
       if (asked !== this.asked || !root) return;
       this.rows = offset ? [...this.rows, ...got.rows] : got.rows;
@@ -76,17 +76,18 @@ export class TableView {
   row(row, head) {
     const { amount, whole } = head;
     const scale = head.diff && head.diff.normalized ? head.diff.scale : 1;
-    const base = (row.base_total ?? 0) * scale;
+    const [baseSelf, base] = [(row.base_self ?? 0) * scale, (row.base_total ?? 0) * scale];
     const value = (/** @type {number} */ one) => el('td', { class: 'pv-number' }, amountText(amount, one));
     const share = (/** @type {number} */ one) => {
       const cell = el('td', { class: 'pv-number pv-share' }, percent(one, whole.total));
       cell.style.setProperty('--share', String(Math.max(0, Math.min(1, whole.total ? one / whole.total : 0))));
       return cell;
     };
-    const change = row.total - base;
+    const changed = (/** @type {number} */ by, mark = '') => el('td', { class: `pv-number ${by > 0 ? 'pv-up' : by < 0 ? 'pv-down' : ''}` },
+      signedText(amount, by) + mark);
     const mark = base === 0 && row.total ? ` ${TEXTS.isNew}` : base && !row.total ? ` ${TEXTS.isGone}` : '';
-    return el('tr', {}, value(row.self), share(row.self), value(row.total), share(row.total),
-      ...(head.diff ? [value(base), el('td', { class: `pv-number ${change > 0 ? 'pv-up' : change < 0 ? 'pv-down' : ''}` }, signedText(amount, change) + mark)] : []),
+    return el('tr', {}, value(row.self), share(row.self), ...(head.diff ? [changed(row.self - baseSelf)] : []),
+      value(row.total), share(row.total), ...(head.diff ? [value(base), changed(row.total - base, mark)] : []),
       el('td', {}, el('a', { href: this.app.address({ view: 'sandwich', frame: row.name }), title: TEXTS.sandwich,
         onclick: (/** @type {MouseEvent} */ event) => {
           if (event.ctrlKey || event.metaKey || event.shiftKey) return;

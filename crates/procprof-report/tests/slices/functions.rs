@@ -81,7 +81,7 @@ fn a_table_is_sorted_and_cut() {
     assert_eq!(names(&plain, TableOrder::Total, ""), "bcad");
     assert_eq!(names(&plain, TableOrder::Name, ""), "abcd");
     assert_eq!(names(&plain, TableOrder::Name, "[bd]"), "bd");
-    assert_eq!(names(&difference(&profile, &base, &[]), TableOrder::Change, ""), "aedbc");
+    assert_eq!(names(&difference(&profile, &base, &[]), TableOrder::OwnChange, ""), "aedbc");
     let query = TableQuery { offset: 1, limit: 2, ..TableQuery::default() };
     let table = plain.table(&query, &Budget::default()).unwrap();
     let found: Vec<&str> = table.rows.iter().map(|row| row.name).collect();
