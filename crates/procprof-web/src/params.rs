@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use procprof_core::nodes::Node;
 use procprof_profile::{Nanos, ProfileType};
 
@@ -95,12 +97,11 @@ impl Params {
         Ok(self.get(name).map(str::parse).transpose()?)
     }
 
-    /// A moment: RFC 3339, or seconds since the epoch.
+    /// A moment: RFC 3339, the same without a zone (UTC), or seconds since the epoch.
     pub(crate) fn time(&self, name: &str) -> ApiResult<Option<Nanos>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let seconds = text.parse::<i64>().ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
-        let moment = seconds
-            .or_else(|| text.parse::<Timestamp>().ok().and_then(|time| i64::try_from(time.as_nanosecond()).ok()));
+        let moment = seconds.or_else(|| i64::try_from(timestamp(text)?.as_nanosecond()).ok());
         let wrong = || {
             Problem::bad_request(format!(
                 "{name}: expected a time such as 2026-11-20T22:25:34Z, or seconds since the epoch"
@@ -115,6 +116,12 @@ impl Params {
         let shown: String = name.chars().take(200).collect();
         web.registry.find(name).ok_or_else(|| Problem::bad_request(format!("no node {shown:?} is registered")))
     }
+}
+
+/// A time with its zone or offset, or in UTC.
+fn timestamp(text: &str) -> Option<Timestamp> {
+    let in_utc = || Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    text.parse().ok().or_else(in_utc)
 }
 
 fn pair(text: &str) -> ApiResult<(String, String)> {
@@ -156,4 +163,27 @@ pub(crate) fn encode(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_zone_or_is_in_utc() {
+        let time = |text: &str| Params::parse(&format!("at={}", encode(text))).unwrap().time("at");
+        let expected = Some(Nanos(1_763_678_400_000_000_000));
+        for text in [
+            "1763678400",
+            "2025-11-20T22:40:00Z",
+            "2025-11-20T22:40:00",
+            "2025-11-20 22:40",
+            "2025-11-21T00:40:00+02:00",
+        ] {
+            assert_eq!(time(text).unwrap(), expected, "{text}");
+        }
+        for text in ["yesterday", "2025-13-20T22:40:00", "99999999999999999", "9999-12-31T23:59:59"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
 }

@@ -36,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MINUTES: u64 = 30;
 /// The longest it is switched on for a while, in minutes: what agents take.
 const MINUTES_MAX: u64 = 1440;
+const SECOND: i64 = 1_000_000_000;
 /// Dumps shown.
 const DUMPS: usize = 30;
 
@@ -159,6 +160,7 @@ impl View {
 
     fn dumps(&self) -> Markup {
         let largest = self.dumps.iter().filter_map(in_use).max().unwrap_or(0).max(1);
+        let oldest = self.oldest_of_the_process();
         html! {
             @if self.dumps.is_empty() {
                 div class="empty" {
@@ -175,17 +177,17 @@ impl View {
                         th scope="col" { "A" } th scope="col" { "B" } th scope="col" { (t!("Completed")) } th scope="col" { (t!("In use")) }
                         th scope="col" class="number wide" { (t!("Change")) } th scope="col" { (t!("View")) } th scope="col" class="wide" { (t!("Call graph")) }
                     } }
-                    tbody { @for (place, entry) in self.dumps.iter().enumerate() { (self.row(place, entry, largest)) } }
+                    tbody { @for (place, entry) in self.dumps.iter().enumerate() { (self.row(place, entry, largest, oldest)) } }
                 } }
             }
         }
     }
 
-    fn row(&self, place: usize, entry: &Entry, largest: i64) -> Markup {
+    fn row(&self, place: usize, entry: &Entry, largest: i64, oldest: usize) -> Markup {
         let value = in_use(entry);
         let before = self.dumps.get(place + 1).and_then(in_use);
         let change = value.zip(before).map(|(value, before)| value - before);
-        let (is_from, is_to) = (place == 1.min(self.dumps.len() - 1), place == 0);
+        let (is_from, is_to) = (place == oldest, place == 0);
         html! {
             tr {
                 td { input type="radio" name="from" value=(entry.id) form="growth" checked[is_from] aria-label=(t!("A: dump {0}", place + 1)); }
@@ -197,6 +199,17 @@ impl View {
                 td class="wide" { a href=(format!("/p/{}?format=svg", entry.id)) target="_blank" { (t!("Call graph")) } }
             }
         }
+    }
+
+    /// The place of the oldest dump of the process that the newest is of: what leaks shows best between these two.
+    fn oldest_of_the_process(&self) -> usize {
+        let start = |entry: &Entry| entry.meta.instance_start.map(|start| start.0);
+        let is_newer = |pair: &[Entry]| match (start(&pair[0]), start(&pair[1])) {
+            // The start of a process is computed from its age, so that it is off by a little each time.
+            (Some(newer), Some(older)) => newer.saturating_sub(older) > 2 * SECOND,
+            _ => false,
+        };
+        self.dumps.windows(2).position(is_newer).unwrap_or(self.dumps.len().saturating_sub(1))
     }
 
     fn as_commands(&self) -> Vec<Command> {
