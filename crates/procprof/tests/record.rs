@@ -492,7 +492,7 @@ fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
         (&["java", java], "procprof collect --pid", ""),
     ] {
         let mut command = Command::new(program[0]);
-        command.args(&program[1..]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(&program[1..]).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
         let running =
             Running(command.spawn().unwrap_or_else(|error| panic!("this test needs {}: {error}", program[0])));
         let file = folder.path().join("recorded.pb.gz");
