@@ -41,7 +41,7 @@ pub(crate) async fn read(mut response: Response, url: &str, limit: u64, watch: &
             return Err(too_large());
         }
         sink.push(&chunk).map_err(|error| stopped(sink.kept(), error, url, received))?;
-        watch.tell(Progress::Receiving { bytes: received, total });
+        watch.report(Progress::Receiving { bytes: received, total });
     }
     sink.finish(url, received)
 }

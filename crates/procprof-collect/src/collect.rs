@@ -69,7 +69,7 @@ pub struct Collected {
 /// anything is sent.
 pub async fn collect(client: &HttpClient, target: &Target, request: &Request, watch: &Watch) -> Result<Collected> {
     let received = receive(client, target, request, watch).await?;
-    watch.tell(Progress::Checking);
+    watch.report(Progress::Checking);
     let (bytes, requested, limit) =
         (received.bytes.clone(), request.profile_type.clone(), target.max_bytes.saturating_mul(4));
     // A thread of its own: decoding a large heap profile takes a second.
@@ -154,7 +154,7 @@ impl Capture<'_> {
 
     async fn fetch(&self, url: Url) -> Result<(Vec<u8>, Option<String>)> {
         let request = self.client.request(self.target, Method::GET, url)?;
-        self.watch.tell(Progress::Sampling { seconds: self.seconds });
+        self.watch.report(Progress::Sampling { seconds: self.seconds });
         let head = self.target.answer_timeout(self.seconds);
         let response = tokio::time::timeout(head, request.send()).await;
         let response = response.map_err(|_| CollectError::Timeout { url: self.shown.clone(), after: head })?;

@@ -43,7 +43,7 @@ pub async fn fetch(
     let shown = url.to_string();
     let get = async {
         let instance = Instance::read(client, target, &url.base()).await;
-        watch.tell(Progress::Sampling { seconds });
+        watch.report(Progress::Sampling { seconds });
         let response = send(client, target, Method::GET, url).await?;
         let bytes = body::read(response, &shown, target.max_bytes, watch).await?;
         Ok((instance, bytes))
@@ -53,7 +53,7 @@ pub async fn fetch(
         () = watch.cancel.cancelled() => return Err(CollectError::Cancelled { url: shown }),
         got = tokio::time::timeout(limit, get) => got.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?,
     };
-    watch.tell(Progress::Checking);
+    watch.report(Progress::Checking);
     let (origin, unpacked) = (shown.clone(), target.max_bytes.saturating_mul(4));
     // A thread of its own: decoding a large heap profile takes a second.
     let checked = tokio::task::spawn_blocking(move || {

@@ -1,12 +1,13 @@
-//! Gets profiles from processes over HTTP and HTTPS: pprof endpoints, brpc, StarRocks, Databend, Go.
+//! Collects profiles from processes: over HTTP and HTTPS from pprof endpoints (brpc, StarRocks, Databend, Go), and from
+//! JVMs of this host ([`jvm`]).
 //!
 //! The caller describes each process once as a [`Target`] (endpoints, addresses, TLS, credentials, limits) and requests
 //! one profile at a time with [`collect`]. An answer is kept only if it decodes as a profile: a refused connection, an
 //! error sentence with HTTP 200, an HTML page, a truncated body or a process that restarted meanwhile is a
 //! [`CollectError`] with a stable code and a readable sentence.
 //!
-//! Anything that records profiles is a [`Source`], which is requested to record one or several types, and returns one
-//! or several recordings; [`HttpSource`] is the one of this crate.
+//! A [`Source`] records one or several profile types of a process and returns one or several recordings. This crate has
+//! three: [`HttpSource`], [`jvm::JvmSource`] and the profiles that StarRocks frontends take themselves ([`frontend`]).
 //!
 //! The caller must run inside a tokio runtime, decide when to collect (the defaults are in [`Endpoints::routes`]), keep
 //! two captures of one process apart ([`Flights`]) and wait between failures ([`Backoff`]). Addresses come from a

@@ -100,7 +100,7 @@ pub struct Watch {
 pub type Admit = Arc<dyn Fn(u64) -> std::result::Result<(), String> + Send + Sync>;
 
 impl Watch {
-    pub(crate) fn tell(&self, progress: Progress) {
+    pub(crate) fn report(&self, progress: Progress) {
         if let Some(listener) = &self.progress {
             listener(progress);
         }

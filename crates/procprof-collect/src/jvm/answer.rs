@@ -1,4 +1,4 @@
-//! What a JVM answers: a code, and text that only people were meant to read.
+//! Parser of the answers of a JVM: a code, and text that is not meant for programs.
 
 /// Longest part of an answer that an error has, in characters.
 const SHOWN: usize = 300;
@@ -10,8 +10,8 @@ pub(super) fn split(bytes: &[u8]) -> Option<(i32, String)> {
     Some((first.trim().parse().ok()?, rest.to_owned()))
 }
 
-/// What an agent that was loaded returned: `return code: 0` from JDK 9 on, `0` before. Where there is a sentence
-/// instead, it could not be loaded.
+/// The return code of a loaded agent: `return code: 0` from JDK 9 on, `0` before. Other text means that it could not be
+/// loaded.
 pub(super) fn agent_code(text: &str) -> Option<i32> {
     let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
     line.strip_prefix("return code:").unwrap_or(line).trim().parse().ok()
@@ -23,7 +23,7 @@ pub(super) fn shortened(text: &str) -> String {
     lines.join("; ").chars().filter(|c| !c.is_control()).take(SHOWN).collect()
 }
 
-/// What a command is called.
+/// The name of a command.
 pub(super) fn first_word(line: &str) -> String {
     line.split([' ', '\0']).next().unwrap_or_default().chars().take(SHOWN).collect()
 }
@@ -52,8 +52,8 @@ pub(super) fn recordings(text: &str) -> Vec<(u32, &str)> {
     text.lines().filter_map(recording).collect()
 }
 
-/// Whether a recording was stopped and written: `Stopped recording 3, 508.4 kB written to:`. The code is 0 also where
-/// it was not.
+/// Whether a recording was stopped and written: `Stopped recording 3, 508.4 kB written to:`. The code is 0 in either
+/// case.
 pub(super) fn stopped(text: &str) -> bool {
     text.contains("Stopped recording") && !text.contains("Could not") && !text.contains("failed")
 }

@@ -1,6 +1,6 @@
-//! HotSpot's attach protocol, from outside of any JVM.
+//! A client of HotSpot's attach protocol.
 //!
-//! A JVM that nobody has attached to yet opens its socket when it gets SIGQUIT and finds the file `.attach_pid<pid>`;
+//! A JVM that has not been attached to opens its socket when it gets SIGQUIT and finds the file `.attach_pid<pid>`;
 //! the pid is the one it has in its own namespace. Each connection takes one command and is answered by a code, a
 //! newline and text, to the end:
 //!
@@ -24,7 +24,7 @@ use super::{JvmError, answer};
 
 /// How long a JVM has to open its socket. One that does not never will, having printed all its stacks.
 const LISTENING: Duration = Duration::from_secs(6);
-/// One that is just starting has until it is that old: it handles the signal before it can look for the file.
+/// Age until which a JVM counts as starting: it handles the signal before it looks for the file.
 const YOUNG: Duration = Duration::from_secs(30);
 
 /// Longest answer, in bytes.
@@ -42,7 +42,7 @@ const SILENT_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Jvm {
     process: Process,
-    /// Who it is, from outside.
+    /// Its identity on this host.
     handle: OwnedFd,
     /// Its pid in its own namespace.
     inner_pid: Pid,
@@ -51,7 +51,7 @@ pub struct Jvm {
 }
 
 impl Jvm {
-    /// The process with that pid, which is not asked anything yet.
+    /// Opens the process with that pid, without sending anything to it.
     ///
     /// # Errors
     /// [`JvmError::Gone`]; [`JvmError::Io`] where `/proc` cannot be read.
@@ -71,7 +71,7 @@ impl Jvm {
         Ok(Jvm { process, handle, inner_pid, uid: status.uid, gid: status.gid })
     }
 
-    /// Which process it is.
+    /// The identity of the process.
     pub fn identity(&self) -> Identity {
         self.process.identity()
     }
@@ -89,7 +89,7 @@ impl Jvm {
         self.process.pid()
     }
 
-    /// Has the JVM do what `jcmd PID LINE` does, and returns its answer, without the code.
+    /// Runs a command, as `jcmd PID LINE` does, and returns its answer without the code.
     ///
     /// # Errors
     /// All of [`JvmError`] but those of a recording.
@@ -102,7 +102,7 @@ impl Jvm {
         Err(JvmError::Command { pid: self.pid(), command, message })
     }
 
-    /// Has the JVM load a library of its file system and start it with options, as an agent.
+    /// Makes the JVM load a library of its file system as an agent with options.
     ///
     /// # Errors
     /// As [`Jvm::command`]; the agent's own code where it is not 0.
@@ -178,7 +178,7 @@ impl Jvm {
         }
     }
 
-    /// Connects to its socket, where there is one and it listens.
+    /// Connects to its socket, if it has one and listens.
     fn try_connect(&self, folder: &TemporaryFolder) -> Result<Option<UnixStream>, JvmError> {
         let (pid, name) = (self.pid(), format!(".java_pid{}", self.inner_pid));
         let Some((socket, file_type, owner)) = folder.find(&name)? else {
@@ -204,7 +204,7 @@ impl Jvm {
         Ok(Some(stream))
     }
 
-    /// Signals it, and waits until it listens.
+    /// Sends the signal, and waits until it listens.
     fn have_it_listen(&self, folder: &TemporaryFolder) -> Result<UnixStream, JvmError> {
         let pid = self.pid();
         let silent = || SILENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -245,8 +245,8 @@ impl Jvm {
     }
 }
 
-/// Connects as a user and group: older JVMs answer only their own. These belong to a thread, so one of its own
-/// connects.
+/// Connects as a user and group: older JVMs answer only their own user. Credentials are those of a thread, so that a new
+/// thread connects.
 fn connect_as(uid: u32, gid: u32, socket: &OwnedFd) -> std::io::Result<UnixStream> {
     // By this name a socket is reached whose folder has none for us.
     let path = format!("/proc/self/fd/{}", socket.as_raw_fd());

@@ -1,4 +1,5 @@
-//! Recordings as sequences of chunks, each with its size: what of a file is whole, and what two files have in common.
+//! Recordings as sequences of chunks, each with its size: checks that a file is complete, and removes the overlap of two
+//! files.
 
 /// The chunks of a recording: the start of each as the JVM has it (nanoseconds since the Unix epoch), and its bytes.
 ///
@@ -34,7 +35,7 @@ pub(super) fn chunks(bytes: &[u8]) -> impl Iterator<Item = Result<(u64, &[u8]), 
     })
 }
 
-/// Whether all of its chunks are there; an error is what is missing.
+/// Checks that all chunks are complete; the error names what is missing.
 pub(super) fn check_whole(bytes: &[u8]) -> Result<(), String> {
     if bytes.is_empty() {
         return Err("an empty file".to_owned());
@@ -42,8 +43,8 @@ pub(super) fn check_whole(bytes: &[u8]) -> Result<(), String> {
     chunks(bytes).try_for_each(|chunk| chunk.map(drop))
 }
 
-/// What of a recording is not in the one before, whose last chunk began at `before`; and where the last chunk of this
-/// one begins. Starting and stopping any recording begins a new chunk, so two that overlap have whole chunks in common.
+/// The part of a recording that the previous one, whose last chunk began at `before`, does not contain; and the start
+/// of the last chunk of this one. Starting and stopping any recording begins a new chunk, so two that overlap have whole chunks in common.
 pub(super) fn without_overlap(bytes: &[u8], before: Option<u64>) -> (Vec<u8>, Option<u64>) {
     let mut kept = Vec::with_capacity(bytes.len());
     let mut last = before;

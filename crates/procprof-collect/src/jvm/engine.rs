@@ -8,7 +8,7 @@ use super::chunks::without_overlap;
 use super::{AsyncProfiler, Events, FlightRecorder, FlightSettings, Jvm, JvmError, RunningRecording, RunningSession};
 use crate::{Admit, SourceState};
 
-/// What records a JVM.
+/// The profiler of a JVM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum JvmEngine {
     /// The Flight Recorder of its JDK.
@@ -22,14 +22,14 @@ const FLIGHT_RECORDER: &str = "JDK Flight Recorder";
 const ASYNC_PROFILER: &str = "async-profiler";
 
 impl JvmEngine {
-    /// Words that name an engine, the default first.
+    /// The names of engines, the default first.
     pub const WORDS: &'static [&'static str] = &["auto", "jfr", "async-profiler"];
 
-    /// The environment variable that names the library where nothing else does.
+    /// The environment variable with the default path of the library.
     pub const LIBRARY_VARIABLE: &'static str = "ASYNC_PROFILER_LIB";
 
-    /// The engine that a word means where this library is configured: `auto` is async-profiler if one is, and the
-    /// Flight Recorder if not.
+    /// The engine of a name, given the configured library: `auto` is async-profiler with a library, otherwise the Flight
+    /// Recorder.
     ///
     /// # Errors
     /// The word is none of [`JvmEngine::WORDS`], or async-profiler is wanted without a library.
@@ -38,14 +38,15 @@ impl JvmEngine {
             ("jfr", _) | ("auto", None) => Ok(JvmEngine::FlightRecorder),
             ("auto" | "async-profiler", Some(library)) => Ok(JvmEngine::AsyncProfiler(library)),
             ("async-profiler", None) => Err(format!(
-                "async-profiler needs its library: a path to libasyncProfiler.so or async-profiler.jar, or {} in the environment",
+                "async-profiler needs its library: a path to libasyncProfiler.so or async-profiler.jar, or {} in the \
+                 environment",
                 JvmEngine::LIBRARY_VARIABLE
             )),
             (other, _) => Err(format!("{other:?} is no engine; expected {}", JvmEngine::WORDS.join(", "))),
         }
     }
 
-    /// Its name, before it is known which version a JVM has.
+    /// Its name without a version.
     pub(super) fn name(&self) -> &'static str {
         match self {
             JvmEngine::FlightRecorder => FLIGHT_RECORDER,
@@ -53,7 +54,7 @@ impl JvmEngine {
         }
     }
 
-    /// Makes a JVM ready to be recorded by it.
+    /// Prepares a JVM to be recorded by it.
     pub(super) fn open(&self, jvm: Jvm, settings: FlightSettings) -> Result<Box<dyn Recorder>, JvmError> {
         Ok(match self {
             JvmEngine::FlightRecorder => Box::new(ByFlightRecorder {
@@ -69,34 +70,34 @@ impl JvmEngine {
     }
 }
 
-/// An engine at one JVM: it records once at a time, or one recording after the other.
+/// An engine in one JVM. It makes one recording at a time.
 pub(super) trait Recorder: Debug + Send {
     /// The JVM.
     fn jvm(&self) -> &Jvm;
 
-    /// What the JVM runs on, and what is not recorded of it.
+    /// The runtime, the engine, and what is not recorded.
     fn state(&self) -> SourceState;
 
     /// Facts about its recordings: `engine`, and `cpu-source` if CPU is recorded.
     fn facts(&self, events: Events) -> Vec<(&'static str, String)>;
 
-    /// Begins to record; returns since when it does.
+    /// Starts a recording; returns its start.
     fn begin(&mut self, events: Events, length: Duration) -> Result<Instant, JvmError>;
 
-    /// Ends the recording, and begins the next one where `next` names it. `admit` is asked before the file is read.
+    /// Stops the recording, and starts the next one if `next` describes it. `admit` is called before the file is read.
     fn cut(&mut self, next: Option<(Events, Duration)>, admit: Option<&Admit>) -> Cut;
 
-    /// Ends a recording that nobody wants, if there is one.
+    /// Stops a recording without reading it, if there is one.
     fn discard(&mut self);
 }
 
-/// What was recorded until a cut.
+/// The recording up to a cut.
 pub(super) struct Cut {
     /// The file.
     pub(super) bytes: Result<Vec<u8>, JvmError>,
     /// When the file ends.
     pub(super) ended: Instant,
-    /// Whether the next recording has begun; `None` where none was to.
+    /// Whether the next recording has begun; `None` if none was requested.
     pub(super) next: Option<Result<(), JvmError>>,
 }
 
@@ -104,14 +105,14 @@ fn nothing_running() -> JvmError {
     JvmError::NotFound("the recording has ended".to_owned())
 }
 
-/// The Flight Recorder: the next recording begins before the last one ends, and what both have is taken once.
+/// The Flight Recorder: the next recording starts before the last one stops, and their overlap is kept once.
 #[derive(Debug)]
 struct ByFlightRecorder {
     recorder: FlightRecorder,
     running: Option<RunningRecording>,
-    /// What each recording since the first begins with.
+    /// The chunk that precedes each recording after the first.
     baseline: Vec<u8>,
-    /// Where the last chunk began that was answered with.
+    /// The start of the last chunk that was returned.
     last_chunk: Option<u64>,
 }
 
@@ -167,8 +168,8 @@ impl Recorder for ByFlightRecorder {
     }
 }
 
-/// async-profiler, which has one session at a time: the next one begins when the last one has ended, some tenths of a
-/// second later.
+/// async-profiler, which has one session at a time: the next one starts some tenths of a second after the last one has
+/// stopped.
 #[derive(Debug)]
 struct ByAsyncProfiler {
     profiler: AsyncProfiler,

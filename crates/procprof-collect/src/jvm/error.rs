@@ -1,4 +1,4 @@
-//! Why a JVM cannot be asked or recorded.
+//! Errors of attaching to a JVM and of recording it.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use procprof_process::Pid;
 
 use crate::CollectError;
 
-/// Why a JVM cannot be asked or recorded.
+/// An error of attaching to a JVM, or of recording it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JvmError {
@@ -20,9 +20,10 @@ pub enum JvmError {
         /// The pid.
         pid: Pid,
     },
-    /// It does not handle the signal by which a JVM is asked to listen; sent to any other program, that signal ends it.
+    /// It does not handle SIGQUIT, which makes a JVM listen; it would end any other program.
     #[error(
-        "process {pid} does not handle SIGQUIT: it is not a JVM, has only begun to start, or runs with -Xrs and has no attach socket"
+        "process {pid} does not handle SIGQUIT: it is not a JVM, has only begun to start, or runs with -Xrs and has no \
+         attach socket"
     )]
     NotAJvm {
         /// The pid.
@@ -43,18 +44,19 @@ pub enum JvmError {
     /// It handled the signal and did not begin to listen. It is not signalled again before it restarts: each time it
     /// prints all its stacks.
     #[error(
-        "attach refused: process {pid} did not begin to listen (-XX:+DisableAttachMechanism, or it hangs); not tried again before it restarts"
+        "attach refused: process {pid} did not begin to listen (-XX:+DisableAttachMechanism, or it hangs); not tried \
+         again before it restarts"
     )]
     NotListening {
         /// The pid.
         pid: Pid,
     },
-    /// What lies in its folder for temporary files is not what a JVM puts there.
+    /// A file in its folder for temporary files is not one that a JVM creates.
     #[error("process {pid}: {path}: {why}")]
     Suspicious {
         /// The pid.
         pid: Pid,
-        /// What it is about, as the process names it.
+        /// The path of the file in the process.
         path: String,
         /// What is wrong with it.
         why: &'static str,
@@ -64,17 +66,17 @@ pub enum JvmError {
     Timeout {
         /// The pid.
         pid: Pid,
-        /// What it was asked.
+        /// The command.
         command: String,
-        /// How long was waited.
+        /// The time limit.
         after: Duration,
     },
-    /// It answered that it cannot.
+    /// It answered with an error.
     #[error("process {pid}: {command}: {message}")]
     Command {
         /// The pid.
         pid: Pid,
-        /// What it was asked.
+        /// The command.
         command: String,
         /// First lines of the answer.
         message: String,
@@ -84,18 +86,18 @@ pub enum JvmError {
     Library {
         /// The pid.
         pid: Pid,
-        /// What is wrong with the one that is configured.
+        /// The error of the configured one.
         why: String,
     },
-    /// async-profiler records there already, for someone else; that session is left alone.
+    /// A session of async-profiler that is not procprof's is running; it is left alone.
     #[error("process {pid}: busy: {by} is recording")]
     Busy {
         /// The pid.
         pid: Pid,
-        /// Whose session it is, as far as known.
+        /// The owner of the session, as far as known.
         by: String,
     },
-    /// What it recorded passes the limit.
+    /// The recording exceeds the limit.
     #[error("process {pid}: the recording has {bytes} bytes, more than {limit}")]
     TooLarge {
         /// The pid.
@@ -105,12 +107,12 @@ pub enum JvmError {
         /// The limit.
         limit: u64,
     },
-    /// There is no room for what it recorded at this moment.
+    /// The memory budget has no space for the recording at this moment.
     #[error("process {pid}: no room for the recording: {why}")]
     NoRoom {
         /// The pid.
         pid: Pid,
-        /// What is full.
+        /// The exhausted limit.
         why: String,
     },
     /// Its file system is too full to begin a recording.
@@ -131,14 +133,14 @@ pub enum JvmError {
         /// What is missing.
         why: String,
     },
-    /// A step that the system refused.
+    /// A failed system call.
     #[error("process {pid}: {doing}: {source}")]
     Io {
         /// The pid.
         pid: Pid,
-        /// What was tried.
+        /// The operation.
         doing: String,
-        /// What the system answered.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Which processes are JVMs, and which of them is meant.
+//! Finds the JVMs of this host, and the one that a [`JvmTarget`] names.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use procprof_process::{Pid, Process};
 
 use super::JvmError;
 
-/// Options of `java` whose value is the next word.
+/// Options of `java` whose value is the next argument.
 const WITH_VALUE: &[&str] = &[
     "-cp",
     "-classpath",
@@ -29,16 +29,16 @@ const WITH_VALUE: &[&str] = &[
 /// Longest pid file, in bytes.
 const PID_FILE_MAX: u64 = 64;
 
-/// Which JVM is meant. It is looked for anew each time, so a restart is followed.
+/// Names a JVM. It is looked up for each use, so that a restarted one is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JvmTarget {
     /// The process with that pid.
     Pid(Pid),
-    /// The process whose pid stands in a file.
+    /// The process whose pid is in a file.
     PidFile(PathBuf),
     /// The only one with that main class (with its package or without), or that jar.
     MainClass(String),
-    /// The only one in whose command line this text is.
+    /// The only one whose command line contains this text.
     CommandLine(String),
 }
 
@@ -54,7 +54,7 @@ pub struct FoundJvm {
 }
 
 impl JvmTarget {
-    /// The process that is meant now.
+    /// The process that it names at this moment.
     ///
     /// # Errors
     /// [`JvmError::NotFound`] where none fits, or several do.
@@ -104,7 +104,7 @@ fn look(pid: Pid) -> Option<FoundJvm> {
     Some(FoundJvm { pid, main, command_line: words.join(" ") })
 }
 
-/// What a command line of `java`, without its first word, starts.
+/// The main class, jar or module of a command line of `java`, given without its first argument.
 fn main_class(words: &[String]) -> Option<String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -121,7 +121,7 @@ fn main_class(words: &[String]) -> Option<String> {
     None
 }
 
-/// Whether a main class is the one that was named, perhaps without its package.
+/// Whether a main class has that name, with or without its package.
 fn is_class(main: &str, named: &str) -> bool {
     main == named || main.strip_suffix(named).is_some_and(|package| package.ends_with(['.', '/']))
 }

@@ -1,4 +1,4 @@
-//! The JDK's Flight Recorder, driven from outside: recordings that end by themselves if nobody stops them.
+//! The JDK's Flight Recorder, controlled from outside. A recording that is not stopped ends by itself.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::settings::{self, Events, FlightSettings, Rows};
 use super::{JvmError, answer};
 use crate::Admit;
 
-/// How long a question that needs no work may take.
+/// Time limit of a command that needs no work.
 const ASKING: Duration = Duration::from_secs(10);
 /// The first start of a JVM's life prepares its classes: a second on an idle machine, more than ten on a busy one.
 const STARTING: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const STOPPING: Duration = Duration::from_secs(30);
 /// How long a JVM may take from listening to knowing the recorder's commands.
 const REGISTERING: Duration = Duration::from_secs(10);
 
-/// How long a recording outlives its length when nobody stops it.
+/// Time after its length at which a recording that is not stopped ends by itself.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Deepest stack that a JVM keeps.
@@ -29,7 +29,7 @@ const STACK_DEPTH_MAX: u32 = 2048;
 /// The file of settings for versions that need one.
 const SETTINGS_FILE: &str = "procprof.jfc";
 
-/// A JVM whose Flight Recorder records for us, into a folder of its `/tmp` that is removed with this.
+/// The Flight Recorder of a JVM. It records into a folder of the JVM's `/tmp`, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct FlightRecorder {
     jvm: Jvm,
@@ -40,7 +40,7 @@ pub struct FlightRecorder {
     recordings: u32,
 }
 
-/// A recording that goes on. One that is dropped goes on until its length and half a minute are over.
+/// A running recording. If it is dropped, it runs until half a minute after its length.
 #[derive(Debug)]
 pub struct RunningRecording {
     number: u32,
@@ -48,10 +48,10 @@ pub struct RunningRecording {
 }
 
 impl FlightRecorder {
-    /// Asks the JVM for its version and makes the folder.
+    /// Queries the JVM's version and creates the folder.
     ///
     /// # Errors
-    /// The JVM cannot be asked, or the folder cannot be made.
+    /// The JVM does not answer, or the folder cannot be created.
     pub fn open(jvm: Jvm, settings: FlightSettings) -> Result<FlightRecorder, JvmError> {
         let text = jvm.command("VM.version", ASKING)?;
         let (jdk, version) = answer::version(&text).ok_or_else(|| JvmError::Command {
@@ -63,7 +63,7 @@ impl FlightRecorder {
         let temporary = TemporaryFolder::open(jvm.pid())?;
         end_left_behind(&jvm, temporary.left_behind(uid));
         let folder = temporary.private(uid, gid)?;
-        // Heeded only before the first recording of the JVM's life; it answers the same later.
+        // Takes effect only before the JVM's first recording; later it has no effect, with the same answer.
         let depth = format!("JFR.configure stackdepth={}", settings.stack_depth.clamp(1, STACK_DEPTH_MAX));
         let text = configured(&jvm, &depth)?;
         if text.contains("jdk.jfr not found") {
@@ -83,21 +83,23 @@ impl FlightRecorder {
         &self.jdk
     }
 
-    /// What a CPU sample of this JVM is.
+    /// The meaning of a CPU sample of this JVM.
     pub fn cpu_source(&self) -> &'static str {
         match self.version {
             25.. => "jdk.CPUTimeSample: CPU time of Java threads",
             _ => {
-                "jdk.ExecutionSample: threads seen running Java code, not CPU time; native code, JIT compiler and GC are not seen"
+                "jdk.ExecutionSample: threads seen running Java code, not CPU time; native code, JIT compiler and GC \
+                 are not seen"
             }
         }
     }
 
-    /// What it does not record, and why: a sentence each.
+    /// The parts that are not recorded, with the reason: a sentence each.
     pub(super) fn limits(&self) -> Vec<String> {
         let cpu = match self.version {
             25.. => {
-                "CPU: Java threads only; JIT compiler and garbage collector are not sampled (async-profiler samples them)."
+                "CPU: Java threads only; JIT compiler and garbage collector are not sampled (async-profiler samples \
+                 them)."
             }
             _ => {
                 "CPU: samples of threads that run Java code, not CPU time, without native code, JIT compiler and garbage collector: this \
@@ -110,14 +112,14 @@ impl FlightRecorder {
         ]
     }
 
-    /// How many frames of a stack it keeps, as far as that is known from outside: a JVM that does not heed it answers
-    /// the same.
+    /// The number of frames that it keeps of a stack, as far as that can be known: a JVM that ignores the setting gives
+    /// the same answer.
     pub(super) fn stack_depth(&self) -> String {
         let depth = self.settings.stack_depth.clamp(1, STACK_DEPTH_MAX);
         format!("{depth} frames if nothing had recorded this JVM before procprof, else 64")
     }
 
-    /// Begins a recording of these events, meant to be stopped after `length`.
+    /// Starts a recording of these events, to be stopped after `length`.
     ///
     /// # Errors
     /// As [`Jvm::command`]; [`JvmError::Command`] where the JVM has no Flight Recorder.
@@ -168,7 +170,7 @@ impl FlightRecorder {
             self.folder.put(SETTINGS_FILE, settings::document(rows).as_bytes(), uid, gid)?;
             format!("settings={}/{SETTINGS_FILE}", self.folder.path)
         };
-        // The folder's name tells a later procprof whose recording it is.
+        // By the folder's name, a later procprof recognizes the recording as its own.
         let line = format!(
             "JFR.start name={}{suffix} maxsize={}M duration={}s filename={}/{file} {words}",
             self.folder.name,
@@ -181,7 +183,7 @@ impl FlightRecorder {
         Ok(RunningRecording { number, file })
     }
 
-    /// Ends a recording and returns its file, which holds whole chunks. `admit` is asked before it is read.
+    /// Stops a recording and returns its file, which has complete chunks. `admit` is called before it is read.
     ///
     /// # Errors
     /// As [`Jvm::command`]; [`JvmError::CutShort`] where the file is not whole, [`JvmError::TooLarge`],
@@ -190,7 +192,7 @@ impl FlightRecorder {
         let RunningRecording { number, file } = recording;
         let line = format!("JFR.stop name={number} filename={}/{file}", self.folder.path);
         let answered = self.jvm.command(&line, STOPPING);
-        // Twice the size that was asked for: it is kept by whole chunks.
+        // Twice the requested size, since only complete chunks are kept.
         let taken = self.folder.take(&file, self.settings.bytes_max.saturating_mul(2), admit);
         let text = answered?;
         match taken {
@@ -203,9 +205,9 @@ impl FlightRecorder {
         }
     }
 
-    /// Ends a recording that nobody wants.
+    /// Stops a recording without reading it.
     pub fn discard(&mut self, recording: RunningRecording) {
-        // Where this fails, the recording ends by itself.
+        // If this fails, the recording ends by itself.
         let _ = self.jvm.command(&format!("JFR.stop name={}", recording.number), STOPPING);
         self.folder.remove(&recording.file);
     }
@@ -215,12 +217,12 @@ impl FlightRecorder {
     }
 }
 
-/// Ends the recordings into folders that a procprof left behind, and removes these folders.
+/// Stops the recordings into folders that an earlier procprof left behind, and removes these folders.
 fn end_left_behind(jvm: &Jvm, folders: Vec<PrivateFolder>) {
     if folders.is_empty() {
         return;
     }
-    // Where this fails, the recordings end by themselves.
+    // If this fails, the recordings end by themselves.
     let text = jvm.command("JFR.check", ASKING).unwrap_or_default();
     for (number, name) in answer::recordings(&text) {
         let name = name.strip_suffix(BASELINE).unwrap_or(name);

@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use super::JvmError;
 use crate::Admit;
 
-/// Begins the names of our folders.
+/// Prefix of the names of procprof's folders.
 const PREFIX: &str = "procprof-";
-/// How often a folder is made anew that another procprof removes while it is being made.
+/// Attempts to create a folder that another procprof removes meanwhile.
 const ATTEMPTS: u32 = 10;
-/// Most entries of a `/tmp` that are looked at for folders left behind, and most files that are removed from one.
+/// Most entries of a `/tmp` that are searched for folders left behind, and most files that are removed from one.
 const ENTRIES_MAX: usize = 100_000;
 const FILES_MAX: usize = 1000;
-/// Longer than any recording goes on that nobody stops, in nanoseconds.
+/// Longer than any recording runs that is not stopped, in nanoseconds.
 const LONGEST_USE: i64 = 3 * 3600 * 1_000_000_000;
 /// Least space that is free in a `/tmp` where a recording begins, in bytes.
 const ROOM_MIN: u64 = 8 << 20;
@@ -32,12 +32,12 @@ pub(super) fn folder_name(target: Pid) -> String {
     format!("{PREFIX}{}-{target}-{nanos:x}", std::process::id())
 }
 
-/// What the name of one of our folders has.
+/// The parts of the name of a folder of procprof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FolderName {
-    /// The procprof that made it, as its own pid namespace has it.
+    /// The procprof that created it, by the pid in its own namespace.
     pub(super) maker: Pid,
-    /// The process it was made for, as its maker's pid namespace has it.
+    /// The process it was created for, by the pid in its maker's namespace.
     pub(super) target: Pid,
     /// When it was made, in nanoseconds since the Unix epoch.
     pub(super) made: i64,
@@ -81,7 +81,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder { pid, folder: folder.map_err(failed)? })
     }
 
-    /// A descriptor that stands for what has this name, and who owns it; `None` if there is nothing.
+    /// A descriptor of the file of this name, and its owner; `None` if there is none.
     pub(super) fn find(&self, name: &str) -> Result<Option<(OwnedFd, FileType, u32)>, JvmError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
@@ -122,7 +122,7 @@ impl TemporaryFolder {
                 Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(failed(errno)),
             };
-            // Between the making and the lock it may have looked left behind to another procprof.
+            // Before it is locked, another procprof may take it for one that was left behind.
             if is_being_removed(&folder).map_err(failed)? {
                 continue;
             }
@@ -136,8 +136,8 @@ impl TemporaryFolder {
         ))
     }
 
-    /// Folders that a procprof left behind which was ended before it could remove them: removed, with what lies in
-    /// them, when they are dropped. One whose maker lives is locked by it, in whatever namespaces that lives.
+    /// Folders that a killed procprof left behind; they are removed with their files when they are dropped. The maker
+    /// of a folder that is in use holds a lock on it, in whatever namespaces it runs.
     pub(super) fn left_behind(&self, uid: u32) -> Vec<PrivateFolder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let entries = rustix::fs::openat(&self.folder, ".", flags, Mode::empty()).and_then(rustix::fs::Dir::new);
@@ -149,14 +149,14 @@ impl TemporaryFolder {
             .collect()
     }
 
-    /// Whether nothing is lost with a folder that nobody has locked: it was made for this process, for one that is
-    /// gone, or long ago.
+    /// Whether an unlocked folder may be removed: it was created for this process, for one that has ended, or long
+    /// ago.
     fn may_remove(&self, name: &FolderName) -> bool {
         let age = crate::clock::now().0.saturating_sub(name.made);
         name.target == self.pid || age > LONGEST_USE || !Path::new(&format!("/proc/{}", name.target)).exists()
     }
 
-    /// A folder of that name, if it is of one of the users that ours are of, and nobody has locked it.
+    /// A folder of that name, if it belongs to a user to whom procprof's folders belong, and is not locked.
     fn taken(&self, name: String, uid: u32) -> Option<PrivateFolder> {
         let folder = self.open_own(&name).ok()?;
         let owner = rustix::fs::fstat(&folder).ok()?.st_uid;
@@ -180,7 +180,7 @@ impl TemporaryFolder {
 fn is_being_removed(folder: &OwnedFd) -> rustix::io::Result<bool> {
     match rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(true),
-        // Where the file system has no locks, nothing is ever taken for left behind.
+        // Without locks in the file system, no folder counts as left behind.
         Ok(()) | Err(_) => Ok(rustix::fs::fstat(folder)?.st_nlink == 0),
     }
 }
@@ -193,7 +193,7 @@ fn give(file: impl AsFd, uid: u32, gid: u32) -> rustix::io::Result<()> {
     rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
 }
 
-/// A file that is there only for being seen.
+/// A file whose existence is the message.
 pub(super) struct Mark<'f> {
     folder: &'f OwnedFd,
     name: String,
@@ -206,7 +206,7 @@ impl Drop for Mark<'_> {
     }
 }
 
-/// A folder of ours in the target's tree, removed with what lies in it when it is dropped.
+/// A folder of procprof in the target's tree, removed with its files when it is dropped.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     pid: Pid,
@@ -218,7 +218,7 @@ pub(super) struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// How many bytes a recording may have, `wanted` at most: it and its copy take no more than half of what is free.
+    /// The bytes that a recording may have, at most `wanted`: with its copy, it takes at most half of the free space.
     pub(super) fn room(&self, wanted: u64) -> Result<u64, JvmError> {
         let found = rustix::fs::fstatvfs(&self.folder)
             .map_err(|errno| JvmError::io(self.pid, format!("look at {}", self.path), errno))?;
@@ -229,8 +229,8 @@ impl PrivateFolder {
         Ok(wanted.min(free / 4))
     }
 
-    /// Reads a file of at most `limit` bytes and removes it, also where `admit` refuses to keep so many; what is there
-    /// may have been put there by somebody else than the JVM.
+    /// Reads a file of at most `limit` bytes and removes it, also if `admit` refuses its size. The file is not
+    /// necessarily the JVM's: other processes may write to that folder.
     pub(super) fn take(&self, name: &str, limit: u64, admit: Option<&Admit>) -> Result<Vec<u8>, JvmError> {
         let failed = |source: std::io::Error| JvmError::io(self.pid, format!("read {}/{name}", self.path), source);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -268,7 +268,7 @@ impl PrivateFolder {
         std::io::Write::write_all(&mut File::from(file), bytes).map_err(failed)
     }
 
-    /// Whether nothing that lies in it can be loaded as a program or library.
+    /// Whether its file system is mounted so that no program or library can be loaded from it.
     pub(super) fn forbids_programs(&self) -> Result<bool, JvmError> {
         let found = rustix::fs::fstatvfs(&self.folder)
             .map_err(|errno| JvmError::io(self.pid, format!("look at {}", self.path), errno))?;
@@ -283,7 +283,7 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // Only files: a folder in it is none of ours, and then ours stays, too.
+        // Only files: a folder in it is not procprof's, and then the private folder stays, too.
         let names = rustix::fs::Dir::read_from(&self.folder).map(|entries| {
             let names = entries.flatten().map(|entry| entry.file_name().to_owned());
             names.filter(|name| !matches!(name.to_bytes(), b"." | b"..")).take(FILES_MAX).collect::<Vec<_>>()

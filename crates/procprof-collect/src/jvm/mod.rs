@@ -1,12 +1,12 @@
-//! Java virtual machines of this host, profiled from outside by what they bring along.
+//! Java virtual machines of this host, profiled from outside by their own profilers.
 //!
-//! [`Jvm`] is a running one that can be asked (HotSpot's attach protocol, as `jcmd` speaks it), [`JvmTarget`] names one
+//! [`Jvm`] sends commands to a running one (HotSpot's attach protocol, as `jcmd` speaks it), [`JvmTarget`] names one
 //! by pid, pid file, main class or command line, [`FlightRecorder`] has the JDK's Flight Recorder record CPU,
 //! allocations and waits, [`AsyncProfiler`] has async-profiler do so where its library is configured, and [`JvmSource`]
 //! is the [`Source`](crate::Source) made of these. No code of ours runs in the target.
 //!
 //! The files of the target's container are reached through `/proc/PID/root` by descriptors, and never through a link
-//! that lies there: whoever owns that tree may put anything into it.
+//! that lies there: its owner may put anything into that tree.
 
 mod answer;
 mod async_profiler;

@@ -1,4 +1,4 @@
-//! What the Flight Recorder is to record, in the words of each version of the JDK.
+//! Settings of the Flight Recorder for each version of the JDK.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 /// Kinds of events that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Events {
-    /// Where CPU time goes: samples of CPU time from JDK 25 on; before, samples of threads that run Java code.
+    /// CPU: samples of CPU time from JDK 25 on; before, samples of threads that run Java code.
     pub cpu: bool,
-    /// Which code allocates.
+    /// Allocations.
     pub alloc: bool,
-    /// Who waits for monitors and parks.
+    /// Waits for monitors, and parked threads.
     pub lock: bool,
 }
 
-/// How it records.
+/// The parameters of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlightSettings {
     /// Time between two samples of CPU, 1 ms or more.
@@ -25,7 +25,7 @@ pub struct FlightSettings {
     pub allocation_bytes: u64,
     /// Shortest wait that is recorded.
     pub lock_threshold: Duration,
-    /// Frames of a stack that are kept; only heeded by a JVM that has not recorded before.
+    /// Most frames of a stack; takes effect only in a JVM that has not recorded before.
     pub stack_depth: u32,
     /// Most bytes of a recording.
     pub bytes_max: u64,
@@ -57,12 +57,12 @@ fn on() -> (&'static str, String) {
     ("enabled", "true".to_owned())
 }
 
-/// Whether the first sample of a thread's allocations counts all that the thread has allocated before.
+/// Whether the first sample of a thread's allocations includes all that the thread has allocated before.
 pub(super) fn needs_baseline(jdk: u32, events: Events) -> bool {
     events.alloc && jdk >= 16
 }
 
-/// The events of a baseline: its name, by which it is known as one, and what each thread has allocated so far.
+/// The events of a baseline: its name, by which it is recognized, and what each thread has allocated so far.
 ///
 /// Each thread that allocates meanwhile has its first sample there. Virtual threads need that: their samples count what
 /// the threads that carry them have allocated, which the baseline has under the numbers of those.
@@ -110,12 +110,12 @@ pub(super) fn rows(jdk: u32, events: Events, settings: &FlightSettings) -> Rows 
     rows
 }
 
-/// Whether the settings stand in the command; a file of settings is needed otherwise.
+/// Whether the command takes single settings; otherwise a file of settings is needed.
 pub(super) fn are_inline(jdk: u32) -> bool {
     jdk >= INLINE_FROM
 }
 
-/// As words of `JFR.start`.
+/// As arguments of `JFR.start`.
 pub(super) fn inline(rows: &Rows) -> String {
     let mut words = "settings=none".to_owned();
     for (event, settings) in rows {
@@ -133,8 +133,9 @@ pub fn file(jdk: u32, events: Events, settings: &FlightSettings) -> String {
 
 /// As a file of settings (`.jfc`).
 pub(super) fn document(rows: &Rows) -> String {
-    let mut text =
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<configuration version=\"2.0\" label=\"procprof\" provider=\"procprof\">\n".to_owned();
+    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<configuration version=\"2.0\" label=\"procprof\" \
+         provider=\"procprof\">\n"
+        .to_owned();
     for (event, settings) in rows {
         let _ = writeln!(text, "  <event name=\"{event}\">");
         for (name, value) in settings {

@@ -14,14 +14,14 @@ use crate::{
     Recordings, Request, Result, Source, SourceState, Watch,
 };
 
-/// Which JVM, and how it is recorded.
+/// The JVM, and how it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JvmOptions {
-    /// Which one.
+    /// The JVM.
     pub target: JvmTarget,
-    /// What records it.
+    /// Its profiler.
     pub engine: JvmEngine,
-    /// How it is recorded.
+    /// Parameters of recordings.
     pub settings: FlightSettings,
 }
 
@@ -32,9 +32,9 @@ pub struct JvmSource(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     options: JvmOptions,
-    /// The recorder of the last recording, while nobody uses it.
+    /// The recorder of the last recording, while it is not in use.
     idle: Mutex<Option<Box<dyn Recorder>>>,
-    /// What the last attempt to record has shown.
+    /// The facts found by the last attempt to record.
     state: Mutex<SourceState>,
 }
 
@@ -55,7 +55,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A recorder that has begun to record, and since when it does.
+    /// A recorder that records, and the start of its recording.
     fn begun(&self, events: Events, length: Duration) -> std::result::Result<(Box<dyn Recorder>, Instant), JvmError> {
         let begun =
             self.recorder().and_then(|mut recorder| recorder.begin(events, length).map(|since| (recorder, since)));
@@ -71,7 +71,7 @@ impl Shared {
         begun
     }
 
-    /// The recorder of the process that is meant now.
+    /// A recorder of the process that the target names at this moment.
     fn recorder(&self) -> std::result::Result<Box<dyn Recorder>, JvmError> {
         let jvm = Jvm::open(self.options.target.find()?)?;
         let kept = self.idle().take();
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// A recorder at work. Dropped, it ends its recording in the background.
+/// A recorder in use. When dropped, it stops its recording in the background.
 struct AtWork {
     shared: Arc<Shared>,
     events: Events,
@@ -103,7 +103,7 @@ impl AtWork {
         .await
     }
 
-    /// What was recorded since the start or the last cut; `goes_on` with the next recording.
+    /// The recording since the start or the last cut; with `goes_on`, the next one starts.
     async fn cut(
         mut self,
         first: ProfileType,
@@ -122,7 +122,7 @@ impl AtWork {
             match cut.next {
                 Some(Ok(())) => self.recorder = Some(recorder),
                 None => *self.shared.idle() = Some(recorder),
-                // What was recorded so far is worth more than the error, which the next start meets again.
+                // The recording is returned rather than the error, which the next start will repeat.
                 Some(Err(error)) if cut.bytes.is_err() => return Err(error),
                 Some(Err(_)) => {}
             }
@@ -159,7 +159,7 @@ fn nanos(length: Duration) -> i64 {
     i64::try_from(length.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Runs what waits for the JVM beside the runtime's own threads.
+/// Runs blocking work outside the threads of the runtime.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::result::Result<T, JvmError> + Send + 'static,
 ) -> Result<T> {
@@ -169,7 +169,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// What a request needs to be recorded.
+/// The events of a request.
 fn events(request: &Request) -> Result<Events> {
     let mut events = Events { cpu: false, alloc: false, lock: false };
     for profile_type in request.types() {
@@ -196,13 +196,13 @@ impl Source for JvmSource {
                 () = watch.cancel.cancelled() => return Err(cancelled()),
                 at_work = AtWork::start(&self.0, events, length) => at_work?,
             };
-            watch.tell(Progress::Sampling { seconds });
+            watch.report(Progress::Sampling { seconds });
             tokio::select! {
                 () = watch.cancel.cancelled() => return Err(cancelled()),
                 () = tokio::time::sleep(length) => {}
             }
             let (answer, _) = at_work.cut(request.profile_type.clone(), false, watch.admit.clone()).await?;
-            watch.tell(Progress::Checking);
+            watch.report(Progress::Checking);
             Ok(answer)
         })
     }
@@ -224,7 +224,7 @@ impl Source for JvmSource {
     }
 }
 
-/// Recordings one after the other.
+/// A continuous recording: one recording after the other.
 struct JvmSession {
     at_work: Option<AtWork>,
     first: ProfileType,

@@ -1,5 +1,5 @@
-//! Commands and answers of async-profiler: the words of an agent's options, what it writes to its log, and what
-//! versions differ in.
+//! Commands and answers of async-profiler: the options of the agent, the lines of its log, and the differences between
+//! versions.
 //!
 //! ```text
 //! start,jfr,event=cpu,interval=10000000,alloc=524288,lock=10000,jstackdepth=128,timeout=150,file=/tmp/x/1.jfr,log=/tmp/x/log
@@ -32,7 +32,7 @@ impl fmt::Display for Version {
 impl Version {
     /// The oldest that is used: those before walk stacks only by `AsyncGetCallTrace`, which ends JVMs.
     pub(super) const OLDEST: Version = Version(4, 0);
-    /// The first that walks stacks by itself unless it is told otherwise.
+    /// The first that walks stacks by itself by default.
     const OWN_WALKER: Version = Version(4, 2);
     /// The first whose memory can be limited.
     const LIMITED: Version = Version(4, 4);
@@ -56,12 +56,12 @@ impl Version {
     }
 }
 
-/// What it answers to `status`.
+/// The answer to `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Nothing is recorded.
     Idle,
-    /// A session goes on, for so many seconds.
+    /// A session has been running for so many seconds.
     Running(u64),
 }
 
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// The options that begin a recording into a file, which ends by itself after `timeout`.
+/// The options that start a recording into a file, which ends by itself after `timeout`.
 pub(super) fn start(
     version: Version,
     events: Events,
@@ -98,7 +98,7 @@ pub(super) fn start(
     words + &format!("jstackdepth={depth},timeout={},file={file}", timeout.as_secs().max(1))
 }
 
-/// The options that end a recording into its file.
+/// The options that stop a recording into its file.
 pub(super) fn stop(file: &str) -> String {
     format!("stop,jfr,file={file}")
 }
@@ -108,17 +108,17 @@ pub(super) fn error(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.trim().strip_prefix("[ERROR]")).map(str::trim)
 }
 
-/// Whether a log has it that a session was going on already.
+/// Whether a log reports that a session was running already.
 pub(super) fn was_running(log: &str) -> bool {
     error(log).is_some_and(|error| error.contains("already started"))
 }
 
-/// Whether a log has it that no session was going on.
+/// Whether a log reports that no session was running.
 pub(super) fn was_idle(log: &str) -> bool {
     error(log).is_some_and(|error| error.contains("not active"))
 }
 
-/// Whether a log has it that not all could be written.
+/// Whether a log reports that the file is incomplete.
 pub(super) fn is_incomplete(log: &str) -> bool {
     log.contains("Output file may be incomplete")
 }

@@ -1,4 +1,4 @@
-//! The library of async-profiler on our own disk: a file, or an entry of a jar.
+//! Reads the library of async-profiler from this host's disk: a file, or an entry of a jar.
 //!
 //! A jar is a zip archive; only what its central directory names is read:
 //!
@@ -18,7 +18,7 @@ use flate2::bufread::DeflateDecoder;
 /// Largest jar and largest library, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Where the library for this machine lies in a jar, and its machine number in ELF.
+/// The path of the library for this architecture in a jar, and its machine number in ELF.
 #[cfg(target_arch = "x86_64")]
 const HERE: Option<(&str, u16)> = Some(("linux-x64/libasyncProfiler.so", 62));
 #[cfg(target_arch = "aarch64")]
@@ -82,7 +82,7 @@ fn unpacked(archive: &[u8], name: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What the directory of an archive has of an entry.
+/// An entry of the directory of an archive.
 struct Entry {
     method: u16,
     crc: u32,

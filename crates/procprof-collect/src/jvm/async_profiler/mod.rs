@@ -1,10 +1,10 @@
-//! async-profiler, loaded into a JVM and driven from outside: one session of CPU, allocations and waits that ends by
-//! itself if nobody stops it.
+//! async-profiler, loaded into a JVM and controlled from outside: one session of CPU, allocations and waits. A session
+//! that is not stopped ends by itself.
 //!
 //! The library is the user's: a file or a jar on this host's disk. It is copied into a private folder of the target's
-//! `/tmp` and loaded from there. Where the JVM has one loaded already, by itself or by an earlier recording, that one
-//! is driven: two of them in one process would take each other's signals. A session that someone else began is never
-//! ended; one that procprof began and left behind is.
+//! `/tmp` and loaded from there. If the JVM has loaded one already, by itself or for an earlier recording, that one
+//! is used: two of them in one process would take each other's signals. A session of another tool is never stopped; one
+//! that an earlier procprof left behind is.
 
 mod command;
 mod library;
@@ -20,13 +20,13 @@ use super::folder::{FolderName, PrivateFolder, TemporaryFolder};
 use super::{Events, FlightSettings, JvmError};
 use crate::Admit;
 
-/// How long a question may take: the first one loads the library.
+/// Time limit of a query; the first one loads the library.
 const ASKING: Duration = Duration::from_secs(30);
 /// The first start of a JVM's life prepares its classes.
 const STARTING: Duration = Duration::from_secs(60);
 const STOPPING: Duration = Duration::from_secs(30);
 
-/// How long a recording outlives its length when nobody stops it.
+/// Time after its length at which a recording that is not stopped ends by itself.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Longest log and longest answer of one command, in bytes.
@@ -36,35 +36,35 @@ const LIBRARY: &str = "libasyncProfiler.so";
 const LOG: &str = "command.log";
 const ANSWER: &str = "answer.txt";
 
-/// A JVM that async-profiler records for us, into a folder of its `/tmp` that is removed with this.
+/// async-profiler in a JVM. It records into a folder of the JVM's `/tmp`, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct AsyncProfiler {
     jvm: Jvm,
-    /// Version of its JDK, where it tells.
+    /// Version of its JDK, if the JVM reports it.
     jdk: Option<String>,
     /// Its path, as the JVM names it.
     library: String,
     version: Version,
     settings: FlightSettings,
     folder: PrivateFolder,
-    /// Folders of a procprof that is gone, until the sessions that record into them are ended.
+    /// Folders that an earlier procprof left behind, until the sessions that record into them are stopped.
     left_behind: Vec<PrivateFolder>,
     recordings: u32,
 }
 
-/// A session that goes on. One that is dropped goes on until its length and half a minute are over.
+/// A running session. If it is dropped, it runs until half a minute after its length.
 #[derive(Debug)]
 pub struct RunningSession {
     file: String,
 }
 
 impl AsyncProfiler {
-    /// Loads the library at `path` (a file, or a jar with one) into the JVM, unless it has one already, and asks for
-    /// its version.
+    /// Loads the library at `path` (a file, or a jar with one) into the JVM, unless it has one already, and queries its
+    /// version.
     ///
     /// # Errors
-    /// The JVM cannot be asked; [`JvmError::Library`] where there is no library that it can load; [`JvmError::Busy`]
-    /// where a session of someone else goes on.
+    /// The JVM does not answer; [`JvmError::Library`] if it cannot load the library; [`JvmError::Busy`] if a session of
+    /// another tool is running.
     pub fn open(jvm: Jvm, path: &Path, settings: FlightSettings) -> Result<AsyncProfiler, JvmError> {
         let pid = jvm.pid();
         let (uid, gid) = jvm.owner();
@@ -84,8 +84,8 @@ impl AsyncProfiler {
                     profiler.make_free(&library)?;
                     found = found.max(Some((version, library)));
                 }
-                // A copy of an earlier recording that the JVM cannot find by its name any more: what it recorded has
-                // ended.
+                // A copy made for an earlier recording, which the JVM cannot find by its name any more: that recording
+                // has ended.
                 Err(JvmError::Command { .. }) if is_own_copy(&library) && session::own_recording(pid).is_none() => {}
                 Err(error) => return Err(error),
             }
@@ -102,12 +102,12 @@ impl AsyncProfiler {
         &self.jvm
     }
 
-    /// How many frames of a stack it keeps.
+    /// Most frames that it keeps of a stack.
     pub(super) fn stack_depth(&self) -> u32 {
         self.settings.stack_depth.clamp(1, command::STACK_DEPTH_MAX)
     }
 
-    /// Version of its JDK: `17.0.15`; `None` where the JVM does not tell it.
+    /// Version of its JDK: `17.0.15`; `None` if the JVM does not report it.
     pub fn jdk(&self) -> Option<&str> {
         self.jdk.as_deref()
     }
@@ -117,7 +117,7 @@ impl AsyncProfiler {
         self.version.to_string()
     }
 
-    /// Copies the library to where the JVM finds it, and asks for its version.
+    /// Copies the library into the private folder, and queries its version.
     fn copied(&self, path: &Path) -> Result<(Version, String), JvmError> {
         let pid = self.jvm.pid();
         let unfit = |why: String| JvmError::Library { pid, why };
@@ -132,7 +132,8 @@ impl AsyncProfiler {
         let version = self.version_of(&library)?;
         if version < Version::OLDEST {
             return Err(unfit(format!(
-                "{}: async-profiler {version}; {} or later is needed: earlier ones may end a JVM while they walk its stacks",
+                "{}: async-profiler {version}; {} or later is needed: earlier ones may end a JVM while they walk its \
+                 stacks",
                 path.display(),
                 Version::OLDEST
             )));
@@ -140,12 +141,12 @@ impl AsyncProfiler {
         Ok((version, library))
     }
 
-    /// Begins a recording of these events, meant to be stopped after `length`.
+    /// Starts a recording of these events, to be stopped after `length`.
     ///
     /// # Errors
-    /// As [`Jvm::load_agent`]; [`JvmError::Busy`] where a session of someone else goes on.
+    /// As [`Jvm::load_agent`]; [`JvmError::Busy`] if a session of another tool is running.
     pub fn start(&mut self, events: Events, length: Duration) -> Result<RunningSession, JvmError> {
-        // Its file is written as it records; what may be read of it is limited elsewhere.
+        // The file is written during the recording; `stop` limits what is read of it.
         self.folder.room(self.settings.bytes_max)?;
         self.make_free(&self.library)?;
         self.recordings += 1;
@@ -155,13 +156,13 @@ impl AsyncProfiler {
         let log = self.run(&self.library, &options, STARTING)?;
         match command::error(&log) {
             None => Ok(RunningSession { file }),
-            // Begun by someone else since.
+            // Another tool has started one meanwhile.
             Some(_) if command::was_running(&log) => Err(self.busy(None)),
             Some(error) => Err(self.refused("start", error)),
         }
     }
 
-    /// Ends a recording and returns its file, which holds whole chunks. `admit` is asked before it is read.
+    /// Stops a recording and returns its file, which has complete chunks. `admit` is called before it is read.
     ///
     /// # Errors
     /// As [`Jvm::load_agent`]; [`JvmError::CutShort`] where the file is not whole, [`JvmError::TooLarge`],
@@ -187,17 +188,17 @@ impl AsyncProfiler {
         Ok(bytes)
     }
 
-    /// Ends a recording that nobody wants.
+    /// Stops a recording without reading it.
     pub fn discard(&mut self, session: RunningSession) {
-        // Where this fails, the recording ends by itself.
+        // If this fails, the recording ends by itself.
         let _ = self.run(&self.library, &command::stop(&format!("{}/{}", self.folder.path, session.file)), STOPPING);
         self.folder.remove(&session.file);
     }
 
-    /// Ends a session that procprof left behind.
+    /// Stops a session that an earlier procprof left behind.
     ///
     /// # Errors
-    /// [`JvmError::Busy`] where the session is of someone else.
+    /// [`JvmError::Busy`] if the session is of another tool.
     fn make_free(&self, library: &str) -> Result<(), JvmError> {
         let text = self.answer_of(library, "status")?;
         let seconds = match State::read(&text) {
@@ -214,13 +215,14 @@ impl AsyncProfiler {
         }
     }
 
-    /// Whether nobody will stop a recording: we were to and could not, or the procprof that began it is gone.
+    /// Whether a recording will not be stopped otherwise: stopping it failed before, or the procprof that started it has
+    /// ended.
     fn is_left_behind(&self, recording: &session::OwnRecording) -> bool {
         let is_in = |folder: &PrivateFolder| folder.name == recording.folder;
         is_in(&self.folder) || self.left_behind.iter().any(is_in) || recording.is_removed && !recording.has_live_maker()
     }
 
-    /// The error of a JVM whose session is someone else's.
+    /// The error of a JVM with a session of another tool.
     fn busy(&self, seconds: Option<u64>) -> JvmError {
         let pid = self.jvm.pid();
         let by = match session::own_recording(pid) {
@@ -239,7 +241,7 @@ impl AsyncProfiler {
         Version::read(&text).ok_or_else(|| self.refused("version", &super::answer::shortened(&text)))
     }
 
-    /// What a question is answered, which the library writes to a file.
+    /// The answer to a query, which the library writes to a file.
     fn answer_of(&self, library: &str, question: &str) -> Result<String, JvmError> {
         self.folder.remove(ANSWER);
         let log = self.run(library, &format!("{question},file={}/{ANSWER}", self.folder.path), ASKING)?;
@@ -250,8 +252,7 @@ impl AsyncProfiler {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Has the library do what its options name, and returns its log. An error that it logs itself is for the caller to
-    /// judge.
+    /// Runs the library with options, and returns its log; the caller handles errors in it.
     fn run(&self, library: &str, options: &str, timeout: Duration) -> Result<String, JvmError> {
         self.folder.remove(LOG);
         let loaded = self.jvm.load_agent(library, &format!("{options},log={}/{LOG}", self.folder.path), timeout);
@@ -278,7 +279,7 @@ impl AsyncProfiler {
     }
 }
 
-/// Whether a library lies, or lay, in a folder that procprof made.
+/// Whether a library is, or was, in a folder that procprof made.
 fn is_own_copy(library: &str) -> bool {
     let folder = Path::new(library).parent().and_then(Path::file_name).and_then(|name| name.to_str());
     folder.and_then(FolderName::read).is_some()

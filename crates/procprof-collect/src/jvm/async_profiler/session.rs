@@ -1,5 +1,5 @@
-//! Whose session async-profiler is recording, seen from outside: which libraries of it a process has, and which of our
-//! files are open there.
+//! Finds out whether a session of async-profiler is procprof's: by the libraries that a process has loaded, and by the
+//! files of procprof that it has open.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use crate::jvm::folder::FolderName;
 
 /// Part of a library's file name, also of the copies that Java programs unpack: `libasyncProfiler-1234567890.so`.
 const LIBRARY: &str = "asyncProfiler";
-/// Begins the names of our recordings.
+/// Prefix of the names of procprof's recordings.
 const FILE_PREFIX: &str = "async-";
 const FILE_SUFFIX: &str = ".jfr";
 /// How far the clock may have been set while a maker of a folder ran, in nanoseconds.
 const CLOCK_SLACK: i64 = 5_000_000_000;
 
-/// The name of one of our recordings.
+/// The name of a recording of procprof.
 pub(super) fn file_name(number: u32) -> String {
     format!("{FILE_PREFIX}{number}{FILE_SUFFIX}")
 }
@@ -41,14 +41,14 @@ pub(super) struct OwnRecording {
     pub(super) path: String,
     /// The name of its folder.
     pub(super) folder: String,
-    /// What that name has.
+    /// The parts of that name.
     pub(super) begun: FolderName,
     /// Whether it was removed while it is being written.
     pub(super) is_removed: bool,
 }
 
 impl OwnRecording {
-    /// The recording that a path is of, if it is named as ours are.
+    /// The recording of a path, if it is named like procprof's.
     fn read(path: &str) -> Option<OwnRecording> {
         let (path, is_removed) = path.strip_suffix(" (deleted)").map_or((path, false), |path| (path, true));
         let name = Path::new(path).file_name()?.to_str()?;
@@ -59,9 +59,9 @@ impl OwnRecording {
         number.bytes().all(|byte| byte.is_ascii_digit()).then(recording)
     }
 
-    /// Whether the procprof that began it still runs.
+    /// Whether the procprof that started it still runs.
     pub(super) fn has_live_maker(&self) -> bool {
-        // A process that started later only has its pid.
+        // A process that started later has only the same pid.
         let FolderName { maker, made, .. } = self.begun;
         Process::open(maker).is_ok_and(|process| process.identity().start_time.0 <= made.saturating_add(CLOCK_SLACK))
     }
