@@ -3,8 +3,8 @@
 /// The number of parts.
 const COUNT: u64 = 500;
 
-/// One in this format, if it has no more compact form than its recorded ones.
-pub(super) fn of(format: &str) -> Option<Vec<u8>> {
+/// Such a profile in this format; `None` if its recorded profiles are as compact.
+pub(super) fn profile(format: &str) -> Option<Vec<u8>> {
     Some(match format {
         "collapsed" => text("a;b 1\n", |index| format!("{index:x} 1\n")),
         "jemalloc" => text("heap_v2/1\n  t*: 1: 1 [0: 0]\n", |index| format!("@ {index:#x}\nt*:1:1[0:0]\n")),

@@ -75,7 +75,7 @@ fn profiles(root: &Path, part: &str, folder: &Path) -> Result<()> {
                 if is_packed { pprof::encode(&format::decode(&bytes, &Limits::default())?.profile)? } else { bytes };
             fs::write(folder.join(name), bytes).context("write an input")?;
         }
-        if let Some(dense) = dense::of(format.name) {
+        if let Some(dense) = dense::profile(format.name) {
             fs::write(folder.join(format!("dense-{}", format.name)), dense).context("write an input")?;
         }
     }

@@ -193,11 +193,6 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether an option of that key exists, for callers that must distinguish report options from their own.
-    pub fn knows(key: &str) -> bool {
-        OPTIONS.iter().any(|row| row.key == key)
-    }
-
     /// The given filters with their keys, as pprof lists them above a report.
     pub(crate) fn active_filters(&self) -> Vec<(&'static str, &str)> {
         let filters = &self.filters;

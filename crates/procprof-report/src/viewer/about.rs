@@ -1,4 +1,4 @@
-//! The text above a tree: process, measure, time, total, and what the picture does not show.
+//! The text above a tree: process, sample type, time, total, and what the picture omits.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::display::text::one_line;
 use crate::selection::view::{LeftOut, View};
 use crate::{FrameKind, Layout, Options};
 
-/// What is known of a tree beside its nodes.
+/// The facts about a tree beside its nodes.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     pub(super) title: String,
@@ -72,7 +72,7 @@ impl About {
         }
     }
 
-    /// Adds what the profile is compared with.
+    /// Adds the base of a comparison.
     pub(super) fn compare(&mut self, base: &Profile, shares: &Shares, options: &Options) {
         let meta = Meta::from_comments(base.comments());
         let title = title(base, &meta, shares.sample_type);

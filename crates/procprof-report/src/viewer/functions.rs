@@ -1,7 +1,7 @@
-//! Questions about the functions of a tree: which match, what each takes, who calls one and what it calls.
+//! Queries about the functions of a tree: search, a table with values, callers and callees.
 //!
-//! All are answered in one pass over the nodes in preorder: the nodes below one are those up to its end, so that a
-//! function's calls of itself are recognized without looking up.
+//! Each takes one pass over the nodes in preorder. The descendants of a node are those up to its end, which shows
+//! recursive calls without following parents.
 
 use std::cmp::Ordering;
 
@@ -30,16 +30,16 @@ pub struct Matches {
 /// The order of a [`FunctionTable`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableOrder {
-    /// The largest value of their own first.
+    /// The largest self value first.
     #[default]
     Own,
-    /// The largest value with all they call first.
+    /// The largest total first.
     Total,
     /// By name.
     Name,
-    /// The largest change of their own value first, up or down; the base is scaled if that is requested.
+    /// The largest change of the self value first, up or down; the base is scaled if that is requested.
     OwnChange,
-    /// The largest change of the value with all they call first.
+    /// The largest change of the total first.
     TotalChange,
 }
 
@@ -50,7 +50,7 @@ pub struct TableQuery {
     pub order: TableOrder,
     /// Only names that match this expression.
     pub pattern: Option<String>,
-    /// Rows to pass over.
+    /// Rows to skip.
     pub offset: usize,
     /// Most rows.
     pub limit: usize,
@@ -74,9 +74,9 @@ pub struct FunctionRow<'a> {
     pub name: &'a str,
     /// The letter of its kind of code.
     pub kind: char,
-    /// By itself.
+    /// The self value.
     pub own: i64,
-    /// With all it calls; of calls of itself, the outermost counts.
+    /// The total; of recursive calls, the outermost counts.
     pub total: i64,
     /// Both in the base, in a difference.
     pub base: Option<(i64, i64)>,
@@ -167,7 +167,7 @@ impl Tree {
         (first as u32..).zip(named).map(|(number, _)| number).collect()
     }
 
-    /// The callers of a function: the root is the function, and below each node are its callers. Of calls of itself, the
+    /// The callers of a function: the root is the function, and below each node are its callers. Of recursive calls, the
     /// outermost counts.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Tree {
         Ok(self.part(callers(&self.nodes, &self.outermost(frames)?, budget)?))
     }
 
-    /// The callees of a function, which is the root. Of calls of itself, the outermost counts.
+    /// The callees of a function, which is the root. Of recursive calls, the outermost counts.
     ///
     /// # Errors
     /// As [`Tree::callers`].

@@ -1,7 +1,7 @@
-//! The data of the flame graph viewer: call trees that are kept, and the parts of them that a screen shows.
+//! The data of the flame graph viewer: call trees, and the parts of them that a screen shows.
 //!
-//! The browser never gets a whole tree. It gets a slice: the nodes wide enough to be seen, with the number and value of
-//! those that are not. Zooming shows the slice of another node, so that cost follows boxes on the screen.
+//! The browser does not receive whole trees but slices: the nodes wide enough to be visible, with the number and value
+//! of the others. Zooming requests the slice of another node, so that the cost depends on the boxes on the screen.
 //!
 //! | file | content |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `nodes.rs` | the nodes as columns |
 //! | `slice.rs` | the nodes that can be seen |
 //! | `wire.rs` | a slice as bytes |
-//! | `functions.rs` | search, table, callers and callees of a function |
-//! | `join.rs`, `callers.rs` | trees and parts of trees merged, and turned around |
+//! | `functions.rs` | search, table of functions, callers and callees of one |
+//! | `join.rs`, `callers.rs` | merges trees and parts of trees, and inverts them |
 //! | `about.rs` | title, facts and notes above the picture |
 //! | `*.js`, `viewer.css` | the viewer in the browser: modules that `build.rs` joins from `main.js` on |
 //! | `texts.json` | its texts: English, Japanese, Chinese |

@@ -1,7 +1,7 @@
-//! The part of a tree that can be seen: the nodes below one that have at least a share of its width, in so many rows.
+//! The visible part of a tree: the nodes below one that have at least a share of its width, in a number of rows.
 //!
-//! Too many nodes are thinned out: first the narrowest go; where many are equally narrow, as in a tree whose stacks are
-//! all different, the deepest of these.
+//! If these are too many, the narrowest are left out; of equally narrow ones, as in a tree whose stacks are all
+//! different, the deepest.
 
 use super::nodes::Nodes;
 use crate::output::budget::Meter;
@@ -24,13 +24,13 @@ pub struct Extent {
 }
 
 impl Default for Extent {
-    /// Everything that a screen can show.
+    /// All that a screen can show.
     fn default() -> Extent {
         Extent { wide: WIDE, rows: u32::MAX, nodes: SLICE_NODES_MAX }
     }
 }
 
-/// The width of nodes: their total, in a difference that of both profiles, so that what vanished has a width.
+/// The width of nodes: their total, in a difference that of both profiles, so that functions that are only in the base have a width.
 pub(super) struct Widths<'a> {
     pub(super) nodes: &'a Nodes,
     /// The factor of the base.

@@ -1,4 +1,4 @@
-//! A merged call tree that can be kept: of one profile, or of a profile and the one that it is compared with.
+//! A merged call tree, of one profile or of the comparison of two, independent of the profiles.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Tree {
     /// samples labelled as those of the base ([`procprof_profile::diff::diff_base`]), is taken apart.
     ///
     /// The sample type of the base is that of the same name. A difference has the values of both: `normalize` does not
-    /// change them, but says that those of the base are to be scaled.
+    /// change them, but marks those of the base as to be scaled.
     ///
     /// # Errors
     /// [`Error::Value`] for an option that does not fit the profile, [`Error::Profile`] for a base without that sample

@@ -3,7 +3,7 @@
 //! ```text
 //! "PPT1"  u32 length of the JSON  JSON  columns
 //! ```
-//! Numbers of four bytes are little-endian. The JSON has what the picture says beside the boxes, and the names; the
+//! Numbers of four bytes are little-endian. The JSON has the texts beside the boxes, and the names; the
 //! columns follow in this order, each after its length in bytes (u32), one LEB128 number a node, nodes in preorder,
 //! `z` for zigzag:
 //!

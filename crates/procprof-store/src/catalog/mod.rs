@@ -245,7 +245,8 @@ impl Catalog {
 
     /// The usage of each node, ascending by node.
     pub(crate) fn sums(&self) -> Result<Vec<NodeUsage>> {
-        let sql = "SELECT node, count(*), sum(bytes), min(completed), max(completed) FROM profiles GROUP BY node ORDER BY node";
+        let sql = "SELECT node, count(*), sum(bytes), min(completed), max(completed) FROM profiles GROUP BY node ORDER \
+            BY node";
         self.read("sum up", |reader| {
             let mut statement = reader.prepare_cached(sql)?;
             let rows = statement.query_map([], |row| {

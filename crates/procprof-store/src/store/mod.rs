@@ -123,7 +123,7 @@ impl Store {
             .and_then(|folder| folder.sync_all())
             .map_err(|source| Error::io("sync", data, source))?;
         let opened = Opened { rebuilt, reconciled, journal, took: started.elapsed() };
-        tell(data, &opened);
+        log_opened(data, &opened);
         Ok(Store {
             data: data.to_owned(),
             options,
@@ -463,7 +463,7 @@ fn prepared<'a>(profile: NewProfile<'a>, options: &StoreOptions) -> Result<Prepa
     Ok(Prepared { facts, header, body })
 }
 
-fn tell(data: &Path, opened: &Opened) {
+fn log_opened(data: &Path, opened: &Opened) {
     let Opened { rebuilt, reconciled, journal, took } = opened;
     let (files, seconds) = (reconciled.files, took.as_secs_f64());
     tracing::info!(data = %data.display(), files, added = reconciled.added, dropped = reconciled.dropped, seconds, "store opened");

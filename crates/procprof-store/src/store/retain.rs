@@ -78,7 +78,7 @@ impl Store {
                     Ok(()) => report.add(item, victim.why),
                     Err(reason) => {
                         undeletable.insert(item.key);
-                        self.tell_undeletable(item, &reason, now);
+                        self.report_undeletable(item, &reason, now);
                         report.failed.push((item.key, reason));
                     }
                 }
@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    fn tell_undeletable(&self, item: &Item, reason: &str, now: Nanos) {
+    fn report_undeletable(&self, item: &Item, reason: &str, now: Nanos) {
         if !lock(&self.undeletable).insert(item.key) {
             return;
         }
