@@ -7,11 +7,12 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 
 use crate::remote::RemoteArgs;
 
-/// Where do CPU, memory and waiting go? Collect, keep, list and show profiles of running processes.
+/// Collects, stores and shows CPU, memory and lock contention profiles of running processes.
 #[derive(Debug, Parser)]
 #[command(name = "procprof", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "`procprof jeprof`, and a link named jeprof, read heap dumps as jeprof does; see `procprof jeprof --help`"
+    after_help = "`procprof jeprof`, and a link named jeprof, read heap dumps as jeprof does; see `procprof jeprof \
+        --help`"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -20,31 +21,31 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Profile nodes on schedule, keep the profiles, show them in the browser
+    /// Profile nodes on schedule, store the profiles, show them in the browser
     Serve(ServeArgs),
     /// Collect profiles of one process into a folder, once or as a daemon (a drop-in for collect_be_profile.sh)
     Collect(crate::collect::Args),
-    /// Profile any process of this host by its pid, a command, or all processes; nothing is asked of them
+    /// Profile processes of this host from outside: by pid, a command, or all of them
     Record(crate::record::RecordArgs),
     /// Show a profile file: flame graph, table, collapsed stacks; or convert it to pprof
     Report(Box<crate::report::ReportArgs>),
-    /// Look after the folder of profiles
+    /// Manage the folder of profiles
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Look after the users file
+    /// Manage the users file
     #[command(subcommand)]
     User(UserCommand),
-    /// Look after the configuration
+    /// Check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Send symbols to a server, so that profiles of stripped files show names; list and remove them
+    /// Upload symbols to a server, so that profiles of stripped binaries have names; list and remove them
     #[command(subcommand)]
     Symbols(crate::symbols::SymbolsCommand),
     /// Stop all scheduled captures of a server within a second
     Pause(RemoteArgs),
-    /// Let a server capture on schedule again
+    /// Resume the scheduled captures of a server
     Resume(RemoteArgs),
-    /// Print what a shell needs to complete these commands:
+    /// Print a completion script for a shell:
     /// `procprof completions bash > /usr/share/bash-completion/completions/procprof`
     Completions {
         /// The shell
@@ -90,7 +91,7 @@ pub(crate) struct ServeArgs {
     /// Address for SQL clients (MySQL protocol) [default: 127.0.0.1:9030; with --demo or --http the next free port]
     #[arg(long, value_name = "ADDR")]
     pub(crate) mysql: Option<SocketAddr>,
-    /// Let every SQL client in as operator, without a password; on loopback only
+    /// Accept every SQL client as operator, without a password; on loopback only
     #[arg(long)]
     pub(crate) mysql_no_auth: bool,
     /// Folder of the profiles [default: the configuration's, procprof-data; with --demo alone procprof-demo-data]
@@ -101,13 +102,13 @@ pub(crate) struct ServeArgs {
     pub(crate) insecure: bool,
 }
 
-/// Where keys of the configuration come from besides its file.
+/// Sources of configuration keys besides its file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct MoreConfig {
-    /// Take what applies from a StarRocks fe.conf
+    /// Read the keys that apply from a StarRocks fe.conf
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) fe_conf: Option<PathBuf>,
-    /// Take what applies from a StarRocks be.conf
+    /// Read the keys that apply from a StarRocks be.conf
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) be_conf: Option<PathBuf>,
     /// Set one key of the configuration, for example proc_profile_file_retained_days=7; may be given several times
@@ -117,7 +118,7 @@ pub(crate) struct MoreConfig {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Read a configuration as `serve` does, with the files it names, and say what is wrong; nothing is started
+    /// Read a configuration as `serve` does, with the files it names, and report errors; nothing is started
     Check(ConfigCheckArgs),
 }
 
@@ -136,8 +137,8 @@ pub(crate) struct ConfigCheckArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Take over the files of a StarRocks proc_profile folder; a second time adds nothing. Ends with status 1 when a
-    /// file is refused
+    /// Import the files of a StarRocks proc_profile folder; files that were imported before are skipped. Exits with
+    /// status 1 when a file is rejected
     Import(ImportArgs),
 }
 
@@ -150,7 +151,7 @@ pub(crate) struct ImportArgs {
     /// Folder of the profiles [default: procprof-data]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: Option<PathBuf>,
-    /// Name of the node the files belong to; made when there is none of that name
+    /// Name of the node the files belong to; created if it does not exist
     #[arg(long, value_name = "NAME", default_value = "imported")]
     pub(crate) node: String,
     /// The proc_profile folder
@@ -189,13 +190,13 @@ pub(crate) struct UserRemoveArgs {
 /// Options of `user add`.
 #[derive(Debug, Args)]
 pub(crate) struct UserAddArgs {
-    /// The users file; made with mode 600 when it is not there
+    /// The users file; created with mode 600 if it does not exist
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// What the user may do
+    /// Role of the user
     #[arg(long, value_parser = ["viewer", "operator"], default_value = "viewer")]
     pub(crate) role: String,
-    /// Also keep what MySQL clients need that know mysql_native_password only; it is quicker to guess at than the rest
+    /// Also store a hash for MySQL clients that support mysql_native_password only; it is faster to crack
     #[arg(long)]
     pub(crate) mysql_native: bool,
     /// The user's name

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// What to collect
     #[arg(long, value_enum, value_name = "TYPE", default_value_t = ProfilingType::Cpu)]
     pub(crate) profiling_type: ProfilingType,
-    /// Length of one capture in seconds, 1 to 3600 [default: 10; with --url of a heap or the like: the moment]
+    /// Length of one capture in seconds, 1 to 3600 [default: 10; with --url of a heap or another snapshot: none]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) duration: Option<u32>,
     /// Seconds from the start of one round to the start of the next, with --daemon [default:
@@ -46,20 +46,20 @@ pub(crate) struct Args {
     /// brpc port of the backend on this host [default: brpc_port of be.conf, else 8060]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "url")]
     pub(crate) brpc_port: Option<u16>,
-    /// Folder in which the folder proc_profile is kept [default: sys_log_dir of be.conf, else $STARROCKS_HOME/log, else
+    /// Folder in which proc_profile is created [default: sys_log_dir of be.conf, else $STARROCKS_HOME/log, else
     /// the current folder]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) output_dir: Option<PathBuf>,
     /// StarRocks be.conf to read [default: $STARROCKS_HOME/conf/be.conf if it is there]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) be_conf: Option<PathBuf>,
-    /// Go on in the background: a round every interval
+    /// Run in the background: one round per interval
     #[arg(long)]
     pub(crate) daemon: bool,
     /// The background process itself
     #[arg(long, hide = true)]
     pub(crate) daemon_internal: bool,
-    /// Who gives addresses their names: the process on this host, or nobody (then the answer is kept as it came)
+    /// Source of names: the process on this host, or none (the answer is stored as received)
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Symbolize::Host)]
     pub(crate) symbolize: Symbolize,
     /// Any profile endpoint, instead of a backend on this host
@@ -119,7 +119,7 @@ pub(crate) enum ProfilingType {
 pub(crate) enum Symbolize {
     /// The process on this host that listens on the port
     Host,
-    /// Nobody
+    /// No symbolization
     None,
 }
 

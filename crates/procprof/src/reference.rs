@@ -11,10 +11,12 @@ use crate::report::{ReportArgs, spelling};
 
 fn page() -> String {
     let mut page = String::from(
-        "# Reports and options\n\nThis page is generated from the tables of `procprof report` and `procprof jeprof`; a test keeps them the same. \
-         [report.md](report.md) tells how\nprofiles of running processes are read, of the session, the browser and the exit codes.\n\n\
-         One dash or two before a name mean the same, and so do `_` and `-` within it. `KEY` alone switches on what is `false` unless asked. In the\n\
-         web the same reports and options are `?format=REPORT&KEY=VALUE`.\n\n## Reports\n\n| report | file | what it shows |\n|---|---|---|\n",
+        "# Reports and options\n\nThis page is generated from the tables of `procprof report` and `procprof jeprof`; a test keeps\n\
+         them the same. [report.md](report.md) describes how profiles of running processes are read, the session, the\n\
+         browser and the exit codes.\n\n\
+         One dash or two before a name mean the same, and so do `_` and `-` within it. `KEY` alone switches on an option\n\
+         whose default is `false`. In the web pages, the same reports and options are `?format=REPORT&KEY=VALUE`.\n\n\
+         ## Reports\n\n| report | file | what it shows |\n|---|---|---|\n",
     );
     for report in REPORTS {
         let alias = spelling::alias(report.name).map_or_else(String::new, |alias| format!(", `-{alias}`"));
@@ -22,11 +24,11 @@ fn page() -> String {
         let _ =
             writeln!(page, "| `-{}{symbol}`{alias} | `.{}` | {} |", report.name, report.extension, cell(report.help));
     }
-    page.push_str("\nNot done here:\n\n| typed | use instead |\n|---|---|\n");
+    page.push_str("\nNot supported:\n\n| typed | use instead |\n|---|---|\n");
     for name in spelling::elsewhere() {
         let _ = writeln!(page, "| `-{name}` | {} |", cell(spelling::instead(name).unwrap_or_default()));
     }
-    page.push_str("\n## Options of reports\n\n| option | unless given | what it does |\n|---|---|---|\n");
+    page.push_str("\n## Options of reports\n\n| option | default | what it does |\n|---|---|---|\n");
     for row in OPTIONS {
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
         let _ = writeln!(page, "| `{}` | {default} | {} |", row.key, cell(row.help));

@@ -1,8 +1,7 @@
-//! `procprof report`: any profile file, shown as any report.
+//! `procprof report`: renders profiles of any format as any report.
 //!
-//! One flag per row of the report table chooses the kind, one flag per row of the option table is an option; both
-//! tables are `procprof-report`'s, so a new report appears here by itself. With `--base` or `--diff_base` the profile
-//! is what it has more than those.
+//! The flags of reports and of their options are made from the tables of `procprof-report`, so a new report needs no
+//! change here. With `--base` or `--diff_base`, the report shows a difference.
 
 mod code;
 mod compatible;
@@ -36,13 +35,13 @@ use procprof_symbolize::ProvenFile;
 pub(crate) use naming::cache;
 pub(crate) use spelling::{as_declared, suggesting};
 
-/// Functions in the table that ends a recording.
+/// Rows of the table that `record` prints at its end.
 const TERMINAL_ROWS: &str = "25";
 
-/// What `report` was asked for.
+/// The command line of `report`.
 #[derive(Debug)]
 pub(crate) struct ReportArgs {
-    /// `None` if no kind was asked for.
+    /// The report; `None` if the command line names none.
     kind: Option<&'static str>,
     options: Vec<(&'static str, String)>,
     output: Option<PathBuf>,
@@ -54,11 +53,11 @@ pub(crate) struct ReportArgs {
     profiles: Vec<PathBuf>,
 }
 
-/// What the profiles are compared with.
+/// The base of a comparison.
 #[derive(Clone, Debug)]
 struct Base {
     profiles: Vec<PathBuf>,
-    /// Whether shares are of the base.
+    /// Whether percentages are of the base.
     is_measure: bool,
     /// Whether the profile is scaled to the base first.
     normalize: bool,
@@ -70,7 +69,13 @@ impl clap::Args for ReportArgs {
         let options = OPTIONS.iter().map(option_arg);
         command
             .args_override_self(true)
-            .arg(file_arg("output", "Write to this file; nothing is left there when it fails [default: standard output]").short('o'))
+            .arg(
+                file_arg(
+                    "output",
+                    "Write to this file; it is written only if the report succeeds [default: standard output]",
+                )
+                .short('o'),
+            )
             .args(Naming::args())
             .args(Compatible::args())
             .args(kinds)
@@ -88,7 +93,10 @@ impl clap::Args for ReportArgs {
                     .value_name("PROFILE")
                     .value_hint(ValueHint::FilePath)
                     .value_parser(value_parser!(PathBuf))
-                    .help("Profiles: files in any format, plain or packed, - for standard input, URLs or host:port of running processes; several are summed. The first of several may be the binary"),
+                    .help(
+                        "Profiles: files in any format, plain or compressed, - for standard input, URLs or host:port of running \
+                        processes; several are merged. The first of several may be the binary",
+                    ),
             )
     }
 
@@ -140,8 +148,7 @@ impl clap::FromArgMatches for ReportArgs {
     }
 }
 
-/// The options by key; of several with one key, such as `-cum -flat`, the last on the command line counts, as with
-/// `go tool pprof`.
+/// The options by key. Of several with one key, such as `-cum -flat`, the last one counts, as with `go tool pprof`.
 fn last_of_each(mut given: Vec<(usize, &'static str, String)>) -> Vec<(&'static str, String)> {
     given.sort_by_key(|(place, ..)| *place);
     let mut options: Vec<(&'static str, String)> = Vec::new();
@@ -152,7 +159,7 @@ fn last_of_each(mut given: Vec<(usize, &'static str, String)>) -> Vec<(&'static 
     options
 }
 
-/// Renders the report and writes it out; on a terminal, unless a kind was asked for, starts a session.
+/// Renders the report and writes it; on a terminal, without a report on the command line, starts a session.
 pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let report = Report::named(arguments.kind.unwrap_or("top"))?;
     let options = Options::parse(arguments.options.iter().map(|(key, value)| (*key, value.as_str())))?;
@@ -166,8 +173,8 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let base = arguments.base.as_ref().map(|base| Base { is_measure: base.is_measure || shows_both, ..base.clone() });
     let profile = source::load(files, base.as_ref(), &arguments.fetching, &naming)?;
     if let Some(web) = &arguments.web {
-        let viewer = viewer(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options))?;
-        return web.serve(viewer);
+        let server = viewer(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options))?;
+        return web.serve(server);
     }
     let is_session = arguments.kind.is_none() && arguments.output.is_none();
     if is_session && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
@@ -185,8 +192,13 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     }
 }
 
-/// The web view of a profile, or of a difference whose base is marked.
-fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>, reach: Reach) -> Result<Viewer> {
+/// The server of the web pages of a profile, or of a difference whose base is labelled.
+fn report_server(
+    arguments: &ReportArgs,
+    profile: Profile,
+    binaries: Vec<PathBuf>,
+    reach: Reach,
+) -> Result<Viewer> {
     let compared = diff::split(&profile)?;
     let profile = match (&arguments.base, &compared) {
         (Some(Base { is_measure: false, .. }), Some((profile, base))) => diff::diff(base, profile)?,
@@ -206,7 +218,7 @@ fn viewer(arguments: &ReportArgs, profile: Profile, binaries: Vec<PathBuf>, reac
     })
 }
 
-/// A report of profile files, for the other grammar.
+/// A report of profile files, for `procprof jeprof`.
 pub(crate) fn of_files(
     kind: &str,
     options: &[(&'static str, String)],
@@ -228,8 +240,8 @@ pub(crate) fn named_here(profile: Profile, files: &[ProvenFile], process: Option
     Naming::plain().of_this_boot(profile, files, process)
 }
 
-/// Writes a profile with names as a report: to a file, by default as pprof, or else to standard output. With neither
-/// file nor kind, the profile is kept where fetched ones are, and the table of functions is printed.
+/// Writes a symbolized profile as a report: to a file, by default as pprof, or else to standard output. With neither
+/// file nor report, saves the profile where fetched ones are saved, and prints the table of functions.
 pub(crate) fn show(profile: Profile, kind: Option<&str>, output: Option<&Path>) -> Result<()> {
     let of_terminal = [("nodecount", TERMINAL_ROWS)];
     let options = match (kind, output) {
@@ -286,7 +298,7 @@ fn sources_of(
     Ok(sources)
 }
 
-/// A flag for a kind; peek and list take the functions they are about.
+/// The flag of a report; reports about functions, such as `peek` and `list`, take a regular expression.
 fn kind_arg(report: &Report) -> Arg {
     let others: Vec<&str> = REPORTS.iter().map(|other| other.name).filter(|other| *other != report.name).collect();
     let arg =
@@ -298,11 +310,11 @@ fn kind_arg(report: &Report) -> Arg {
     }
 }
 
-/// The report option that needs a base, and its help here.
+/// The report option that needs a base, and its help on this command line.
 const NORMALIZE: &str = "normalize";
 const SCALED: &str = "Scale the profile first so that it adds up to the base";
 
-/// A flag for a report option; a switch is on without a value.
+/// The flag of a report option; a switch without a value is on.
 fn option_arg(row: &OptionRow) -> Arg {
     let arg = Arg::new(row.key).long(row.key).help(row.help).value_name("VALUE").help_heading("Report options");
     let arg = if row.default.is_empty() { arg } else { arg.help(format!("{} [default: {}]", row.help, row.default)) };
@@ -314,8 +326,8 @@ fn option_arg(row: &OptionRow) -> Arg {
 fn base_args() -> [Arg; 2] {
     let base = |name, help| file_arg(name, help).action(ArgAction::Append).help_heading("Comparing");
     [
-        base("base", "Show what the profile has more than this one; may be given several times"),
-        base("diff_base", "As --base, with shares of the base instead of the difference"),
+        base("base", "Subtract this profile; may be given several times"),
+        base("diff_base", "As --base, with percentages of the base instead of the difference"),
     ]
 }
 
@@ -328,13 +340,10 @@ fn fetching_args() -> [Arg; 5] {
         |name, help| arg(name, "FILE", help).value_hint(ValueHint::FilePath).value_parser(value_parser!(PathBuf));
     [
         number("seconds", "Seconds to profile for"),
-        number(
-            "timeout",
-            "Seconds to wait for the profile [default: one and a half times those to profile for, else 60]",
-        ),
-        file("tls_ca", "Certificates (PEM) to trust instead of the system's: authorities, or a process's own"),
-        file("tls_cert", "Certificate (PEM) to show to the process"),
-        file("tls_key", "Key (PEM) of that certificate"),
+        number("timeout", "Seconds to wait for the profile [default: 1.5 times the seconds to profile for, else 60]"),
+        file("tls_ca", "Certificates (PEM) to trust instead of the system's: of authorities, or of the process itself"),
+        file("tls_cert", "Client certificate (PEM)"),
+        file("tls_key", "Private key (PEM) of the client certificate"),
     ]
 }
 
@@ -342,8 +351,8 @@ fn event_arg() -> Arg {
     let formats: Vec<&str> =
         FORMATS.iter().filter(|format| format.events.is_some()).map(|format| format.name).collect();
     let help = format!(
-        "Of files with a profile for each of several kinds of events ({}), the one to show: of jfr cpu, wall, alloc, lock, live, nativemem, nativelock or native, \
-         else as the file names it [default: the first that has samples]",
+        "Event whose profile is shown, for files with a profile per event ({}): for jfr cpu, wall, alloc, lock, live, \
+         nativemem, nativelock or native, otherwise as named in the file [default: the first that has samples]",
         formats.join(", ")
     );
     Arg::new("event").long("event").value_name("EVENT").help(help)
@@ -355,7 +364,7 @@ fn web_args() -> [Arg; 2] {
     [
         arg(
             "http",
-            "Serve the profile as web pages at host:port; without a host to this machine alone, without a port at one that is free",
+            "Serve the profile as web pages at host:port; without a host on loopback only, without a port on a free one",
         )
         .value_name("ADDR")
         .require_equals(false)
@@ -398,7 +407,7 @@ fn file_arg(name: &'static str, help: &'static str) -> Arg {
         .help(help)
 }
 
-/// Prints the report piece by piece; a reader that has seen enough and is gone is no failure.
+/// Prints the report while it is rendered; a closed pipe is no failure.
 fn print(report: &Report, profile: Profile, options: &Options, sources: &Sources) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let is_gone = |kind: std::io::ErrorKind| kind == std::io::ErrorKind::BrokenPipe;

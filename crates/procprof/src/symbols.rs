@@ -21,9 +21,9 @@ use crate::remote::{Remote, RemoteArgs};
 /// What to do with symbols.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SymbolsCommand {
-    /// Send the symbols of files, so that stored profiles of them show names
+    /// Upload the symbols of files, so that stored profiles of them have names
     Push(PushArgs),
-    /// List the symbols a server has, and the files it lacks
+    /// List the symbols that a server has, and the files whose symbols it lacks
     List(ListArgs),
     /// Remove symbols from a server; profiles named by them keep their names
     Remove(RemoveArgs),
@@ -52,7 +52,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct RemoveArgs {
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Keys as `symbols list` prints them, or their beginnings
+    /// Keys as `symbols list` prints them, or unique prefixes of them
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
 }

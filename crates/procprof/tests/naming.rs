@@ -163,7 +163,7 @@ fn names_come_from_the_files_that_were_given() {
         }
         assert!(errors.contains("2 of 5 addresses have no name: 2 file missing\n"), "{own}: {errors}");
         assert!(
-            errors.contains(&format!("unverified: nothing proves that {} is what was profiled\n", kallsyms.display())),
+            errors.contains(&format!("unverified: nothing proves that {} is the profiled file\n", kallsyms.display())),
             "{own}: {errors}"
         );
     }
@@ -191,7 +191,7 @@ fn paths_of_a_profile_without_build_ids_are_trusted_and_marked() {
     let program = Program::new();
     let whole = program.path("whole");
     program.write_profile(&whole, "", address_of(&whole));
-    let unverified = format!("unverified: nothing proves that {} is what was profiled\n", whole.display());
+    let unverified = format!("unverified: nothing proves that {} is the profiled file\n", whole.display());
     let (shown, errors) = program.report(&[], &[]);
     assert!(shown.contains("shapes::area(int)") && errors.contains(&unverified), "{shown}\n{errors}");
     let (shown, errors) = program.report(&["--trust-paths=false"], &[]);

@@ -7,7 +7,7 @@ use procprof_profile::Profile;
 
 use super::spelling;
 
-/// The meaning of such flags.
+/// The flags that exist for compatibility with pprof.
 #[derive(Debug, Default)]
 pub(super) struct Compatible {
     build_id: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Compatible {
 /// The permitted sources of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Symbolize {
-    /// From all that is there.
+    /// From all sources.
     #[default]
     All,
     /// From the profile alone.
@@ -37,11 +37,17 @@ impl Compatible {
             Arg::new(name).long(name).value_name(value).help(help).help_heading("As in pprof")
         };
         let mut args = vec![
-            arg("buildid", "ID", "Build id of the main binary, for a profile that does not tell it"),
-            arg("add_comment", "TEXT", "Add a comment to the profile; may be given several times").action(ArgAction::Append),
-            arg("symbolize", "MODE", "none leaves addresses without names, local asks no process for them; the other modes of pprof are taken and change nothing")
-                .value_parser(SYMBOLIZE),
-            arg("tools", "PATH", "Taken and not needed: no other program is run").hide(true),
+            arg("buildid", "ID", "Build id of the main binary, for a profile without it"),
+            arg("add_comment", "TEXT", "Add a comment to the profile; may be given several times")
+                .action(ArgAction::Append),
+            arg(
+                "symbolize",
+                "MODE",
+                "none: leave addresses without names; local: do not query the process for names; the other modes of pprof \
+                are accepted and have no effect",
+            )
+            .value_parser(SYMBOLIZE),
+            arg("tools", "PATH", "Accepted and ignored: no other program is run").hide(true),
         ];
         let other = |name: &'static str| {
             Arg::new(name).long(name).hide(true).num_args(0..=1).require_equals(true).default_missing_value("")
@@ -91,7 +97,7 @@ impl Compatible {
     }
 }
 
-/// Refuses a flag that is not done here, by what to use instead.
+/// Rejects an unsupported flag with the alternative.
 pub(super) fn refuse_elsewhere(matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some(name) = spelling::elsewhere().find(|name| matches.contains_id(name)) else { return Ok(()) };
     let instead = spelling::instead(name).unwrap_or_default();

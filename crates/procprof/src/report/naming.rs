@@ -1,5 +1,4 @@
-//! Names for the addresses of a profile: which files and processes are asked, and what is said of those that stay
-//! unnamed.
+//! Symbolization on the command line: its flags, and the messages about addresses that stay unnamed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,16 +16,16 @@ use procprof_symbolize::{
 use super::source::Origin;
 use crate::debuginfod::Debuginfod;
 
-/// Most files that are told about.
-const TOLD_MAX: usize = 8;
-/// Share of the profile from which a wanted file is told by name.
-const WORTH_TELLING: f64 = 0.01;
-/// Most bytes of what is kept of binaries for the next time.
+/// Most files that messages list.
+const LISTED_MAX: usize = 8;
+/// Least share of the profile for which a wanted file is listed by name.
+const LISTED_SHARE_MIN: f64 = 0.01;
+/// Most bytes of the cache of symbols of binaries.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
-/// Where debug files are looked for besides the folders given.
+/// The folder that is searched for debug files after those of the command line.
 const SYSTEM_DEBUG_DIR: &str = "/usr/lib/debug";
 
-/// What is asked for names, as typed.
+/// The sources of names that the command line permits.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
     binaries: Vec<Binary>,
@@ -36,7 +35,7 @@ pub(super) struct Naming {
     kallsyms: Option<PathBuf>,
     short_names: bool,
     debuginfod: Option<Debuginfod>,
-    /// Where what was read of binaries is kept.
+    /// The cache of symbols of binaries.
     cache: Option<IndexFolder>,
 }
 
@@ -51,38 +50,50 @@ impl Naming {
         [
             file(
                 "binary",
-                "A binary, library or debug file that was profiled, matched by build id, else by name; marked when it can't be proven to be the one. May be given several times",
+                "Binary, library or debug file of the profiled process, matched by build id, else by name; its names are \
+                marked as unverified if the build id cannot be compared. May be given several times",
             )
             .action(ArgAction::Append),
             path(
                 "debug-dir",
                 "DIR",
-                "Folder with debug files, by build id or name, besides /usr/lib/debug, PPROF_BINARY_PATH and what is beside the binary. May be given several times",
+                "Folder with debug files, by build id or name, in addition to /usr/lib/debug, PPROF_BINARY_PATH and the \
+                folder of the binary. May be given several times",
             )
             .value_hint(ValueHint::DirPath)
             .action(ArgAction::Append),
             arg(
                 "trust-paths",
                 "BOOL",
-                "Whether a profile without build ids gets its names from the files at its paths here, marked as unverified; false for profiles of other machines [default: true]",
+                "Whether a profile without build ids is symbolized from the files that its paths name on this machine, \
+                marked as unverified; use false for profiles of other machines [default: true]",
             )
             .value_parser(value_parser!(bool)),
-            file("perf-map", "Names of code made at run time, as /tmp/perf-PID.map has them. May be given several times").action(ArgAction::Append),
-            file("kallsyms", "Kernel symbols of the profiled machine, a copy of its /proc/kallsyms made as root since it started"),
+            file(
+                "perf-map",
+                "Names of JIT-compiled code, in the format of /tmp/perf-PID.map. May be given several times",
+            )
+            .action(ArgAction::Append),
+            file(
+                "kallsyms",
+                "Kernel symbols of the profiled machine: a copy of its /proc/kallsyms, made as root since its last boot",
+            ),
             Arg::new("short-names")
                 .long("short-names")
-                .help("Names without return types, parameters and template arguments, as jeprof shortens them")
+                .help("Print names without return types, parameters and template arguments, as jeprof does")
                 .action(ArgAction::SetTrue)
                 .help_heading("Names of addresses"),
             Arg::new("no-cache")
                 .long("no-cache")
-                .help("Read binaries as if for the first time, and keep nothing of them in PROCPROF_CACHE_DIR, else ~/.cache/procprof")
+                .help(
+                    "Neither read nor write the cache of symbols in PROCPROF_CACHE_DIR, by default ~/.cache/procprof",
+                )
                 .action(ArgAction::SetTrue)
                 .help_heading("Names of addresses"),
         ]
     }
 
-    /// What was typed, and what the environment says.
+    /// The flags as typed, and the settings of the environment.
     pub(super) fn from_matches(matches: &ArgMatches) -> Self {
         let paths = |id: &str| -> Vec<PathBuf> { matches.get_many(id).into_iter().flatten().cloned().collect() };
         let binaries = paths("binary").into_iter().map(|path| Binary { path, role: BinaryRole::Any });
@@ -98,13 +109,13 @@ impl Naming {
         }
     }
 
-    /// Nothing typed, and nothing said.
+    /// The defaults, without flags and environment.
     pub(super) fn plain() -> Self {
         Self { cache: cache(), paths: PathUse::Trusted, ..Self::default() }
     }
 
-    /// Names what has addresses only; `program` is taken for the main program. What stays unnamed is told once all
-    /// profiles are joined, which have no one origin.
+    /// Names addresses without names; `program` is the main program. With an `origin`, the profile is one of several:
+    /// messages about unnamed addresses are printed for their sum, which has none.
     pub(super) fn symbolized(
         &self,
         profile: Profile,
@@ -116,11 +127,11 @@ impl Naming {
         if let Some(origin) = origin {
             (sources.fetch, sources.process) = (origin.names, origin.process);
         }
-        let (profile, outcome) = asked(profile, &mut sources)?;
+        let (profile, outcome) = symbolize(profile, &mut sources)?;
         if is_part {
             return Ok(profile);
         }
-        lines(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
+        messages(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
         if self.short_names { with_short_names(profile) } else { Ok(profile) }
     }
 
@@ -133,8 +144,8 @@ impl Naming {
     ) -> Result<Profile> {
         let mut sources = self.sources(None);
         (sources.this_boot, sources.process, sources.proven_files) = (true, process, files);
-        let (profile, outcome) = asked(profile, &mut sources)?;
-        lines(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
+        let (profile, outcome) = symbolize(profile, &mut sources)?;
+        messages(&outcome, &profile).iter().for_each(|line| eprintln!("procprof: {line}"));
         Ok(profile)
     }
 
@@ -167,19 +178,19 @@ impl Naming {
     }
 }
 
-/// Asks the sources for names, and reports those that fail.
-fn asked(profile: Profile, sources: &mut Sources<'_>) -> Result<(Profile, Outcome)> {
+/// Symbolizes a profile, and prints the failures of sources.
+fn symbolize(profile: Profile, sources: &mut Sources<'_>) -> Result<(Profile, Outcome)> {
     let (profile, outcome) = symbolize_profile(profile, sources).context("symbolize")?;
     for failure in &outcome.failures {
         match failure.source {
-            Source::SymbolPage => eprintln!("procprof: the process was asked for names: {}", failure.what),
+            Source::SymbolPage => eprintln!("procprof: symbol page of the process: {}", failure.what),
             source => eprintln!("procprof: {source}: {}", failure.what),
         }
     }
     Ok((profile, outcome))
 }
 
-/// The folder of what was read of binaries.
+/// The cache of symbols of binaries.
 pub(crate) fn cache() -> Option<IndexFolder> {
     crate::debuginfod::cache_dir().map(|folder| IndexFolder::new(folder.join("symbols"), CACHE_BYTES_MAX))
 }
@@ -192,30 +203,30 @@ fn binary_paths() -> Vec<PathBuf> {
     }
 }
 
-/// What is to be said of names that are missing or not proven.
-fn lines(outcome: &Outcome, profile: &Profile) -> Vec<String> {
+/// The messages about names that are missing or unverified.
+fn messages(outcome: &Outcome, profile: &Profile) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let unverified = outcome
         .unverified()
-        .map(|used| format!("unverified: nothing proves that {} is what was profiled", used.path.display()));
-    lines.extend(unverified.take(TOLD_MAX));
+        .map(|used| format!("unverified: nothing proves that {} is the profiled file", used.path.display()));
+    lines.extend(unverified.take(LISTED_MAX));
     lines.extend(outcome.unused_binaries.iter().map(|unused| format!("not used: {}", refusal(unused))));
     let missing = outcome.unresolved_count();
     if missing > 0 {
         lines.push(format!("{missing} of {} addresses have no name: {}", profile.locations().len(), reasons(outcome)));
     }
     let shares = outcome.wanted_shares(profile);
-    let worth = shares.iter().take_while(|wanted| wanted.share >= WORTH_TELLING).take(TOLD_MAX).count();
+    let worth = shares.iter().take_while(|wanted| wanted.share >= LISTED_SHARE_MIN).take(LISTED_MAX).count();
     lines.extend(shares[..worth].iter().map(|wanted| wanted_line(outcome, wanted)));
     match shares.len() - worth {
         0 => {}
-        1 => lines.push(format!("wanted: {}, for less", name_of(&shares[worth].file.filename))),
-        more => lines.push(format!("wanted: {more} more files, for less")),
+        1 => lines.push(format!("wanted: {}, for a smaller share", name_of(&shares[worth].file.filename))),
+        more => lines.push(format!("wanted: {more} more files, for smaller shares")),
     }
     lines
 }
 
-/// A file whose symbols are missing, and what to do about it.
+/// The message about a file whose symbols are missing, with the remedy.
 fn wanted_line(outcome: &Outcome, wanted: &WantedShare) -> String {
     let file = &wanted.file;
     let is_it = |mapping: &&MappingOutcome| mapping.wanted().as_ref() == Some(file);
@@ -228,7 +239,7 @@ fn wanted_line(outcome: &Outcome, wanted: &WantedShare) -> String {
     let help = match wanted.is_stripped {
         true => "it is stripped; give its debug file with --binary FILE or --debug-dir DIR, or set DEBUGINFOD_URLS"
             .to_owned(),
-        false => format!("give it with --binary FILE, or send it: procprof symbols push {path}"),
+        false => format!("give it with --binary FILE, or upload it: procprof symbols push {path}"),
     };
     format!("wanted: {name} ({build_id}): hides {percent:.1} % of samples{tried}; {help}")
 }
@@ -238,14 +249,14 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// How many addresses have which reason, the most first.
+/// The reasons for unnamed addresses with their counts, the most frequent first.
 fn reasons(outcome: &Outcome) -> String {
     let mut counts: Vec<(Reason, usize)> = outcome.unresolved_by_reason().into_iter().collect();
     counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
     counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What was looked at in place of a file.
+/// The files that were tried and rejected.
 fn tried(refused: &[Refusal], filename: &str) -> String {
     let mut texts: Vec<String> = Vec::new();
     for refused in refused {
@@ -255,7 +266,7 @@ fn tried(refused: &[Refusal], filename: &str) -> String {
             texts.push(text);
         }
     }
-    texts.truncate(TOLD_MAX);
+    texts.truncate(LISTED_MAX);
     if texts.is_empty() { String::new() } else { format!(" ({})", texts.join("; ")) }
 }
 

@@ -1,4 +1,4 @@
-//! Keeps what was fetched where `go tool pprof` keeps it: `pprof.PROGRAM.TYPES.NNN.pb.gz` in `PPROF_TMPDIR`, `~/pprof`
+//! Saves fetched profiles where `go tool pprof` does: `pprof.PROGRAM.TYPES.NNN.pb.gz` in `PPROF_TMPDIR`, `~/pprof`
 //! or the temporary folder.
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use procprof_report::{Options, Report, Sources};
 
 use crate::fetch::write_new;
 
-/// Writes the profile to a new file, reports and returns its path; a failure is reported and ends nothing.
+/// Writes the profile to a new file, prints and returns its path; a failure is printed and otherwise ignored.
 pub(super) fn save(profile: &Profile) -> Option<PathBuf> {
     match folder().and_then(|folder| write(&folder, profile)) {
         Ok(path) => {
@@ -28,7 +28,7 @@ fn write(folder: &Path, profile: &Profile) -> Result<PathBuf> {
     write_new(folder, &stem(profile), "pb.gz", &bytes).with_context(|| format!("write to {}", folder.display()))
 }
 
-/// The first of the folders that is there or can be made.
+/// The first of the folders that exists or can be created.
 fn folder() -> Result<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = given("HOME").map(|home| home.join("pprof"));

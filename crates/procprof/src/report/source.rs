@@ -1,10 +1,10 @@
-//! Where the profiles of `report` come from: files, standard input, and running processes by the rules of
-//! `go tool pprof`.
+//! The profiles of `report`: read from files and standard input, or fetched from running processes as `go tool pprof`
+//! does.
 //!
-//! What exists as a file is one. Else a URL is asked as it is, with `/debug/pprof/profile` where it has no path;
-//! `host:port[/path]` is `http`. `--seconds` goes into the URL. The wait is `--timeout`, else one and a half times the
-//! seconds of the URL, else a minute; and five seconds on top. Processes are asked at once, and what those that fail
-//! would have added is told and missing.
+//! An argument that names an existing file is that file. Otherwise it is a URL; its path is `/debug/pprof/profile` if it
+//! has none, and `host:port[/path]` means `http`. `--seconds` is added to the URL. The time limit is `--timeout`, else
+//! 1.5 times the seconds of the URL, else a minute, plus five seconds. All processes are queried at the same time; a
+//! message names those that fail, and the sum lacks their profiles.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -28,43 +28,43 @@ use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
 
 /// Largest profile file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// As much of a file as tells what it is, in bytes.
+/// Bytes of a file that suffice to recognize its format.
 const HEAD_BYTES: u64 = 64 << 10;
 /// Path of a URL without one.
 const DEFAULT_PATH: &str = "/debug/pprof/profile";
 /// Time beyond the time-out that a process has for its answer.
 const GRACE: Duration = Duration::from_secs(5);
-/// Ends of paths beside which gperftools' symbol page stands.
+/// Suffixes of paths next to which gperftools serves its symbol page.
 const GPERFTOOLS: [&str; 5] =
     ["/pprof/heap", "/pprof/growth", "/pprof/profile", "/pprof/pmuprofile", "/pprof/contention"];
 
-/// How processes are asked, and what is read of files.
+/// How profiles are fetched from processes, and which of a file's events is read.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
-    /// The kind of event whose profile is read of a file that has several.
+    /// The event whose profile is read from a file with several.
     pub(super) event: Option<String>,
-    /// Seconds to profile for; 0 for what the URL says.
+    /// Seconds to profile for; 0 for those of the URL.
     pub(super) seconds: u32,
-    /// Seconds to wait; 0 for what follows from the URL.
+    /// Seconds to wait; 0 for the default.
     pub(super) timeout: u32,
     pub(super) tls: TlsFiles,
-    /// Whether processes are asked for names.
+    /// Whether the symbol pages of processes are queried.
     pub(super) names: bool,
 }
 
-/// What names the addresses of a profile: files of this machine, then the process it came from.
+/// Symbolizes a profile by files of this machine, then by the process it came from.
 pub(super) type Naming<'a> = dyn Fn(Profile, Option<Origin<'_>>) -> Result<Profile> + 'a;
 
 /// The process a profile came from.
 pub(super) struct Origin<'a> {
-    /// Asks it for names.
+    /// Queries its symbol page.
     pub(super) names: Option<Box<Fetch<'a>>>,
-    /// Itself, if it runs on this machine.
+    /// Its identity, if it runs on this machine.
     pub(super) process: Option<procprof_process::Identity>,
 }
 
-/// Reads and sums the profiles, subtracts the base, and names addresses; what was fetched is kept in a file, each by
-/// itself if they can't be joined.
+/// Reads and merges the profiles, subtracts the base, and symbolizes the result. Fetched profiles are saved: their sum,
+/// or each one if they cannot be merged.
 pub(super) fn load(
     files: &[PathBuf],
     base: Option<&Base>,
@@ -87,7 +87,7 @@ pub(super) fn load(
     Ok(profile)
 }
 
-/// The sum of the first `count` profiles less that of the others. When it errs, the profiles are all still there.
+/// The sum of the first `count` profiles minus that of the others. On an error, `profiles` is unchanged.
 fn joined(profiles: &mut [Option<Profile>], count: usize, base: Option<&Base>) -> Result<Profile> {
     let (measured, before) = profiles.split_at_mut(count);
     let Some(base) = base else {
@@ -113,7 +113,7 @@ enum Source {
 struct Process {
     typed: String,
     question: Question,
-    /// Where it names its addresses.
+    /// Its symbol page.
     symbols: Url,
 }
 
@@ -186,7 +186,7 @@ fn symbols_page(mut url: Url) -> Url {
     url
 }
 
-/// The profiles in order; one that could not be fetched is `None`, one that could not be read ends it.
+/// The profiles in order; one that could not be fetched is `None`, a file that cannot be read is an error.
 fn read_all(sources: &[Source], fetching: &Fetching, naming: &Naming<'_>) -> Result<Vec<Option<Profile>>> {
     let processes: Vec<&Process> = sources.iter().filter_map(Source::process).collect();
     if processes.is_empty() {
@@ -199,7 +199,7 @@ fn read_all(sources: &[Source], fetching: &Fetching, naming: &Naming<'_>) -> Res
     let mut profile = |source: &Source| match source {
         Source::File(_) => read_file(source, fetching),
         Source::Process(process) => {
-            let fetched = answers.next().context("a process was not asked")??;
+            let fetched = answers.next().context("a process was not queried")??;
             named(fetched, process, &fetcher, fetching, naming)
         }
     };
@@ -241,7 +241,7 @@ fn announce(questions: &[Question]) {
     }
 }
 
-/// A fetched profile with names from files and, unless that is not wanted, from the process itself.
+/// Symbolizes a fetched profile by files and, if permitted, by its process.
 fn named(
     fetched: Fetched,
     process: &Process,
@@ -259,7 +259,7 @@ fn named(
     naming(profile, Some(Origin { names, process: local }))
 }
 
-/// Says how many of `what` profiles are missing; an error if all are.
+/// Prints how many profiles of `what` are missing; an error if all are.
 fn announce_missing(what: &str, profiles: &[Option<Profile>]) -> Result<()> {
     let there = profiles.iter().flatten().count();
     if there == 0 {
@@ -271,7 +271,7 @@ fn announce_missing(what: &str, profiles: &[Option<Profile>]) -> Result<()> {
     Ok(())
 }
 
-/// The sum of those that are there.
+/// The sum of the profiles that were read.
 fn merged(profiles: &[Option<Profile>]) -> Result<Cow<'_, Profile>> {
     let there: Vec<&Profile> = profiles.iter().flatten().collect();
     match there.as_slice() {
@@ -309,7 +309,7 @@ fn read_file(source: &Source, fetching: &Fetching) -> Result<Profile> {
         }
         Box::new(file)
     };
-    // Grown step by step, it would be copied several times.
+    // Growing it step by step would copy it several times.
     bytes.reserve_exact((expected.min(FILE_BYTES_MAX) as usize + 1).saturating_sub(bytes.len()));
     input
         .take(FILE_BYTES_MAX + 1 - bytes.len() as u64)
@@ -356,7 +356,7 @@ fn of_event(mut all: Vec<Decoded>, event: &str, name: &str) -> Result<Decoded> {
     Ok(Decoded { warnings, ..all.swap_remove(place) })
 }
 
-/// Decodes a dump of jemalloc, which can be large, on all cores; `head` is how it begins.
+/// Decodes a dump of jemalloc, which can be large, on all cores; `head` has its first bytes.
 fn in_pieces(head: &[u8], file: &File, size: u64, name: &str) -> Result<Decoded> {
     let mut dump = Dump::open(head, size, &Limits::default()).with_context(|| format!("decode {name}"))?;
     let pieces = Pieces::new(file, size, Dump::border);

@@ -39,11 +39,11 @@ const SHORTS: &[Short] = &[
     short("mean_delay", &[("sample_index", "delay"), ("mean", "true")]),
 ];
 
-/// Commands of pprof that start another program, then options of jeprof that this grammar has not; and what to use in
-/// their place.
+/// Commands of pprof that start another program, then options of jeprof that `report` lacks, each with the
+/// alternative.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("web", "start procprof report with -http=:0, or write svg and open the file in a browser"),
-    ("gv", "write dot and open the file with a viewer of graphs"),
+    ("gv", "write dot and open the file with a graph viewer"),
     ("evince", "write pdf and open the file"),
     ("eog", "write svg and open the file"),
     ("kcachegrind", "write callgrind and open the file"),
@@ -61,12 +61,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("lib_prefix", "use -debug-dir, or procprof jeprof"),
 ];
 
-/// The names of pprof's commands that are not done here.
+/// The names of unsupported commands and options.
 pub(crate) fn elsewhere() -> impl Iterator<Item = &'static str> {
     ELSEWHERE.iter().map(|(name, _)| *name)
 }
 
-/// The replacement of a command of pprof's that is missing here.
+/// The alternative to an unsupported command or option.
 pub(crate) fn instead(command: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(name, _)| *name == command).map(|(_, instead)| *instead)
 }
