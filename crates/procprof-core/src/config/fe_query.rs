@@ -116,7 +116,7 @@ pub const FE_KEYS: &[FeKey] = &[
         name: "password",
         type_name: "text",
         default: "",
-        help: "Its password; better in a file.",
+        help: "Its password; a file is preferable.",
         set: |f, v| text(v).map(|t| f.password = Password::Text(t)),
     },
     FeKey {
@@ -139,14 +139,14 @@ pub const FE_KEYS: &[FeKey] = &[
         name: "refresh_seconds",
         type_name: "5 to 86400",
         default: "60",
-        help: "Seconds between two looks at which nodes the cluster has.",
+        help: "Seconds between two queries of the cluster's list of nodes.",
         set: |f, v| count(v, 5, 86_400).map(|seconds| f.refresh_seconds = seconds),
     },
     FeKey {
         name: "seconds_max",
         type_name: "1 to 600",
         default: "600",
-        help: "Longest time for a frontend's answer to one `ADMIN EXECUTE`; lists of nodes have 10 seconds.",
+        help: "Time limit of a frontend's answer to one `ADMIN EXECUTE`; that of lists of nodes is 10 seconds.",
         set: |f, v| count(v, 1, 600).map(|seconds| f.seconds_max = seconds),
     },
 ];
@@ -156,7 +156,7 @@ pub(super) const NODE_KEY: [&str; 4] = [
     "node",
     "table of keys of `[[node]]`",
     "",
-    "What is the same for all nodes of the cluster: `labels`, `schedule`, `auth`, `headers`, `tls`, `binary`, \
+    "Settings of all nodes of the cluster: `labels`, `schedule`, `auth`, `headers`, `tls`, `binary`, \
      `remote_symbols`, `pid_lookup`.",
 ];
 

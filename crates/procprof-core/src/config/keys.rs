@@ -78,8 +78,8 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.mysql_connections_max, 1, 65_536),
         "256",
         "connections",
-        "SQL connections that are logged in at a time; one more is refused. Another 256 may be logging in; silent \
-         ones make room.",
+        "SQL connections that are logged in at a time; one more is refused. Another 256 may be logging in; for one \
+         more, a silent one is closed.",
     )),
     fixed(row(
         "mysql_idle_seconds_max",
@@ -93,30 +93,30 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.sql_seconds_max, 1, 86_400),
         "60",
         "seconds",
-        "Longest time a SELECT may take; then it is ended.",
+        "Longest time that a SELECT may take; then it is cancelled.",
     ),
     row(
         "sql_rows_max",
         Count(|c| &mut c.sql_rows_max, 1, 1_000_000_000),
         "1000000",
         "rows",
-        "Most rows a SELECT may give; one with more ends in an error.",
+        "Most rows that a SELECT may return; one with more ends in an error.",
     ),
     row(
         "sql_link_base",
         Text(|c| &mut c.sql_link_base),
         "",
         "",
-        "Where people reach these pages, such as `https://procprof.example`: with it, a graph in DOT by SQL ends in a \
-         comment with the link to it drawn.",
+        "URL at which users reach these pages, such as `https://procprof.example`. If set, a graph in DOT that SQL \
+         returns ends in a comment with a link to the drawn graph.",
     ),
     fixed(row(
         "data",
         Path(|c| &mut c.data),
         "procprof-data",
         "",
-        "Folder of profiles, journal and catalog; one server at a time. `cache` in it may be deleted: renderings, and \
-         up to 1 GiB of what was read of binaries.",
+        "Folder of profiles, journal and catalog; one server at a time. `cache` in it may be deleted: it has rendered \
+         reports, and up to 1 GiB of symbols read from binaries.",
     )),
     fixed(row(
         "tls_cert",
@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
         Texts(|c| &mut c.allowed_hosts),
         "",
         "",
-        "Further names by which the server may be addressed (the `Host` header).",
+        "Additional host names of the server (accepted in the `Host` header).",
     ),
     fixed(row(
         "base_path",
@@ -153,14 +153,14 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.max_concurrent_captures, 1, 1024),
         "8",
         "captures",
-        "Captures running at a time, per cluster; as many again of types that failed last time.",
+        "Captures running at a time, per cluster; types whose last capture failed have as many slots of their own.",
     ),
     row(
         "capture_seconds_max",
         Count(|c| &mut c.capture_seconds_max, 1, 86_400),
         "300",
         "seconds",
-        "Longest capture anybody may ask for.",
+        "Longest capture that may be requested.",
     ),
     row(
         "self_interval_seconds",
@@ -195,7 +195,7 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.proc_profile_jstack_depth, 1, 2048),
         "128",
         "frames",
-        "Deepest stack of a JVM that is kept; a JVM takes it before its first recording only, and has 64 otherwise.",
+        "Most frames of a stack of a JVM. A JVM accepts it before its first recording only; otherwise it records 64.",
     )),
     seed(row(
         "proc_profile_file_retained_days",
@@ -209,28 +209,28 @@ pub const KEYS: &[Key] = &[
         Bytes(|c| &mut c.proc_profile_file_retained_size_bytes),
         "2147483648",
         "bytes",
-        "Size a node's profiles may have together.",
+        "Maximum total size of a node's profiles.",
     )),
     row(
         "data_bytes_max",
         Bytes(|c| &mut c.data_bytes_max),
         "20 GiB",
         "bytes",
-        "Size the profiles of all nodes may have together.",
+        "Maximum total size of the profiles of all nodes.",
     ),
     row(
         "data_free_bytes_min",
         Bytes(|c| &mut c.data_free_bytes_min),
         "256 MiB",
         "bytes",
-        "Space left free on the data folder's disk.",
+        "Space kept free on the data folder's disk.",
     ),
     fixed(row(
         "pinned_bytes_max",
         Bytes(|c| &mut c.pinned_bytes_max),
         "1 GiB",
         "bytes",
-        "Size pinned profiles may have; beyond it pinning is refused.",
+        "Maximum total size of pinned profiles; beyond it, pinning is refused.",
     )),
     row(
         "retention_interval_seconds",
@@ -244,44 +244,44 @@ pub const KEYS: &[Key] = &[
         Bytes(|c| &mut c.profile_bytes_max),
         "64 MiB",
         "bytes",
-        "Largest profile accepted, as it arrives; it may unpack to four times as much.",
+        "Largest profile accepted, as it arrives; decompressed, it may be four times as large.",
     ),
     row(
         "ingest_bytes_in_flight_max",
         Bytes(|c| &mut c.ingest_bytes_in_flight_max),
         "256 MiB",
         "bytes",
-        "Bytes of profiles being taken in at a time, unpacked. One that arrived and does not fit beside the others \
-         waits up to 30 s; then it is refused (429, to be sent again).",
+        "Total decompressed size of the profiles ingested at a time. A profile that does not fit beside the others \
+         waits up to 30 s; then it is refused (429; the client should retry).",
     ),
     row(
         "ingest_queue_max",
         Count(|c| &mut c.ingest_queue_max, 1, 100_000),
         "256",
         "profiles",
-        "Profiles being taken in or waiting for it; more are refused.",
+        "Profiles being ingested or waiting for it; more are refused.",
     ),
-    row("symbolize", Bool(|c| &mut c.symbolize), "true", "", "Whether names are looked up when a profile is taken in."),
+    row("symbolize", Bool(|c| &mut c.symbolize), "true", "", "Whether profiles are symbolized when they are ingested."),
     row(
         "symbolize_memory_bytes_max",
         Bytes(|c| &mut c.symbolize_memory_bytes_max),
         "4 GiB",
         "bytes",
-        "Address space of the process that reads binaries and decodes profiles of more than 1 MiB.",
+        "Address space of the child process that reads binaries and decodes profiles of more than 1 MiB.",
     ),
     row(
         "symbolize_seconds_max",
         Count(|c| &mut c.symbolize_seconds_max, 1, 3600),
         "60",
         "seconds",
-        "Time that process has for one profile, and jeprof's grammar for one drawing of `ADMIN EXECUTE`.",
+        "Time limit of that process for one profile, and for one graph of `ADMIN EXECUTE`.",
     ),
     row(
         "symbols_bytes_max",
         Bytes(|c| &mut c.symbols_bytes_max),
         "4 GiB",
         "bytes",
-        "Size uploaded symbol indexes may have together; beyond it those used longest ago make room.",
+        "Maximum total size of uploaded symbol indexes; beyond it, the least recently used are removed.",
     ),
     row(
         "symbols_file_bytes_max",
@@ -295,23 +295,23 @@ pub const KEYS: &[Key] = &[
         Texts(|c| &mut c.source_roots),
         "",
         "",
-        "Folders whose source files the report `list` may show to everyone who may read; none are shown without. \
-         Symbolic links in them are not followed.",
+        "Folders whose source files the report `list` may show to every user; by default none. Symbolic links in them \
+         are not followed.",
     ),
     fixed(row(
         "render_concurrency_max",
         Count(|c| &mut c.render_concurrency_max, 1, 256),
         "3",
         "renders",
-        "Reports rendered at a time, and questions about call trees answered beside them; for one user, or one \
-         address without users, one less.",
+        "Reports rendered at a time, and queries of call trees beside them; one user, or without users one client \
+         address, has one less.",
     )),
     row(
         "render_seconds_max",
         Count(|c| &mut c.render_seconds_max, 1, 3600),
         "30",
         "seconds",
-        "Longest time one report may take; then it is stopped.",
+        "Longest time that a report may take; then it is cancelled.",
     ),
     row(
         "render_bytes_max",
@@ -325,29 +325,29 @@ pub const KEYS: &[Key] = &[
         Bytes(|c| &mut c.render_memory_bytes_max),
         "512 MiB",
         "bytes",
-        "Memory that any one table made for a report, such as a call tree, may take.",
+        "Memory limit of each table built for a report, such as a call tree.",
     ),
     row(
         "tree_cache_bytes_max",
         Bytes(|c| &mut c.tree_cache_bytes_max),
         "256 MiB",
         "bytes",
-        "Memory for call trees that viewers are looking at; a larger one is made anew for each question.",
+        "Memory for the call trees of open viewers; a tree that is larger is rebuilt for each query.",
     ),
     fixed(row(
         "http_connections_max",
         Count(|c| &mut c.http_connections_max, 1, 65_536),
         "512",
         "connections",
-        "HTTP connections open at a time. For one more, one that waits for its client makes room: strangers first, \
-         then idle ones.",
+        "HTTP connections open at a time. For one more, a connection that waits for its client is closed: \
+         unauthenticated ones first, then idle ones.",
     )),
     fixed(row(
         "http_header_seconds_max",
         Count(|c| &mut c.http_header_seconds_max, 1, 600),
         "10",
         "seconds",
-        "Time a client has to send its first or next request's head, in HTTP/1 and HTTP/2.",
+        "Time a client has to send the head of its first or next request, in HTTP/1 and HTTP/2.",
     )),
     seed(row(
         "brpc_port",
@@ -368,8 +368,8 @@ pub const KEYS: &[Key] = &[
         OptionalPath(|c| &mut c.sys_log_dir),
         "",
         "",
-        "StarRocks' log folder: what lies in its `proc_profile` at the start is taken over, each file once; what \
-         retention deletes stays deleted.",
+        "StarRocks' log folder: the files in its `proc_profile` are imported at the start, each once; files that \
+         retention has deleted are not imported again.",
     ))),
     seed(row(
         "COLLECT_BE_PROFILE_INTERVAL",
@@ -378,7 +378,7 @@ pub const KEYS: &[Key] = &[
         "seconds",
         "Seconds between captures of StarRocks backends; 0 leaves it to the schedule.",
     )),
-    seed(row("flamegraph_tool_dir", Ignored, "", "", "Accepted and ignored: no outside tool is needed.")),
+    seed(row("flamegraph_tool_dir", Ignored, "", "", "Accepted and ignored: no external tool is needed.")),
     seed(row(
         "proc_profile_collect_interval_s",
         Ignored,

@@ -85,12 +85,14 @@ fn code(text: &str) -> String {
 
 const HEAD: &str = "# Configuration
 
-One TOML file, given by `procprof serve --config FILE`. This page is generated from the table of keys in `crates/procprof-core/src/config`; a
-test keeps the two the same. An unknown key is an error that names the line and the nearest known key. On SIGHUP the file is read again: keys
-marked `yes` under *reload* take effect at once, the others at the next start (the log names them).
+One TOML file, given by `procprof serve --config FILE`. This page is generated from the tables of keys in
+`crates/procprof-core/src/config`; a test keeps the two the same. An unknown key is an error that names the line and
+the nearest known key. On SIGHUP the file is read again: keys marked `yes` under *reload* take effect at once, the
+others at the next start (the log names them).
 
-`--fe-conf FILE` and `--be-conf FILE` read StarRocks' own `key = value` files (`#` comments, `${VAR}` from the environment; an unknown variable is
-an error) for the keys marked so; they are read after the TOML file and win.
+`--fe-conf FILE` and `--be-conf FILE` read StarRocks' own `key = value` files (`#` comments, `${VAR}` from the
+environment; an unknown variable is an error) for the keys marked `yes` under *StarRocks file*; they are read after the
+TOML file and override it.
 
 ## Top level
 
@@ -116,35 +118,37 @@ labels = { zone = \"eu-1\" }
 ";
 
 const KINDS: &str = "
-A type's schedule is a table `{ on, seconds, every }`; what is left out keeps the default of the node's kind:
+A type's schedule is a table `{ on, seconds, every }`; keys that are left out have the default of the node's kind:
 
 | kind | node | on | available, off by default | remarks |
 |---|---|---|---|---|
 ";
 
 const OPTIONS: &str = "
-Keys that nodes of one kind have beside these:
+Additional keys of nodes of one kind:
 
 | kind | key | type | default | what it does |
 |---|---|---|---|---|
 ";
 
 const TAIL: &str = "
-A type that the node cannot give is an error, as is a length for what is taken at a moment or one beyond `capture_seconds_max`.
+A type that the node cannot provide is an error, as is a length for a snapshot, or one beyond `capture_seconds_max`.
 
-Starts are jittered per node. A type that fails is tried again after 5 seconds, then 10, 20, …, at most its own interval apart, and keeps its beat again once it
-succeeds. A type that an agent says it does not have is shown as not available and asked for again every hour.
+Starts are jittered per node. A type that fails is retried after 5 seconds, then 10, 20, …, at most its own interval,
+and returns to its schedule once it succeeds. A type that an agent reports as missing is shown as not available and
+requested again every hour.
 
-A node has 5 s to accept the connection, 30 s beyond the length of a capture to begin its answer (60 s for what is taken at a moment), and 60 s to end it. A capture
-holds its place among `max_concurrent_captures` for its length and 3 seconds; one that takes longer goes on without. Types whose latest capture failed have as many places of
-their own. So nodes that hang or answer slowly do not keep others waiting.
+A node has 5 s to accept the connection, 30 s beyond the length of a capture to begin its answer (60 s for a snapshot),
+and 60 s to end it. A capture holds its slot among `max_concurrent_captures` for its length and 3 seconds; one that
+takes longer continues without a slot. Types whose latest capture failed have as many slots of their own. So nodes that
+hang or answer slowly do not delay others.
 ";
 
 const FRONTENDS: &str = "
 ## StarRocks clusters: `[[fe_query]]`
 
-Frontends that are asked in SQL (MySQL protocol): they name the nodes to profile, answer `SHOW BACKENDS`, `SHOW COMPUTE NODES` and `SHOW FRONTENDS`, and
-run `ADMIN EXECUTE` on their nodes.
+Frontends that the server queries over the MySQL protocol: they name the nodes to profile, answer `SHOW BACKENDS`,
+`SHOW COMPUTE NODES` and `SHOW FRONTENDS`, and run `ADMIN EXECUTE` on their nodes.
 
 ```toml
 [[fe_query]]
@@ -159,7 +163,8 @@ node.schedule.contention = { on = true }
 ";
 
 const DISCOVERED: &str = "
-Backends and compute nodes are profiled under the cluster's own ids as soon as a frontend names them; a node that leaves is profiled no more and keeps
-its profiles. A `[[node]]` with the same cluster and the same id or address stands for the node, with its own keys. Ids of a second cluster would be the
-same as the first's, so its nodes are numbered here, as other nodes are, and named with the cluster.
+Backends and compute nodes are profiled under the cluster's own ids as soon as a frontend names them; a node that
+leaves is no longer profiled and keeps its profiles. A `[[node]]` with the same cluster and the same id or address
+replaces the node, with its own keys. Ids of a second cluster would collide with those of the first, so its nodes are
+numbered by the server, as other nodes are, and named with the cluster.
 ";

@@ -6,7 +6,7 @@ use procprof_profile::ProfileType;
 use super::KindRow;
 
 pub(super) static ROW: KindRow = KindRow {
-    remark: "Go's own names `allocs` and `block` are taken, too",
+    remark: "Go's own names `allocs` and `block` are accepted, too",
     type_names: &[("allocs", ProfileType::Alloc), ("block", ProfileType::Contention)],
     engines: &[("", "go")],
     ..KindRow::over_http("Go program with `net/http/pprof`", &endpoints::GO)

@@ -31,39 +31,41 @@ const OPTIONS: &[NodeOption] = &[
         name: MAIN_CLASS,
         option_type: OptionType::Text,
         default: "",
-        help: "Kind `jvm`: the only JVM of this host with that main class (with its package or without), or that jar.",
+        help: "The JVM of this host with that main class (with or without its package) or that jar; only one may match.",
     },
     NodeOption {
         name: COMMAND_LINE,
         option_type: OptionType::Text,
         default: "",
-        help: "Kind `jvm`: the only JVM of this host in whose command line this text is.",
+        help: "The JVM of this host whose command line contains this text; only one may match.",
     },
     NodeOption {
         name: ENGINE,
         option_type: OptionType::OneOf(JvmEngine::WORDS),
         default: "auto",
-        help: "Kind `jvm`: what records it: the JDK's Flight Recorder (`jfr`), `async-profiler`, or (`auto`) the latter where its library is given.",
+        help: "The profiler: the JDK's Flight Recorder (`jfr`), `async-profiler`, or (`auto`) async-profiler if its \
+            library is configured, else the Flight Recorder.",
     },
     NodeOption {
         name: LIBRARY,
         option_type: OptionType::Text,
         default: "",
-        help: "Kind `jvm`: path of `libasyncProfiler.so` or of a jar of async-profiler, 4.0 or later; without it, that in the environment variable \
-               `ASYNC_PROFILER_LIB`.",
+        help: "Path of `libasyncProfiler.so` or of a jar of async-profiler, 4.0 or later; by default that in the \
+            environment variable `ASYNC_PROFILER_LIB`.",
     },
     NodeOption {
         name: ALLOCATION_BYTES,
         option_type: OptionType::Count(1 << 10, 1 << 40),
         default: "524288",
-        help: "Kind `jvm`: bytes allocated between two samples of async-profiler; more of them cost a program that allocates much less time.",
+        help: "Bytes allocated between two samples of async-profiler; larger values reduce the overhead of programs that \
+            allocate much.",
     },
     NodeOption {
         name: KEEP,
         option_type: OptionType::Boolean,
         default: "false",
-        help: "Kind `jvm`: whether recordings are kept as they were recorded (`.jfr`, type `recording`), beside the profiles made of them; retention \
-               counts them, too.",
+        help: "Whether the recordings (`.jfr`, type `recording`) are kept in addition to the profiles made from them; \
+            retention counts them, too.",
     },
 ];
 
@@ -73,7 +75,8 @@ pub(crate) fn keeps_recordings(node: &NodeConfig) -> bool {
 }
 
 pub(super) static ROW: KindRow = KindRow {
-    remark: "all at once and without gaps, cut every `proc_profile_collect_time_s`; JDK 11 or later, of the server's user or below root",
+    remark: "all at once and without gaps, cut every `proc_profile_collect_time_s`; JDK 11 or later, of the server's \
+        user, or of any user if the server runs as root",
     interval: Interval::Cut("proc_profile_collect_time_s"),
     options: OPTIONS,
     records_together: true,

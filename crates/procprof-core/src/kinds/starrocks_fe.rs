@@ -23,21 +23,19 @@ const OPTIONS: &[NodeOption] = &[
         name: ZONE,
         option_type: OptionType::Text,
         default: "",
-        help: "Kind `starrocks-fe`: time zone of its file names (`Europe/Berlin`, `UTC`); without it, that of this \
-               machine.",
+        help: "Time zone of its file names (`Europe/Berlin`, `UTC`); by default that of this machine.",
     },
     NodeOption {
         name: PROFILE_SECONDS,
         option_type: OptionType::Count(1, 3600),
         default: "120",
-        help: "Kind `starrocks-fe`: length of its profiles, which their names do not have: \
-               `proc_profile_collect_time_s` of its `fe.conf`.",
+        help: "Length of its profiles, which their names lack: `proc_profile_collect_time_s` of its `fe.conf`.",
     },
 ];
 
 pub(super) static ROW: KindRow = KindRow {
-    remark: "what the frontend has profiled since the last time, at most 10 profiles of a type; of the first time, \
-             its latest 10",
+    remark: "the profiles that the frontend has taken since the last capture, at most 10 of a type; at first its latest \
+             10",
     default_role: Role::Fe,
     options: OPTIONS,
     asks_freely: true,
