@@ -41,5 +41,5 @@ pub use procprof_core::listening::bind_error;
 pub use procprof_core::nodes::{ExtraNode, NodeIds, PidSource};
 pub use procprof_core::{Error, Printable, Result, auth, config};
 pub use procprof_sql::SqlLogin;
-pub use procprof_web::{ReadSources, Viewer, ViewerHandle, openapi_document};
+pub use procprof_web::{ReadSources, ReportServer, ReportServerHandle, openapi_document};
 pub use server::{Server, ServerHandle, ServerOptions, SqlAddress};

@@ -2,7 +2,7 @@
 
 use procprof_profile::{Profile, ProfileBuilder};
 use procprof_report::Sources;
-use procprof_server::{Viewer, ViewerHandle};
+use procprof_server::{ReportServer, ReportServerHandle};
 use serde_json::json;
 
 use crate::browser::Browser;
@@ -16,15 +16,15 @@ fn profile() -> Profile {
     builder.finish().unwrap()
 }
 
-async fn viewer(options: &[(&str, &str)]) -> ViewerHandle {
-    let viewer = Viewer {
+async fn viewer(options: &[(&str, &str)]) -> ReportServerHandle {
+    let server = ReportServer {
         name: "cpu.pb.gz".to_owned(),
         profile: profile(),
         compared: None,
         options: options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         sources: Box::new(|_, _, _| Ok(Sources::default())),
     };
-    viewer.start("127.0.0.1:0".parse().unwrap()).await.unwrap()
+    server.start("127.0.0.1:0".parse().unwrap()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 
 use super::like::like;
 use super::script;
-use super::select::{Asker, rewritten};
+use super::select::{SessionInfo, rewritten};
 use super::set::assign;
 use super::statement::{Statement, parse};
 use super::variables::Variables;
@@ -17,14 +17,14 @@ pub fn statement(text: &str) {
         Ok(Statement::Select) => {
             let variables = Variables::default();
             let user = "ann@127.0.0.1".to_owned();
-            let asker = Asker {
+            let session = SessionInfo {
                 user,
                 connection: 1,
                 database: "procprof",
                 variables: &variables,
                 now: jiff::Timestamp::UNIX_EPOCH,
             };
-            drop(rewritten(text, &asker));
+            drop(rewritten(text, &session));
         }
         Ok(Statement::Set(assignments)) => {
             let mut variables = Variables::default();

@@ -21,7 +21,7 @@ use procprof_report::Report;
 use procprof_store::Entry;
 use tokio::sync::oneshot;
 
-use super::drawing::{self, Program};
+use super::heap_graph::{self, Program};
 use super::script::{Call, Drawing};
 use super::starrocks::heap::FeNode;
 use crate::Sql;
@@ -170,12 +170,12 @@ impl<'a> NodeHeap<'a> {
     ) -> Option<Result<String, SqlError>> {
         let option = option(drawing)?;
         let dump = arrived.await.ok().filter(|dump| dump.starts_with(JEMALLOC))?;
-        drawing::jeprof_of_dump(self.sql, option, &self.program(), dump).await
+        heap_graph::jeprof_of_dump(self.sql, option, &self.program(), dump).await
     }
 
     async fn render(&self, drawing: Drawing, base: Option<&Entry>, entry: &Entry) -> Result<String, SqlError> {
         let Some(option) = option(drawing) else { return self.flamegraph(entry).await };
-        let drawn = drawing::jeprof(self.sql, option, self.program(), base, entry).await?;
+        let drawn = heap_graph::jeprof(self.sql, option, self.program(), base, entry).await?;
         // There is no page of a difference to link to.
         Ok(if base.is_none() { self.with_link(drawing, drawn, entry) } else { drawn })
     }
@@ -183,7 +183,7 @@ impl<'a> NodeHeap<'a> {
     /// A graph with the link to its page, where that is set.
     fn with_link(&self, drawing: Drawing, drawn: String, entry: &Entry) -> String {
         if drawing == Drawing::Dot {
-            drawing::with_link(drawn, &self.sql.config().sql_link_base, entry.id)
+            heap_graph::with_link(drawn, &self.sql.config().sql_link_base, entry.id)
         } else {
             drawn
         }

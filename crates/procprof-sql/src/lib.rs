@@ -11,34 +11,34 @@
 //! | `token` | a statement's words, numbers, strings and variables |
 //! | `statement` | the statements, parsed |
 //! | `session` | one client: its database, warnings, and the audit line of each statement |
-//! | `running` | connections and their statements, for `SHOW PROCESSLIST` and `KILL` |
+//! | `processlist` | connections and their statements, for `SHOW PROCESSLIST` and `KILL` |
 //! | `variables`, `set` | `@@…`, `@…` and `SHOW VARIABLES`; `SET` |
 //! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
-//! | `heap`, `drawing` | operations of scripts on the heap of a node, and its dumps as graphs |
+//! | `heap`, `heap_graph` | operations of scripts on the heap of a node, and its dumps as graphs |
 //! | `starrocks` | the client of StarRocks frontends: their nodes, and statements run there |
 //! | `collect` | `COLLECT` |
 //! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
-//! | `like`, `shown` | which of their rows `LIKE` and `WHERE` let through |
+//! | `like`, `show_filter` | `LIKE` and `WHERE` of `SHOW` statements |
 //! | `select` | `SELECT`, and its tables |
 
 mod accounts;
 mod admin;
 mod collect;
 mod describe;
-mod drawing;
 #[doc(hidden)]
 pub mod fuzz;
 mod heap;
+mod heap_graph;
 mod like;
 mod mysql;
-mod running;
+mod processlist;
 mod script;
 mod select;
 mod serve;
 mod session;
 mod set;
 mod show;
-mod shown;
+mod show_filter;
 mod starrocks;
 mod statement;
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::time::Instant;
 use procprof_core::auth::Principal;
 use tokio_util::sync::CancellationToken;
 
-use super::running::{ClientConnection, ClientConnections};
-use super::select::{self, Asker, Engine};
+use super::processlist::{ClientConnection, ClientConnections};
+use super::select::{self, Engine, SessionInfo};
 use super::set::{self, Assignment, Given};
 use super::statement::{Show, Statement, parse};
 use super::variables::Variables;
-use super::{DATABASE, admin, collect, describe, show, shown, starrocks};
+use super::{DATABASE, admin, collect, describe, show, show_filter, starrocks};
 use crate::Sql;
 use crate::mysql::{
     Caller, Column, Prepared, Service, Session, SqlError, SqlErrorKind, StatementResult, Transaction, Value,
@@ -78,10 +78,10 @@ impl Drop for SqlSession {
 
 impl SqlSession {
     /// The connection and user, for functions of a statement that return them.
-    fn asker(&self) -> Asker<'_> {
+    fn info(&self) -> SessionInfo<'_> {
         let Caller { connection, peer, principal } = &self.client.caller;
         let user = format!("{}@{}", principal.name, peer.ip());
-        Asker {
+        SessionInfo {
             user,
             connection: *connection,
             database: &self.database,
@@ -106,7 +106,7 @@ impl SqlSession {
         match statement {
             Statement::Show(show) => {
                 let answer = self.show(&show).await?;
-                shown::filtered(&self.engine, &self.asker(), &show, answer, cancel).await
+                show_filter::filtered(&self.engine, &self.info(), &show, answer, cancel).await
             }
             Statement::Use(name) => self.use_database(&name).map(|()| StatementResult::done()),
             Statement::Set(assignments) => self.set(assignments, &cancel).await.map(|()| StatementResult::done()),
@@ -126,7 +126,7 @@ impl SqlSession {
                 self.operates("COLLECT")?;
                 collect::answer(&self.sql, &self.client.caller.principal.name, &what, &nodes, seconds).await
             }
-            Statement::Select => self.engine.select(&self.asker(), text, parameters, cancel).await,
+            Statement::Select => self.engine.select(&self.info(), text, parameters, cancel).await,
             Statement::Describe(table) => describe::describe(&table),
         }
     }
@@ -153,7 +153,7 @@ impl SqlSession {
             if let Assignment::System(_, given) | Assignment::User(_, given) = &mut assignment
                 && let Given::Expression(expression) = given
             {
-                *given = Given::Literal(self.engine.value(&self.asker(), expression, cancel.clone()).await?);
+                *given = Given::Literal(self.engine.value(&self.info(), expression, cancel.clone()).await?);
             }
             set::assign(&mut variables, assignment)?;
         }
@@ -187,7 +187,7 @@ impl Session for SqlSession {
 
     async fn prepare(&mut self, text: &str) -> Result<Prepared, SqlError> {
         match parse(text)? {
-            Statement::Select => self.engine.prepare(&self.asker(), text, self.client.closed.child_token()).await,
+            Statement::Select => self.engine.prepare(&self.info(), text, self.client.closed.child_token()).await,
             _ => Ok(Prepared { parameters: 0, columns: Vec::new() }),
         }
     }

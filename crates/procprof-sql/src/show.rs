@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use procprof_core::nodes::{Health, Node, Role};
 
 use super::DATABASE;
-use super::running::{self, ClientConnections};
+use super::processlist::{self, ClientConnections};
 use super::select::databases;
-use super::select::schema::{CHARSETS, COLLATIONS, ENGINE, is_default};
+use super::select::information_schema_rows::{CHARSETS, COLLATIONS, ENGINE, is_default};
 use super::statement::Show;
 use super::variables::Variables;
 use crate::Sql;
@@ -294,7 +294,7 @@ fn processes(clients: &ClientConnections, caller: &Caller, full: bool) -> Statem
     let integers = ["Id", "Time"];
     let columns = names
         .map(|name| Column::new(name, if integers.contains(&name) { ColumnType::Integer } else { ColumnType::Text }));
-    let shown = if full { running::SHOWN } else { 100 };
+    let shown = if full { processlist::SHOWN } else { 100 };
     let rows = clients.seen_by(caller).into_iter().map(|client| {
         let statement = client.statement();
         let (command, seconds) =

@@ -2,7 +2,7 @@
 
 use procprof_profile::ProfileId;
 
-use super::drawing::with_link;
+use super::heap_graph::with_link;
 use super::like::like;
 use super::script::{self, Call, Drawing};
 use super::set::{Assignment, Given, assign};

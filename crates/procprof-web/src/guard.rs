@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use procprof_core::Printable;
 use procprof_core::auth::{Credentials, Refusal, UserRole};
-use procprof_core::room::Activity;
+use procprof_core::connection_slots::Activity;
 
 use super::base_path::with_base;
 use super::listen::peer;

@@ -2,8 +2,8 @@
 //!
 //! [`serve`] answers from the parts of `procprof-core` that [`Web`] holds. Every address is one row of a route table,
 //! from which the router and the OpenAPI document ([`openapi_document`]) are made; schemas come from the types that
-//! handlers take and return. Domain errors become problem documents here, and pages for browsers. [`Viewer`] serves
-//! the pages of one profile alone, for `procprof report -http`.
+//! handlers take and return. Domain errors become problem documents here, and pages for browsers.
+//! [`ReportServer`] serves the pages of one profile alone, for `procprof report -http`.
 //!
 //! Nothing here contains SQL or report logic.
 
@@ -11,11 +11,9 @@ mod activity;
 mod answer;
 mod api;
 mod assets;
-mod base;
 mod base_path;
 mod blocking;
 mod caller;
-mod flame;
 mod guard;
 mod listen;
 mod multipart;
@@ -27,9 +25,11 @@ mod params;
 mod policy;
 mod problem;
 mod profile_document;
+mod report_server;
 mod route;
 mod routes;
 mod schema;
+mod server_url;
 mod starrocks;
 mod subjects;
 #[cfg(test)]
@@ -69,7 +69,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use activity::KnownActivity;
 pub use opened::OpenedFiles;
-pub use viewer::{ReadSources, Viewer, ViewerHandle};
+pub use report_server::{ReadSources, ReportServer, ReportServerHandle};
 
 use guard::Gate;
 use listen::Limits;

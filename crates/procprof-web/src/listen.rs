@@ -10,7 +10,7 @@ use axum::http::Extensions;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use procprof_core::room::{ConnectionSlot, Overdue, Room};
+use procprof_core::connection_slots::{ConnectionSlot, ConnectionSlots, Overdue};
 use procprof_core::throttle::Throttle;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -64,7 +64,7 @@ pub(crate) async fn serve(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let room = Room::new(limits.connections);
+    let slots = ConnectionSlots::new(limits.connections);
     let refusals = Throttle::new(1, ACCEPT_LOGGED);
     let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -79,13 +79,13 @@ pub(crate) async fn serve(
         let (stream, peer) = match accepted {
             Ok(connection) => connection,
             Err(error) => {
-                room.not_accepted(&error, "HTTP", &refusals).await;
+                slots.not_accepted(&error, "HTTP", &refusals).await;
                 continue;
             }
         };
         let place = tokio::select! {
             () = stop.cancelled() => break,
-            place = room.enter() => place,
+            place = slots.enter() => place,
         };
         let connection = Connection {
             place,

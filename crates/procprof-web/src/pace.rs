@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
-use procprof_core::room::Exchange;
+use procprof_core::connection_slots::Exchange;
 
 /// Bytes given to the connection at a time: progress is seen even of a client that takes minutes for a large answer.
 const PIECE: usize = 64 << 10;

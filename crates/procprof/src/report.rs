@@ -29,7 +29,7 @@ use procprof_process::Identity;
 use procprof_profile::format::FORMATS;
 use procprof_profile::{Profile, diff};
 use procprof_report::{Error, OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
-use procprof_server::Viewer;
+use procprof_server::ReportServer;
 use procprof_symbolize::ProvenFile;
 
 pub(crate) use naming::cache;
@@ -173,7 +173,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let base = arguments.base.as_ref().map(|base| Base { is_measure: base.is_measure || shows_both, ..base.clone() });
     let profile = source::load(files, base.as_ref(), &arguments.fetching, &naming)?;
     if let Some(web) = &arguments.web {
-        let server = viewer(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options))?;
+        let server = report_server(arguments, profile, arguments.naming.binaries(program), Reach::of_pages(&options))?;
         return web.serve(server);
     }
     let is_session = arguments.kind.is_none() && arguments.output.is_none();
@@ -198,7 +198,7 @@ fn report_server(
     profile: Profile,
     binaries: Vec<PathBuf>,
     reach: Reach,
-) -> Result<Viewer> {
+) -> Result<ReportServer> {
     let compared = diff::split(&profile)?;
     let profile = match (&arguments.base, &compared) {
         (Some(Base { is_measure: false, .. }), Some((profile, base))) => diff::diff(base, profile)?,
@@ -209,7 +209,7 @@ fn report_server(
         [.., last] if arguments.profiles.len() <= 2 => last.display().to_string(),
         [first, others @ ..] => format!("{} and {} others", first.display(), others.len()),
     };
-    Ok(Viewer {
+    Ok(ReportServer {
         name,
         profile,
         compared,
@@ -268,14 +268,14 @@ pub(crate) fn show(profile: Profile, kind: Option<&str>, output: Option<&Path>) 
 pub(crate) fn serve(profile: Profile, name: String) -> Result<()> {
     saved::save(&profile);
     let reach = Reach::of_pages(&Options::default());
-    let viewer = Viewer {
+    let server = ReportServer {
         name,
         profile,
         compared: None,
         options: Vec::new(),
         sources: Box::new(move |report, profile, options| sources_of(report, profile, options, &[], &reach)),
     };
-    Web { address: ":".to_owned(), opens_browser: true }.serve(viewer)
+    Web { address: ":".to_owned(), opens_browser: true }.serve(server)
 }
 
 /// The report, with the sources and the machine code of this machine that it shows.

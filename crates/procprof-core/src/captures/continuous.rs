@@ -6,7 +6,7 @@ use std::time::Duration;
 use procprof_collect::Request;
 use tokio_util::sync::CancellationToken;
 
-use super::recorded::{RecordingContext, source, store_recordings};
+use super::recorded::{RecordingContext, source_of_node, store_recordings};
 use super::run::{failed, succeeded};
 use super::{CaptureFailure, Captures};
 use crate::nodes::{Node, Planned};
@@ -19,7 +19,7 @@ pub(super) async fn record(
     request: &Request,
     stop: &CancellationToken,
 ) -> Result<(), CaptureFailure> {
-    let source = source(captures, node).await?;
+    let source = source_of_node(captures, node).await?;
     // So that what a killed server leaves in a process ends soon after the cut that it missed.
     let cut = request.clone().seconds(u32::try_from(planned.every).unwrap_or(u32::MAX));
     let mut session = source.begin(&cut, "schedule").await?;

@@ -43,9 +43,7 @@ impl Recorded {
             (None, None) => Err(Arc::new(CaptureFailure::capture("no_recording", "the source gave no recording"))),
         }
     }
-}
 
-impl Recorded {
     /// Adds what was stored, or could not be.
     fn note(&mut self, profile_type: ProfileType, outcome: Result<Entry, CaptureFailure>) {
         match outcome {
@@ -56,7 +54,7 @@ impl Recorded {
 
     /// Adds a failure for every type of a request for several that the answer left out. A request for one type takes
     /// what comes.
-    pub(super) fn miss(&mut self, request: &Request, origin: &str) {
+    pub(super) fn note_missing(&mut self, request: &Request, origin: &str) {
         let wanted: Vec<&ProfileType> = request.types().collect();
         for wanted in wanted.iter().copied().filter(|_| wanted.len() > 1) {
             let is_stored = self.stored.iter().any(|entry| entry.profile_type == *wanted);
@@ -73,7 +71,7 @@ impl Recorded {
 
 /// The source of a node's recordings. That of a kind with an engine of its own is kept for as long as the node's
 /// configuration does not change.
-pub(super) async fn source(captures: &Captures, node: &Node) -> Result<Arc<dyn Source>, CaptureFailure> {
+pub(super) async fn source_of_node(captures: &Captures, node: &Node) -> Result<Arc<dyn Source>, CaptureFailure> {
     let make = match node.kind().source {
         KindSource::Http(_) => {
             // Secrets are read anew for each capture.
@@ -112,7 +110,7 @@ async fn keep_recording(
 pub(super) struct RecordingContext {
     /// The node's page of symbols, where it may be queried.
     pub(super) remote: Option<Remote>,
-    /// The room the answer took while it came in.
+    /// The memory that the answer took from the budget while it arrived.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 use tokio::time::Instant;
 
 use super::queue::{Queue, Wait, patience};
-use super::recorded::{Recorded, RecordingContext, source, store_recordings};
+use super::recorded::{Recorded, RecordingContext, source_of_node, store_recordings};
 use super::{CaptureFailure, Captures};
 use crate::ingest::{IngestError, record_error};
 use crate::kinds::NodeConfig;
@@ -66,16 +66,15 @@ impl CaptureRequest {
 pub type Arrived = Box<dyn Fn(&Bytes) + Send + Sync>;
 
 /// How long a capture holds its slot beyond its own length: one that takes longer waits for its node, or for its turn
-/// among children, and leaves the place to the next.
+/// among children, and frees the slot for the next.
 const HOLD: Duration = Duration::from_secs(3);
 /// A type that goes on failing in the same way has an error row at most this often.
 const ERROR_ROWS_EVERY: Duration = Duration::from_secs(900);
 
-/// The places of a cluster's captures: as many again for types whose latest capture failed, so that these never keep
-/// others waiting.
+/// The slots of a cluster: as many again for types whose latest capture failed, so that these never delay others.
 #[derive(Clone)]
-struct Places {
-    well: Arc<Semaphore>,
+struct ClusterSlots {
+    healthy: Arc<Semaphore>,
     failing: Arc<Semaphore>,
 }
 
@@ -85,7 +84,7 @@ pub(super) struct InFlight {
     client: Mutex<Arc<HttpClient>>,
     flights: Flights<Outcome>,
     queue: Queue,
-    clusters: Mutex<HashMap<String, Places>>,
+    clusters: Mutex<HashMap<String, ClusterSlots>>,
     turns: Mutex<HashMap<u64, Arc<AsyncMutex<()>>>>,
     /// By node, the source made for it, and for which configuration.
     sources: Mutex<HashMap<u64, KnownSource>>,
@@ -140,10 +139,10 @@ impl InFlight {
         Arc::clone(&self.client.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn cluster(&self, name: &str, limit: u64) -> Places {
+    fn cluster(&self, name: &str, limit: u64) -> ClusterSlots {
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         let made = || Arc::new(Semaphore::new(usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS)));
-        clusters.entry(name.to_owned()).or_insert_with(|| Places { well: made(), failing: made() }).clone()
+        clusters.entry(name.to_owned()).or_insert_with(|| ClusterSlots { healthy: made(), failing: made() }).clone()
     }
 
     fn turn(&self, node: u64) -> Arc<AsyncMutex<()>> {
@@ -160,22 +159,23 @@ pub(super) async fn capture(captures: &Arc<Captures>, node: &Arc<Node>, wanted: 
         wanted.also.iter().cloned().fold(Request::new(wanted.profile_type.clone()).seconds(seconds), Request::and);
     let given_up = |when| Err(Arc::new(CaptureFailure::cancelled(when)));
     loop {
-        let place = tokio::select! {
+        let role = tokio::select! {
             () = wanted.watch.cancel.cancelled() => return given_up("given up before it began"),
-            place = enter(captures, node, &request, &wanted) => place?,
+            role = enter(captures, node, &request, &wanted) => role?,
         };
-        let outcome = match place {
+        let outcome = match role {
             FlightRole::Lead(leader) => return lead(captures, node, request, wanted, leader).await,
             FlightRole::Busy(follower) => {
-                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&follower.flight)))));
+                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", describe(&follower.flight)))));
             }
             FlightRole::Join(follower) => tokio::select! {
-                () = wanted.watch.cancel.cancelled() => return given_up("given up while waiting for the capture that was joined"),
+                () = wanted.watch.cancel.cancelled() => return given_up("given up while waiting for the capture that \
+                    was joined"),
                 outcome = follower.wait() => outcome,
             },
         };
         match outcome {
-            // Who began it gave up; those who joined did not.
+            // The capture was cancelled by its leader; this one was not.
             Err(_) => {}
             Ok(Err(failure)) if failure.is_cancelled() => {}
             Ok(outcome) => return outcome,
@@ -183,8 +183,8 @@ pub(super) async fn capture(captures: &Arc<Captures>, node: &Arc<Node>, wanted: 
     }
 }
 
-/// Leads or joins a capture. People wait for one of another length to end; the schedule waits, too, and then leaves it
-/// at that.
+/// Leads or joins a capture. A manual request waits until a capture of another length has ended, then begins its own;
+/// the schedule waits for it, too, and then skips its own.
 async fn enter(
     captures: &Captures,
     node: &Node,
@@ -203,35 +203,36 @@ async fn enter(
             FlightRole::Busy(follower) => {
                 let running = follower.flight.clone();
                 drop(follower.wait().await);
-                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&running)))));
+                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", describe(&running)))));
             }
-            place => place,
+            role => role,
         });
     };
     let mut running = match flights.enter(flight()) {
         FlightRole::Busy(follower) => follower,
-        place => return Ok(place),
+        role => return Ok(role),
     };
     let _waiting = queue.enter(node.id, &wanted.profile_type);
     let give_up = Instant::now() + patience(&running.flight, request.seconds.unwrap_or(0));
     loop {
         let current = running.flight.clone();
-        wait.begin(format!("waiting: {}", at_it(&current)));
+        wait.begin(format!("waiting: {}", describe(&current)));
         let ended = tokio::time::timeout_at(give_up, running.wait()).await;
         running = match flights.enter(flight()) {
             FlightRole::Busy(_) if ended.is_err() => {
-                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", at_it(&current)))));
+                return Err(Arc::new(CaptureFailure::busy(format!("busy: {}", describe(&current)))));
             }
             FlightRole::Busy(next) => next,
-            place => {
+            role => {
                 wait.end();
-                return Ok(place);
+                return Ok(role);
             }
         };
     }
 }
 
-fn at_it(flight: &Flight) -> String {
+/// A running capture as clients that have to wait for it see it.
+fn describe(flight: &Flight) -> String {
     let until =
         Timestamp::from_nanosecond(i128::from(flight.until.0)).map(|time| format!("{time:.0}")).unwrap_or_default();
     let seconds = flight.request.seconds.unwrap_or(0);
@@ -336,40 +337,41 @@ async fn attempt(
         },
         false => None,
     };
-    let places = captures.in_flight.cluster(&node.cluster, captures.config().max_concurrent_captures);
+    let slots = captures.in_flight.cluster(&node.cluster, captures.config().max_concurrent_captures);
     let fails = captures.registry.health(node.id).types.get(&wanted.profile_type).is_some_and(TypeHealth::failing);
-    let places = if fails { places.failing } else { places.well };
-    let place = tokio::select! {
+    let slots = if fails { slots.failing } else { slots.healthy };
+    let slot = tokio::select! {
         () = cancel.cancelled() => return Err(given_up()),
-        place = places.acquire_owned() => place.map_err(|_| given_up())?,
+        slot = slots.acquire_owned() => slot.map_err(|_| given_up())?,
     };
     if let Some(due) = wanted.due {
         captures.metrics.start_delay.observe(due.elapsed().as_secs_f64());
     }
     let hold = Duration::from_millis(u64::from(request.seconds.unwrap_or(0)) * 1010) + HOLD;
-    let capture = recorded(captures, node, &request, wanted);
+    let capture = record_and_store(captures, node, &request, wanted);
     tokio::pin!(capture);
     tokio::select! {
         captured = &mut capture => return captured,
-        () = tokio::time::sleep(hold) => drop(place),
+        () = tokio::time::sleep(hold) => drop(slot),
     }
     capture.await
 }
 
-async fn recorded(
+/// Records with the node's source and stores what it returned.
+async fn record_and_store(
     captures: &Arc<Captures>,
     node: &Arc<Node>,
     request: &Request,
     wanted: &CaptureRequest,
 ) -> Result<Recorded, CaptureFailure> {
-    let source = source(captures, node).await?;
-    // The answer takes its room in the budget while it comes in.
+    let source = source_of_node(captures, node).await?;
+    // The answer takes memory from the budget while it arrives.
     let reserved =
         captures.ingest.budget.enter(&captures.config()).inspect_err(|full| captures.metrics.refuse(full.reason()));
     let reserved = Arc::new(reserved.map_err(IngestError::from)?);
-    let (room, metrics) = (Arc::clone(&reserved), Arc::clone(&captures.metrics));
+    let (budget, metrics) = (Arc::clone(&reserved), Arc::clone(&captures.metrics));
     let admit = move |bytes: u64| {
-        room.grow(bytes).inspect_err(|full| metrics.refuse(full.reason())).map_err(|full| full.to_string())
+        budget.grow(bytes).inspect_err(|full| metrics.refuse(full.reason())).map_err(|full| full.to_string())
     };
     let watch = Watch { admit: Some(Arc::new(admit)), by: wanted.by.clone(), ..wanted.watch.clone() };
     let answer = source.record(request, &watch).await?;
@@ -384,7 +386,7 @@ async fn recorded(
     let mut recorded = store_recordings(captures, node, wanted.trigger, wanted.arrived.as_ref(), answer, found).await;
     match recorded.stored.is_empty() {
         false => {
-            recorded.miss(request, &origin);
+            recorded.note_missing(request, &origin);
             Ok(recorded)
         }
         true => Err(match recorded.failed.is_empty() {

@@ -32,7 +32,7 @@ pub use turns::Requester;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::shared::SharedBytes;
+use crate::shared_bytes::SharedBytes;
 use crate::source_files;
 use subject::difference;
 use trees::Trees;

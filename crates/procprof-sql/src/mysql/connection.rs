@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_core::room::ConnectionSlot;
+use procprof_core::connection_slots::ConnectionSlot;
 use procprof_core::throttle::Throttle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procprof_core::auth::{Principal, Refusal};
-use procprof_core::room::Room;
+use procprof_core::connection_slots::ConnectionSlots;
 use procprof_core::throttle::Throttle;
 use tokio::io::join;
 use tokio::sync::{OnceCell, Semaphore};
@@ -48,7 +48,7 @@ pub async fn connection(bytes: &[u8]) {
     let handshakes =
         Handshakes { accounts: Arc::new(Everyone), tls: None, key: OnceCell::new(), refusals: Throttle::new(0, LONG) };
     let stream = join(std::io::Cursor::new(bytes.to_vec()), tokio::io::sink());
-    let place = Room::new(1).enter().await;
+    let place = ConnectionSlots::new(1).enter().await;
     let pending = pending(stream, SocketAddr::from(([127, 0, 0, 1], 1)), LONG, Arc::clone(place.activity()));
     let bounds = Bounds { login: LONG, idle: LONG, packet: PACKET, connections: 1 };
     let entrance = Entrance { number: 1, place, slots: Arc::new(Semaphore::new(1)) };
@@ -104,11 +104,12 @@ impl Session for Echo {
     fn ended(&mut self, _rows: u64, _outcome: Result<(), &SqlError>) {}
 }
 
-struct Everyone;
+/// Accepts every user without a password, except `locked`.
+pub(super) struct Everyone;
 
 impl Accounts for Everyone {
-    fn open(&self, _user: &str) -> Option<Principal> {
-        Some(Principal::local())
+    fn open(&self, user: &str) -> Option<Principal> {
+        (user != "locked").then(Principal::local)
     }
 
     fn still(&self, principal: &Principal) -> Option<Principal> {

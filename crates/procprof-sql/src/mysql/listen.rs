@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use procprof_core::room::Room;
+use procprof_core::connection_slots::ConnectionSlots;
 use procprof_core::throttle::Throttle;
 use tokio::net::TcpListener;
 use tokio::sync::{OnceCell, Semaphore};
@@ -50,7 +50,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
     let refusals = Throttle::new(REFUSALS, LOGGED);
     let handshakes = Arc::new(Handshakes { accounts, tls, key: OnceCell::new(), refusals });
     let slots = Arc::new(Semaphore::new(limits.connections));
-    let (logins, not_taken) = (Room::new(limits.logins), Throttle::new(1, LOGGED));
+    let (logins, not_taken) = (ConnectionSlots::new(limits.logins), Throttle::new(1, LOGGED));
     let (numbers, tasks) = (AtomicU32::new(1), TaskTracker::new());
     loop {
         let accepted = tokio::select! {

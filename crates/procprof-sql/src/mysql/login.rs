@@ -11,7 +11,7 @@ use std::time::Duration;
 use argon2::password_hash::rand_core::{OsRng, RngCore};
 use procprof_core::Printable;
 use procprof_core::auth::{Principal, Refusal};
-use procprof_core::room::Activity;
+use procprof_core::connection_slots::Activity;
 use procprof_core::throttle::Throttle;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;

@@ -15,14 +15,14 @@ impl Rewriter<'_> {
         if !is_call && !bare {
             return None;
         }
-        let second = self.asker.now.as_second();
+        let second = self.session.now.as_second();
         let now = datetime(second * 1_000_000_000, 0);
         let value = match lower {
             "version" | "current_version" => literal(VERSION),
-            "database" | "schema" if self.asker.database.is_empty() => "NULL".to_owned(),
-            "database" | "schema" => literal(self.asker.database),
-            "user" | "current_user" | "session_user" | "system_user" => literal(&self.asker.user),
-            "connection_id" => self.asker.connection.to_string(),
+            "database" | "schema" if self.session.database.is_empty() => "NULL".to_owned(),
+            "database" | "schema" => literal(self.session.database),
+            "user" | "current_user" | "session_user" | "system_user" => literal(&self.session.user),
+            "connection_id" => self.session.connection.to_string(),
             "now" | "sysdate" | "utc_timestamp" | "current_timestamp" | "localtime" | "localtimestamp" => literal(&now),
             "curdate" | "current_date" | "utc_date" => literal(&now[..10]),
             "curtime" | "current_time" | "utc_time" => literal(&now[11..]),

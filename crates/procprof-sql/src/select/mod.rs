@@ -6,32 +6,32 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `tables`, `information` | the tables there are: columns, parameters, comments |
-//! | `rewrite`, `calls`, `names` | a statement in MySQL's words as SQLite takes it |
-//! | `guess` | the types of columns without values |
+//! | `tables`, `information_schema` | the tables there are: columns, parameters, comments |
+//! | `rewrite`, `calls`, `column_names` | a statement in MySQL's words as SQLite takes it |
+//! | `column_types` | the types of columns without values |
 //! | `sandbox` | connections of SQLite: what a statement may touch, limits of memory |
 //! | `functions`, `texts`, `dates`, `moment` | MySQL's functions that SQLite lacks, and those of its own that need a bound; moments |
 //! | `virtual_table` | a table for SQLite; the one file with `unsafe` |
 //! | `statement_context` | what a connection's tables and functions share |
 //! | `profiles` | the rows of the catalog |
-//! | `nodes`, `reports`, `schema` | the rows of computed tables |
-//! | `run`, `watch`, `refusal` | running one, ending it, and why it failed |
+//! | `nodes`, `reports`, `information_schema_rows` | the rows of computed tables |
+//! | `run`, `watch`, `sqlite_errors` | running a statement, ending it early, and the errors of SQLite as those of MySQL |
 
 mod calls;
+mod column_names;
+mod column_types;
 mod dates;
 mod functions;
-mod guess;
-mod information;
+mod information_schema;
+pub(super) mod information_schema_rows;
 mod moment;
-mod names;
 mod nodes;
 mod profiles;
-mod refusal;
 mod reports;
 mod rewrite;
 mod run;
 mod sandbox;
-pub(super) mod schema;
+mod sqlite_errors;
 mod statement_context;
 mod tables;
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod watch;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub(super) use rewrite::Asker;
+pub(super) use rewrite::SessionInfo;
 pub(super) use tables::{Table, TableColumn, all, databases, is_database, mysql_type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ struct Job {
     sql: String,
     parameters: Vec<Value>,
     /// Types of columns of which no value is seen.
-    guesses: Vec<Option<ColumnType>>,
+    column_types: Vec<Option<ColumnType>>,
     /// Most rows it may give.
     rows_max: u64,
     /// Rows after which the client needs no more.
@@ -92,13 +92,13 @@ impl Engine {
     /// Errors before its first rows; one that ends it later ends its rows.
     pub(super) async fn select(
         self: &Arc<Engine>,
-        asker: &Asker<'_>,
+        session: &SessionInfo<'_>,
         text: &str,
         parameters: &[Value],
         cancel: CancellationToken,
     ) -> Result<StatementResult, SqlError> {
         let config = self.sql.config();
-        let rewritten = rewrite::rewrite(text, asker)?;
+        let rewritten = rewrite::rewrite(text, session)?;
         if rewritten.parameters != parameters.len() {
             let text = format!(
                 "the statement has {} parameters, and {} values were given",
@@ -107,15 +107,15 @@ impl Engine {
             );
             return Err(SqlError::new(SqlErrorKind::WrongArguments, text));
         }
-        let rows_wanted = if rewritten.is_limited { u64::MAX } else { asker.variables.select_limit() };
+        let rows_wanted = if rewritten.is_limited { u64::MAX } else { session.variables.select_limit() };
         let job = Job {
             sql: rewritten.sql,
             parameters: parameters.to_vec(),
-            guesses: rewritten.guesses,
+            column_types: rewritten.column_types,
             rows_max: config.sql_rows_max,
             rows_wanted,
         };
-        let limit = match asker.variables.execution_time() {
+        let limit = match session.variables.execution_time() {
             0 => Duration::from_secs(config.sql_seconds_max),
             own => Duration::from_millis(own).min(Duration::from_secs(config.sql_seconds_max)),
         };
@@ -143,11 +143,11 @@ impl Engine {
     /// Whatever is wrong with it.
     pub(super) async fn value(
         self: &Arc<Engine>,
-        asker: &Asker<'_>,
+        session: &SessionInfo<'_>,
         expression: &str,
         cancel: CancellationToken,
     ) -> Result<Value, SqlError> {
-        let answer = self.select(asker, &format!("SELECT {expression} LIMIT 1"), &[], cancel).await?;
+        let answer = self.select(session, &format!("SELECT {expression} LIMIT 1"), &[], cancel).await?;
         let StatementResult::Rows { rows: Rows::Ready(rows), .. } = answer else { return Ok(Value::Null) };
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Value::Null))
     }
@@ -158,11 +158,11 @@ impl Engine {
     /// Errors in the statement.
     pub(super) async fn prepare(
         self: &Arc<Engine>,
-        asker: &Asker<'_>,
+        session: &SessionInfo<'_>,
         text: &str,
         cancel: CancellationToken,
     ) -> Result<Prepared, SqlError> {
-        let rewritten = rewrite::rewrite(text, asker)?;
+        let rewritten = rewrite::rewrite(text, session)?;
         let parameters = rewritten.parameters;
         let limit = Duration::from_secs(self.sql.config().sql_seconds_max);
         let turn = self.turn(limit).await?;
@@ -216,8 +216,8 @@ fn busy() -> SqlError {
 ///
 /// # Errors
 /// As [`rewrite::rewrite`].
-pub(super) fn rewritten(text: &str, asker: &Asker<'_>) -> Result<String, SqlError> {
-    rewrite::rewrite(text, asker).map(|rewritten| rewritten.sql)
+pub(super) fn rewritten(text: &str, session: &SessionInfo<'_>) -> Result<String, SqlError> {
+    rewrite::rewrite(text, session).map(|rewritten| rewritten.sql)
 }
 
 /// The columns of a table, as `COM_FIELD_LIST` gives them.

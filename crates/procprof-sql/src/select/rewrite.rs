@@ -19,7 +19,7 @@
 
 use jiff::Timestamp;
 
-use super::names::{guesses, name_columns};
+use super::column_names::{column_types, name_columns};
 use super::tables::is_database;
 use crate::DATABASE;
 use crate::mysql::{ColumnType, SqlError, SqlErrorKind, Value};
@@ -32,7 +32,7 @@ const DEPTH_MAX: usize = 100;
 pub(super) const BYTES_MAX: usize = 256 << 10;
 
 /// The connection and its user, for `USER()` and the like.
-pub(crate) struct Asker<'a> {
+pub(crate) struct SessionInfo<'a> {
     /// `name@host`.
     pub(crate) user: String,
     pub(crate) connection: u32,
@@ -50,7 +50,7 @@ pub(super) struct Rewritten {
     /// Number of `?`.
     pub(super) parameters: usize,
     /// The derived types of its columns, if it names them.
-    pub(super) guesses: Vec<Option<ColumnType>>,
+    pub(super) column_types: Vec<Option<ColumnType>>,
     /// Whether it limits its own rows.
     pub(super) is_limited: bool,
 }
@@ -60,7 +60,7 @@ pub(super) struct Rewritten {
 /// # Errors
 /// What breaks MySQL's rules of words and quotes, more than one statement, unknown system variables, and what is too
 /// long or too deep.
-pub(super) fn rewrite(text: &str, asker: &Asker<'_>) -> Result<Rewritten, SqlError> {
+pub(super) fn rewrite(text: &str, session: &SessionInfo<'_>) -> Result<Rewritten, SqlError> {
     if text.len() > BYTES_MAX {
         return Err(SqlError::new(
             SqlErrorKind::Limit,
@@ -83,7 +83,7 @@ pub(super) fn rewrite(text: &str, asker: &Asker<'_>) -> Result<Rewritten, SqlErr
         tokens.remove(0);
     }
     let mut rewriter =
-        Rewriter { text, tokens: &tokens, out: vec![None; tokens.len()], depth: 0, parameters: 0, asker };
+        Rewriter { text, tokens: &tokens, out: vec![None; tokens.len()], depth: 0, parameters: 0, session };
     for at in 0..tokens.len() {
         if rewriter.out[at].is_none() {
             rewriter.token(at)?;
@@ -96,7 +96,7 @@ pub(super) fn rewrite(text: &str, asker: &Asker<'_>) -> Result<Rewritten, SqlErr
     let mut out: Vec<String> = out.into_iter().map(Option::unwrap_or_default).collect();
     name_columns(text, &tokens, &mut out);
     let sql = having(text, &tokens, &out).unwrap_or_else(|| joined(text, &tokens, &out));
-    Ok(Rewritten { sql, parameters, guesses: guesses(&tokens), is_limited: is_limited(&tokens) })
+    Ok(Rewritten { sql, parameters, column_types: column_types(&tokens), is_limited: is_limited(&tokens) })
 }
 
 /// Functions of many rows.
@@ -171,7 +171,7 @@ pub(super) struct Rewriter<'a> {
     pub(super) out: Vec<Option<String>>,
     depth: usize,
     pub(super) parameters: usize,
-    pub(super) asker: &'a Asker<'a>,
+    pub(super) session: &'a SessionInfo<'a>,
 }
 
 impl Rewriter<'_> {
@@ -189,9 +189,9 @@ impl Rewriter<'_> {
             TokenKind::Number(number) => number.clone(),
             TokenKind::Text(_) => self.string(at)?,
             TokenKind::System(name) => {
-                constant(self.asker.variables.value(name).ok_or_else(|| variables::unknown(name))?)
+                constant(self.session.variables.value(name).ok_or_else(|| variables::unknown(name))?)
             }
-            TokenKind::User(name) => constant(self.asker.variables.user(name)),
+            TokenKind::User(name) => constant(self.session.variables.user(name)),
             TokenKind::Symbol(symbol) => return self.symbol(at, *symbol),
         };
         self.put(at, sql);
@@ -223,7 +223,7 @@ impl Rewriter<'_> {
             }
             ')' => self.depth = self.depth.checked_sub(1).ok_or_else(|| self.unexpected(at))?,
             '?' => self.parameters += 1,
-            '|' if pair('|') => return self.both(at, if self.asker.variables.pipes_concat() { "||" } else { "OR" }),
+            '|' if pair('|') => return self.both(at, if self.session.variables.pipes_concat() { "||" } else { "OR" }),
             '&' if pair('&') => return self.both(at, "AND"),
             '<' if pair('=') && self.tokens.get(at + 2).is_some_and(|third| third.is_symbol('>')) => {
                 self.put(at + 2, "");
@@ -309,7 +309,7 @@ impl Rewriter<'_> {
 
     /// A table without its database, while `information_schema` is in use.
     fn names_information(&self, at: usize, lower: &str) -> bool {
-        self.asker.database == "information_schema"
+        self.session.database == "information_schema"
             && self.is_after(at, &["from", "join"])
             && super::all().any(|table| table.database() == "information_schema" && table.bare_name() == lower)
     }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::rewrite::Rewritten;
 use super::sandbox::SandboxedConnection;
 use super::watch::{Batches, Watch};
-use super::{Job, refusal, virtual_table};
+use super::{Job, sqlite_errors, virtual_table};
 use crate::mysql::{Column, ColumnType, SqlError, SqlErrorKind, Value};
 
 /// Steps of SQLite's machine between two looks at the watch.
@@ -44,7 +44,7 @@ pub(super) fn run(
         weight: 0,
         sent: 0,
         rows_max: job.rows_max,
-        guesses: &job.guesses,
+        column_types: &job.column_types,
         watch,
         batches,
     };
@@ -55,7 +55,7 @@ pub(super) fn run(
         (Err(failure), None) => drop(batches.blocking_send(Err(failure))),
         (Ok(()), Some(first)) => {
             let rows = std::mem::take(&mut output.batch);
-            let columns = typed(std::mem::take(&mut output.columns), &rows, &job.guesses);
+            let columns = typed(std::mem::take(&mut output.columns), &rows, &job.column_types);
             drop(first.send(Ok(First::All { columns, rows })));
         }
         (Ok(()), None) => drop(output.send()),
@@ -71,7 +71,7 @@ pub(super) fn columns(
     watch: &Arc<Watch>,
     rewritten: &Rewritten,
 ) -> Result<Vec<Column>, SqlError> {
-    watched(sandbox, watch, &rewritten.sql, |statement| Ok(typed(declared(statement), &[], &rewritten.guesses)))
+    watched(sandbox, watch, &rewritten.sql, |statement| Ok(typed(declared(statement), &[], &rewritten.column_types)))
 }
 
 fn rows(
@@ -95,7 +95,7 @@ fn watched<T>(
     let own = Arc::clone(watch);
     connection
         .progress_handler(STEPS, Some(move || own.ended().is_some()))
-        .map_err(|error| refusal::from_sqlite(&error))?;
+        .map_err(|error| sqlite_errors::from_sqlite(&error))?;
     let stepped = connection.prepare(sql).map_err(Ended::Sql).and_then(|mut statement| done(&mut statement));
     // The next statement has its own.
     let removed = connection.progress_handler(0, None::<fn() -> bool>);
@@ -104,9 +104,9 @@ fn watched<T>(
         Err(Ended::Sql(error)) => {
             let interrupted = error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted);
             let why = statement.failure().or_else(|| interrupted.then(|| watch.ended()).flatten());
-            Err(why.unwrap_or_else(|| refusal::from_sqlite(&error)))
+            Err(why.unwrap_or_else(|| sqlite_errors::from_sqlite(&error)))
         }
-        Ok(done) => removed.map(|()| done).map_err(|error| refusal::from_sqlite(&error)),
+        Ok(done) => removed.map(|()| done).map_err(|error| sqlite_errors::from_sqlite(&error)),
     }
 }
 
@@ -165,8 +165,8 @@ fn declared(statement: &Statement<'_>) -> Declared {
 }
 
 /// Columns with the types their declaration or their first values have, else with those they seem to have.
-fn typed(declared: Declared, rows: &[Vec<Value>], guesses: &[Option<ColumnType>]) -> Vec<Column> {
-    let guesses = if guesses.len() == declared.len() { guesses } else { &[] };
+fn typed(declared: Declared, rows: &[Vec<Value>], column_types: &[Option<ColumnType>]) -> Vec<Column> {
+    let column_types = if column_types.len() == declared.len() { column_types } else { &[] };
     let column_type = |index: usize| {
         let kinds = rows.iter().filter_map(|row| match row.get(index)? {
             Value::Null => None,
@@ -175,7 +175,7 @@ fn typed(declared: Declared, rows: &[Vec<Value>], guesses: &[Option<ColumnType>]
             Value::Text(_) => Some(ColumnType::Text),
             Value::Blob(_) => Some(ColumnType::Blob),
         });
-        kinds.reduce(wider).or(guesses.get(index).copied().flatten()).unwrap_or(ColumnType::Text)
+        kinds.reduce(wider).or(column_types.get(index).copied().flatten()).unwrap_or(ColumnType::Text)
     };
     let column = |(index, (name, declared)): (usize, (String, Option<ColumnType>))| {
         let seen = || column_type(index);
@@ -204,7 +204,7 @@ struct Output<'a> {
     weight: usize,
     sent: u64,
     rows_max: u64,
-    guesses: &'a [Option<ColumnType>],
+    column_types: &'a [Option<ColumnType>],
     watch: &'a Watch,
     batches: &'a Batches,
 }
@@ -232,7 +232,7 @@ impl Output<'_> {
         let rows = std::mem::take(&mut self.batch);
         self.weight = 0;
         if let Some(first) = self.first.take() {
-            let columns = typed(std::mem::take(&mut self.columns), &rows, self.guesses);
+            let columns = typed(std::mem::take(&mut self.columns), &rows, self.column_types);
             first.send(Ok(First::Begun(columns))).map_err(|_| gone())?;
         }
         let began = Instant::now();

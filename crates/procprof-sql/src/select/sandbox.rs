@@ -13,8 +13,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 
 use super::functions;
-use super::refusal;
 use super::rewrite::BYTES_MAX;
+use super::sqlite_errors;
 use super::statement_context::StatementContext;
 use super::tables;
 use super::virtual_table;
@@ -59,7 +59,7 @@ impl SandboxedConnection {
             prepared(&mut connection, &statement)?;
             Ok(connection)
         });
-        Ok(SandboxedConnection { connection: opened.map_err(|error| refusal::from_sqlite(&error))?, statement })
+        Ok(SandboxedConnection { connection: opened.map_err(|error| sqlite_errors::from_sqlite(&error))?, statement })
     }
 
     pub(super) fn connection(&mut self) -> &mut Connection {

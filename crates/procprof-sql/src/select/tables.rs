@@ -3,7 +3,7 @@
 //!
 //! A table with parameters is called like a function: `FROM samples('01930c5e-…')`. Those in brackets may be left out.
 
-use super::information::INFORMATION;
+use super::information_schema::INFORMATION;
 use super::statement_context::StatementContext;
 use super::{nodes, reports};
 use crate::DATABASE;

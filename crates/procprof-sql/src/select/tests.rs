@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::moment::{datetime, nanos, parse};
-use super::rewrite::{Asker, Rewritten, rewrite};
+use super::rewrite::{Rewritten, SessionInfo, rewrite};
 use super::tables::{self, Source};
 use crate::mysql::{SqlError, SqlErrorKind, Value};
 use crate::variables::Variables;
@@ -12,7 +12,10 @@ fn rewritten(text: &str, database: &str) -> Result<Rewritten, SqlError> {
     let now = "2026-11-21T07:30:00Z".parse::<Timestamp>().unwrap();
     let mut variables = Variables::default();
     variables.set_user("seven", Value::Integer(7)).unwrap();
-    rewrite(text, &Asker { user: "ann@127.0.0.1".to_owned(), connection: 7, database, variables: &variables, now })
+    rewrite(
+        text,
+        &SessionInfo { user: "ann@127.0.0.1".to_owned(), connection: 7, database, variables: &variables, now },
+    )
 }
 
 #[test]

@@ -14,9 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Web;
-use crate::base::view_of;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
+use crate::server_url::profile_path;
 use crate::time::Time;
 
 /// What is posted.
@@ -186,7 +186,7 @@ impl CaptureState {
             started: job.started.into(),
             ended: job.ended().map(Time::from),
             profile: profile.map(|id| id.to_string()),
-            view: profile.map(|id| view_of(web, id)),
+            view: profile.map(|id| profile_path(web, id)),
         }
     }
 }

@@ -18,12 +18,12 @@ use serde::Serialize;
 
 use crate::Web;
 use crate::answer::Document;
-use crate::base::{Base, view_of};
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::download as send_file;
+use crate::server_url::{ServerUrl, profile_path};
 use crate::subjects::{compared, find, open, parse_id};
 use crate::time::Time;
 
@@ -131,7 +131,7 @@ struct WantedFile {
 
 pub(crate) async fn list(
     State(web): State<Arc<Web>>,
-    base: Base,
+    base: ServerUrl,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Json<ProfilePage>> {
     let params = Params::parse(&query.unwrap_or_default())?.only(KNOWN)?;
@@ -163,7 +163,7 @@ fn filter(web: &Web, params: &Params) -> ApiResult<Filter> {
 
 pub(crate) async fn one(
     State(web): State<Arc<Web>>,
-    base: Base,
+    base: ServerUrl,
     Path(id): Path<String>,
 ) -> ApiResult<Json<ProfileRow>> {
     Ok(Json(ProfileRow::new(&web, &open(&web, &id).await?, &base)))
@@ -244,7 +244,7 @@ pub(crate) async fn render(
 }
 
 impl ProfileRow {
-    pub(crate) fn new(web: &Web, entry: &Entry, base: &Base) -> Self {
+    pub(crate) fn new(web: &Web, entry: &Entry, base: &ServerUrl) -> Self {
         let meta = &entry.meta;
         let facts =
             meta.more.iter().filter(|(key, _)| !symbols::is_wanted_fact(key) || *key == "wanted-files-not-named");
@@ -279,7 +279,7 @@ impl ProfileRow {
             means: meta.means.clone(),
             wanted: WantedSymbols::from_facts(meta).iter().map(|wanted| WantedFile::new(web, wanted, base)).collect(),
             facts: facts.map(|(key, value)| (key.clone(), value.clone())).collect(),
-            view: view_of(web, entry.id),
+            view: profile_path(web, entry.id),
         }
     }
 }
@@ -297,7 +297,7 @@ impl TopFunction {
 }
 
 impl WantedFile {
-    fn new(web: &Web, wanted: &WantedSymbols, base: &Base) -> Self {
+    fn new(web: &Web, wanted: &WantedSymbols, base: &ServerUrl) -> Self {
         Self {
             file: wanted.file.clone(),
             build_id: wanted.build_id.clone(),

@@ -16,10 +16,10 @@ use procprof_profile::{Meta, Nanos};
 
 use super::profiles::ProfileRow;
 use crate::Web;
-use crate::base::Base;
 use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
+use crate::server_url::ServerUrl;
 
 /// Time a profile has to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) async fn push(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     RawQuery(query): RawQuery,
     body: Body,
 ) -> ApiResult<(StatusCode, [(HeaderName, String); 1], Json<ProfileRow>)> {

@@ -323,11 +323,11 @@ impl Demand {
             profiles: *profiles,
             same_name: false,
         });
-        let in_view_of_shelf = |row: Missing| {
+        let in_view_of_store = |row: Missing| {
             let is_there = !symbol_store.find(&row.wanted).is_empty();
             (row.wanted.build_id.is_empty() || !is_there).then_some(Missing { same_name: is_there, ..row })
         };
-        let mut rows: Vec<Missing> = rows.filter(|row| row.wanted.is_worth()).filter_map(in_view_of_shelf).collect();
+        let mut rows: Vec<Missing> = rows.filter(|row| row.wanted.is_worth()).filter_map(in_view_of_store).collect();
         rows.sort_by(|a, b| {
             let percent = |row: &Missing| row.wanted.percent.unwrap_or(0.0);
             percent(b).total_cmp(&percent(a)).then_with(|| a.wanted.file.cmp(&b.wanted.file))

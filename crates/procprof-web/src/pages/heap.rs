@@ -22,11 +22,11 @@ use super::{clock, moment, quantity, share};
 use crate::Web;
 use crate::api;
 use crate::api::heap::Switch;
-use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
+use crate::server_url::ServerUrl;
 use crate::subjects::parse_id;
 use crate::texts::t;
 
@@ -72,14 +72,14 @@ struct View {
     /// Its profiler, if the page is to show it without a script.
     profiler: Option<Markup>,
     dumps: Vec<Entry>,
-    base: Base,
+    base: ServerUrl,
 }
 
 /// `GET /heap?node=&state=`
 pub(crate) async fn heap(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "state"])?;

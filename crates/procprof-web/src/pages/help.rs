@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::frame::Frame;
 use super::wanted::command;
-use crate::base::Base;
+use crate::server_url::ServerUrl;
 use crate::texts::{Text, t};
 
 const PAGES: [(&str, Text, Text); 9] = [
@@ -51,7 +51,7 @@ const KEYS: [(Text, Text); 6] = [
 ];
 
 /// `GET /help`
-pub(crate) async fn help(base: Base) -> Markup {
+pub(crate) async fn help(base: ServerUrl) -> Markup {
     let body = html! {
         main class="one help" {
             h1 { (t!("Help")) }
@@ -84,7 +84,7 @@ pub(crate) async fn help(base: Base) -> Markup {
     Frame { place: "/help", title: t!("Help").get(), live: false, status: None }.page(body)
 }
 
-fn rows(base: &Base) -> Vec<(Text, String)> {
+fn rows(base: &ServerUrl) -> Vec<(Text, String)> {
     let base = &base.0;
     vec![
         (

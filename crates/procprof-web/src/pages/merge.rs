@@ -18,17 +18,17 @@ use super::list::known_class;
 use super::list::table::{Table, forms};
 use super::{moment, quantity, range_query, span, type_label};
 use crate::Web;
-use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
-use crate::flame::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::render;
+use crate::server_url::ServerUrl;
 use crate::subjects::find;
 use crate::subjects::summed;
 use crate::texts::{Text, t};
 use crate::time::rfc3339;
+use crate::viewer::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 
 const DAY: i64 = 86_400_000_000_000;
 /// Profiles listed.
@@ -50,7 +50,7 @@ struct Side {
 pub(crate) async fn merge(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     RawQuery(query): RawQuery,
     ReportRequester(requester): ReportRequester,
 ) -> ApiResult<Response> {
@@ -116,7 +116,7 @@ async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> Api
 struct Page<'a> {
     web: &'a Arc<Web>,
     principal: &'a Principal,
-    base: &'a Base,
+    base: &'a ServerUrl,
     params: &'a Params,
     side: Side,
     other: Option<Side>,

@@ -24,12 +24,12 @@ use crate::Web;
 use crate::answer::Document;
 use crate::api::push::{arrive, refused};
 use crate::caller::{Caller, ReportRequester};
-use crate::flame::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 use crate::multipart::only_file;
 use crate::opened::{AGE_MAX, OWN_BYTES_MAX, OWN_FILES_MAX, OpenedFile};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::texts::t;
+use crate::viewer::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 16;

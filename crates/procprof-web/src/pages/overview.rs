@@ -20,10 +20,10 @@ use super::{ago, quantity, share, size, tick, type_label};
 use crate::Web;
 use crate::activity::{Activity, Collected, HOUR, PIECES};
 use crate::api;
-use crate::base::Base;
 use crate::caller::Caller;
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
+use crate::server_url::ServerUrl;
 use crate::texts::t;
 
 /// Most captures that one form starts.
@@ -41,14 +41,14 @@ struct View {
     search: String,
     activity: Arc<Activity>,
     usage: Arc<Usage>,
-    base: Base,
+    base: ServerUrl,
 }
 
 /// `GET /?q=`
 pub(crate) async fn overview(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["q"])?;

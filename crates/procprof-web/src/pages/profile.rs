@@ -19,17 +19,17 @@ use super::operate::profile_forms;
 use super::wanted;
 use super::{moment, type_label};
 use crate::Web;
-use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
-use crate::flame::{Command, PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 use crate::params::Params;
 use crate::problem::ApiResult;
 use crate::profile_document::render;
+use crate::server_url::ServerUrl;
 use crate::subjects::compared;
 use crate::subjects::open;
 use crate::texts::t;
 use crate::time::rfc3339;
+use crate::viewer::{Command, PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 
 /// Bytes of the table that the page without JavaScript shows.
 const PLAIN_BYTES_MAX: usize = 256 << 10;
@@ -38,7 +38,7 @@ const PLAIN_BYTES_MAX: usize = 256 << 10;
 pub(crate) async fn profile(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     ReportRequester(requester): ReportRequester,
@@ -110,7 +110,7 @@ struct Page<'a> {
     compared: Option<&'a Entry>,
     node: Option<&'a Node>,
     principal: &'a Principal,
-    base: &'a Base,
+    base: &'a ServerUrl,
     params: &'a Params,
 }
 

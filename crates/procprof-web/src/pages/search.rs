@@ -20,11 +20,11 @@ use super::frame::Frame;
 use super::list::table::{Table, forms, short};
 use super::{grouped, moment, type_label};
 use crate::Web;
-use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
+use crate::server_url::ServerUrl;
 use crate::texts::t;
 use crate::time::rfc3339;
 
@@ -80,7 +80,7 @@ struct Found {
 pub(crate) async fn search(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     ReportRequester(requester): ReportRequester,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
@@ -258,7 +258,7 @@ impl Search {
         href
     }
 
-    fn as_commands(&self, base: &Base) -> Vec<Command> {
+    fn as_commands(&self, base: &ServerUrl) -> Vec<Command> {
         let function = if self.function.is_empty() { "memcpy" } else { &self.function };
         let pattern = quoted(&format!("%{function}%"));
         let node = self.node.as_ref().map(|node| format!(" AND node = {}", node.id)).unwrap_or_default();

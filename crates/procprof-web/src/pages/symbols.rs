@@ -14,16 +14,20 @@ use super::wanted::{advice, help, most};
 use super::{grouped, moment, size};
 use crate::Web;
 use crate::api::symbols::{Demand, discard};
-use crate::base::Base;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
+use crate::server_url::ServerUrl;
 use crate::texts::t;
 
 /// Missing files shown.
 const MISSING_MAX: usize = 50;
 
 /// `GET /symbols`
-pub(crate) async fn symbols(State(web): State<Arc<Web>>, Caller(principal): Caller, base: Base) -> ApiResult<Markup> {
+pub(crate) async fn symbols(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    base: ServerUrl,
+) -> ApiResult<Markup> {
     let demand = Demand::collect(&web).await?;
     let records = web.symbols.list();
     let missing = demand.missing(&web.symbols);

@@ -6,7 +6,7 @@ use procprof_core::symbols::WantedSymbols;
 use procprof_store::Entry;
 
 use crate::Web;
-use crate::base::Base;
+use crate::server_url::ServerUrl;
 use crate::texts::{Text, t};
 
 /// Files shown beside a list.
@@ -17,7 +17,7 @@ const OPEN_FROM: f64 = 10.0;
 const ID_SHOWN: usize = 16;
 
 /// The missing symbols of a profile; nothing if there are none.
-pub(super) fn card(web: &Web, entry: &Entry, base: &Base) -> Markup {
+pub(super) fn card(web: &Web, entry: &Entry, base: &ServerUrl) -> Markup {
     let (worth, little): (Vec<WantedSymbols>, Vec<WantedSymbols>) =
         WantedSymbols::from_facts(&entry.meta).into_iter().partition(WantedSymbols::is_worth);
     html! {
@@ -50,7 +50,7 @@ fn most_hidden(worth: &[WantedSymbols]) -> Markup {
 }
 
 /// The remedy for a file: upload its symbols, or the reason why uploaded ones do not help.
-fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &Base) -> Markup {
+fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &ServerUrl) -> Markup {
     let has_failed = entry.meta.more.contains_key("symbolize-error");
     let is_sent = !web.symbols.find(wanted).is_empty();
     html! {
@@ -69,7 +69,7 @@ fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &Base) -> Mark
 }
 
 /// The command that sends a file's symbols; before it, for a file that has none, what must be there first.
-pub(super) fn help(wanted: &WantedSymbols, base: &Base) -> Markup {
+pub(super) fn help(wanted: &WantedSymbols, base: &ServerUrl) -> Markup {
     html! {
         @if wanted.is_stripped {
             p { (t!("The file is stripped. Its debug file has the names: what the build kept, or once its debug symbols package is installed:")) }
@@ -79,7 +79,7 @@ pub(super) fn help(wanted: &WantedSymbols, base: &Base) -> Markup {
 }
 
 /// The missing symbols of all profiles of a list that were not uploaded; nothing if there are none.
-pub(super) fn beside(web: &Web, entries: &[Entry], base: &Base) -> Markup {
+pub(super) fn beside(web: &Web, entries: &[Entry], base: &ServerUrl) -> Markup {
     let mut all: Vec<WantedSymbols> = Vec::new();
     for wanted in
         entries.iter().flat_map(|entry| WantedSymbols::from_facts(&entry.meta)).filter(WantedSymbols::is_worth)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use procprof_server::{Viewer, ViewerHandle};
+use procprof_server::{ReportServer, ReportServerHandle};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The address of the view, and its options.
@@ -19,7 +19,7 @@ pub(super) struct Web {
 
 impl Web {
     /// Serves the view until the process is signalled to end.
-    pub(super) fn serve(&self, viewer: Viewer) -> Result<()> {
+    pub(super) fn serve(&self, server: ReportServer) -> Result<()> {
         let address = socket_address(&self.address)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -27,7 +27,7 @@ impl Web {
             .build()
             .context("start the runtime")?;
         runtime.block_on(async {
-            let handle = viewer.start(address).await?;
+            let handle = server.start(address).await?;
             let _page = self.announce(&handle);
             let mut terminated = signal(SignalKind::terminate()).context("listen for signals")?;
             tokio::select! {
@@ -41,7 +41,7 @@ impl Web {
 
     /// Prints the address of the view and opens a browser there; the page that redirects the browser is kept until the
     /// end.
-    fn announce(&self, handle: &ViewerHandle) -> Option<tempfile::TempPath> {
+    fn announce(&self, handle: &ReportServerHandle) -> Option<tempfile::TempPath> {
         let bound = handle.address();
         let host = if bound.ip().is_loopback() || bound.ip().is_unspecified() {
             "localhost".to_owned()

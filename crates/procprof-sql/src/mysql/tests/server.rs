@@ -5,16 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_core::auth::{Principal, Refusal};
+use procprof_core::auth::Principal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::mysql::fuzz::Everyone;
 use crate::mysql::greeting::can;
 use crate::mysql::{
-    Accounts, Caller, Column, Limits, Prepared, Rows, Service, Session, SqlError, SqlErrorKind, StatementResult,
-    Transaction, Value, serve,
+    Caller, Column, Limits, Prepared, Rows, Service, Session, SqlError, SqlErrorKind, StatementResult, Transaction,
+    Value, serve,
 };
 
 const LIMITS: Limits = Limits {
@@ -110,34 +111,6 @@ impl Session for EchoSession {
     fn ended(&mut self, rows: u64, outcome: Result<(), &SqlError>) {
         // A test that looks away does not mind.
         let _ = self.ended.send(outcome.map(|()| rows).map_err(Clone::clone));
-    }
-}
-
-struct Everyone;
-
-impl Accounts for Everyone {
-    fn open(&self, user: &str) -> Option<Principal> {
-        (user != "locked").then(Principal::local)
-    }
-
-    fn still(&self, principal: &Principal) -> Option<Principal> {
-        Some(principal.clone())
-    }
-
-    fn native(&self, _user: &str) -> Option<[u8; 20]> {
-        None
-    }
-
-    fn remembered(&self, _user: &str) -> Option<[u8; 32]> {
-        None
-    }
-
-    fn checked(&self, _user: &str, _fits: bool, _from: SocketAddr) -> Result<Principal, Refusal> {
-        Err(Refusal::Wrong)
-    }
-
-    async fn full(&self, _user: String, _password: String, _from: SocketAddr) -> Result<Principal, Refusal> {
-        Err(Refusal::Wrong)
     }
 }
 

@@ -24,11 +24,11 @@ use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
 use super::{errors, heap, process, type_label, wanted};
 use crate::Web;
-use crate::base::Base;
 use crate::blocking::on_store;
 use crate::caller::Caller;
 use crate::params::{Params, encode};
 use crate::problem::ApiResult;
+use crate::server_url::ServerUrl;
 use crate::texts::t;
 use query::{KNOWN, ListQuery};
 use table::Table;
@@ -47,14 +47,14 @@ struct View {
     is_first: bool,
     errors: Page<ErrorEntry, u64>,
     usage: Arc<Usage>,
-    base: Base,
+    base: ServerUrl,
 }
 
 /// `GET /proc_profile?node=&type=&last=&from=&to=&label=&text=&trigger=&cursor=`
 pub(crate) async fn list(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    base: Base,
+    base: ServerUrl,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(KNOWN)?;

@@ -5,18 +5,18 @@ use super::tables::{self, Table, TableRows, mysql_type};
 use crate::DATABASE;
 use crate::mysql::{ColumnType, SqlError, Value};
 
-pub(super) fn none(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn none(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     Ok(Vec::new())
 }
 
-pub(super) fn schemata(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn schemata(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let row = |name: &str| {
         vec!["def".into(), name.into(), "utf8mb4".into(), "utf8mb4_general_ci".into(), Value::Null, "NO".into()]
     };
     Ok(tables::databases().map(row).collect())
 }
 
-pub(super) fn tables(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn tables(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let row = |table: &Table| {
         let kind = if table.database() == DATABASE { "BASE TABLE" } else { "SYSTEM VIEW" };
         let mut row =
@@ -28,7 +28,7 @@ pub(super) fn tables(_scene: &StatementContext, _parameters: &[Value]) -> Result
     Ok(tables::all().map(row).collect())
 }
 
-pub(super) fn columns(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn columns(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let rows = tables::all().flat_map(|table| {
         table.columns.iter().enumerate().map(move |(index, column)| {
             let is_text = column.column_type == ColumnType::Text;
@@ -97,14 +97,14 @@ pub(crate) fn is_default(collation: &str) -> bool {
     CHARSETS.iter().any(|(_, default, ..)| *default == collation)
 }
 
-pub(super) fn character_sets(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn character_sets(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let row = |(name, collation, description, bytes): &(&str, &str, &str, i64)| {
         vec![(*name).into(), (*collation).into(), (*description).into(), Value::Integer(*bytes)]
     };
     Ok(CHARSETS.iter().map(row).collect())
 }
 
-pub(super) fn collations(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn collations(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let row = |(name, charset, number): &(&str, &str, i64)| {
         let default = if is_default(name) { "Yes" } else { "" };
         vec![
@@ -121,7 +121,7 @@ pub(super) fn collations(_scene: &StatementContext, _parameters: &[Value]) -> Re
 }
 
 pub(super) fn collation_character_set_applicability(
-    _scene: &StatementContext,
+    _statement: &StatementContext,
     _parameters: &[Value],
 ) -> Result<TableRows, SqlError> {
     Ok(COLLATIONS.iter().map(|(name, charset, _)| vec![(*name).into(), (*charset).into()]).collect())
@@ -130,11 +130,11 @@ pub(super) fn collation_character_set_applicability(
 /// The one engine there is: name, support, comment, transactions, XA, savepoints.
 pub(crate) const ENGINE: [&str; 6] = ["procprof", "DEFAULT", "stored profiles, read-only", "NO", "NO", "NO"];
 
-pub(super) fn engines(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn engines(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     Ok(vec![ENGINE.map(Value::from).to_vec()])
 }
 
-pub(super) fn user_privileges(_scene: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+pub(super) fn user_privileges(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     Ok(vec![["'%'@'%'", "def", "SELECT", "NO"].map(Value::from).to_vec()])
 }
 

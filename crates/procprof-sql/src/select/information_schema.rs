@@ -2,7 +2,7 @@
 //!
 //! Most are always empty here, and tools read them all the same.
 
-use super::schema;
+use super::information_schema_rows;
 use super::tables::{Source, Table, TableColumn};
 use crate::mysql::ColumnType::{Integer, Text};
 
@@ -11,7 +11,7 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.schemata",
         "databases",
-        Source::Computed(schema::schemata),
+        Source::Computed(information_schema_rows::schemata),
         &described::<6>(
             "CATALOG_NAME SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME SQL_PATH \
              DEFAULT_ENCRYPTION",
@@ -20,7 +20,7 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.tables",
         "tables",
-        Source::Computed(schema::tables),
+        Source::Computed(information_schema_rows::tables),
         &described::<21>(
             "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION# ROW_FORMAT TABLE_ROWS# \
              AVG_ROW_LENGTH# DATA_LENGTH# MAX_DATA_LENGTH# INDEX_LENGTH# DATA_FREE# AUTO_INCREMENT# CREATE_TIME \
@@ -30,7 +30,7 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.columns",
         "columns of tables",
-        Source::Computed(schema::columns),
+        Source::Computed(information_schema_rows::columns),
         &described::<22>(
             "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME ORDINAL_POSITION# COLUMN_DEFAULT IS_NULLABLE \
              DATA_TYPE CHARACTER_MAXIMUM_LENGTH# CHARACTER_OCTET_LENGTH# NUMERIC_PRECISION# NUMERIC_SCALE# \
@@ -41,7 +41,7 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.character_sets",
         "character sets",
-        Source::Computed(schema::character_sets),
+        Source::Computed(information_schema_rows::character_sets),
         &described::<4>("CHARACTER_SET_NAME DEFAULT_COLLATE_NAME DESCRIPTION MAXLEN#"),
     ),
     empty(
@@ -51,13 +51,13 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.collation_character_set_applicability",
         "the character set of each collation",
-        Source::Computed(schema::collation_character_set_applicability),
+        Source::Computed(information_schema_rows::collation_character_set_applicability),
         &described::<2>("COLLATION_NAME CHARACTER_SET_NAME"),
     ),
     table(
         "information_schema.collations",
         "collations",
-        Source::Computed(schema::collations),
+        Source::Computed(information_schema_rows::collations),
         &described::<7>("COLLATION_NAME CHARACTER_SET_NAME ID# IS_DEFAULT IS_COMPILED SORTLEN# PAD_ATTRIBUTE"),
     ),
     empty(
@@ -67,7 +67,7 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.engines",
         "storage engines",
-        Source::Computed(schema::engines),
+        Source::Computed(information_schema_rows::engines),
         &described::<6>("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
     ),
     empty(
@@ -178,7 +178,7 @@ pub(super) const INFORMATION: &[Table] = &[
     table(
         "information_schema.user_privileges",
         "what the user may do",
-        Source::Computed(schema::user_privileges),
+        Source::Computed(information_schema_rows::user_privileges),
         &described::<4>("GRANTEE TABLE_CATALOG PRIVILEGE_TYPE IS_GRANTABLE"),
     ),
     empty(
@@ -233,5 +233,5 @@ const fn table(name: &'static str, comment: &'static str, source: Source, column
 
 /// A table that has no rows here, as there is nothing of its kind.
 const fn empty(name: &'static str, columns: &'static [TableColumn]) -> Table {
-    table(name, "always empty here", Source::Computed(schema::none), columns)
+    table(name, "always empty here", Source::Computed(information_schema_rows::none), columns)
 }

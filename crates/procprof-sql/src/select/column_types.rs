@@ -98,7 +98,7 @@ const LIKE_ARGUMENT: &[(&str, usize)] = &[
 const DEPTH_MAX: usize = 20;
 
 /// The type of an expression with or without a name behind it; `None` if it can't be derived.
-pub(super) fn guess(tokens: &[Token]) -> Option<ColumnType> {
+pub(super) fn derived_type(tokens: &[Token]) -> Option<ColumnType> {
     guessed(tokens, 0)
 }
 
@@ -269,7 +269,7 @@ fn cast(type_name: &Token) -> Option<ColumnType> {
 
 #[cfg(test)]
 mod tests {
-    use super::guess;
+    use super::derived_type;
     use crate::mysql::ColumnType::{Integer, Real, Text};
     use crate::token::tokens;
 
@@ -307,9 +307,9 @@ mod tests {
             ("(a", None),
             ("COUNT(", None),
         ] {
-            assert_eq!(guess(&tokens(expression).unwrap()), expected, "{expression}");
+            assert_eq!(derived_type(&tokens(expression).unwrap()), expected, "{expression}");
         }
         let deep = "(".repeat(5000) + "1" + &")".repeat(5000);
-        assert_eq!(guess(&tokens(&deep).unwrap()), None);
+        assert_eq!(derived_type(&tokens(&deep).unwrap()), None);
     }
 }

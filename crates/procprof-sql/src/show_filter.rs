@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::like::like;
-use super::select::{Asker, Engine};
+use super::select::{Engine, SessionInfo};
 use super::statement::Show;
 use crate::mysql::{ColumnType, Rows, SqlError, StatementResult, Value};
 
@@ -18,7 +18,7 @@ const ROWS_MAX: u32 = 1_000_000;
 /// Whatever is wrong with the condition.
 pub(super) async fn filtered(
     engine: &Arc<Engine>,
-    asker: &Asker<'_>,
+    session: &SessionInfo<'_>,
     show: &Show,
     answer: StatementResult,
     cancel: CancellationToken,
@@ -36,9 +36,10 @@ pub(super) async fn filtered(
         };
         let selected = columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ");
         let statement = format!(
-            "SELECT `row of it` FROM (SELECT `key` AS `row of it`, {selected} FROM json_each(?)) AS shown WHERE {condition} LIMIT {ROWS_MAX}"
+            "SELECT `row of it` FROM (SELECT `key` AS `row of it`, {selected} FROM json_each(?)) AS shown WHERE \
+             {condition} LIMIT {ROWS_MAX}"
         );
-        let passed = engine.select(asker, &statement, &[parameter], cancel).await?;
+        let passed = engine.select(session, &statement, &[parameter], cancel).await?;
         let passed = numbers(passed).await?;
         rows = passed.into_iter().filter_map(|number| rows.get(number).cloned()).collect();
     }

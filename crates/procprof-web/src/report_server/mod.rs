@@ -28,11 +28,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Document, economical};
-use super::flame::{VIEW_STATE, options_of};
 use super::guard::{host_name, known_host};
 use super::params::{Params, encode};
 use super::policy::harden;
 use super::problem::{ApiResult, Problem};
+use super::viewer::{VIEW_STATE, options_of};
 use super::{assets, bounded_address, listen};
 use data::Trees;
 use draw::Drawings;
@@ -56,7 +56,7 @@ const LIMITS: listen::Limits = listen::Limits {
 pub type ReadSources = dyn Fn(&Report, &Profile, &Options) -> procprof_report::Result<Sources> + Send + Sync;
 
 /// A profile to look at.
-pub struct Viewer {
+pub struct ReportServer {
     /// What the profile is called at the top of every page.
     pub name: String,
     /// The profile, with names where there are any; where it is compared, the difference, which reports are made of.
@@ -70,20 +70,20 @@ pub struct Viewer {
 }
 
 /// A viewer that runs.
-pub struct ViewerHandle {
+pub struct ReportServerHandle {
     address: SocketAddr,
     path: String,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Viewer {
+impl ReportServer {
     /// Serves the profile at `wanted`, whose port may be 0, until the handle stops it, to those who know
-    /// [`ViewerHandle::path`].
+    /// [`ReportServerHandle::path`].
     ///
     /// # Errors
     /// The address can't be bound; one that is taken is told together with its holder.
-    pub async fn start(self, wanted: SocketAddr) -> Result<ViewerHandle> {
+    pub async fn start(self, wanted: SocketAddr) -> Result<ReportServerHandle> {
         let listener = listening::bind(wanted, true, "-http").await?;
         let address = listener.local_addr().map_err(|error| listening::bind_error(wanted, error, "-http"))?;
         let stop = CancellationToken::new();
@@ -99,11 +99,11 @@ impl Viewer {
             base: base.clone(),
         });
         let task = tokio::spawn(listen::serve(listener, router(&view), None, LIMITS, stop.clone()));
-        Ok(ViewerHandle { address, path: base, stop, task })
+        Ok(ReportServerHandle { address, path: base, stop, task })
     }
 }
 
-impl ViewerHandle {
+impl ReportServerHandle {
     /// The address that is bound.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -124,7 +124,7 @@ impl ViewerHandle {
 
 /// The running viewer, as its pages see it.
 struct View {
-    viewer: Viewer,
+    viewer: ReportServer,
     drawings: Drawings,
     trees: Trees,
     address: SocketAddr,

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::throttle::Throttle;
 
 /// A bounded number of connections.
-pub struct Room {
+pub struct ConnectionSlots {
     slots: Arc<Semaphore>,
     table: Arc<Mutex<Table>>,
 }
@@ -24,10 +24,10 @@ pub struct Room {
 #[derive(Default)]
 struct Table {
     next: u64,
-    places: HashMap<u64, (Arc<Activity>, CancellationToken)>,
+    connections: HashMap<u64, (Arc<Activity>, CancellationToken)>,
 }
 
-/// A connection's place; dropping it leaves room for another.
+/// A connection's slot; dropping it frees the slot.
 pub struct ConnectionSlot {
     number: u64,
     table: Arc<Mutex<Table>>,
@@ -36,13 +36,14 @@ pub struct ConnectionSlot {
     _slot: OwnedSemaphorePermit,
 }
 
-impl Room {
-    /// Room for so many.
-    pub fn new(connections: usize) -> Room {
-        Room { slots: Arc::new(Semaphore::new(connections)), table: Arc::default() }
+impl ConnectionSlots {
+    /// So many slots.
+    pub fn new(connections: usize) -> ConnectionSlots {
+        ConnectionSlots { slots: Arc::new(Semaphore::new(connections)), table: Arc::default() }
     }
 
-    /// A place for a connection that has just come; another gives way if there is none. Waits while all are at work.
+    /// A slot for a connection that was just accepted; if none is free, another connection is closed. Waits while a request
+    /// is processed on every connection.
     pub async fn enter(&self) -> ConnectionSlot {
         let slot = match Arc::clone(&self.slots).try_acquire_owned() {
             Ok(slot) => slot,
@@ -52,7 +53,7 @@ impl Room {
         let mut table = locked(&self.table);
         let number = table.next;
         table.next += 1;
-        table.places.insert(number, (Arc::clone(&activity), given_up.clone()));
+        table.connections.insert(number, (Arc::clone(&activity), given_up.clone()));
         drop(table);
         ConnectionSlot { number, table: Arc::clone(&self.table), activity, given_up, _slot: slot }
     }
@@ -61,7 +62,7 @@ impl Room {
         /// How often to look again for a connection that is no longer at work.
         const AGAIN: Duration = Duration::from_millis(100);
         loop {
-            self.give_one_up();
+            self.close_one();
             let slot = tokio::time::timeout(AGAIN, Arc::clone(&self.slots).acquire_owned()).await;
             if let Ok(Ok(slot)) = slot {
                 return slot;
@@ -75,16 +76,17 @@ impl Room {
         if let Some(held) = logged.pass() {
             tracing::warn!("accept a {what} connection: {error}{held}");
         }
-        self.give_one_up();
+        self.close_one();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
     /// Ends the connection that can be spared first, if there is one.
-    fn give_one_up(&self) {
+    fn close_one(&self) {
         let mut table = locked(&self.table);
-        let standing = |(number, (activity, _)): (&u64, &(Arc<Activity>, _))| Some((activity.standing()?, *number));
-        if let Some((_, number)) = table.places.iter().filter_map(standing).min()
-            && let Some((_, given_up)) = table.places.remove(&number)
+        let spare_since =
+            |(number, (activity, _)): (&u64, &(Arc<Activity>, _))| Some((activity.spare_since()?, *number));
+        if let Some((_, number)) = table.connections.iter().filter_map(spare_since).min()
+            && let Some((_, given_up)) = table.connections.remove(&number)
         {
             given_up.cancel();
         }
@@ -97,7 +99,7 @@ impl ConnectionSlot {
         &self.activity
     }
 
-    /// Cancelled when the connection has to give way.
+    /// Cancelled when the connection is to be closed for another one.
     pub fn given_up(&self) -> &CancellationToken {
         &self.given_up
     }
@@ -105,7 +107,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        locked(&self.table).places.remove(&self.number);
+        locked(&self.table).connections.remove(&self.number);
     }
 }
 
@@ -113,7 +115,7 @@ impl Drop for ConnectionSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spare {
     /// It has not authenticated or shown its protocol, and has no request.
-    Stranger,
+    Unauthenticated,
     /// It has no request.
     Idle,
     /// It waits for its client.
@@ -180,10 +182,10 @@ impl Activity {
     }
 
     /// Why it can be spared and since when; `None` while it is at work.
-    fn standing(&self) -> Option<(Spare, Instant)> {
+    fn spare_since(&self) -> Option<(Spare, Instant)> {
         let state = locked(&self.0);
         if state.exchanges.is_empty() {
-            let spare = if state.known { Spare::Idle } else { Spare::Stranger };
+            let spare = if state.known { Spare::Idle } else { Spare::Unauthenticated };
             return Some((spare, state.since));
         }
         let waiting: Option<Vec<Instant>> = state.exchanges.values().copied().collect();
@@ -230,30 +232,30 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn strangers_go_first_then_the_idle_then_those_that_wait() {
-        let room = Room::new(5);
+    async fn unauthenticated_connections_are_closed_first_then_idle_then_waiting_ones() {
+        let slots = ConnectionSlots::new(5);
         let (busy, waiting, idle, old, new) =
-            (room.enter().await, room.enter().await, room.enter().await, room.enter().await, room.enter().await);
+            (slots.enter().await, slots.enter().await, slots.enter().await, slots.enter().await, slots.enter().await);
         let _work = busy.activity().begin();
         let exchange = waiting.activity().begin();
         exchange.waits(true);
         idle.activity().know();
         for (gone, kept) in [(&old, &new), (&new, &idle), (&idle, &waiting), (&waiting, &busy)] {
-            room.give_one_up();
+            slots.close_one();
             assert!(gone.given_up().is_cancelled() && !kept.given_up().is_cancelled());
         }
-        room.give_one_up();
-        assert!(!busy.given_up().is_cancelled(), "what is at work stays");
+        slots.close_one();
+        assert!(!busy.given_up().is_cancelled(), "a connection whose request is processed stays");
     }
 
     #[tokio::test]
     async fn one_more_waits_until_a_connection_can_be_spared() {
-        let room = Room::new(1);
-        let first = room.enter().await;
+        let slots = ConnectionSlots::new(1);
+        let first = slots.enter().await;
         let exchange = first.activity().begin();
         let second = async {
-            let place = room.enter().await;
-            drop(place);
+            let slot = slots.enter().await;
+            drop(slot);
         };
         let end = async {
             tokio::task::yield_now().await;

@@ -9,8 +9,8 @@ use procprof_report::{REPORTS, Report, Top, TopRow};
 use super::form::form;
 use super::{FLAME, PAGES, Pairs, REPORTED, View, address, draw};
 use crate::assets;
-use crate::flame::{Command, ViewerConfig, viewer};
 use crate::problem::{ApiResult, Problem};
+use crate::viewer::{Command, ViewerConfig, viewer};
 
 /// Most bytes of a text that stand in a page.
 const TEXT_MAX: usize = 2 << 20;

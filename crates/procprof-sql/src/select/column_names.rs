@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::guess::guess;
+use super::column_types::derived_type;
 use super::rewrite::quoted_name;
 use crate::mysql::ColumnType;
 use crate::token::{Token, TokenKind};
@@ -20,10 +20,10 @@ pub(super) fn name_columns(text: &str, tokens: &[Token], out: &mut [String]) {
 }
 
 /// The derived types of the columns of that `SELECT`; none if it has a `*`, which means any number of columns.
-pub(super) fn guesses(tokens: &[Token]) -> Vec<Option<ColumnType>> {
+pub(super) fn column_types(tokens: &[Token]) -> Vec<Option<ColumnType>> {
     let items = items(tokens, |_| false);
     let has_star = items.iter().any(|item| tokens[item.clone()].last().is_some_and(|token| token.is_symbol('*')));
-    if has_star { Vec::new() } else { items.into_iter().map(|item| guess(&tokens[item])).collect() }
+    if has_star { Vec::new() } else { items.into_iter().map(|item| derived_type(&tokens[item])).collect() }
 }
 
 /// The items of the statement's first `SELECT` that is in no parentheses; words at its beginning that are gone are none
