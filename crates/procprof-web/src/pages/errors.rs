@@ -49,7 +49,7 @@ pub(crate) async fn errors(State(web): State<Arc<Web>>, RawQuery(query): RawQuer
         }
     };
     let title = t!("Errors of {0}", node.label());
-    Ok(Frame { place: "/proc_profile", title: &title, live: false, status: None }.page(body))
+    Ok(Frame { place: "/proc_profile", title: &title, node: None, live: false, status: None }.page(body))
 }
 
 /// The newest rows beside the list of profiles; nothing when there is none.

@@ -18,11 +18,16 @@ const PLACES: [(&str, Text); 9] = [
     ("/help", t!("Help")),
 ];
 
+/// Those that show the node of the page that leads to them.
+const OF_A_NODE: [&str; 4] = ["/proc_profile", "/merge", "/search", "/heap"];
+
 /// A page's frame.
 pub(super) struct Frame<'a> {
     /// Which of the pages in the bar it is or belongs to; empty for none.
     pub(super) place: &'static str,
     pub(super) title: &'a str,
+    /// The node that it is about.
+    pub(super) node: Option<u64>,
     /// Whether the script fetches the page again now and then.
     pub(super) live: bool,
     /// What stands at the right of the bar.
@@ -30,6 +35,13 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
+    fn to(&self, place: &str) -> String {
+        match self.node {
+            Some(node) if OF_A_NODE.contains(&place) => format!("{place}?node={node}"),
+            _ => place.to_owned(),
+        }
+    }
+
     pub(super) fn page(&self, body: Markup) -> Markup {
         html! {
             (DOCTYPE)
@@ -49,8 +61,8 @@ impl Frame<'_> {
                             img src=(assets::icon()) alt="" width="22" height="22";
                             span { "procprof" }
                         }
-                        nav class="places" aria-label=(t!("Pages")) { @for (href, label) in PLACES {
-                            a href=(href) aria-current=[(href == self.place).then_some("page")] { (label) }
+                        nav class="places" aria-label=(t!("Pages")) { @for (place, label) in PLACES {
+                            a href=(self.to(place)) aria-current=[(place == self.place).then_some("page")] { (label) }
                         } }
                         (switch())
                         @if let Some(status) = &self.status { div class="status-bar" { (status) } }

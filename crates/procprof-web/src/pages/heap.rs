@@ -101,7 +101,7 @@ pub(crate) async fn heap(
         (view.body())
     };
     let title = t!("Heap of {0}", view.node.label());
-    Ok(Frame { place: "/heap", title: &title, live: true, status: None }.page(body))
+    Ok(Frame { place: "/heap", title: &title, node: Some(view.node.id), live: true, status: None }.page(body))
 }
 
 /// The node that is shown unless one is named: the first whose heap profiler can be switched.

@@ -81,7 +81,7 @@ pub(crate) async fn help(base: ServerUrl) -> Markup {
             }
         }
     };
-    Frame { place: "/help", title: t!("Help").get(), live: false, status: None }.page(body)
+    Frame { place: "/help", title: t!("Help").get(), node: None, live: false, status: None }.page(body)
 }
 
 fn rows(base: &ServerUrl) -> Vec<(Text, String)> {

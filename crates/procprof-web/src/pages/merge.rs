@@ -56,7 +56,7 @@ pub(crate) async fn merge(
 ) -> ApiResult<Response> {
     let query = query.unwrap_or_default();
     let params = Params::parse(&query)?;
-    if SUBJECT.iter().all(|key| params.get(key).is_none()) {
+    if ["id", "from", "to"].iter().all(|key| params.get(key).is_none()) {
         let body = html! {
             main class="one" {
                 h1 { (t!("Merge and compare")) }
@@ -64,7 +64,8 @@ pub(crate) async fn merge(
                 (form(&web, &params))
             }
         };
-        return Ok(Frame { place: "/merge", title: t!("Merge").get(), live: false, status: None }
+        let node = params.get("node").map(|_| params.node(&web)).transpose()?.map(|node| node.id);
+        return Ok(Frame { place: "/merge", title: t!("Merge").get(), node, live: false, status: None }
             .page(body)
             .into_response());
     }
@@ -81,7 +82,7 @@ pub(crate) async fn merge(
     };
     let page = Page { web: &web, principal: &principal, base: &base, params: &params, side, other };
     let graph = page.graph(&requester).await?;
-    Ok(Frame { place: "/merge", title: &page.title(), live: false, status: None }
+    Ok(Frame { place: "/merge", title: &page.title(), node: page.node(), live: false, status: None }
         .page(page.body(&graph))
         .into_response())
 }
@@ -123,6 +124,10 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    fn node(&self) -> Option<u64> {
+        self.side.entries.first().map(|entry| entry.node)
+    }
+
     fn title(&self) -> String {
         let kind = self.side.entries.first().map_or(t!("Profiles").get(), |entry| type_label(&entry.profile_type));
         match self.other {

@@ -51,8 +51,14 @@ pub(super) fn problem(problem: &Problem) -> Markup {
             p { a href="/proc_profile" { (t!("Profiles")) } " · " a href="/" { (t!("All nodes")) } " · " a href="/help" { (t!("Help")) } }
         }
     };
-    Frame { place: "", title: problem.status.canonical_reason().unwrap_or("Error"), live: false, status: None }
-        .page(body)
+    Frame {
+        place: "",
+        title: problem.status.canonical_reason().unwrap_or("Error"),
+        node: None,
+        live: false,
+        status: None,
+    }
+    .page(body)
 }
 
 /// Bytes for people.

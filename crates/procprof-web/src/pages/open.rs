@@ -62,7 +62,7 @@ pub(crate) async fn open(
             ]))
         }
     };
-    Frame { place: "/open", title: t!("Open a file").get(), live: false, status: None }.page(body)
+    Frame { place: "/open", title: t!("Open a file").get(), node: None, live: false, status: None }.page(body)
 }
 
 /// `POST /open`: the file of the form, or a body that is the file.
@@ -123,7 +123,7 @@ pub(crate) async fn opened(
     let Some(report) = params.get("format") else {
         let known: Vec<&str> = VIEW_STATE.iter().copied().chain(["event", PLAIN]).chain(options_of()).collect();
         let page = OpenedPage { file: &file, event, params: &params.only(&known)? };
-        let frame = Frame { place: "/open", title: &file.name, live: false, status: None };
+        let frame = Frame { place: "/open", title: &file.name, node: None, live: false, status: None };
         return Ok(frame.page(page.body()).into_response());
     };
     let report = Report::named(report).map_err(|error| Problem::bad_request(error.to_string()))?;

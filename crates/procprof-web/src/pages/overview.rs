@@ -61,7 +61,8 @@ pub(crate) async fn overview(
     let found = all.into_iter().filter(|node| is_found(node, &search));
     let nodes = found.map(|node| (Arc::clone(&node), web.registry.health(node.id))).collect();
     let view = View { web, principal, nodes, all: count, search, activity, usage, base };
-    Ok(Frame { place: "/", title: t!("Overview").get(), live: true, status: Some(view.status()) }.page(view.body()))
+    Ok(Frame { place: "/", title: t!("Overview").get(), node: None, live: true, status: Some(view.status()) }
+        .page(view.body()))
 }
 
 fn is_found(node: &Node, search: &str) -> bool {

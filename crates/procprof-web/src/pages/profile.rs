@@ -69,7 +69,7 @@ pub(crate) async fn profile(
     let graph = page.graph(&requester).await?;
     let day_before = day_before(&web, &entry).await?;
     let title = format!("{} · {}", entry.profile_type.label(), entry.file_name);
-    Ok(Frame { place: "/proc_profile", title: &title, live: false, status: None }
+    Ok(Frame { place: "/proc_profile", title: &title, node: Some(entry.node), live: false, status: None }
         .page(page.body(&graph, day_before.as_deref()))
         .into_response())
 }

@@ -112,7 +112,14 @@ pub(crate) async fn search(
             (commands(&search.as_commands(&base)))
         }
     };
-    Ok(Frame { place: "/search", title: t!("Search").get(), live: false, status: None }.page(body))
+    Ok(Frame {
+        place: "/search",
+        title: t!("Search").get(),
+        node: search.node.as_ref().map(|node| node.id),
+        live: false,
+        status: None,
+    }
+    .page(body))
 }
 
 impl Search {

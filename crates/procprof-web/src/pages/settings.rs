@@ -30,7 +30,7 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             } }
         }
     };
-    Ok(Frame { place: "/settings", title: t!("Settings").get(), live: false, status: None }.page(body))
+    Ok(Frame { place: "/settings", title: t!("Settings").get(), node: None, live: false, status: None }.page(body))
 }
 
 fn row(key: &Key, value: &str) -> Markup {

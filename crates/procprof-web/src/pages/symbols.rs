@@ -58,7 +58,7 @@ pub(crate) async fn symbols(
             }
         }
     };
-    Ok(Frame { place: "/symbols", title: t!("Symbols").get(), live: false, status: None }.page(body))
+    Ok(Frame { place: "/symbols", title: t!("Symbols").get(), node: None, live: false, status: None }.page(body))
 }
 
 fn table(records: &[Record], demand: &Demand, operates: bool) -> Markup {

@@ -71,8 +71,14 @@ pub(crate) async fn list(
     let usage = web.usage.get(&web.store).await?;
     let view = View { web, principal, query, page, timeline, is_first, errors, usage, base };
     let title = t!("{0}: profiles", view.query.node.label());
-    Ok(Frame { place: "/proc_profile", title: &title, live: view.is_first, status: Some(view.status()) }
-        .page(view.body()))
+    Ok(Frame {
+        place: "/proc_profile",
+        title: &title,
+        node: Some(view.query.node.id),
+        live: view.is_first,
+        status: Some(view.status()),
+    }
+    .page(view.body()))
 }
 
 impl View {
