@@ -106,8 +106,10 @@ fn a_stripped_program_in_its_own_mount_namespace_gets_names_from_what_is_pushed(
 
     // Everything that shows it names the file and what to do.
     let missing = server.json(&format!("/api/profiles/{id}"))["wanted"][0].clone();
-    // A process outside its namespace can't see that it is stripped.
-    let push = format!("procprof symbols push --server {} {}", server.base, hidden.path.display());
+    // The file that runs is seen to be stripped, also from outside its namespace.
+    let (folder_of_id, rest) = hidden.build_id.split_at(2);
+    let debug = format!("/usr/lib/debug/.build-id/{folder_of_id}/{rest}.debug");
+    let push = format!("procprof symbols push --server {} {debug}", server.base);
     assert_eq!(missing["file"].as_str().map(Path::new), Some(hidden.path.as_path()), "{missing}");
     assert_eq!(
         (missing["build_id"].as_str(), missing["command"].as_str()),
