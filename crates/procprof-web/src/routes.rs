@@ -188,7 +188,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/proc_profile/heap",
         access: Operator,
         name: "heapForm",
-        summary: "Switches the heap profiler of a node from the page's form; `active` is yes or no, `minutes` 0 for no end",
+        summary: "Switches the heap profiler of a node from the page's form; `active` is yes or no, `minutes` 0 for no \
+            end",
         params: &[],
         request: Body::Form(&["node", "active", "minutes", "back"]),
         answer: (303, Body::None),
@@ -199,7 +200,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/heap",
         access: Viewer,
         name: "heapPage",
-        summary: "The page with the heap profiler of a node: its switch, dumps and growth; it waits for the node with `state=yes`",
+        summary: "The page with the heap profiler of a node: its switch, dumps and growth; it waits for the node with \
+            `state=yes`",
         params: &[NODE, query("state", Text, "yes: the page has the profiler's state")],
         request: Body::None,
         answer: (200, HTML),
@@ -243,7 +245,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/search",
         access: Viewer,
         name: "searchPage",
-        summary: "The page that searches profiles by function: at most 20,000 of them, and as many as it can read in 2 s",
+        summary: "The page that searches profiles by function: at most 20,000 of them, and as many as it can read in 2 \
+            s",
         params: &[
             NODE,
             TYPE,
@@ -296,7 +299,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/open/{token}/tree",
         access: Viewer,
         name: "openedTree",
-        summary: "The visible part of an opened file's call tree below a node, in columns; further parameters are the options of reports",
+        summary: "The visible part of an opened file's call tree below a node, in columns; further parameters are the \
+            options of reports",
         params: &[TOKEN, EVENT, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
@@ -367,7 +371,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/merge",
         access: Viewer,
         name: "mergePage",
-        summary: "The page of several profiles as one, and of the difference of two ranges, or a report; without a range, the form for it",
+        summary: "The page of several profiles as one, and of the difference of two ranges, or a report; without a \
+            range, the form for it",
         params: &[
             NODE,
             TYPE,
@@ -432,7 +437,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/p/{id}/tree",
         access: Viewer,
         name: "profileTree",
-        summary: "The visible part of a call tree below a node, in columns; further parameters are the options of reports",
+        summary: "The visible part of a call tree below a node, in columns; further parameters are the options of \
+            reports",
         params: &[ID, BASE, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
@@ -492,7 +498,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/merge/tree",
         access: Viewer,
         name: "mergeTree",
-        summary: "The visible part of a call tree below a node, in columns; further parameters are the options of reports; of the sum of profiles",
+        summary: "The visible part of a call tree below a node, in columns; further parameters are the options of \
+            reports; of the sum of profiles",
         params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
@@ -525,7 +532,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/merge/sandwich",
         access: Viewer,
         name: "mergeSandwich",
-        summary: "The callers and the callees of a function: two visible parts, each after its length; of the sum of profiles",
+        summary: "The callers and the callees of a function: two visible parts, each after its length; of the sum of \
+            profiles",
         params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
@@ -841,7 +849,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/api/symbols",
         access: Operator,
         name: "pushSymbols",
-        summary: "Takes in a symbol index as `procprof symbols push` makes it; one that tells less than the one stored is not kept (200)",
+        summary: "Takes in a symbol index as `procprof symbols push` makes it; one that tells less than the one stored \
+            is not kept (200)",
         params: &[],
         request: Body::Media("application/octet-stream"),
         answer: (201, Body::Json(schema_of::<SymbolPush>())),

@@ -1,4 +1,4 @@
-//! The address by which whoever asks reaches this server: what commands on pages and in answers are written with.
+//! The URL by which the client of a request reaches this server, for commands on pages and in answers.
 
 use std::sync::Arc;
 

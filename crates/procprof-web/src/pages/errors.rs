@@ -38,7 +38,9 @@ pub(crate) async fn errors(State(web): State<Arc<Web>>, RawQuery(query): RawQuer
     let base = format!("/proc_profile/errors?node={}", node.id);
     let body = html! {
         main class="one" {
-            p class="crumbs" { a href=(format!("/proc_profile?node={}", node.id)) { (node.label()) } " / " (t!("errors")) }
+            p class="crumbs" {
+                a href=(format!("/proc_profile?node={}", node.id)) { (node.label()) } " / " (t!("errors"))
+            }
             h1 { (t!("What went wrong")) }
             @if page.rows.is_empty() { div class="empty" { p class="head" { (t!("Nothing")) } } }
             @else { section class="card errors whole" { (list(&page.rows)) } }
@@ -71,10 +73,17 @@ fn list(rows: &[ErrorEntry]) -> Markup {
             @for entry in rows {
                 li {
                     p class="when" { (moment(entry.row.time.0)) " · "
-                        @if let Some(kind) = &entry.row.profile_type { (type_label(kind)) } @else { (entry.row.kind.name()) } }
+                        @if let Some(kind) = &entry.row.profile_type {
+                            (type_label(kind))
+                        } @else {
+                            (entry.row.kind.name())
+                        }
+                    }
                     p class="reason" title=(entry.row.reason) { (entry.row.reason) }
                     @if !entry.row.first_bytes.is_empty() {
-                        details { summary { (t!("First bytes")) } code { (entry.row.first_bytes.escape_ascii().to_string()) } }
+                        details {
+                            summary { (t!("First bytes")) } code { (entry.row.first_bytes.escape_ascii().to_string()) }
+                        }
                     }
                 }
             }

@@ -119,7 +119,8 @@ impl View {
                 div class="head" { div {
                     h1 { (t!("Heap")) }
                     p class="about" { strong { (self.node.label()) } span { (self.node.kind().name()) }
-                        a href=(format!("/proc_profile?node={}&type=heap", self.node.id)) { (t!("All heap profiles")) } }
+                        a href=(format!("/proc_profile?node={}&type=heap", self.node.id)) { (t!("All heap profiles")) }
+                    }
                 } }
                 div id="jobs" data-refresh { (running(&self.web, &self.principal, Some(&self.node), &here)) }
                 div class="cards first" {
@@ -165,7 +166,9 @@ impl View {
             @if self.dumps.is_empty() {
                 div class="empty" {
                     p class="head" { (t!("No heap profiles yet")) }
-                    p { (t!("Switch the heap profiler on, let the process work for a while, then dump. Two dumps show what grew.")) }
+                    p {
+                        (t!("Switch the heap profiler on, let the process work for a while, then dump. Two dumps show what grew."))
+                    }
                 }
             } @else {
                 form id="growth" class="selection" action="/heap/growth" {
@@ -174,8 +177,13 @@ impl View {
                 }
                 div class="table" { table {
                     thead { tr {
-                        th scope="col" { "A" } th scope="col" { "B" } th scope="col" { (t!("Completed")) } th scope="col" { (t!("In use")) }
-                        th scope="col" class="number wide" { (t!("Change")) } th scope="col" { (t!("View")) } th scope="col" class="wide" { (t!("Call graph")) }
+                        th scope="col" { "A" }
+                        th scope="col" { "B" }
+                        th scope="col" { (t!("Completed")) }
+                        th scope="col" { (t!("In use")) }
+                        th scope="col" class="number wide" { (t!("Change")) }
+                        th scope="col" { (t!("View")) }
+                        th scope="col" class="wide" { (t!("Call graph")) }
                     } }
                     tbody { @for (place, entry) in self.dumps.iter().enumerate() { (self.row(place, entry, largest, oldest)) } }
                 } }
@@ -190,13 +198,33 @@ impl View {
         let (is_from, is_to) = (place == oldest, place == 0);
         html! {
             tr {
-                td { input type="radio" name="from" value=(entry.id) form="growth" checked[is_from] aria-label=(t!("A: dump {0}", place + 1)); }
-                td { input type="radio" name="to" value=(entry.id) form="growth" checked[is_to] aria-label=(t!("B: dump {0}", place + 1)); }
+                td {
+                    input type="radio" name="from" value=(entry.id) form="growth" checked[is_from]
+                        aria-label=(t!("A: dump {0}", place + 1));
+                }
+                td {
+                    input type="radio" name="to" value=(entry.id) form="growth" checked[is_to]
+                        aria-label=(t!("B: dump {0}", place + 1));
+                }
                 td class="when" { (moment(entry.completed.0)) }
-                td class="total" { @if let Some(value) = value { strong { (quantity(value, "bytes")) } (share(value, largest)) } @else { "–" } }
-                td class="number wide" { @if let Some(change) = change { (if change < 0 { "−" } else { "+" }) (quantity(change.abs(), "bytes")) } @else { "–" } }
+                td class="total" {
+                    @if let Some(value) = value {
+                        strong { (quantity(value, "bytes")) } (share(value, largest))
+                    } @else {
+                        "–"
+                    }
+                }
+                td class="number wide" {
+                    @if let Some(change) = change {
+                        (if change < 0 { "−" } else { "+" }) (quantity(change.abs(), "bytes"))
+                    } @else {
+                        "–"
+                    }
+                }
                 td { a class="view" href=(format!("/p/{}", entry.id)) { (t!("View")) } }
-                td class="wide" { a href=(format!("/p/{}?format=svg", entry.id)) target="_blank" { (t!("Call graph")) } }
+                td class="wide" {
+                    a href=(format!("/p/{}?format=svg", entry.id)) target="_blank" { (t!("Call graph")) }
+                }
             }
         }
     }
@@ -273,7 +301,9 @@ async fn profiler(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Ma
                 Some(Ok(active)) => (switch(web, node, *active)),
                 Some(Err(why)) => {
                     p class="bad" { (why) }
-                    p class="muted" { (t!("The process decides at its start whether its heap can be profiled; jemalloc needs {0}.").fill(&[html! { code { "MALLOC_CONF=prof:true" } }])) }
+                    p class="muted" {
+                        (t!("The process decides at its start whether its heap can be profiled; jemalloc needs {0}.").fill(&[html! { code { "MALLOC_CONF=prof:true" } }]))
+                    }
                 }
                 None if !principal.operates() => p { (t!("Operators see and switch it.")) },
                 None if node.past => p { (t!("The node is not configured, so it is not asked.")) },
@@ -301,7 +331,9 @@ fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool) -> Markup {
             }
         } @else {
             p { strong { (t!("Off")) } }
-            p class="muted" { (t!("While it is on, each allocation costs a little, and one in about 512 KiB allocated has its stack recorded: usually 1 to 3 % of CPU time, and some memory for each stack.")) }
+            p class="muted" {
+                (t!("While it is on, each allocation costs a little, and one in about 512 KiB allocated has its stack recorded: usually 1 to 3 % of CPU time, and some memory for each stack."))
+            }
         }
         form class="actions" method="post" action="/proc_profile/heap" {
             input type="hidden" name="node" value=(node.id);
@@ -309,7 +341,12 @@ fn switch(web: &Arc<Web>, node: &Arc<Node>, active: bool) -> Markup {
             @if active { button type="submit" name="active" value="no" { (t!("Switch off")) } }
             @else {
                 select name="minutes" aria-label=(t!("For how long")) {
-                    @for (minutes, label) in [(10, t!("for 10 minutes")), (MINUTES, t!("for 30 minutes")), (120, t!("for 2 hours")), (0, t!("until switched off"))] {
+                    @for (minutes, label) in [
+                        (10, t!("for 10 minutes")),
+                        (MINUTES, t!("for 30 minutes")),
+                        (120, t!("for 2 hours")),
+                        (0, t!("until switched off")),
+                    ] {
                         option value=(minutes) selected[minutes == MINUTES] { (label) }
                     }
                 }

@@ -62,22 +62,35 @@ pub(crate) async fn help(base: ServerUrl) -> Markup {
             section class="card" {
                 h2 { (t!("Keys")) }
                 dl { @for (key, what) in KEYS { dt { kbd { (key) } } dd { (what) } } }
-                p class="muted" { (t!("The viewer of a profile lists its own keys on {0}.").fill(&[html! { kbd { "?" } }])) }
+                p class="muted" {
+                    (t!("The viewer of a profile lists its own keys on {0}.").fill(&[html! { kbd { "?" } }]))
+                }
             }
             section class="card" {
                 h2 { (t!("Words")) }
                 dl {
-                    dt { (t!("Total")) } dd { (t!("The sum of a profile: CPU time, bytes in use, time waited. Cores are CPU time by second of the capture.")) }
+                    dt { (t!("Total")) }
+                    dd {
+                        (t!("The sum of a profile: CPU time, bytes in use, time waited. Cores are CPU time by second of the capture."))
+                    }
                     dt { (t!("Self")) } dd { (t!("What a function spends by itself, without what it calls.")) }
-                    dt { (t!("Coverage")) } dd { (t!("Time that profiles are about, over the time since the first of them within the last day.")) }
+                    dt { (t!("Coverage")) }
+                    dd {
+                        (t!("Time that profiles are about, over the time since the first of them within the last day."))
+                    }
                     dt { "×48" } dd { (t!("So many times the median of the profiles of its type on the page.")) }
-                    dt { (t!("Times")) } dd { (t!("Pages show your own time zone, and UTC on hover; without JavaScript, UTC. File names have UTC.")) }
+                    dt { (t!("Times")) }
+                    dd {
+                        (t!("Pages show your own time zone, and UTC on hover; without JavaScript, UTC. File names have UTC."))
+                    }
                 }
             }
             section class="card" {
                 h2 { (t!("As SQL and commands")) }
                 @for (what, row) in rows(&base) { p class="muted" { (what) } (command(&row)) }
-                p { (t!("The API is described by {0}.").fill(&[html! { a href="/api/openapi.json" { (t!("its OpenAPI document")) } }])) }
+                p {
+                    (t!("The API is described by {0}.").fill(&[html! { a href="/api/openapi.json" { (t!("its OpenAPI document")) } }]))
+                }
             }
         }
     };

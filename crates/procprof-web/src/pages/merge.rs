@@ -60,7 +60,9 @@ pub(crate) async fn merge(
         let body = html! {
             main class="one" {
                 h1 { (t!("Merge and compare")) }
-                p class="muted" { (t!("All profiles of a node, type and range as one; with a second range, what changed between the two. The timeline of a node leads here, too.")) }
+                p class="muted" {
+                    (t!("All profiles of a node, type and range as one; with a second range, what changed between the two. The timeline of a node leads here, too."))
+                }
                 (form(&web, &params))
             }
         };
@@ -145,16 +147,29 @@ impl Page<'_> {
                     @if self.other.is_some() { (t!("comparison")) } @else { (t!("merge")) }
                 }
                 h1 { @if let Some(entry) = self.side.entries.first() {
-                        span class=(format!("type {}", known_class(entry.profile_type.name()))) { (type_label(&entry.profile_type)) } " " }
-                    @if self.other.is_some() { (t!("difference")) } @else { (t!("of {0} profiles", self.side.entries.len())) } }
+                        span class=(format!("type {}", known_class(entry.profile_type.name()))) {
+                            (type_label(&entry.profile_type))
+                        }
+                        " "
+                    }
+                    @if self.other.is_some() {
+                        (t!("difference"))
+                    } @else {
+                        (t!("of {0} profiles", self.side.entries.len()))
+                    }
+                }
                 p class="about" {
                     (summary(&self.side))
                     @if let Some(other) = &self.other { span { (t!("compared with")) } (summary(other)) }
                 }
                 p class="filters" { (self.next()) }
-                @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) { (self.nothing()) }
+                @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) {
+                    (self.nothing())
+                }
                 @else { (graph) }
-                details class="wider" open[self.side.entries.is_empty()] { summary { (t!("Another range")) } (form(self.web, self.params)) }
+                details class="wider" open[self.side.entries.is_empty()] {
+                    summary { (t!("Another range")) } (form(self.web, self.params))
+                }
                 (forms("/", self.principal))
                 (self.members(t!("Profiles"), &self.side))
                 @if let Some(other) = &self.other { (self.members(t!("Compared with"), other)) }
@@ -181,8 +196,16 @@ impl Page<'_> {
     fn nothing(&self) -> Markup {
         html! {
             div class="empty" {
-                p class="head" { @if self.side.entries.is_empty() { (t!("No profiles in this range")) } @else { (t!("No profiles to compare with")) } }
-                p { (t!("No profile of this node and type was completed then: it was not captured, or retention has deleted it. Choose another range below.")) }
+                p class="head" {
+                    @if self.side.entries.is_empty() {
+                        (t!("No profiles in this range"))
+                    } @else {
+                        (t!("No profiles to compare with"))
+                    }
+                }
+                p {
+                    (t!("No profile of this node and type was completed then: it was not captured, or retention has deleted it. Choose another range below."))
+                }
             }
         }
     }
@@ -207,13 +230,22 @@ impl Page<'_> {
             let bytes = self.web.renderer.render(&summed, top, &[], requester).await?;
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PLAIN_BYTES_MAX)]).into_owned();
             return Ok(html! {
-                p class="filters" { a href=(saved("flamegraph")) { (t!("The flame graph as a picture")) } a href=(joined("/merge", &subject)) { (t!("With JavaScript")) } }
+                p class="filters" {
+                    a href=(saved("flamegraph")) { (t!("The flame graph as a picture")) }
+                    a href=(joined("/merge", &subject)) { (t!("With JavaScript")) }
+                }
                 div class="table" { pre class="report" { (text) } }
             });
         }
         Ok(html! {
             p class="filters" {
-                @for (report, label) in [("top", t!("Functions")), ("tree", t!("Callers and callees")), ("svg", t!("Call graph")), ("collapsed", t!("Collapsed stacks")), ("pprof", t!("pprof file"))] {
+                @for (report, label) in [
+                    ("top", t!("Functions")),
+                    ("tree", t!("Callers and callees")),
+                    ("svg", t!("Call graph")),
+                    ("collapsed", t!("Collapsed stacks")),
+                    ("pprof", t!("pprof file")),
+                ] {
                     a href=(saved(report)) target="_blank" { (label) }
                 }
             }
@@ -225,9 +257,18 @@ impl Page<'_> {
         let shown = &side.entries[..side.entries.len().min(LISTED_MAX)];
         html! {
             @if !shown.is_empty() {
-                h2 { (head) " (" @if side.has_more { (t!("{0} and more", side.entries.len())) } @else { (side.entries.len()) } ")" }
-                div class="members" { (Table { rows: shown, principal: self.principal, nodes: true, hits: None }.markup()) }
-                @if side.entries.len() > LISTED_MAX { p class="muted" { (t!("The newest {0} are listed.", LISTED_MAX)) } }
+                h2 {
+                    (head)
+                    " ("
+                    @if side.has_more { (t!("{0} and more", side.entries.len())) } @else { (side.entries.len()) }
+                    ")"
+                }
+                div class="members" {
+                    (Table { rows: shown, principal: self.principal, nodes: true, hits: None }.markup())
+                }
+                @if side.entries.len() > LISTED_MAX {
+                    p class="muted" { (t!("The newest {0} are listed.", LISTED_MAX)) }
+                }
             }
         }
     }
@@ -266,7 +307,11 @@ fn summary(side: &Side) -> Markup {
             (t!("{0} to {1}").fill(&[moment(from), moment(to)])) ": "
             strong {
                 @if side.has_more { (t!("{0} profiles and more", side.entries.len())) }
-                @else if side.entries.len() == 1 { (t!("1 profile")) } @else { (t!("{0} profiles", side.entries.len())) }
+                @else if side.entries.len() == 1 {
+                    (t!("1 profile"))
+                } @else {
+                    (t!("{0} profiles", side.entries.len()))
+                }
             }
             @if total > 0 { ", " (t!("{0} in all", quantity(total, &unit))) }
         }
@@ -280,13 +325,28 @@ fn form(web: &Web, params: &Params) -> Markup {
         form class="card wide-form" action="/merge" {
             label { (t!("Node")) select name="node" {
                 @for node in web.registry.all() {
-                    option value=(node.id) selected[params.get("node").is_some_and(|name| name == node.name() || name == node.id.to_string())] { (node.label()) }
+                    option value=(node.id) selected[params.get("node").is_some_and(|name| name == node.name() || name == node.id.to_string())] {
+                        (node.label())
+                    }
                 }
             } }
-            label { (t!("Type")) select name="type" { @for kind in ProfileType::known() { option value=(kind.name()) selected[params.get("type") == Some(kind.name())] { (type_label(kind)) } } } }
-            label { (t!("From (UTC)")) input name="from" value=(value("from")) placeholder="2026-11-20T22:25:34Z" required; }
+            label {
+                (t!("Type"))
+                select name="type" {
+                    @for kind in ProfileType::known() {
+                        option value=(kind.name()) selected[params.get("type") == Some(kind.name())] {
+                            (type_label(kind))
+                        }
+                    }
+                }
+            }
+            label {
+                (t!("From (UTC)")) input name="from" value=(value("from")) placeholder="2026-11-20T22:25:34Z" required;
+            }
             label { (t!("To (UTC)")) input name="to" value=(value("to")) placeholder="2026-11-20T23:25:34Z" required; }
-            label { (t!("Compare from (UTC)")) input name="base_from" value=(value("base_from")) placeholder=(t!("none")); }
+            label {
+                (t!("Compare from (UTC)")) input name="base_from" value=(value("base_from")) placeholder=(t!("none"));
+            }
             label { (t!("Compare to (UTC)")) input name="base_to" value=(value("base_to")) placeholder=(t!("none")); }
             button type="submit" class="primary" { (t!("Merge")) }
         }

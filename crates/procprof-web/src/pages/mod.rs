@@ -48,7 +48,13 @@ pub(super) fn problem(problem: &Problem) -> Markup {
             p class="status" { (problem.status.as_u16()) }
             h1 { (problem.status.canonical_reason().unwrap_or("Error")) }
             p { (problem.message) }
-            p { a href="/proc_profile" { (t!("Profiles")) } " · " a href="/" { (t!("All nodes")) } " · " a href="/help" { (t!("Help")) } }
+            p {
+                a href="/proc_profile" { (t!("Profiles")) }
+                " · "
+                a href="/" { (t!("All nodes")) }
+                " · "
+                a href="/help" { (t!("Help")) }
+            }
         }
     };
     Frame {
@@ -196,7 +202,9 @@ fn amount(value: i64, unit: &str) -> String {
 /// The time of day of a moment close by, in the same way.
 fn clock(time: jiff::Timestamp) -> Markup {
     let utc = time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
-    html! { time class="clock" datetime=(format!("{time:.3}")) title=(utc) { (time.strftime("%H:%M:%S UTC").to_string()) } }
+    html! {
+        time class="clock" datetime=(format!("{time:.3}")) title=(utc) { (time.strftime("%H:%M:%S UTC").to_string()) }
+    }
 }
 
 /// A moment: UTC as text and on hover; the script shows it in the viewer's zone.

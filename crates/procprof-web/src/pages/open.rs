@@ -45,14 +45,25 @@ pub(crate) async fn open(
     let body = html! {
         main class="one" {
             h1 { (t!("Open a file")) }
-            p { (t!("A profile of your own is shown here without being stored: {0}, plain or compressed.", formats.join(", "))) }
+            p {
+                (t!(
+                    "A profile of your own is shown here without being stored: {0}, plain or compressed.",
+                    formats.join(", "),
+                ))
+            }
             form class="card drop" method="post" action="/open" enctype="multipart/form-data" data-drop {
                 input type="file" name="file" required aria-label=(t!("Profile"));
                 button type="submit" class="primary" { (t!("Open")) }
                 p class="muted" {
-                    (t!("At most {0}. It is kept in memory for {1} at most, and only you can look at it.", size(limit), lasting(AGE_MAX)))
+                    (t!(
+                        "At most {0}. It is kept in memory for {1} at most, and only you can look at it.", size(limit),
+                        lasting(AGE_MAX),
+                    ))
                     " "
-                    (t!("At most {0} files of yours, or {1} compressed, are kept at a time; the oldest makes room.", OWN_FILES_MAX, size(OWN_BYTES_MAX as u64)))
+                    (t!(
+                        "At most {0} files of yours, or {1} compressed, are kept at a time; the oldest makes room.",
+                        OWN_FILES_MAX, size(OWN_BYTES_MAX as u64),
+                    ))
                 }
             }
             (own_files(&web, &requester, &principal.name))
@@ -168,12 +179,23 @@ fn own_files(web: &Web, owner: &Requester, by: &str) -> Markup {
         @if !files.is_empty() {
             h2 { (t!("Open now")) }
             div class="table" { table {
-                thead { tr { th scope="col" { (t!("File")) } th scope="col" class="number" { (t!("Size")) } th scope="col" { (t!("Time left")) } th scope="col" {} } }
+                thead {
+                    tr {
+                        th scope="col" { (t!("File")) }
+                        th scope="col" class="number" { (t!("Size")) }
+                        th scope="col" { (t!("Time left")) }
+                        th scope="col" {}
+                    }
+                }
                 tbody { @for file in &files { tr {
                     td { a href=(format!("/open/{}", file.token)) { bdi { (file.name) } } }
                     td class="number" { (size(file.bytes() as u64)) }
                     td { (lasting(file.time_left())) }
-                    td { form method="post" action=(format!("/open/{}/close", file.token)) { button type="submit" { (t!("Close")) } } }
+                    td {
+                        form method="post" action=(format!("/open/{}/close", file.token)) {
+                            button type="submit" { (t!("Close")) }
+                        }
+                    }
                 } } }
             } }
         }
@@ -208,7 +230,11 @@ impl OpenedPage<'_> {
                 @if file.profiles.len() > 1 {
                     p class="filters" role="group" aria-label=(t!("Kind of event")) {
                         @for (number, other) in file.profiles.iter().enumerate() {
-                            a href=(format!("/open/{}?event={number}", file.token)) aria-current=[(number == *event).then_some("true")] { (kind(other)) }
+                            a href=(format!("/open/{}?event={number}", file.token))
+                                aria-current=[(number == *event).then_some("true")]
+                            {
+                                (kind(other))
+                            }
                         }
                     }
                 }
@@ -216,7 +242,9 @@ impl OpenedPage<'_> {
                 (facts(profile))
                 p class="filters" {
                     @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
-                        a href=(self.address("", &[("format", report.name)])) target="_blank" title=(report.help) { (report.name) }
+                        a href=(self.address("", &[("format", report.name)])) target="_blank" title=(report.help) {
+                            (report.name)
+                        }
                     }
                 }
             }
@@ -250,7 +278,9 @@ fn facts(profile: &Inspected) -> Markup {
             dt { (t!("Type")) } dd { (kind(profile)) }
             dt { (t!("Start")) } dd { (moment(profile.start.0)) }
             @if profile.duration.0 > 0 { dt { (t!("Duration")) } dd { (quantity(profile.duration.0, "nanoseconds")) } }
-            @for total in &profile.summary.totals { dt { (t!("Total {0}", total.kind)) } dd { (quantity(total.value, &total.unit)) } }
+            @for total in &profile.summary.totals {
+                dt { (t!("Total {0}", total.kind)) } dd { (quantity(total.value, &total.unit)) }
+            }
         }
     }
 }
@@ -263,7 +293,13 @@ fn top(profile: &Inspected) -> Markup {
         @if !profile.summary.top.is_empty() {
             h2 { (t!("Largest self values")) }
             div class="table" { table {
-                thead { tr { th scope="col" { (t!("Function")) } th scope="col" class="number" { (t!("Self")) } th scope="col" { (t!("Share")) } } }
+                thead {
+                    tr {
+                        th scope="col" { (t!("Function")) }
+                        th scope="col" class="number" { (t!("Self")) }
+                        th scope="col" { (t!("Share")) }
+                    }
+                }
                 tbody { @for top in &profile.summary.top { tr {
                     td { code title=(top.name) { bdi { (short(&top.name)) } } }
                     td class="number" { (quantity(top.value, unit)) }

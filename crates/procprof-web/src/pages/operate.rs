@@ -117,12 +117,21 @@ pub(super) fn collect_form(web: &Web, node: &Node, back: &str) -> Markup {
                 input type="hidden" name="back" value=(back);
                 label { (t!("Type"))
                     select name="type" {
-                        @for planned in node.offered(&health) { option value=(planned.profile_type.name()) { (type_label(&planned.profile_type)) } }
+                        @for planned in node.offered(&health) {
+                            option value=(planned.profile_type.name()) { (type_label(&planned.profile_type)) }
+                        }
                     }
                 }
-                label { (t!("Seconds")) input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric"; }
+                label {
+                    (t!("Seconds"))
+                    input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric";
+                }
                 button type="submit" class="primary" { (t!("Capture")) }
-                p class="muted" { (t!("What is a snapshot, such as the heap, has no length.")) " " a href="/" { (t!("Several nodes at once")) } }
+                p class="muted" {
+                    (t!("What is a snapshot, such as the heap, has no length."))
+                    " "
+                    a href="/" { (t!("Several nodes at once")) }
+                }
             }
         }
     }
@@ -149,7 +158,9 @@ pub(super) fn profile_forms(entry: &Entry) -> Markup {
     html! {
         div class="actions" {
             form method="post" action=(format!("/p/{}/pin", entry.id)) {
-                button type="submit" name="pinned" value=(value) title=(t!("Pinned profiles are kept from retention")) { (label) }
+                button type="submit" name="pinned" value=(value) title=(t!("Pinned profiles are kept from retention")) {
+                    (label)
+                }
             }
             @if entry.pinned { span class="muted" { (t!("Unpin it to delete it.")) } }
             @else {
@@ -181,9 +192,18 @@ pub(super) fn running(web: &Web, principal: &Principal, node: Option<&Node>, bac
                 h2 { (t!("Captures on request")) }
                 @for job in open.iter().chain(ended.iter().take(ended_shown)) {
                     div class="job" {
-                        p { @if node.is_none() { strong { (web.registry.by_id(job.node).map(|node| node.label()).unwrap_or_default()) } " " }
-                            strong { (type_label(&job.profile_type)) } " " span class="muted" {
-                            @if job.seconds > 0 { (job.seconds) " s, " } (t!("by {0}", job.by)) ", " (clock(job.started)) } }
+                        p {
+                            @if node.is_none() {
+                                strong { (web.registry.by_id(job.node).map(|node| node.label()).unwrap_or_default()) }
+                                " "
+                            }
+                            strong { (type_label(&job.profile_type)) }
+                            " "
+                            span class="muted" {
+                                @if job.seconds > 0 { (job.seconds) " s, " }
+                                (t!("by {0}", job.by)) ", " (clock(job.started))
+                            }
+                        }
                         (progress(job, principal, back))
                     }
                 }
@@ -206,7 +226,9 @@ fn progress(job: &Job, principal: &Principal, back: &str) -> Markup {
         JobState::Running => {
             let percent = job.progress() * 100.0;
             html! {
-                progress max="100" value=(format!("{percent:.0}")) aria-label=(t!("Progress")) { (format!("{percent:.0} %")) }
+                progress max="100" value=(format!("{percent:.0}")) aria-label=(t!("Progress")) {
+                    (format!("{percent:.0} %"))
+                }
                 (cancel)
             }
         }

@@ -116,8 +116,8 @@ impl View {
                         p class="about" id="counts" data-refresh { (self.counts()) }
                     }
                     form class="search" action="/" role="search" {
-                        input type="search" name="q" value=(self.search) placeholder=(t!("Name, address, label")) aria-label=(t!("Find nodes"))
-                            data-filter="#nodes tbody tr";
+                        input type="search" name="q" value=(self.search) placeholder=(t!("Name, address, label"))
+                            aria-label=(t!("Find nodes")) data-filter="#nodes tbody tr";
                         button type="submit" { (t!("Find")) }
                     }
                 }
@@ -157,8 +157,15 @@ impl View {
         html! {
             strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", self.nodes.len(), self.all)) }
                 @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", self.all)) } }
-            @for (state, words) in [("ok", t!("{0} work")), ("degraded", t!("{0} with types that fail")), ("failing", t!("{0} fail")), ("unknown", t!("{0} not tried yet"))] {
-                @if count(state) > 0 { span { span class=(format!("dot inline {state}")) {} " " (words.with(&[&count(state)])) } }
+            @for (state, words) in [
+                ("ok", t!("{0} work")),
+                ("degraded", t!("{0} with types that fail")),
+                ("failing", t!("{0} fail")),
+                ("unknown", t!("{0} not tried yet")),
+            ] {
+                @if count(state) > 0 {
+                    span { span class=(format!("dot inline {state}")) {} " " (words.with(&[&count(state)])) }
+                }
             }
         }
     }
@@ -174,9 +181,16 @@ impl View {
             form id="capture" class="selection capture-form" method="post" action="/captures" {
                 span class="count" { (t!("Capture now of the ticked nodes:")) }
                 @for kind in types {
-                    label class="tick" { input type="checkbox" name="type" value=(kind.name()) checked[*kind == ProfileType::Cpu]; (type_label(kind)) }
+                    label class="tick" {
+                        input type="checkbox" name="type" value=(kind.name()) checked[*kind == ProfileType::Cpu];
+                        (type_label(kind))
+                    }
                 }
-                label class="tick" { input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric" aria-label=(t!("Seconds")); (t!("seconds")) }
+                label class="tick" {
+                    input type="number" name="seconds" value="10" min="1" max=(limit) inputmode="numeric"
+                        aria-label=(t!("Seconds"));
+                    (t!("seconds"))
+                }
                 button type="submit" class="primary" { (t!("Capture")) }
             }
         }
@@ -185,7 +199,9 @@ impl View {
     fn table(&self) -> Markup {
         html! {
             @if self.nodes.is_empty() {
-                div class="empty" { p class="head" { (t!("No node is called so")) } p { a href="/" { (t!("Show all")) } } }
+                div class="empty" {
+                    p class="head" { (t!("No node is called so")) } p { a href="/" { (t!("Show all")) } }
+                }
             } @else {
                 div class="table nodes-table" { table {
                     thead { tr {
@@ -217,14 +233,26 @@ impl View {
         html! {
             tr {
                 td { @if self.principal.operates() && can_capture {
-                    input type="checkbox" name="node" value=(node.id) form="capture" aria-label=(t!("Select {0}", node.label()));
+                    input type="checkbox" name="node" value=(node.id) form="capture"
+                        aria-label=(t!("Select {0}", node.label()));
                 } }
                 td { a class="node" href=(href) { (name(node, health)) } }
-                td class="wide" { (node.kind().name()) @if !node.address.is_empty() { br; code class="muted" { (node.address) } } }
+                td class="wide" {
+                    (node.kind().name())
+                    @if !node.address.is_empty() { br; code class="muted" { (node.address) } }
+                }
                 td class="state" { (state(node, health)) }
                 td class="newest" { (self.newest(node)) }
-                td class="load" { @if let Some((kind, load)) = types.and_then(|types| main_type(types.iter())) { (loads(&href, kind, load)) } @else { span class="muted" { "–" } } }
-                td class="number wide" { (coverage(node, types.and_then(|types| main_type(types.iter())), self.activity.to)) }
+                td class="load" {
+                    @if let Some((kind, load)) = types.and_then(|types| main_type(types.iter())) {
+                        (loads(&href, kind, load))
+                    } @else {
+                        span class="muted" { "–" }
+                    }
+                }
+                td class="number wide" {
+                    (coverage(node, types.and_then(|types| main_type(types.iter())), self.activity.to))
+                }
                 td class="number wide" { (size(usage.map_or(0, |usage| usage.bytes))) }
             }
         }
@@ -235,7 +263,11 @@ impl View {
             @if let Some(types) = self.activity.nodes.get(&node.id) {
                 @for (kind, collected) in types {
                     span class="one" {
-                        a class=(format!("type {}", super::list::known_class(kind.name()))) href=(format!("/p/{}", collected.newest.0)) { (type_label(kind)) }
+                        a class=(format!("type {}", super::list::known_class(kind.name())))
+                            href=(format!("/p/{}", collected.newest.0))
+                        {
+                            (type_label(kind))
+                        }
                         " " span class="muted ago" { (ago(collected.newest.1)) }
                     } " "
                 }
@@ -323,21 +355,39 @@ pub(super) fn storage(web: &Web, usage: &Usage) -> Markup {
     html! {
         section class="card" {
             h2 { (t!("Storage")) }
-            p { (t!("{0} profiles, {1} of {2}; {3} free", super::grouped(usage.profiles), size(usage.bytes), size(config.data_bytes_max), size(usage.free_bytes))) }
-            meter min="0" max=(config.data_bytes_max.max(1)) value=(usage.bytes.min(config.data_bytes_max)) aria-label=(t!("Bytes used")) { (size(usage.bytes)) }
+            p {
+                (t!(
+                    "{0} profiles, {1} of {2}; {3} free", super::grouped(usage.profiles), size(usage.bytes),
+                    size(config.data_bytes_max), size(usage.free_bytes),
+                ))
+            }
+            meter min="0" max=(config.data_bytes_max.max(1)) value=(usage.bytes.min(config.data_bytes_max))
+                aria-label=(t!("Bytes used"))
+            {
+                (size(usage.bytes))
+            }
             p {
                 @let of_each = size(config.proc_profile_file_retained_size_bytes);
                 @if days == 1 { (t!("Profiles are kept for 1 day, at most {0} of each node.", of_each)) }
                 @else { (t!("Profiles are kept for {0} days, at most {1} of each node.", days, of_each)) }
                 @if let Some(oldest) = oldest { " " (t!("The oldest is from {0}.", ago(oldest))) }
             }
-            @if usage.pinned_bytes > 0 { p { (t!("Pinned: {0} of {1}", size(usage.pinned_bytes), size(config.pinned_bytes_max))) } }
+            @if usage.pinned_bytes > 0 {
+                p { (t!("Pinned: {0} of {1}", size(usage.pinned_bytes), size(config.pinned_bytes_max))) }
+            }
             @if let Some(at) = last.at {
                 @let when = ago(i64::try_from(at.as_nanosecond()).unwrap_or(0));
                 p class="muted" {
-                    @if let Some(error) = &last.error { (t!("Last clean-up {0}: {1}").fill(&[html! { (when) }, html! { span class="bad" { (error) } }])) }
+                    @if let Some(error) = &last.error {
+                        (t!("Last clean-up {0}: {1}").fill(&[html! { (when) }, html! { span class="bad" { (error) } }]))
+                    }
                     @else if last.deleted == 0 { (t!("Last clean-up {0}: nothing to delete.", when)) }
-                    @else { (t!("Last clean-up {0}: {1} profiles deleted, {2}.", when, last.deleted, size(last.deleted_bytes))) }
+                    @else {
+                        (t!(
+                            "Last clean-up {0}: {1} profiles deleted, {2}.", when, last.deleted,
+                            size(last.deleted_bytes),
+                        ))
+                    }
                 }
             }
             p class="more" { a href="/settings" { (t!("All settings →")) } }

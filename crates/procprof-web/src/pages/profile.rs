@@ -120,16 +120,32 @@ impl Page<'_> {
         let label = self.node.map_or_else(|| t!("node {0}", entry.node), Node::label);
         html! {
             main class="one" {
-                p class="crumbs" { a href=(format!("/proc_profile?node={}", entry.node)) { (label) } " / " (entry.file_name) }
+                p class="crumbs" {
+                    a href=(format!("/proc_profile?node={}", entry.node)) { (label) } " / " (entry.file_name)
+                }
                 div class="subject" {
                     h1 {
-                        @let kind = html! { span class=(format!("type {}", known_class(entry.profile_type.name()))) { (type_label(&entry.profile_type)) } };
+                        @let kind = html! {
+                            span class=(format!("type {}", known_class(entry.profile_type.name()))) {
+                                (type_label(&entry.profile_type))
+                            }
+                        };
                         (t!("{0} completed {1}").fill(&[kind, moment(entry.completed.0)]))
                         @if entry.pinned { " " span class="tag pin" { (t!("pinned")) } } }
                     div class="actions" {
                         @if entry.format == Format::Pprof { (self.reports()) }
-                        @if let Some(day_before) = day_before { a class="button" href=(day_before) title=(t!("Compare with the profiles of the same hour of the day before")) { (t!("Day before")) } }
-                        a class="button" href=(format!("/api/profiles/{}/download", entry.id)) title=(t!("The stored file; go tool pprof opens it")) { (t!("Download")) }
+                        @if let Some(day_before) = day_before {
+                            a class="button" href=(day_before)
+                                title=(t!("Compare with the profiles of the same hour of the day before"))
+                            {
+                                (t!("Day before"))
+                            }
+                        }
+                        a class="button" href=(format!("/api/profiles/{}/download", entry.id))
+                            title=(t!("The stored file; go tool pprof opens it"))
+                        {
+                            (t!("Download"))
+                        }
                         @if self.principal.operates() { (profile_forms(entry)) }
                     }
                 }
@@ -197,7 +213,10 @@ impl Page<'_> {
         let picture =
             joined(&format!("/p/{}", self.entry.id), &[&[("format", "flamegraph")], pairs.as_slice()].concat());
         Ok(html! {
-            p class="filters" { a href=(picture) { (t!("The flame graph as a picture")) } a href=(format!("/p/{}", self.entry.id)) { (t!("With JavaScript")) } }
+            p class="filters" {
+                a href=(picture) { (t!("The flame graph as a picture")) }
+                a href=(format!("/p/{}", self.entry.id)) { (t!("With JavaScript")) }
+            }
             div class="table" { pre class="report" { (text) } }
         })
     }
@@ -208,7 +227,13 @@ impl Page<'_> {
             details class="save" {
                 summary { (t!("Reports")) }
                 ul { @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
-                    li { a href=(format!("/p/{}?format={}", self.entry.id, report.name)) target="_blank" title=(report.help) { (report.name) } }
+                    li {
+                        a href=(format!("/p/{}?format={}", self.entry.id, report.name)) target="_blank"
+                            title=(report.help)
+                        {
+                            (report.name)
+                        }
+                    }
                 } }
             }
         }

@@ -106,7 +106,9 @@ pub(crate) async fn search(
     let body = html! {
         main class="list" {
             h1 { (t!("Search profiles by function")) }
-            p class="muted" { (t!("Which profiles spend at least so much in a function, by itself or with what it calls.")) }
+            p class="muted" {
+                (t!("Which profiles spend at least so much in a function, by itself or with what it calls."))
+            }
             (search.form(&web))
             @if let Some(found) = &found { (search.results(found, &principal)) }
             (commands(&search.as_commands(&base)))
@@ -202,7 +204,11 @@ impl Search {
         let time = |nanos: Option<Nanos>| nanos.map(|nanos| rfc3339(nanos.0)).unwrap_or_default();
         html! {
             form class="card fields wide-form" action="/search" role="search" {
-                label { (t!("Function")) input type="search" name="function" value=(self.function) placeholder=(t!("Part of its name")) required; }
+                label {
+                    (t!("Function"))
+                    input type="search" name="function" value=(self.function) placeholder=(t!("Part of its name"))
+                        required;
+                }
                 label { (t!("At least, %")) input type="number" name="percent" value=(self.percent) min="0" max="100"; }
                 label { (t!("Of")) select name="of" {
                     option value="self" selected[self.counted == Counted::Own] { (t!("self")) }
@@ -211,14 +217,22 @@ impl Search {
                 label { (t!("Node")) select name="node" {
                     option value="" { (t!("all")) }
                     @for node in web.registry.all() {
-                        option value=(node.id) selected[self.node.as_ref().is_some_and(|chosen| chosen.id == node.id)] { (node.label()) }
+                        option value=(node.id) selected[self.node.as_ref().is_some_and(|chosen| chosen.id == node.id)] {
+                            (node.label())
+                        }
                     }
                 } }
                 label { (t!("Type")) select name="type" {
                     option value="" { (t!("all")) }
-                    @for kind in ProfileType::known() { option value=(kind.name()) selected[self.profile_type.as_ref() == Some(kind)] { (type_label(kind)) } }
+                    @for kind in ProfileType::known() {
+                        option value=(kind.name()) selected[self.profile_type.as_ref() == Some(kind)] {
+                            (type_label(kind))
+                        }
+                    }
                 } }
-                label { (t!("From (UTC)")) input name="from" value=(time(self.from)) placeholder="2026-11-20T22:25:34Z"; }
+                label {
+                    (t!("From (UTC)")) input name="from" value=(time(self.from)) placeholder="2026-11-20T22:25:34Z";
+                }
                 label { (t!("To (UTC)")) input name="to" value=(time(self.to)) placeholder="2026-11-20T23:25:34Z"; }
                 button type="submit" class="primary" { (t!("Search")) }
             }
@@ -233,19 +247,30 @@ impl Search {
                 @if found.next.is_none() { ", " (t!("all there are")) }
                 ". "
                 @if found.read > 0 { (t!("{0} of them were read whole.", grouped(found.read as u64))) " " }
-                @if found.unreadable > 0 { strong { (t!("{0} could not be read.", grouped(found.unreadable as u64))) } " " }
-                @if let Some(next) = &found.next { a href=(format!("{}&cursor={}", self.href(), encode(&next.to_string()))) { (t!("Search older ones →")) } }
+                @if found.unreadable > 0 {
+                    strong { (t!("{0} could not be read.", grouped(found.unreadable as u64))) } " "
+                }
+                @if let Some(next) = &found.next {
+                    a href=(format!("{}&cursor={}", self.href(), encode(&next.to_string()))) {
+                        (t!("Search older ones →"))
+                    }
+                }
             }
             @if found.entries.is_empty() {
                 div class="empty" {
                     p class="head" { (t!("No profile has it")) }
                     p { (t!("A smaller share, another part of the name, or a longer time may find it."))
-                        @if self.counted == Counted::Own { " " (t!("Functions that only call others have no self value: search their total.")) } }
+                        @if self.counted == Counted::Own {
+                            " " (t!("Functions that only call others have no self value: search their total."))
+                        }
+                    }
                 }
             } @else {
                 (matches(&found.hits))
                 (forms(&self.href(), principal))
-                div id="profiles" { (Table { rows: &found.entries, principal, nodes: true, hits: Some(&found.hits) }.markup()) }
+                div id="profiles" {
+                    (Table { rows: &found.entries, principal, nodes: true, hits: Some(&found.hits) }.markup())
+                }
             }
         }
     }
@@ -271,7 +296,8 @@ impl Search {
         let node = self.node.as_ref().map(|node| format!(" AND node = {}", node.id)).unwrap_or_default();
         vec![
             Command::sql(format!(
-                "SELECT id, node, type, completed, top_function FROM profiles WHERE top_function LIKE {pattern}{node} ORDER BY completed DESC LIMIT 100"
+                "SELECT id, node, type, completed, top_function FROM profiles WHERE top_function LIKE {pattern}{node} \
+                 ORDER BY completed DESC LIMIT 100"
             )),
             Command::shell(format!("curl -s '{}/api/profiles?text={}'", base.0, encode(function))),
         ]
@@ -318,7 +344,12 @@ fn matches(hits: &[Hit]) -> Markup {
         ul class="matches" {
             @for (name, count, largest) in names.iter().take(10) {
                 li { code title=(name) { bdi { (short(name)) } } " "
-                    @if *count == 1 { (t!("in 1 profile, {0}", percent(*largest))) } @else { (t!("in {0} profiles, up to {1}", count, percent(*largest))) } }
+                    @if *count == 1 {
+                        (t!("in 1 profile, {0}", percent(*largest)))
+                    } @else {
+                        (t!("in {0} profiles, up to {1}", count, percent(*largest)))
+                    }
+                }
             }
         }
     }

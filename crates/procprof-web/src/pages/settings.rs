@@ -25,7 +25,14 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             }
             (overview::storage(&web, &usage))
             div class="table" { table {
-                thead { tr { th scope="col" { (t!("Key")) } th scope="col" { (t!("Value")) } th scope="col" { (t!("What it does")) } th scope="col" class="wide" { (t!("Takes effect")) } } }
+                thead {
+                    tr {
+                        th scope="col" { (t!("Key")) }
+                        th scope="col" { (t!("Value")) }
+                        th scope="col" { (t!("What it does")) }
+                        th scope="col" class="wide" { (t!("Takes effect")) }
+                    }
+                }
                 tbody { @for (key, value) in rows { (row(key, &value)) } }
             } }
         }
@@ -42,8 +49,22 @@ fn row(key: &Key, value: &str) -> Markup {
     html! {
         tr class=[is_changed.then_some("changed")] {
             td { code { (key.name) } }
-            td { @if shown.is_empty() { span class="muted" { (t!("none")) } } @else { (shown) @if !key.unit.is_empty() && !matches!(key.slot, Slot::Bytes(_)) { " " (key.unit) } }
-                @if is_changed { " " span class="tag" title=(t!("Default: {0}", if key.default.is_empty() { t!("none").get() } else { key.default })) { (t!("changed")) } } }
+            td {
+                @if shown.is_empty() {
+                    span class="muted" { (t!("none")) }
+                } @else {
+                    (shown)
+                    @if !key.unit.is_empty() && !matches!(key.slot, Slot::Bytes(_)) { " " (key.unit) }
+                }
+                @if is_changed {
+                    " "
+                    span class="tag"
+                        title=(t!("Default: {0}", if key.default.is_empty() { t!("none").get() } else { key.default }))
+                    {
+                        (t!("changed"))
+                    }
+                }
+            }
             td { (prose(key.help)) }
             td class="wide muted" { @if key.reload { (t!("on SIGHUP")) } @else { (t!("at a restart")) } }
         }
@@ -52,7 +73,9 @@ fn row(key: &Key, value: &str) -> Markup {
 
 /// A text whose code stands between backticks.
 fn prose(text: &str) -> Markup {
-    html! { @for (number, part) in text.split('`').enumerate() { @if number % 2 == 1 { code { (part) } } @else { (part) } } }
+    html! {
+        @for (number, part) in text.split('`').enumerate() { @if number % 2 == 1 { code { (part) } } @else { (part) } }
+    }
 }
 
 /// Whether a value is what the key has where the configuration does not name it.

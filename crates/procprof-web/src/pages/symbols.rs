@@ -35,23 +35,39 @@ pub(crate) async fn symbols(
     let body = html! {
         main class="one symbols" {
             h1 { (t!("Symbols")) }
-            p class="muted" { (t!("Profiles of stripped files get their names from what is sent here by {0}.").fill(&[html! { code { "procprof symbols push" } }])) }
+            p class="muted" {
+                (t!("Profiles of stripped files get their names from what is sent here by {0}.").fill(&[html! { code { "procprof symbols push" } }]))
+            }
             @if !missing.is_empty() {
                 section class="card wanted" {
                     h2 { (t!("Names are missing")) }
                     @for row in missing.iter().take(MISSING_MAX) {
                         (most(&row.wanted))
-                        p class="muted" { @if row.profiles == 1 { (t!("wanted by 1 profile")) } @else { (t!("wanted by {0} profiles", row.profiles)) } }
+                        p class="muted" {
+                            @if row.profiles == 1 {
+                                (t!("wanted by 1 profile"))
+                            } @else {
+                                (t!("wanted by {0} profiles", row.profiles))
+                            }
+                        }
                         @if row.same_name {
-                            p class="muted" { (t!("Symbols of a file of this name were sent; a profile that they fit gets names when it is opened.")) }
+                            p class="muted" {
+                                (t!("Symbols of a file of this name were sent; a profile that they fit gets names when it is opened."))
+                            }
                         }
                         (help(&row.wanted, &base))
                     }
-                    @if missing.len() > MISSING_MAX { p class="muted" { (t!("and {0} more", missing.len() - MISSING_MAX)) } }
+                    @if missing.len() > MISSING_MAX {
+                        p class="muted" { (t!("and {0} more", missing.len() - MISSING_MAX)) }
+                    }
                     (advice())
                 }
             }
-            @if records.is_empty() { div class="empty" { p class="head" { (t!("No symbols yet")) } p { (t!("What is sent is listed here.")) } } }
+            @if records.is_empty() {
+                div class="empty" {
+                    p class="head" { (t!("No symbols yet")) } p { (t!("What is sent is listed here.")) }
+                }
+            }
             @else { (table(&records, &demand, principal.operates())) }
             p class="muted" {
                 (t!("{0} of {1}; beyond it what was used longest ago makes room. Profiles that were named keep their names when symbols are removed.", size(bytes), size(limit)))
@@ -65,8 +81,13 @@ fn table(records: &[Record], demand: &Demand, operates: bool) -> Markup {
     html! {
         div class="table" { table {
             thead { tr {
-                th scope="col" { (t!("File")) } th scope="col" { (t!("Known by")) } th scope="col" class="number" { (t!("Size")) } th scope="col" class="number" { (t!("Functions")) }
-                th scope="col" { (t!("Stored")) } th scope="col" { (t!("Last used")) } th scope="col" class="number" { (t!("Profiles")) }
+                th scope="col" { (t!("File")) }
+                th scope="col" { (t!("Known by")) }
+                th scope="col" class="number" { (t!("Size")) }
+                th scope="col" class="number" { (t!("Functions")) }
+                th scope="col" { (t!("Stored")) }
+                th scope="col" { (t!("Last used")) }
+                th scope="col" class="number" { (t!("Profiles")) }
                 @if operates { th scope="col" { span class="hidden" { (t!("Remove")) } } }
             } }
             tbody { @for record in records { (row(record, demand, operates)) } }
@@ -82,9 +103,16 @@ fn row(record: &Record, demand: &Demand, operates: bool) -> Markup {
             td { code { (record.key) } }
             td class="number" { (size(record.bytes)) }
             td class="number" { (grouped(record.functions)) }
-            td class="when" { (moment(record.stored)) @if !record.by.is_empty() { br; span class="muted" { (t!("by {0}", record.by)) } } }
-            td class="when" { @if let Some(last) = record.last_used { (moment(last)) } @else { span class="muted" { (t!("never")) } } }
-            td class="number" title=(t!("Profiles named by these symbols; those that get their names when they are opened")) {
+            td class="when" {
+                (moment(record.stored))
+                @if !record.by.is_empty() { br; span class="muted" { (t!("by {0}", record.by)) } }
+            }
+            td class="when" {
+                @if let Some(last) = record.last_used { (moment(last)) } @else { span class="muted" { (t!("never")) } }
+            }
+            td class="number"
+                title=(t!("Profiles named by these symbols; those that get their names when they are opened"))
+            {
                 @if wanting > 0 { (t!("{0} + {1} waiting", using, wanting)) } @else { (using) }
             }
             @if operates { td {

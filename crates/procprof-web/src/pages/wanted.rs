@@ -23,7 +23,9 @@ pub(super) fn card(web: &Web, entry: &Entry, base: &ServerUrl) -> Markup {
     html! {
         @if !worth.is_empty() {
             // Folded where it hides little, so that the graph is what one sees first.
-            details class="card wanted" open[worth.iter().any(|wanted| wanted.percent.is_none_or(|percent| percent >= OPEN_FROM))] {
+            details class="card wanted"
+                open[worth.iter().any(|wanted| wanted.percent.is_none_or(|percent| percent >= OPEN_FROM))]
+            {
                 summary { h2 { (t!("Names are missing")) } " " (most_hidden(&worth)) }
                 @for wanted in &worth {
                     (line(wanted))
@@ -45,7 +47,9 @@ pub(super) fn card(web: &Web, entry: &Entry, base: &ServerUrl) -> Markup {
 fn most_hidden(worth: &[WantedSymbols]) -> Markup {
     let most = worth.iter().filter_map(|wanted| Some((wanted, wanted.percent?))).max_by(|a, b| a.1.total_cmp(&b.1));
     html! {
-        @if let Some((wanted, percent)) = most { span class="muted" { (t!("{0} hides {1} of samples", wanted.name(), format_args!("{percent:.1}\u{a0}%"))) } }
+        @if let Some((wanted, percent)) = most {
+            span class="muted" { (t!("{0} hides {1} of samples", wanted.name(), format_args!("{percent:.1}\u{a0}%"))) }
+        }
     }
 }
 
@@ -55,14 +59,21 @@ fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &ServerUrl) ->
     let is_sent = !web.symbols.find(wanted).is_empty();
     html! {
         @if is_sent && (has_failed || !wanted.build_id.is_empty()) {
-            p class="bad" { (t!("Symbols of it were sent, but do not name this profile; the errors of its node say more.")) }
+            p class="bad" {
+                (t!("Symbols of it were sent, but do not name this profile; the errors of its node say more."))
+            }
         } @else if is_sent && !wanted.fitting.is_empty() {
             p class="bad" {
-                (t!("Several uploaded files fit it, and the profile has no build id that tells which is right. Keep one and remove the others:")) " "
+                (t!("Several uploaded files fit it, and the profile has no build id that tells which is right. Keep one and remove the others:"))
+                " "
                 @for (number, key) in wanted.fitting.iter().enumerate() { @if number > 0 { ", " } code { (key) } }
             }
         } @else {
-            @if is_sent { p class="bad" { (t!("Symbols of a file of this name were sent, but do not fit: their code has another length or place in the file.")) } }
+            @if is_sent {
+                p class="bad" {
+                    (t!("Symbols of a file of this name were sent, but do not fit: their code has another length or place in the file."))
+                }
+            }
             (help(wanted, base))
         }
     }
@@ -72,7 +83,9 @@ fn remedy(web: &Web, entry: &Entry, wanted: &WantedSymbols, base: &ServerUrl) ->
 pub(super) fn help(wanted: &WantedSymbols, base: &ServerUrl) -> Markup {
     html! {
         @if wanted.is_stripped {
-            p { (t!("The file is stripped. Its debug file has the names: what the build kept, or once its debug symbols package is installed:")) }
+            p {
+                (t!("The file is stripped. Its debug file has the names: what the build kept, or once its debug symbols package is installed:"))
+            }
         }
         (command(&wanted.command(&base.0)))
     }
@@ -97,7 +110,15 @@ pub(super) fn beside(web: &Web, entries: &[Entry], base: &ServerUrl) -> Markup {
             section class="card wanted" {
                 h2 { (t!("Names are missing")) }
                 @for wanted in all.iter().take(BESIDE) { (most(wanted)) (help(wanted, base)) }
-                p class="more" { a href="/symbols" { @if all.len() > BESIDE { (t!("All {0} files and symbols →", all.len())) } @else { (t!("Symbols →")) } } }
+                p class="more" {
+                    a href="/symbols" {
+                        @if all.len() > BESIDE {
+                            (t!("All {0} files and symbols →", all.len()))
+                        } @else {
+                            (t!("Symbols →"))
+                        }
+                    }
+                }
             }
         }
     }
@@ -111,7 +132,12 @@ pub(super) fn tag(entry: &Entry) -> Markup {
         .find_map(|wanted| wanted.percent.map(|percent| (wanted, percent)));
     html! {
         @if let Some((wanted, percent)) = most {
-            " " span class="tag" title=(t!("{0} hides {1} of samples", wanted.name(), format_args!("{percent:.1}\u{a0}%"))) { (t!("{0} % unnamed", format_args!("{percent:.0}"))) }
+            " "
+            span class="tag"
+                title=(t!("{0} hides {1} of samples", wanted.name(), format_args!("{percent:.1}\u{a0}%")))
+            {
+                (t!("{0} % unnamed", format_args!("{percent:.0}")))
+            }
         }
     }
 }

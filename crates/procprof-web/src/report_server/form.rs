@@ -30,7 +30,11 @@ pub(super) fn form(profile: &Profile, report: &Report, pairs: &Pairs) -> Markup 
         form class="refine" method="get" action=(format!("{PAGES}{}", report.name)) {
             @if profile.sample_types().len() > 1 { (sample_types(profile, value("sample_index"))) }
             @if report.takes_symbol() {
-                label class="wide" { "Functions" input name="symbol" value=(value("symbol")) placeholder="regular expression" spellcheck="false" autofocus; }
+                label class="wide" {
+                    "Functions"
+                    input name="symbol" value=(value("symbol")) placeholder="regular expression" spellcheck="false"
+                        autofocus;
+                }
             } @else if !value("symbol").is_empty() {
                 input type="hidden" name="symbol" value=(value("symbol"));
             }
@@ -68,11 +72,14 @@ fn field(row: &OptionRow, label: &str, value: &str) -> Markup {
     html! {
         label title=(row.help) { (label)
             @if choices.is_empty() {
-                input name=(row.key) value=(value) placeholder=(if row.default.is_empty() { "" } else { row.default }) spellcheck="false" autocomplete="off";
+                input name=(row.key) value=(value) placeholder=(if row.default.is_empty() { "" } else { row.default })
+                    spellcheck="false" autocomplete="off";
             } @else {
                 select name=(row.key) {
                     option value="" { (default) }
-                    @for choice in choices.iter().filter(|choice| **choice != row.default) { option selected[value == *choice] { (choice) } }
+                    @for choice in choices.iter().filter(|choice| **choice != row.default) {
+                        option selected[value == *choice] { (choice) }
+                    }
                 }
             }
         }
@@ -99,9 +106,13 @@ fn marks(report: &Report, pairs: &Pairs) -> Markup {
     html! {
         p class="filters marks" {
             @for (key, value) in pairs.iter().filter(|(key, _)| key != "sample_index") {
-                a href=(without(key)) title={ "Take " (key) " back" } { (key) "=" (value) span aria-hidden="true" { " ×" } }
+                a href=(without(key)) title={ "Take " (key) " back" } {
+                    (key) "=" (value) span aria-hidden="true" { " ×" }
+                }
             }
-            @if pairs.iter().filter(|(key, _)| key != "sample_index").count() > 1 { a href=(address(PAGES, report.name, &keep)) { "Reset" } }
+            @if pairs.iter().filter(|(key, _)| key != "sample_index").count() > 1 {
+                a href=(address(PAGES, report.name, &keep)) { "Reset" }
+            }
         }
     }
 }

@@ -1,9 +1,7 @@
-//! A web view of one profile that was read from files, for the one who reads it: every report as a page, its options as
-//! a form.
+//! The server of `report -http`: every report of one profile as a page, its options as a form.
 //!
-//! It keeps nothing and changes nothing. It answers only requests addressed to this machine by a name that no other
-//! site can point at it, at addresses that begin with a token: others on this machine cannot read what the one who
-//! started it may read.
+//! It stores nothing and changes nothing. It answers only requests with a host name of this machine that no other site
+//! can resolve to it, at paths that begin with a token: other users of this machine cannot read the profile.
 
 mod data;
 mod draw;
@@ -55,9 +53,9 @@ const LIMITS: listen::Limits = listen::Limits {
 /// Reads the texts of this machine that a report shows beside the profile.
 pub type ReadSources = dyn Fn(&Report, &Profile, &Options) -> procprof_report::Result<Sources> + Send + Sync;
 
-/// A profile to look at.
+/// A profile to be served.
 pub struct ReportServer {
-    /// What the profile is called at the top of every page.
+    /// The name of the profile at the top of every page.
     pub name: String,
     /// The profile, with names where there are any; where it is compared, the difference, which reports are made of.
     pub profile: Profile,
@@ -69,7 +67,7 @@ pub struct ReportServer {
     pub sources: Box<ReadSources>,
 }
 
-/// A viewer that runs.
+/// A running server.
 pub struct ReportServerHandle {
     address: SocketAddr,
     path: String,
@@ -82,7 +80,7 @@ impl ReportServer {
     /// [`ReportServerHandle::path`].
     ///
     /// # Errors
-    /// The address can't be bound; one that is taken is told together with its holder.
+    /// The address can't be bound; if it is taken, the error names the process that holds it.
     pub async fn start(self, wanted: SocketAddr) -> Result<ReportServerHandle> {
         let listener = listening::bind(wanted, true, "-http").await?;
         let address = listener.local_addr().map_err(|error| listening::bind_error(wanted, error, "-http"))?;
@@ -109,15 +107,15 @@ impl ReportServerHandle {
         self.address
     }
 
-    /// The path that all its addresses begin with: `/` and a token that nobody can guess.
+    /// The path that all its addresses begin with: `/` and a random token.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Stops it, with a second for what is being answered.
+    /// Stops it; requests under way have a second.
     pub async fn stop(self) {
         self.stop.cancel();
-        // A task that panicked has said so and holds nothing any more.
+        // A task that panicked has logged it and holds nothing any more.
         let _ = self.task.await;
     }
 }

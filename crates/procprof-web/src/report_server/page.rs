@@ -54,13 +54,15 @@ pub(super) async fn flame(view: &Arc<View>, pairs: &Pairs) -> Markup {
         html! {
             main class="viewer" {
                 (viewer(&config.with_commands(commands), &address(PAGES, "top", pairs)))
-                @if !about.is_empty() { div class="columns" { section class="card" { h2 { "Profile" } (facts(&about)) } } }
+                @if !about.is_empty() {
+                    div class="columns" { section class="card" { h2 { "Profile" } (facts(&about)) } }
+                }
             }
         },
     )
 }
 
-/// A report with its form; what it can't be made of is told in its place.
+/// A report with its form; an error is shown in place of the report.
 pub(super) async fn report(view: &Arc<View>, report: &'static Report, pairs: &Pairs) -> Markup {
     let body = match content(view, report, pairs).await {
         Ok(body) => body,
@@ -78,7 +80,9 @@ pub(super) async fn report(view: &Arc<View>, report: &'static Report, pairs: &Pa
             main class="viewer" {
                 (form(&view.viewer.profile, report, pairs))
                 (body)
-                @if !about.is_empty() { div class="columns" { section class="card" { h2 { "Profile" } (facts(&about)) } } }
+                @if !about.is_empty() {
+                    div class="columns" { section class="card" { h2 { "Profile" } (facts(&about)) } }
+                }
             }
         },
     )
@@ -88,7 +92,8 @@ async fn content(view: &Arc<View>, report: &'static Report, pairs: &Pairs) -> Ap
     let has_symbol = pairs.iter().any(|(key, _)| key == "symbol");
     if report.takes_symbol() && !has_symbol && report.name != "peek" {
         return Ok(
-            html! { div class="empty" { p class="head" { "Which functions?" } p { "Type a part of a name above; a row of "
+            html! { div class="empty" { p class="head" { "Which functions?" } p { "Type a part of a name above; a row \
+                of "
             a href=(address(PAGES, "top", &pairs.clone())) { "Top" } " leads here, too." } } },
         );
     }
@@ -110,7 +115,11 @@ fn text(bytes: &Bytes, whole: &str) -> Markup {
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]);
     html! {
         div class="table" { pre class="report" { (shown) } }
-        @if bytes.len() > TEXT_MAX { p class="pages" { a href=(whole) { "The first " (TEXT_MAX >> 20) " MiB are shown; all " (bytes.len() >> 20) " MiB" } } }
+        @if bytes.len() > TEXT_MAX {
+            p class="pages" {
+                a href=(whole) { "The first " (TEXT_MAX >> 20) " MiB are shown; all " (bytes.len() >> 20) " MiB" }
+            }
+        }
     }
 }
 
@@ -132,7 +141,9 @@ async fn table(view: &Arc<View>, pairs: &Pairs) -> ApiResult<Markup> {
         div class="table" {
             table class="top" {
                 thead { tr {
-                    th class="number" aria-sort=[(!by_cum).then_some("descending")] { a href=(sorted("flat")) { "Flat" } }
+                    th class="number" aria-sort=[(!by_cum).then_some("descending")] {
+                        a href=(sorted("flat")) { "Flat" }
+                    }
                     th class="number" { "Flat %" }
                     th class="number wide" { "Sum %" }
                     th class="number" aria-sort=[by_cum.then_some("descending")] { a href=(sorted("cum")) { "Cum" } }
@@ -160,7 +171,9 @@ fn top_row(row: &TopRow, pairs: &Pairs) -> Markup {
             td class="number wide muted" { (row.sum_share.trim()) }
             td class="number" { (row.cum) }
             td class="number share" { (row.cum_share.trim()) (bar(&row.cum_share)) }
-            td class="name" { a href=(about("peek")) title="Callers and callees" { (row.name) } span class="muted" { (row.inlining) } }
+            td class="name" {
+                a href=(about("peek")) title="Callers and callees" { (row.name) } span class="muted" { (row.inlining) }
+            }
             td class="number" { a href=(about("list")) title="Source lines" { "source" } }
         }
     }
@@ -169,7 +182,11 @@ fn top_row(row: &TopRow, pairs: &Pairs) -> Markup {
 /// A share as the length of a line under its number.
 fn bar(share: &str) -> Markup {
     let percent: f64 = share.trim().trim_end_matches('%').parse().unwrap_or(0.0);
-    html! { svg class="bar-of" viewBox="0 0 100 2" preserveAspectRatio="none" aria-hidden="true" { rect width=(format!("{:.2}", percent.abs().min(100.0))) height="2" {} } }
+    html! {
+        svg class="bar-of" viewBox="0 0 100 2" preserveAspectRatio="none" aria-hidden="true" {
+            rect width=(format!("{:.2}", percent.abs().min(100.0))) height="2" {}
+        }
+    }
 }
 
 /// A regular expression that matches this name alone.
@@ -249,23 +266,37 @@ fn frame(view: &View, current: Option<(&Report, &Pairs)>, body: Markup) -> Marku
             }
             body {
                 header class="bar" {
-                    a class="brand" href=(PAGES) { img src=(assets::icon()) alt="" width="22" height="22"; span { "procprof" } }
+                    a class="brand" href=(PAGES) {
+                        img src=(assets::icon()) alt="" width="22" height="22"; span { "procprof" }
+                    }
                     span class="file" title=(name) { (name) }
                     @if current.is_none() {
                         details class="save" {
                             summary { "Reports" }
-                            ul { @for (key, label) in tabs.clone().skip(1) { li { a href=(address(PAGES, key, pairs)) { (label) } } } }
+                            ul {
+                                @for (key, label) in tabs.clone().skip(1) {
+                                    li { a href=(address(PAGES, key, pairs)) { (label) } }
+                                }
+                            }
                         }
                     }
                     details class="save" {
                         summary { "Download" }
-                        ul { @for report in REPORTS.iter().filter(|report| !report.takes_code()) { li { a href=(saved(report)) download title=(report.help) { (report.name) } } } }
+                        ul {
+                            @for report in REPORTS.iter().filter(|report| !report.takes_code()) {
+                                li { a href=(saved(report)) download title=(report.help) { (report.name) } }
+                            }
+                        }
                     }
                 }
                 @if current.is_some() {
                     nav class="tabs" aria-label="Reports" {
                         @for (key, label) in tabs {
-                            a href=(address(PAGES, key, pairs)) aria-current=[report.filter(|report| report.name == *key).map(|_| "page")] { (label) }
+                            a href=(address(PAGES, key, pairs))
+                                aria-current=[report.filter(|report| report.name == *key).map(|_| "page")]
+                            {
+                                (label)
+                            }
                         }
                     }
                 }

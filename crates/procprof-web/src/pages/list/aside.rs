@@ -18,7 +18,9 @@ pub(super) fn schedule(web: &Web, node: &Node) -> Markup {
                 dl class="schedule" {
                     @for planned in &node.schedule {
                         @let own = health.types.get(&planned.profile_type).cloned().unwrap_or_default();
-                        dt class=(if planned.on && own.unavailable.is_none() { "" } else { "off" }) { (type_label(&planned.profile_type)) }
+                        dt class=(if planned.on && own.unavailable.is_none() { "" } else { "off" }) {
+                            (type_label(&planned.profile_type))
+                        }
                         @if let Some(why) = &own.unavailable { dd { (t!("not available: {0}", why)) } }
                         @else { dd { (rhythm(node, planned)) " " (state(&own, planned, web.captures.is_paused())) } }
                     }
@@ -39,10 +41,28 @@ pub(super) fn retention(web: &Web, node: &Node, usage: &Usage) -> Markup {
     html! {
         section class="card" {
             h2 { (t!("Retention")) }
-            p { @if profiles == 1 { (t!("1 profile, {0} of {1}", size(bytes), size(limit))) } @else { (t!("{0} profiles, {1} of {2}", profiles, size(bytes), size(limit))) } }
+            p {
+                @if profiles == 1 {
+                    (t!("1 profile, {0} of {1}", size(bytes), size(limit)))
+                } @else {
+                    (t!("{0} profiles, {1} of {2}", profiles, size(bytes), size(limit)))
+                }
+            }
             meter min="0" max=(limit.max(1)) value=(bytes.min(limit)) aria-label=(t!("Bytes used")) { (size(bytes)) }
-            @if let Some(oldest) = oldest { p { @if days == 1 { (t!("Oldest: {0} of 1 day", ago(oldest))) } @else { (t!("Oldest: {0} of {1} days", ago(oldest), days)) } } }
-            p class="muted" { (t!("The newest profile of each type and pinned profiles are never deleted.")) " " a href="/settings" { (t!("Settings")) } }
+            @if let Some(oldest) = oldest {
+                p {
+                    @if days == 1 {
+                        (t!("Oldest: {0} of 1 day", ago(oldest)))
+                    } @else {
+                        (t!("Oldest: {0} of {1} days", ago(oldest), days))
+                    }
+                }
+            }
+            p class="muted" {
+                (t!("The newest profile of each type and pinned profiles are never deleted."))
+                " "
+                a href="/settings" { (t!("Settings")) }
+            }
         }
     }
 }
@@ -64,7 +84,11 @@ fn state(health: &TypeHealth, planned: &Planned, paused: bool) -> Markup {
         @if health.capturing { span class="tag live" { (t!("capturing")) } }
         @else if planned.on && paused { span class="tag" { (t!("paused")) } }
         @else if let Some(retry) = health.retry_at.filter(|_| health.failing()) {
-            span class="tag bad" title=(health.last_failure.as_ref().map(|failure| failure.reason.clone()).unwrap_or_default()) { (t!("failing")) }
+            span class="tag bad"
+                title=(health.last_failure.as_ref().map(|failure| failure.reason.clone()).unwrap_or_default())
+            {
+                (t!("failing"))
+            }
             " " span class="muted" { (t!("next try {0}").fill(&[clock(retry)])) }
         }
         @else if health.failing() { span class="tag bad" { (t!("failing")) } }

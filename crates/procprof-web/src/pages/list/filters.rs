@@ -12,7 +12,11 @@ use crate::time::rfc3339;
 pub(super) fn filters(query: &ListQuery, types: &[ProfileType], labels: &[String]) -> Markup {
     let of_type = |kind: Option<&ProfileType>, label: &str| {
         html! {
-            a href=(query.with_type(kind.cloned()).href()) aria-current=[(query.profile_type.as_ref() == kind).then_some("true")] { (label) }
+            a href=(query.with_type(kind.cloned()).href())
+                aria-current=[(query.profile_type.as_ref() == kind).then_some("true")]
+            {
+                (label)
+            }
         }
     };
     let any_time = query.last.is_none() && query.from.is_none() && query.to.is_none();
@@ -27,7 +31,11 @@ pub(super) fn filters(query: &ListQuery, types: &[ProfileType], labels: &[String
             p class="filters" role="group" aria-label=(t!("Time")) {
                 a href=(query.with_last(None).href()) aria-current=[any_time.then_some("true")] { (t!("Any time")) }
                 @for (name, label, _) in PERIODS {
-                    a href=(query.with_last(Some(name)).href()) aria-current=[(query.last == Some(name)).then_some("true")] { (label) }
+                    a href=(query.with_last(Some(name)).href())
+                        aria-current=[(query.last == Some(name)).then_some("true")]
+                    {
+                        (label)
+                    }
                 }
             }
             (form(query, labels))
@@ -43,13 +51,20 @@ fn form(query: &ListQuery, labels: &[String]) -> Markup {
             input type="hidden" name="node" value=(query.node.id);
             @if let Some(kind) = &query.profile_type { input type="hidden" name="type" value=(kind.name()); }
             @if let Some(last) = query.last { input type="hidden" name="last" value=(last); }
-            input type="search" name="text" value=(query.text.as_deref().unwrap_or("")) placeholder=(t!("Function, label or file name"))
-                aria-label=(t!("Function, label or file name"));
-            details class="more-filters" open[query.trigger.is_some() || query.from.is_some() || query.to.is_some() || !query.labels.is_empty()] {
+            input type="search" name="text" value=(query.text.as_deref().unwrap_or(""))
+                placeholder=(t!("Function, label or file name")) aria-label=(t!("Function, label or file name"));
+            details class="more-filters"
+                open[query.trigger.is_some() || query.from.is_some() || query.to.is_some() || !query.labels.is_empty()]
+            {
                 summary { (t!("More")) }
                 div class="fields" {
-                    label { (t!("From (UTC)")) input name="from" value=(time(query.from)) placeholder="2026-11-20T22:25:34Z"; }
-                    label { (t!("To (UTC)")) input name="to" value=(time(query.to)) placeholder="2026-11-20T23:25:34Z"; }
+                    label {
+                        (t!("From (UTC)"))
+                        input name="from" value=(time(query.from)) placeholder="2026-11-20T22:25:34Z";
+                    }
+                    label {
+                        (t!("To (UTC)")) input name="to" value=(time(query.to)) placeholder="2026-11-20T23:25:34Z";
+                    }
                     @if !labels.is_empty() {
                         label { (t!("Label")) select name="label" {
                             option value="" { (t!("any")) }
@@ -58,7 +73,11 @@ fn form(query: &ListQuery, labels: &[String]) -> Markup {
                     }
                     label { (t!("Trigger")) select name="trigger" {
                         option value="" { (t!("any")) }
-                        @for trigger in TRIGGERS { option value=(trigger) selected[query.trigger.as_deref() == Some(trigger)] { (trigger_name(trigger)) } }
+                        @for trigger in TRIGGERS {
+                            option value=(trigger) selected[query.trigger.as_deref() == Some(trigger)] {
+                                (trigger_name(trigger))
+                            }
+                        }
                     } }
                 }
             }

@@ -89,11 +89,15 @@ impl View {
             main class="list" {
                 div class="head" {
                     (self.heading())
-                    @if self.principal.operates() && !node.schedule.is_empty() { (collect_form(web, node, &self.query.href())) }
+                    @if self.principal.operates() && !node.schedule.is_empty() {
+                        (collect_form(web, node, &self.query.href()))
+                    }
                 }
                 div id="failing" data-refresh { (self.failure()) }
                 div id="jobs" data-refresh { (running(web, &self.principal, Some(node), &self.query.href())) }
-                div id="timeline" data-refresh { @if let Some(timeline) = &self.timeline { (timeline.markup(&self.query)) } }
+                div id="timeline" data-refresh {
+                    @if let Some(timeline) = &self.timeline { (timeline.markup(&self.query)) }
+                }
                 (filters::filters(&self.query, &self.types(), &self.labels()))
                 section aria-labelledby="heading" {
                     (table::forms(&self.query.href(), &self.principal))
@@ -157,7 +161,9 @@ impl View {
             @if paused { span class="chip warn" { (t!("Schedule paused")) } }
             @if self.principal.operates() { (pause_form(Some(&self.query.node), paused)) }
             @else {
-                span class="chip" title=(t!("Viewers read; operators also capture, pause, pin and delete")) { (t!("{0} · viewer", self.principal.name)) }
+                span class="chip" title=(t!("Viewers read; operators also capture, pause, pin and delete")) {
+                    (t!("{0} · viewer", self.principal.name))
+                }
             }
         }
     }
@@ -187,7 +193,12 @@ impl View {
         let health = self.web.registry.health(self.query.node.id);
         html! {
             @if let Some((kind, failure)) = health.last_failure().filter(|_| !self.query.node.past) {
-                p class="notice bad" { strong { (t!("{0} fails:", type_label(kind))) " " } (failure.reason) " " a href="#errors" { (t!("All errors")) } }
+                p class="notice bad" {
+                    strong { (t!("{0} fails:", type_label(kind))) " " }
+                    (failure.reason)
+                    " "
+                    a href="#errors" { (t!("All errors")) }
+                }
             }
         }
     }
@@ -229,9 +240,13 @@ impl View {
         html! {
             @if !self.is_first || self.page.next.is_some() {
                 p class="pages" {
-                    @if searched && self.page.next.is_some() { span class="muted" { (t!("5,000 profiles were searched")) } }
+                    @if searched && self.page.next.is_some() {
+                        span class="muted" { (t!("5,000 profiles were searched")) }
+                    }
                     @if !self.is_first { a href=(base) { (t!("← Newest")) } }
-                    @if let Some(next) = &self.page.next { a href=(format!("{base}&cursor={}", encode(&next.to_string()))) { (t!("Older →")) } }
+                    @if let Some(next) = &self.page.next {
+                        a href=(format!("{base}&cursor={}", encode(&next.to_string()))) { (t!("Older →")) }
+                    }
                 }
             }
         }
@@ -267,7 +282,9 @@ impl View {
             div class="empty" {
                 p class="head" { (head) }
                 p { (why) }
-                @if self.query.is_filtered() { p { a href=(format!("/proc_profile?node={}", node.id)) { (t!("Clear the filters")) } } }
+                @if self.query.is_filtered() {
+                    p { a href=(format!("/proc_profile?node={}", node.id)) { (t!("Clear the filters")) } }
+                }
             }
         }
     }

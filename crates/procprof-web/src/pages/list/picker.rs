@@ -96,10 +96,14 @@ fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Mark
     let failing = choices.iter().filter(|choice| !choice.node.past && choice.health.summary() == "failing").count();
     html! {
         details class="picker" {
-            summary { (t!("All {0} nodes", choices.len())) @if failing > 0 { " " span class="tag bad" { (t!("{0} failing", failing)) } } }
+            summary {
+                (t!("All {0} nodes", choices.len()))
+                @if failing > 0 { " " span class="tag bad" { (t!("{0} failing", failing)) } }
+            }
             div class="panel" {
                 form action="/" role="search" {
-                    input type="search" name="q" placeholder=(t!("Find a node")) aria-label=(t!("Find a node")) data-filter="#all-nodes li";
+                    input type="search" name="q" placeholder=(t!("Find a node")) aria-label=(t!("Find a node"))
+                        data-filter="#all-nodes li";
                 }
                 div id="all-nodes" {
                     @for (number, label) in [t!("Frontends"), t!("Backends"), t!("Others")].into_iter().enumerate() {

@@ -41,7 +41,9 @@ impl Table<'_> {
                     th scope="col" class="number wide" { (t!("Duration")) }
                     th scope="col" class="number wide" { (t!("Samples")) }
                     th scope="col" { (t!("Total")) }
-                    th scope="col" { @if self.hits.is_some() { (t!("Function found")) } @else { (t!("Top function (self)")) } }
+                    th scope="col" {
+                        @if self.hits.is_some() { (t!("Function found")) } @else { (t!("Top function (self)")) }
+                    }
                     th scope="col" class="wide" { (t!("Flame graph")) }
                     th scope="col" class="number wide" { (t!("Size")) }
                     th scope="col" class="wide" { (t!("Trigger")) }
@@ -59,21 +61,44 @@ impl Table<'_> {
         let name = t!("{0} of {1}", type_label(&entry.profile_type), utc(entry.completed.0));
         html! {
             tr {
-                td { input type="checkbox" name="id" value=(entry.id) form="selection" aria-label=(t!("Select {0}", name)); }
+                td {
+                    input type="checkbox" name="id" value=(entry.id) form="selection"
+                        aria-label=(t!("Select {0}", name));
+                }
                 td { a class=(format!("type {}", known_class(kind))) href=(href) { (type_label(&entry.profile_type)) }
                     @if entry.pinned { " " span class="tag pin" title=(t!("Kept from retention")) { (t!("pinned")) } }
                     (wanted::tag(entry)) }
-                @if self.nodes { td { a href=(format!("/proc_profile?node={}", entry.node)) { (entry.meta.node_name) } } }
+                @if self.nodes {
+                    td { a href=(format!("/proc_profile?node={}", entry.node)) { (entry.meta.node_name) } }
+                }
                 td class="when" { (moment(entry.completed.0)) " " span class="muted ago" { (ago(entry.completed.0)) }
-                    @if is_ahead(entry) { " " span class="tag bad" title=(t!("Taken while the clock was ahead; it expires like everything else")) { (t!("clock ahead")) } } }
+                    @if is_ahead(entry) {
+                        " "
+                        span class="tag bad"
+                            title=(t!("Taken while the clock was ahead; it expires like everything else"))
+                        {
+                            (t!("clock ahead"))
+                        }
+                    }
+                }
                 td class="number wide" { (duration(entry)) }
-                td class="number wide" { @if entry.summary.samples > 0 { (grouped(entry.summary.samples)) } @else { "–" } }
+                td class="number wide" {
+                    @if entry.summary.samples > 0 { (grouped(entry.summary.samples)) } @else { "–" }
+                }
                 td class="total" { (self.total(entry)) }
                 td class="function" { (self.function(place, entry)) }
-                td class="wide" { a class="thumbnail" href=(href) tabindex="-1" aria-hidden="true" { (thumbnail::picture(&entry.summary.thumbnail)) } }
+                td class="wide" {
+                    a class="thumbnail" href=(href) tabindex="-1" aria-hidden="true" {
+                        (thumbnail::picture(&entry.summary.thumbnail))
+                    }
+                }
                 td class="number wide" { (size(entry.bytes)) }
                 td class="wide" { (trigger_name(&entry.meta.trigger)) }
-                td { a class="view" href=(href) title=(entry.file_name) aria-label=(t!("View {0}", name)) { (t!("View")) } }
+                td {
+                    a class="view" href=(href) title=(entry.file_name) aria-label=(t!("View {0}", name)) {
+                        (t!("View"))
+                    }
+                }
                 td { (self.menu(entry, &name)) }
             }
         }
@@ -96,7 +121,13 @@ impl Table<'_> {
             .filter(|times| *times >= SPIKE);
         html! {
             span class="amount" title=(total.kind) { strong { (value) } " " span class="muted" { (rest) }
-                @if let Some(times) = spike { " " span class="tag bad" title=(t!("Compared with the median of its type on this page")) { "×" (significant(times)) } } }
+                @if let Some(times) = spike {
+                    " "
+                    span class="tag bad" title=(t!("Compared with the median of its type on this page")) {
+                        "×" (significant(times))
+                    }
+                }
+            }
             (share(total.value, largest))
         }
     }
@@ -115,7 +146,11 @@ impl Table<'_> {
                 ul {
                     li { a href=(format!("/api/profiles/{}/download", entry.id)) { (t!("Download")) } }
                     li { a class="copy-link" href=(format!("/p/{}", entry.id)) { (t!("Link")) } }
-                    li { a href=(format!("/search?node={}&type={}", entry.node, crate::params::encode(entry.profile_type.name()))) { (t!("Search its functions")) } }
+                    li {
+                        a href=(format!("/search?node={}&type={}", entry.node, crate::params::encode(entry.profile_type.name()))) {
+                            (t!("Search its functions"))
+                        }
+                    }
                     @if self.principal.operates() {
                         li { button form="act" formaction=(format!("/p/{}/pin", entry.id)) name="pinned" value=(if entry.pinned { "no" } else { "yes" }) {
                             (if entry.pinned { t!("Unpin") } else { t!("Pin") }) } }
@@ -134,8 +169,14 @@ pub(in crate::pages) fn forms(back: &str, principal: &Principal) -> Markup {
         form id="selection" class="selection" action="/proc_profile/select" {
             span class="count" { (t!("With the selected profiles:")) }
             button type="submit" name="do" value="view" data-count="1" { (t!("View")) }
-            button type="submit" name="do" value="compare" data-count="2" title=(t!("Two: what changed from the older one to the newer one")) { (t!("Compare")) }
-            button type="submit" name="do" value="merge" data-count="2+" title=(t!("Two or more: one profile of all")) { (t!("Merge")) }
+            button type="submit" name="do" value="compare" data-count="2"
+                title=(t!("Two: what changed from the older one to the newer one"))
+            {
+                (t!("Compare"))
+            }
+            button type="submit" name="do" value="merge" data-count="2+" title=(t!("Two or more: one profile of all")) {
+                (t!("Merge"))
+            }
         }
         @if principal.operates() { form id="act" method="post" { input type="hidden" name="back" value=(back); } }
     }

@@ -130,16 +130,24 @@ impl Timeline {
                 }
                 @for (kind, lane) in self.lanes.iter().take(LANES_MAX) { (self.lane(query, kind, lane)) }
                 div class="axis" aria-hidden="true" {
-                    @for number in 0..TICKS { (tick(self.from + (self.to - self.from) / (TICKS - 1) * number, self.to - self.from)) }
+                    @for number in 0..TICKS {
+                        (tick(self.from + (self.to - self.from) / (TICKS - 1) * number, self.to - self.from))
+                    }
                 }
             }
             p class="legend muted" {
-                @if self.is_open { (t!("{0} until now", span(self.to - self.from))) } @else { (span(self.to - self.from)) }
+                @if self.is_open {
+                    (t!("{0} until now", span(self.to - self.from)))
+                } @else {
+                    (span(self.to - self.from))
+                }
                 @if !self.restarts.is_empty() {
                     " · " span class="key restart" {} " " @if self.restarts.len() == 1 { (t!("the process restarted")) }
                     @else { (t!("the process restarted {0} times", self.restarts.len())) }
                 }
-                @if self.lanes.iter().any(|(kind, lane)| !self.gaps(node, kind, lane).is_empty()) { " · " span class="key gap" {} " " (t!("no profiles although scheduled")) }
+                @if self.lanes.iter().any(|(kind, lane)| !self.gaps(node, kind, lane).is_empty()) {
+                    " · " span class="key gap" {} " " (t!("no profiles although scheduled"))
+                }
                 @if self.is_cut { " · " (t!("the newest {0} profiles only", POINTS_MAX)) }
                 @if self.lanes.len() > LANES_MAX { " · " (t!("{0} more types", self.lanes.len() - LANES_MAX)) }
             }
@@ -153,21 +161,32 @@ impl Timeline {
         html! {
             div class="lane" data-type=(kind.name()) {
                 div class="lane-name" {
-                    a class=(format!("type {}", known_class(kind.name()))) href=(query.with_type(Some(kind.clone())).href()) { (type_label(kind)) }
+                    a class=(format!("type {}", known_class(kind.name())))
+                        href=(query.with_type(Some(kind.clone())).href())
+                    {
+                        (type_label(kind))
+                    }
                     span class="muted" { (t!("max {0}", quantity(largest, unit)))
-                        " · " a href=(merge) title=(t!("One profile of all {0} of this time", lane.len())) { (t!("merge")) } }
+                        " · "
+                        a href=(merge) title=(t!("One profile of all {0} of this time", lane.len())) { (t!("merge")) }
+                    }
                 }
-                svg class=(format!("bars {}", known_class(kind.name()))) viewBox="0 0 1000 32" preserveAspectRatio="none"
-                    role="group" aria-label=(t!("{0}: {1} profiles", type_label(kind), lane.len())) {
+                svg class=(format!("bars {}", known_class(kind.name()))) viewBox="0 0 1000 32"
+                    preserveAspectRatio="none" role="group"
+                    aria-label=(t!("{0}: {1} profiles", type_label(kind), lane.len()))
+                {
                     @for (from, to) in self.gaps(&query.node, kind, lane) {
-                        rect class="gap" x=(tenth(self.x(from))) y="0" width=(tenth(self.x(to) - self.x(from))) height="32"
-                            fill="url(#gap)" {
+                        rect class="gap" x=(tenth(self.x(from))) y="0" width=(tenth(self.x(to) - self.x(from)))
+                            height="32" fill="url(#gap)"
+                        {
                             title { (t!("No profiles for {0}, although they are scheduled", span(to - from))) }
                         }
                     }
                     (PreEscaped(self.bars(query, kind, lane, largest, unit)))
                     @for restart in &self.restarts {
-                        path class="restart" d=(format!("M{} 0V32", tenth(self.x(*restart)))) { title { (t!("The process restarted")) } }
+                        path class="restart" d=(format!("M{} 0V32", tenth(self.x(*restart)))) {
+                            title { (t!("The process restarted")) }
+                        }
                     }
                 }
             }
@@ -198,7 +217,8 @@ impl Timeline {
             // Writing to a string cannot fail.
             let _ = write!(
                 out,
-                "<a href=\"{href}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{title}</title></rect></a>",
+                "<a href=\"{href}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" \
+                 height=\"{}\"><title>{title}</title></rect></a>",
                 tenth(x.min(WIDTH - 1.8)),
                 tenth(HEIGHT - height),
                 tenth(width),
