@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use procprof_store::{Store, Usage};
 
-/// How old it may be.
+/// From this age on it is renewed.
 const AGE_MAX: Duration = Duration::from_secs(5);
-/// How old it may be where it is being renewed.
+/// From this age on a request waits for its renewal.
 const STALE_MAX: Duration = Duration::from_secs(60);
 
 /// Why the sums are not known.
@@ -29,20 +29,20 @@ pub struct KnownUsage(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     known: Option<(Instant, Arc<Usage>)>,
-    /// Whether they are being made again.
-    is_renewed: bool,
+    /// Whether a task computes them anew.
+    is_renewing: bool,
 }
 
 impl KnownUsage {
-    /// The sums, at most five seconds old, or older by the time that making them again takes.
+    /// The sums, at most a minute old. A request that finds them more than five seconds old starts their renewal, and
+    /// does not wait for it.
     pub async fn get(&self, store: &Arc<Store>) -> Result<Arc<Usage>, UsageError> {
         let store = Arc::clone(store);
         let known = self.lock().known.clone();
         let Some((made, usage)) = known.filter(|(made, _)| made.elapsed() < STALE_MAX) else {
             return self.clone().renew(store).await;
         };
-        if made.elapsed() >= AGE_MAX && !std::mem::replace(&mut self.lock().is_renewed, true) {
-            // Its result is for later requests; who waits for none is not kept waiting.
+        if made.elapsed() >= AGE_MAX && !std::mem::replace(&mut self.lock().is_renewing, true) {
             drop(tokio::spawn(self.clone().renew(store)));
         }
         Ok(usage)
@@ -51,7 +51,7 @@ impl KnownUsage {
     async fn renew(self, store: Arc<Store>) -> Result<Arc<Usage>, UsageError> {
         let made = tokio::task::spawn_blocking(move || store.usage()).await;
         let mut state = self.lock();
-        state.is_renewed = false;
+        state.is_renewing = false;
         let usage = Arc::new(made.map_err(|_| UsageError::Stopping)??);
         state.known = Some((Instant::now(), Arc::clone(&usage)));
         Ok(usage)
