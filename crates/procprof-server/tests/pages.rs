@@ -359,6 +359,16 @@ async fn below_a_proxys_path_every_link_begins_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_largest_value_of_profiles_without_samples_is_zero() {
+    let server = TestServer::start(quiet()).await;
+    let mut builder = ProfileBuilder::new(&[("contentions", "count"), ("delay", "nanoseconds")]);
+    builder.time(Nanos(1_700_000_000_000_000_000), Nanos(1_000_000_000));
+    server.push("contention", encode_gzip(&builder.finish().unwrap()).unwrap()).await;
+    let page = server.text("/proc_profile?node=1&type=contention").await;
+    assert!(page.contains("max 0 s"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ranges_are_merged_and_compared() {
     let server = TestServer::start(quiet()).await;
     let mut ids = Vec::new();

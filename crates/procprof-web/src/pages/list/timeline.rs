@@ -156,7 +156,7 @@ impl Timeline {
 
     fn lane(&self, query: &ListQuery, kind: &ProfileType, lane: &[Point]) -> Markup {
         let unit = self.units.get(kind).map_or("", String::as_str);
-        let largest = lane.iter().map(|point| point.total).max().unwrap_or(0).max(1);
+        let largest = lane.iter().map(|point| point.total).max().unwrap_or(0);
         let merge = format!("/merge?{}", range_query(query.node.id, kind, self.from, self.to));
         html! {
             div class="lane" data-type=(kind.name()) {
@@ -199,7 +199,7 @@ impl Timeline {
         for group in self.groups(lane) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
             let most = group.iter().map(|point| point.total).max().unwrap_or(0);
-            let height = (most.max(0) as f64 / largest as f64 * (HEIGHT - 3.0) + 3.0).min(HEIGHT);
+            let height = (most.max(0) as f64 / largest.max(1) as f64 * (HEIGHT - 3.0) + 3.0).min(HEIGHT);
             let x = self.x(first.started.max(self.from).min(first.completed));
             let width = (self.x(last.completed) - x - 0.6).max(1.8);
             let what = quantity(most, unit);
