@@ -4,14 +4,16 @@
 //! which waits for the ledger's lock, and [`post_batch`], which holds it meanwhile.
 
 use std::hint::black_box;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Rounds of arithmetic that make one unit of work: about 15 microseconds.
-const ROUNDS_PER_UNIT: u64 = 8_000;
-/// How long the busy thread works, and then rests: about half of one core.
-const BURST: Duration = Duration::from_millis(60);
+/// Steps of arithmetic in a hundredth of a unit of work: about 15 microseconds.
+const STEPS: u64 = 8_000;
+/// The units of work of a round, 15 to 45 ms of CPU time. Rounds are longer than the time between two samples, and vary:
+/// timers fire at the kernel's ticks, which could fall on the same part of each of many equal rounds.
+const UNITS: RangeInclusive<u64> = 10..=30;
 /// Bytes added to the cache ten times a second.
 const CACHE_STEP: usize = 64 << 10;
 /// The cache starts over at this size, so that a demo can run for days.
@@ -42,27 +44,26 @@ fn burn() {
     let mut state = 1u64;
     loop {
         let start = Instant::now();
-        while start.elapsed() < BURST {
-            state = hot_70(state);
-            state = hot_30(state);
-        }
-        black_box(state);
-        thread::sleep(BURST);
+        let units = UNITS.start() + state % (UNITS.end() - UNITS.start() + 1);
+        state = hot_70(state, units);
+        state = hot_30(state, units);
+        // About half of one core.
+        thread::sleep(start.elapsed());
     }
 }
 
 /// A function that spends its time in itself: only built-in operators, since an inlined call would take the samples.
 macro_rules! hot {
-    ($(#[$doc:meta])* $name:ident, $units:literal) => {
+    ($(#[$doc:meta])* $name:ident, $share:literal) => {
         $(#[$doc])*
         #[inline(never)]
-        fn $name(mut state: u64) -> u64 {
-            let mut rounds = $units * ROUNDS_PER_UNIT;
-            while rounds > 0 {
+        fn $name(mut state: u64, units: u64) -> u64 {
+            let mut steps = $share * units * STEPS;
+            while steps > 0 {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                rounds -= 1;
+                steps -= 1;
             }
             state
         }
@@ -70,12 +71,12 @@ macro_rules! hot {
 }
 
 hot!(
-    /// Seventy units of work.
+    /// Seventy hundredths of a round.
     hot_70,
     70
 );
 hot!(
-    /// Thirty units of work.
+    /// Thirty hundredths of a round.
     hot_30,
     30
 );
