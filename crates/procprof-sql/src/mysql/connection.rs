@@ -14,28 +14,33 @@ use super::error::{SqlError, SqlErrorKind};
 use super::greeting::can;
 use super::login::{Handshakes, LoginFailure, PendingConnection};
 use super::prepared::Statements;
-use super::response::{Manner, put_end, put_failure, put_fields, put_ok, send};
+use super::response::{ResponseStyle, put_end, put_failure, put_fields, put_ok, send};
 use super::service::{Accounts, Caller, Service, Session};
 use super::wire::Broken;
 
-/// Time a client has to take the word that the server stops.
+/// Time a client has to read that the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The limits of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct Bounds {
+/// The limits of all connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Connections that are logged in at a time; one more is refused.
+    pub(crate) connections: usize,
+    /// Connections on their way in at a time: the one that has been so the longest, silent ones first, gives way to one
+    /// more.
+    pub(crate) logins: usize,
+    /// Longest packet taken from who has logged in, in bytes.
+    pub(crate) packet: usize,
     /// Time for the whole login.
-    pub(super) login: Duration,
-    /// Time without a command until the connection is closed.
-    pub(super) idle: Duration,
-    /// Longest packet taken after the login, in bytes.
-    pub(super) packet: usize,
-    /// Connections that are logged in at a time.
-    pub(super) connections: usize,
+    pub(crate) login: Duration,
+    /// Time without a command until a connection is closed.
+    pub(crate) idle: Duration,
+    /// Time a client has to take a piece of an answer, or to send the rest of a packet.
+    pub(crate) patience: Duration,
 }
 
-/// A connection's way in.
-pub(super) struct Entrance {
+/// The number of a connection, and what limits how many there are.
+pub(super) struct Admission {
     pub(super) number: u32,
     /// Among those that have not logged in.
     pub(super) place: ConnectionSlot,
@@ -48,12 +53,12 @@ pub(super) async fn run<S: Service, A: Accounts>(
     service: &Arc<S>,
     handshakes: &Handshakes<A>,
     mut pending: PendingConnection,
-    entrance: Entrance,
-    bounds: Bounds,
+    admission: Admission,
+    limits: Limits,
     stop: CancellationToken,
 ) {
-    let Entrance { number, place, slots } = entrance;
-    let login = tokio::time::timeout(bounds.login, handshakes.greet(&mut pending, number));
+    let Admission { number, place, slots } = admission;
+    let login = tokio::time::timeout(limits.login, handshakes.greet(&mut pending, number));
     let greeted = tokio::select! {
         () = stop.cancelled() => return,
         () = place.given_up().cancelled() => return,
@@ -66,12 +71,12 @@ pub(super) async fn run<S: Service, A: Accounts>(
     };
     drop(place);
     let Ok(_slot) = slots.try_acquire() else {
-        return refuse(&handshakes.refusals, &mut pending, LoginFailure::Refused(full(bounds.connections))).await;
+        return refuse(&handshakes.refusals, &mut pending, LoginFailure::Refused(full(limits.connections))).await;
     };
     let caller = Caller { connection: number, peer: pending.peer, principal: arrived.principal };
     let session = service.session(caller.clone());
     let capabilities = arrived.hello.capabilities;
-    pending.wire.take_up_to(bounds.packet);
+    pending.wire.take_up_to(limits.packet);
     let mut client =
         CommandLoop { service, handshakes, pending, caller, session, statements: Statements::default(), capabilities };
     let Ok(Next::Go) = client.welcome(arrived.hello.database.as_deref()).await else { return };
@@ -85,7 +90,7 @@ pub(super) async fn run<S: Service, A: Accounts>(
             let _ = tokio::time::timeout(FAREWELL, client.send_failure(&farewell)).await;
             return;
         }
-        ended = client.serve(bounds.idle) => ended,
+        ended = client.serve(limits.idle) => ended,
     };
     match ended {
         Err(Broken::Slow) => tracing::info!("connection {number}: closed, nothing sent or taken for too long"),
@@ -153,7 +158,7 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
             match Command::decode(&payload) {
                 Err(failure) => self.answer(Err(failure)).await?,
                 Ok(command) => {
-                    if let Next::Quit = self.obey(command).await? {
+                    if let Next::Quit = self.execute(command).await? {
                         return Ok(());
                     }
                 }
@@ -161,7 +166,7 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
         }
     }
 
-    async fn obey(&mut self, command: Command<'_>) -> Result<Next, Broken> {
+    async fn execute(&mut self, command: Command<'_>) -> Result<Next, Broken> {
         if command.needs_rights()
             && let Err(failure) = self.take_rights()
         {
@@ -192,8 +197,8 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
             Command::Statistics => self.statistics().await?,
             Command::Ping => self.answer(Ok(())).await?,
             Command::SetOption => {
-                let manner = self.manner(Form::Text);
-                put_end(&mut self.pending.wire, manner, 0);
+                let style = self.style(Form::Text);
+                put_end(&mut self.pending.wire, style, 0);
                 self.pending.wire.send().await?;
             }
             Command::ResetConnection => {
@@ -229,7 +234,7 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
             self.session.ended(0, Err(&gone));
             return Err(Broken::Gone);
         };
-        let manner = self.manner(form);
+        let style = self.style(form);
         let answer = match answer {
             Ok(answer) => answer,
             Err(failure) => {
@@ -238,7 +243,7 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
             }
         };
         let schema = self.session.database().to_owned();
-        match send(&mut self.pending.wire, manner, &schema, answer).await {
+        match send(&mut self.pending.wire, style, &schema, answer).await {
             Ok((rows, ended)) => self.session.ended(rows, ended.as_ref().copied()),
             Err(broken) => {
                 self.session.ended(0, Err(&gone));
@@ -250,10 +255,10 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
 
     async fn prepare(&mut self, text: String) -> Result<(), Broken> {
         let prepared = self.session.prepare(&text).await;
-        let manner = self.manner(Form::Binary);
+        let style = self.style(Form::Binary);
         let kept = match prepared {
             Ok(prepared) => {
-                self.statements.keep(&mut self.pending.wire, manner, self.session.database(), text, &prepared)
+                self.statements.keep(&mut self.pending.wire, style, self.session.database(), text, &prepared)
             }
             Err(failure) => Err(failure),
         };
@@ -264,16 +269,16 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
     }
 
     async fn field_list(&mut self, table: &str) -> Result<(), Broken> {
-        let manner = self.manner(Form::Text);
+        let style = self.style(Form::Text);
         match self.session.columns(table).await {
-            Ok(columns) => put_fields(&mut self.pending.wire, manner, &columns, self.session.database()),
+            Ok(columns) => put_fields(&mut self.pending.wire, style, &columns, self.session.database()),
             Err(failure) => put_failure(&mut self.pending.wire, &failure),
         }
         self.pending.wire.send().await
     }
 
-    fn manner(&self, form: Form) -> Manner {
-        Manner { capabilities: self.capabilities, form, transaction: self.session.transaction() }
+    fn style(&self, form: Form) -> ResponseStyle {
+        ResponseStyle { capabilities: self.capabilities, form, transaction: self.session.transaction() }
     }
 
     /// A line of text without a head, as the command's answer is.
@@ -314,9 +319,9 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
     }
 
     async fn answer(&mut self, outcome: Result<(), SqlError>) -> Result<(), Broken> {
-        let manner = self.manner(Form::Text);
+        let style = self.style(Form::Text);
         match outcome {
-            Ok(()) => put_ok(&mut self.pending.wire, manner, 0, 0),
+            Ok(()) => put_ok(&mut self.pending.wire, style, 0, 0),
             Err(failure) => put_failure(&mut self.pending.wire, &failure),
         }
         self.pending.wire.send().await

@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::command::Command;
-use super::connection::{Bounds, Entrance, run};
+use super::connection::{Admission, Limits, run};
 use super::greeting::First;
 use super::login::{Handshakes, pending};
 use super::prepared::Statements;
@@ -50,9 +50,9 @@ pub async fn connection(bytes: &[u8]) {
     let stream = join(std::io::Cursor::new(bytes.to_vec()), tokio::io::sink());
     let place = ConnectionSlots::new(1).enter().await;
     let pending = pending(stream, SocketAddr::from(([127, 0, 0, 1], 1)), LONG, Arc::clone(place.activity()));
-    let bounds = Bounds { login: LONG, idle: LONG, packet: PACKET, connections: 1 };
-    let entrance = Entrance { number: 1, place, slots: Arc::new(Semaphore::new(1)) };
-    run(&Arc::new(Echo), &handshakes, pending, entrance, bounds, CancellationToken::new()).await;
+    let limits = Limits { connections: 1, logins: 1, packet: PACKET, login: LONG, idle: LONG, patience: LONG };
+    let admission = Admission { number: 1, place, slots: Arc::new(Semaphore::new(1)) };
+    run(&Arc::new(Echo), &handshakes, pending, admission, limits, CancellationToken::new()).await;
 }
 
 /// Gives each statement back as its own row.

@@ -12,31 +12,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Bounds, Entrance, full, refuse, run};
+use super::connection::{Admission, Limits, full, refuse, run};
 use super::login::{Handshakes, LoginFailure, pending};
 use super::service::{Accounts, Service};
 
 /// Log lines of refused logins within [`LOGGED`]; one that connections cannot be accepted.
 const REFUSALS: u32 = 60;
 const LOGGED: Duration = Duration::from_secs(60);
-
-/// The limits of all connections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Connections that are logged in at a time; one more is refused.
-    pub(crate) connections: usize,
-    /// Connections on their way in at a time: the one that has been so the longest, silent ones first, gives way to one
-    /// more.
-    pub(crate) logins: usize,
-    /// Longest packet taken from who has logged in, in bytes.
-    pub(crate) packet: usize,
-    /// Time for the whole login.
-    pub(crate) login: Duration,
-    /// Time without a command until a connection is closed.
-    pub(crate) idle: Duration,
-    /// Time a client has to take a piece of an answer, or to send the rest of a packet.
-    pub(crate) patience: Duration,
-}
 
 /// Accepts connections until `stop`; returns when all have ended.
 pub(crate) async fn serve<S: Service, A: Accounts>(
@@ -86,13 +68,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
         let (service, handshakes, stop, slots) =
             (Arc::clone(&service), Arc::clone(&handshakes), stop.clone(), Arc::clone(&slots));
         tasks.spawn(async move {
-            let bounds = Bounds {
-                login: limits.login,
-                idle: limits.idle,
-                packet: limits.packet,
-                connections: limits.connections,
-            };
-            run(&service, &handshakes, pending, Entrance { number, place, slots }, bounds, stop).await;
+            run(&service, &handshakes, pending, Admission { number, place, slots }, limits, stop).await;
         });
     }
     tasks.close();

@@ -40,6 +40,7 @@ mod tests;
 mod wire;
 
 pub(crate) use column::{Column, ColumnType, Value};
+pub(crate) use connection::Limits;
 pub(crate) use error::{SqlError, SqlErrorKind};
-pub(crate) use listen::{Limits, serve};
+pub(crate) use listen::serve;
 pub(crate) use service::{Accounts, Caller, Prepared, Rows, Service, Session, StatementResult, Transaction};

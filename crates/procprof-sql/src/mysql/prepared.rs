@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::column::{Column, Value};
 use super::error::{SqlError, SqlErrorKind};
 use super::packet::PacketReader;
-use super::response::{Manner, put_columns};
+use super::response::{ResponseStyle, put_columns};
 use super::service::Prepared;
 use super::wire::Wire;
 
@@ -47,7 +47,7 @@ impl Statements {
     pub(super) fn keep(
         &mut self,
         wire: &mut Wire,
-        manner: Manner,
+        style: ResponseStyle,
         schema: &str,
         text: String,
         prepared: &Prepared,
@@ -76,10 +76,10 @@ impl Statements {
             out.extend_from_slice(&[0, 0, 0]);
         });
         if parameters > 0 {
-            put_columns(wire, manner, &vec![Column::text("?"); prepared.parameters], schema);
+            put_columns(wire, style, &vec![Column::text("?"); prepared.parameters], schema);
         }
         if !prepared.columns.is_empty() {
-            put_columns(wire, manner, &prepared.columns, schema);
+            put_columns(wire, style, &prepared.columns, schema);
         }
         Ok(())
     }

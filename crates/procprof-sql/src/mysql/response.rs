@@ -16,14 +16,14 @@ use super::wire::{Broken, Wire};
 
 /// How results are written on a connection.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct ResponseStyle {
     /// The client's capabilities.
     pub(super) capabilities: u32,
     pub(super) form: Form,
     pub(super) transaction: Transaction,
 }
 
-impl Manner {
+impl ResponseStyle {
     fn deprecates_eof(self) -> bool {
         self.capabilities & can::DEPRECATE_EOF != 0
     }
@@ -35,17 +35,17 @@ impl Manner {
     }
 }
 
-fn put_ok_body(out: &mut Vec<u8>, manner: Manner, head: u8, affected: u64, warnings: u16) {
+fn put_ok_body(out: &mut Vec<u8>, style: ResponseStyle, head: u8, affected: u64, warnings: u16) {
     out.push(head);
     put_integer(out, affected);
     put_integer(out, 0);
-    out.extend_from_slice(&manner.status().to_le_bytes());
+    out.extend_from_slice(&style.status().to_le_bytes());
     out.extend_from_slice(&warnings.to_le_bytes());
 }
 
 /// Puts an OK packet.
-pub(super) fn put_ok(wire: &mut Wire, manner: Manner, affected: u64, warnings: u16) {
-    wire.put(|out| put_ok_body(out, manner, 0, affected, warnings));
+pub(super) fn put_ok(wire: &mut Wire, style: ResponseStyle, affected: u64, warnings: u16) {
+    wire.put(|out| put_ok_body(out, style, 0, affected, warnings));
 }
 
 /// Puts an error packet.
@@ -61,62 +61,62 @@ pub(super) fn put_failure(wire: &mut Wire, failure: &SqlError) {
 }
 
 /// Puts the end of rows, or of nothing.
-pub(super) fn put_end(wire: &mut Wire, manner: Manner, warnings: u16) {
-    match manner.deprecates_eof() {
-        true => wire.put(|out| put_ok_body(out, manner, 0xfe, 0, warnings)),
-        false => put_eof(wire, manner, warnings),
+pub(super) fn put_end(wire: &mut Wire, style: ResponseStyle, warnings: u16) {
+    match style.deprecates_eof() {
+        true => wire.put(|out| put_ok_body(out, style, 0xfe, 0, warnings)),
+        false => put_eof(wire, style, warnings),
     }
 }
 
-fn put_eof(wire: &mut Wire, manner: Manner, warnings: u16) {
+fn put_eof(wire: &mut Wire, style: ResponseStyle, warnings: u16) {
     wire.put(|out| {
         out.push(0xfe);
         out.extend_from_slice(&warnings.to_le_bytes());
-        out.extend_from_slice(&manner.status().to_le_bytes());
+        out.extend_from_slice(&style.status().to_le_bytes());
     });
 }
 
 /// Puts definitions of columns, and an end packet if the client expects one.
-pub(super) fn put_columns(wire: &mut Wire, manner: Manner, columns: &[Column], schema: &str) {
+pub(super) fn put_columns(wire: &mut Wire, style: ResponseStyle, columns: &[Column], schema: &str) {
     for column in columns {
         wire.put(|out| column.put(out, schema));
     }
-    if !manner.deprecates_eof() {
-        put_eof(wire, manner, 0);
+    if !style.deprecates_eof() {
+        put_eof(wire, style, 0);
     }
 }
 
 /// Puts the answer to `COM_FIELD_LIST`: columns with an empty default each, then the end.
-pub(super) fn put_fields(wire: &mut Wire, manner: Manner, columns: &[Column], schema: &str) {
+pub(super) fn put_fields(wire: &mut Wire, style: ResponseStyle, columns: &[Column], schema: &str) {
     for column in columns {
         wire.put(|out| {
             column.put(out, schema);
             out.push(0xfb);
         });
     }
-    put_end(wire, manner, 0);
+    put_end(wire, style, 0);
 }
 
 /// Sends an answer; the number of rows sent, and the failure that cut them short if one did.
 pub(super) async fn send(
     wire: &mut Wire,
-    manner: Manner,
+    style: ResponseStyle,
     schema: &str,
     answer: StatementResult,
 ) -> Result<(u64, Result<(), SqlError>), Broken> {
     let (columns, rows, warnings) = match answer {
         StatementResult::Done { affected, warnings } => {
-            put_ok(wire, manner, affected, warnings);
+            put_ok(wire, style, affected, warnings);
             wire.send().await?;
             return Ok((0, Ok(())));
         }
         StatementResult::Rows { columns, rows, warnings } => (columns, rows, warnings),
     };
     wire.put(|out| put_count(out, &columns));
-    put_columns(wire, manner, &columns, schema);
+    put_columns(wire, style, &columns, schema);
     let mut sent = 0;
     let ended = match rows {
-        Rows::Ready(rows) => put_rows(wire, manner, &columns, &rows, &mut sent).await?,
+        Rows::Ready(rows) => put_rows(wire, style, &columns, &rows, &mut sent).await?,
         Rows::Stream(mut batches) => loop {
             let batch = tokio::select! {
                 batch = batches.recv() => batch,
@@ -125,7 +125,7 @@ pub(super) async fn send(
             let ended = match batch {
                 None => break Ok(()),
                 Some(Err(failure)) => break Err(failure),
-                Some(Ok(rows)) => put_rows(wire, manner, &columns, &rows, &mut sent).await?,
+                Some(Ok(rows)) => put_rows(wire, style, &columns, &rows, &mut sent).await?,
             };
             if ended.is_err() {
                 break ended;
@@ -133,7 +133,7 @@ pub(super) async fn send(
         },
     };
     match &ended {
-        Ok(()) => put_end(wire, manner, warnings),
+        Ok(()) => put_end(wire, style, warnings),
         Err(failure) => put_failure(wire, failure),
     }
     wire.send().await?;
@@ -142,7 +142,7 @@ pub(super) async fn send(
 
 async fn put_rows(
     wire: &mut Wire,
-    manner: Manner,
+    style: ResponseStyle,
     columns: &[Column],
     rows: &[Vec<Value>],
     sent: &mut u64,
@@ -155,7 +155,7 @@ async fn put_rows(
             );
             return Ok(Err(SqlError::new(SqlErrorKind::Other, text)));
         }
-        wire.put(|out| put_row(out, manner.form, columns, row));
+        wire.put(|out| put_row(out, style.form, columns, row));
         *sent += 1;
         wire.send_much().await?;
     }

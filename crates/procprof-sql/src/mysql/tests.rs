@@ -6,9 +6,13 @@ mod parameters;
 mod rows;
 mod server;
 
-/// A manner outside any transaction.
-fn manner(capabilities: u32, form: super::column::Form) -> super::response::Manner {
-    super::response::Manner { capabilities, form, transaction: super::Transaction { autocommit: true, open: false } }
+/// A style outside any transaction.
+fn style(capabilities: u32, form: super::column::Form) -> super::response::ResponseStyle {
+    super::response::ResponseStyle {
+        capabilities,
+        form,
+        transaction: super::Transaction { autocommit: true, open: false },
+    }
 }
 
 /// Every beginning of a packet is read, or refused with a sentence that names the packet; nothing panics.

@@ -30,7 +30,7 @@ const COLUMNS_MAX: usize = 512;
 
 /// The limits of an answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct AnswerLimits {
     /// Time from sending the statement to the last row.
     pub(crate) time: Duration,
     /// Rows.
@@ -40,7 +40,7 @@ pub(crate) struct Bounds {
 }
 
 /// For lists of nodes.
-pub(crate) const LISTS: Bounds = Bounds { time: Duration::from_secs(10), rows: 10_000, bytes: 32 << 20 };
+pub(crate) const LISTS: AnswerLimits = AnswerLimits { time: Duration::from_secs(10), rows: 10_000, bytes: 32 << 20 };
 
 /// An answer: names of columns, and rows as long as these.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -110,22 +110,22 @@ impl Frontend {
     ///
     /// # Errors
     /// [`FeError`]; the time includes waiting for other statements.
-    pub(crate) async fn ask(&self, statement: &str, bounds: Bounds) -> Result<Table, FeError> {
+    pub(crate) async fn ask(&self, statement: &str, limits: AnswerLimits) -> Result<Table, FeError> {
         let name = self
             .config
             .addresses
             .get(self.last.load(Ordering::Relaxed))
             .map_or_else(String::new, |address| self.name(address));
-        let late = |_| FeError::Timeout { fe: name.clone(), after: bounds.time };
-        timeout(bounds.time, self.ask_patiently(statement, bounds)).await.map_err(late)?
+        let late = |_| FeError::Timeout { fe: name.clone(), after: limits.time };
+        timeout(limits.time, self.ask_patiently(statement, limits)).await.map_err(late)?
     }
 
-    async fn ask_patiently(&self, statement: &str, bounds: Bounds) -> Result<Table, FeError> {
+    async fn ask_patiently(&self, statement: &str, limits: AnswerLimits) -> Result<Table, FeError> {
         let closed =
             |error: tokio::sync::AcquireError| FeError::Strange { fe: self.cluster.clone(), why: error.to_string() };
         let _turn = self.turns.acquire().await.map_err(closed)?;
         if let Some((mut conn, name)) = self.take_idle() {
-            match answer(&mut conn, &name, statement, bounds).await {
+            match answer(&mut conn, &name, statement, limits).await {
                 Err(FeError::Broken { .. }) => {
                     tracing::debug!("{name}: the idle connection had broken; connecting anew")
                 }
@@ -135,7 +135,7 @@ impl Frontend {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
         let (mut conn, name) = self.connect().await?;
-        let ended = answer(&mut conn, &name, statement, bounds).await;
+        let ended = answer(&mut conn, &name, statement, limits).await;
         self.keep(conn, name, ended)
     }
 
@@ -215,7 +215,7 @@ async fn password(path: &Path, name: &str) -> Result<String, FeError> {
     secret_line(path).await.map_err(|why| FeError::Password { fe: name.to_owned(), why })
 }
 
-async fn answer(conn: &mut Conn, name: &str, statement: &str, bounds: Bounds) -> Result<Table, FeError> {
+async fn answer(conn: &mut Conn, name: &str, statement: &str, limits: AnswerLimits) -> Result<Table, FeError> {
     let failed = |error| FeError::from_client(name, error);
     let too_large = |limit: String| FeError::TooLarge { fe: name.to_owned(), limit };
     let mut result = conn.query_iter(statement).await.map_err(failed)?;
@@ -228,8 +228,8 @@ async fn answer(conn: &mut Conn, name: &str, statement: &str, bounds: Bounds) ->
         let row: Vec<Value> = row.unwrap_raw().into_iter().map(value).collect();
         bytes += row.iter().map(Value::weight).sum::<usize>();
         match () {
-            () if rows.len() == bounds.rows => return Err(too_large(format!("{} rows", bounds.rows))),
-            () if bytes > bounds.bytes => return Err(too_large(format!("{} MiB", bounds.bytes >> 20))),
+            () if rows.len() == limits.rows => return Err(too_large(format!("{} rows", limits.rows))),
+            () if bytes > limits.bytes => return Err(too_large(format!("{} MiB", limits.bytes >> 20))),
             () => rows.push(row),
         }
     }

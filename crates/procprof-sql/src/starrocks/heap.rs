@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use procprof_core::nodes::{Kind, Node};
 
-use super::client::Bounds;
+use super::client::AnswerLimits;
 use super::{Frontend, Table};
 use crate::Sql;
 use crate::mysql::{SqlError, SqlErrorKind, Value};
@@ -104,8 +104,9 @@ async fn run(frontend: &Frontend, on: &str, call: &Call) -> Result<String, SqlEr
     let call =
         method(call).ok_or_else(|| SqlError::new(SqlErrorKind::NotSupported, "a frontend does not know this call"))?;
     let statement = format!("ADMIN EXECUTE ON {on} 'System.print(HeapProf.getInstance().{call})'");
-    let bounds = Bounds { time: Duration::from_secs(frontend.config.seconds_max), rows: ROWS_MAX, bytes: BYTES_MAX };
-    let table = frontend.ask(&statement, bounds).await?;
+    let limits =
+        AnswerLimits { time: Duration::from_secs(frontend.config.seconds_max), rows: ROWS_MAX, bytes: BYTES_MAX };
+    let table = frontend.ask(&statement, limits).await?;
     Ok(lines(&table))
 }
 

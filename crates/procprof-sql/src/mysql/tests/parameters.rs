@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncReadExt, duplex};
 
-use super::manner;
+use super::style;
 use crate::mysql::column::Form;
 use crate::mysql::greeting::can;
 use crate::mysql::prepared::Statements;
@@ -15,8 +15,8 @@ fn wire() -> (Wire, tokio::io::DuplexStream) {
 }
 
 fn keep(statements: &mut Statements, text: &str, parameters: usize) -> Result<(), SqlError> {
-    let manner = manner(can::DEPRECATE_EOF, Form::Binary);
-    statements.keep(&mut wire().0, manner, "procprof", text.to_owned(), &Prepared { parameters, columns: Vec::new() })
+    let style = style(can::DEPRECATE_EOF, Form::Binary);
+    statements.keep(&mut wire().0, style, "procprof", text.to_owned(), &Prepared { parameters, columns: Vec::new() })
 }
 
 /// One statement, number 1.
@@ -138,8 +138,8 @@ fn statements_are_as_many_and_as_long_as_stated() {
 async fn the_answer_to_a_preparation_counts_parameters_and_columns() {
     let (mut wire, mut client) = wire();
     let prepared = Prepared { parameters: 2, columns: vec![Column::text("c")] };
-    let manner = manner(0, Form::Binary);
-    Statements::default().keep(&mut wire, manner, "procprof", "SELECT".to_owned(), &prepared).unwrap();
+    let style = style(0, Form::Binary);
+    Statements::default().keep(&mut wire, style, "procprof", "SELECT".to_owned(), &prepared).unwrap();
     wire.send().await.unwrap();
     drop(wire);
     let mut bytes = Vec::new();

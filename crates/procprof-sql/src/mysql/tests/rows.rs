@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt, duplex};
 use tokio::sync::mpsc;
 
-use super::manner;
+use super::style;
 use crate::mysql::column::{Form, put_row};
 use crate::mysql::greeting::can;
 use crate::mysql::response::{put_failure, put_ok, send};
@@ -67,7 +67,7 @@ fn doubles_are_written_as_mysql_writes_them() {
 async fn sent(capabilities: u32, form: Form, answer: StatementResult) -> (Vec<Vec<u8>>, (u64, Result<(), SqlError>)) {
     let (ours, mut theirs) = duplex(1 << 20);
     let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(20));
-    let ended = send(&mut wire, manner(capabilities, form), "procprof", answer).await.unwrap();
+    let ended = send(&mut wire, style(capabilities, form), "procprof", answer).await.unwrap();
     drop(wire);
     let mut bytes = Vec::new();
     theirs.read_to_end(&mut bytes).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_row_of_16_mib_arrives_whole() {
     let sending = tokio::spawn(async move {
         let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(60));
         let answer = StatementResult::rows(vec![Column::text("c")], vec![vec![text.into()]]);
-        send(&mut wire, manner(can::DEPRECATE_EOF, Form::Text), "procprof", answer).await.unwrap().1.unwrap();
+        send(&mut wire, style(can::DEPRECATE_EOF, Form::Text), "procprof", answer).await.unwrap().1.unwrap();
     });
     let mut bytes = Vec::new();
     theirs.read_to_end(&mut bytes).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_row_of_16_mib_arrives_whole() {
 fn errors_have_their_number_and_state() {
     let (ours, _theirs) = duplex(1000);
     let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(1));
-    put_ok(&mut wire, manner(0, Form::Text), 0, 0);
+    put_ok(&mut wire, style(0, Form::Text), 0, 0);
     put_failure(&mut wire, &SqlError::new(SqlErrorKind::Login, "no"));
     assert_eq!(SqlError::new(SqlErrorKind::Login, "no").to_string(), "1045 (28000): no");
 }
