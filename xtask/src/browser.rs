@@ -26,7 +26,7 @@ pub(crate) fn test() -> Result<()> {
 
 /// The folder with its packages as the list has them.
 fn installed() -> Result<PathBuf> {
-    tools::ensure_programs(PROGRAMS)?;
+    tools::ensure_present(PROGRAMS)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     let folder = root.join(FOLDER);
     let listed = std::fs::read(folder.join("package-lock.json")).context("read package-lock.json")?;

@@ -16,15 +16,23 @@ const FEATURES: &str = "axum,contention,heap,symbolize";
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 
-/// Programs that build and run code for aarch64, by the Debian packages that have them.
-const EMULATED: &[(&str, &str)] = &[("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("qemu-aarch64", "qemu-user")];
+/// What builds and runs code for aarch64, by the Debian packages that have it.
+const EMULATED: &[(&str, &str)] = &[
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("/usr/aarch64-linux-gnu/lib/libc.so", "libc6-dev-arm64-cross"),
+    ("qemu-aarch64", "qemu-user"),
+];
 
-/// Compilers for the C code of dependencies, by the Debian packages that have them.
-const COMPILERS: &[(&str, &str)] = &[("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("musl-gcc", "musl-tools")];
+/// Compilers for the C code of dependencies, and their headers, by the Debian packages that have them.
+const COMPILERS: &[(&str, &str)] = &[
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
+    ("musl-gcc", "musl-tools"),
+];
 
 /// The agent, with all features and with none, compiles without a warning for every port.
 pub(crate) fn check() -> Result<()> {
-    tools::ensure_programs(COMPILERS)?;
+    tools::ensure_present(COMPILERS)?;
     ensure_targets(PORTS)?;
     for port in PORTS {
         for features in ["", FEATURES] {

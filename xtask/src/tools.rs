@@ -57,7 +57,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("qemu-aarch64", "qemu-user"),
 ];
 
-/// Libraries the tests link C and C++ programs with, and files whose symbols they read, by a file of theirs.
+/// Libraries the tests link C and C++ programs with, and files whose symbols they read, by the path of a file of theirs.
 const LIBRARIES: &[(&str, &str)] = &[
     ("/usr/sbin/mariadbd", "mariadb-server-core"),
     ("/usr/lib/x86_64-linux-gnu/libLLVM.so.19.1", "libllvm19"),
@@ -78,11 +78,11 @@ pub(crate) fn ensure() -> Result<()> {
     refuse(&missing())
 }
 
-/// The same for some programs; each comes with the Debian package that has it.
-pub(crate) fn ensure_programs(programs: &[(&'static str, &'static str)]) -> Result<()> {
-    let missing: Vec<_> = programs.iter().filter(|(name, _)| !found(name)).copied().collect();
+/// The same for some programs and files; each comes with the Debian package that has it.
+pub(crate) fn ensure_present(needed: &[(&'static str, &'static str)]) -> Result<()> {
+    let missing: Vec<_> = needed.iter().filter(|(name, _)| !found(name)).copied().collect();
     install(&missing)?;
-    require(programs)
+    require(needed)
 }
 
 fn install(missing: &[(&str, &str)]) -> Result<()> {
@@ -104,9 +104,9 @@ fn refuse(missing: &[(&str, &str)]) -> Result<()> {
     bail!("missing: {}; on Debian: sudo apt-get install {}", names.join(", "), packages(missing))
 }
 
-/// Errs with the names of the programs that are not there; each comes with the Debian package that has it.
-pub(crate) fn require(programs: &[(&'static str, &'static str)]) -> Result<()> {
-    let missing: Vec<_> = programs.iter().filter(|(name, _)| !found(name)).copied().collect();
+/// Errs with the names of the programs and files that are not there; each comes with the Debian package that has it.
+pub(crate) fn require(needed: &[(&'static str, &'static str)]) -> Result<()> {
+    let missing: Vec<_> = needed.iter().filter(|(name, _)| !found(name)).copied().collect();
     refuse(&missing)
 }
 
@@ -124,9 +124,7 @@ pub(crate) fn ensure_cargo_subcommand(name: &str) -> Result<()> {
 }
 
 fn missing() -> Vec<(&'static str, &'static str)> {
-    let tools = TOOLS.iter().filter(|(name, _)| !found(name));
-    let libraries = LIBRARIES.iter().filter(|(file, _)| !Path::new(file).exists());
-    tools.chain(libraries).copied().collect()
+    TOOLS.iter().chain(LIBRARIES).filter(|(name, _)| !found(name)).copied().collect()
 }
 
 fn packages(missing: &[(&str, &str)]) -> String {
@@ -134,9 +132,13 @@ fn packages(missing: &[(&str, &str)]) -> String {
     names.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-fn found(program: &str) -> bool {
+/// Finds a program in `PATH`, or a file by its whole path.
+fn found(name: &str) -> bool {
+    if name.starts_with('/') {
+        return Path::new(name).exists();
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 fn cargo_home() -> String {
