@@ -6,6 +6,9 @@
 //! mappings, forks and executions, unwinds each stack by the tables of the files (`.eh_frame`, built once for each file,
 //! as far as stacks need them) or by frame pointers, and keeps stacks without repetition with their counts.
 //!
+//! Waits ([`Measure::OffCpu`]) are the time between the switches of threads, all of which the kernel records; of as many
+//! as can be afforded it samples the stack, and long ones are looked up in `/proc` while they last.
+//!
 //! The caller decides how long to record, and names the addresses of the profile (`procprof-symbolize`). Lost samples,
 //! cut stacks and processes that ended too early are counted in [`Statistics`] and in the profile.
 //!
@@ -24,6 +27,7 @@
 //! ```
 
 mod address_space;
+mod blocked;
 mod descendants;
 mod error;
 mod images;
@@ -35,8 +39,9 @@ mod recorder;
 mod registers;
 mod session;
 mod stacks;
+mod waits;
 mod walk;
 
 pub use error::{Error, Result};
-pub use recorder::{Options, Recorder, Recording, Target};
+pub use recorder::{Measure, Options, Recorder, Recording, Target};
 pub use session::{Filter, Statistics};

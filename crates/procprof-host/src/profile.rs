@@ -8,12 +8,14 @@ use procprof_profile::{
 };
 
 use crate::error::Result;
+use crate::recorder::Measure;
 use crate::session::{Session, Statistics};
 use crate::stacks::{Frame, Owner};
 
 /// What is known of a recording besides its samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
+    pub(crate) measure: Measure,
     pub(crate) hz: u32,
     pub(crate) period: u64,
     pub(crate) stack_bytes: u32,
@@ -28,19 +30,20 @@ const KERNEL: &str = "[kernel.kallsyms]";
 
 /// Builds the profile; addresses are those of calls.
 pub(crate) fn profile(session: &Session, statistics: &Statistics, facts: &Facts) -> Result<Profile> {
-    let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
-    builder.period("cpu", "nanoseconds", signed(facts.period));
+    let mut builder = ProfileBuilder::new(profile_type(facts.measure).sample_types());
+    if facts.measure == Measure::Cpu {
+        builder.period("cpu", "nanoseconds", signed(facts.period));
+    }
     let started = facts.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     builder.time(nanos(started), nanos(facts.duration));
     let mappings = add_mappings(&mut builder, session);
     let locations = add_locations(&mut builder, session, &mappings);
     let mut stack: Vec<LocationId> = Vec::new();
-    for (owner, frames, count) in session.stacks.samples() {
+    for (owner, frames, amount) in session.stacks.samples() {
         stack.clear();
         stack.extend(frames.iter().map(|frame| locations[*frame as usize]));
         let labels = labels(&mut builder, owner);
-        let time = count.saturating_mul(facts.period);
-        builder.sample(&stack, &[signed(count), signed(time)], &labels);
+        builder.sample(&stack, &[signed(amount.count), signed(amount.nanos)], &labels);
     }
     for comment in meta(statistics, facts, started).to_comments() {
         builder.comment(&comment);
@@ -98,23 +101,52 @@ fn labels(builder: &mut ProfileBuilder, owner: &Owner) -> Vec<Label> {
         labels.push(builder.text_label("thread", name));
         labels.push(builder.number_label("tid", (*tid).into(), ""));
     }
+    if let Some(state) = owner.state {
+        labels.push(builder.text_label("state", state));
+    }
     if !owner.cgroup.is_empty() {
         labels.push(builder.text_label("cgroup", &owner.cgroup));
     }
     labels
 }
 
-fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
+fn profile_type(measure: Measure) -> ProfileType {
+    match measure {
+        Measure::Cpu => ProfileType::Cpu,
+        Measure::OffCpu => ProfileType::OffCpu,
+        Measure::Wall => ProfileType::Wall,
+    }
+}
+
+/// What the values are.
+fn means(facts: &Facts) -> String {
+    let subject = &facts.subject;
     let kernel = if facts.kernel { "" } else { " in user code; time in the kernel may not be sampled by this user" };
+    let stacks =
+        if facts.kernel { "" } else { "; stacks of waits shorter than 0.05 s may not be sampled by this user" };
+    match facts.measure {
+        Measure::Cpu => format!("CPU time of {subject}{kernel}; a sample stands for one period"),
+        Measure::OffCpu => format!(
+            "time in which threads of {subject} did not run, from switch to switch: blocked, or preempted by other \
+             threads; where not every switch was sampled, stacks share the time of waits of about their length{stacks}"
+        ),
+        Measure::Wall => format!(
+            "time of the threads of {subject}: running (samples of CPU time{kernel}), blocked or preempted (from switch \
+             to switch){stacks}"
+        ),
+    }
+}
+
+fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
     let mut meta = Meta {
-        profile_type: Some(ProfileType::Cpu),
+        profile_type: Some(profile_type(facts.measure)),
         engine: "perf-events".to_owned(),
         trigger: "record".to_owned(),
         tool: concat!("procprof ", env!("CARGO_PKG_VERSION")).to_owned(),
         end: Some(nanos(started + facts.duration)),
         lost: Some(statistics.lost),
         truncated: Some(statistics.cut + statistics.deep),
-        means: format!("CPU time of {}{kernel}; a sample stands for one period", facts.subject),
+        means: means(facts),
         ..Meta::default()
     };
     let numbers = [
@@ -132,7 +164,14 @@ fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
         ("malformed-records", statistics.malformed),
         ("mappings-refused", statistics.mappings_refused),
     ];
-    meta.more.extend(numbers.map(|(key, value)| (key.to_owned(), value.to_string())));
+    let waits = [
+        ("waits", statistics.waits),
+        ("waited-nanoseconds", statistics.waited),
+        ("waited-without-stack-nanoseconds", statistics.waited_without_stack),
+        ("switches-unmatched", statistics.switches_unmatched),
+    ];
+    let waits = waits.into_iter().filter(|_| facts.measure != Measure::Cpu);
+    meta.more.extend(numbers.into_iter().chain(waits).map(|(key, value)| (key.to_owned(), value.to_string())));
     meta
 }
 

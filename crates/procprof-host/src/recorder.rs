@@ -6,13 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use foldhash::{HashMap, HashSet};
 use procprof_process::{Pid, Process};
 use procprof_profile::Profile;
-use procprof_profile::perf_event::{Layout, Record};
+use procprof_profile::perf_event::{Layout, Record, Sample, Switch};
 use procprof_symbolize::ProvenFile;
 use procprof_unwind::Architecture;
 
 use crate::descendants::descendants;
 use crate::error::{Error, Result};
-use crate::kernel::{Clock, Event, Ring, Subject, wait};
+use crate::kernel::{Event, Rate, Ring, Sampling, Subject, Trigger, wait};
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
@@ -23,6 +23,12 @@ const RING_BYTES_MIN: usize = 256 << 10;
 
 /// The largest copy of a stack: the kernel's limit of a record, 64 KiB, less what else is in it.
 const STACK_BYTES_MAX: u32 = 63 << 10;
+
+/// Copies of stacks of waits: every switch has one where there are not many.
+const WAIT_STACK_BYTES: u32 = 32 << 10;
+
+/// Where a thread has an event of its own, its share of the rate of a CPU.
+const WAITS_SHARE: u32 = 10;
 
 /// Rounds of looking for threads; each sees those that began during the former one.
 const THREAD_ROUNDS: usize = 16;
@@ -38,11 +44,29 @@ pub enum Target {
     FutureChildren,
 }
 
+/// The time that is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// CPU time: samples in count, cpu in nanoseconds.
+    #[default]
+    Cpu,
+    /// Time in which threads wait or are ready to run, but don't: waits in count, `off_cpu` in nanoseconds. A label
+    /// `state` tells `blocked` from `preempted`.
+    OffCpu,
+    /// Both: samples (of CPU time, and waits) in count, wall in nanoseconds; `state` also is `running`.
+    Wall,
+}
+
 /// How it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// What is recorded.
+    pub measure: Measure,
     /// Samples for each second of CPU time.
     pub hz: u32,
+    /// About so many stacks of waits are sampled in a second on each CPU, of single processes a tenth of it for each
+    /// thread; where there are fewer waits, all are. The times of waits do not depend on it.
+    pub waits_hz: u32,
     /// Bytes of stack copied with each sample, at most 64,512; by the number of CPUs if `None`.
     pub stack_bytes: Option<u32>,
     /// Whether samples have labels with the thread's name and id.
@@ -55,7 +79,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { hz: 99, stack_bytes: None, threads: false, children: false, filter: Filter::default() }
+        Self {
+            measure: Measure::Cpu,
+            hz: 99,
+            waits_hz: 500,
+            stack_bytes: None,
+            threads: false,
+            children: false,
+            filter: Filter::default(),
+        }
     }
 }
 
@@ -65,19 +97,26 @@ pub struct Recorder {
     rings: Vec<(Event, Ring)>,
     /// Events that write to the buffers of `rings`, kept open.
     others: Vec<Event>,
-    /// The threads that events were opened for, by the ids of these.
-    threads_by_event: HashMap<u64, u32>,
+    /// What events are of, by their ids.
+    events: HashMap<u64, Purpose>,
     threads: HashSet<u32>,
     /// The processes with events of their own.
     processes: Vec<Process>,
-    children: bool,
     layout: Layout,
-    clock: Clock,
+    samplings: Vec<Sampling>,
     session: Session,
     target: Target,
-    hz: u32,
+    options: Options,
     started: SystemTime,
     begun: Instant,
+}
+
+/// What an event is of.
+#[derive(Clone, Copy, Debug)]
+struct Purpose {
+    trigger: Trigger,
+    /// The thread it was opened for, if for one.
+    thread: Option<u32>,
 }
 
 /// A recording that has ended.
@@ -103,12 +142,24 @@ impl Recorder {
         let architecture = Architecture::native().ok_or_else(unsupported)?;
         check_rate(options.hz)?;
         let cpus = online_cpus()?;
-        let stack_bytes = options.stack_bytes.unwrap_or_else(|| stack_bytes_for(cpus.len()));
-        let mut clock = Clock {
-            period: 1_000_000_000 / u64::from(options.hz.max(1)),
+        let most = if options.measure == Measure::Cpu { STACK_BYTES_MAX } else { WAIT_STACK_BYTES };
+        let stack_bytes = options.stack_bytes.unwrap_or_else(|| stack_bytes_for(cpus.len()).min(most));
+        let sampling = |trigger, rate| Sampling {
+            trigger,
+            tells_tasks: true,
+            rate,
             stack_bytes: stack_bytes.min(STACK_BYTES_MAX) / 8 * 8,
             kernel: true,
             wakeup_bytes: 0,
+        };
+        let period = 1_000_000_000 / u64::from(options.hz.max(1));
+        let cpu_time = sampling(Trigger::CpuTime, Rate::Period(period));
+        let waits_hz = if target == Target::Host { options.waits_hz } else { options.waits_hz / WAITS_SHARE };
+        let switches = sampling(Trigger::Switch, Rate::Hz(waits_hz.max(1)));
+        let samplings = match options.measure {
+            Measure::Cpu => vec![cpu_time],
+            Measure::OffCpu => vec![switches],
+            Measure::Wall => vec![cpu_time, Sampling { tells_tasks: false, ..switches }],
         };
         allow_many_files();
         let mut opening = Opening { cpus, ring_bytes: RING_BYTES };
@@ -116,31 +167,33 @@ impl Recorder {
         let mut recorder = Self {
             rings: Vec::new(),
             others: Vec::new(),
-            threads_by_event: HashMap::default(),
+            events: HashMap::default(),
             threads: HashSet::default(),
             processes: Vec::new(),
-            children: options.children,
-            layout: clock.layout(),
-            clock,
+            layout: cpu_time.layout(),
+            samplings,
             session: Session::new(architecture, options.threads, options.filter.clone()),
             target,
-            hz: options.hz,
+            options: options.clone(),
             started,
             begun: Instant::now(),
         };
-        if let Err(error) = recorder.open(&mut opening, &clock) {
+        if options.measure != Measure::Cpu {
+            recorder.session.record_waits();
+        }
+        if let Err(error) = recorder.open(&mut opening) {
             // Users without privileges may still record what happens outside the kernel.
             let is_refused = matches!(&error, Error::NotPermitted { source, .. } if is_about_permission(source));
             if !is_refused {
                 return Err(error);
             }
-            clock.kernel = false;
-            recorder.clock = clock;
+            recorder.samplings.iter_mut().for_each(|sampling| sampling.kernel = false);
             recorder.forget_events();
-            recorder.open(&mut opening, &clock).map_err(|_| error)?;
+            recorder.open(&mut opening).map_err(|_| error)?;
         }
+        let start = now();
         recorder.enable()?;
-        recorder.read_running();
+        recorder.read_running(start);
         Ok(recorder)
     }
 
@@ -149,27 +202,27 @@ impl Recorder {
         self.others.clear();
         self.threads.clear();
         self.processes.clear();
-        self.threads_by_event.clear();
+        self.events.clear();
     }
 
-    fn open(&mut self, opening: &mut Opening, clock: &Clock) -> Result<()> {
+    fn open(&mut self, opening: &mut Opening) -> Result<()> {
         let (pids, is_host) = match &self.target {
             Target::Processes(pids) => (pids.clone(), false),
             Target::Host => (Vec::new(), true),
             Target::FutureChildren => (Vec::new(), false),
         };
         if self.target == Target::FutureChildren {
-            return self.open_on_all(Subject::FutureChildren, None, opening, clock);
+            return self.open_on_all(Subject::FutureChildren, None, opening);
         }
         if is_host {
-            return self.open_on_all(Subject::All, None, opening, clock);
+            return self.open_on_all(Subject::All, None, opening);
         }
         for pid in &pids {
-            self.open_process(*pid, opening, clock)?;
+            self.open_process(*pid, opening)?;
         }
-        if self.children {
+        if self.options.children {
             for pid in descendants(&pids) {
-                match self.open_process(pid, opening, clock) {
+                match self.open_process(pid, opening) {
                     Ok(()) | Err(Error::NoSuchProcess { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -181,7 +234,7 @@ impl Recorder {
     /// Opens events for all threads of a process. A thread that begins meanwhile is seen by an event inherited from
     /// the thread that started it, or else by a later round; where both happen, `is_duplicate` tells their samples
     /// apart.
-    fn open_process(&mut self, pid: u32, opening: &mut Opening, clock: &Clock) -> Result<()> {
+    fn open_process(&mut self, pid: u32, opening: &mut Opening) -> Result<()> {
         let gone = |error: procprof_process::Error| {
             if error.is_gone() { Error::NoSuchProcess { pid } } else { Error::Process(error) }
         };
@@ -193,9 +246,9 @@ impl Recorder {
             if new.is_empty() {
                 break;
             }
-            let needed = (self.threads.len() + new.len()) * opening.cpus.len();
+            let needed = (self.threads.len() + new.len()) * opening.cpus.len() * self.samplings.len();
             for tid in new {
-                let opened = self.open_on_all(Subject::Thread(tid), Some(pid), opening, clock);
+                let opened = self.open_on_all(Subject::Thread(tid), Some(pid), opening);
                 match opened {
                     Ok(()) => drop(self.threads.insert(tid)),
                     Err(Error::NoSuchProcess { .. }) if round > 0 || tid != pid => {}
@@ -210,14 +263,16 @@ impl Recorder {
         Ok(())
     }
 
-    /// Opens an event on each CPU; the first on a CPU gets a buffer, which the others share.
-    fn open_on_all(&mut self, subject: Subject, pid: Option<u32>, opening: &mut Opening, clock: &Clock) -> Result<()> {
-        for (place, cpu) in opening.cpus.clone().into_iter().enumerate() {
-            let clock = Clock { wakeup_bytes: (opening.ring_bytes / 4) as u32, ..*clock };
-            let event = Event::open(subject, cpu, &clock).map_err(|error| refusal(pid, error))?;
-            if let Subject::Thread(tid) = subject {
-                self.threads_by_event.insert(event.id(), tid);
-            }
+    /// Opens the events on each CPU; the first on a CPU gets a buffer, which the others share.
+    fn open_on_all(&mut self, subject: Subject, pid: Option<u32>, opening: &mut Opening) -> Result<()> {
+        let cpus = opening.cpus.clone();
+        let samplings = self.samplings.clone();
+        let events = cpus.into_iter().enumerate().flat_map(|cpu| samplings.iter().map(move |sampling| (cpu, sampling)));
+        for ((place, cpu), sampling) in events {
+            let sampling = Sampling { wakeup_bytes: (opening.ring_bytes / 4) as u32, ..*sampling };
+            let event = Event::open(subject, cpu, &sampling).map_err(|error| refusal(pid, error))?;
+            let thread = if let Subject::Thread(tid) = subject { Some(tid) } else { None };
+            self.events.insert(event.id(), Purpose { trigger: sampling.trigger, thread });
             match self.rings.get(place) {
                 Some((first, _)) => {
                     event.write_to(first).map_err(|source| Error::System { what: "share a buffer", source })?;
@@ -241,10 +296,17 @@ impl Recorder {
     }
 
     /// Reads the processes that run: what they do from now on is in the buffers.
-    fn read_running(&mut self) {
+    fn read_running(&mut self, start: u64) {
         match &self.target {
             Target::Processes(_) => {
-                self.processes.iter().for_each(|process| self.session.read_process(process.pid().0));
+                for process in &self.processes {
+                    let pid = process.pid().0;
+                    self.session.read_process(pid);
+                    let threads = process.threads().unwrap_or_default();
+                    let recorded = threads.iter().filter(|thread| self.threads.contains(&thread.tid.0));
+                    recorded.for_each(|thread| self.session.thread_exists(pid, thread.tid.0, start));
+                }
+                self.session.read_waiting(self.stack_bytes(), now);
             }
             Target::Host => {
                 let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -263,13 +325,18 @@ impl Recorder {
         let events: Vec<&Event> = self.rings.iter().map(|(event, _)| event).collect();
         wait(&events, timeout).map_err(|source| Error::System { what: "wait for samples", source })?;
         self.read(now());
+        self.session.read_waiting(self.stack_bytes(), now);
         Ok(self.session.statistics)
+    }
+
+    fn stack_bytes(&self) -> u32 {
+        self.samplings.first().map_or(0, |sampling| sampling.stack_bytes)
     }
 
     /// Takes in all records up to a moment, in the order of time. A record of a later moment stays where it is: one
     /// before it may not be written yet to another buffer.
     fn read(&mut self, until: u64) {
-        let Self { rings, layout, session, threads, threads_by_event, .. } = self;
+        let Self { rings, layout, session, threads, events, .. } = self;
         rings.iter_mut().for_each(|(_, ring)| ring.refresh());
         let mut next: Vec<_> = rings.iter_mut().map(|(_, ring)| ring.next(layout)).collect();
         loop {
@@ -278,7 +345,9 @@ impl Recorder {
             let Some((place, header)) = first.and_then(|place| Some((place, next[place]?.header))) else { break };
             let ring = &mut rings[place].1;
             match Record::parse(header, ring.body(header), layout) {
-                Some(Record::Sample(sample)) if is_duplicate(threads, threads_by_event, sample.id, sample.tid) => {}
+                Some(Record::Sample(Sample { id, tid, .. }) | Record::Switched(Switch { id, tid, .. }))
+                    if is_duplicate(threads, events, id, tid) => {}
+                Some(Record::Sample(sample)) if is_of_switch(events, sample.id) => session.ceases(&sample),
                 Some(record) => session.apply(&record),
                 None => session.statistics.malformed += 1,
             }
@@ -303,7 +372,9 @@ impl Recorder {
             // One whose thread has ended counts nothing any more.
             let _ = event.disable();
         }
+        let end = now();
         self.read(u64::MAX);
+        self.session.finish_waits(end);
         let mut statistics = self.session.statistics;
         // The kernel writes how many records were lost once one fits again, which may be never.
         let counted: Option<u64> = self.rings.iter().map(|(event, _)| event).chain(&self.others).map(Event::lost).sum();
@@ -311,10 +382,11 @@ impl Recorder {
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
         let facts = Facts {
-            hz: self.hz,
-            period: self.clock.period,
-            stack_bytes: self.clock.stack_bytes,
-            kernel: self.clock.kernel,
+            measure: self.options.measure,
+            hz: self.options.hz,
+            period: 1_000_000_000 / u64::from(self.options.hz.max(1)),
+            stack_bytes: self.stack_bytes(),
+            kernel: self.samples_kernel(),
             started: self.started,
             duration,
             subject: self.subject(),
@@ -336,7 +408,7 @@ impl Recorder {
 
     /// Whether time in the kernel is sampled, too.
     pub fn samples_kernel(&self) -> bool {
-        self.clock.kernel
+        self.samplings.iter().all(|sampling| sampling.kernel)
     }
 
     /// The number of processes that are known.
@@ -364,9 +436,14 @@ impl Opening {
     }
 }
 
-/// Whether a sample is of a thread that has an event of its own, and comes from one inherited from another thread.
-fn is_duplicate(threads: &HashSet<u32>, by_event: &HashMap<u64, u32>, event: u64, tid: u32) -> bool {
-    threads.contains(&tid) && by_event.get(&event).is_some_and(|owner| *owner != tid)
+/// Whether a record is of a thread that has an event of its own, and comes from one inherited from another thread.
+fn is_duplicate(threads: &HashSet<u32>, events: &HashMap<u64, Purpose>, event: u64, tid: u32) -> bool {
+    let owner = events.get(&event).and_then(|purpose| purpose.thread);
+    owner.is_some_and(|owner| owner != tid) && threads.contains(&tid)
+}
+
+fn is_of_switch(events: &HashMap<u64, Purpose>, event: u64) -> bool {
+    events.get(&event).is_some_and(|purpose| purpose.trigger == Trigger::Switch)
 }
 
 /// Less is copied where many CPUs fill the buffers.

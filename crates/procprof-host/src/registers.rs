@@ -23,6 +23,18 @@ const AARCH64_LR: u32 = 30;
 const AARCH64_SP: u32 = 31;
 const AARCH64_PC: u32 = 32;
 
+/// Mask and values where of a thread in a call of the kernel only stack pointer and program counter are known; the
+/// frame pointer is 0, the others are missing.
+pub(crate) fn of_call(architecture: Architecture, sp: u64, pc: u64) -> (u64, Vec<[u8; 8]>) {
+    let mut known = match architecture {
+        Architecture::X86_64 => [(X86_64_IP, pc), (X86_64_FP, 0), (X86_64_SP, sp)].to_vec(),
+        Architecture::Aarch64 => [(AARCH64_FP, 0), (AARCH64_LR, 0), (AARCH64_SP, sp), (AARCH64_PC, pc)].to_vec(),
+    };
+    known.sort_unstable();
+    let mask = known.iter().fold(0, |mask, (number, _)| mask | 1 << number);
+    (mask, known.into_iter().map(|(_, value)| value.to_le_bytes()).collect())
+}
+
 /// The frame that was interrupted; `None` if a register is missing.
 pub(crate) fn frame(architecture: Architecture, registers: &Registers<'_>) -> Option<Frame> {
     let get = |number| registers.get(number);

@@ -1,12 +1,15 @@
 //! The state of a recording: what records change, and the stacks of its samples.
 
-use procprof_profile::perf_event::{CONTEXT_MAX, CpuMode, Record, Sample};
+use procprof_profile::perf_event::{CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
 use procprof_unwind::{Architecture, Cache, Space};
 
 use crate::address_space::AddressSpace;
+use crate::blocked::{Doing, Place, look};
 use crate::images::Images;
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
-use crate::stacks::{Frame, Owner, Stacks};
+use crate::registers;
+use crate::stacks::{Frame, Owner, StackId, Stacks};
+use crate::waits::{Amount, Waited, Waits};
 use crate::walk::{Ending, walk};
 
 /// The kernel keeps so many bytes of a name.
@@ -20,13 +23,30 @@ const REFUSED: &str = "[process that this user may not read]";
 const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
 /// The row in the place of the callers that are missing.
 const CUT: &str = "[callers beyond the copied stack]";
+/// The row of waits of which no stack is known.
+const WITHOUT_STACK: &str = "[waiting, stack not sampled]";
+/// The state of a thread on a CPU.
+const RUNNING: &str = "running";
+
+/// Most threads whose stacks are read from `/proc` at a time.
+const READ_AT_ONCE: usize = 256;
 
 /// What has happened to the samples of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Samples taken.
+    /// Samples taken of CPU time, and of switches.
     pub samples: u64,
+    /// Of these, samples of switches.
+    pub samples_of_switches: u64,
+    /// Waits that have ended, or not yet at the end of the recording.
+    pub waits: u64,
+    /// Nanoseconds of waits.
+    pub waited: u64,
+    /// Of these, nanoseconds of waits whose stack is not known.
+    pub waited_without_stack: u64,
+    /// Switches whose counterpart was lost; the wait between them is not known.
+    pub switches_unmatched: u64,
     /// Records that the kernel could not write because a buffer was full: samples, and what tells of mappings.
     pub lost: u64,
     /// User stacks unwound or tried.
@@ -83,6 +103,10 @@ pub(crate) struct Session {
     pub(crate) images: Images,
     pub(crate) stacks: Stacks,
     pub(crate) statistics: Statistics,
+    /// The waits of threads, if they are recorded.
+    waits: Option<Waits<StackId>>,
+    /// Whether samples tell if their thread runs or waits.
+    has_states: bool,
     has_threads: bool,
     filter: Filter,
     cache: Cache,
@@ -99,12 +123,27 @@ impl Session {
             images: Images::new(architecture),
             stacks: Stacks::default(),
             statistics: Statistics::default(),
+            waits: None,
+            has_states: false,
             has_threads,
             filter,
             cache: Cache::new(),
             generation: 0,
             addresses: Vec::new(),
             frames: Vec::new(),
+        }
+    }
+
+    /// Records the waits of threads, too.
+    pub(crate) fn record_waits(&mut self) {
+        self.waits = Some(Waits::default());
+        self.has_states = true;
+    }
+
+    /// A thread exists when the recording begins.
+    pub(crate) fn thread_exists(&mut self, pid: u32, tid: u32, start: u64) {
+        if let Some(waits) = &mut self.waits {
+            waits.exists(pid, tid, start);
         }
     }
 
@@ -120,8 +159,19 @@ impl Session {
                 self.processes.mapped(mapped, &mut self.images);
             }
             Record::Named { pid, tid, name, is_exec } => self.processes.named(*pid, *tid, name, *is_exec),
-            Record::Forked(task) => self.processes.forked(*task),
-            Record::Exited(task) => self.processes.exited(*task),
+            Record::Forked(task) => {
+                if let Some(waits) = &mut self.waits {
+                    waits.begins(task.tid);
+                }
+                self.processes.forked(*task);
+            }
+            Record::Exited(task) => {
+                if let Some((pid, waited)) = self.waits.as_mut().and_then(|waits| waits.exited(task.tid)) {
+                    self.add_waited(pid, task.tid, waited);
+                }
+                self.processes.exited(*task);
+            }
+            Record::Switched(switch) => self.switched(switch),
             Record::Lost { records } => self.statistics.lost += records,
             Record::Throttled => self.statistics.throttled += 1,
             Record::Sample(sample) => self.sample(sample),
@@ -129,13 +179,110 @@ impl Session {
         }
     }
 
+    /// Takes a sample of CPU time.
     fn sample(&mut self, sample: &Sample<'_>) {
-        if !self.processes.contains(sample.pid) {
-            self.processes.read(sample.pid, &mut self.images);
-        }
-        self.processes.read_cgroup(sample.pid);
-        if !self.processes.get_mut(sample.pid).is_some_and(|process| self.filter.takes(process)) {
+        let Some(stack) = self.stack(sample) else { return };
+        let owner = self.owner(sample.pid, sample.tid, RUNNING);
+        self.stacks.add(&owner, stack, Amount { count: 1, nanos: sample.period });
+    }
+
+    /// Takes a sample of a thread that is about to cease to run.
+    pub(crate) fn ceases(&mut self, sample: &Sample<'_>) {
+        if self.has_ended(sample.tid) {
             return;
+        }
+        let Some(stack) = self.stack(sample) else { return };
+        self.statistics.samples_of_switches += 1;
+        if let Some(waits) = &mut self.waits {
+            waits.sampled(sample.pid, sample.tid, stack, sample.period);
+        }
+    }
+
+    fn switched(&mut self, switch: &Switch) {
+        // The idle task has no pid.
+        if switch.pid != 0
+            && !self.has_ended(switch.tid)
+            && self.takes(switch.pid)
+            && let Some(waits) = &mut self.waits
+        {
+            waits.switched(switch);
+        }
+    }
+
+    fn has_ended(&self, tid: u32) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.has_ended(tid))
+    }
+
+    /// Reads where threads are that wait for long, or since the recording began; `clock` tells the time of events.
+    pub(crate) fn read_waiting(&mut self, stack_bytes: u32, clock: impl Fn() -> u64) {
+        let Some(waits) = &mut self.waits else { return };
+        for (pid, tid) in waits.to_read(clock(), READ_AT_ONCE) {
+            let doing = look(pid, tid, stack_bytes as usize);
+            let time = clock();
+            let stack = match &doing {
+                Doing::Waiting(place) => Some(self.waiting_stack(pid, place, stack_bytes)),
+                Doing::Running | Doing::Unknown => None,
+            };
+            let Some(waits) = &mut self.waits else { return };
+            match stack {
+                Some(stack) => waits.read(tid, stack, time),
+                None if doing == Doing::Running => waits.runs(tid),
+                None => {}
+            }
+        }
+    }
+
+    /// The stack of a thread that waits in a call of the kernel: of its registers two are known.
+    fn waiting_stack(&mut self, pid: u32, place: &Place, stack_limit: u32) -> StackId {
+        let (mask, values) = registers::of_call(self.architecture, place.sp, place.pc);
+        let sample = Sample {
+            mode: CpuMode::User,
+            pid,
+            registers: Registers::new(mask, &values),
+            stack: &place.stack,
+            stack_limit: stack_limit.into(),
+            ..Sample::default()
+        };
+        self.frames.clear();
+        self.user_frames(&sample);
+        self.stacks.stack(&self.frames)
+    }
+
+    /// Ends the recording of waits.
+    pub(crate) fn finish_waits(&mut self, end: u64) {
+        let Some(mut waits) = self.waits.take() else { return };
+        self.statistics.switches_unmatched = waits.unmatched;
+        for (pid, tid, waited) in waits.finish(end) {
+            self.add_waited(pid, tid, waited);
+        }
+    }
+
+    fn add_waited(&mut self, pid: u32, tid: u32, waited: Vec<Waited<StackId>>) {
+        for Waited { state, stack, amount } in waited {
+            self.statistics.waits += amount.count;
+            self.statistics.waited += amount.nanos;
+            let stack = stack.unwrap_or_else(|| {
+                self.statistics.waited_without_stack += amount.nanos;
+                self.stacks.stack(&[Frame::Note(WITHOUT_STACK)])
+            });
+            let owner = self.owner(pid, tid, state.name());
+            self.stacks.add(&owner, stack, amount);
+        }
+    }
+
+    /// Whether samples of a process are kept.
+    fn takes(&mut self, pid: u32) -> bool {
+        if !self.processes.contains(pid) {
+            self.processes.read(pid, &mut self.images);
+        }
+        self.processes.read_cgroup(pid);
+        self.processes.get_mut(pid).is_some_and(|process| self.filter.takes(process))
+    }
+
+    /// The stack of a sample; `None` if its process is not recorded.
+    fn stack(&mut self, sample: &Sample<'_>) -> Option<StackId> {
+        if !self.takes(sample.pid) {
+            return None;
         }
         self.statistics.samples += 1;
         self.frames.clear();
@@ -144,17 +291,17 @@ impl Session {
         if has_user_code {
             self.user_frames(sample);
         }
-        let owner = self.owner(sample);
-        self.stacks.count(&owner, &self.frames);
+        Some(self.stacks.stack(&self.frames))
     }
 
-    fn owner(&mut self, sample: &Sample<'_>) -> Owner {
-        let process = self.processes.get_mut(sample.pid);
+    fn owner(&mut self, pid: u32, tid: u32, state: &'static str) -> Owner {
+        let process = self.processes.get_mut(pid);
         let name = process.as_ref().map_or_else(String::new, |process| process.name.clone());
         let cgroup = process.as_ref().map_or_else(String::new, |process| process.cgroup.clone());
-        let thread = process.and_then(|process| process.threads.get(&sample.tid)).cloned();
+        let thread = process.and_then(|process| process.threads.get(&tid)).cloned();
         let thread = thread.unwrap_or_else(|| name.clone());
-        Owner { pid: sample.pid, process: name, thread: self.has_threads.then_some((sample.tid, thread)), cgroup }
+        let state = self.has_states.then_some(state);
+        Owner { pid, process: name, thread: self.has_threads.then_some((tid, thread)), cgroup, state }
     }
 
     /// Adds the frames of user code, and counts how the walk ended.

@@ -6,6 +6,7 @@
 use foldhash::{HashMap, HashMapExt};
 
 use crate::address_space::{ImageId, MappedCode};
+use crate::waits::Amount;
 
 /// Whose sample it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,8 @@ pub(crate) struct Owner {
     /// Id and name, where threads are told apart.
     pub(crate) thread: Option<(u32, String)>,
     pub(crate) cgroup: String,
+    /// Whether its thread runs or why not, where a profile has time of several kinds.
+    pub(crate) state: Option<&'static str>,
 }
 
 /// A mapping as the profile has it.
@@ -39,6 +42,10 @@ pub(crate) enum Frame {
     Note(&'static str),
 }
 
+/// The number of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StackId(u32);
+
 /// The collected samples.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
@@ -46,10 +53,10 @@ pub(crate) struct Stacks {
     by_image: HashMap<ImageId, Vec<u32>>,
     frames: HashMap<Frame, u32>,
     pub(crate) all_frames: Vec<Frame>,
-    stacks: HashMap<Box<[u32]>, u32>,
+    stacks: HashMap<Box<[u32]>, StackId>,
     owners: HashMap<Owner, u32>,
     pub(crate) all_owners: Vec<Owner>,
-    counts: HashMap<(u32, u32), u64>,
+    amounts: HashMap<(u32, StackId), Amount>,
     /// The numbers of the frames of the stack at hand.
     numbers: Vec<u32>,
 }
@@ -74,8 +81,8 @@ impl Stacks {
         Frame::Code(number, mapping.start + (place - mapping.file_offset))
     }
 
-    /// Counts a sample of a stack, leaf first.
-    pub(crate) fn count(&mut self, owner: &Owner, stack: &[Frame]) {
+    /// The number of a stack, leaf first.
+    pub(crate) fn stack(&mut self, stack: &[Frame]) -> StackId {
         self.numbers.clear();
         for frame in stack {
             let number = *self.frames.entry(*frame).or_insert_with(|| {
@@ -84,14 +91,18 @@ impl Stacks {
             });
             self.numbers.push(number);
         }
-        let stack = match self.stacks.get(&*self.numbers) {
+        match self.stacks.get(&*self.numbers) {
             Some(stack) => *stack,
             None => {
-                let number = self.stacks.len() as u32;
+                let number = StackId(self.stacks.len() as u32);
                 self.stacks.insert(self.numbers.as_slice().into(), number);
                 number
             }
-        };
+        }
+    }
+
+    /// Adds what a stack was seen for.
+    pub(crate) fn add(&mut self, owner: &Owner, stack: StackId, amount: Amount) {
         let owner = match self.owners.get(owner) {
             Some(owner) => *owner,
             None => {
@@ -101,19 +112,20 @@ impl Stacks {
                 number
             }
         };
-        *self.counts.entry((owner, stack)).or_insert(0) += 1;
+        self.amounts.entry((owner, stack)).or_default().add(amount);
     }
 
-    /// Owner, frames from leaf to root, and samples; the most frequent first.
-    pub(crate) fn samples(&self) -> Vec<(&Owner, &[u32], u64)> {
-        let mut by_number: HashMap<u32, &[u32]> = HashMap::with_capacity(self.stacks.len());
+    /// Owner, frames from leaf to root, and the amount; the longest time first.
+    pub(crate) fn samples(&self) -> Vec<(&Owner, &[u32], Amount)> {
+        let mut by_number: HashMap<StackId, &[u32]> = HashMap::with_capacity(self.stacks.len());
         by_number.extend(self.stacks.iter().map(|(frames, number)| (*number, &**frames)));
         let mut samples: Vec<_> = self
-            .counts
+            .amounts
             .iter()
-            .map(|((owner, stack), count)| (&self.all_owners[*owner as usize], by_number[stack], *count))
+            .map(|((owner, stack), amount)| (&self.all_owners[*owner as usize], by_number[stack], *amount))
             .collect();
-        samples.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.pid.cmp(&b.0.pid)).then_with(|| a.1.cmp(b.1)));
+        let order = |amount: &Amount| std::cmp::Reverse((amount.nanos, amount.count));
+        samples.sort_by(|a, b| order(&a.2).cmp(&order(&b.2)).then(a.0.pid.cmp(&b.0.pid)).then_with(|| a.1.cmp(b.1)));
         samples
     }
 }

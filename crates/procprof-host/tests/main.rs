@@ -8,3 +8,4 @@ mod oracle;
 mod program;
 mod recorded;
 mod shares;
+mod waits;

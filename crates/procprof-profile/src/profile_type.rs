@@ -10,6 +10,8 @@ pub enum ProfileType {
     Cpu,
     /// Wall time, on and off CPU.
     Wall,
+    /// Time off CPU: blocked, or ready to run without a CPU.
+    OffCpu,
     /// Bytes and objects allocated during the capture.
     Alloc,
     /// Live heap.
@@ -47,6 +49,15 @@ const ROWS: &[(ProfileType, Row)] = &[
             prefix: "wall",
             label: "Wall",
             sample_types: &[("samples", "count"), ("wall", "nanoseconds")],
+        },
+    ),
+    (
+        ProfileType::OffCpu,
+        Row {
+            name: "off_cpu",
+            prefix: "off_cpu",
+            label: "Off CPU",
+            sample_types: &[("waits", "count"), ("off_cpu", "nanoseconds")],
         },
     ),
     (

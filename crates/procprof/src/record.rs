@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::{ArgGroup, Args, ValueHint};
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
-use procprof_host::{Filter, Options, Recorder, Recording, Statistics, Target};
+use procprof_host::{Filter, Measure, Options, Recorder, Recording, Statistics, Target};
 use procprof_process::{Pid, Process};
 use procprof_report::Report;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,6 +23,20 @@ use crate::report;
 const SECONDS: f64 = 10.0;
 /// Time between two looks at buffers that are not full.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Samples for each second of CPU time, unless `--frequency` is given.
+const HZ: u32 = 99;
+
+/// The time that is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Type {
+    /// CPU time
+    Cpu,
+    /// Time in which threads wait, or are ready to run without a CPU
+    OffCpu,
+    /// Both
+    Wall,
+}
 
 /// Options of `record`.
 #[derive(Debug, Args)]
@@ -46,13 +60,16 @@ pub(crate) struct RecordArgs {
     /// Seconds to record for [default: 10, or until the command ends]
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<f64>,
-    /// Samples for each second of CPU time
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    frequency: u32,
+    /// Record this time
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Cpu)]
+    measure: Type,
+    /// Samples for each second of CPU time [default: 99]; with --type off-cpu, most stacks a second and CPU [default: 500]
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    frequency: Option<u32>,
     /// Label samples with the names and ids of threads
     #[arg(long)]
     threads: bool,
-    /// Bytes of stack copied with each sample; frames beyond are cut [default: 64512, less with many CPUs]
+    /// Bytes of stack copied with each sample; frames beyond are cut [default: 64512, 32768 for waits, less with many CPUs]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(512..=64_512))]
     stack_bytes: Option<u32>,
     /// Write to this file, as pprof unless --format is given
@@ -108,8 +125,17 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         [pid] => Process::open(Pid(*pid)).ok().map(|process| process.identity()),
         _ => None,
     };
+    let defaults = Options::default();
+    let is_off_cpu = arguments.measure == Type::OffCpu;
+    let frequency = arguments.frequency.filter(|_| !is_off_cpu).unwrap_or(HZ);
     let options = Options {
-        hz: arguments.frequency,
+        measure: match arguments.measure {
+            Type::Cpu => Measure::Cpu,
+            Type::OffCpu => Measure::OffCpu,
+            Type::Wall => Measure::Wall,
+        },
+        hz: frequency,
+        waits_hz: arguments.frequency.filter(|_| is_off_cpu).unwrap_or(defaults.waits_hz),
         stack_bytes: arguments.stack_bytes,
         threads: arguments.threads,
         children: arguments.children,
@@ -118,7 +144,8 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     let begun = Instant::now();
     let mut recorder = Recorder::attach(target, &options)?;
     if !recorder.samples_kernel() {
-        eprintln!("procprof: time in the kernel is not sampled: it takes CAP_PERFMON or kernel.perf_event_paranoid=1");
+        let missing = if is_off_cpu { "stacks of short waits are" } else { "time in the kernel is" };
+        eprintln!("procprof: {missing} not sampled: it takes CAP_PERFMON or kernel.perf_event_paranoid=1");
     }
     let mut child = start(&arguments.command)?;
     let duration = arguments.duration.or_else(|| child.is_none().then_some(SECONDS));
@@ -141,15 +168,17 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     {
         eprintln!("procprof: the command goes on as process {}", child.id());
     }
-    for line in summary(&recording.statistics, elapsed, arguments) {
+    for line in summary(&recording.statistics, elapsed, options.measure, frequency) {
         eprintln!("procprof: {line}");
     }
     let Recording { profile, files, .. } = recording;
     if profile.sample_count() == 0 {
-        bail!(
-            "no sample was taken: nothing recorded used {:.0} ms of CPU time",
-            1000.0 / f64::from(arguments.frequency)
-        );
+        match options.measure {
+            Measure::OffCpu => bail!("nothing was recorded: no thread ceased to run"),
+            _ => {
+                bail!("no sample was taken: nothing recorded used {:.0} ms of CPU time", 1000.0 / f64::from(frequency))
+            }
+        }
     }
     let profile = report::named_here(profile, &files, process)?;
     for line in hints::hints(&profile) {
@@ -231,14 +260,25 @@ fn running(elapsed: Duration, statistics: &Statistics) -> String {
 }
 
 /// What was recorded, and what of it is missing or incomplete.
-fn summary(statistics: &Statistics, elapsed: Duration, arguments: &RecordArgs) -> Vec<String> {
+fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32) -> Vec<String> {
     let Statistics { samples, user_stacks, to_root, .. } = *statistics;
-    let cpu = samples as f64 / f64::from(arguments.frequency);
-    let mut lines = vec![format!(
-        "{samples} samples in {:.1} s at {} Hz: {cpu:.2} s of CPU time",
-        elapsed.as_secs_f64(),
-        arguments.frequency
-    )];
+    let (elapsed, seconds) = (elapsed.as_secs_f64(), |nanos: u64| nanos as f64 / 1e9);
+    let mut lines = Vec::new();
+    let cpu_samples = samples - statistics.samples_of_switches;
+    if measure != Measure::OffCpu {
+        let cpu = cpu_samples as f64 / f64::from(hz);
+        lines.push(format!("{cpu_samples} samples in {elapsed:.1} s at {hz} Hz: {cpu:.2} s of CPU time"));
+    }
+    if measure != Measure::Cpu {
+        let Statistics { waits, waited, samples_of_switches, .. } = *statistics;
+        let waited = seconds(waited);
+        lines.push(format!(
+            "{waits} waits in {elapsed:.1} s: {waited:.2} s; {samples_of_switches} stacks of them sampled"
+        ));
+    }
+    if statistics.waited_without_stack > 0 {
+        lines.push(format!("{:.2} s of waits are without a stack", seconds(statistics.waited_without_stack)));
+    }
     let share = |count: u64| 100.0 * count as f64 / user_stacks.max(1) as f64;
     if to_root < user_stacks {
         let reasons = [
@@ -257,6 +297,7 @@ fn summary(statistics: &Statistics, elapsed: Duration, arguments: &RecordArgs) -
         (statistics.code_of_32_bits, "samples are of 32-bit code, whose callers are not known"),
         (statistics.throttled, "times the kernel lowered the rate (kernel.perf_cpu_time_max_percent)"),
         (statistics.malformed, "records could not be read"),
+        (statistics.switches_unmatched, "waits are of unknown length: the record of their end was lost"),
         (statistics.mappings_refused, "mappings were more than a process may have here"),
     ];
     lines.extend(amounts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));

@@ -1,4 +1,4 @@
-//! One perf event: a clock of a thread or a CPU that samples when its period has passed.
+//! One perf event of a thread or a CPU: a clock that samples when its period has passed, or a counter of switches.
 
 #![allow(unsafe_code)]
 
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use perf_event_open_sys as sys;
 use procprof_profile::perf_event::{Layout, field};
 use sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE,
-    perf_event_attr,
+    PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC,
+    PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
 use crate::registers;
@@ -25,11 +25,31 @@ pub(crate) enum Subject {
     FutureChildren,
 }
 
+/// What samples are taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// CPU time has passed.
+    CpuTime,
+    /// A thread ceases to run. All switches are recorded, samples of stacks are taken of some.
+    Switch,
+}
+
+/// How often samples are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rate {
+    /// Whenever so many nanoseconds or switches have passed.
+    Period(u64),
+    /// About so many times a second of each event, of every switch where there are fewer: the kernel adapts the period.
+    Hz(u32),
+}
+
 /// The properties of all events of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clock {
-    /// Nanoseconds of CPU time between two samples.
-    pub(crate) period: u64,
+pub(crate) struct Sampling {
+    pub(crate) trigger: Trigger,
+    /// Whether processes, their threads and mappings are recorded, too.
+    pub(crate) tells_tasks: bool,
+    pub(crate) rate: Rate,
     /// Bytes of the user stack copied with each sample; a multiple of 8, less than 64 KiB.
     pub(crate) stack_bytes: u32,
     /// Whether time in the kernel is sampled.
@@ -47,7 +67,7 @@ pub(crate) struct Event {
     counts_lost: bool,
 }
 
-impl Clock {
+impl Sampling {
     /// The layout of the records.
     pub(crate) fn layout(&self) -> Layout {
         Layout {
@@ -55,6 +75,7 @@ impl Clock {
                 | field::IP
                 | field::TID
                 | field::TIME
+                | field::PERIOD
                 | field::CALLCHAIN
                 | field::REGS_USER
                 | field::STACK_USER,
@@ -66,11 +87,15 @@ impl Clock {
 
     fn attributes(&self, subject: Subject) -> perf_event_attr {
         let layout = self.layout();
-        let clock = if subject == Subject::All { PERF_COUNT_SW_CPU_CLOCK } else { PERF_COUNT_SW_TASK_CLOCK };
+        let counter = match (self.trigger, subject) {
+            (Trigger::Switch, _) => PERF_COUNT_SW_CONTEXT_SWITCHES,
+            (Trigger::CpuTime, Subject::All) => PERF_COUNT_SW_CPU_CLOCK,
+            (Trigger::CpuTime, _) => PERF_COUNT_SW_TASK_CLOCK,
+        };
         let mut attributes = perf_event_attr {
             type_: PERF_TYPE_SOFTWARE,
             size: size_of::<perf_event_attr>() as u32,
-            config: clock as u64,
+            config: counter as u64,
             sample_type: layout.sample_type,
             sample_regs_user: layout.user_registers,
             sample_stack_user: self.stack_bytes,
@@ -78,7 +103,13 @@ impl Clock {
             ..perf_event_attr::default()
         };
         attributes.read_format = u64::from(PERF_FORMAT_LOST);
-        attributes.__bindgen_anon_1.sample_period = self.period;
+        match self.rate {
+            Rate::Period(period) => attributes.__bindgen_anon_1.sample_period = period,
+            Rate::Hz(hz) => {
+                attributes.set_freq(1);
+                attributes.__bindgen_anon_1.sample_freq = hz.into();
+            }
+        }
         attributes.__bindgen_anon_2.wakeup_watermark = self.wakeup_bytes;
         attributes.set_watermark(1);
         attributes.set_use_clockid(1);
@@ -92,25 +123,27 @@ impl Clock {
         attributes.set_exclude_callchain_user(1);
         attributes.set_exclude_callchain_kernel(u64::from(!self.kernel));
         attributes.set_sample_id_all(1);
-        attributes.set_mmap(1);
-        attributes.set_mmap2(1);
-        attributes.set_build_id(1);
-        attributes.set_comm(1);
-        attributes.set_comm_exec(1);
-        attributes.set_task(1);
+        let tells_tasks = u64::from(self.tells_tasks);
+        attributes.set_mmap(tells_tasks);
+        attributes.set_mmap2(tells_tasks);
+        attributes.set_build_id(tells_tasks);
+        attributes.set_comm(tells_tasks);
+        attributes.set_comm_exec(tells_tasks);
+        attributes.set_task(tells_tasks);
+        attributes.set_context_switch(u64::from(self.trigger == Trigger::Switch));
         attributes
     }
 }
 
 impl Event {
     /// Opens an event on a CPU; the kernel sees to it that a thread is counted only while it runs there.
-    pub(crate) fn open(subject: Subject, cpu: u32, clock: &Clock) -> io::Result<Self> {
+    pub(crate) fn open(subject: Subject, cpu: u32, sampling: &Sampling) -> io::Result<Self> {
         let pid = match subject {
             Subject::All => -1,
             Subject::Thread(tid) => i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?,
             Subject::FutureChildren => 0,
         };
-        let mut attributes = clock.attributes(subject);
+        let mut attributes = sampling.attributes(subject);
         let mut opened = open(&mut attributes, pid, cpu);
         // Kernels before 6.0 do not count what an event lost, those before 5.12 know no build ids in records.
         let without: [fn(&mut perf_event_attr); 2] =

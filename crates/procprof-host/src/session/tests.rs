@@ -67,7 +67,7 @@ fn bytes(words: &[u64]) -> Vec<u8> {
 /// The stacks counted, each as its frames.
 fn stacks(session: &Session) -> BTreeMap<Vec<Frame>, u64> {
     let frames = |numbers: &[u32]| numbers.iter().map(|number| session.stacks.all_frames[*number as usize]).collect();
-    session.stacks.samples().into_iter().map(|(_, numbers, count)| (frames(numbers), count)).collect()
+    session.stacks.samples().into_iter().map(|(_, numbers, amount)| (frames(numbers), amount.count)).collect()
 }
 
 #[test]

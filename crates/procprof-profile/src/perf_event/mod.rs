@@ -11,7 +11,9 @@
 //! SAMPLE   9   the fields of `sample_type`, see `sample.rs`
 //! MMAP2    10  as MMAP up to the offset; device major u32, minor u32, inode u64, generation u64, or (misc bit 14)
 //!              size of the build id u8, u8, u16, build id of 20 bytes; protection u32, flags u32, name
-//! LOST_SAMPLES 13, SWITCH 14, SWITCH_CPU_WIDE 15, NAMESPACES 16, CGROUP 19 id u64, path
+//! SWITCH   14  nothing                            misc bit 13: the thread ceases to run, bit 14: it was preempted
+//! SWITCH_CPU_WIDE 15, as SWITCH; the other thread's pid u32, tid u32
+//! LOST_SAMPLES 13, NAMESPACES 16, CGROUP 19 id u64, path
 //! ```
 //!
 //! Names end with a zero byte and are padded to 8 bytes. With `sample_id_all`, all records but samples end with those of
@@ -21,7 +23,7 @@ mod bytes;
 mod record;
 mod sample;
 
-pub use record::{CpuMode, FileIdentity, Header, MappedFile, Record, Task};
+pub use record::{CpuMode, FileIdentity, Header, MappedFile, Record, Switch, Task};
 pub use sample::{Registers, Sample};
 
 /// The fields that the records of an event have.

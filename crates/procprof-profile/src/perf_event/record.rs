@@ -13,11 +13,15 @@ const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
+const SWITCH: u32 = 14;
+const SWITCH_CPU_WIDE: u32 = 15;
 const CGROUP: u32 = 19;
 
 const MISC_MODE: u16 = 7;
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
+const MISC_SWITCH_OUT: u16 = 1 << 13;
+const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 const PROTECTION_EXECUTE: u32 = 4;
 
@@ -33,13 +37,14 @@ pub struct Header {
 }
 
 /// The mode in which a CPU was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuMode {
     /// In the kernel.
     Kernel,
     /// In a process.
     User,
     /// In a hypervisor or a guest, or not known.
+    #[default]
     Other,
 }
 
@@ -77,6 +82,8 @@ pub enum Record<'a> {
         /// Its path.
         path: &'a [u8],
     },
+    /// A thread begins to run on a CPU, or ceases to.
+    Switched(Switch),
     /// A sample.
     Sample(Sample<'a>),
     /// Any other type.
@@ -131,6 +138,23 @@ pub struct Task {
     pub tid: u32,
 }
 
+/// A thread begins to run on a CPU, or ceases to: the fields of `sample_id_all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Time of the event's clock; 0 without `PERF_SAMPLE_TIME`.
+    pub time: u64,
+    /// The id of the event; 0 without `PERF_SAMPLE_IDENTIFIER`.
+    pub id: u64,
+    /// Whether it ceases to run.
+    pub is_out: bool,
+    /// Whether it ceases to run although it could go on: another thread takes its place.
+    pub is_preempted: bool,
+}
+
 impl Header {
     /// Bytes of a header.
     pub const SIZE: usize = 8;
@@ -174,6 +198,7 @@ impl<'a> Record<'a> {
             }
             LOST_SAMPLES => Record::Lost { records: bytes.u64()? },
             THROTTLE => Record::Throttled,
+            SWITCH | SWITCH_CPU_WIDE => Record::Switched(switch(header, body, layout)?),
             CGROUP => Record::Cgroup { id: bytes.u64()?, path: bytes.name() },
             kind => Record::Other(kind),
         })
@@ -238,4 +263,23 @@ fn task(mut bytes: Bytes<'_>) -> Option<Task> {
     let (pid, parent) = bytes.pair()?;
     let (tid, _) = bytes.pair()?;
     Some(Task { pid, parent, tid })
+}
+
+/// Reads who is switched from the fields behind the body; `None` without thread.
+fn switch(header: Header, body: &[u8], layout: &Layout) -> Option<Switch> {
+    let has = |bit: u64| layout.sample_type & bit != 0;
+    let trailer = body.get(body.len().checked_sub(layout.trailer())?..)?;
+    (layout.sample_id_all && has(field::TID)).then_some(())?;
+    let mut bytes = Bytes(trailer);
+    let (pid, tid) = bytes.pair()?;
+    let time = if has(field::TIME) { bytes.u64()? } else { 0 };
+    let identifier = trailer.last_chunk().filter(|_| has(field::IDENTIFIER));
+    Some(Switch {
+        pid,
+        tid,
+        time,
+        id: identifier.map_or(0, |id| u64::from_le_bytes(*id)),
+        is_out: header.misc & MISC_SWITCH_OUT != 0,
+        is_preempted: header.misc & MISC_SWITCH_OUT_PREEMPT != 0,
+    })
 }

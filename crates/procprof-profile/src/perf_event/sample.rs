@@ -24,7 +24,7 @@ const REGISTERS_NONE: u64 = 0;
 const REGISTERS_64: u64 = 2;
 
 /// A sample; fields that the event does not have are 0 or empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// Where the CPU was.
     pub mode: CpuMode,

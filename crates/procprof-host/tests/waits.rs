@@ -1,0 +1,154 @@
+//! Programs with known waits, recorded off CPU.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use procprof_host::{Measure, Options, Recorder, Recording, Target};
+use procprof_profile::Profile;
+
+use crate::program::Program;
+use crate::shares::{functions, label, labels, named};
+
+fn options(measure: Measure) -> Options {
+    Options { measure, hz: 997, threads: true, ..Options::default() }
+}
+
+/// Waits in number and nanoseconds by the function that waits, as `wait.c` prints them.
+fn printed(child: &mut Child) -> BTreeMap<String, (f64, f64)> {
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (words[0].to_owned(), (words[1].parse().unwrap(), words[2].parse().unwrap()))
+    };
+    text.lines().map(row).collect()
+}
+
+/// The values of samples that a condition holds for.
+fn sum(profile: &Profile, condition: impl Fn(&procprof_profile::Sample<'_>) -> bool) -> (f64, f64) {
+    let values = profile.samples().filter(condition).map(|sample| (sample.values[0], sample.values[1]));
+    values.fold((0.0, 0.0), |sum, (count, nanos)| (sum.0 + count as f64, sum.1 + nanos as f64))
+}
+
+fn with_function(profile: &Profile, name: &str) -> (f64, f64) {
+    sum(profile, |sample| functions(profile, sample.stack).contains(&name))
+}
+
+fn poll_until_it_ends(mut recorder: Recorder, child: &mut Child) -> Recording {
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    recorder.finish().unwrap()
+}
+
+fn assert_close(what: &str, found: f64, expected: f64, bound: f64) {
+    assert!((found - expected).abs() <= bound * expected, "{what}: {found:.0}, expected {expected:.0}");
+}
+
+#[test]
+fn waits_have_their_exact_time_and_the_function_that_waits() {
+    let program = Program::new("wait.c", &["-O2"]);
+    let recorder =
+        Recorder::attach(Target::FutureChildren, &options(Measure::OffCpu)).expect("perf events are permitted");
+    let mut child = Command::new(&program.path).arg("2").stdout(Stdio::piped()).spawn().unwrap();
+    let recording = poll_until_it_ends(recorder, &mut child);
+    assert_eq!(recording.statistics.switches_unmatched, 0, "{:?}", recording.statistics);
+    let profile = named(&recording);
+    for (function, (count, nanos)) in printed(&mut child) {
+        let (waits, waited) = with_function(&profile, &function);
+        assert_close(&function, waited, nanos, 0.02);
+        // A lock may be free; all others wait each time.
+        assert!(waits >= count || function == "wait_locking", "{function}: {waits} of {count}");
+    }
+    assert!(labels(&profile, "thread").is_superset(&["sleeper", "reader", "locker", "idle"].map(str::to_owned).into()));
+    assert!(labels(&profile, "state").contains("blocked"));
+    let (waits, waited) = sum(&profile, |_| true);
+    assert_eq!((waits as u64, waited as u64), (recording.statistics.waits, recording.statistics.waited));
+}
+
+#[test]
+fn of_many_switches_some_are_sampled_and_the_times_stay_exact() {
+    let program = Program::new("wait.c", &["-O2"]);
+    let options = Options { waits_hz: 20, ..options(Measure::OffCpu) };
+    let recorder = Recorder::attach(Target::FutureChildren, &options).expect("perf events are permitted");
+    let mut child = Command::new(&program.path).arg("3").stdout(Stdio::piped()).spawn().unwrap();
+    let recording = poll_until_it_ends(recorder, &mut child);
+    let statistics = recording.statistics;
+    assert!(statistics.samples_of_switches < statistics.waits, "{statistics:?}");
+    let profile = named(&recording);
+    let printed = printed(&mut child);
+    // Threads with one wait each: their time is that of the thread, whatever was sampled.
+    for (thread, function) in [("reader", "wait_reading"), ("idle", "wait_idle")] {
+        let (_, waited) = sum(&profile, |sample| label(&profile, sample, "thread").as_deref() == Some(thread));
+        assert_close(thread, waited, printed[function].1, 0.02);
+    }
+    // One long wait has its stack, however few are sampled.
+    assert_close("wait_idle", with_function(&profile, "wait_idle").1, printed["wait_idle"].1, 0.02);
+    let (waits, waited) = sum(&profile, |_| true);
+    assert_eq!((waits as u64, waited as u64), (statistics.waits, statistics.waited));
+}
+
+#[test]
+fn threads_that_wait_all_the_time_are_recorded_with_their_stack() {
+    let program = Program::new("wait.c", &["-O2"]);
+    let mut child = Command::new(&program.path).arg("600").stdout(Stdio::piped()).spawn().unwrap();
+    let threads = format!("/proc/{}/task", child.id());
+    let waiting = |name: &str| {
+        let tasks = std::fs::read_dir(&threads).unwrap().flatten();
+        tasks
+            .map(|task| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default())
+            .any(|stat| stat.contains(&format!("({name}) S")))
+    };
+    let begun = Instant::now();
+    while !waiting("idle") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the threads have not begun");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let target = Target::Processes(vec![child.id()]);
+    let before = Instant::now();
+    let mut recorder = Recorder::attach(target, &options(Measure::OffCpu)).expect("perf events are permitted");
+    let after = Instant::now();
+    while after.elapsed() < Duration::from_secs(2) {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    let least = after.elapsed().as_nanos() as f64;
+    let recording = recorder.finish().unwrap();
+    let most = before.elapsed().as_nanos() as f64;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let profile = named(&recording);
+    let (waits, waited) = with_function(&profile, "wait_idle");
+    assert!((least..=most).contains(&waited), "{least} to {most}: {waited}");
+    assert_eq!(waits as u64, 1);
+    let main = sum(&profile, |sample| label(&profile, sample, "thread").as_deref() == Some("wait"));
+    assert!((least..=most).contains(&main.1), "{least} to {most}: {main:?}");
+    for function in ["wait_sleeping", "wait_reading", "wait_locking"] {
+        assert!(with_function(&profile, function).1 > 0.5 * least, "{function}");
+    }
+}
+
+#[test]
+fn threads_that_share_a_cpu_are_preempted_for_as_long_as_they_do_not_run() {
+    let program = Program::new("burn.c", &["-O2"]);
+    let recorder =
+        Recorder::attach(Target::FutureChildren, &options(Measure::Wall)).expect("perf events are permitted");
+    let cpu = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let first: String = cpu.chars().take_while(char::is_ascii_digit).collect();
+    let begun = Instant::now();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &first]).arg(&program.path).args(["0.5", "2"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let recording = poll_until_it_ends(recorder, &mut child);
+    let elapsed = begun.elapsed().as_nanos() as f64;
+    let profile = &recording.profile;
+    let state = |state: &str| sum(profile, |sample| label(profile, sample, "state").as_deref() == Some(state)).1;
+    let (running, preempted) = (state("running"), state("preempted"));
+    // Half a second each, of which one waits for the other.
+    assert_close("running", running, 1e9, 0.05 + 5.0 / 1000_f64.sqrt());
+    assert!(preempted > 0.4 * running, "{preempted} of {running}");
+    let all = sum(profile, |_| true).1;
+    assert!(all <= 2.0 * elapsed * 1.1, "{all} of two threads in {elapsed}");
+    assert!(all >= 1.8 * running, "{all}, running {running}");
+}

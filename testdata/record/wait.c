@@ -1,0 +1,108 @@
+/* Waits of known lengths, each by functions of its own: wait SECONDS. For so long, each thread repeats its wait:
+   "sleeper" sleeps 5 ms, "reader" reads from a pipe to which "writer" writes each 20 ms, "locker" waits for a mutex that
+   "holder" holds for 10 ms at a time, "idle" waits for a condition until the end. Prints, a line for each: the name of
+   the function that waits, its number of waits and their time on the clock in nanoseconds. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+struct waits {
+    const char *name;
+    long count;
+    double time;
+};
+
+static double end;
+static int ends[2];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, done_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
+static int is_done;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static void pause_for(long nanos) {
+    struct timespec time = {nanos / 1000000000, nanos % 1000000000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+__attribute__((noinline)) void wait_sleeping(void) { pause_for(5000000); __asm__ volatile(""); }
+__attribute__((noinline)) void wait_reading(void) {
+    char byte;
+    if (read(ends[0], &byte, 1) < 0) perror("read");
+    __asm__ volatile("");
+}
+__attribute__((noinline)) void wait_locking(void) { pthread_mutex_lock(&mutex); __asm__ volatile(""); }
+__attribute__((noinline)) void wait_idle(void) {
+    pthread_mutex_lock(&done_mutex);
+    while (!is_done) pthread_cond_wait(&done, &done_mutex);
+    pthread_mutex_unlock(&done_mutex);
+}
+
+#define TIMED(waits, call) do { double begin = now(); call; (waits)->time += now() - begin; (waits)->count++; } while (0)
+
+static void *sleeper(void *waits) {
+    while (now() < end) TIMED((struct waits *)waits, wait_sleeping());
+    return NULL;
+}
+static void *reader(void *waits) {
+    while (now() < end) TIMED((struct waits *)waits, wait_reading());
+    return NULL;
+}
+static void *writer(void *none) {
+    while (now() < end + 5e7) {
+        pause_for(20000000);
+        if (write(ends[1], "x", 1) < 0) perror("write");
+    }
+    return none;
+}
+static void *locker(void *waits) {
+    while (now() < end) {
+        TIMED((struct waits *)waits, wait_locking());
+        pthread_mutex_unlock(&mutex);
+        pause_for(1000000);
+    }
+    return NULL;
+}
+static void *holder(void *none) {
+    while (now() < end) {
+        pthread_mutex_lock(&mutex);
+        pause_for(10000000);
+        pthread_mutex_unlock(&mutex);
+        pause_for(2000000);
+    }
+    return none;
+}
+static void *idle(void *waits) {
+    TIMED((struct waits *)waits, wait_idle());
+    return NULL;
+}
+
+int main(int count, char **words) {
+    static struct waits waits[] = {{"wait_sleeping", 0, 0}, {"wait_reading", 0, 0}, {"wait_locking", 0, 0}, {"wait_idle", 0, 0}};
+    struct { const char *name; void *(*run)(void *); void *argument; } threads[] = {
+        {"sleeper", sleeper, &waits[0]}, {"reader", reader, &waits[1]}, {"writer", writer, NULL},
+        {"locker", locker, &waits[2]}, {"holder", holder, NULL}, {"idle", idle, &waits[3]},
+    };
+    end = now() + (count > 1 ? atof(words[1]) : 1) * 1e9;
+    if (pipe(ends) < 0) { perror("pipe"); return 1; }
+    pthread_t ids[6];
+    for (int i = 0; i < 6; i++) {
+        pthread_create(&ids[i], NULL, threads[i].run, threads[i].argument);
+        pthread_setname_np(ids[i], threads[i].name);
+    }
+    for (int i = 0; i < 5; i++) pthread_join(ids[i], NULL);
+    pthread_mutex_lock(&done_mutex);
+    is_done = 1;
+    pthread_cond_signal(&done);
+    pthread_mutex_unlock(&done_mutex);
+    pthread_join(ids[5], NULL);
+    for (int i = 0; i < 4; i++) printf("%s %ld %.0f\n", waits[i].name, waits[i].count, waits[i].time);
+    return 0;
+}
