@@ -1,6 +1,7 @@
 //! `procprof record`: processes of this host, profiled from outside.
 
 mod hints;
+mod locks;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ enum Type {
     OffCpu,
     /// Both
     Wall,
+    /// Time in which threads wait for locks
+    Lock,
 }
 
 /// Options of `record`.
@@ -63,7 +66,7 @@ pub(crate) struct RecordArgs {
     /// Record this time
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Cpu)]
     measure: Type,
-    /// Samples for each second of CPU time [default: 99]; with --type off-cpu, most stacks a second and CPU [default: 500]
+    /// Samples for each second of CPU time [default: 99]; of waits, the stacks sampled in a second of each CPU or ten threads [default: 500]
     #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     frequency: Option<u32>,
     /// Label samples with the names and ids of threads
@@ -126,12 +129,12 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         _ => None,
     };
     let defaults = Options::default();
-    let is_off_cpu = arguments.measure == Type::OffCpu;
+    let is_off_cpu = matches!(arguments.measure, Type::OffCpu | Type::Lock);
     let frequency = arguments.frequency.filter(|_| !is_off_cpu).unwrap_or(HZ);
     let options = Options {
         measure: match arguments.measure {
             Type::Cpu => Measure::Cpu,
-            Type::OffCpu => Measure::OffCpu,
+            Type::OffCpu | Type::Lock => Measure::OffCpu,
             Type::Wall => Measure::Wall,
         },
         hz: frequency,
@@ -180,7 +183,13 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
             }
         }
     }
-    let profile = report::named_here(profile, &files, process)?;
+    let mut profile = report::named_here(profile, &files, process)?;
+    if arguments.measure == Type::Lock {
+        profile = locks::lock_waits(profile, &subject(arguments))?;
+        if profile.sample_count() == 0 {
+            bail!("no thread waited for a lock");
+        }
+    }
     for line in hints::hints(&profile) {
         eprintln!("procprof: {line}");
     }

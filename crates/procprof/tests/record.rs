@@ -587,3 +587,64 @@ fn privileges_decide_what_is_recorded_and_refusals_name_them() {
         }
     }
 }
+
+/// Nanoseconds of samples with a function.
+fn time_of(profile: &Profile, function: &str) -> i64 {
+    profile.samples().filter(|sample| has_function(profile, sample, function)).map(|sample| sample.values[1]).sum()
+}
+
+fn types(profile: &Profile) -> Vec<(&str, &str)> {
+    (0..profile.sample_types().len()).map(|index| profile.sample_type(index)).collect()
+}
+
+#[test]
+fn waits_are_recorded_as_time_off_cpu_within_the_wall_clock_or_of_locks_alone() {
+    let folder = folder();
+    let program = folder.path().join("wait");
+    compiled("wait.c", &[], &program);
+    let waits = ["wait_sleeping", "wait_reading", "wait_locking", "wait_idle"];
+    for (kind, expected, functions) in [
+        ("off-cpu", [("waits", "count"), ("off_cpu", "nanoseconds")], &waits[..]),
+        ("wall", [("samples", "count"), ("wall", "nanoseconds")], &waits[..]),
+        ("lock", [("contentions", "count"), ("delay", "nanoseconds")], &waits[2..3]),
+    ] {
+        let file = folder.path().join("recorded.pb.gz");
+        let program = program.to_str().unwrap();
+        let arguments = ["--type", kind, "-o", file.to_str().unwrap(), "--", program, "1"];
+        let output = procprof().arg("record").args(arguments).output().unwrap();
+        let printed = text(&output);
+        assert!(output.status.success() && printed.contains(" waits in "), "{kind}: {printed}");
+        let profile = decoded(&file);
+        assert_eq!(types(&profile), expected, "{kind}");
+        for function in waits {
+            // The program prints its waits itself.
+            let row = printed.lines().find_map(|line| line.strip_prefix(function)).unwrap();
+            let exact: f64 = row.split_whitespace().nth(1).unwrap().parse().unwrap();
+            let exact = if functions.contains(&function) { exact } else { 0.0 };
+            let found = time_of(&profile, function) as f64;
+            assert!((found - exact).abs() <= 0.05 * exact, "{kind}: {function} {found}, printed {exact}\n{printed}");
+        }
+    }
+}
+
+#[test]
+fn waits_are_recorded_without_privileges_and_what_is_missing_is_said() {
+    let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let burn = Burn::new(&[]);
+    let program = burn.file("wait");
+    compiled("wait.c", &[], &program);
+    let file = burn.file("nobody/waits.pb.gz");
+    let mut command = as_nobody(&burn, &[]);
+    command.args(["--type", "off-cpu", "-o", file.to_str().unwrap(), "--", program.to_str().unwrap(), "1"]);
+    let output = command.output().expect("this test needs setpriv");
+    let printed = text(&output);
+    if level.trim().parse::<i32>().unwrap() != 2 {
+        return assert_eq!(output.status.success(), level.trim().parse::<i32>().unwrap() < 2, "{printed}");
+    }
+    assert!(output.status.success() && printed.contains("stacks of short waits are not sampled"), "{printed}");
+    assert!(printed.contains("s of waits are without a stack"), "{printed}");
+    let profile = decoded(&file);
+    // A wait of a second is looked up while it lasts.
+    assert!(time_of(&profile, "wait_idle") > 900_000_000, "{printed}");
+    assert!(time_of(&profile, "[waiting, stack not sampled]") > 1_500_000_000, "{printed}");
+}

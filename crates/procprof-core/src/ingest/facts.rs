@@ -87,6 +87,7 @@ fn means(profile_type: &ProfileType) -> &'static str {
     match profile_type {
         ProfileType::Cpu => "CPU time of all threads during the capture",
         ProfileType::Wall => "time that passed, on and off the CPU",
+        ProfileType::OffCpu => "time in which threads did not run: blocked, or ready without a CPU",
         ProfileType::Alloc => "memory allocated, freed or not",
         ProfileType::Heap => "memory in use at that moment",
         ProfileType::Contention => "time spent waiting for locks, charged to who waited",
@@ -102,6 +103,7 @@ pub(crate) fn guess_type(profile: &Profile) -> Option<ProfileType> {
     let rules = [
         ("cpu", ProfileType::Cpu),
         ("wall", ProfileType::Wall),
+        ("off_cpu", ProfileType::OffCpu),
         ("inuse_space", ProfileType::Heap),
         ("alloc_space", ProfileType::Alloc),
         ("contentions", ProfileType::Contention),

@@ -140,6 +140,7 @@ fn type_label(kind: &ProfileType) -> &str {
     let label = match kind {
         ProfileType::Cpu => t!("CPU"),
         ProfileType::Wall => t!("Wall"),
+        ProfileType::OffCpu => t!("Off CPU"),
         ProfileType::Alloc => t!("Memory (Allocation)"),
         ProfileType::Heap => t!("Heap (in use)"),
         ProfileType::Contention => t!("Contention"),

@@ -460,6 +460,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["now", "たった今", "刚刚"],
     ["{0} ago", "{0}前", "{0}前"],
     ["Wall", "経過時間", "挂钟时间"],
+    ["Off CPU", "CPU 外時間", "CPU 外时间"],
     ["Memory (Allocation)", "メモリ（割り当て）", "内存（分配）"],
     ["Heap (in use)", "ヒープ（使用中）", "堆内存（使用中）"],
     ["Contention", "ロック競合", "锁竞争"],
