@@ -12,7 +12,7 @@ use procprof_unwind::Architecture;
 
 use crate::descendants::descendants;
 use crate::error::{Error, Result};
-use crate::kernel::{Event, Rate, Ring, Sampling, Subject, Trigger, wait};
+use crate::kernel::{Event, Ring, Sampling, Subject, Trigger, wait};
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
@@ -27,8 +27,12 @@ const STACK_BYTES_MAX: u32 = 63 << 10;
 /// Copies of stacks of waits: every switch has one where there are not many.
 const WAIT_STACK_BYTES: u32 = 32 << 10;
 
-/// Where a thread has an event of its own, its share of the rate of a CPU.
-const WAITS_SHARE: u32 = 10;
+/// Switches between two samples of waits: whichever of them keeps the rate below its limit.
+const SWITCH_PERIODS: [u64; 3] = [1, 16, 256];
+/// The one to begin with, before the rate is known.
+const FIRST_PERIOD: usize = 1;
+/// How often the rate is looked at.
+const RATE_WINDOW: Duration = Duration::from_millis(20);
 
 /// Rounds of looking for threads; each sees those that began during the former one.
 const THREAD_ROUNDS: usize = 16;
@@ -64,8 +68,8 @@ pub struct Options {
     pub measure: Measure,
     /// Samples for each second of CPU time.
     pub hz: u32,
-    /// About so many stacks of waits are sampled in a second on each CPU, of single processes a tenth of it for each
-    /// thread; where there are fewer waits, all are. The times of waits do not depend on it.
+    /// Most stacks of waits sampled in a second for each CPU; where there are more waits, one of 16 or 256 is sampled.
+    /// The times of waits do not depend on it.
     pub waits_hz: u32,
     /// Bytes of stack copied with each sample, at most 64,512; by the number of CPUs if `None`.
     pub stack_bytes: Option<u32>,
@@ -95,6 +99,8 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Recorder {
     rings: Vec<(Event, Ring)>,
+    /// The places in `rings` by CPU, and whether the buffer is one for samples alone.
+    ring_places: HashMap<(u32, bool), usize>,
     /// Events that write to the buffers of `rings`, kept open.
     others: Vec<Event>,
     /// What events are of, by their ids.
@@ -104,6 +110,7 @@ pub struct Recorder {
     processes: Vec<Process>,
     layout: Layout,
     samplings: Vec<Sampling>,
+    rate: SwitchRate,
     session: Session,
     target: Target,
     options: Options,
@@ -115,8 +122,19 @@ pub struct Recorder {
 #[derive(Clone, Copy, Debug)]
 struct Purpose {
     trigger: Trigger,
+    period: u64,
     /// The thread it was opened for, if for one.
     thread: Option<u32>,
+}
+
+/// How often switches are sampled.
+#[derive(Clone, Copy, Debug)]
+struct SwitchRate {
+    /// The place in `SWITCH_PERIODS`.
+    period: usize,
+    since: Instant,
+    /// Samples of switches until then.
+    samples: u64,
 }
 
 /// A recording that has ended.
@@ -144,34 +162,41 @@ impl Recorder {
         let cpus = online_cpus()?;
         let most = if options.measure == Measure::Cpu { STACK_BYTES_MAX } else { WAIT_STACK_BYTES };
         let stack_bytes = options.stack_bytes.unwrap_or_else(|| stack_bytes_for(cpus.len()).min(most));
-        let sampling = |trigger, rate| Sampling {
+        let sampling = |trigger, period| Sampling {
             trigger,
-            tells_tasks: true,
-            rate,
+            period,
+            tells_tasks: false,
+            tells_switches: false,
+            is_initial: true,
             stack_bytes: stack_bytes.min(STACK_BYTES_MAX) / 8 * 8,
             kernel: true,
             wakeup_bytes: 0,
         };
         let period = 1_000_000_000 / u64::from(options.hz.max(1));
-        let cpu_time = sampling(Trigger::CpuTime, Rate::Period(period));
-        let waits_hz = if target == Target::Host { options.waits_hz } else { options.waits_hz / WAITS_SHARE };
-        let switches = sampling(Trigger::Switch, Rate::Hz(waits_hz.max(1)));
-        let samplings = match options.measure {
-            Measure::Cpu => vec![cpu_time],
-            Measure::OffCpu => vec![switches],
-            Measure::Wall => vec![cpu_time, Sampling { tells_tasks: false, ..switches }],
+        let cpu_time = sampling(Trigger::CpuTime, period);
+        let all_switches = Sampling { tells_tasks: true, tells_switches: true, ..sampling(Trigger::Nothing, 0) };
+        let switches = SWITCH_PERIODS.iter().enumerate().map(|(place, period)| Sampling {
+            is_initial: place == FIRST_PERIOD,
+            ..sampling(Trigger::Switch, *period)
+        });
+        let samplings: Vec<Sampling> = match options.measure {
+            Measure::Cpu => vec![Sampling { tells_tasks: true, ..cpu_time }],
+            Measure::OffCpu => std::iter::once(all_switches).chain(switches).collect(),
+            Measure::Wall => [all_switches, cpu_time].into_iter().chain(switches).collect(),
         };
         allow_many_files();
         let mut opening = Opening { cpus, ring_bytes: RING_BYTES };
         let started = SystemTime::now();
         let mut recorder = Self {
             rings: Vec::new(),
+            ring_places: HashMap::default(),
             others: Vec::new(),
             events: HashMap::default(),
             threads: HashSet::default(),
             processes: Vec::new(),
             layout: cpu_time.layout(),
             samplings,
+            rate: SwitchRate { period: FIRST_PERIOD, since: Instant::now(), samples: 0 },
             session: Session::new(architecture, options.threads, options.filter.clone()),
             target,
             options: options.clone(),
@@ -199,6 +224,7 @@ impl Recorder {
 
     fn forget_events(&mut self) {
         self.rings.clear();
+        self.ring_places.clear();
         self.others.clear();
         self.threads.clear();
         self.processes.clear();
@@ -263,23 +289,26 @@ impl Recorder {
         Ok(())
     }
 
-    /// Opens the events on each CPU; the first on a CPU gets a buffer, which the others share.
+    /// Opens the events on each CPU. The first there of those that tell of tasks gets a buffer, and the first of those
+    /// that only sample, so that many samples leave room for the records of what they depend on; others share these.
     fn open_on_all(&mut self, subject: Subject, pid: Option<u32>, opening: &mut Opening) -> Result<()> {
         let cpus = opening.cpus.clone();
         let samplings = self.samplings.clone();
-        let events = cpus.into_iter().enumerate().flat_map(|cpu| samplings.iter().map(move |sampling| (cpu, sampling)));
-        for ((place, cpu), sampling) in events {
+        let events = cpus.into_iter().flat_map(|cpu| samplings.iter().map(move |sampling| (cpu, sampling)));
+        for (cpu, sampling) in events {
             let sampling = Sampling { wakeup_bytes: (opening.ring_bytes / 4) as u32, ..*sampling };
             let event = Event::open(subject, cpu, &sampling).map_err(|error| refusal(pid, error))?;
             let thread = if let Subject::Thread(tid) = subject { Some(tid) } else { None };
-            self.events.insert(event.id(), Purpose { trigger: sampling.trigger, thread });
-            match self.rings.get(place) {
+            self.events.insert(event.id(), Purpose { trigger: sampling.trigger, period: sampling.period, thread });
+            let buffer = (cpu, !sampling.tells_tasks);
+            match self.ring_places.get(&buffer).and_then(|place| self.rings.get(*place)) {
                 Some((first, _)) => {
                     event.write_to(first).map_err(|source| Error::System { what: "share a buffer", source })?;
                     self.others.push(event);
                 }
                 None => {
                     let ring = opening.map(&event)?;
+                    self.ring_places.insert(buffer, self.rings.len());
                     self.rings.push((event, ring));
                 }
             }
@@ -291,7 +320,13 @@ impl Recorder {
         if self.target == Target::FutureChildren {
             return Ok(());
         }
-        let mut events = self.rings.iter().map(|(event, _)| event).chain(&self.others);
+        let is_initial = |event: &&Event| {
+            let purpose = self.events.get(&event.id());
+            purpose.is_none_or(|purpose| {
+                purpose.trigger != Trigger::Switch || purpose.period == SWITCH_PERIODS[FIRST_PERIOD]
+            })
+        };
+        let mut events = self.all_events().filter(is_initial);
         events.try_for_each(Event::enable).map_err(|source| Error::System { what: "start a perf event", source })
     }
 
@@ -326,7 +361,38 @@ impl Recorder {
         wait(&events, timeout).map_err(|source| Error::System { what: "wait for samples", source })?;
         self.read(now());
         self.session.read_waiting(self.stack_bytes(), now);
+        self.adjust_rate()?;
         Ok(self.session.statistics)
+    }
+
+    fn all_events(&self) -> impl Iterator<Item = &Event> {
+        self.rings.iter().map(|(event, _)| event).chain(&self.others)
+    }
+
+    /// Samples more of the switches where that stays below the limit, and fewer where it is passed.
+    fn adjust_rate(&mut self) -> Result<()> {
+        let elapsed = self.rate.since.elapsed();
+        if self.options.measure == Measure::Cpu || elapsed < RATE_WINDOW {
+            return Ok(());
+        }
+        let samples = self.session.statistics.samples_of_switches;
+        let switches = (samples - self.rate.samples) * SWITCH_PERIODS[self.rate.period];
+        let cpus = self.ring_places.len() / 2;
+        let limit = f64::from(self.options.waits_hz) * cpus as f64 * elapsed.as_secs_f64();
+        let is_below = |period: &u64| switches as f64 <= limit * *period as f64;
+        let period = SWITCH_PERIODS.iter().position(is_below).unwrap_or(SWITCH_PERIODS.len() - 1);
+        if period != self.rate.period {
+            for (event, purpose) in self.all_events().filter_map(|event| Some((event, self.events.get(&event.id())?))) {
+                let result = match purpose.trigger {
+                    Trigger::Switch if purpose.period == SWITCH_PERIODS[period] => event.enable(),
+                    Trigger::Switch => event.disable(),
+                    Trigger::Nothing | Trigger::CpuTime => Ok(()),
+                };
+                result.map_err(|source| Error::System { what: "change the rate of samples", source })?;
+            }
+        }
+        self.rate = SwitchRate { period, since: Instant::now(), samples };
+        Ok(())
     }
 
     fn stack_bytes(&self) -> u32 {
@@ -336,7 +402,8 @@ impl Recorder {
     /// Takes in all records up to a moment, in the order of time. A record of a later moment stays where it is: one
     /// before it may not be written yet to another buffer.
     fn read(&mut self, until: u64) {
-        let Self { rings, layout, session, threads, events, .. } = self;
+        let own = std::process::id();
+        let Self { rings, layout, session, threads, events, target, .. } = self;
         rings.iter_mut().for_each(|(_, ring)| ring.refresh());
         let mut next: Vec<_> = rings.iter_mut().map(|(_, ring)| ring.next(layout)).collect();
         loop {
@@ -347,7 +414,16 @@ impl Recorder {
             match Record::parse(header, ring.body(header), layout) {
                 Some(Record::Sample(Sample { id, tid, .. }) | Record::Switched(Switch { id, tid, .. }))
                     if is_duplicate(threads, events, id, tid) => {}
-                Some(Record::Sample(sample)) if is_of_switch(events, sample.id) => session.ceases(&sample),
+                // The calling thread has the events that its children inherit.
+                Some(Record::Sample(sample)) if *target == Target::FutureChildren && sample.pid == own => {}
+                Some(Record::Sample(sample)) => {
+                    let purpose = events.get(&sample.id);
+                    let sample = Sample { period: purpose.map_or(0, |purpose| purpose.period), ..sample };
+                    match purpose.map(|purpose| purpose.trigger) {
+                        Some(Trigger::Switch) => session.ceases(&sample),
+                        _ => session.apply(&Record::Sample(sample)),
+                    }
+                }
                 Some(record) => session.apply(&record),
                 None => session.statistics.malformed += 1,
             }
@@ -368,7 +444,7 @@ impl Recorder {
     /// [`Error::Profile`] if the samples do not fit into a profile.
     pub fn finish(mut self) -> Result<Recording> {
         let duration = self.begun.elapsed();
-        for event in self.rings.iter().map(|(event, _)| event).chain(&self.others) {
+        for event in self.all_events() {
             // One whose thread has ended counts nothing any more.
             let _ = event.disable();
         }
@@ -377,7 +453,7 @@ impl Recorder {
         self.session.finish_waits(end);
         let mut statistics = self.session.statistics;
         // The kernel writes how many records were lost once one fits again, which may be never.
-        let counted: Option<u64> = self.rings.iter().map(|(event, _)| event).chain(&self.others).map(Event::lost).sum();
+        let counted: Option<u64> = self.all_events().map(Event::lost).sum();
         statistics.lost = statistics.lost.max(counted.unwrap_or(0));
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
@@ -440,10 +516,6 @@ impl Opening {
 fn is_duplicate(threads: &HashSet<u32>, events: &HashMap<u64, Purpose>, event: u64, tid: u32) -> bool {
     let owner = events.get(&event).and_then(|purpose| purpose.thread);
     owner.is_some_and(|owner| owner != tid) && threads.contains(&tid)
-}
-
-fn is_of_switch(events: &HashMap<u64, Purpose>, event: u64) -> bool {
-    events.get(&event).is_some_and(|purpose| purpose.trigger == Trigger::Switch)
 }
 
 /// Less is copied where many CPUs fill the buffers.

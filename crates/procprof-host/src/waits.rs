@@ -130,7 +130,11 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
 
     /// The stack of a thread that is about to cease to run, a sample of `weight` switches.
     pub(crate) fn sampled(&mut self, pid: u32, tid: u32, stack: S, weight: u64) {
-        self.thread(pid, tid).sampled = Some((stack, weight));
+        let thread = self.thread(pid, tid);
+        // Two events may sample the same switch while one takes the place of the other.
+        if thread.sampled.is_none_or(|(_, known)| weight < known) {
+            thread.sampled = Some((stack, weight));
+        }
     }
 
     /// A thread begins to run or ceases to.

@@ -71,7 +71,7 @@ fn waits_have_their_exact_time_and_the_function_that_waits() {
 #[test]
 fn of_many_switches_some_are_sampled_and_the_times_stay_exact() {
     let program = Program::new("wait.c", &["-O2"]);
-    let options = Options { waits_hz: 20, ..options(Measure::OffCpu) };
+    let options = Options { waits_hz: 100, ..options(Measure::OffCpu) };
     let recorder = Recorder::attach(Target::FutureChildren, &options).expect("perf events are permitted");
     let mut child = Command::new(&program.path).arg("3").stdout(Stdio::piped()).spawn().unwrap();
     let recording = poll_until_it_ends(recorder, &mut child);

@@ -66,7 +66,7 @@ pub(crate) struct RecordArgs {
     /// Record this time
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Cpu)]
     measure: Type,
-    /// Samples for each second of CPU time [default: 99]; of waits, the stacks sampled in a second of each CPU or ten threads [default: 500]
+    /// Samples for each second of CPU time [default: 99]; of waits, most stacks sampled in a second for each CPU [default: 500]
     #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     frequency: Option<u32>,
     /// Label samples with the names and ids of threads

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use perf_event_open_sys as sys;
 use procprof_profile::perf_event::{Layout, field};
 use sys::bindings::{
-    PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC,
-    PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE, perf_event_attr,
+    PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_COUNT_SW_TASK_CLOCK,
+    PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
 use crate::registers;
@@ -28,28 +28,26 @@ pub(crate) enum Subject {
 /// What samples are taken of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// CPU time has passed.
+    /// Nothing: the event only records what happens.
+    Nothing,
+    /// CPU time, in nanoseconds.
     CpuTime,
-    /// A thread ceases to run. All switches are recorded, samples of stacks are taken of some.
+    /// Switches of threads that cease to run.
     Switch,
 }
 
-/// How often samples are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rate {
-    /// Whenever so many nanoseconds or switches have passed.
-    Period(u64),
-    /// About so many times a second of each event, of every switch where there are fewer: the kernel adapts the period.
-    Hz(u32),
-}
-
-/// The properties of all events of a recording.
+/// The properties of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sampling {
     pub(crate) trigger: Trigger,
-    /// Whether processes, their threads and mappings are recorded, too.
+    /// Of what triggers a sample, so much is between two.
+    pub(crate) period: u64,
+    /// Whether processes, their threads and mappings are recorded.
     pub(crate) tells_tasks: bool,
-    pub(crate) rate: Rate,
+    /// Whether all switches are recorded.
+    pub(crate) tells_switches: bool,
+    /// Whether it counts from the beginning of the recording.
+    pub(crate) is_initial: bool,
     /// Bytes of the user stack copied with each sample; a multiple of 8, less than 64 KiB.
     pub(crate) stack_bytes: u32,
     /// Whether time in the kernel is sampled.
@@ -68,14 +66,13 @@ pub(crate) struct Event {
 }
 
 impl Sampling {
-    /// The layout of the records.
+    /// The layout of the records. Without the period: where samples have it, the kernel takes one of each switch.
     pub(crate) fn layout(&self) -> Layout {
         Layout {
             sample_type: field::IDENTIFIER
                 | field::IP
                 | field::TID
                 | field::TIME
-                | field::PERIOD
                 | field::CALLCHAIN
                 | field::REGS_USER
                 | field::STACK_USER,
@@ -88,6 +85,7 @@ impl Sampling {
     fn attributes(&self, subject: Subject) -> perf_event_attr {
         let layout = self.layout();
         let counter = match (self.trigger, subject) {
+            (Trigger::Nothing, _) => PERF_COUNT_SW_DUMMY,
             (Trigger::Switch, _) => PERF_COUNT_SW_CONTEXT_SWITCHES,
             (Trigger::CpuTime, Subject::All) => PERF_COUNT_SW_CPU_CLOCK,
             (Trigger::CpuTime, _) => PERF_COUNT_SW_TASK_CLOCK,
@@ -103,19 +101,13 @@ impl Sampling {
             ..perf_event_attr::default()
         };
         attributes.read_format = u64::from(PERF_FORMAT_LOST);
-        match self.rate {
-            Rate::Period(period) => attributes.__bindgen_anon_1.sample_period = period,
-            Rate::Hz(hz) => {
-                attributes.set_freq(1);
-                attributes.__bindgen_anon_1.sample_freq = hz.into();
-            }
-        }
+        attributes.__bindgen_anon_1.sample_period = self.period;
         attributes.__bindgen_anon_2.wakeup_watermark = self.wakeup_bytes;
         attributes.set_watermark(1);
         attributes.set_use_clockid(1);
         attributes.set_disabled(1);
         attributes.set_inherit(u64::from(subject != Subject::All));
-        attributes.set_enable_on_exec(u64::from(subject == Subject::FutureChildren));
+        attributes.set_enable_on_exec(u64::from(subject == Subject::FutureChildren && self.is_initial));
         attributes.set_exclude_hv(1);
         attributes.set_exclude_idle(1);
         attributes.set_exclude_kernel(u64::from(!self.kernel));
@@ -130,7 +122,7 @@ impl Sampling {
         attributes.set_comm(tells_tasks);
         attributes.set_comm_exec(tells_tasks);
         attributes.set_task(tells_tasks);
-        attributes.set_context_switch(u64::from(self.trigger == Trigger::Switch));
+        attributes.set_context_switch(u64::from(self.tells_switches));
         attributes
     }
 }

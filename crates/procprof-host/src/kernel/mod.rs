@@ -3,7 +3,7 @@
 mod event;
 mod ring;
 
-pub(crate) use event::{Event, Rate, Sampling, Subject, Trigger};
+pub(crate) use event::{Event, Sampling, Subject, Trigger};
 pub(crate) use ring::Ring;
 
 use std::io;
