@@ -216,7 +216,7 @@ impl Session {
     /// Reads where threads are that wait for long, or since the recording began; `clock` tells the time of events.
     pub(crate) fn read_waiting(&mut self, stack_bytes: u32, clock: impl Fn() -> u64) {
         let Some(waits) = &mut self.waits else { return };
-        for (pid, tid) in waits.to_read(clock(), READ_AT_ONCE) {
+        for (pid, tid) in waits.without_stack(clock(), READ_AT_ONCE) {
             let doing = look(pid, tid, stack_bytes as usize);
             let time = clock();
             let stack = match &doing {

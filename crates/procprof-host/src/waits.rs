@@ -158,7 +158,7 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
     }
 
     /// At most so many waiting threads (process, thread) whose stacks should be read; each is named once in a wait.
-    pub(crate) fn to_read(&mut self, now: u64, most: usize) -> Vec<(u32, u32)> {
+    pub(crate) fn without_stack(&mut self, now: u64, most: usize) -> Vec<(u32, u32)> {
         let mut threads = Vec::new();
         for (tid, thread) in &mut self.threads {
             if threads.len() == most {
@@ -353,9 +353,9 @@ mod tests {
         out(&mut waits, 5, 0, Some((1, 1000)));
         back(&mut waits, 5, 1000);
         out(&mut waits, 5, MS, None);
-        assert_eq!(waits.to_read(10 * MS, 9), []);
-        assert_eq!(waits.to_read(100 * MS, 9), [(1, 5)]);
-        assert_eq!(waits.to_read(200 * MS, 9), []);
+        assert_eq!(waits.without_stack(10 * MS, 9), []);
+        assert_eq!(waits.without_stack(100 * MS, 9), [(1, 5)]);
+        assert_eq!(waits.without_stack(200 * MS, 9), []);
         waits.read(5, 2, 101 * MS);
         back(&mut waits, 5, 1001 * MS);
         out(&mut waits, 5, 2000 * MS, None);
@@ -372,7 +372,7 @@ mod tests {
     fn a_stack_that_was_read_too_late_is_not_that_of_the_wait() {
         let mut waits = Waits::default();
         out(&mut waits, 5, 0, None);
-        assert_eq!(waits.to_read(60 * MS, 9), [(1, 5)]);
+        assert_eq!(waits.without_stack(60 * MS, 9), [(1, 5)]);
         waits.read(5, 2, 80 * MS);
         back(&mut waits, 5, 70 * MS);
         assert_eq!(waited(&mut waits, 80 * MS), [(State::Blocked, None, 1, 70 * MS)]);
@@ -382,7 +382,7 @@ mod tests {
     fn threads_at_the_beginning_wait_unless_they_are_seen_to_run() {
         let mut waits = Waits::default();
         (5..9).for_each(|tid| waits.exists(1, tid, 1000));
-        let mut asked = waits.to_read(1000, 9);
+        let mut asked = waits.without_stack(1000, 9);
         asked.sort_unstable();
         assert_eq!(asked, [(1, 5), (1, 6), (1, 7), (1, 8)]);
         // 5 waits all the time, 6 until it runs, 7 has been running, as 8 is found to do.
