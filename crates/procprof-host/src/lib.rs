@@ -32,6 +32,7 @@ mod descendants;
 mod error;
 mod images;
 mod kernel;
+mod measure;
 mod permission;
 mod processes;
 mod profile;
@@ -43,5 +44,6 @@ mod waits;
 mod walk;
 
 pub use error::{Error, Result};
-pub use recorder::{Measure, Options, Recorder, Recording, Target};
+pub use measure::Measure;
+pub use recorder::{Options, Recorder, Recording, Target};
 pub use session::{Filter, Statistics};

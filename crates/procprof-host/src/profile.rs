@@ -8,7 +8,7 @@ use procprof_profile::{
 };
 
 use crate::error::Result;
-use crate::recorder::Measure;
+use crate::measure::Measure;
 use crate::session::{Session, Statistics};
 use crate::stacks::{Frame, Owner};
 

@@ -13,6 +13,7 @@ use procprof_unwind::Architecture;
 use crate::descendants::descendants;
 use crate::error::{Error, Result};
 use crate::kernel::{Event, Ring, Sampling, Subject, Trigger, wait};
+use crate::measure::Measure;
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
@@ -46,19 +47,6 @@ pub enum Target {
     Host,
     /// What the calling thread starts after [`Recorder::attach`], from its execution of a program on.
     FutureChildren,
-}
-
-/// The time that is recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Measure {
-    /// CPU time: samples in count, cpu in nanoseconds.
-    #[default]
-    Cpu,
-    /// Time in which threads wait or are ready to run, but don't: waits in count, `off_cpu` in nanoseconds. A label
-    /// `state` tells `blocked` from `preempted`.
-    OffCpu,
-    /// Both: samples (of CPU time, and waits) in count, wall in nanoseconds; `state` also is `running`.
-    Wall,
 }
 
 /// How it is recorded.
