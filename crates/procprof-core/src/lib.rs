@@ -16,6 +16,7 @@ pub mod clock;
 pub mod config;
 pub mod connection_slots;
 mod error;
+pub mod hosts;
 pub mod imports;
 pub mod ingest;
 mod kinds;
