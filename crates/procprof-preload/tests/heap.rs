@@ -49,7 +49,7 @@ fn jeprof_and_go_read_the_heap() {
         assert!(first.contains("keep_eight_megabytes"), "{path}: {table}");
     }
     for path in ["/debug/pprof/heap", "/debug/pprof/allocs"] {
-        let table = tool("go", &["tool", "pprof", "-top", &host.url(path)]);
+        let table = tool("go", &["tool", "pprof", "-top", "-unit=MB", &host.url(path)]);
         let first = table.lines().find(|line| line.contains("MB ") && !line.contains("Showing")).unwrap();
         assert!(first.contains("keep_eight_megabytes"), "{path}: {table}");
     }
