@@ -33,6 +33,7 @@ mod error;
 mod images;
 mod kernel;
 mod measure;
+mod membership;
 mod permission;
 mod processes;
 mod profile;
@@ -45,5 +46,6 @@ mod walk;
 
 pub use error::{Error, Result};
 pub use measure::Measure;
+pub use membership::Membership;
 pub use recorder::{Options, Recorder, Recording, Target};
 pub use session::{Filter, Statistics};

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use foldhash::HashMap;
 use procprof_process::{Pid, Process as LiveProcess};
@@ -11,6 +12,7 @@ use procprof_unwind::Space;
 
 use crate::address_space::{AddressSpace, ImageId, MappedCode};
 use crate::images::Images;
+use crate::membership::Membership;
 
 /// Whether the code of a process is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,10 +35,9 @@ pub(crate) struct Process {
     pub(crate) unwinding: Option<Unwinding>,
     /// Whether its code is known.
     pub(crate) code: CodeKnown,
-    /// The path of its control group; empty if it is not known.
-    pub(crate) cgroup: String,
-    /// Whether `cgroup` is what the process itself had, not what its origin had.
-    pub(crate) is_cgroup_read: bool,
+    pub(crate) membership: Arc<Membership>,
+    /// Whether `membership` is what the process itself has, not what its origin had.
+    pub(crate) is_membership_read: bool,
 }
 
 /// The unwind tables of an address space.
@@ -107,8 +108,8 @@ impl Processes {
         let process = self.all.entry(pid).or_default();
         if is_exec {
             // Service managers move a process between fork and execution.
-            let cgroup = std::mem::take(&mut process.cgroup);
-            *process = Process { code: CodeKnown::Yes, cgroup, ..Process::default() };
+            let membership = Arc::new(Membership { program: None, ..(*process.membership).clone() });
+            *process = Process { code: CodeKnown::Yes, membership, ..Process::default() };
         }
         if pid == tid {
             process.name.clone_from(&name);
@@ -132,8 +133,8 @@ impl Processes {
             space: parent.space.clone(),
             unwinding: None,
             code: parent.code,
-            cgroup: parent.cgroup.clone(),
-            is_cgroup_read: false,
+            membership: Arc::clone(&parent.membership),
+            is_membership_read: false,
         };
         self.all.insert(task.pid, child);
     }
@@ -148,15 +149,12 @@ impl Processes {
         }
     }
 
-    /// Reads the control group of a process that has samples; of one that is gone it stays that of its origin.
-    pub(crate) fn read_cgroup(&mut self, pid: u32) {
-        let Some(process) = self.all.get_mut(&pid).filter(|process| !process.is_cgroup_read) else { return };
-        process.is_cgroup_read = true;
-        let groups = LiveProcess::open(Pid(pid)).and_then(|live| live.cgroups()).unwrap_or_default();
-        // Version 2, or else the longest path: where a service manager's and a container's groups are.
-        let unified = groups.iter().find(|group| group.hierarchy == 0);
-        if let Some(group) = unified.or_else(|| groups.iter().max_by_key(|group| group.path.len())) {
-            process.cgroup.clone_from(&group.path);
+    /// Reads what a process that has samples belongs to; of one that is gone it stays what its origin had.
+    pub(crate) fn read_membership(&mut self, pid: u32) {
+        let Some(process) = self.all.get_mut(&pid).filter(|process| !process.is_membership_read) else { return };
+        process.is_membership_read = true;
+        if let Ok(live) = LiveProcess::open(Pid(pid)) {
+            process.membership = Arc::new(Membership::read(&live, &process.membership));
         }
     }
 

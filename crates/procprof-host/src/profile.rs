@@ -104,9 +104,10 @@ fn labels(builder: &mut ProfileBuilder, owner: &Owner) -> Vec<Label> {
     if let Some(state) = owner.state {
         labels.push(builder.text_label("state", state));
     }
-    if !owner.cgroup.is_empty() {
-        labels.push(builder.text_label("cgroup", &owner.cgroup));
+    if !owner.membership.cgroup.is_empty() {
+        labels.push(builder.text_label("cgroup", &owner.membership.cgroup));
     }
+    labels.extend(owner.membership.labels().into_iter().map(|(key, value)| builder.text_label(key, &value)));
     labels
 }
 

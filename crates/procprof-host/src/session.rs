@@ -1,5 +1,7 @@
 //! The state of a recording: what records change, and the stacks of its samples.
 
+use std::sync::Arc;
+
 use procprof_profile::perf_event::{CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
 use procprof_unwind::{Architecture, Cache, Space};
 
@@ -88,7 +90,7 @@ impl Filter {
     fn takes(&self, process: &Process) -> bool {
         let has_name = |name: &String| process.name.as_bytes() == &name.as_bytes()[..name.len().min(NAME_BYTES)];
         let is_in = |group: &String| {
-            let below = process.cgroup.strip_prefix(group.trim_end_matches('/'));
+            let below = process.membership.cgroup.strip_prefix(group.trim_end_matches('/'));
             below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
         };
         self.name.as_ref().is_none_or(has_name) && self.cgroup.as_ref().is_none_or(is_in)
@@ -275,7 +277,7 @@ impl Session {
         if !self.processes.contains(pid) {
             self.processes.read(pid, &mut self.images);
         }
-        self.processes.read_cgroup(pid);
+        self.processes.read_membership(pid);
         self.processes.get_mut(pid).is_some_and(|process| self.filter.takes(process))
     }
 
@@ -297,11 +299,11 @@ impl Session {
     fn owner(&mut self, pid: u32, tid: u32, state: &'static str) -> Owner {
         let process = self.processes.get_mut(pid);
         let name = process.as_ref().map_or_else(String::new, |process| process.name.clone());
-        let cgroup = process.as_ref().map_or_else(String::new, |process| process.cgroup.clone());
+        let membership = process.as_ref().map(|process| Arc::clone(&process.membership)).unwrap_or_default();
         let thread = process.and_then(|process| process.threads.get(&tid)).cloned();
         let thread = thread.unwrap_or_else(|| name.clone());
         let state = self.has_states.then_some(state);
-        Owner { pid, process: name, thread: self.has_threads.then_some((tid, thread)), cgroup, state }
+        Owner { pid, process: name, thread: self.has_threads.then_some((tid, thread)), membership, state }
     }
 
     /// Adds the frames of user code, and counts how the walk ended.

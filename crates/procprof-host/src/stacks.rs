@@ -3,9 +3,12 @@
 //! An address is kept as that of the mapping in which its image was first seen, so that the code of a program that many
 //! processes run is one location.
 
+use std::sync::Arc;
+
 use foldhash::{HashMap, HashMapExt};
 
 use crate::address_space::{ImageId, MappedCode};
+use crate::membership::Membership;
 use crate::waits::Amount;
 
 /// Whose sample it is.
@@ -15,7 +18,7 @@ pub(crate) struct Owner {
     pub(crate) process: String,
     /// Id and name, where threads are told apart.
     pub(crate) thread: Option<(u32, String)>,
-    pub(crate) cgroup: String,
+    pub(crate) membership: Arc<Membership>,
     /// Whether its thread runs or why not, where a profile has time of several kinds.
     pub(crate) state: Option<&'static str>,
 }

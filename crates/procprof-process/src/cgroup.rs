@@ -29,6 +29,10 @@ pub struct Cgroup {
 pub struct ContainerId(String);
 
 impl ContainerId {
+    pub(crate) fn new(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+
     /// The whole id.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -96,7 +100,7 @@ fn container_in(path: &str) -> Option<ContainerId> {
 }
 
 /// LXC names containers: `/lxc/NAME/...` or `/lxc.payload.NAME/...`.
-fn lxc_name(path: &str) -> Option<ContainerId> {
+pub(crate) fn lxc_name(path: &str) -> Option<ContainerId> {
     let mut segments = path.split('/').skip_while(|segment| !segment.starts_with("lxc"));
     let name = match segments.next()? {
         "lxc" => segments.next()?,
@@ -105,7 +109,7 @@ fn lxc_name(path: &str) -> Option<ContainerId> {
     (!name.is_empty()).then(|| ContainerId(name.to_owned()))
 }
 
-fn is_container_id(text: &str) -> bool {
+pub(crate) fn is_container_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

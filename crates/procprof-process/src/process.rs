@@ -9,7 +9,7 @@ use crate::mapped_file::{self, MappedFile};
 use crate::maps::{self, MappedRange};
 use crate::stat::Stat;
 use crate::thread::{self, Thread};
-use crate::{BuildId, Error, Identity, Namespaces, Pid, Result, Status, image, procfs};
+use crate::{BuildId, Container, Error, Identity, Namespaces, Pid, Result, Status, Workload, image, procfs};
 
 /// A process that existed when it was opened. Each method reads `/proc` again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,32 @@ impl Process {
     /// The container it runs in; `None` if none is found.
     pub fn container(&self) -> Result<Option<ContainerId>> {
         cgroup::container_of(self.pid())
+    }
+
+    /// What it belongs to, by its control groups; of one in a mount namespace of its own, the container also by its
+    /// mounts.
+    pub fn workload(&self) -> Result<Workload> {
+        let mut workload = Workload::from_cgroups(&self.cgroups()?);
+        let own_mounts = || fs::read_link("/proc/self/ns/mnt").ok();
+        let mounts = || fs::read_link(procfs::path(self.pid(), "ns/mnt")).ok();
+        if workload.is_empty() && mounts().is_some_and(|mounts| Some(mounts) != own_mounts()) {
+            workload.container = self.container()?.map(|id| Container { runtime: "container", id });
+        }
+        Ok(workload)
+    }
+
+    /// The value of a variable of the environment that it was started with; `None` if it was not set. It takes the
+    /// right to trace the process.
+    pub fn environment(&self, name: &str) -> Result<Option<String>> {
+        let text = procfs::read_text(self.pid(), "environ")?;
+        let value = text.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
+        Ok(value.map(str::to_owned))
+    }
+
+    /// Whether it is a thread of the kernel.
+    pub fn is_kernel_thread(&self) -> Result<bool> {
+        let text = procfs::read_text(self.pid(), "stat")?;
+        Ok(Stat::parse(&text, &procfs::path(self.pid(), "stat"))?.is_kernel_thread())
     }
 
     /// The namespaces it is in.

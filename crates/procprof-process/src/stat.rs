@@ -18,6 +18,8 @@ pub(crate) struct Stat {
     pub(crate) name: String,
     /// The state letter: `R`, `S`, `D`, `Z`, ...
     pub(crate) state: char,
+    /// The kernel's flags of the process.
+    pub(crate) flags: u64,
     /// Time in user mode, in clock ticks.
     pub(crate) user_ticks: u64,
     /// Time in the kernel, in clock ticks.
@@ -47,12 +49,19 @@ impl Stat {
         Ok(Self {
             name: name.to_owned(),
             state: state.ok_or_else(|| malformed("a state letter"))?,
+            flags: number(9, "field 9, the flags")?,
             user_ticks: number(14, "field 14, the user time")?,
             system_ticks: number(15, "field 15, the system time")?,
             threads: number(20, "field 20, the number of threads")?,
             start_ticks: number(22, "field 22, the start time")?,
             resident_pages: number(24, "field 24, the resident pages")?,
         })
+    }
+
+    /// Whether it is a thread of the kernel.
+    pub(crate) fn is_kernel_thread(&self) -> bool {
+        const PF_KTHREAD: u64 = 0x0020_0000;
+        self.flags & PF_KTHREAD != 0
     }
 
     /// CPU time spent so far, in user mode and in the kernel.

@@ -45,7 +45,7 @@ impl Burn {
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let path = folder.path().join(name());
         compiled("burn.c", options, &path);
-        Self { folder, path }
+        Self { folder, path, unit }
     }
 
     fn start(&self, words: &[&str]) -> Running {
@@ -249,6 +249,9 @@ fn processes_are_chosen_by_pid_name_control_group_and_descent() {
             if arguments[0] != "-a" {
                 assert_burnt(&profile, &printed);
             }
+            if arguments[0] == "--cgroup" {
+                assert_eq!(labels(&profile, "unit"), BTreeSet::from([group.unit.clone()]));
+            }
             let threads = labels(&profile, "thread");
             let has_threads = arguments.contains(&"--threads");
             assert_eq!(threads.is_superset(&[name.clone(), "child".to_owned()].into()), has_threads, "{threads:?}");
@@ -270,6 +273,8 @@ fn profile_of_any(burn: &Burn, arguments: &[&str]) -> (Option<Profile>, String) 
 struct ControlGroup {
     folder: PathBuf,
     path: String,
+    /// The name of the last part, as service managers call groups.
+    unit: String,
 }
 
 impl ControlGroup {
@@ -279,10 +284,11 @@ impl ControlGroup {
         let mount = mounts.lines().find(is_group).and_then(|line| line.split(' ').nth(1));
         let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
         let own = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("control groups of version 2");
-        let path = format!("{}/procprof-test-{}", own.trim_end_matches('/'), std::process::id());
+        let unit = format!("procprof-test-{}.service", std::process::id());
+        let path = format!("{}/{unit}", own.trim_end_matches('/'));
         let folder = PathBuf::from(format!("{}{path}", mount.expect("control groups of version 2 are mounted")));
         std::fs::create_dir(&folder).expect("a control group can be made");
-        Self { folder, path }
+        Self { folder, path, unit }
     }
 }
 

@@ -4,6 +4,7 @@ use procprof_profile::perf_event::{CONTEXT_KERNEL, FileIdentity, MappedFile, Reg
 use proptest::prelude::*;
 
 use super::*;
+use crate::membership::Membership;
 use crate::registers::MASK;
 
 /// Code without tables, of a process that no `/proc` has: frame pointers alone lead on.
@@ -132,7 +133,10 @@ fn forks_inherit_and_executions_forget_the_address_space() {
 
 #[test]
 fn a_filter_takes_names_and_groups_with_what_is_below_them() {
-    let process = |name: &str, cgroup: &str| Process { name: name.into(), cgroup: cgroup.into(), ..Process::default() };
+    let process = |name: &str, cgroup: &str| {
+        let membership = Arc::new(Membership { cgroup: cgroup.into(), ..Membership::default() });
+        Process { name: name.into(), membership, ..Process::default() }
+    };
     let filter = |name: Option<&str>, cgroup: Option<&str>| Filter {
         name: name.map(str::to_owned),
         cgroup: cgroup.map(str::to_owned),
