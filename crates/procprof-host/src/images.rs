@@ -19,6 +19,7 @@ use procprof_unwind::{Architecture, Code, Table};
 
 use self::content::{CodeSegment, Content, Layout, Sections};
 use crate::address_space::{ImageId, MappedCode};
+use crate::profile::FileFacts;
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
@@ -71,12 +72,14 @@ pub(crate) struct Images {
     architecture: Architecture,
     all: Vec<Image>,
     by_key: HashMap<Key, ImageId>,
+    /// Numbers of images that were forgotten.
+    free: Vec<ImageId>,
     kept_bytes: usize,
 }
 
 impl Images {
     pub(crate) fn new(architecture: Architecture) -> Self {
-        Self { architecture, all: Vec::new(), by_key: HashMap::default(), kept_bytes: 0 }
+        Self { architecture, all: Vec::new(), by_key: HashMap::default(), free: Vec::new(), kept_bytes: 0 }
     }
 
     /// The image of a mapping that a record or `/proc` tells of.
@@ -98,9 +101,13 @@ impl Images {
             }
             return *id;
         }
-        let id = ImageId(self.all.len() as u32);
-        self.by_key.insert(key.clone(), id);
-        self.all.push(Image { key, seen, state: State::NotOpened });
+        let image = Image { key: key.clone(), seen, state: State::NotOpened };
+        let id = self.free.pop().unwrap_or(ImageId(self.all.len() as u32));
+        match self.all.get_mut(id.0 as usize) {
+            Some(forgotten) => *forgotten = image,
+            None => self.all.push(image),
+        }
+        self.by_key.insert(key, id);
         id
     }
 
@@ -146,13 +153,16 @@ impl Images {
         self.kept_bytes = 0;
     }
 
-    /// The path in the profile.
-    pub(crate) fn path(&self, id: ImageId) -> String {
-        self.all[id.0 as usize].key.path().to_string_lossy().into_owned()
+    /// What the profile has of an image's file.
+    pub(crate) fn facts(&self, id: ImageId) -> FileFacts {
+        let image = &self.all[id.0 as usize];
+        let memory_of = if let Key::Anonymous(pid) = image.key { Some(pid) } else { None };
+        let path = image.key.path().to_string_lossy().into_owned();
+        FileFacts { path, build_id: self.build_id(id), memory_of }
     }
 
     /// The build id in hexadecimal; empty if there is none, or the file could not be opened to read it.
-    pub(crate) fn build_id(&self, id: ImageId) -> String {
+    fn build_id(&self, id: ImageId) -> String {
         let image = &self.all[id.0 as usize];
         let known = match &image.key {
             Key::BuildId(id, _) => BuildId::new(id),
@@ -163,6 +173,36 @@ impl Images {
             _ => None,
         };
         read.or(known).map_or_else(String::new, |id| id.to_string())
+    }
+
+    /// The open file with a build id, in hexadecimal.
+    pub(crate) fn file(&self, build_id: &str) -> Option<ProvenFile> {
+        self.all.iter().find_map(|image| {
+            let State::Open(open) = &image.state else { return None };
+            let is_it = open.build_id.as_ref().is_some_and(|id| id.to_string() == build_id);
+            let file = open.content.file().filter(|_| is_it)?.try_clone().ok()?;
+            Some(ProvenFile { path: image.key.path().to_owned(), file })
+        })
+    }
+
+    /// Forgets the images that are not in use; their numbers are given to others.
+    pub(crate) fn forget(&mut self, is_used: impl Fn(ImageId) -> bool) {
+        for (place, image) in self.all.iter_mut().enumerate() {
+            let id = ImageId(place as u32);
+            if is_used(id) || self.by_key.get(&image.key) != Some(&id) {
+                continue;
+            }
+            self.by_key.remove(&image.key);
+            image.state = State::Closed;
+            self.free.push(id);
+        }
+    }
+
+    /// Forgets all unwind tables; they are made again as stacks need them.
+    pub(crate) fn forget_tables(&mut self) {
+        self.drop_sections();
+        let architecture = self.architecture;
+        self.all.iter_mut().for_each(|image| image.share_table(architecture));
     }
 
     /// Bytes that tables and sections take.

@@ -47,5 +47,5 @@ mod walk;
 pub use error::{Error, Result};
 pub use measure::Measure;
 pub use membership::Membership;
-pub use recorder::{Options, Recorder, Recording, Target};
+pub use recorder::{Cut, Options, ProcessShare, Recorder, Recording, Target};
 pub use session::{Filter, Statistics};

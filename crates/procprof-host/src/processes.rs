@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use procprof_process::{Pid, Process as LiveProcess};
 use procprof_profile::perf_event::{FileIdentity, MappedFile, Task};
 use procprof_unwind::Space;
@@ -51,6 +51,8 @@ pub(crate) struct Unwinding {
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     all: HashMap<u32, Process>,
+    /// Processes that had ended when `forget_ended` last looked.
+    ended: HashSet<u32>,
     /// Mappings that did not fit into an address space.
     pub(crate) mappings_refused: u64,
 }
@@ -156,6 +158,20 @@ impl Processes {
         if let Ok(live) = LiveProcess::open(Pid(pid)) {
             process.membership = Arc::new(Membership::read(&live, &process.membership));
         }
+    }
+
+    /// Forgets processes of whose end no record tells. What ended since the last look is kept once more, for the samples
+    /// of it that are not read yet.
+    pub(crate) fn forget_ended(&mut self) {
+        let is_gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
+        let ended: HashSet<u32> = self.all.keys().copied().filter(is_gone).collect();
+        self.all.retain(|pid, _| !(ended.contains(pid) && self.ended.contains(pid)));
+        self.ended = ended;
+    }
+
+    /// The images that processes have mapped.
+    pub(crate) fn images(&self) -> HashSet<ImageId> {
+        self.all.values().flat_map(|process| process.space.code().iter().map(|code| code.image)).collect()
     }
 
     /// Forgets all tables of address spaces, so that their numbers can be given again.

@@ -7,10 +7,13 @@ use procprof_profile::{
     ProfileType,
 };
 
+use foldhash::HashMap;
+
+use crate::address_space::ImageId;
 use crate::error::Result;
 use crate::measure::Measure;
-use crate::session::{Session, Statistics};
-use crate::stacks::{Frame, Owner};
+use crate::session::Statistics;
+use crate::stacks::{Frame, Owner, Stacks};
 
 /// What is known of a recording besides its samples.
 #[derive(Clone, Debug)]
@@ -28,20 +31,42 @@ pub(crate) struct Facts {
 /// The name of the kernel's mapping, as `perf` has it.
 const KERNEL: &str = "[kernel.kallsyms]";
 
-/// Builds the profile; addresses are those of calls.
-pub(crate) fn profile(session: &Session, statistics: &Statistics, facts: &Facts) -> Result<Profile> {
+/// A file as the profile has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileFacts {
+    pub(crate) path: String,
+    /// In hexadecimal; empty if there is none.
+    pub(crate) build_id: String,
+    /// The process whose memory without a file it is.
+    pub(crate) memory_of: Option<u32>,
+}
+
+/// The files of the images with samples.
+pub(crate) type Files = HashMap<ImageId, FileFacts>;
+
+/// Builds the profile of the owners that `takes` chooses; addresses are those of calls.
+pub(crate) fn profile(
+    stacks: &Stacks,
+    files: &Files,
+    takes: impl Fn(&Owner) -> bool,
+    statistics: &Statistics,
+    facts: &Facts,
+) -> Result<Profile> {
     let mut builder = ProfileBuilder::new(profile_type(facts.measure).sample_types());
     if facts.measure == Measure::Cpu {
         builder.period("cpu", "nanoseconds", signed(facts.period));
     }
     let started = facts.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     builder.time(nanos(started), nanos(facts.duration));
-    let mappings = add_mappings(&mut builder, session);
-    let locations = add_locations(&mut builder, session, &mappings);
+    let samples = stacks.samples(takes);
+    let mut is_used = vec![false; stacks.all_frames.len()];
+    samples.iter().flat_map(|(_, frames, _)| *frames).for_each(|frame| is_used[*frame as usize] = true);
+    let mappings = add_mappings(&mut builder, stacks, files, &is_used);
+    let locations = add_locations(&mut builder, stacks, &mappings, &is_used);
     let mut stack: Vec<LocationId> = Vec::new();
-    for (owner, frames, amount) in session.stacks.samples() {
+    for (owner, frames, amount) in samples {
         stack.clear();
-        stack.extend(frames.iter().map(|frame| locations[*frame as usize]));
+        stack.extend(frames.iter().filter_map(|frame| locations[*frame as usize]));
         let labels = labels(&mut builder, owner);
         builder.sample(&stack, &[signed(amount.count), signed(amount.nanos)], &labels);
     }
@@ -53,21 +78,28 @@ pub(crate) fn profile(session: &Session, statistics: &Statistics, facts: &Facts)
 }
 
 /// The mappings with samples, the main program's first, then the kernel's.
-fn add_mappings(builder: &mut ProfileBuilder, session: &Session) -> Vec<MappingId> {
-    let with_samples = &session.stacks.mappings;
+fn add_mappings(builder: &mut ProfileBuilder, stacks: &Stacks, files: &Files, is_used: &[bool]) -> Vec<MappingId> {
+    let with_samples = &stacks.mappings;
+    let mut has_samples = vec![false; with_samples.len()];
+    for frame in stacks.all_frames.iter().zip(is_used).filter_map(|(frame, is_used)| is_used.then_some(frame)) {
+        if let Frame::Code(mapping, _) = frame {
+            has_samples[*mapping as usize] = true;
+        }
+    }
+    let unknown = FileFacts::default();
+    let file = |image: &ImageId| files.get(image).unwrap_or(&unknown);
     // The image of a program is known before those of the libraries that it loads.
     let is_program = |path: &str| path.rsplit('/').next().is_some_and(|name| !name.contains(".so") && name != path);
-    let mut order: Vec<usize> = (0..with_samples.len()).collect();
+    let mut order: Vec<usize> = (0..with_samples.len()).filter(|place| has_samples[*place]).collect();
     order.sort_by_key(|place| {
         let image = with_samples[*place].image;
-        (!is_program(&session.images.path(image)), image)
+        (!is_program(&file(&image).path), image)
     });
     let mut mappings = vec![MappingId(0); with_samples.len()];
     for place in order {
         let mapping = &with_samples[place];
-        let path = session.images.path(mapping.image);
-        let build_id = session.images.build_id(mapping.image);
-        let (filename, build_id) = (builder.intern(&path), builder.intern(&build_id));
+        let FileFacts { path, build_id, .. } = file(&mapping.image);
+        let (filename, build_id) = (builder.intern(path), builder.intern(build_id));
         mappings[place] = builder.mapping(Mapping {
             start: Addr(mapping.start),
             limit: Addr(mapping.end),
@@ -83,15 +115,21 @@ fn add_mappings(builder: &mut ProfileBuilder, session: &Session) -> Vec<MappingI
     mappings
 }
 
-fn add_locations(builder: &mut ProfileBuilder, session: &Session, mappings: &[MappingId]) -> Vec<LocationId> {
+/// The locations of the frames with samples.
+fn add_locations(
+    builder: &mut ProfileBuilder,
+    stacks: &Stacks,
+    mappings: &[MappingId],
+    is_used: &[bool],
+) -> Vec<Option<LocationId>> {
     let kernel = mappings.last().copied();
-    let location = |frame: &Frame| match frame {
+    let mut location = |frame: &Frame| match frame {
         Frame::Code(mapping, address) => builder.address(Some(mappings[*mapping as usize]), Addr(*address)),
         Frame::Kernel(address) => builder.address(kernel, Addr(*address)),
         Frame::Nowhere(address) => builder.address(None, Addr(*address)),
         Frame::Note(text) => builder.frame(text),
     };
-    session.stacks.all_frames.iter().map(location).collect()
+    stacks.all_frames.iter().zip(is_used).map(|(frame, is_used)| is_used.then(|| location(frame))).collect()
 }
 
 fn labels(builder: &mut ProfileBuilder, owner: &Owner) -> Vec<Label> {

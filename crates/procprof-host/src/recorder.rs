@@ -1,5 +1,7 @@
 //! Recording: opening the events, reading their buffers in the order of time, and the profile at the end.
 
+mod cut;
+
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -37,6 +39,8 @@ const RATE_WINDOW: Duration = Duration::from_millis(20);
 
 /// Rounds of looking for threads; each sees those that began during the former one.
 const THREAD_ROUNDS: usize = 16;
+
+pub use self::cut::{Cut, ProcessShare};
 
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +108,9 @@ pub struct Recorder {
     options: Options,
     started: SystemTime,
     begun: Instant,
+    /// Lost records that the buffers have told of, and those that were in former cuts.
+    lost_told: u64,
+    lost_before: u64,
 }
 
 /// What an event is of.
@@ -190,6 +197,8 @@ impl Recorder {
             options: options.clone(),
             started,
             begun: Instant::now(),
+            lost_told: 0,
+            lost_before: 0,
         };
         if options.measure != Measure::Cpu {
             recorder.session.record_waits();
@@ -440,12 +449,25 @@ impl Recorder {
         self.read(u64::MAX);
         self.session.finish_waits(end);
         let mut statistics = self.session.statistics;
-        // The kernel writes how many records were lost once one fits again, which may be never.
-        let counted: Option<u64> = self.all_events().map(Event::lost).sum();
-        statistics.lost = statistics.lost.max(counted.unwrap_or(0));
+        statistics.lost = self.lost(statistics.lost);
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
-        let facts = Facts {
+        let (facts, files) = (self.facts(duration), self.session.files(&self.session.stacks));
+        let profile = profile(&self.session.stacks, &files, |_| true, &statistics, &facts)?;
+        Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
+    }
+
+    /// Records that were lost since the last cut, of which the buffers tell of so many.
+    fn lost(&mut self, told: u64) -> u64 {
+        self.lost_told += told;
+        // The kernel writes how many records were lost once one fits again, which may be never.
+        let counted: Option<u64> = self.all_events().map(Event::lost).sum();
+        let total = self.lost_told.max(counted.unwrap_or(0));
+        total - std::mem::replace(&mut self.lost_before, total)
+    }
+
+    fn facts(&self, duration: Duration) -> Facts {
+        Facts {
             measure: self.options.measure,
             hz: self.options.hz,
             period: 1_000_000_000 / u64::from(self.options.hz.max(1)),
@@ -454,9 +476,7 @@ impl Recorder {
             started: self.started,
             duration,
             subject: self.subject(),
-        };
-        let profile = profile(&self.session, &statistics, &facts)?;
-        Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
+        }
     }
 
     fn subject(&self) -> String {

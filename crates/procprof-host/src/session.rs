@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use procprof_profile::perf_event::{CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
 use procprof_unwind::{Architecture, Cache, Space};
 
@@ -9,6 +10,7 @@ use crate::address_space::AddressSpace;
 use crate::blocked::{Doing, Place, look};
 use crate::images::Images;
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
+use crate::profile::Files;
 use crate::registers;
 use crate::stacks::{Frame, Owner, StackId, Stacks};
 use crate::waits::{Amount, Waited, Waits};
@@ -29,6 +31,9 @@ const CUT: &str = "[callers beyond the copied stack]";
 const WITHOUT_STACK: &str = "[waiting, stack not sampled]";
 /// The state of a thread on a CPU.
 const RUNNING: &str = "running";
+
+/// Bytes of unwind tables at which a recording that is cut begins them anew.
+const TABLE_BYTES_MAX: usize = 32 << 20;
 
 /// Most threads whose stacks are read from `/proc` at a time.
 const READ_AT_ONCE: usize = 256;
@@ -84,6 +89,8 @@ pub struct Filter {
     pub name: Option<String>,
     /// Those in this control group or one below it: its path as in `/proc/PID/cgroup`.
     pub cgroup: Option<String>,
+    /// Those of this service ([`Membership::service`]).
+    pub service: Option<String>,
 }
 
 impl Filter {
@@ -93,7 +100,10 @@ impl Filter {
             let below = process.membership.cgroup.strip_prefix(group.trim_end_matches('/'));
             below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
         };
-        self.name.as_ref().is_none_or(has_name) && self.cgroup.as_ref().is_none_or(is_in)
+        let is_of = |service: &String| process.membership.service(&process.name) == *service;
+        self.name.as_ref().is_none_or(has_name)
+            && self.cgroup.as_ref().is_none_or(is_in)
+            && self.service.as_ref().is_none_or(is_of)
     }
 }
 
@@ -257,6 +267,42 @@ impl Session {
         for (pid, tid, waited) in waits.finish(end) {
             self.add_waited(pid, tid, waited);
         }
+    }
+
+    /// Takes out what was recorded up to now, and forgets what has no more use.
+    pub(crate) fn cut(&mut self, end: u64) -> (Stacks, Files, Statistics) {
+        if let Some(mut waits) = self.waits.take() {
+            self.statistics.switches_unmatched = std::mem::take(&mut waits.unmatched);
+            for (pid, tid, waited) in waits.cut(end) {
+                self.add_waited(pid, tid, waited);
+            }
+            self.waits = Some(waits);
+        }
+        let mut statistics = std::mem::take(&mut self.statistics);
+        statistics.mappings_refused = std::mem::take(&mut self.processes.mappings_refused);
+        statistics.table_bytes = self.images.memory() as u64;
+        let stacks = std::mem::take(&mut self.stacks);
+        let files = self.files(&stacks);
+        self.processes.forget_ended();
+        if let Some(waits) = &mut self.waits {
+            waits.forget(|pid| !self.processes.contains(pid));
+            let carried = self.stacks.carry(&stacks, waits.held().collect::<HashSet<_>>());
+            waits.rename(|stack| carried[&stack]);
+        }
+        let mut used = self.processes.images();
+        used.extend(self.stacks.mappings.iter().map(|mapping| mapping.image));
+        self.images.forget(|image| used.contains(&image));
+        if self.images.memory() > TABLE_BYTES_MAX {
+            self.images.forget_tables();
+            self.processes.forget_unwinding();
+            self.cache = Cache::new();
+        }
+        (stacks, files, statistics)
+    }
+
+    /// The files of what has samples.
+    pub(crate) fn files(&self, stacks: &Stacks) -> Files {
+        stacks.mappings.iter().map(|mapping| (mapping.image, self.images.facts(mapping.image))).collect()
     }
 
     fn add_waited(&mut self, pid: u32, tid: u32, waited: Vec<Waited<StackId>>) {

@@ -118,17 +118,51 @@ impl Stacks {
         self.amounts.entry((owner, stack)).or_default().add(amount);
     }
 
-    /// Owner, frames from leaf to root, and the amount; the longest time first.
-    pub(crate) fn samples(&self) -> Vec<(&Owner, &[u32], Amount)> {
-        let mut by_number: HashMap<StackId, &[u32]> = HashMap::with_capacity(self.stacks.len());
-        by_number.extend(self.stacks.iter().map(|(frames, number)| (*number, &**frames)));
+    /// Of the owners that `takes` chooses, owner, frames from leaf to root, and the amount; the longest time first.
+    pub(crate) fn samples(&self, takes: impl Fn(&Owner) -> bool) -> Vec<(&Owner, &[u32], Amount)> {
+        let taken: Vec<bool> = self.all_owners.iter().map(takes).collect();
+        let by_number = self.by_number();
         let mut samples: Vec<_> = self
             .amounts
             .iter()
+            .filter(|((owner, _), _)| taken[*owner as usize])
             .map(|((owner, stack), amount)| (&self.all_owners[*owner as usize], by_number[stack], *amount))
             .collect();
         let order = |amount: &Amount| std::cmp::Reverse((amount.nanos, amount.count));
         samples.sort_by(|a, b| order(&a.2).cmp(&order(&b.2)).then(a.0.pid.cmp(&b.0.pid)).then_with(|| a.1.cmp(b.1)));
         samples
+    }
+
+    /// Each owner with all that was seen of it.
+    pub(crate) fn totals(&self) -> Vec<(&Owner, Amount)> {
+        let mut totals = vec![Amount::default(); self.all_owners.len()];
+        self.amounts.iter().for_each(|((owner, _), amount)| totals[*owner as usize].add(*amount));
+        self.all_owners.iter().zip(totals).collect()
+    }
+
+    fn by_number(&self) -> HashMap<StackId, &[u32]> {
+        let mut by_number: HashMap<StackId, &[u32]> = HashMap::with_capacity(self.stacks.len());
+        by_number.extend(self.stacks.iter().map(|(frames, number)| (*number, &**frames)));
+        by_number
+    }
+
+    /// Takes stacks over from `old`; returns their numbers here.
+    pub(crate) fn carry(&mut self, old: &Self, ids: impl IntoIterator<Item = StackId>) -> HashMap<StackId, StackId> {
+        let by_number = old.by_number();
+        let mut carried = HashMap::default();
+        for id in ids {
+            let frames: Vec<Frame> =
+                by_number[&id].iter().map(|number| self.carried_frame(old, old.all_frames[*number as usize])).collect();
+            carried.insert(id, self.stack(&frames));
+        }
+        carried
+    }
+
+    fn carried_frame(&mut self, old: &Self, frame: Frame) -> Frame {
+        let Frame::Code(mapping, address) = frame else { return frame };
+        let mapping = &old.mappings[mapping as usize];
+        let code =
+            MappedCode { range: mapping.start..mapping.end, file_offset: mapping.file_offset, image: mapping.image };
+        self.code_frame(&code, address)
     }
 }

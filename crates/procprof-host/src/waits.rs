@@ -100,13 +100,15 @@ pub(crate) struct Waits<S> {
     threads: HashMap<u32, Thread<S>>,
     /// Threads that have ended and cease to run once more.
     ended: HashSet<u32>,
+    /// Those of them that had ended at the last cut but one.
+    ended_before: HashSet<u32>,
     /// Switches whose counterpart is missing; the time between is not known.
     pub(crate) unmatched: u64,
 }
 
 impl<S> Default for Waits<S> {
     fn default() -> Self {
-        Self { threads: HashMap::default(), ended: HashSet::default(), unmatched: 0 }
+        Self { threads: HashMap::default(), ended: HashSet::default(), ended_before: HashSet::default(), unmatched: 0 }
     }
 }
 
@@ -121,11 +123,12 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
     /// A thread begins: its number may have been that of another.
     pub(crate) fn begins(&mut self, tid: u32) {
         self.ended.remove(&tid);
+        self.ended_before.remove(&tid);
     }
 
     /// Whether a thread has ended, and is only seen to cease.
     pub(crate) fn has_ended(&self, tid: u32) -> bool {
-        self.ended.contains(&tid)
+        self.ended.contains(&tid) || self.ended_before.contains(&tid)
     }
 
     /// The stack of a thread that is about to cease to run, a sample of `weight` switches.
@@ -209,6 +212,54 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
         threads.into_iter().map(last).collect()
     }
 
+    /// All threads up to now, as by `finish`; waits that last go on. A wait counts on either side of a cut.
+    pub(crate) fn cut(&mut self, end: u64) -> Vec<(u32, u32, Vec<Waited<S>>)> {
+        self.ended_before = std::mem::take(&mut self.ended);
+        let mut cut = Vec::new();
+        for (tid, thread) in &mut self.threads {
+            if let Some(wait) = thread.wait {
+                thread.ends(wait, end);
+                thread.wait = Some(Wait { since: end, ..wait });
+            }
+            let waited = thread.take_waited();
+            if !waited.is_empty() {
+                cut.push((thread.pid, *tid, waited));
+            }
+        }
+        cut.sort_unstable_by_key(|(_, tid, _)| *tid);
+        cut
+    }
+
+    /// The stacks of what is not over.
+    pub(crate) fn held(&self) -> impl Iterator<Item = S> {
+        self.threads.values().flat_map(|thread| {
+            let of_wait = thread.wait.and_then(|wait| match wait.seen {
+                Seen::Sampled { stack, .. } | Seen::Read { stack, .. } => Some(stack),
+                Seen::Not { .. } => None,
+            });
+            of_wait.into_iter().chain(thread.sampled.map(|(stack, _)| stack))
+        })
+    }
+
+    /// Names the held stacks anew, after a cut.
+    pub(crate) fn rename(&mut self, renamed: impl Fn(S) -> S) {
+        for thread in self.threads.values_mut() {
+            if let Some(wait) = &mut thread.wait
+                && let Seen::Sampled { stack, .. } | Seen::Read { stack, .. } = &mut wait.seen
+            {
+                *stack = renamed(*stack);
+            }
+            if let Some((stack, _)) = &mut thread.sampled {
+                *stack = renamed(*stack);
+            }
+        }
+    }
+
+    /// Forgets the threads of processes that are gone.
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(u32) -> bool) {
+        self.threads.retain(|_, thread| !is_gone(thread.pid));
+    }
+
     fn thread(&mut self, pid: u32, tid: u32) -> &mut Thread<S> {
         let new = || Thread { pid, wait: None, sampled: None, classes: HashMap::default() };
         self.threads.entry(tid).or_insert_with(new)
@@ -236,9 +287,13 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Thread<S> {
     }
 
     /// Shares the time of each class among its stacks; the sums are those of the class.
-    fn waited(self) -> Vec<Waited<S>> {
+    fn waited(mut self) -> Vec<Waited<S>> {
+        self.take_waited()
+    }
+
+    fn take_waited(&mut self) -> Vec<Waited<S>> {
         let mut waited = Vec::new();
-        let mut classes: Vec<_> = self.classes.into_iter().collect();
+        let mut classes: Vec<_> = self.classes.drain().collect();
         classes.sort_unstable_by_key(|(key, _)| *key);
         for ((state, class), totals) in classes {
             let mut stacks: Vec<_> = totals.seen.into_iter().collect();
@@ -422,6 +477,31 @@ mod tests {
         back(&mut waits, 5, 400);
         back(&mut waits, 5, 500);
         assert_eq!((waited(&mut waits, 1000), waits.unmatched), (vec![(State::Blocked, Some(7), 1, 100)], 1));
+    }
+
+    #[test]
+    fn waits_that_last_over_a_cut_are_in_both_parts() {
+        let mut waits = Waits::default();
+        out(&mut waits, 5, 100, Some((7, 1)));
+        out(&mut waits, 6, 100, Some((8, 1)));
+        back(&mut waits, 6, 300);
+        let times = |cut: Vec<(u32, u32, Vec<Waited<u32>>)>| -> Vec<(u32, Option<u32>, u64)> {
+            cut.iter()
+                .flat_map(|(_, tid, waited)| waited.iter().map(|one| (*tid, one.stack, one.amount.nanos)))
+                .collect()
+        };
+        assert_eq!(times(waits.cut(1000)), [(5, Some(7), 900), (6, Some(8), 200)]);
+        assert_eq!(waits.held().collect::<Vec<_>>(), [7]);
+        waits.rename(|stack| stack + 10);
+        back(&mut waits, 5, 1500);
+        assert_eq!(times(waits.cut(2000)), [(5, Some(17), 500)]);
+        assert_eq!(waits.exited(5), Some((1, vec![])));
+        waits.cut(3000);
+        assert!(waits.has_ended(5));
+        waits.cut(4000);
+        assert!(!waits.has_ended(5));
+        waits.forget(|pid| pid == 1);
+        assert_eq!(waits.held().count() + waits.threads.len(), 0);
     }
 
     proptest::proptest! {

@@ -4,6 +4,7 @@
 // A failing unwrap is a failing test.
 #![allow(clippy::unwrap_used)]
 
+mod cuts;
 mod oracle;
 mod program;
 mod recorded;

@@ -19,7 +19,7 @@ const GO_ROOTED: f64 = 0.95;
 fn record_beside_perf(program: &Program, callchains: &str) -> (Recording, Profile) {
     let name = program.path.file_name().unwrap().to_str().unwrap().to_owned();
     let file = program.path.with_extension("perf.data");
-    let filter = Filter { name: Some(name), cgroup: None };
+    let filter = Filter { name: Some(name), ..Filter::default() };
     let options = Options { hz: HZ, filter, ..Options::default() };
     // Version 6.1 of `perf` aborts now and then.
     let recording = (0..5).find_map(|_| {

@@ -117,7 +117,7 @@ fn a_running_process_is_recorded_by_its_pid_with_all_its_threads_until_it_ends()
 #[test]
 fn processes_are_chosen_by_name_among_all_of_the_host() {
     let program = Program::new("burn.c", &["-O2"]);
-    let filter = Filter { name: Some("child".to_owned()), cgroup: None };
+    let filter = Filter { name: Some("child".to_owned()), ..Filter::default() };
     let options = Options { filter, ..options() };
     let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
     let mut child = Command::new(&program.path).args(["0.5", "1", "1"]).stdout(Stdio::piped()).spawn().unwrap();

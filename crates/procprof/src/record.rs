@@ -142,7 +142,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         stack_bytes: arguments.stack_bytes,
         threads: arguments.threads,
         children: arguments.children,
-        filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone() },
+        filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone(), service: None },
     };
     let begun = Instant::now();
     let mut recorder = Recorder::attach(target, &options)?;

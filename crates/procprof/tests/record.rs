@@ -45,7 +45,7 @@ impl Burn {
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let path = folder.path().join(name());
         compiled("burn.c", options, &path);
-        Self { folder, path, unit }
+        Self { folder, path }
     }
 
     fn start(&self, words: &[&str]) -> Running {

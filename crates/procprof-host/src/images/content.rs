@@ -82,6 +82,13 @@ impl Content {
         }
     }
 
+    pub(super) fn file(&self) -> Option<&File> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Memory(_) => None,
+        }
+    }
+
     pub(super) fn into_file(self) -> Option<File> {
         match self {
             Self::File(file) => Some(file),

@@ -173,6 +173,12 @@ impl Event {
         checked(unsafe { sys::ioctls::DISABLE(self.descriptor(), 0) })
     }
 
+    /// Samples at another period from now on.
+    pub(crate) fn set_period(&self, period: u64) -> io::Result<()> {
+        // SAFETY: the descriptor is that of an event, and the kernel reads one u64 from `period`.
+        checked(unsafe { sys::ioctls::PERIOD(self.descriptor(), (&raw const period) as u64) })
+    }
+
     /// Records that did not fit into its buffer; `None` if the kernel does not count them.
     pub(crate) fn lost(&self) -> Option<u64> {
         // The counter's value and the number of lost records.

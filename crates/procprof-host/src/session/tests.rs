@@ -68,7 +68,7 @@ fn bytes(words: &[u64]) -> Vec<u8> {
 /// The stacks counted, each as its frames.
 fn stacks(session: &Session) -> BTreeMap<Vec<Frame>, u64> {
     let frames = |numbers: &[u32]| numbers.iter().map(|number| session.stacks.all_frames[*number as usize]).collect();
-    session.stacks.samples().into_iter().map(|(_, numbers, amount)| (frames(numbers), amount.count)).collect()
+    session.stacks.samples(|_| true).into_iter().map(|(_, numbers, amount)| (frames(numbers), amount.count)).collect()
 }
 
 #[test]
@@ -140,6 +140,7 @@ fn a_filter_takes_names_and_groups_with_what_is_below_them() {
     let filter = |name: Option<&str>, cgroup: Option<&str>| Filter {
         name: name.map(str::to_owned),
         cgroup: cgroup.map(str::to_owned),
+        service: None,
     };
     let long = process("a-name-of-15-by", "/a/b");
     for (filter, process, is_taken) in [
@@ -156,6 +157,30 @@ fn a_filter_takes_names_and_groups_with_what_is_below_them() {
     ] {
         assert_eq!(filter.takes(process), is_taken, "{filter:?} {process:?}");
     }
+    let of = |service: &str| Filter { service: Some(service.to_owned()), ..Filter::default() };
+    assert!(of("x").takes(&process("x", "/a")) && !of("x").takes(&process("y", "/x")));
+}
+
+#[test]
+fn a_cut_takes_what_was_recorded_and_forgets_what_has_ended() {
+    let mut session = session();
+    let values = registers(0, STACK, START + 0x10);
+    for (samples, vanished, known) in [(3_u64, 0, true), (2, 0, false), (1, 1, false)] {
+        for _ in 0..samples {
+            session.apply(&Record::Sample(sample(&values, &[], &[])));
+        }
+        let (taken, files, statistics) = session.cut(0);
+        assert_eq!((statistics.samples, statistics.vanished), (samples, vanished));
+        assert_eq!(taken.totals().iter().map(|(_, amount)| amount.count).sum::<u64>(), samples);
+        assert_eq!(files.len(), usize::from(vanished == 0));
+        assert_eq!((session.stacks.all_frames.len(), session.processes.contains(PID)), (0, known));
+    }
+    // The number of its image is that of another one now.
+    session.apply(&Record::Named { pid: PID, tid: PID, name: b"again", is_exec: true });
+    session.apply(&mapped(START, 0x1000));
+    session.apply(&Record::Sample(sample(&values, &[], &[])));
+    assert_eq!(stacks(&session), [(vec![Frame::Code(0, START + 0x10)], 1)].into());
+    assert_eq!(session.stacks.mappings[0].image, crate::address_space::ImageId(0));
 }
 
 #[test]

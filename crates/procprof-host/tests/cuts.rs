@@ -1,0 +1,121 @@
+//! Recordings that go on while they are cut.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use procprof_host::{Cut, Filter, Measure, Options, Recorder, Target};
+use procprof_profile::Profile;
+
+use crate::program::Program;
+use crate::shares::labels;
+
+const HZ: u32 = 499;
+/// Little of each stack, so that buffers do not fill.
+const STACK_BYTES: Option<u32> = Some(2048);
+
+/// The sums of both values.
+fn values(profile: &Profile) -> (u64, u64) {
+    let sum = |place: usize| profile.samples().map(|sample| sample.values[place] as u64).sum();
+    (sum(0), sum(1))
+}
+
+/// All samples of a cut, and that their sums are those of its processes and statistics.
+fn profile(cut: &Cut) -> Option<Profile> {
+    let profile = cut.profile(|_, _, _| true, "a test").unwrap();
+    let (count, nanos) = profile.as_ref().map_or((0, 0), values);
+    let processes = cut.processes();
+    assert_eq!(count, processes.iter().map(|process| process.count).sum::<u64>());
+    assert_eq!(nanos, processes.iter().map(|process| process.nanos).sum::<u64>());
+    if cut.measure() == Measure::Cpu {
+        assert_eq!(count, cut.statistics.samples);
+    }
+    profile
+}
+
+#[test]
+fn every_sample_is_in_one_cut_at_any_rate() {
+    let program = Program::new("burn.c", &["-O2", "-fno-optimize-sibling-calls"]);
+    let filter = Filter { name: Some("burn".to_owned()), ..Filter::default() };
+    let options = Options { hz: HZ, stack_bytes: STACK_BYTES, filter, ..Options::default() };
+    let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
+    let mut child = Command::new(&program.path).args(["0.3", "3"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut cuts = Vec::new();
+    loop {
+        let has_ended = child.try_wait().unwrap().is_some();
+        recorder.poll(Duration::from_millis(100)).unwrap();
+        cuts.push(match cuts.len() % 3 {
+            0 => recorder.cut_at_rate(HZ / 2).unwrap(),
+            1 => recorder.cut_at_rate(HZ).unwrap(),
+            _ => recorder.cut(),
+        });
+        if has_ended {
+            break;
+        }
+    }
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let used: f64 = line.trim().parse().unwrap();
+    let mut nanos = 0;
+    for cut in &cuts {
+        let (count, time) = profile(cut).as_ref().map_or((0, 0), values);
+        assert_eq!(time, count * (1_000_000_000 / u64::from(cut.hz())));
+        nanos += time;
+    }
+    assert!(cuts.len() >= 5, "{} cuts", cuts.len());
+    // A CPU's clock runs on while the host of a virtual machine has the CPU, that of a thread does not.
+    assert!((0.2..5.0).contains(&(nanos as f64 / used)), "{nanos} ns in cuts, {used} ns used");
+    for pair in cuts.windows(2) {
+        let gap = pair[1].started.duration_since(pair[0].started + pair[0].duration).unwrap_or_default();
+        assert!(gap.is_zero(), "{gap:?} between cuts");
+    }
+}
+
+fn values_of_time(profile: &Profile) -> u64 {
+    values(profile).1
+}
+
+#[test]
+fn profiles_of_a_cut_share_it_by_service() {
+    let program = Program::new("burn.c", &["-O2"]);
+    let options = Options { hz: HZ, stack_bytes: STACK_BYTES, ..Options::default() };
+    let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
+    let mut child = Command::new(&program.path).args(["0.3", "1", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    let cut = recorder.cut();
+    let all = profile(&cut).expect("there are samples");
+    let part = |is_of: bool| {
+        let takes = |_: u32, name: &str, membership: &procprof_host::Membership| {
+            (membership.service(name) == "burn" || membership.service(name) == "child") == is_of
+        };
+        cut.profile(takes, "a test").unwrap().as_ref().map_or((0, 0), values)
+    };
+    let (burn, others) = (part(true), part(false));
+    assert_eq!((burn.0 + others.0, burn.1 + others.1), values(&all));
+    let own = cut.profile(|pid, _, _| pid == child.id(), "a test").unwrap().expect("it has samples");
+    assert_eq!(labels(&own, "pid"), [child.id().to_string()].into());
+    assert!(values(&own).0 < burn.0, "the child of {} has samples, too", child.id());
+    assert!(own.mappings().len() <= all.mappings().len() && own.locations().len() < all.locations().len());
+}
+
+#[test]
+fn waits_go_on_over_cuts() {
+    let options = Options { measure: Measure::OffCpu, ..Options::default() };
+    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+    let mut recorder =
+        Recorder::attach(Target::Processes(vec![child.id()]), &options).expect("perf events are permitted");
+    let mut total = Duration::ZERO;
+    let mut waited = 0;
+    for _ in 0..4 {
+        recorder.poll(Duration::from_millis(100)).unwrap();
+        let cut = recorder.cut();
+        total += cut.duration;
+        waited += profile(&cut).as_ref().map_or(0, values_of_time);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let total = total.as_nanos() as f64;
+    assert!(waited as f64 > 0.5 * total && waited as f64 <= 1.01 * total, "{waited} of {total} ns");
+}
