@@ -19,7 +19,6 @@ use procprof_unwind::{Architecture, Code, Table};
 
 use self::content::{CodeSegment, Content, Layout, Sections};
 use crate::address_space::{ImageId, MappedCode};
-use crate::profile::FileFacts;
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
@@ -65,6 +64,19 @@ struct Open {
     table: Option<Arc<Table>>,
     sections: Option<Sections>,
 }
+
+/// A file as the profile has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileFacts {
+    pub(crate) path: String,
+    /// In hexadecimal; empty if there is none.
+    pub(crate) build_id: String,
+    /// The process whose memory without a file it is.
+    pub(crate) memory_of: Option<u32>,
+}
+
+/// The files of the images with samples.
+pub(crate) type Files = HashMap<ImageId, FileFacts>;
 
 /// All images.
 #[derive(Debug)]

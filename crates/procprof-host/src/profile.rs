@@ -7,10 +7,9 @@ use procprof_profile::{
     ProfileType,
 };
 
-use foldhash::HashMap;
-
 use crate::address_space::ImageId;
 use crate::error::Result;
+use crate::images::{FileFacts, Files};
 use crate::measure::Measure;
 use crate::session::Statistics;
 use crate::stacks::{Frame, Owner, Stacks};
@@ -30,19 +29,6 @@ pub(crate) struct Facts {
 
 /// The name of the kernel's mapping, as `perf` has it.
 const KERNEL: &str = "[kernel.kallsyms]";
-
-/// A file as the profile has it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FileFacts {
-    pub(crate) path: String,
-    /// In hexadecimal; empty if there is none.
-    pub(crate) build_id: String,
-    /// The process whose memory without a file it is.
-    pub(crate) memory_of: Option<u32>,
-}
-
-/// The files of the images with samples.
-pub(crate) type Files = HashMap<ImageId, FileFacts>;
 
 /// Builds the profile of the owners that `takes` chooses; addresses are those of calls.
 pub(crate) fn profile(

@@ -8,9 +8,8 @@ use procprof_unwind::{Architecture, Cache, Space};
 
 use crate::address_space::AddressSpace;
 use crate::blocked::{Doing, Place, look};
-use crate::images::Images;
+use crate::images::{Files, Images};
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
-use crate::profile::Files;
 use crate::registers;
 use crate::stacks::{Frame, Owner, StackId, Stacks};
 use crate::waits::{Amount, Waited, Waits};

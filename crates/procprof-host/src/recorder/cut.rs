@@ -7,11 +7,12 @@ use procprof_symbolize::ProvenFile;
 
 use super::{Recorder, Target, now};
 use crate::error::{Error, Result};
+use crate::images::Files;
 use crate::kernel::{Event, Trigger};
 use crate::measure::Measure;
 use crate::membership::Membership;
 use crate::permission::check_rate;
-use crate::profile::{Facts, Files, profile};
+use crate::profile::{Facts, profile};
 use crate::session::Statistics;
 use crate::stacks::{Frame, Owner, Stacks};
 
