@@ -34,6 +34,7 @@ mod images;
 mod kernel;
 mod measure;
 mod membership;
+mod own_names;
 mod permission;
 mod processes;
 mod profile;

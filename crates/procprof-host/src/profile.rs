@@ -3,14 +3,15 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use procprof_profile::{
-    Addr, Addresses, FileOffset, Label, LocationId, Mapping, MappingId, Meta, Nanos, Profile, ProfileBuilder,
-    ProfileType,
+    Addr, Addresses, FileOffset, Function, Label, Line, Location, LocationId, Mapping, MappingId, Meta, Nanos, Profile,
+    ProfileBuilder, ProfileType,
 };
 
 use crate::address_space::ImageId;
 use crate::error::Result;
 use crate::images::{FileFacts, Files};
 use crate::measure::Measure;
+use crate::own_names::OwnNames;
 use crate::session::Statistics;
 use crate::stacks::{Frame, Owner, Stacks};
 
@@ -28,12 +29,13 @@ pub(crate) struct Facts {
 }
 
 /// The name of the kernel's mapping, as `perf` has it.
-const KERNEL: &str = "[kernel.kallsyms]";
+pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
 /// Builds the profile of the owners that `takes` chooses; addresses are those of calls.
 pub(crate) fn profile(
     stacks: &Stacks,
     files: &Files,
+    names: &OwnNames,
     takes: impl Fn(&Owner) -> bool,
     statistics: &Statistics,
     facts: &Facts,
@@ -48,7 +50,7 @@ pub(crate) fn profile(
     let mut is_used = vec![false; stacks.all_frames.len()];
     samples.iter().flat_map(|(_, frames, _)| *frames).for_each(|frame| is_used[*frame as usize] = true);
     let mappings = add_mappings(&mut builder, stacks, files, &is_used);
-    let locations = add_locations(&mut builder, stacks, &mappings, &is_used);
+    let locations = add_locations(&mut builder, stacks, &mappings, names, &is_used);
     let mut stack: Vec<LocationId> = Vec::new();
     for (owner, frames, amount) in samples {
         stack.clear();
@@ -106,14 +108,22 @@ fn add_locations(
     builder: &mut ProfileBuilder,
     stacks: &Stacks,
     mappings: &[MappingId],
+    names: &OwnNames,
     is_used: &[bool],
 ) -> Vec<Option<LocationId>> {
     let kernel = mappings.last().copied();
-    let mut location = |frame: &Frame| match frame {
-        Frame::Code(mapping, address) => builder.address(Some(mappings[*mapping as usize]), Addr(*address)),
-        Frame::Kernel(address) => builder.address(kernel, Addr(*address)),
-        Frame::Nowhere(address) => builder.address(None, Addr(*address)),
-        Frame::Note(text) => builder.frame(text),
+    let mut location = |frame: &Frame| {
+        let (mapping, address) = match frame {
+            Frame::Code(mapping, address) => (Some(mappings[*mapping as usize]), *address),
+            Frame::Kernel(address) => (kernel, *address),
+            Frame::Nowhere(address) => (None, *address),
+            Frame::Note(text) => return builder.frame(text),
+        };
+        let Some(own) = names.get(frame) else { return builder.address(mapping, Addr(address)) };
+        let (name, system_name) = (builder.intern(&own.name), builder.intern(&own.system_name));
+        let function = builder.function(Function { name, system_name, ..Function::default() });
+        let location = Location::new(mapping, Addr(address));
+        builder.location(location, &[Line { function, ..Line::default() }])
     };
     stacks.all_frames.iter().zip(is_used).map(|(frame, is_used)| is_used.then(|| location(frame))).collect()
 }

@@ -16,6 +16,7 @@ use crate::descendants::descendants;
 use crate::error::{Error, Result};
 use crate::kernel::{Event, Ring, Sampling, Subject, Trigger, wait};
 use crate::measure::Measure;
+use crate::own_names::OwnNames;
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
@@ -453,7 +454,7 @@ impl Recorder {
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
         let (facts, files) = (self.facts(duration), self.session.files(&self.session.stacks));
-        let profile = profile(&self.session.stacks, &files, |_| true, &statistics, &facts)?;
+        let profile = profile(&self.session.stacks, &files, &OwnNames::default(), |_| true, &statistics, &facts)?;
         Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
     }
 

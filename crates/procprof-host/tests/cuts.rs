@@ -84,7 +84,8 @@ fn profiles_of_a_cut_share_it_by_service() {
     while child.try_wait().unwrap().is_none() {
         recorder.poll(Duration::from_millis(50)).unwrap();
     }
-    let cut = recorder.cut();
+    let mut cut = recorder.cut();
+    cut.name_own();
     let all = profile(&cut).expect("there are samples");
     let part = |is_of: bool| {
         let takes = |_: u32, name: &str, membership: &procprof_host::Membership| {
@@ -118,4 +119,29 @@ fn waits_go_on_over_cuts() {
     child.wait().unwrap();
     let total = total.as_nanos() as f64;
     assert!(waited as f64 > 0.5 * total && waited as f64 <= 1.01 * total, "{waited} of {total} ns");
+}
+
+#[test]
+fn what_only_the_host_can_name_has_names() {
+    let options = Options { hz: HZ, stack_bytes: STACK_BYTES, ..Options::default() };
+    let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
+    let mut child = Command::new("dd")
+        .args(["if=/dev/zero", "of=/dev/null", "bs=1M", "count=20000"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while child.try_wait().unwrap().is_none() {
+        recorder.poll(Duration::from_millis(50)).unwrap();
+    }
+    let mut cut = recorder.cut();
+    cut.name_own();
+    let profile = cut.profile(|pid, _, _| pid == child.id(), "dd").unwrap().expect("it has samples");
+    let mut unnamed = 0;
+    let mut named = 0;
+    for location in profile.samples().flat_map(|sample| sample.stack.to_vec()) {
+        let mapping = profile.location(location).mapping.map(|id| profile.string(profile.mapping(id).filename));
+        let count = if mapping == Some("[kernel.kallsyms]") { &mut named } else { continue };
+        *if profile.lines(location).is_empty() { &mut unnamed } else { count } += 1;
+    }
+    assert!(named > 0 && unnamed == 0, "{named} frames in the kernel with names, {unnamed} without");
 }

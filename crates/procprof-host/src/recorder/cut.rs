@@ -11,16 +11,18 @@ use crate::images::Files;
 use crate::kernel::{Event, Trigger};
 use crate::measure::Measure;
 use crate::membership::Membership;
+use crate::own_names::{OwnNames, own_names};
 use crate::permission::check_rate;
 use crate::profile::{Facts, profile};
 use crate::session::Statistics;
-use crate::stacks::{Frame, Owner, Stacks};
+use crate::stacks::{Owner, Stacks};
 
 /// What was recorded between two cuts.
 #[derive(Debug)]
 pub struct Cut {
     stacks: Stacks,
     files: Files,
+    names: OwnNames,
     facts: Facts,
     /// What has happened to the samples.
     pub statistics: Statistics,
@@ -70,7 +72,7 @@ impl Recorder {
         let (stacks, files, mut statistics) = self.session.cut(end);
         statistics.lost = self.lost(statistics.lost);
         let started = facts.started;
-        Cut { stacks, files, facts, statistics, started, duration }
+        Cut { stacks, files, names: OwnNames::default(), facts, statistics, started, duration }
     }
 
     /// Cuts a recording of the whole host, and samples it at another rate from then on; for some microseconds nothing is
@@ -136,20 +138,14 @@ impl Cut {
     pub fn profile(&self, takes: impl Fn(u32, &str, &Membership) -> bool, subject: &str) -> Result<Option<Profile>> {
         let facts = Facts { subject: subject.to_owned(), ..self.facts.clone() };
         let takes = |owner: &Owner| takes(owner.pid, &owner.process, &owner.membership);
-        let profile = profile(&self.stacks, &self.files, takes, &self.statistics, &facts)?;
+        let profile = profile(&self.stacks, &self.files, &self.names, takes, &self.statistics, &facts)?;
         Ok((profile.sample_count() > 0).then_some(profile))
     }
 
-    /// The processes with samples in code that was generated at run time, or loaded from memory.
-    pub fn with_generated_code(&self) -> Vec<u32> {
-        let of_frame = |frame: &Frame| match frame {
-            Frame::Code(mapping, _) => self.files.get(&self.stacks.mappings[*mapping as usize].image)?.memory_of,
-            _ => None,
-        };
-        let mut pids: Vec<u32> = self.stacks.all_frames.iter().filter_map(of_frame).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        pids
+    /// Names what only this host can name: the kernel's functions, the vdso, and code that running processes list in
+    /// perf maps. The profiles made later have these names.
+    pub fn name_own(&mut self) {
+        self.names = own_names(&self.stacks, &self.files);
     }
 
     /// The build ids, in hexadecimal, of files with samples.
