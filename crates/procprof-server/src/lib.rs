@@ -35,6 +35,7 @@ mod server;
 
 pub use procprof_core::children::{ChildProgram, ChildTask, JeprofWords, child_indexes, frame_length};
 pub use procprof_core::config::{ConfFile, Config, Kind, Planned, Role, config_reference};
+pub use procprof_core::hosts::protocol;
 pub use procprof_core::imports::{import_folder, wanted_files};
 pub use procprof_core::ingest::symbolize_child_main;
 pub use procprof_core::listening::bind_error;

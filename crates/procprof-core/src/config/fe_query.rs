@@ -5,8 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::Config;
-use super::keys::{boolean, count, text, texts};
-use super::value::{ConfigEntry, ConfigFile, Value};
+use super::value::{ConfigEntry, ConfigFile, Value, boolean, count, text, texts};
 use super::{NodeConfig, Tls, node};
 use crate::error::{Error, Result};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Config;
-use super::value::Value;
+use super::value::{Value, boolean, byte_count, count, text, texts};
 
 /// The place of a key's value, and thereby its type.
 #[derive(Clone, Copy)]
@@ -444,63 +444,5 @@ impl Key {
             }
             Slot::Ignored => String::new(),
         }
-    }
-}
-
-pub(crate) fn boolean(value: &Value) -> Result<bool, String> {
-    match value {
-        Value::Bool(truth) => Ok(*truth),
-        Value::Text(text) if text.eq_ignore_ascii_case("true") => Ok(true),
-        Value::Text(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-        other => Err(format!("expected true or false, got {}", other.kind())),
-    }
-}
-
-pub(crate) fn count(value: &Value, low: u64, high: u64) -> Result<u64, String> {
-    let number = match value {
-        Value::Integer(number) => u64::try_from(*number).ok(),
-        Value::Text(text) => text.trim().parse().ok(),
-        _ => None,
-    };
-    match number {
-        Some(number) if (low..=high).contains(&number) => Ok(number),
-        _ => Err(format!("expected a whole number from {low} to {high}")),
-    }
-}
-
-pub(crate) fn byte_count(value: &Value) -> Result<u64, String> {
-    let wrong = || "expected bytes, such as 1048576 or \"2 GiB\"".to_owned();
-    let text = match value {
-        Value::Integer(number) => return u64::try_from(*number).map_err(|_| wrong()),
-        Value::Text(text) => text.trim(),
-        _ => return Err(wrong()),
-    };
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-    let unit = match text[digits..].trim() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(unit).ok_or_else(wrong)
-}
-
-pub(crate) fn text(value: &Value) -> Result<String, String> {
-    match value {
-        Value::Text(text) => Ok(text.clone()),
-        other => Err(format!("expected text in quotes, got {}", other.kind())),
-    }
-}
-
-pub(crate) fn texts(value: &Value) -> Result<Vec<String>, String> {
-    match value {
-        Value::List(items) => items.iter().map(text).collect(),
-        Value::Text(text) => {
-            Ok(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
-        }
-        other => Err(format!("expected a list of texts, got {}", other.kind())),
     }
 }

@@ -17,7 +17,7 @@ mod schedule;
 mod starrocks;
 #[cfg(test)]
 mod tests;
-mod value;
+pub mod value;
 
 use std::path::{Path, PathBuf};
 

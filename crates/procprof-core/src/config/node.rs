@@ -7,9 +7,8 @@ use std::str::FromStr;
 
 use procprof_profile::{ParseProfileTypeError, ProfileType};
 
-use super::keys::{boolean, count, text, texts};
 use super::schedule;
-use super::value::{ConfigEntry, ConfigFile, Value};
+use super::value::{ConfigEntry, ConfigFile, Value, boolean, count, text, texts};
 use crate::error::Result;
 use crate::kinds::{Auth, Kind, NodeConfig, NodeOption, OptionType, OptionValue, PidLookup, Role, Tls, host_port};
 

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use procprof_collect::Window;
 use procprof_profile::ProfileType;
 
-use super::keys::{boolean, count};
 use super::nearest::nearest;
 use super::node::{profile_type, table};
 use super::plan::given;
-use super::value::{ConfigEntry, ConfigFile, Value};
+use super::value::{ConfigEntry, ConfigFile, Value, boolean, count};
 use crate::error::{Error, Result};
 use crate::kinds::{NodeConfig, ScheduleRow};
 

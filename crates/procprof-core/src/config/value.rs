@@ -1,13 +1,13 @@
-//! A parsed TOML document in the few shapes the key tables need, each entry with its line.
+//! A parsed TOML document in the few shapes the key tables need, each entry with its line; and what values mean.
 
 use toml::de::{DeTable, DeValue};
 
 use super::nearest::nearest;
-use crate::error::{Error, Result};
+use crate::error::{self, Error};
 
 /// A value as written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// `true` or `false`.
     Bool(bool),
     /// A whole number.
@@ -22,7 +22,7 @@ pub(crate) enum Value {
 
 /// A key with its value and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ConfigEntry {
+pub struct ConfigEntry {
     /// The key as written.
     pub key: String,
     /// Its value.
@@ -33,7 +33,7 @@ pub(crate) struct ConfigEntry {
 
 impl Value {
     /// The type of the value, for error messages.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Value::Bool(_) => "a boolean",
             Value::Integer(_) => "a number",
@@ -45,13 +45,18 @@ impl Value {
 }
 
 /// A file: its name for errors, and its entries in order of lines.
-pub(crate) struct ConfigFile {
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
     file: String,
     entries: Vec<ConfigEntry>,
 }
 
 impl ConfigFile {
-    pub(crate) fn parse(text: &str, file: &str) -> Result<ConfigFile> {
+    /// Parses the text of a file; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// [`Error::Toml`] with the line.
+    pub fn parse(text: &str, file: &str) -> error::Result<ConfigFile> {
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
             Error::Toml { place: format!("{file}:{line}"), why: error.message().to_owned() }
@@ -61,21 +66,102 @@ impl ConfigFile {
         Ok(ConfigFile { file: file.to_owned(), entries })
     }
 
-    pub(crate) fn entries(&self) -> &[ConfigEntry] {
+    /// Its entries, in order of lines.
+    pub fn entries(&self) -> &[ConfigEntry] {
         &self.entries
     }
 
-    pub(crate) fn unknown<'a>(&self, entry: &ConfigEntry, known: impl Iterator<Item = &'a str>) -> Error {
+    /// The error for an entry with an unknown key.
+    pub fn unknown<'a>(&self, entry: &ConfigEntry, known: impl Iterator<Item = &'a str>) -> Error {
         Error::UnknownKey { place: self.place(entry), key: entry.key.clone(), nearest: nearest(&entry.key, known) }
     }
 
-    pub(crate) fn wrong(&self, entry: &ConfigEntry, why: String) -> Error {
+    /// The error for an entry whose key refuses its value.
+    pub fn wrong(&self, entry: &ConfigEntry, why: String) -> Error {
         Error::WrongValue { place: self.place(entry), key: entry.key.clone(), why }
     }
 
     /// File and line of an entry.
-    pub(crate) fn place(&self, entry: &ConfigEntry) -> String {
+    pub fn place(&self, entry: &ConfigEntry) -> String {
         format!("{}:{}", self.file, entry.line)
+    }
+}
+
+/// `true` or `false`, also as text.
+///
+/// # Errors
+/// What was expected.
+pub fn boolean(value: &Value) -> Result<bool, String> {
+    match value {
+        Value::Bool(truth) => Ok(*truth),
+        Value::Text(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Value::Text(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+        other => Err(format!("expected true or false, got {}", other.kind())),
+    }
+}
+
+/// A whole number within bounds, also as text.
+///
+/// # Errors
+/// What was expected.
+pub fn count(value: &Value, low: u64, high: u64) -> Result<u64, String> {
+    let number = match value {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) if (low..=high).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from {low} to {high}")),
+    }
+}
+
+/// Bytes: a number, or text such as `"2 GiB"`.
+///
+/// # Errors
+/// What was expected.
+pub fn byte_count(value: &Value) -> Result<u64, String> {
+    let wrong = || "expected bytes, such as 1048576 or \"2 GiB\"".to_owned();
+    let text = match value {
+        Value::Integer(number) => return u64::try_from(*number).map_err(|_| wrong()),
+        Value::Text(text) => text.trim(),
+        _ => return Err(wrong()),
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match text[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+/// Text in quotes.
+///
+/// # Errors
+/// What was expected.
+pub fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        other => Err(format!("expected text in quotes, got {}", other.kind())),
+    }
+}
+
+/// A list of texts; one text with commas where lists cannot be written.
+///
+/// # Errors
+/// What was expected.
+pub fn texts(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::List(items) => items.iter().map(text).collect(),
+        Value::Text(text) => {
+            Ok(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+        }
+        other => Err(format!("expected a list of texts, got {}", other.kind())),
     }
 }
 
@@ -85,7 +171,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 
 type Misplaced = (usize, String);
 
-fn entries(text: &str, table: &DeTable<'_>) -> std::result::Result<Vec<ConfigEntry>, Misplaced> {
+fn entries(text: &str, table: &DeTable<'_>) -> Result<Vec<ConfigEntry>, Misplaced> {
     let mut entries = Vec::new();
     for (key, value) in table {
         let line = line_of(text, key.span().start);
@@ -99,7 +185,7 @@ fn entries(text: &str, table: &DeTable<'_>) -> std::result::Result<Vec<ConfigEnt
     Ok(entries)
 }
 
-fn convert(text: &str, line: usize, value: &DeValue<'_>) -> std::result::Result<Value, Misplaced> {
+fn convert(text: &str, line: usize, value: &DeValue<'_>) -> Result<Value, Misplaced> {
     Ok(match value {
         DeValue::Boolean(truth) => Value::Bool(*truth),
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
@@ -111,7 +197,7 @@ fn convert(text: &str, line: usize, value: &DeValue<'_>) -> std::result::Result<
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Array(items) => {
             let items = items.iter().map(|item| convert(text, line_of(text, item.span().start), item.get_ref()));
-            Value::List(items.collect::<std::result::Result<_, _>>()?)
+            Value::List(items.collect::<Result<_, _>>()?)
         }
         DeValue::Table(table) => Value::Table(entries(text, table)?),
     })
