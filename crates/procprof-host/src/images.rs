@@ -13,26 +13,14 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use procprof_process::{BuildId, Pid, Process, open_regular};
-use procprof_profile::perf_event::FileIdentity;
+use procprof_profile::perf_event::{FileIdentity, ImageId, ImageKey, MappedCode};
 use procprof_symbolize::ProvenFile;
 use procprof_unwind::{Architecture, Code, Table};
 
 use self::content::{CodeSegment, Content, Layout, Sections};
-use crate::address_space::{ImageId, MappedCode};
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
-
-/// What makes two mapped files the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    BuildId(Box<[u8]>, Box<Path>),
-    Inode((u32, u32), u64, Box<Path>),
-    Path(Box<Path>),
-    /// Memory without a file, of one process.
-    Anonymous(u32),
-    Vdso,
-}
 
 /// Where an image was seen: the place to open it from.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +31,7 @@ struct Seen {
 
 #[derive(Debug)]
 struct Image {
-    key: Key,
+    key: ImageKey,
     seen: Seen,
     state: State,
 }
@@ -83,7 +71,7 @@ pub(crate) type Files = HashMap<ImageId, FileFacts>;
 pub(crate) struct Images {
     architecture: Architecture,
     all: Vec<Image>,
-    by_key: HashMap<Key, ImageId>,
+    by_key: HashMap<ImageKey, ImageId>,
     /// Numbers of images that were forgotten.
     free: Vec<ImageId>,
     kept_bytes: usize,
@@ -97,14 +85,7 @@ impl Images {
     /// The image of a mapping that a record or `/proc` tells of.
     pub(crate) fn mapped(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> ImageId {
         let seen = Seen { pid, start };
-        let path = without_deleted(path);
-        let key = match identity {
-            _ if path.as_os_str() == "[vdso]" => Key::Vdso,
-            _ if !is_file(path) => Key::Anonymous(pid),
-            FileIdentity::BuildId(id) => Key::BuildId(id.into(), path.into()),
-            FileIdentity::Inode { device, inode } if inode != 0 => Key::Inode(device, inode, path.into()),
-            _ => Key::Path(path.into()),
-        };
+        let key = ImageKey::new(pid, identity, path);
         if let Some(id) = self.by_key.get(&key) {
             let image = &mut self.all[id.0 as usize];
             // What one process no longer gives another one may.
@@ -168,7 +149,7 @@ impl Images {
     /// What the profile has of an image's file.
     pub(crate) fn facts(&self, id: ImageId) -> FileFacts {
         let image = &self.all[id.0 as usize];
-        let memory_of = if let Key::Anonymous(pid) = image.key { Some(pid) } else { None };
+        let memory_of = if let ImageKey::Anonymous(pid) = image.key { Some(pid) } else { None };
         let path = image.key.path().to_string_lossy().into_owned();
         FileFacts { path, build_id: self.build_id(id), memory_of }
     }
@@ -177,7 +158,7 @@ impl Images {
     fn build_id(&self, id: ImageId) -> String {
         let image = &self.all[id.0 as usize];
         let known = match &image.key {
-            Key::BuildId(id, _) => BuildId::new(id),
+            ImageKey::BuildId(id, _) => BuildId::new(id),
             _ => None,
         };
         let read = match &image.state {
@@ -246,30 +227,19 @@ impl Images {
     }
 }
 
-impl Key {
-    /// The path in the profile.
-    fn path(&self) -> &Path {
-        match self {
-            Self::BuildId(_, path) | Self::Inode(_, _, path) | Self::Path(path) => path,
-            Self::Anonymous(_) => Path::new("[anon]"),
-            Self::Vdso => Path::new("[vdso]"),
-        }
-    }
-}
-
 impl Image {
     /// Opens the file; `None` if none is proven to be the mapped one.
     fn open(&self) -> Option<Open> {
         match &self.key {
-            Key::Anonymous(_) | Key::Path(_) => None,
-            Key::Vdso => Open::new(Content::own_vdso()?),
-            Key::BuildId(id, path) => {
+            ImageKey::Anonymous(_) | ImageKey::Path(_) => None,
+            ImageKey::Vdso => Open::new(Content::own_vdso()?),
+            ImageKey::BuildId(id, path) => {
                 let wanted = BuildId::new(id)?;
                 let is_it = |file: &File| BuildId::of_file(file).ok().flatten().as_ref() == Some(&wanted);
                 let own = open_regular(path).ok().filter(is_it);
                 Open::new(Content::File(own.or_else(|| self.open_through_process().filter(is_it))?))
             }
-            Key::Inode(device, inode, path) => {
+            ImageKey::Inode(device, inode, path) => {
                 let is_it = |file: &File| {
                     use std::os::unix::fs::MetadataExt;
                     let metadata = file.metadata().ok();
@@ -291,7 +261,7 @@ impl Image {
         let maps = process.maps().ok()?;
         let range = maps.iter().find(|range| (range.start.0..range.limit.0).contains(&start))?;
         let is_it = match &self.key {
-            Key::Inode(device, inode, _) => (range.device, range.inode) == (*device, *inode),
+            ImageKey::Inode(device, inode, _) => (range.device, range.inode) == (*device, *inode),
             _ => true,
         };
         process.open_mapped(range).ok().filter(|_| is_it).map(|mapped| mapped.file)
@@ -324,15 +294,4 @@ impl Layout {
             offset >= segment.offset / PAGE * PAGE && offset < segment.offset.saturating_add(segment.size.max(1))
         })
     }
-}
-
-/// The path of a file without the kernel's mark of those that are unlinked.
-fn without_deleted(path: &Path) -> &Path {
-    path.to_str().and_then(|text| text.strip_suffix(" (deleted)")).map_or(path, Path::new)
-}
-
-/// Whether a mapping's name is that of a file with code.
-fn is_file(path: &Path) -> bool {
-    const OTHERS: [&str; 5] = ["//anon", "/memfd:", "/dev/", "/SYSV", "/anon_hugepage"];
-    path.to_str().is_none_or(|text| text.starts_with('/') && !OTHERS.iter().any(|other| text.starts_with(other)))
 }

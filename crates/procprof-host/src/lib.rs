@@ -26,7 +26,6 @@
 //! # Ok::<(), procprof_host::Error>(())
 //! ```
 
-mod address_space;
 mod blocked;
 mod descendants;
 mod error;

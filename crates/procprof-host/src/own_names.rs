@@ -29,7 +29,7 @@ pub(crate) fn own_names(stacks: &Stacks, files: &Files) -> OwnNames {
     for frame in &stacks.all_frames {
         let group = match frame {
             Frame::Kernel(_) => None,
-            Frame::Code(mapping, _) => match files.get(&stacks.mappings[*mapping as usize].image) {
+            Frame::Code(mapping, _) => match files.get(&stacks.mappings.all()[*mapping as usize].image) {
                 Some(file) if file.memory_of.is_some() => file.memory_of,
                 Some(file) if file.path == "[vdso]" => None,
                 _ => continue,
@@ -57,13 +57,13 @@ fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, pid: Option<u
         let location = match frame {
             Frame::Code(number, address) => {
                 let mapping = *mappings.entry(*number).or_insert_with(|| {
-                    let seen = &stacks.mappings[*number as usize];
+                    let seen = &stacks.mappings.all()[*number as usize];
                     let file = files.get(&seen.image);
                     let filename = builder.intern(file.map_or("", |file| &file.path));
                     let build_id = builder.intern(file.map_or("", |file| &file.build_id));
                     builder.mapping(Mapping {
-                        start: Addr(seen.start),
-                        limit: Addr(seen.end),
+                        start: Addr(seen.range.start),
+                        limit: Addr(seen.range.end),
                         file_offset: FileOffset(seen.file_offset),
                         filename,
                         build_id,

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 use procprof_process::{Pid, Process as LiveProcess};
-use procprof_profile::perf_event::{FileIdentity, MappedFile, Task};
+use procprof_profile::perf_event::{AddressSpace, FileIdentity, ImageId, MappedCode, MappedFile, Task};
 use procprof_unwind::Space;
 
-use crate::address_space::{AddressSpace, ImageId, MappedCode};
 use crate::images::Images;
 use crate::membership::Membership;
 

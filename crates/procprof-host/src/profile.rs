@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use procprof_profile::perf_event::ImageId;
 use procprof_profile::{
     Addr, Addresses, FileOffset, Function, Label, Line, Location, LocationId, Mapping, MappingId, Meta, Nanos, Profile,
     ProfileBuilder, ProfileType,
 };
 
-use crate::address_space::ImageId;
 use crate::error::Result;
 use crate::images::{FileFacts, Files};
 use crate::measure::Measure;
@@ -67,7 +67,7 @@ pub(crate) fn profile(
 
 /// The mappings with samples, the main program's first, then the kernel's.
 fn add_mappings(builder: &mut ProfileBuilder, stacks: &Stacks, files: &Files, is_used: &[bool]) -> Vec<MappingId> {
-    let with_samples = &stacks.mappings;
+    let with_samples = stacks.mappings.all();
     let mut has_samples = vec![false; with_samples.len()];
     for frame in stacks.all_frames.iter().zip(is_used).filter_map(|(frame, is_used)| is_used.then_some(frame)) {
         if let Frame::Code(mapping, _) = frame {
@@ -89,8 +89,8 @@ fn add_mappings(builder: &mut ProfileBuilder, stacks: &Stacks, files: &Files, is
         let FileFacts { path, build_id, .. } = file(&mapping.image);
         let (filename, build_id) = (builder.intern(path), builder.intern(build_id));
         mappings[place] = builder.mapping(Mapping {
-            start: Addr(mapping.start),
-            limit: Addr(mapping.end),
+            start: Addr(mapping.range.start),
+            limit: Addr(mapping.range.end),
             file_offset: FileOffset(mapping.file_offset),
             filename,
             build_id,

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use foldhash::HashSet;
-use procprof_profile::perf_event::{CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
+use procprof_profile::perf_event::{AddressSpace, CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
 use procprof_unwind::{Architecture, Cache, Space};
 
-use crate::address_space::AddressSpace;
 use crate::blocked::{Doing, Place, look};
 use crate::images::{Files, Images};
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
@@ -289,7 +288,7 @@ impl Session {
             waits.rename(|stack| carried[&stack]);
         }
         let mut used = self.processes.images();
-        used.extend(self.stacks.mappings.iter().map(|mapping| mapping.image));
+        used.extend(self.stacks.mappings.all().iter().map(|mapping| mapping.image));
         self.images.forget(|image| used.contains(&image));
         if self.images.memory() > TABLE_BYTES_MAX {
             self.images.forget_tables();
@@ -301,7 +300,7 @@ impl Session {
 
     /// The files of what has samples.
     pub(crate) fn files(&self, stacks: &Stacks) -> Files {
-        stacks.mappings.iter().map(|mapping| (mapping.image, self.images.facts(mapping.image))).collect()
+        stacks.mappings.all().iter().map(|mapping| (mapping.image, self.images.facts(mapping.image))).collect()
     }
 
     fn add_waited(&mut self, pid: u32, tid: u32, waited: Vec<Waited<StackId>>) {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
+use procprof_profile::perf_event::{CodeMappings, MappedCode};
 
-use crate::address_space::{ImageId, MappedCode};
 use crate::membership::Membership;
 use crate::waits::Amount;
 
@@ -21,15 +21,6 @@ pub(crate) struct Owner {
     pub(crate) membership: Arc<Membership>,
     /// Whether its thread runs or why not, where a profile has time of several kinds.
     pub(crate) state: Option<&'static str>,
-}
-
-/// A mapping as the profile has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProfileMapping {
-    pub(crate) image: ImageId,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) file_offset: u64,
 }
 
 /// A frame.
@@ -52,8 +43,7 @@ pub(crate) struct StackId(u32);
 /// The collected samples.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
-    pub(crate) mappings: Vec<ProfileMapping>,
-    by_image: HashMap<ImageId, Vec<u32>>,
+    pub(crate) mappings: CodeMappings,
     frames: HashMap<Frame, u32>,
     pub(crate) all_frames: Vec<Frame>,
     stacks: HashMap<Box<[u32]>, StackId>,
@@ -67,21 +57,8 @@ pub(crate) struct Stacks {
 impl Stacks {
     /// The frame at an address of mapped code.
     pub(crate) fn code_frame(&mut self, mapped: &MappedCode, address: u64) -> Frame {
-        let place = mapped.place_of(address);
-        let known = self.by_image.entry(mapped.image).or_default();
-        let within = |mapping: &ProfileMapping| {
-            place >= mapping.file_offset && place - mapping.file_offset < mapping.end - mapping.start
-        };
-        let number = known.iter().copied().find(|number| within(&self.mappings[*number as usize]));
-        let number = number.unwrap_or_else(|| {
-            let number = self.mappings.len() as u32;
-            known.push(number);
-            let (start, end) = (mapped.range.start, mapped.range.end);
-            self.mappings.push(ProfileMapping { image: mapped.image, start, end, file_offset: mapped.file_offset });
-            number
-        });
-        let mapping = &self.mappings[number as usize];
-        Frame::Code(number, mapping.start + (place - mapping.file_offset))
+        let (number, address) = self.mappings.place(mapped, address);
+        Frame::Code(number, address)
     }
 
     /// The number of a stack, leaf first.
@@ -160,9 +137,6 @@ impl Stacks {
 
     fn carried_frame(&mut self, old: &Self, frame: Frame) -> Frame {
         let Frame::Code(mapping, address) = frame else { return frame };
-        let mapping = &old.mappings[mapping as usize];
-        let code =
-            MappedCode { range: mapping.start..mapping.end, file_offset: mapping.file_offset, image: mapping.image };
-        self.code_frame(&code, address)
+        self.code_frame(&old.mappings.all()[mapping as usize], address)
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use procprof_profile::perf_event::{CONTEXT_KERNEL, FileIdentity, MappedFile, Registers, Task};
+use procprof_profile::perf_event::{CONTEXT_KERNEL, FileIdentity, ImageId, MappedFile, Registers, Task};
 use proptest::prelude::*;
 
 use super::*;
@@ -180,7 +180,7 @@ fn a_cut_takes_what_was_recorded_and_forgets_what_has_ended() {
     session.apply(&mapped(START, 0x1000));
     session.apply(&Record::Sample(sample(&values, &[], &[])));
     assert_eq!(stacks(&session), [(vec![Frame::Code(0, START + 0x10)], 1)].into());
-    assert_eq!(session.stacks.mappings[0].image, crate::address_space::ImageId(0));
+    assert_eq!(session.stacks.mappings.all()[0].image, ImageId(0));
 }
 
 #[test]

@@ -19,10 +19,16 @@
 //! Names end with a zero byte and are padded to 8 bytes. With `sample_id_all`, all records but samples end with those of
 //! `pid tid time id stream cpu identifier` that `sample_type` has. Source: `include/uapi/linux/perf_event.h` of Linux.
 
+mod address_space;
 mod bytes;
+mod code_mappings;
+mod image_key;
 mod record;
 mod sample;
 
+pub use address_space::{AddressSpace, ImageId, MappedCode};
+pub use code_mappings::CodeMappings;
+pub use image_key::ImageKey;
 pub use record::{CpuMode, FileIdentity, Header, MappedFile, Record, Switch, Task};
 pub use sample::{Registers, Sample};
 

@@ -4,27 +4,29 @@ use std::ops::Range;
 
 /// The number of an image: a file with code, or memory of a process that has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ImageId(pub(crate) u32);
+pub struct ImageId(pub u32);
 
 /// Addresses with the code of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MappedCode {
-    pub(crate) range: Range<u64>,
+pub struct MappedCode {
+    /// The addresses.
+    pub range: Range<u64>,
     /// Place in the file of the first address.
-    pub(crate) file_offset: u64,
-    pub(crate) image: ImageId,
+    pub file_offset: u64,
+    /// Whose code it is.
+    pub image: ImageId,
 }
 
 impl MappedCode {
     /// The place in the file of an address in the range.
-    pub(crate) fn place_of(&self, address: u64) -> u64 {
+    pub fn place_of(&self, address: u64) -> u64 {
         address.wrapping_sub(self.range.start).wrapping_add(self.file_offset)
     }
 }
 
 /// The code of a process, by address and without overlaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AddressSpace {
+pub struct AddressSpace {
     code: Vec<MappedCode>,
 }
 
@@ -33,7 +35,7 @@ impl AddressSpace {
     const MAX_RANGES: usize = 65_530;
 
     /// Adds a mapping, which replaces what was at its addresses. False if there are too many.
-    pub(crate) fn insert(&mut self, new: MappedCode) -> bool {
+    pub fn insert(&mut self, new: MappedCode) -> bool {
         if new.range.is_empty() || self.find(new.range.start) == Some(&new) {
             return true;
         }
@@ -59,13 +61,13 @@ impl AddressSpace {
     }
 
     /// The code at an address.
-    pub(crate) fn find(&self, address: u64) -> Option<&MappedCode> {
+    pub fn find(&self, address: u64) -> Option<&MappedCode> {
         let place = self.code.partition_point(|code| code.range.start <= address).checked_sub(1)?;
         self.code.get(place).filter(|code| address < code.range.end)
     }
 
     /// All code, by address.
-    pub(crate) fn code(&self) -> &[MappedCode] {
+    pub fn code(&self) -> &[MappedCode] {
         &self.code
     }
 }
