@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use procprof_server::auth::{Methods, UserRole, add_user, remove_user};
+use procprof_server::auth::{Methods, UserRole, add_token, add_user, remove_user};
 use procprof_server::{Server, ServerOptions, SqlAddress, SqlLogin};
 use reqwest::Method;
 use tempfile::TempDir;
@@ -89,6 +89,32 @@ async fn viewers_read_operators_change_strangers_do_neither() {
     assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{id}/pin")).await, 204);
     assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{id}")).await, 204);
     assert_eq!(server.status(Method::GET, &format!("/api/profiles/{id}")).await, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_the_role_push_reads_and_changes_nothing() {
+    let (mut server, users) = with_users().await;
+    let token = add_token(&users.path().join("users"), "host-1").unwrap().to_string();
+    let mut config = quiet();
+    config.users_file = Some(users.path().join("users"));
+    server.handle.as_ref().unwrap().reload(config.clone()).unwrap();
+    let status = async |method: Method, path: &str| {
+        server.client.request(method, server.url(path)).bearer_auth(&token).send().await.unwrap().status().as_u16()
+    };
+    for path in ["/", "/api/nodes", "/api/profiles", "/metrics", "/api/symbols", "/api/openapi.json", "/p/1"] {
+        assert_eq!(status(Method::GET, path).await, 403, "{path}");
+    }
+    for path in ["/api/captures", "/api/pause", "/api/push?node=procprof&type=cpu", "/proc_profile/pause"] {
+        assert_eq!(status(Method::POST, path).await, 403, "{path}");
+    }
+    assert_eq!(status(Method::POST, "/api/symbols/offer?key=00ff&detail=lines").await, 200);
+    assert_eq!(status(Method::POST, "/api/symbols").await, 422, "an empty index");
+    log_in(&mut server, "vic", "vic's secret");
+    assert_eq!(server.status(Method::POST, "/api/symbols/offer?key=00ff&detail=lines").await, 403);
+    remove_user(&users.path().join("users"), "host-1").unwrap();
+    server.handle.as_ref().unwrap().reload(config).unwrap();
+    let gone = server.client.post(server.url("/api/symbols/offer?key=00ff&detail=lines")).bearer_auth(&token);
+    assert_eq!(gone.send().await.unwrap().status(), 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]

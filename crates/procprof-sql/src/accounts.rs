@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use procprof_core::auth::{Credentials, Principal, Refusal, UserRole, native_verifier, random_hex, sha2_verifier};
+use procprof_core::auth::{
+    Credentials, Principal, Refusal, User, UserRole, native_verifier, random_hex, sha2_verifier,
+};
 use procprof_core::ownership;
 use procprof_core::{Error, Result};
 
@@ -75,7 +77,12 @@ impl SqlAccounts {
         if self.generated(user).is_some() {
             return Some(Principal::new(user, UserRole::Operator));
         }
-        self.sql.authenticator.user(user).as_ref().map(Principal::from_user)
+        self.user(user).as_ref().map(Principal::from_user)
+    }
+
+    /// A user who may log in here.
+    fn user(&self, name: &str) -> Option<User> {
+        self.sql.authenticator.user(name).filter(|user| Principal::from_user(user).reads())
     }
 }
 
@@ -98,7 +105,7 @@ impl Accounts for SqlAccounts {
     fn native(&self, user: &str) -> Option<[u8; 20]> {
         match self.generated(user) {
             Some(generated) => Some(generated.native),
-            None => self.sql.authenticator.user(user)?.native,
+            None => self.user(user)?.native,
         }
     }
 
@@ -124,6 +131,9 @@ impl Accounts for SqlAccounts {
             return self.checked(&user, false, from);
         }
         let entered = self.sql.authenticator.enter(Some(Credentials { name: user, password }), from.ip()).await?;
+        if !entered.reads() {
+            return Err(Refusal::Wrong);
+        }
         self.sql.authenticator.remember_quick(&entered, verifier);
         Ok(entered)
     }

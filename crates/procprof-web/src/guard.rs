@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use procprof_core::Printable;
-use procprof_core::auth::{Credentials, Refusal, UserRole};
+use procprof_core::auth::{Credentials, Principal, Refusal, UserRole};
 use procprof_core::connection_slots::Activity;
 
 use super::base_path::with_base;
@@ -209,8 +209,11 @@ pub(crate) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             return problem.into_response();
         }
     };
-    if gate.access == Access::Operator && principal.role != UserRole::Operator {
-        let why = format!("{} is a viewer; this needs an operator", principal.name);
+    if let Err(needed) = permitted(gate.access, &principal) {
+        let why = match principal.role {
+            UserRole::Push => format!("{} may only push; this needs {needed}", principal.name),
+            role => format!("{} is a {role}; this needs {needed}", principal.name),
+        };
         gate.web.audit.refusal(peer, format_args!("{} {}: {why}", request.method(), Printable(request.uri().path())));
         return Problem::forbidden(why).into_response();
     }
@@ -219,6 +222,16 @@ pub(crate) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     }
     request.extensions_mut().insert(principal);
     next.run(request).await
+}
+
+/// Whether a user may use a route; the error names a role that may.
+fn permitted(access: Access, principal: &Principal) -> Result<(), &'static str> {
+    match access {
+        Access::Push if !principal.pushes() => Err("an operator or a token of the role push"),
+        Access::Viewer if !principal.reads() => Err("a viewer or an operator"),
+        Access::Operator if !principal.operates() => Err("an operator"),
+        Access::Public | Access::Push | Access::Viewer | Access::Operator => Ok(()),
+    }
 }
 
 fn refused(web: &Web, refusal: Refusal) -> Problem {

@@ -132,6 +132,7 @@ impl Schemas {
         responses.extend(refusals(route).into_iter().map(|status| (status.to_string(), self.problem(route, status))));
         let role = match route.access {
             Access::Public => None,
+            Access::Push => Some("push"),
             Access::Viewer => Some("viewer"),
             Access::Operator => Some("operator"),
         };

@@ -12,6 +12,8 @@ use crate::Web;
 pub(crate) enum Access {
     /// Any client, without credentials: health checks and the styles of the pages.
     Public,
+    /// Host agents, and operators.
+    Push,
     /// Users who may read.
     Viewer,
     /// Users who may change something.

@@ -17,7 +17,7 @@ use super::starrocks::BackendList;
 use super::trees::{ROWS_MAX, TreeMatches, TreeTable, WIDE_MAX};
 use super::{api, assets, pages, starrocks, texts, this_server_endpoints, trees};
 
-use Access::{Operator, Public, Viewer};
+use Access::{Operator, Public, Push, Viewer};
 use Schema::{Integer, Text, Time, Uuid};
 use Verb::{Delete, Get, Post};
 
@@ -847,7 +847,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         verb: Post,
         path: "/api/symbols",
-        access: Operator,
+        access: Push,
         name: "pushSymbols",
         summary: "Takes in a symbol index as `procprof symbols push` makes it; one that tells less than the one stored \
             is not kept (200)",
@@ -859,7 +859,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         verb: Post,
         path: "/api/symbols/offer",
-        access: Operator,
+        access: Push,
         name: "offerSymbols",
         summary: "Whether a symbol index would be taken in, asked before it is sent",
         params: &[

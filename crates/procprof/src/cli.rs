@@ -161,7 +161,7 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Add or replace a user; the password is read from standard input
+    /// Add or replace a user; the password is read from standard input, and a token is made for the role push
     Add(UserAddArgs),
     /// List the users with their roles
     List(UserListArgs),
@@ -194,8 +194,11 @@ pub(crate) struct UserAddArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Role of the user
-    #[arg(long, value_parser = ["viewer", "operator"], default_value = "viewer")]
+    #[arg(long, value_parser = ["push", "viewer", "operator"], default_value = "viewer")]
     pub(crate) role: String,
+    /// Write the token of the role push to this new file, of mode 600, instead of printing it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
     /// Also store a hash for MySQL clients that support mysql_native_password only; it is faster to crack
     #[arg(long)]
     pub(crate) mysql_native: bool,

@@ -12,10 +12,10 @@ use argon2::password_hash::rand_core::{OsRng, RngCore};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch};
 
 use super::guesses::Guesses;
-use super::{Principal, User, Users, verify_password};
+use super::{Principal, User, UserRole, Users, verify_password};
 
 /// Digests remembered; beyond it they are forgotten together.
 const REMEMBERED_MAX: usize = 10_000;
@@ -53,6 +53,8 @@ pub struct Authenticator {
     guesses: Guesses,
     checks: Semaphore,
     turns: [AsyncMutex<()>; TURNS],
+    /// Counts changes of the users.
+    generation: watch::Sender<u64>,
     /// A hash no password has, checked for unknown names so that they take as long as known ones.
     decoy: String,
 }
@@ -72,6 +74,7 @@ impl Authenticator {
             guesses: Guesses::default(),
             checks: Semaphore::new(CHECKS_MAX),
             turns: std::array::from_fn(|_| AsyncMutex::default()),
+            generation: watch::Sender::new(0),
             decoy: decoy()?,
         })
     }
@@ -86,6 +89,28 @@ impl Authenticator {
         // A digest of credentials holds the hash it was checked against, so it is worth nothing once that is another.
         let mut quick = self.quick.lock().unwrap_or_else(PoisonError::into_inner);
         quick.retain(|name, _| hash(&old, name).is_some_and(|old| hash(&new, name) == Some(old)));
+        drop(quick);
+        drop(users);
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// Sees each [`Authenticator::replace`].
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Whether someone who was let in would be let in now, with the same permissions.
+    pub fn still_holds(&self, principal: &Principal) -> bool {
+        match &*self.users.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(users) => users.get(&principal.name).is_some_and(|user| Principal::from_user(user) == *principal),
+            None => *principal == Principal::local(),
+        }
+    }
+
+    /// Whether the users file has this user of the role `push` with this [`Principal::password_mark`].
+    pub fn has_token(&self, name: &str, mark: &str) -> bool {
+        let user = self.user(name).as_ref().map(Principal::from_user);
+        user.is_some_and(|user| user.role == UserRole::Push && user.password_mark() == mark)
     }
 
     /// The user with this name, if there are users at all.

@@ -7,6 +7,7 @@ mod guesses;
 mod hash;
 #[cfg(test)]
 mod tests;
+mod token;
 mod users;
 mod verifier;
 
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub use authenticator::{Authenticator, Credentials, Refusal};
 use hash::verify_password;
+pub use token::{Token, add_token};
 pub use users::{Methods, User, Users, add_user, remove_user};
 pub use verifier::{native_verifier, sha2_verifier};
 
@@ -32,11 +34,13 @@ pub fn random_hex(bytes: usize) -> Result<String, String> {
 }
 
 /// The permissions of a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserRole {
+    /// Send what a host agent records, and nothing else: no reading.
+    Push,
     /// Read.
     Viewer,
-    /// Also capture, enable, delete, pin, pause, push.
+    /// Read, and also capture, enable, delete, pin, pause, push.
     Operator,
 }
 
@@ -44,6 +48,7 @@ impl UserRole {
     /// The name in the users file.
     pub fn name(self) -> &'static str {
         match self {
+            UserRole::Push => "push",
             UserRole::Viewer => "viewer",
             UserRole::Operator => "operator",
         }
@@ -61,9 +66,10 @@ impl FromStr for UserRole {
 
     fn from_str(text: &str) -> Result<UserRole, String> {
         match text {
+            "push" => Ok(UserRole::Push),
             "viewer" => Ok(UserRole::Viewer),
             "operator" => Ok(UserRole::Operator),
-            other => Err(format!("{other:?} is no role; expected viewer or operator")),
+            other => Err(format!("{other:?} is no role; expected push, viewer or operator")),
         }
     }
 }
@@ -106,6 +112,21 @@ impl Principal {
             role: user.role,
             password: PasswordMark(Sha256::digest(&user.hash).into()),
         }
+    }
+
+    /// Whether they may read, and so log in to pages and SQL.
+    pub fn reads(&self) -> bool {
+        matches!(self.role, UserRole::Viewer | UserRole::Operator)
+    }
+
+    /// Whether they may send what a host agent records.
+    pub fn pushes(&self) -> bool {
+        matches!(self.role, UserRole::Push | UserRole::Operator)
+    }
+
+    /// A text that is equal for the same password of the same line of the users file alone; it proves nothing to anyone.
+    pub fn password_mark(&self) -> String {
+        self.password.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether they may change anything.
