@@ -27,6 +27,17 @@ use serde::{Deserialize, Serialize};
 pub const PUSH_MEDIA_TYPE: &str = "application/vnd.procprof.push";
 /// Longest header of a frame, in bytes.
 pub const FRAME_HEADER_BYTES_MAX: u32 = 64 << 10;
+/// Most frames in a push; the server answers a request with more by an error, having read that many.
+pub const FRAMES_MAX: usize = 10_000;
+/// Largest body of a heartbeat, in bytes.
+pub const HEARTBEAT_BYTES_MAX: usize = 4 << 20;
+/// Longest name of a host or service, in bytes, without control characters; one of a host has no `/`. What has a longer
+/// name is left out by the server, and counted.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Most labels of a host or service, most entries of other lists; the server keeps the first ones.
+pub const LIST_MAX: usize = 64;
+/// Longest text other than a name, in bytes; the server cuts what is longer.
+pub const TEXT_BYTES_MAX: usize = 512;
 /// Longest time that a heartbeat is held, in seconds.
 pub const WAIT_SECONDS_MAX: u32 = 30;
 /// Most services in a heartbeat; further ones are counted in [`HostFacts::services_left_out`].
@@ -123,6 +134,10 @@ pub struct HeartbeatAnswer {
     pub commands: Vec<Command>,
     /// Build ids of files of this host whose symbols the server lacks.
     pub wanted_symbols: Vec<String>,
+    /// Least time until the next heartbeat, in seconds: more than 0 if the server could not hold this one, since it
+    /// holds as many as it may.
+    #[serde(default)]
+    pub next_seconds: u32,
 }
 
 /// A request of a user.
