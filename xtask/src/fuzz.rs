@@ -50,6 +50,7 @@ const PARTS: &[(&str, &[&str], &str)] = &[
     ("demangle", &["llvm", "gnu"], "none"),
     ("eh_frame", &[""], "none"),
     ("mysql_packet", &["greeting", "command", "connection", "statement", "script"], "none"),
+    ("push_body", &["frames", "heartbeat"], "none"),
     ("symbol_answer", &[""], "none"),
     ("symbol_text", &["perf_map", "kallsyms"], "none"),
     ("symbol_index", &[""], "address"),

@@ -6,6 +6,7 @@ use procprof_agent::Agent;
 use procprof_core::auth::{Authenticator, Users};
 use procprof_core::captures::Captures;
 use procprof_core::children::Children;
+use procprof_core::hosts::Hosts;
 use procprof_core::ingest::Ingest;
 use procprof_core::metrics::Metrics;
 use procprof_core::nodes::Registry;
@@ -27,6 +28,7 @@ pub(crate) struct Parts {
     pub(crate) registry: Arc<Registry>,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) ingest: Arc<Ingest>,
+    pub(crate) hosts: Arc<Hosts>,
     pub(crate) captures: Arc<Captures>,
     pub(crate) retention: Arc<Retention>,
     pub(crate) web: Arc<Web>,
@@ -42,7 +44,7 @@ impl Parts {
     /// Puts the parts together; nothing runs yet.
     ///
     /// # Errors
-    /// The users cannot be taken, or the folder of uploaded symbols cannot be opened.
+    /// The users cannot be taken, or the folder of uploaded symbols or hosts cannot be opened.
     pub(crate) fn new(
         settings: Settings,
         registry: Registry,
@@ -65,7 +67,10 @@ impl Parts {
             Arc::new(symbols),
             Arc::clone(&children),
         ));
-        let captures = Arc::new(Captures::new(Arc::clone(&ingest), agent.clone(), tasks.clone(), stop.clone()));
+        let hosts = Arc::new(Hosts::open(Arc::clone(&ingest), Arc::clone(&authenticator), stop.clone())?);
+        let captures =
+            Captures::new(Arc::clone(&ingest), Arc::clone(&hosts), agent.clone(), tasks.clone(), stop.clone());
+        let captures = Arc::new(captures);
         let resymbolizer = Arc::new(Resymbolizer::new(Arc::clone(&ingest), tasks.clone()));
         let retention = Arc::new(Retention::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics)));
         let renderer =
@@ -79,6 +84,7 @@ impl Parts {
             audit: Default::default(),
             symbols: Arc::clone(&ingest.symbols),
             ingest: Arc::clone(&ingest),
+            hosts: Arc::clone(&hosts),
             captures: Arc::clone(&captures),
             resymbolizer,
             renderer: Arc::clone(&renderer),
@@ -97,12 +103,26 @@ impl Parts {
             metrics,
             authenticator: Arc::clone(&authenticator),
             children,
+            hosts: Arc::clone(&hosts),
             captures: Arc::clone(&captures),
             renderer,
             clusters: Default::default(),
             tasks: tasks.clone(),
             stop: stop.clone(),
         });
-        Ok(Parts { settings, registry, authenticator, ingest, captures, retention, web, sql, agent, tasks, stop })
+        Ok(Parts {
+            settings,
+            registry,
+            authenticator,
+            ingest,
+            hosts,
+            captures,
+            retention,
+            web,
+            sql,
+            agent,
+            tasks,
+            stop,
+        })
     }
 }

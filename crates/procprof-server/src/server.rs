@@ -167,6 +167,7 @@ fn spawn_parts(parts: &Parts, listener: tokio::net::TcpListener, tls: Option<tok
     parts.tasks.spawn(procprof_web::serve(Arc::clone(&parts.web), listener, tls));
     parts.tasks.spawn(Arc::clone(&parts.captures).run_schedule(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.captures).run_heap_ends(parts.stop.clone()));
+    parts.tasks.spawn(Arc::clone(&parts.hosts).run());
     parts.tasks.spawn(Arc::clone(&parts.retention).run(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.sql).run_discovery());
 }

@@ -283,6 +283,7 @@ async fn rights_that_were_taken_away_end_on_open_sql_connections() {
     let natively =
         |password: &str| add_user(&file, "old", UserRole::Operator, password, Methods::WithMysqlNative).unwrap();
     natively("secret");
+    add_user(&file, "amy", UserRole::Push, "secret", Methods::WithMysqlNative).unwrap();
     let mut config = quiet();
     config.users_file = Some(file.clone());
     let data = tempfile::tempdir().unwrap();
@@ -295,6 +296,7 @@ async fn rights_that_were_taken_away_end_on_open_sql_connections() {
         let options = mysql_async::OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port);
         mysql_async::Conn::new(options.prefer_socket(false).user(Some(name)).pass(Some("secret"))).await
     };
+    assert!(connect("amy").await.is_err(), "a token reads nothing, so it may not log in");
     let (mut ann, mut bob) = (connect("ann").await.unwrap(), connect("bob").await.unwrap());
     let (mut eve, mut old) = (connect("eve").await.unwrap(), connect("old").await.unwrap());
     let act = "KILL QUERY 999999";

@@ -11,6 +11,7 @@ mod captures;
 mod fe;
 mod harness;
 mod heap;
+mod hosts;
 mod intake;
 mod mysql_select;
 mod nodes;

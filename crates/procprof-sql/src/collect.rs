@@ -71,6 +71,7 @@ fn profile_type(what: &str) -> Result<ProfileType, SqlError> {
     let known = [
         ProfileType::Cpu,
         ProfileType::Wall,
+        ProfileType::OffCpu,
         ProfileType::Alloc,
         ProfileType::Heap,
         ProfileType::Contention,
@@ -78,8 +79,9 @@ fn profile_type(what: &str) -> Result<ProfileType, SqlError> {
         ProfileType::Goroutine,
     ];
     known.into_iter().find(|known| known.to_string() == what).ok_or_else(|| {
-        let text =
-            format!("unknown profile type '{what}': expected CPU, WALL, ALLOC, HEAP, CONTENTION, MUTEX or GOROUTINE");
+        let text = format!(
+            "unknown profile type '{what}': expected CPU, WALL, OFF_CPU, ALLOC, HEAP, CONTENTION, MUTEX or GOROUTINE"
+        );
         SqlError::new(SqlErrorKind::Syntax, text)
     })
 }

@@ -52,6 +52,7 @@ use procprof_core::auth::Authenticator;
 use procprof_core::captures::Captures;
 use procprof_core::children::Children;
 use procprof_core::config::Config;
+use procprof_core::hosts::Hosts;
 use procprof_core::metrics::Metrics;
 use procprof_core::nodes::Registry;
 use procprof_core::render::Renderer;
@@ -77,6 +78,8 @@ pub struct Sql {
     pub authenticator: Arc<Authenticator>,
     /// Draws heap dumps.
     pub children: Arc<Children>,
+    /// Hosts with a host agent.
+    pub hosts: Arc<Hosts>,
     /// Captures on request.
     pub captures: Arc<Captures>,
     /// Reports.

@@ -51,6 +51,7 @@ use procprof_core::audit::Audit;
 use procprof_core::auth::Authenticator;
 use procprof_core::captures::Captures;
 use procprof_core::config::Config;
+use procprof_core::hosts::Hosts;
 use procprof_core::ingest::Ingest;
 use procprof_core::metrics::Metrics;
 use procprof_core::nodes::Registry;
@@ -94,6 +95,8 @@ pub struct Web {
     pub audit: Audit,
     /// Takes pushed profiles in.
     pub ingest: Arc<Ingest>,
+    /// Hosts with a host agent.
+    pub hosts: Arc<Hosts>,
     /// Captures on request, and the switch of those on schedule.
     pub captures: Arc<Captures>,
     /// Names what had no names when it was stored.

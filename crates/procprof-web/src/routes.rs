@@ -7,6 +7,7 @@ use axum::routing::{delete, get, post};
 use super::answer::SLICE;
 use super::api::captures::{CaptureBody, CaptureState};
 use super::api::heap::HeapState;
+use super::api::hosts::{RateAnswer, RateBody};
 use super::api::nodes::NodeState;
 use super::api::profiles::{ProfilePage, ProfileRow};
 use super::api::state::{ErrorPage, PauseState, RetentionState};
@@ -66,7 +67,10 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "overviewPage",
         summary: "The page with all nodes: health, newest profiles, load of the last hour and coverage of the last day",
-        params: &[query("q", Text, "Text in a node's name, address, kind, cluster or labels")],
+        params: &[
+            query("q", Text, "Text in a node's name, address, kind, cluster or labels"),
+            query("gone", Text, "yes: also hosts and services that are gone"),
+        ],
         request: Body::None,
         answer: (200, HTML),
         mount: || get(pages::overview),
@@ -171,6 +175,17 @@ pub(crate) const ROUTES: &[Route] = &[
         request: Body::Form(&["back"]),
         answer: (303, Body::None),
         mount: || post(pages::cancel),
+    },
+    Route {
+        verb: Post,
+        path: "/proc_profile/rate",
+        access: Operator,
+        name: "rateForm",
+        summary: "Asks the host agent of a node for a rate from the page's form",
+        params: &[],
+        request: Body::Form(&["node", "hz", "back"]),
+        answer: (303, Body::None),
+        mount: || post(pages::set_rate),
     },
     Route {
         verb: Post,
@@ -832,6 +847,39 @@ pub(crate) const ROUTES: &[Route] = &[
         request: Body::Media("application/octet-stream"),
         answer: (201, Body::Json(schema_of::<ProfileRow>())),
         mount: || post(api::push::push),
+    },
+    Route {
+        verb: Post,
+        path: "/api/hosts/heartbeat",
+        access: Push,
+        name: "hostHeartbeat",
+        summary: "What a host agent reports; held until there is a command for it, for the seconds that it gives at most",
+        params: &[],
+        request: Body::Media("application/json"),
+        answer: (200, Body::Media("application/json")),
+        mount: || post(api::hosts::heartbeat),
+    },
+    Route {
+        verb: Post,
+        path: "/api/hosts/push",
+        access: Push,
+        name: "hostPush",
+        summary: "Takes in profiles from a host agent, each once; also as application/vnd.procprof.push",
+        params: &[],
+        request: Body::Media("application/octet-stream"),
+        answer: (200, Body::Media("application/json")),
+        mount: || post(api::hosts::push),
+    },
+    Route {
+        verb: Post,
+        path: "/api/nodes/{node}/rate",
+        access: Operator,
+        name: "setRate",
+        summary: "Asks the host agent of a node for a rate of samples, of all its services",
+        params: &[path("node", Text, "Id or name")],
+        request: Body::Json(schema_of::<RateBody>()),
+        answer: (202, Body::Json(schema_of::<RateAnswer>())),
+        mount: || post(api::hosts::rate),
     },
     Route {
         verb: Get,

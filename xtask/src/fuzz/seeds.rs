@@ -13,11 +13,32 @@ use super::{dense, elf, sql};
 const RECORDS: &[u8] = b"\x02\x02\x04\x04\x01\x01\x01\x02\x06\x00\x00\x01\x01\x00\x02\x01\x03\x00\x40\x13\x08mainfile\
 \x00\x01\x01\x00\x01\x03\x04\x01\x10\x08\x02\x41\x01\x02\x01\x42\x04\x02\x01";
 
+/// A heartbeat of a host with one service, as its agent writes it.
+const HEARTBEAT: &str = r#"{"host":{"id":"00000000000000000000000000000001","name":"db","kernel":"6.8","cpus":2,
+"memory_bytes":1,"version":"0.1.0","started_nanos":1,"labels":{"a":"b"},"hz":19,"hz_wanted":19,"missing":["x"],
+"cpu_nanos":1,"resident_bytes":1,"spooled":[0,0],"spool_lost":0,"samples_lost":0,"services_left_out":0},
+"services":[{"name":"s","process":[1,2],"processes":1,"program":"/s","labels":{},"types":[{"profile_type":"cpu",
+"continuous":true}],"cpu_milli":1,"hints":[]}],"sent_nanos":1,"wait_seconds":30}"#;
+
+/// The header of a pushed profile.
+const PUSHED: &str = r#"{"host":"00000000000000000000000000000001","service":"s",
+"id":"01890000-0000-7000-8000-000000000001","profile_type":"cpu","start_nanos":1,"duration_nanos":1,"capture":null,
+"labels":{"a":"b"},"failure":null}"#;
+
+/// The length of pieces, then two frames.
+fn frames() -> Vec<u8> {
+    let header = PUSHED.as_bytes();
+    let frame = [&(header.len() as u32).to_le_bytes()[..], header, &3_u32.to_le_bytes(), b"abc"].concat();
+    [&[7][..], &frame, &frame].concat()
+}
+
 /// Writes the inputs for a decoder into a folder.
 pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Result<()> {
     match (target, part) {
         ("decode_profile", part) => profiles(root, part, folder),
         ("mysql_packet", part) => inputs(folder, &sql::inputs(part)),
+        ("push_body", "heartbeat") => inputs(folder, &[HEARTBEAT]),
+        ("push_body", _) => inputs(folder, &[frames()]),
         ("demangle", _) => {
             let path = root.join("crates/procprof-demangle/tests/names.txt");
             let names = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;

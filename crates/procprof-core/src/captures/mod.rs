@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
+use crate::hosts::Hosts;
 use crate::ingest::Ingest;
 use crate::kinds::heap_unavailable;
 use crate::metrics::Metrics;
@@ -45,6 +46,7 @@ pub struct Captures {
     registry: Arc<Registry>,
     metrics: Arc<Metrics>,
     ingest: Arc<Ingest>,
+    hosts: Arc<Hosts>,
     /// Of the server itself.
     agent: Agent,
     pause: Pause,
@@ -58,7 +60,13 @@ pub struct Captures {
 
 impl Captures {
     /// Nothing is captured before [`Captures::run_schedule`] or [`Captures::capture`] is called.
-    pub fn new(ingest: Arc<Ingest>, agent: Agent, tasks: TaskTracker, stop: CancellationToken) -> Captures {
+    pub fn new(
+        ingest: Arc<Ingest>,
+        hosts: Arc<Hosts>,
+        agent: Agent,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Captures {
         let (settings, registry, metrics) =
             (Arc::clone(&ingest.settings), Arc::clone(&ingest.registry), Arc::clone(&ingest.metrics));
         let pause = Pause::open(settings.data.join("paused"));
@@ -70,7 +78,7 @@ impl Captures {
         });
         let (jobs, in_flight) = (Jobs::default(), run::InFlight::default());
         let heap_ends = HeapEnds::open(settings.data.join("heap-ends"));
-        Captures { settings, registry, metrics, ingest, agent, pause, jobs, in_flight, heap_ends, tasks, stop }
+        Captures { settings, registry, metrics, ingest, hosts, agent, pause, jobs, in_flight, heap_ends, tasks, stop }
     }
 
     /// The configuration at this moment.

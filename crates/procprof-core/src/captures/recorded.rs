@@ -79,6 +79,7 @@ pub(super) async fn source_of_node(captures: &Captures, node: &Node) -> Result<A
             return Ok(Arc::new(HttpSource::new(captures.in_flight.client(), target)));
         }
         KindSource::Custom { make: source, .. } => source,
+        KindSource::Pushed(_) => return Err(CaptureFailure::capture("pushed", "the host agent of the node records")),
     };
     let stack_depth = u32::try_from(captures.config().proc_profile_jstack_depth).unwrap_or(u32::MAX);
     let (made_for, settings) = (node.clone(), Arc::clone(&captures.settings));

@@ -14,10 +14,11 @@ use tokio::time::Instant;
 use super::queue::{Queue, Wait, patience};
 use super::recorded::{Recorded, RecordingContext, source_of_node, store_recordings};
 use super::{CaptureFailure, Captures};
+use crate::hosts::{CaptureOrder, NoCapture};
 use crate::ingest::{IngestError, record_error};
 use crate::kinds::NodeConfig;
 use crate::metrics::{Captured, Failed};
-use crate::nodes::{self, Node, Registry, TypeHealth};
+use crate::nodes::{self, Node, PushedBy, Registry, TypeHealth};
 use crate::remote::Remote;
 
 /// How a capture ended; shared by all who joined it.
@@ -327,6 +328,9 @@ async fn attempt(
     request: Request,
     wanted: &CaptureRequest,
 ) -> Result<Recorded, CaptureFailure> {
+    if let Some(of) = &node.pushed_by {
+        return pushed(captures, of, &request, wanted).await;
+    }
     let cancel = &wanted.watch.cancel;
     let given_up = || CaptureFailure::cancelled("given up before it began");
     // A capture that waits for its turn holds no slot.
@@ -355,6 +359,33 @@ async fn attempt(
         () = tokio::time::sleep(hold) => drop(slot),
     }
     capture.await
+}
+
+/// Has the host agent of a node record, and waits for what it sends.
+async fn pushed(
+    captures: &Captures,
+    of: &PushedBy,
+    request: &Request,
+    wanted: &CaptureRequest,
+) -> Result<Recorded, CaptureFailure> {
+    let waits = |reason: Option<String>| match (&wanted.wait, reason) {
+        (Some(wait), Some(reason)) => wait.begin(reason),
+        (Some(wait), None) => wait.end(),
+        (None, _) => {}
+    };
+    let order = CaptureOrder {
+        of,
+        profile_type: &request.profile_type,
+        seconds: request.seconds.unwrap_or(0).max(1),
+        cancel: &wanted.watch.cancel,
+        waits: &waits,
+    };
+    match captures.hosts.capture(order).await {
+        Ok(entry) => Ok(Recorded { stored: vec![Arc::new(entry)], failed: Vec::new() }),
+        Err(NoCapture::Cancelled) => Err(CaptureFailure::cancelled("given up")),
+        Err(NoCapture::Silent(why)) => Err(CaptureFailure::capture("agent_silent", why)),
+        Err(NoCapture::Failed(why)) => Err(CaptureFailure::capture("agent", why)),
+    }
 }
 
 /// Records with the node's source and stores what it returned.

@@ -14,8 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Captures, Job, JobState};
+use crate::auth::Authenticator;
 use crate::children::{ChildProgram, Children};
 use crate::config::Config;
+use crate::hosts::Hosts;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Registry};
@@ -60,7 +62,9 @@ impl Around {
         ));
         let agent = procprof_agent::start(procprof_agent::Config::default()).unwrap();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let captures = Arc::new(Captures::new(ingest, agent, tasks.clone(), stop.clone()));
+        let authenticator = Arc::new(Authenticator::new(None).unwrap());
+        let hosts = Arc::new(Hosts::open(Arc::clone(&ingest), authenticator, stop.clone()).unwrap());
+        let captures = Arc::new(Captures::new(ingest, hosts, agent, tasks.clone(), stop.clone()));
         tasks.spawn(Arc::clone(&captures).run_schedule(stop.clone()));
         Around { captures, store, registry, stop, tasks, _data: data }
     }

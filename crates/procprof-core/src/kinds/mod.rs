@@ -7,6 +7,7 @@ mod databend;
 #[cfg(test)]
 mod fake;
 mod go;
+mod host;
 mod jvm;
 mod node_config;
 mod options;
@@ -46,6 +47,8 @@ static KINDS: &[&KindRow] = &[
     &procprof::ROW,
     &jvm::ROW,
     &starrocks_fe::ROW,
+    &host::HOST,
+    &host::PROCESS,
     &this_server::ROW,
 ];
 
@@ -70,6 +73,10 @@ impl Kind {
     pub const PROCPROF: Kind = Kind(&procprof::ROW);
     /// A Java process of this host.
     pub const JVM: Kind = Kind(&jvm::ROW);
+    /// A host with a host agent.
+    pub const HOST: Kind = Kind(&host::HOST);
+    /// The processes of a service on such a host.
+    pub const PROCESS: Kind = Kind(&host::PROCESS);
     /// The server itself.
     pub const THIS_SERVER: Kind = Kind(&this_server::ROW);
 
@@ -102,7 +109,7 @@ impl Kind {
     pub(crate) fn endpoints(self) -> Option<&'static Endpoints> {
         match self.0.source {
             KindSource::Http(endpoints) => Some(endpoints),
-            KindSource::Custom { .. } => None,
+            KindSource::Custom { .. } | KindSource::Pushed(_) => None,
         }
     }
 
@@ -112,7 +119,7 @@ impl Kind {
             KindSource::Http(endpoints) => {
                 endpoints.routes.iter().filter(|route| !route.endpoints.is_empty()).map(|route| &route.offer).collect()
             }
-            KindSource::Custom { offers, .. } => offers.iter().collect(),
+            KindSource::Custom { offers, .. } | KindSource::Pushed(offers) => offers.iter().collect(),
         }
     }
 
@@ -120,12 +127,22 @@ impl Kind {
     pub(crate) fn offer(self, profile_type: &ProfileType) -> Option<&'static Offer> {
         match self.0.source {
             KindSource::Http(endpoints) => endpoints.route(profile_type).map(|route| &route.offer),
-            KindSource::Custom { offers, .. } => offers.iter().find(|offer| offer.profile_type == *profile_type),
+            KindSource::Custom { offers, .. } | KindSource::Pushed(offers) => {
+                offers.iter().find(|offer| offer.profile_type == *profile_type)
+            }
         }
     }
 
-    /// Whether a type is recorded without gaps, cut at each interval.
+    /// Whether its nodes record by themselves and send it, so that the server has no schedule for them.
+    pub fn is_pushed(self) -> bool {
+        matches!(self.0.source, KindSource::Pushed(_))
+    }
+
+    /// Whether a type that is on is recorded without gaps, cut at each interval.
     pub fn is_continuous(self, profile_type: &ProfileType) -> bool {
+        if self.is_pushed() {
+            return true;
+        }
         self.offer(profile_type).is_some_and(|offer| offer.continuous)
     }
 }

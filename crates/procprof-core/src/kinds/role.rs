@@ -15,17 +15,30 @@ pub enum Role {
     /// Anything else.
     #[default]
     Service,
+    /// A host with a host agent.
+    Host,
     /// The server itself.
     ThisServer,
 }
 
-const ROLES: [(Role, &str); 5] =
-    [(Role::Fe, "FE"), (Role::Be, "BE"), (Role::Cn, "CN"), (Role::Service, "service"), (Role::ThisServer, "self")];
+const ROLES: [(Role, &str); 6] = [
+    (Role::Fe, "FE"),
+    (Role::Be, "BE"),
+    (Role::Cn, "CN"),
+    (Role::Service, "service"),
+    (Role::Host, "host"),
+    (Role::ThisServer, "self"),
+];
 
 impl Role {
     /// The roles a configuration may name, in the order they are listed.
     pub(crate) fn configurable() -> impl Iterator<Item = Role> {
-        ROLES.iter().map(|(role, _)| *role).filter(|role| *role != Role::ThisServer)
+        ROLES.iter().map(|(role, _)| *role).filter(|role| !matches!(role, Role::Host | Role::ThisServer))
+    }
+
+    /// The role of this name, whether it may be configured or not.
+    pub(crate) fn named(name: &str) -> Option<Role> {
+        ROLES.iter().find(|(_, own)| *own == name).map(|(role, _)| *role)
     }
 
     /// The name in configuration, URLs and JSON.

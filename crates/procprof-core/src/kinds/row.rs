@@ -60,6 +60,8 @@ pub(crate) enum KindSource {
         /// Makes a node's source; it is kept for as long as the node stays as it is configured.
         make: MakeSource,
     },
+    /// Something that records these types by itself and sends them.
+    Pushed(&'static [Offer]),
 }
 
 /// Makes the source of a node.
@@ -142,7 +144,7 @@ impl KindRow {
     pub(crate) fn service(&self) -> Option<&'static Endpoints> {
         match self.source {
             KindSource::Http(endpoints) => Some(endpoints),
-            KindSource::Custom { .. } => self.pages,
+            KindSource::Custom { .. } | KindSource::Pushed(_) => self.pages,
         }
     }
 

@@ -23,7 +23,7 @@ pub struct NodeIds {
     given: Given,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Given {
     next: u64,
     nodes: BTreeMap<String, Known>,
@@ -75,9 +75,44 @@ impl NodeIds {
         Ok(id)
     }
 
+    /// The ids of several nodes, former ones or new ones, kept by one write.
+    ///
+    /// # Errors
+    /// The file cannot be written; then no id is given out.
+    pub(super) fn several(&mut self, nodes: &[(String, Role)]) -> Result<Vec<u64>> {
+        let before = self.given.clone();
+        let given = nodes.iter().map(|(name, role)| {
+            if let Some(known) = self.given.nodes.get(name) {
+                return known.id;
+            }
+            let id = self.given.next.max(FIRST);
+            self.given.nodes.insert(name.clone(), Known { id, role: role.name().to_owned() });
+            self.given.next = id + 1;
+            id
+        });
+        let given = given.collect();
+        if self.given.next != before.next {
+            self.write().inspect_err(|_| self.given = before)?;
+        }
+        Ok(given)
+    }
+
+    /// Forgets nodes; their ids are not given out again.
+    ///
+    /// # Errors
+    /// The file cannot be written; then all are still known.
+    pub(super) fn forget(&mut self, names: &[String]) -> Result<()> {
+        let before = self.given.clone();
+        self.given.nodes.retain(|name, _| !names.contains(name));
+        self.write().inspect_err(|_| self.given = before)
+    }
+
     /// Every name with its id and role, also of nodes that are configured no more.
     pub fn all(&self) -> impl Iterator<Item = (&str, u64, Role)> {
-        self.given.nodes.iter().map(|(name, known)| (name.as_str(), known.id, known.role.parse().unwrap_or_default()))
+        self.given
+            .nodes
+            .iter()
+            .map(|(name, known)| (name.as_str(), known.id, Role::named(&known.role).unwrap_or_default()))
     }
 
     fn fresh(&self) -> u64 {

@@ -5,12 +5,13 @@
 mod discovered;
 mod health;
 mod ids;
+mod pushed;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use procprof_profile::{Meta, ProfileType};
 use tokio::sync::watch;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 pub use discovered::Discovered;
 pub use health::{FailedAttempt, Health, TypeHealth};
 pub use ids::NodeIds;
+pub use pushed::PushedBy;
 
 pub use crate::config::THIS_SERVER_ID;
 use crate::config::{Claim, Config, NodeConfig, PidLookup, THIS_SERVER_NAME, distinct, plan};
@@ -70,12 +72,15 @@ pub struct Node {
     pub schedule: Vec<Planned>,
     /// Whether it is part of a demo.
     pub demo: bool,
-    /// Whether it is configured no more, or was only imported: its profiles are still there.
+    /// Whether it is configured no more, its host reports it no more, or it was only imported: its profiles are still
+    /// there.
     pub past: bool,
     /// The process behind it, where the caller has it.
     pub pid: Option<PidSource>,
     /// Its id in its cluster's frontend, if there is one that lists the node.
     pub fe_id: Option<u64>,
+    /// The host agent that sends its profiles, if one does.
+    pub pushed_by: Option<PushedBy>,
 }
 
 impl Node {
@@ -134,7 +139,9 @@ impl Node {
 
 /// All registered nodes and their health.
 pub struct Registry {
-    nodes: RwLock<Vec<Arc<Node>>>,
+    nodes: RwLock<Table>,
+    /// Of hosts with a host agent and their services.
+    pushed: Mutex<Vec<Arc<Node>>>,
     health: Mutex<BTreeMap<u64, Health>>,
     ids: Mutex<NodeIds>,
     extra: Vec<ExtraNode>,
@@ -152,6 +159,7 @@ impl Registry {
     pub fn open(data: &Path, config: &Config, extra: Vec<ExtraNode>, address: &str) -> Result<Registry> {
         let registry = Registry {
             nodes: RwLock::default(),
+            pushed: Mutex::default(),
             health: Mutex::default(),
             ids: Mutex::new(NodeIds::open(data)?),
             extra,
@@ -178,11 +186,8 @@ impl Registry {
             nodes.push(Arc::new(configured(node, ids.id(&node.name, node.role, node.id)?, config)));
         }
         self.add_discovered(&mut nodes, &mut ids, config)?;
-        let known: Vec<u64> = nodes.iter().map(|node| node.id).collect();
-        let past = ids.all().filter(|(_, id, _)| !known.contains(id));
-        nodes.extend(past.map(|(name, id, role)| Arc::new(past_node(name, id, role, config))));
-        nodes.push(Arc::new(this_server(config, address)));
-        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
+        let this_server = Arc::new(this_server(config, address));
+        self.list(&ids, nodes, config.cluster.clone(), this_server);
         Ok(())
     }
 
@@ -201,32 +206,30 @@ impl Registry {
     /// # Errors
     /// The id file cannot be written.
     pub(crate) fn past(&self, name: &str, role: Role) -> Result<u64> {
-        let id = lock(&self.ids).id(name, role, None)?;
-        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        if nodes.iter().all(|node| node.id != id) {
-            let place = nodes.len().saturating_sub(1);
-            nodes.insert(place, Arc::new(past_node(name, id, role, &Config::defaults())));
-        }
+        let mut ids = lock(&self.ids);
+        let id = ids.id(name, role, None)?;
+        self.list_anew(&ids);
         Ok(id)
     }
 
     /// All nodes: those of the caller, the configured ones in their order, the server last.
     pub fn all(&self) -> Vec<Arc<Node>> {
-        self.nodes.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.table().all.clone()
     }
 
     /// The node with this id.
     pub fn by_id(&self, id: u64) -> Option<Arc<Node>> {
-        self.all().into_iter().find(|node| node.id == id)
+        self.table().by_id(id).cloned()
     }
 
     /// The node a query names: an id, a name, `FE`, or `ROLE:host:port` of a registered node.
     pub fn find(&self, query: &str) -> Option<Arc<Node>> {
-        let nodes = self.all();
+        let table = self.table();
+        let nodes = &table.all;
         if query == "FE" {
-            return Some(first_frontend(&nodes));
+            return Some(first_frontend(nodes));
         }
-        if let Some(node) = query.parse().ok().and_then(|id: u64| nodes.iter().find(|node| node.id == id)) {
+        if let Some(node) = query.parse().ok().and_then(|id: u64| table.by_id(id)) {
             return Some(Arc::clone(node));
         }
         if let Some(node) = nodes.iter().find(|node| node.name() == query) {
@@ -238,7 +241,7 @@ impl Registry {
 
     /// The first FE node, or the server itself when there is none.
     pub fn default_node(&self) -> Arc<Node> {
-        first_frontend(&self.all())
+        first_frontend(&self.table().all)
     }
 
     /// How a node fares in what is collected on schedule; unknown nodes fare as if nothing had happened yet.
@@ -250,6 +253,53 @@ impl Registry {
     /// Changes what is known about a node's health.
     pub(crate) fn note(&self, id: u64, change: impl FnOnce(&mut Health)) {
         change(lock(&self.health).entry(id).or_default());
+    }
+}
+
+/// The nodes, and what a change of a part of them is made from.
+#[derive(Default)]
+struct Table {
+    all: Vec<Arc<Node>>,
+    /// Places in `all`.
+    ids: HashMap<u64, usize>,
+    /// Of the caller, configured, and discovered.
+    own: Vec<Arc<Node>>,
+    cluster: String,
+    this_server: Option<Arc<Node>>,
+}
+
+impl Table {
+    fn by_id(&self, id: u64) -> Option<&Arc<Node>> {
+        self.ids.get(&id).and_then(|place| self.all.get(*place))
+    }
+}
+
+impl Registry {
+    fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists the nodes of a configuration, those that are pushed, those of the past, and the server.
+    fn list(&self, ids: &NodeIds, own: Vec<Arc<Node>>, cluster: String, this_server: Arc<Node>) {
+        let mut all = own.clone();
+        all.extend(lock(&self.pushed).iter().map(|node| pushed::in_cluster(node, &cluster)));
+        let known: HashSet<u64> = all.iter().map(|node| node.id).collect();
+        let past = ids.all().filter(|(_, id, _)| !known.contains(id));
+        all.extend(past.map(|(name, id, role)| Arc::new(past_node(name, id, role, &cluster))));
+        all.push(Arc::clone(&this_server));
+        // Of several nodes with one id, the first counts.
+        let ids = all.iter().enumerate().rev().map(|(place, node)| (node.id, place)).collect();
+        let table = Table { all, ids, own, cluster, this_server: Some(this_server) };
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = table;
+    }
+
+    /// The same for the configuration as it is.
+    fn list_anew(&self, ids: &NodeIds) {
+        let table = self.table();
+        let Some(this_server) = table.this_server.clone() else { return };
+        let (own, cluster) = (table.own.clone(), table.cluster.clone());
+        drop(table);
+        self.list(ids, own, cluster, this_server);
     }
 }
 
@@ -269,6 +319,7 @@ fn configured(node: &NodeConfig, id: u64, config: &Config) -> Node {
         past: false,
         pid: None,
         fe_id: None,
+        pushed_by: None,
         config: node.clone(),
     }
 }
@@ -288,9 +339,20 @@ fn extra_node(extra: &ExtraNode, id: u64, config: &Config) -> Node {
     Node { schedule: extra.schedule.clone(), demo: extra.demo, pid: extra.pid.clone(), ..configured(&node, id, config) }
 }
 
-fn past_node(name: &str, id: u64, role: Role, config: &Config) -> Node {
-    let node = NodeConfig { name: name.to_owned(), role, kind: Kind::PPROF, ..NodeConfig::default() };
-    Node { past: true, schedule: Vec::new(), ..configured(&node, id, config) }
+fn past_node(name: &str, id: u64, role: Role, cluster: &str) -> Node {
+    let config = NodeConfig { name: name.to_owned(), role, kind: Kind::PPROF, ..NodeConfig::default() };
+    Node {
+        id,
+        cluster: cluster.to_owned(),
+        address: String::new(),
+        schedule: Vec::new(),
+        demo: false,
+        past: true,
+        pid: None,
+        fe_id: None,
+        pushed_by: None,
+        config,
+    }
 }
 
 fn this_server(config: &Config, address: &str) -> Node {

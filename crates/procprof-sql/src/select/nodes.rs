@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use procprof_core::captures::SourceState;
+use procprof_core::hosts::{HostState, HostWarning};
 use procprof_core::nodes::Node;
 use procprof_store::{ErrorEntry, ErrorFilter, PAGE_MAX, PageRequest};
 
@@ -27,7 +28,7 @@ fn row(statement: &StatementContext, node: &Node) -> Vec<Value> {
     let text = |text: fn(&SourceState) -> String| {
         state.as_ref().map(text).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from)
     };
-    vec![
+    let mut row = vec![
         number(node.id),
         node.name().into(),
         node.role().name().into(),
@@ -45,7 +46,33 @@ fn row(statement: &StatementContext, node: &Node) -> Vec<Value> {
         text(|state| state.engine.clone()),
         text(|state| state.runtime.clone()),
         text(|state| state.limits.join(" ")),
-    ]
+        Value::Null,
+        Value::Null,
+        Value::Null,
+    ];
+    if let Some(host) = statement.sql.hosts.state(node) {
+        report(&mut row, host);
+    }
+    row
+}
+
+/// Sets the columns of a node with a host agent: the last of a row.
+fn report(row: &mut [Value], host: HostState) {
+    let [.., pid, _engine, runtime, limits, name, heartbeat, hz] = row else { return };
+    let mut notes: Vec<String> = host.warnings().iter().map(HostWarning::to_string).collect();
+    match host.service {
+        Some(service) => {
+            *pid = i64::from(service.facts.process.0).into();
+            notes.extend(service.facts.hints);
+        }
+        None => *runtime = host.facts.kernel.into(),
+    }
+    if !notes.is_empty() {
+        *limits = notes.join("; ").into();
+    }
+    *name = host.facts.name.into();
+    *heartbeat = host.heartbeat.map_or(Value::Null, moment);
+    *hz = i64::from(host.facts.hz).into();
 }
 
 pub(super) fn errors(statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {

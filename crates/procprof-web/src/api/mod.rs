@@ -2,6 +2,7 @@
 
 pub(super) mod captures;
 pub(super) mod heap;
+pub(super) mod hosts;
 pub(super) mod nodes;
 pub(super) mod profiles;
 pub(super) mod push;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use procprof_core::captures::SourceState;
+use procprof_core::hosts::{HostState, HostWarning};
 use procprof_core::nodes::{FailedAttempt, Node, TypeHealth};
 use procprof_core::nodes::{Kind, Planned};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -24,7 +25,7 @@ pub(crate) struct NodeState {
     name: String,
     /// How pages name it.
     label: String,
-    /// FE, BE, …
+    /// FE, BE, CN, service, host, self
     role: &'static str,
     /// How it is collected.
     #[serde(serialize_with = "name_of_kind")]
@@ -35,7 +36,7 @@ pub(crate) struct NodeState {
     address: String,
     /// Whether it is one of the demo's.
     demo: bool,
-    /// Whether it is no longer in the configuration and has profiles.
+    /// Whether it is no longer in the configuration, or gone from its host, and has profiles.
     past: bool,
     /// In one word.
     health: &'static str,
@@ -46,7 +47,82 @@ pub(crate) struct NodeState {
     retry_at: Option<Time>,
     /// What is known of the process, for kinds that find it by themselves (`jvm`).
     process: Option<ProcessState>,
+    /// What the host agent reports, for nodes that have one.
+    host: Option<NodeHost>,
     types: Vec<TypeState>,
+}
+
+/// What the host agent of a node reports.
+#[derive(Serialize, JsonSchema)]
+struct NodeHost {
+    /// The host's id.
+    id: String,
+    /// The id of its node.
+    node: u64,
+    name: String,
+    /// The service, for nodes that are one.
+    service: Option<String>,
+    /// When the last heartbeat came.
+    heartbeat: Option<Time>,
+    kernel: String,
+    cpus: u32,
+    memory_bytes: u64,
+    /// The agent's.
+    version: String,
+    /// Samples for each second of CPU time, now and as wanted.
+    hz: u32,
+    hz_wanted: u32,
+    /// CPU time that the agent has used.
+    agent_cpu_nanos: u64,
+    agent_resident_bytes: u64,
+    /// Profiles that wait in the agent's spool.
+    spooled_profiles: u64,
+    spooled_bytes: u64,
+    /// Profiles that were removed from a full spool and never sent.
+    spool_lost: u64,
+    samples_lost: u64,
+    /// How far the host's clock is ahead of the server's.
+    skew_nanos: i64,
+    /// Services that are profiled, those that are gone, and those without a node.
+    services: usize,
+    services_gone: usize,
+    services_left_out: u64,
+    /// What users should know: a sentence each.
+    warnings: Vec<String>,
+    /// What hides names of functions in the service's profiles, and what would show them.
+    hints: Vec<String>,
+}
+
+impl NodeHost {
+    fn new(node: &Node, state: HostState) -> Self {
+        let warnings = state.warnings().iter().map(HostWarning::to_string).collect();
+        let HostState { facts, service, .. } = state;
+        Self {
+            id: facts.id,
+            node: state.node,
+            name: facts.name,
+            service: node.pushed_by.as_ref().and_then(|pushed_by| pushed_by.service.clone()),
+            heartbeat: state.heartbeat.map(Time::from),
+            kernel: facts.kernel,
+            cpus: facts.cpus,
+            memory_bytes: facts.memory_bytes,
+            version: facts.version,
+            hz: facts.hz,
+            hz_wanted: facts.hz_wanted,
+            agent_cpu_nanos: facts.cpu_nanos,
+            agent_resident_bytes: facts.resident_bytes,
+            spooled_profiles: facts.spooled.0,
+            spooled_bytes: facts.spooled.1,
+            spool_lost: facts.spool_lost,
+            samples_lost: facts.samples_lost,
+            skew_nanos: state.skew_nanos,
+            services: state.services,
+            services_gone: state.services_gone,
+            services_left_out: facts.services_left_out.saturating_add(state.services_refused),
+            warnings,
+            hints: service.map(|service| service.facts.hints).unwrap_or_default(),
+        }
+    }
 }
 
 /// What is known of a node's process.
@@ -133,6 +209,7 @@ impl NodeState {
             last_success: health.last_success().map(Time::from),
             last_error: health.last_failure().map(|(_, failure)| FailureAt::new(failure)),
             retry_at: health.retry_at().map(Time::from),
+            host: web.hosts.state(node).map(|state| NodeHost::new(node, state)),
             process: web.captures.source_state(node).map(ProcessState::from),
             types: node.schedule.iter().map(state).collect(),
         }

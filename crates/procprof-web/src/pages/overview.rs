@@ -8,13 +8,15 @@ use axum::extract::{RawQuery, State};
 use axum::response::Redirect;
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
+use procprof_core::hosts::HostWarning;
 use procprof_core::nodes::{Health, Node, Planned};
 use procprof_profile::ProfileType;
 use procprof_store::Usage;
 
 use super::commands::{Command, commands};
 use super::frame::Frame;
-use super::list::picker::{name, state_in_words};
+use super::host;
+use super::list::picker::{name, service_name, state_in_words};
 use super::operate::{back, form, pause_form, running};
 use super::{ago, quantity, share, size, tick, type_label};
 use crate::Web;
@@ -39,19 +41,21 @@ struct View {
     /// All nodes, before the search.
     all: usize,
     search: String,
+    /// Whether hosts and services that are gone are listed.
+    with_gone: bool,
     activity: Arc<Activity>,
     usage: Arc<Usage>,
     base: ServerUrl,
 }
 
-/// `GET /?q=`
+/// `GET /?q=&gone=`
 pub(crate) async fn overview(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     base: ServerUrl,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
-    let params = Params::parse(&query.unwrap_or_default())?.only(&["q"])?;
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "gone"])?;
     let search = params.get("q").unwrap_or_default().to_lowercase();
     let usage = web.usage.get(&web.store).await?;
     let activity = web.activity.get(&web.store).await?;
@@ -60,7 +64,9 @@ pub(crate) async fn overview(
     let count = all.len();
     let found = all.into_iter().filter(|node| is_found(node, &search));
     let nodes = found.map(|node| (Arc::clone(&node), web.registry.health(node.id))).collect();
-    let view = View { web, principal, nodes, all: count, search, activity, usage, base };
+    // What is searched for is shown, gone or not.
+    let with_gone = params.get("gone") == Some("yes") || !search.is_empty();
+    let view = View { web, principal, nodes, all: count, search, with_gone, activity, usage, base };
     Ok(Frame { place: "/", title: t!("Overview").get(), node: None, live: true, status: Some(view.status()) }
         .page(view.body()))
 }
@@ -214,7 +220,7 @@ impl View {
                         th scope="col" class="number wide" title=(t!("Captured time over elapsed time, since the first profile of the last day")) { (t!("Coverage")) }
                         th scope="col" class="number wide" { (t!("Stored")) }
                     } }
-                    tbody { @for (node, health) in &self.nodes { (self.row(node, health)) } }
+                    tbody { (self.rows()) }
                 } }
             }
         }
@@ -225,23 +231,70 @@ impl View {
         html! { span class="axis" { @for number in 0..TICKS { (tick(from.saturating_add(HOUR / (TICKS - 1) * number), AXIS)) } } }
     }
 
+    /// A row of each node: services below their host, those that are gone in one line.
+    fn rows(&self) -> Markup {
+        let is_folded = |node: &Node| node.past && node.pushed_by.is_some() && !self.with_gone;
+        let of_host = |node: &Node| node.pushed_by.as_ref().map(|pushed_by| pushed_by.host.clone());
+        let is_host = |node: &Node| node.pushed_by.as_ref().is_some_and(|pushed_by| pushed_by.service.is_none());
+        let hosts_gone = self.nodes.iter().filter(|(node, _)| is_folded(node) && is_host(node)).count();
+        let is_last_of_host = |index: usize| {
+            let next = self.nodes.get(index + 1).and_then(|(node, _)| of_host(node));
+            next != of_host(&self.nodes[index].0)
+        };
+        let (mut rows, mut services_gone, mut host_gone) = (Vec::new(), 0, false);
+        for (index, (node, health)) in self.nodes.iter().enumerate() {
+            if is_host(node) {
+                host_gone = is_folded(node);
+            }
+            match is_folded(node) {
+                true => services_gone += usize::from(!is_host(node) && !host_gone),
+                false => rows.push(self.row(node, health)),
+            }
+            if is_last_of_host(index) {
+                if services_gone > 0 {
+                    rows.push(fold("fold service", t!("{0} services are gone", services_gone)));
+                }
+                services_gone = 0;
+            }
+        }
+        html! {
+            @for row in rows { (row) }
+            @if hosts_gone > 0 { (fold("fold", t!("{0} hosts are gone", hosts_gone))) }
+        }
+    }
+
     fn row(&self, node: &Node, health: &Health) -> Markup {
+        let host = self.web.hosts.state(node);
+        let service = node.pushed_by.as_ref().and_then(|pushed_by| pushed_by.service.as_deref());
         let types = self.activity.nodes.get(&node.id);
         let usage = self.usage.nodes.iter().find(|usage| usage.node == node.id);
         let href = format!("/proc_profile?node={}", node.id);
         let can_capture = !node.past && !node.schedule.is_empty();
         html! {
-            tr {
+            tr class=[service.map(|_| "service")] {
                 td { @if self.principal.operates() && can_capture {
                     input type="checkbox" name="node" value=(node.id) form="capture"
                         aria-label=(t!("Select {0}", node.label()));
                 } }
-                td { a class="node" href=(href) { (name(node, health)) } }
+                td {
+                    a class="node" href=(href) {
+                        @if let Some(service) = service { (service_name(node, service, health)) }
+                        @else { (name(node, health)) }
+                    }
+                }
                 td class="wide" {
                     (node.kind().name())
+                    @if let Some(host) = &host { br; span class="muted" { (host::summary(host)) } }
                     @if !node.address.is_empty() { br; code class="muted" { (node.address) } }
                 }
-                td class="state" { (state(node, health)) }
+                td class="state" {
+                    (state(node, health))
+                    @if let Some(host) = host.as_ref().filter(|_| service.is_none() && !node.past) {
+                        @for warning in host.warnings().iter().filter(|warning| **warning != HostWarning::Late) {
+                            br; span class="reason" { (host::in_words(warning)) }
+                        }
+                    }
+                }
                 td class="newest" { (self.newest(node)) }
                 td class="load" {
                     @if let Some((kind, load)) = types.and_then(|types| main_type(types.iter())) {
@@ -274,6 +327,11 @@ impl View {
             } @else { span class="muted" { (t!("none within a day")) } }
         }
     }
+}
+
+/// The line of what is not listed, which leads to the list with it.
+fn fold(class: &str, text: String) -> Markup {
+    html! { tr class=(class) { td {} td colspan="7" { a class="muted" href="/?gone=yes" { (text) } } } }
 }
 
 fn state(node: &Node, health: &Health) -> Markup {

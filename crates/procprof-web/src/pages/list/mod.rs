@@ -22,7 +22,7 @@ pub(crate) use select::select;
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::operate::{collect_form, pause_form, running};
-use super::{errors, heap, process, type_label, wanted};
+use super::{errors, heap, host, process, type_label, wanted};
 use crate::Web;
 use crate::blocking::on_store;
 use crate::caller::Caller;
@@ -93,7 +93,7 @@ impl View {
                         (collect_form(web, node, &self.query.href()))
                     }
                 }
-                div id="failing" data-refresh { (self.failure()) }
+                div id="failing" data-refresh { (self.failure()) (host::notices(web, node)) }
                 div id="jobs" data-refresh { (running(web, &self.principal, Some(node), &self.query.href())) }
                 div id="timeline" data-refresh {
                     @if let Some(timeline) = &self.timeline { (timeline.markup(&self.query)) }
@@ -105,7 +105,10 @@ impl View {
                 }
                 div id="aside" class="cards" {
                     div id="schedule" data-refresh { (aside::schedule(web, node)) }
-                    div id="process" data-refresh { (process::card(web, node)) }
+                    div id="process" data-refresh {
+                        (process::card(web, node))
+                        (host::card(web, node, &self.principal, &self.query.href()))
+                    }
                     div id="kept" data-refresh { (aside::retention(web, node, &self.usage)) }
                     @if heap::has_card(web, node, &self.principal) { (heap::later(node)) }
                     div id="wanted" data-refresh { (wanted::beside(web, &self.page.rows, &self.base)) }

@@ -75,6 +75,15 @@ pub(in crate::pages) fn name(node: &Node, health: &Health) -> Markup {
     }
 }
 
+/// The same for a service below its host: dot and its own name.
+pub(in crate::pages) fn service_name(node: &Node, service: &str, health: &Health) -> Markup {
+    let state = if node.past { "past" } else { health.summary() };
+    html! {
+        span class=(format!("dot {state}")) role="img" aria-label=(state_in_words(state)) {}
+        span class="name" { (service) }
+    }
+}
+
 /// A state of a node in words.
 pub(in crate::pages) fn state_in_words(state: &str) -> Text {
     match state {
@@ -91,7 +100,8 @@ fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Mark
     let group = |role: Role| match role {
         Role::Fe => 0,
         Role::Be | Role::Cn => 1,
-        _ => 2,
+        Role::Host => 2,
+        _ => 3,
     };
     let failing = choices.iter().filter(|choice| !choice.node.past && choice.health.summary() == "failing").count();
     html! {
@@ -106,7 +116,7 @@ fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Mark
                         data-filter="#all-nodes li";
                 }
                 div id="all-nodes" {
-                    @for (number, label) in [t!("Frontends"), t!("Backends"), t!("Others")].into_iter().enumerate() {
+                    @for (number, label) in [t!("Frontends"), t!("Backends"), t!("Hosts"), t!("Others")].into_iter().enumerate() {
                         @let of_group: Vec<&Choice> = choices.iter().filter(|choice| group(choice.node.role()) == number).collect();
                         @if !of_group.is_empty() {
                             section { h2 { (label) " (" (of_group.len()) ")" } ul {

@@ -1,0 +1,173 @@
+//! Frames in pieces of any length; hosts that fall silent; names that others have; room for services.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procprof_store::{Store, StoreOptions};
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::protocol::{Heartbeat, HostFacts, OfferedType, PushedProfile, ServiceFacts};
+use super::{FrameError, FramePart, Frames, Hosts, KNOWN_SERVICES_MAX, LATE};
+use crate::auth::{Authenticator, Principal};
+use crate::children::{ChildProgram, Children};
+use crate::config::Config;
+use crate::ingest::Ingest;
+use crate::metrics::Metrics;
+use crate::nodes::Registry;
+use crate::settings::Settings;
+use crate::symbols::SymbolStore;
+
+fn frame(id: &str, profile: &[u8]) -> Vec<u8> {
+    let header = serde_json::to_vec(&PushedProfile { id: id.to_owned(), ..PushedProfile::default() }).unwrap();
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_le_bytes();
+    [&length(&header)[..], &header, &length(profile), profile].concat()
+}
+
+/// The ids and profiles of a body that comes in pieces of this length.
+fn read(body: &[u8], piece: usize) -> Result<Vec<(String, Vec<u8>)>, FrameError> {
+    let (mut frames, mut read) = (Frames::default(), Vec::new());
+    for bytes in body.chunks(piece) {
+        frames.push(bytes);
+        while let Some(part) = frames.part()? {
+            match part {
+                FramePart::Header(header, _) => read.push((header.id, Vec::new())),
+                FramePart::Piece(bytes) => read.last_mut().unwrap().1.extend_from_slice(&bytes),
+                FramePart::End => {}
+            }
+        }
+    }
+    frames.finish().map(|()| read)
+}
+
+#[test]
+fn frames_are_the_same_in_pieces_of_any_length_and_no_cut_is_overlooked() {
+    let parts = [("a", &b"profile"[..]), ("b", b""), ("c", &[7; 300])];
+    let body: Vec<u8> = parts.iter().flat_map(|(id, profile)| frame(id, profile)).collect();
+    let expected: Vec<(String, Vec<u8>)> = parts.iter().map(|(id, bytes)| ((*id).to_owned(), bytes.to_vec())).collect();
+    for piece in [1, 2, 3, 5, 64, 300, body.len()] {
+        assert_eq!(read(&body, piece).unwrap(), expected, "{piece}");
+    }
+    let mut ends = vec![0];
+    for (id, profile) in parts {
+        ends.push(ends.last().unwrap() + frame(id, profile).len());
+    }
+    for length in 0..=body.len() {
+        let whole = ends.iter().position(|end| *end == length);
+        match (whole, read(&body[..length], 17)) {
+            (Some(frames), Ok(read)) => assert_eq!(read.len(), frames),
+            (None, Err(FrameError::CutShort { frame })) => {
+                assert_eq!(ends.partition_point(|end| *end <= length), frame + 1)
+            }
+            (whole, read) => panic!("{length}: {whole:?} {read:?}"),
+        }
+    }
+}
+
+struct Around {
+    hosts: Hosts,
+    registry: Arc<Registry>,
+    data: TempDir,
+}
+
+impl Around {
+    fn open(config: &str, data: TempDir) -> Around {
+        let config = Config::parse(config, "test.toml").unwrap();
+        let child = || ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() };
+        let registry = Arc::new(Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:1").unwrap());
+        let bound = "127.0.0.1:1".parse().unwrap();
+        let ingest = Arc::new(Ingest::new(
+            Arc::new(Settings::new(config, data.path().to_owned(), Vec::new(), bound)),
+            Arc::clone(&registry),
+            Arc::new(Store::open(data.path(), StoreOptions::default()).unwrap()),
+            Arc::new(Metrics::new()),
+            Arc::new(SymbolStore::open(data.path()).unwrap()),
+            Arc::new(Children::new(child(), child(), data.path())),
+        ));
+        let authenticator = Arc::new(Authenticator::new(None).unwrap());
+        let hosts = Hosts::open(ingest, authenticator, CancellationToken::new()).unwrap();
+        Around { hosts, registry, data }
+    }
+
+    async fn beat(&self, number: u8, name: &str, services: impl IntoIterator<Item = String>) {
+        let types = vec![OfferedType { profile_type: "cpu".to_owned(), continuous: true }];
+        let service = |name| ServiceFacts { name, types: types.clone(), ..ServiceFacts::default() };
+        let host = HostFacts { id: format!("{number:032x}"), name: name.to_owned(), ..HostFacts::default() };
+        let services = services.into_iter().map(service).collect();
+        let heartbeat = Heartbeat { host, services, sent_nanos: 0, wait_seconds: 0 };
+        self.hosts.heartbeat(&Principal::local(), heartbeat).await.unwrap();
+    }
+
+    fn summary(&self, name: &str) -> (&'static str, Option<String>) {
+        let node = self.registry.find(name).unwrap();
+        let health = self.registry.health(node.id);
+        (health.summary(), health.last_failure().map(|(_, failure)| failure.reason.clone()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let nodes = self.registry.all();
+        nodes.iter().filter(|node| node.pushed_by.is_some()).map(|node| node.name().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_silent_host_fails_until_it_is_heard_of_again() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    around.beat(1, "db", ["mysqld".to_owned()]).await;
+    around.hosts.sweep().await;
+    assert_eq!(around.summary("db/mysqld"), ("unknown", None));
+    // As if that had been three minutes ago.
+    around.hosts.table().hosts.values_mut().next().unwrap().heard = Instant::now().checked_sub(LATE).unwrap();
+    around.hosts.sweep().await;
+    assert_eq!(around.summary("db/mysqld"), ("failing", Some("no heartbeat of db for 0 min".to_owned())));
+    let node = around.registry.find("db").unwrap();
+    assert!(around.hosts.state(&node).unwrap().is_late);
+    around.beat(1, "db", ["mysqld".to_owned()]).await;
+    assert_eq!(around.summary("db/mysqld"), ("unknown", None));
+    assert!(!around.hosts.state(&node).unwrap().is_late);
+}
+
+#[tokio::test]
+async fn names_that_other_nodes_have_get_the_hosts_id() {
+    let configured = "[[node]]\nname = \"db\"\nkind = \"go\"\nhttp = \"127.0.0.1:1\"";
+    let around = Around::open(configured, tempfile::tempdir().unwrap());
+    around.beat(1, "db", ["x".to_owned()]).await;
+    around.beat(2, "db", []).await;
+    around.beat(3, "web", []).await;
+    around.beat(4, "web", []).await;
+    let long = format!("db #{:032x}", 2);
+    let expected = ["db #00000000", "db #00000000/x", long.as_str(), "web", "web #00000000"];
+    assert_eq!(around.names(), expected);
+    assert!(around.registry.find("db").unwrap().pushed_by.is_none());
+}
+
+#[tokio::test]
+async fn services_that_are_gone_make_room_unless_they_have_profiles() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    let numbered = |range: std::ops::Range<usize>| range.map(|number| format!("s{number}"));
+    around.beat(1, "db", numbered(0..1000)).await;
+    around.beat(1, "db", numbered(1000..KNOWN_SERVICES_MAX)).await;
+    around.beat(1, "db", ["new".to_owned()]).await;
+    let state = around.hosts.state(&around.registry.find("db").unwrap()).unwrap();
+    assert_eq!((state.services_refused, around.names().len()), (1, 1 + KNOWN_SERVICES_MAX), "none is gone yet");
+    // As if the first ones had last been seen an hour ago.
+    for (name, service) in &mut around.hosts.table().hosts.values_mut().next().unwrap().known.services {
+        if ["s1", "s2"].contains(&name.as_str()) {
+            service.seen_nanos -= 3600 * 1_000_000_000;
+        }
+    }
+    around.beat(1, "db", ["new".to_owned()]).await;
+    let names = around.names();
+    assert!(names.contains(&"db/new".to_owned()) && !names.contains(&"db/s1".to_owned()));
+    assert!(names.contains(&"db/s2".to_owned()), "no more are forgotten than needed");
+    let state = around.hosts.state(&around.registry.find("db").unwrap()).unwrap();
+    assert_eq!((state.services_refused, state.services_gone), (0, 1));
+    let known = around.registry.find("db/new").unwrap().id;
+    around.hosts.write_changed(Duration::ZERO).await;
+    let Around { hosts, registry, data } = around;
+    drop((hosts, registry));
+    let around = Around::open("", data);
+    assert_eq!(around.registry.find("db/new").unwrap().id, known);
+    assert!(around.registry.all().iter().all(|node| node.pushed_by.is_some() || !node.past), "nothing is left over");
+}
