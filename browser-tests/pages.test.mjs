@@ -15,7 +15,10 @@ const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta
 const NARROW = { viewport: { width: 480, height: 900 } };
 const PLAIN = { javaScriptEnabled: false };
 const PAGES = ['/', '/proc_profile?node=1', '/proc_profile?node=far', '/proc_profile/errors?node=far', '/merge', '/heap?node=1', '/heap?node=1&state=yes',
-  '/search', '/search?function=hot&percent=1', '/search?function=main&of=total', '/settings', '/symbols', '/help', '/nothing'];
+  '/search', '/search?function=hot&percent=1', '/search?function=main&of=total', '/settings', '/symbols', '/help', '/nothing',
+  '/merge?node=1&type=cpu&from=yesterday&to=today'];
+/** Statuses of pages of problems, which the browser reports. */
+const PROBLEMS = /status of 4\d\d/;
 
 /** @type {any} */
 let chromium;
@@ -117,7 +120,7 @@ for (const colorScheme of ['light', 'dark']) {
     }
     assert.deepEqual(found, []);
     // The browser reports the page that is not there.
-    page.complaints = page.complaints.filter((complaint) => !complaint.includes('404'));
+    page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
   }, { colorScheme });
 }
 
@@ -128,7 +131,7 @@ for (const [name, options] of [['with a script', NARROW], ['without one', { ...N
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(wide, 0, path);
     }
-    page.complaints = page.complaints.filter((complaint) => !complaint.includes('404'));
+    page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
   }, options);
 }
 
@@ -271,6 +274,8 @@ both('the menu of a row downloads, searches, pins and deletes', async (page) => 
 
 both('the page of a profile has its reports, its file, the day before, and deletes it', async (page) => {
   const day = 86_400;
+  // Two of the day before, so that the sides differ in length.
+  await server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 7)], FIRST + 9 * day));
   const earlier = await server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 7)], FIRST + 9 * day));
   const id = await server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 9)], FIRST + 10 * day));
   const open = () => go(page, `/p/${id}`);
@@ -281,8 +286,13 @@ both('the page of a profile has its reports, its file, the day before, and delet
   for (const report of reports) assert.ok([200, 400].includes((await page.request.get(server.base + report)).status()), report);
   const [download] = await Promise.all([page.waitForEvent('download'), page.click('.actions a:has-text("Download")')]);
   assert.match(download.suggestedFilename(), /^cpu-profile.*gz$/);
-  await leads(page, 'a:has-text("Day before")', /^\/merge\?id=.*base_from=/);
+  await leads(page, '.actions a:has-text("Compare with day before")', /^\/merge\?.*normalize=true/);
   assert.match(await page.locator('main').innerText(), /compared with/);
+  assert.match(await page.locator('.notice').innerText(), /^Measured: 1 second here, \d+ seconds in the base; the base is scaled/);
+  await leads(page, '.notice a:has-text("Compare as measured")', /normalize=false/);
+  await leads(page, '.notice a:has-text("Scale to the same total")', /normalize=true/);
+  await open();
+  await leads(page, '.actions a:has-text("Compare with previous")', new RegExp(`^/p/${id}\\?base=${earlier}`));
   await go(page, `/p/${id}?base=${earlier}`);
   await leads(page, '.compared a:has-text("Swap")', new RegExp(`^/p/${earlier}\\?base=${id}`));
   await leads(page, '.compared a:has-text("End the comparison")', new RegExp(`^/p/${earlier}(\\?plain=true)?$`));
@@ -469,6 +479,24 @@ both('a node that fails has its reason on every page', async (page) => {
   await leads(page, 'nav.tabs a:has-text("procprof")', /node=1$/);
 });
 
+both('an address that cannot be read says so, and leads on', async (page) => {
+  await go(page, '/merge?node=1&type=cpu&from=yesterday&to=today');
+  assert.match(await page.locator('.problem').innerText(), /from: expected a time such as/);
+  assert.equal(await page.inputValue('main form [name=from]'), 'yesterday', 'the form has what was asked');
+  await page.fill('main form [name=from]', at(FIRST - 60));
+  await page.fill('main form [name=to]', at(FIRST + 3600));
+  await leads(page, 'main form button', /^\/merge\?.*from=/);
+  assert.equal(await page.locator('.problem').count(), 0);
+  await go(page, '/proc_profile?node=1&colour=red');
+  assert.match(await page.locator('.problem').innerText(), /unknown parameter "colour"/);
+  await leads(page, '.problem a:has-text("Open the page without parameters")', /^\/proc_profile$/);
+  for (const [name, pattern] of [['Profiles', /^\/proc_profile$/], ['All nodes', /^\/$/], ['Help', /^\/help$/]]) {
+    await go(page, '/proc_profile?node=nowhere');
+    await leads(page, `.problem a:has-text("${name}")`, pattern);
+  }
+  page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
+});
+
 both('ranges are merged and compared by a form', async (page) => {
   await go(page, '/merge');
   await page.selectOption('select[name=node]', '1');
@@ -616,7 +644,7 @@ for (const [language, title, words] of [['ja', 'ノード', /フレームグラ�
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(wide, 0, path);
     }
-    page.complaints = page.complaints.filter((complaint) => !complaint.includes('404'));
+    page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
   }, { ...NARROW, locale: language });
 }
 

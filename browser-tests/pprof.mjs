@@ -21,8 +21,9 @@ const packed = (field, values) => bytes(field, Buffer.concat(values.map(varint))
  * @param {[string, string][]} types
  * @param {{stack: string[], values: number[], labels?: Record<string, string>}[]} samples
  * @param {Record<string, {file: string, line: number}>} places Files and lines of functions.
+ * @param {string} dropped A regular expression of frames at the leaf to leave out.
  */
-export function pprof(types, samples, seconds = 1_700_000_000, places = {}) {
+export function pprof(types, samples, seconds = 1_700_000_000, places = {}, dropped = '') {
   const strings = [''];
   const known = new Map([['', 0]]);
   const text = (value) => {
@@ -47,6 +48,7 @@ export function pprof(types, samples, seconds = 1_700_000_000, places = {}) {
     parts.push(bytes(4, Buffer.concat([number(1, id), bytes(4, Buffer.concat([number(1, id), number(2, line)]))])));
     parts.push(bytes(5, Buffer.concat([number(1, id), number(2, text(name)), number(3, text(name)), number(4, text(file))])));
   }
+  if (dropped) parts.push(number(7, text(dropped)));
   parts.push(...strings.map((string) => bytes(6, Buffer.from(string))));
   parts.push(number(9, BigInt(seconds) * 1_000_000_000n), number(10, 1_000_000_000));
   return Buffer.concat(parts);

@@ -135,6 +135,24 @@ check('a click zooms, the address keeps it, and the back button leaves it', asyn
   page.complaints.length = 0;
 });
 
+check('what a note leaves out is one click away', async (page) => {
+  const heap = await server.push('heap', pprof([['inuse_space', 'bytes']], [{ stack: ['main', 'keep', 'prof_backtrace_impl'], values: [64] }],
+    1_700_000_000, {}, 'prof_backtrace_impl'));
+  await open(page, `${server.base}/p/${heap}`);
+  assert.match(await page.textContent('.pv-notes'), /^Allocator frames at the leaf are left out/);
+  await page.click('.pv-notes a');
+  await until(page, () => location.search.includes('keep_allocators=true') && !document.querySelector('.pv-notes li'));
+  await page.goBack();
+  await until(page, () => document.querySelector('.pv-notes li'));
+});
+
+check('notes and the root are in the language of the page', async (page) => {
+  await open(page, `${server.base}/p/${id}?focus=serve`);
+  assert.match(await page.textContent('.pv-notes'), /^focus=serve のみ：600 ms、プロファイルの 60/);
+  const root = await page.evaluate(() => window.procprofViewer.picture.layers[0].slice.forms);
+  assert.ok(Object.values(root).some((forms) => forms?.includes('全体')), JSON.stringify(root));
+}, { locale: 'ja' });
+
 check('the keyboard does everything', async (page) => {
   await open(page, address());
   await page.focus('.pv-over');

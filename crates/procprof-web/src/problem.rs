@@ -7,6 +7,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use maud::Markup;
 use procprof_core::captures::HeapError;
 use procprof_core::chain;
 use procprof_core::render::RenderError;
@@ -26,6 +27,8 @@ pub(crate) struct Problem {
     pub(crate) message: String,
     /// Seconds after which to come again.
     pub(crate) retry_after: Option<u64>,
+    /// What a page of the problem shows to mend it, such as a form.
+    pub(crate) form: Option<Markup>,
 }
 
 /// A problem document (RFC 9457).
@@ -43,7 +46,7 @@ pub(crate) struct ProblemDocument<'a> {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Problem {
-        Problem { status, code, message: message.into(), retry_after: None }
+        Problem { status, code, message: message.into(), retry_after: None, form: None }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Problem {

@@ -8,6 +8,7 @@ use crate::display::amount::{Amount, grouped, percent};
 use crate::display::text::one_line;
 use crate::selection::view::View;
 use crate::stacks::stack_tree::StackTree;
+use crate::viewer::Note;
 use crate::viewer::about::{Shares, counted, facts, filters, left_out, losses, title};
 
 /// Lines of text above the picture.
@@ -31,9 +32,10 @@ impl Heading {
             samples: tree.samples,
         };
         let title = options.title.clone().unwrap_or_else(|| title(profile, &meta, tree.sample_type));
-        let mut remarks = filters(&shares, amount, options);
-        remarks.extend(left_out(view));
-        remarks.extend(losses(&meta));
+        let notes = filters(&shares, amount, options).into_iter().chain(left_out(view));
+        let mut remarks: Vec<String> = notes.map(|note| note.text()).collect();
+        let losses: Vec<String> = losses(&meta).iter().map(Note::text).collect();
+        remarks.extend((!losses.is_empty()).then(|| losses.join(" \u{b7} ")));
         remarks.extend(merged(tree, boxes, amount));
         let lines = |lines: Vec<String>| lines.iter().map(|line| one_line(line).into_owned()).collect();
         Heading {

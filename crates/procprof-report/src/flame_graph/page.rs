@@ -44,7 +44,7 @@ pub(crate) fn render_html(
     }
     out.text.push_str("<div id=\"viewer\">\n");
     for note in tree.notes() {
-        let _ = writeln!(out.text, "<p class=\"fact\">{}</p>", xml(&one_line(note)));
+        let _ = writeln!(out.text, "<p class=\"fact\">{}</p>", xml(&one_line(&note.text())));
     }
     push_table(&mut out.text, view, options)?;
     out.text.push_str("</div>\n<script type=\"application/json\" id=\"viewer-config\">{}</script>\n");

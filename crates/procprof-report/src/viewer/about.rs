@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use procprof_profile::{Meta, Profile};
 
 use super::nodes::Nodes;
+use super::note::Note;
 use crate::display::amount::{Amount, grouped, percent};
 use crate::display::frame::Frame;
 use crate::display::moment::utc;
@@ -21,7 +22,7 @@ pub(super) struct About {
     /// Time, duration, total; of the base, too.
     pub(super) facts: Vec<String>,
     /// Filters, and missing parts.
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
     /// Kind and unit of each sample type, and the one of the tree.
     pub(super) sample_types: Vec<(String, String)>,
     pub(super) sample_index: usize,
@@ -79,7 +80,7 @@ impl About {
         let when = moment_and_amounts(base, shares, &self.amount).join(" \u{b7} ");
         let scaled = if options.normalize { ", scaled to the same total" } else { "" };
         self.facts.push(format!("Compared with {title} \u{b7} {when}{scaled}"));
-        self.notes.extend(losses(&meta).into_iter().map(|loss| format!("Of the base: {loss}")));
+        self.notes.extend(losses(&meta).into_iter().map(Note::of_base));
         self.base_profile_total = Some(shares.profile_total);
         self.is_normalized = options.normalize;
     }
@@ -95,7 +96,7 @@ impl About {
 
 /// The share of code without symbols by itself, and the files whose symbols would name it. A frame without a name that
 /// only calls named functions hides nothing.
-pub(super) fn unnamed(frames: &[Frame], nodes: &Nodes) -> Option<String> {
+pub(super) fn unnamed(frames: &[Frame], nodes: &Nodes) -> Option<Note> {
     let mut by_file: BTreeMap<&str, i64> = BTreeMap::new();
     for node in 1..nodes.len() {
         let frame = &frames[nodes.frame(node) as usize];
@@ -117,9 +118,11 @@ pub(super) fn unnamed(frames: &[Frame], nodes: &Nodes) -> Option<String> {
         files.iter().take(FILES_SHOWN).map(|(file, own)| format!("{file} {}", percent(*own, total))).collect();
     let share = percent(hidden, total);
     Some(match named.is_empty() {
-        true => format!("{share} is in code of no known file"),
+        true => Note::new("nowhere", &[&share], format!("{share} is in code of no known file")),
         false => {
-            format!("{share} is in code without symbols, which those of its files would name: {}", named.join(", "))
+            let named = named.join(", ");
+            let text = format!("{share} is in code without symbols, which those of its files would name: {named}");
+            Note::new("unnamed", &[&share, &named], text)
         }
     })
 }
@@ -166,7 +169,7 @@ fn moment_and_amounts(profile: &Profile, shares: &Shares, amount: &Amount) -> Ve
 }
 
 /// The filters, and the share that they leave.
-pub(crate) fn filters(shares: &Shares, amount: &Amount, options: &Options) -> Vec<String> {
+pub(crate) fn filters(shares: &Shares, amount: &Amount, options: &Options) -> Vec<Note> {
     let mut asked: Vec<String> = options.active_filters().iter().map(|(key, value)| format!("{key}={value}")).collect();
     if !options.filters.prune_from.is_empty() {
         asked.push(format!("prune_from={}", options.filters.prune_from));
@@ -178,7 +181,9 @@ pub(crate) fn filters(shares: &Shares, amount: &Amount, options: &Options) -> Ve
         return Vec::new();
     }
     let share = percent(shares.total, shares.profile_total);
-    vec![format!("Only {}: {}, {share} of the profile", asked.join(", "), amount.text(shares.total))]
+    let (asked, total) = (asked.join(", "), amount.text(shares.total));
+    let text = format!("Only {asked}: {total}, {share} of the profile");
+    vec![Note::new("only", &[&asked, &total, &share], text)]
 }
 
 /// A number of things.
@@ -191,30 +196,39 @@ fn were(number: u64) -> &'static str {
 }
 
 /// The frames that are not shown, and how to see them.
-pub(crate) fn left_out(view: &View<'_>) -> Option<String> {
+pub(crate) fn left_out(view: &View<'_>) -> Option<Note> {
     let has = |kind| view.profile.sample_type_index(kind).is_some();
     let what = match &view.left_out {
         LeftOut::Nothing => return None,
-        LeftOut::Unreadable(why) => return Some(format!("No frames are left out: drop_frames of the profile: {why}")),
-        LeftOut::Leaves if has("inuse_space") || has("alloc_space") || has("space") => "Allocator frames",
-        LeftOut::Leaves if has("contentions") => "Lock frames",
-        LeftOut::Leaves => "Frames of the profiler",
+        LeftOut::Unreadable(why) => {
+            let text = format!("No frames are left out: drop_frames of the profile: {why}");
+            return Some(Note::new("dropFrames", &[why], text));
+        }
+        LeftOut::Leaves if has("inuse_space") || has("alloc_space") || has("space") => {
+            ("allocators", "Allocator frames")
+        }
+        LeftOut::Leaves if has("contentions") => ("locks", "Lock frames"),
+        LeftOut::Leaves => ("profiler", "Frames of the profiler"),
     };
-    Some(format!("{what} at the leaf are left out; keep_allocators=true shows them"))
+    let (key, frames) = what;
+    let note = Note::new(key, &[], format!("{frames} at the leaf are left out"));
+    Some(Note { shown_by: Some(("keep_allocators", "true")), ..note })
 }
 
-/// Lost, cut and unsampled amounts in one line, if there are any.
-pub(crate) fn losses(meta: &Meta) -> Option<String> {
+/// Lost, cut and unsampled amounts.
+pub(crate) fn losses(meta: &Meta) -> Vec<Note> {
     let mut losses = Vec::new();
     if let Some(lost) = meta.lost.filter(|lost| *lost > 0) {
-        losses.push(format!("{} {} lost", counted(lost, "sample"), were(lost)));
+        let text = format!("{} {} lost", counted(lost, "sample"), were(lost));
+        losses.push(Note::new("lost", &[&grouped(lost)], text));
     }
     if let Some(truncated) = meta.truncated.filter(|truncated| *truncated > 0) {
-        losses.push(format!("{} {} cut at the depth limit", counted(truncated, "stack"), were(truncated)));
+        let text = format!("{} {} cut at the depth limit", counted(truncated, "stack"), were(truncated));
+        losses.push(Note::new("truncated", &[&grouped(truncated)], text));
     }
     if let Some(nanos) = meta.unsampled.filter(|nanos| *nanos > 0) {
         let time = Amount::nanoseconds().text(i64::try_from(nanos).unwrap_or(i64::MAX));
-        losses.push(format!("{time} of CPU time was not sampled"));
+        losses.push(Note::new("unsampled", &[&time], format!("{time} of CPU time was not sampled")));
     }
-    (!losses.is_empty()).then(|| losses.join(" \u{b7} "))
+    losses
 }

@@ -249,6 +249,9 @@ export class App {
 
   /** @param {[string, string][]} options */
   async setOptions(options) {
+    const had = (/** @type {[string, string][]} */ list) => list.some(([key]) => key === 'normalize');
+    // The page of a difference may scale by default; the address says that it does not.
+    if (had(this.state.options) && !had(options)) options = [...options, ['normalize', 'false']];
     const slice = this.best(this.state.zoom);
     const names = slice && this.state.zoom ? namesTo(slice, positionOf(slice, this.state.zoom)) : [];
     this.state.options = options;

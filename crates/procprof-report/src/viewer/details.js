@@ -4,7 +4,7 @@ import { amountText, percent, signedText } from './amounts.js';
 import { el, nameEl } from './dom.js';
 import { wholeName } from './names.js';
 import { baseOf, changeMark, hiddenText } from './picture.js';
-import { nameOf } from './slice.js';
+import { shownName } from './slice.js';
 import { TEXTS, fill, textOf } from './texts.js';
 
 /** @typedef {import('./layout.js').Layer} Layer */
@@ -34,7 +34,7 @@ export function describe(layer, hit, whole, alone) {
   lines.push(shares.join(' \u00b7 '));
   if (i) lines.push(kindText(slice, i));
   const remark = head.remarks[slice.frame[i]];
-  return { name: wholeName(nameOf(slice, i)), lines, remark: remark ? wholeName(remark) : '' };
+  return { name: wholeName(shownName(slice, i)), lines, remark: remark ? wholeName(remark) : '' };
 }
 
 /** What the values count. @param {import('./slice.js').Head} head */

@@ -12,6 +12,7 @@
 //! | `functions.rs` | search, table of functions, callers and callees of one |
 //! | `join.rs`, `callers.rs` | merges trees and parts of trees, and inverts them |
 //! | `about.rs` | title, facts and notes above the picture |
+//! | `note.rs` | a note: what the picture leaves out or lacks |
 //! | `*.js`, `viewer.css` | the viewer in the browser: modules that `build.rs` joins from `main.js` on |
 //! | `texts.json` | its texts: English, Japanese, Chinese |
 //! | `assets.rs` | script, in each language, and style as they are sent |
@@ -22,11 +23,13 @@ mod callers;
 mod functions;
 mod join;
 mod nodes;
+mod note;
 mod slice;
 mod tree;
 mod wire;
 
 pub use assets::{Asset, script, scripts, style};
 pub use functions::{FunctionRow, FunctionTable, Matches, TableOrder, TableQuery};
+pub use note::Note;
 pub use slice::{Extent, SLICE_NODES_MAX, WIDE};
 pub use tree::Tree;

@@ -7,7 +7,7 @@ import { amountText, grouped, percent } from './amounts.js';
 import { MATCH_FILL, changeShare, fillsOf } from './colours.js';
 import { BOX, HIDDEN, RUN, arrange, hitTest } from './layout.js';
 import { fitting, shorterNames } from './names.js';
-import { nameOf } from './slice.js';
+import { shownName } from './slice.js';
 import { TEXTS, fill } from './texts.js';
 
 /** @typedef {import('./layout.js').Layer} Layer */
@@ -398,7 +398,7 @@ export function changeMark(slice, node) {
  */
 function boxText(slice, node, room, signs) {
   const frame = slice.frame[node];
-  const forms = slice.forms[frame] ??= shorterNames(nameOf(slice, node));
+  const forms = slice.forms[frame] ??= shorterNames(shownName(slice, node));
   const mark = signs && slice.baseTotal ? changeMark(slice, node) : '';
   if (!mark) return fitting(forms, room);
   const rest = fitting(forms, room - mark.length - 1);

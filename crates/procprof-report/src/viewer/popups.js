@@ -189,7 +189,7 @@ export function openFunctionMenu(app, hit, place) {
  * @param {App} app
  */
 export function chips(app) {
-  const shown = app.state.options.filter(([key]) => key !== 'sample_index');
+  const shown = app.state.options.filter(([key, value]) => key !== 'sample_index' && !(key === 'normalize' && value === 'false'));
   const made = shown.map(([key, value]) => el('button', { type: 'button', class: 'pv-chip', title: fill(TEXTS.remove, { what: `${key}=${value}` }),
     onclick: () => app.setOptions(app.state.options.filter((option) => option[0] !== key || option[1] !== value)) },
   el('b', {}, key), el('bdi', {}, value === 'true' ? '' : value.slice(0, 120)), el('span', { 'aria-hidden': true }, '\u00d7')));

@@ -3,6 +3,8 @@
  * counted: its width and its number of nodes follow from the totals and sizes.
  */
 
+import { TEXTS } from './texts.js';
+
 /**
  * @typedef {object} Head
  * @property {string} title
@@ -22,7 +24,11 @@
  * @property {Record<string, string>} remarks
  * @property {number} nodes
  * @property {string[]} facts
- * @property {string[]} notes
+ * @property {Note[]} notes
+ */
+/**
+ * What the picture leaves out or lacks: English, the key and the values of other languages, the option that shows it.
+ * @typedef {{key: string, text: string, values: string[], base?: boolean, option?: [string, string]}} Note
  */
 /**
  * @typedef {object} Slice
@@ -180,6 +186,16 @@ export function pathTo(slice, i) {
  */
 export function nameOf(slice, i) {
   return slice.head.names[slice.frame[i]] ?? '';
+}
+
+/**
+ * The name that is shown: that of the root in the language of the page.
+ * @param {Slice} slice
+ * @param {number} i
+ */
+export function shownName(slice, i) {
+  const name = nameOf(slice, i);
+  return i === 0 && name === 'all' && slice.head.kinds[slice.frame[0]] === 'r' ? TEXTS.root : name;
 }
 
 /**

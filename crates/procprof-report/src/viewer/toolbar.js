@@ -64,8 +64,8 @@ export class Toolbar {
     const zoomed = state.view === 'sandwich' ? state.part : state.zoom;
     this.chips.replaceChildren(...(zoomed ? [this.whole] : []), ...chips(app));
     this.whole.hidden = !zoomed;
-    const notes = [...app.warnings, ...head?.notes ?? []];
-    this.notes.replaceChildren(...notes.map((note) => el('li', {}, el('bdi', {}, note))));
+    this.notes.replaceChildren(...app.warnings.map((warning) => el('li', {}, el('bdi', {}, warning))),
+      ...(head?.notes ?? []).map((note) => el('li', {}, el('bdi', {}, noteText(note)), shownBy(app, note))));
     this.showLegend();
   }
 
@@ -103,6 +103,26 @@ export class Toolbar {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/** @param {import('./slice.js').Note} note */
+function noteText(note) {
+  const text = fill(textOf('note', note.key, note.text), Object.fromEntries(note.values.entries()));
+  return note.base ? fill(TEXTS.ofBase, { note: text }) : text;
+}
+
+/**
+ * The link that shows what a note is about.
+ * @param {App} app @param {import('./slice.js').Note} note
+ */
+function shownBy(app, { option }) {
+  if (!option || !app.canFilter()) return '';
+  const rest = app.state.options.filter(([key]) => key !== option[0]);
+  return el('a', { href: app.address({ options: [...rest, option] }), onclick: (/** @type {MouseEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    app.addOption(...option);
+  } }, TEXTS.showThem);
 }
 
 /** @param {App} app */

@@ -8,6 +8,7 @@ use procprof_profile::{Profile, diff};
 use super::about::{About, Shares, unnamed};
 use super::join::{Member, Side, join};
 use super::nodes::{Copied, Nodes, Summing};
+use super::note::Note;
 use super::slice::Extent;
 use super::wire::{Source, encode};
 use crate::display::frame::Frame;
@@ -97,7 +98,7 @@ impl Tree {
     }
 
     /// What is filtered, left out or lost.
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Note] {
         &self.about.notes
     }
 

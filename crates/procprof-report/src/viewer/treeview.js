@@ -7,7 +7,7 @@ import { amountText, grouped, percent } from './amounts.js';
 import { el, nameEl } from './dom.js';
 import { labelName } from './names.js';
 import { changeMark } from './picture.js';
-import { nameOf, positionOf } from './slice.js';
+import { shownName, positionOf } from './slice.js';
 import { TEXTS, fill } from './texts.js';
 
 /** @typedef {import('./app.js').App} App */
@@ -107,7 +107,7 @@ export class TreeView {
     const open = !hidden && this.open.has(slice.number[node]);
     const value = hidden ? slice.hidden[node] : slice.total[node];
     const text = hidden ? '\u2026 ' + fill(slice.hiddenNodes[node] === 1 ? TEXTS.hiddenOne : TEXTS.hidden,
-      { n: grouped(slice.hiddenNodes[node]), share: percent(slice.hidden[node], slice.width[0]) }) : labelName(nameOf(slice, node));
+      { n: grouped(slice.hiddenNodes[node]), share: percent(slice.hidden[node], slice.width[0]) }) : labelName(shownName(slice, node));
     const cell = (/** @type {string} */ content) => el('span', { role: 'gridcell', class: 'pv-number' }, content);
     const row = el('div', { role: 'row', id: `pv-line-${at}`, class: 'pv-tree-row' + (at === this.at ? ' pv-at' : ''), 'aria-level': level,
       'aria-rowindex': at + 2, 'aria-expanded': !leaf && !hidden && String(open), onclick: () => this.toggle(at) },

@@ -23,6 +23,7 @@ use std::fmt::Write;
 
 use super::about::About;
 use super::nodes::Nodes;
+use super::note::Note;
 use super::slice::{Extent, Widths, visible};
 use crate::display::amount::Family;
 use crate::display::frame::Frame;
@@ -175,13 +176,27 @@ fn header(source: &Source<'_>, node: u32, count: usize, used: &Used, budget: &Bu
     }
     push_frames(&mut json, source, used, budget)?;
     let _ = write!(json, ",\"nodes\":{count}");
-    for (key, lines) in [("facts", &about.facts), ("notes", &about.notes)] {
-        let _ = write!(json, ",\"{key}\":[");
-        list(&mut json, lines, |json, line| push_json(json, line));
-        json.push(']');
+    json.push_str(",\"facts\":[");
+    list(&mut json, &about.facts, |json, fact| push_json(json, fact));
+    json.push_str("],\"notes\":[");
+    list(&mut json, &about.notes, push_note);
+    json.push_str("]}");
+    Ok(json)
+}
+
+fn push_note(json: &mut String, note: &Note) {
+    let _ = write!(json, "{{\"key\":\"{}\",\"text\":", note.key);
+    push_json(json, &note.english);
+    json.push_str(",\"values\":[");
+    list(json, &note.values, |json, value| push_json(json, value));
+    json.push(']');
+    if note.is_of_base {
+        json.push_str(",\"base\":true");
+    }
+    if let Some((key, value)) = note.shown_by {
+        let _ = write!(json, ",\"option\":[\"{key}\",\"{value}\"]");
     }
     json.push('}');
-    Ok(json)
 }
 
 fn push_amount(json: &mut String, about: &About) {

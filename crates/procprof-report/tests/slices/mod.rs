@@ -227,7 +227,8 @@ fn code_without_symbols_is_weighed_by_what_it_hides() {
     };
     assert_eq!(notes(false), serde_json::json!([]), "the start of a thread hides nothing");
     let expected = "10.00% is in code without symbols, which those of its files would name: libfoo.so.1 8.00%";
-    assert_eq!(notes(true), serde_json::json!([expected]));
+    let note = serde_json::json!({"key": "unnamed", "text": expected, "values": ["10.00%", "libfoo.so.1 8.00%"]});
+    assert_eq!(notes(true), serde_json::json!([note]));
 }
 
 #[test]

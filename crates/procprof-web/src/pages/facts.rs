@@ -41,6 +41,18 @@ const NAMES: &[(&str, Text, Reading)] = &[
     ("warnings", t!("Warnings"), Reading::Plain),
 ];
 
+/// The texts that ingest gives profiles of a known type.
+const MEANS: [Text; 8] = [
+    t!("CPU time of all threads during the capture"),
+    t!("time that passed, on and off the CPU"),
+    t!("time in which threads did not run: blocked, or ready without a CPU"),
+    t!("memory allocated, freed or not"),
+    t!("memory in use at that moment"),
+    t!("time spent waiting for locks, charged to who waited"),
+    t!("time others waited for locks, charged to who held them"),
+    t!("goroutines at that moment"),
+];
+
 /// The card with all facts.
 pub(super) fn card(entry: &Entry) -> Markup {
     html! {
@@ -59,7 +71,7 @@ fn rows(entry: &Entry) -> Vec<(String, String)> {
             rows.push((name.to_string(), value));
         }
     };
-    add(&t!("Means"), meta.means.clone());
+    add(&t!("Means"), means(&meta.means).to_owned());
     add(&t!("Started (UTC)"), utc(entry.start.0));
     add(&t!("Completed (UTC)"), utc(entry.completed.0));
     add(
@@ -89,6 +101,11 @@ fn rows(entry: &Entry) -> Vec<(String, String)> {
     }
     add(&t!("Stored by"), meta.tool.clone());
     rows
+}
+
+/// What the values of a profile mean; texts that the server did not choose stay as they are.
+fn means(text: &str) -> &str {
+    MEANS.iter().find(|known| known.english() == text).map_or(text, |known| known.get())
 }
 
 /// A fact's name and value for people; an unknown one keeps its own.

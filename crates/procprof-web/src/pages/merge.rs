@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::render::Requester;
@@ -30,7 +30,8 @@ use crate::texts::{Text, t};
 use crate::time::rfc3339;
 use crate::viewer::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
 
-const DAY: i64 = 86_400_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
 /// Profiles listed.
 const LISTED_MAX: usize = 50;
 /// Bytes of the table that the page without JavaScript shows.
@@ -76,17 +77,48 @@ pub(crate) async fn merge(
         let pairs: Vec<(&str, &str)> = params.except(&SUBJECT).filter(|(key, _)| *key != "format").collect();
         return render(&web, &subject, params.get("format"), &pairs, &requester).await;
     }
-    let side = side(&web, &params, ["id", "from", "to"]).await?;
-    let is_compared = ["base_id", "base_from", "base_to"].iter().any(|key| params.get(key).is_some());
-    let other = match is_compared {
-        true => Some(self::side(&web, &params, ["base_id", "base_from", "base_to"]).await?),
-        false => None,
-    };
+    let (side, other) =
+        sides(&web, &params).await.map_err(|problem| Problem { form: Some(form(&web, &params)), ..problem })?;
+    if let Some(other) = &other
+        && params.get("normalize").is_none()
+        && measured(&side) != measured(other)
+    {
+        // The address says it, so that the viewer, reports and a copied link agree.
+        return Ok(Redirect::temporary(&format!("/merge?{query}&normalize=true")).into_response());
+    }
     let page = Page { web: &web, principal: &principal, base: &base, params: &params, side, other };
     let graph = page.graph(&requester).await?;
     Ok(Frame { place: "/merge", title: &page.title(), node: page.node(), live: false, status: None }
         .page(page.body(&graph))
         .into_response())
+}
+
+/// The profiles, and those that they are compared with.
+async fn sides(web: &Arc<Web>, params: &Params) -> ApiResult<(Side, Option<Side>)> {
+    let side = side(web, params, ["id", "from", "to"]).await?;
+    let is_compared = ["base_id", "base_from", "base_to"].iter().any(|key| params.get(key).is_some());
+    let other = match is_compared {
+        true => Some(self::side(web, params, ["base_id", "base_from", "base_to"]).await?),
+        false => None,
+    };
+    Ok((side, other))
+}
+
+/// How much a side has measured, in steps in which equal schedules agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Measured {
+    /// Seconds of all profiles.
+    Seconds(i64),
+    /// Snapshots.
+    Profiles(usize),
+}
+
+fn measured(side: &Side) -> Measured {
+    let nanos = side.entries.iter().fold(0_i64, |sum, entry| sum.saturating_add(entry.duration.0));
+    match (nanos + SECOND / 2) / SECOND {
+        0 => Measured::Profiles(side.entries.len()),
+        seconds => Measured::Seconds(seconds),
+    }
 }
 
 /// The profiles by id, or those of the node and type in the range, newest first.
@@ -162,6 +194,7 @@ impl Page<'_> {
                     (summary(&self.side))
                     @if let Some(other) = &self.other { span { (t!("compared with")) } (summary(other)) }
                 }
+                (self.scaling())
                 p class="filters" { (self.next()) }
                 @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) {
                     (self.nothing())
@@ -174,6 +207,36 @@ impl Page<'_> {
                 (self.members(t!("Profiles"), &self.side))
                 @if let Some(other) = &self.other { (self.members(t!("Compared with"), other)) }
                 (commands(&self.as_commands()))
+            }
+        }
+    }
+
+    /// Whether the base is scaled, and the way to the other.
+    fn scaling(&self) -> Markup {
+        let Some(other) = self.other.as_ref().filter(|other| !other.entries.is_empty()) else { return html! {} };
+        let (own, base) = (measured(&self.side), measured(other));
+        if own == base || self.side.entries.is_empty() {
+            return html! {};
+        }
+        let is_scaled = self.params.get("normalize") == Some("true");
+        let pairs = self.params.except(&["normalize"]);
+        let to = (
+            if is_scaled { "false" } else { "true" },
+            if is_scaled { t!("Compare as measured") } else { t!("Scale to the same total") },
+        );
+        let address = joined("/merge", &pairs.chain([("normalize", to.0)]).collect::<Vec<_>>());
+        html! {
+            p class="notice" {
+                @match (is_scaled, own, base) {
+                    (false, ..) => (t!("Values are compared as measured.")),
+                    (true, Measured::Seconds(own), Measured::Seconds(base)) => {
+                        (t!("Measured: {0} here, {1} in the base; the base is scaled to the same total.", span(own * SECOND), span(base * SECOND)))
+                    }
+                    _ => {
+                        (t!("Profiles: {0} here, {1} in the base; the base is scaled to the same total.", self.side.entries.len(), other.entries.len()))
+                    }
+                }
+                " " a href=(address) { (to.1) }
             }
         }
     }
@@ -227,7 +290,7 @@ impl Page<'_> {
         if self.params.get(PLAIN).is_some() {
             let top = Report::named("top").map_err(|error| Problem::bad_request(error.to_string()))?;
             let summed = summed(self.web, self.params).await?;
-            let bytes = self.web.renderer.render(&summed, top, &[], requester).await?;
+            let bytes = self.web.renderer.render(&summed, top, &options, requester).await?;
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PLAIN_BYTES_MAX)]).into_owned();
             return Ok(html! {
                 p class="filters" {

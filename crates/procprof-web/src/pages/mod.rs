@@ -21,6 +21,7 @@ mod symbols;
 mod thumbnail;
 mod wanted;
 
+use axum::http::StatusCode;
 use maud::{Markup, html};
 use procprof_profile::ProfileType;
 
@@ -40,33 +41,53 @@ pub(super) use symbols::{remove_symbols, symbols};
 
 use super::params::encode;
 use super::problem::Problem;
-use super::texts::t;
+use super::texts::{Text, t, without_query};
 use frame::Frame;
 
 /// A problem, for people.
 pub(super) fn problem(problem: &Problem) -> Markup {
+    let (heading, advice) = in_words(problem);
     let body = html! {
-        div class="problem" {
-            p class="status" { (problem.status.as_u16()) }
-            h1 { (problem.status.canonical_reason().unwrap_or("Error")) }
-            p { (problem.message) }
-            p {
-                a href="/proc_profile" { (t!("Profiles")) }
-                " · "
-                a href="/" { (t!("All nodes")) }
-                " · "
-                a href="/help" { (t!("Help")) }
+        main class="one" {
+            div class="problem" {
+                p class="status" { (problem.status.as_u16()) }
+                h1 { (heading) }
+                p class="notice bad" { (problem.message) }
+                @if let Some(advice) = advice { p { (advice) } }
+                p class="filters" {
+                    @if let Some(page) = without_query().filter(|_| problem.status == StatusCode::BAD_REQUEST) {
+                        a href=(page) { (t!("Open the page without parameters")) }
+                    }
+                    a href="/proc_profile" { (t!("Profiles")) }
+                    a href="/" { (t!("All nodes")) }
+                    a href="/help" { (t!("Help")) }
+                }
             }
+            @if let Some(form) = &problem.form { (form) }
         }
     };
-    Frame {
-        place: "",
-        title: problem.status.canonical_reason().unwrap_or("Error"),
-        node: None,
-        live: false,
-        status: None,
+    Frame { place: "", title: heading.get(), node: None, live: false, status: None }.page(body)
+}
+
+/// A problem's kind, and what to do about it.
+fn in_words(problem: &Problem) -> (Text, Option<String>) {
+    match problem.status {
+        StatusCode::BAD_REQUEST => {
+            let advice = t!("Correct the address, or open the page without parameters.").to_string();
+            (t!("The address has something that this page cannot read"), Some(advice))
+        }
+        StatusCode::NOT_FOUND | StatusCode::GONE => {
+            let advice = t!("Retention deletes old profiles; a pinned profile is kept. The list has what is there.");
+            let is_gone = problem.status == StatusCode::GONE;
+            (if is_gone { t!("Deleted") } else { t!("Not found") }, Some(advice.to_string()))
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => (t!("Not permitted"), None),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            (t!("The server is busy"), problem.retry_after.map(|seconds| t!("Try again in {0} s.", seconds)))
+        }
+        status if status.is_client_error() => (t!("This cannot be shown"), None),
+        _ => (t!("The server could not do this"), None),
     }
-    .page(body)
 }
 
 /// Bytes for people.

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::nodes::Node;
 use procprof_core::render::Requester;
-use procprof_profile::Nanos;
+use procprof_profile::{Nanos, ProfileId};
 use procprof_report::{REPORTS, Report};
 use procprof_store::{Entry, Filter, Format, PageRequest};
 
@@ -33,6 +33,9 @@ use crate::viewer::{Command, PLAIN, VIEW_STATE, ViewerConfig, joined, options_of
 
 /// Bytes of the table that the page without JavaScript shows.
 const PLAIN_BYTES_MAX: usize = 256 << 10;
+
+/// Profiles among which the one before is looked for: pages made elsewhere have no samples to compare.
+const PREVIOUS_READ: usize = 16;
 
 /// `GET /p/{id}?format=`
 pub(crate) async fn profile(
@@ -67,11 +70,27 @@ pub(crate) async fn profile(
         params: &params,
     };
     let graph = page.graph(&requester).await?;
-    let day_before = day_before(&web, &entry).await?;
+    let (previous, day_before) = (previous(&web, &entry).await?, day_before(&web, &entry).await?);
     let title = format!("{} · {}", entry.profile_type.label(), entry.file_name);
     Ok(Frame { place: "/proc_profile", title: &title, node: Some(entry.node), live: false, status: None }
-        .page(page.body(&graph, day_before.as_deref()))
+        .page(page.body(&graph, previous, day_before.as_deref()))
         .into_response())
+}
+
+/// The profile of the same node and type that was completed last before this one.
+async fn previous(web: &Arc<Web>, entry: &Entry) -> ApiResult<Option<ProfileId>> {
+    if entry.format != Format::Pprof {
+        return Ok(None);
+    }
+    let filter = Filter {
+        nodes: vec![entry.node],
+        types: vec![entry.profile_type.clone()],
+        to: Some(entry.completed),
+        ..Filter::default()
+    };
+    let store = Arc::clone(&web.store);
+    let before = on_store(move || store.list(&filter, &PageRequest::first(PREVIOUS_READ))).await?;
+    Ok(before.rows.iter().find(|before| before.format == Format::Pprof).map(|before| before.id))
 }
 
 /// The address of the comparison with the profiles of the same type that were completed within half an hour of the same
@@ -115,7 +134,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn body(&self, graph: &Markup, day_before: Option<&str>) -> Markup {
+    fn body(&self, graph: &Markup, previous: Option<ProfileId>, day_before: Option<&str>) -> Markup {
         let Page { web, entry, .. } = self;
         let label = self.node.map_or_else(|| t!("node {0}", entry.node), Node::label);
         html! {
@@ -134,11 +153,18 @@ impl Page<'_> {
                         @if entry.pinned { " " span class="tag pin" { (t!("pinned")) } } }
                     div class="actions" {
                         @if entry.format == Format::Pprof { (self.reports()) }
+                        @if let Some(previous) = previous.filter(|_| self.compared.is_none()) {
+                            a class="button" href=(format!("/p/{}?base={previous}", entry.id))
+                                title=(t!("Compare with the profile of this node and type before it"))
+                            {
+                                (t!("Compare with previous"))
+                            }
+                        }
                         @if let Some(day_before) = day_before {
                             a class="button" href=(day_before)
                                 title=(t!("Compare with the profiles of the same hour of the day before"))
                             {
-                                (t!("Day before"))
+                                (t!("Compare with day before"))
                             }
                         }
                         a class="button" href=(format!("/api/profiles/{}/download", entry.id))

@@ -120,6 +120,11 @@ pub(crate) async fn choose_language(RawQuery(query): RawQuery) -> ApiResult<Resp
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(params.own_place("back").unwrap_or("/"))).into_response())
 }
 
+/// The address of the page without its parameters, if it has any.
+pub(crate) fn without_query() -> Option<String> {
+    PAGE.try_with(|page| page.address.split_once('?').map(|(path, _)| path.to_owned())).ok().flatten()
+}
+
 /// The links that change the language of this page.
 pub(crate) fn switch() -> Markup {
     let back = PAGE.try_with(|page| page.address.clone()).unwrap_or_else(|_| "/".to_owned());
@@ -141,6 +146,11 @@ impl Text {
     /// In the language of the page.
     pub(crate) fn get(self) -> &'static str {
         self.in_language(Language::current())
+    }
+
+    /// In English, as texts that are stored have it.
+    pub(crate) fn english(self) -> &'static str {
+        self.0[0]
     }
 
     fn in_language(self, language: Language) -> &'static str {
