@@ -219,8 +219,8 @@ check('the menu of a function filters, and chips take it back', async (page) => 
   await until(page, () => document.querySelector('.pv-status').textContent.includes('700 ms'));
   await click(page, ['main', 'serve'], { button: 'right' });
   await page.click('.pv-menu button:has-text("Focus")');
-  await until(page, () => document.querySelector('.pv-status').textContent.includes('600 ms'));
-  assert.equal(await page.locator('.pv-chips .pv-chip').count(), 3);
+  // The status has the same value of the box under the pointer before.
+  await until(page, () => document.querySelectorAll('.pv-chips .pv-chip').length === 3);
   await page.click('.pv-chips .pv-chip:has-text("ignore")');
   await until(page, () => !location.search.includes('ignore='));
   await ready(page);

@@ -1,6 +1,6 @@
 //! Joins the modules of the viewer's script into one, and compresses script and style.
 //!
-//! The order follows from the imports, from `main.js` on. Imports, `export` and comments are left out; names at the top
+//! The order follows from the imports, from `main.js` on. Imports, `export`, comments and spaces are left out; names at the top
 //! of modules are unique across all of them, which the build of types (`cargo xtask check`) proves, too. The script is
 //! made once in each language, with the texts of `texts.json`, which is checked to be complete.
 
@@ -59,8 +59,10 @@ impl Script {
         }
         for line in without_comments(&source).lines() {
             let line = line.trim();
+            let ticks = line.matches('`').count();
+            assert!(ticks % 2 == 0, "{FOLDER}/{module}: a template over several lines: {line}");
             if !line.is_empty() && imported(line).is_none() {
-                self.text.push_str(line.strip_prefix("export ").unwrap_or(line));
+                self.text.push_str(&squeezed(line.strip_prefix("export ").unwrap_or(line)));
                 self.text.push('\n');
             }
         }
@@ -134,6 +136,33 @@ fn without_comments(source: &str) -> String {
     }
     out.push_str(rest);
     out.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// A line without the spaces that part nothing. One with a template or what may be an expression is left as it is.
+fn squeezed(line: &str) -> String {
+    const PARTING: &str = "=,;:(){}[]<>?&|*";
+    if line.contains(['`', '/']) {
+        return line.to_owned();
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut quote = None;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let parts = |other: Option<char>| other.is_some_and(|other| PARTING.contains(other));
+        match (quote, letter) {
+            (Some(_), '\\') => {
+                out.push(letter);
+                out.extend(letters.next());
+                continue;
+            }
+            (Some(open), _) if open == letter => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, ' ') if parts(out.chars().next_back()) || parts(letters.peek().copied()) => continue,
+            _ => {}
+        }
+        out.push(letter);
+    }
+    out
 }
 
 fn packed_style(style: &str) -> String {
