@@ -40,6 +40,12 @@ pub(crate) fn look(pid: u32, tid: u32, stack_bytes: usize) -> Doing {
     }
 }
 
+/// The number of the system call in which a thread waits, -1 for none; `None` if it runs, or this user may not know.
+pub(crate) fn call(pid: u32, tid: u32) -> Option<libc::c_long> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// Stack pointer and program counter; within, `None` if the thread runs.
 fn parse(text: &str) -> Option<Option<(u64, u64)>> {
     if text.trim() == "running" {

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::bpf::BpfError;
+
 /// The result of recording.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -31,6 +33,9 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
+    /// Programs in the kernel were asked for and can't measure waits.
+    #[error("no BPF programs: {0}")]
+    Bpf(#[from] BpfError),
     /// The rate is beyond the kernel's limit.
     #[error("{hz} Hz is more than the kernel samples: at most {max} (kernel.perf_event_max_sample_rate)")]
     RateTooHigh {

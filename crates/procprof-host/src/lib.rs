@@ -6,8 +6,9 @@
 //! mappings, forks and executions, unwinds each stack by the tables of the files (`.eh_frame`, built once for each file,
 //! as far as stacks need them) or by frame pointers, and keeps stacks without repetition with their counts.
 //!
-//! Waits ([`Measure::OffCpu`]) are the time between the switches of threads, all of which the kernel records; of as many
-//! as can be afforded it samples the stack, and long ones are looked up in `/proc` while they last.
+//! Waits ([`Measure::OffCpu`]) are the time between the switches of threads. Where the kernel runs BPF programs, these add
+//! up the waits of each thread by reason, and sample the stacks of as many as can be afforded, long ones first. Otherwise
+//! the kernel records all switches and samples one in so many, and long waits are looked up in `/proc` while they last.
 //!
 //! The caller decides how long to record, and names the addresses of the profile (`procprof-symbolize`). Lost samples,
 //! cut stacks and processes that ended too early are counted in [`Statistics`] and in the profile.
@@ -27,6 +28,8 @@
 //! ```
 
 mod blocked;
+mod bpf;
+pub mod btf;
 mod descendants;
 mod error;
 mod images;
@@ -37,15 +40,18 @@ mod own_names;
 mod permission;
 mod processes;
 mod profile;
+mod reason;
 mod recorder;
 mod registers;
 mod session;
 mod stacks;
+mod tally;
 mod waits;
 mod walk;
 
+pub use bpf::BpfError;
 pub use error::{Error, Result};
-pub use measure::Measure;
+pub use measure::{Engine, Measure};
 pub use membership::Membership;
 pub use recorder::{Cut, Options, ProcessShare, Recorder, Recording, Target};
 pub use session::{Filter, Statistics};

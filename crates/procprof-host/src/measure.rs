@@ -1,4 +1,4 @@
-//! The time that a recording is of.
+//! The time that a recording is of, and what measures it.
 
 /// The time that is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,4 +11,16 @@ pub enum Measure {
     OffCpu,
     /// Both: samples (of CPU time, and waits) in count, wall in nanoseconds; `state` also is `running`.
     Wall,
+}
+
+/// What measures waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// BPF programs where the kernel runs them, otherwise perf events.
+    #[default]
+    Auto,
+    /// Perf events: the kernel writes a record of each switch.
+    Perf,
+    /// BPF programs: they add up waits in the kernel, and choose those that are sampled.
+    Bpf,
 }

@@ -10,7 +10,7 @@ use procprof_profile::{
 
 use crate::error::Result;
 use crate::images::{FileFacts, Files};
-use crate::measure::Measure;
+use crate::measure::{Engine, Measure};
 use crate::own_names::OwnNames;
 use crate::session::Statistics;
 use crate::stacks::{Frame, Owner, Stacks};
@@ -23,6 +23,10 @@ pub(crate) struct Facts {
     pub(crate) period: u64,
     pub(crate) stack_bytes: u32,
     pub(crate) kernel: bool,
+    pub(crate) engine: Engine,
+    /// Why BPF programs don't measure waits, if they were tried.
+    pub(crate) without_bpf: Option<String>,
+    pub(crate) min_wait: Duration,
     pub(crate) started: SystemTime,
     pub(crate) duration: Duration,
     pub(crate) subject: String,
@@ -138,6 +142,9 @@ fn labels(builder: &mut ProfileBuilder, owner: &Owner) -> Vec<Label> {
     if let Some(state) = owner.state {
         labels.push(builder.text_label("state", state));
     }
+    if let Some(reason) = owner.reason {
+        labels.push(builder.text_label("reason", reason));
+    }
     if !owner.membership.cgroup.is_empty() {
         labels.push(builder.text_label("cgroup", &owner.membership.cgroup));
     }
@@ -163,7 +170,7 @@ fn means(facts: &Facts) -> String {
         Measure::Cpu => format!("CPU time of {subject}{kernel}; a sample stands for one period"),
         Measure::OffCpu => format!(
             "time in which threads of {subject} did not run, from switch to switch: blocked, or preempted by other \
-             threads; where not every switch was sampled, stacks share the time of waits of about their length{stacks}"
+             threads; where not every wait was sampled, stacks share the time of the others of their thread{stacks}"
         ),
         Measure::Wall => format!(
             "time of the threads of {subject}: running (samples of CPU time{kernel}), blocked or preempted (from switch \
@@ -175,7 +182,7 @@ fn means(facts: &Facts) -> String {
 fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
     let mut meta = Meta {
         profile_type: Some(profile_type(facts.measure)),
-        engine: "perf-events".to_owned(),
+        engine: if facts.engine == Engine::Bpf { "bpf" } else { "perf-events" }.to_owned(),
         trigger: "record".to_owned(),
         tool: concat!("procprof ", env!("CARGO_PKG_VERSION")).to_owned(),
         end: Some(nanos(started + facts.duration)),
@@ -203,10 +210,17 @@ fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
         ("waits", statistics.waits),
         ("waited-nanoseconds", statistics.waited),
         ("waited-without-stack-nanoseconds", statistics.waited_without_stack),
+        ("min-wait-nanoseconds", u64::try_from(facts.min_wait.as_nanos()).unwrap_or(u64::MAX)),
+        ("waits-shorter", statistics.waits_short),
+        ("waited-shorter-nanoseconds", statistics.waited_short),
         ("switches-unmatched", statistics.switches_unmatched),
+        ("switches-untracked", statistics.switches_untracked),
     ];
     let waits = waits.into_iter().filter(|_| facts.measure != Measure::Cpu);
     meta.more.extend(numbers.into_iter().chain(waits).map(|(key, value)| (key.to_owned(), value.to_string())));
+    if let Some(reason) = &facts.without_bpf {
+        meta.more.insert("without-bpf".to_owned(), reason.replace('\n', "; "));
+    }
     meta
 }
 

@@ -1,6 +1,7 @@
 //! Recording: opening the events, reading their buffers in the order of time, and the profile at the end.
 
 mod cut;
+mod measured;
 
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,10 +13,11 @@ use procprof_profile::perf_event::{Layout, Record, Sample, Switch};
 use procprof_symbolize::ProvenFile;
 use procprof_unwind::Architecture;
 
+use crate::bpf::{BpfError, KernelWaits};
 use crate::descendants::descendants;
 use crate::error::{Error, Result};
 use crate::kernel::{Event, Ring, Sampling, Subject, Trigger, wait};
-use crate::measure::Measure;
+use crate::measure::{Engine, Measure};
 use crate::own_names::OwnNames;
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
@@ -30,6 +32,10 @@ const STACK_BYTES_MAX: u32 = 63 << 10;
 
 /// Copies of stacks of waits: every switch has one where there are not many.
 const WAIT_STACK_BYTES: u32 = 32 << 10;
+
+/// Stacks of waits sampled in a second for each CPU, if nothing else is asked for.
+const WAITS_HZ_BY_PERF: u32 = 500;
+const WAITS_HZ_BY_BPF: u32 = 100;
 
 /// Switches between two samples of waits: whichever of them keeps the rate below its limit.
 const SWITCH_PERIODS: [u64; 3] = [1, 16, 256];
@@ -59,11 +65,15 @@ pub enum Target {
 pub struct Options {
     /// What is recorded.
     pub measure: Measure,
+    /// What measures waits.
+    pub engine: Engine,
     /// Samples for each second of CPU time.
     pub hz: u32,
-    /// Most stacks of waits sampled in a second for each CPU; where there are more waits, one of 16 or 256 is sampled.
-    /// The times of waits do not depend on it.
-    pub waits_hz: u32,
+    /// Most stacks of waits sampled in a second for each CPU; if `None`, 100 by BPF programs, which choose by time, and
+    /// 500 by perf events. The times of waits do not depend on it.
+    pub waits_hz: Option<u32>,
+    /// Shorter waits are counted together, without stacks.
+    pub min_wait: Duration,
     /// Bytes of stack copied with each sample, at most 64,512; by the number of CPUs if `None`.
     pub stack_bytes: Option<u32>,
     /// Whether samples have labels with the thread's name and id.
@@ -78,8 +88,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             measure: Measure::Cpu,
+            engine: Engine::Auto,
             hz: 99,
-            waits_hz: 500,
+            waits_hz: None,
+            min_wait: Duration::ZERO,
             stack_bytes: None,
             threads: false,
             children: false,
@@ -104,6 +116,10 @@ pub struct Recorder {
     layout: Layout,
     samplings: Vec<Sampling>,
     rate: SwitchRate,
+    /// What measures waits, if these are programs in the kernel.
+    programs: Option<KernelWaits>,
+    /// Why they are not.
+    without_programs: Option<BpfError>,
     session: Session,
     target: Target,
     options: Options,
@@ -165,6 +181,7 @@ impl Recorder {
             tells_switches: false,
             is_initial: true,
             stack_bytes: stack_bytes.min(STACK_BYTES_MAX) / 8 * 8,
+            has_raw: false,
             kernel: true,
             wakeup_bytes: 0,
         };
@@ -193,6 +210,8 @@ impl Recorder {
             layout: cpu_time.layout(),
             samplings,
             rate: SwitchRate { period: FIRST_PERIOD, since: Instant::now(), samples: 0 },
+            programs: None,
+            without_programs: None,
             session: Session::new(architecture, options.threads, options.filter.clone()),
             target,
             options: options.clone(),
@@ -202,7 +221,8 @@ impl Recorder {
             lost_before: 0,
         };
         if options.measure != Measure::Cpu {
-            recorder.session.record_waits();
+            recorder.session.tell_states();
+            recorder.measure_waits(&mut opening)?;
         }
         if let Err(error) = recorder.open(&mut opening) {
             // Users without privileges may still record what happens outside the kernel.
@@ -335,6 +355,10 @@ impl Recorder {
                 for process in &self.processes {
                     let pid = process.pid().0;
                     self.session.read_process(pid);
+                    if let Some(programs) = &self.programs {
+                        measured::record_threads(programs, process, start);
+                        continue;
+                    }
                     let threads = process.threads().unwrap_or_default();
                     let recorded = threads.iter().filter(|thread| self.threads.contains(&thread.tid.0));
                     recorded.for_each(|thread| self.session.thread_exists(pid, thread.tid.0, start));
@@ -359,6 +383,9 @@ impl Recorder {
         wait(&events, timeout).map_err(|source| Error::System { what: "wait for samples", source })?;
         self.read(now());
         self.session.read_waiting(self.stack_bytes(), now);
+        if let Some(programs) = &mut self.programs {
+            programs.free_ended();
+        }
         self.adjust_rate()?;
         Ok(self.session.statistics)
     }
@@ -370,13 +397,13 @@ impl Recorder {
     /// Samples more of the switches where that stays below the limit, and fewer where it is passed.
     fn adjust_rate(&mut self) -> Result<()> {
         let elapsed = self.rate.since.elapsed();
-        if self.options.measure == Measure::Cpu || elapsed < RATE_WINDOW {
+        if self.options.measure == Measure::Cpu || self.programs.is_some() || elapsed < RATE_WINDOW {
             return Ok(());
         }
         let samples = self.session.statistics.samples_of_switches;
         let switches = (samples - self.rate.samples) * SWITCH_PERIODS[self.rate.period];
         let cpus = self.ring_places.len() / 2;
-        let limit = f64::from(self.options.waits_hz) * cpus as f64 * elapsed.as_secs_f64();
+        let limit = f64::from(self.options.waits_hz.unwrap_or(WAITS_HZ_BY_PERF)) * cpus as f64 * elapsed.as_secs_f64();
         let is_below = |period: &u64| switches as f64 <= limit * *period as f64;
         let period = SWITCH_PERIODS.iter().position(is_below).unwrap_or(SWITCH_PERIODS.len() - 1);
         if period != self.rate.period {
@@ -384,7 +411,7 @@ impl Recorder {
                 let result = match purpose.trigger {
                     Trigger::Switch if purpose.period == SWITCH_PERIODS[period] => event.enable(),
                     Trigger::Switch => event.disable(),
-                    Trigger::Nothing | Trigger::CpuTime => Ok(()),
+                    Trigger::Nothing | Trigger::CpuTime | Trigger::Program => Ok(()),
                 };
                 result.map_err(|source| Error::System { what: "change the rate of samples", source })?;
             }
@@ -401,7 +428,7 @@ impl Recorder {
     /// before it may not be written yet to another buffer.
     fn read(&mut self, until: u64) {
         let own = std::process::id();
-        let Self { rings, layout, session, threads, events, target, .. } = self;
+        let Self { rings, layout, session, threads, events, target, programs, .. } = self;
         rings.iter_mut().for_each(|(_, ring)| ring.refresh());
         let mut next: Vec<_> = rings.iter_mut().map(|(_, ring)| ring.next(layout)).collect();
         loop {
@@ -419,10 +446,18 @@ impl Recorder {
                     let sample = Sample { period: purpose.map_or(0, |purpose| purpose.period), ..sample };
                     match purpose.map(|purpose| purpose.trigger) {
                         Some(Trigger::Switch) => session.ceases(&sample),
+                        Some(Trigger::Program) => session.has_waited(&sample),
                         _ => session.apply(&Record::Sample(sample)),
                     }
                 }
-                Some(record) => session.apply(&record),
+                Some(record) => {
+                    if let (Record::Exited(task), Some(programs)) = (&record, programs.as_mut())
+                        && let Some(thread) = programs.take(task.tid)
+                    {
+                        session.thread_waited(&thread);
+                    }
+                    session.apply(&record);
+                }
                 None => session.statistics.malformed += 1,
             }
             ring.skip(header);
@@ -447,8 +482,12 @@ impl Recorder {
             let _ = event.disable();
         }
         let end = now();
+        if let Some(programs) = &mut self.programs {
+            programs.stop();
+        }
         self.read(u64::MAX);
         self.session.finish_waits(end);
+        self.take_measured(end);
         let mut statistics = self.session.statistics;
         statistics.lost = self.lost(statistics.lost);
         statistics.mappings_refused = self.session.processes.mappings_refused;
@@ -474,6 +513,9 @@ impl Recorder {
             period: 1_000_000_000 / u64::from(self.options.hz.max(1)),
             stack_bytes: self.stack_bytes(),
             kernel: self.samples_kernel(),
+            engine: self.engine(),
+            without_bpf: self.without_programs.as_ref().map(BpfError::to_string),
+            min_wait: self.options.min_wait,
             started: self.started,
             duration,
             subject: self.subject(),
@@ -560,6 +602,10 @@ fn parse_cpus(text: &str) -> Option<Vec<u32>> {
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn file_limit() -> u64 {

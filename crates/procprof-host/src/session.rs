@@ -1,17 +1,22 @@
 //! The state of a recording: what records change, and the stacks of its samples.
 
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashSet;
 use procprof_profile::perf_event::{AddressSpace, CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
 use procprof_unwind::{Architecture, Cache, Space};
 
-use crate::blocked::{Doing, Place, look};
+use crate::blocked::{Doing, look};
+use crate::bpf::{SampledWait, ThreadWaits};
 use crate::images::{Files, Images};
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
+use crate::reason::Reason;
 use crate::registers;
 use crate::stacks::{Frame, Owner, StackId, Stacks};
-use crate::waits::{Amount, Waited, Waits};
+use crate::tally::Tally;
+use crate::waits::{Amount, Place, State, Waited, Waits};
 use crate::walk::{Ending, walk};
 
 /// The kernel keeps so many bytes of a name.
@@ -27,6 +32,8 @@ const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
 const CUT: &str = "[callers beyond the copied stack]";
 /// The row of waits of which no stack is known.
 const WITHOUT_STACK: &str = "[waiting, stack not sampled]";
+/// The row of waits that are shorter than the least duration.
+const SHORT: &str = "[waits shorter than the minimum]";
 /// The state of a thread on a CPU.
 const RUNNING: &str = "running";
 
@@ -50,6 +57,12 @@ pub struct Statistics {
     pub waited: u64,
     /// Of these, nanoseconds of waits whose stack is not known.
     pub waited_without_stack: u64,
+    /// Of the waits, those shorter than the least duration, which have no stacks.
+    pub waits_short: u64,
+    /// Nanoseconds of these.
+    pub waited_short: u64,
+    /// Switches of threads for which programs in the kernel had no memory; their waits are not known.
+    pub switches_untracked: u64,
     /// Switches whose counterpart was lost; the wait between them is not known.
     pub switches_unmatched: u64,
     /// Records that the kernel could not write because a buffer was full: samples, and what tells of mappings.
@@ -115,6 +128,12 @@ pub(crate) struct Session {
     pub(crate) statistics: Statistics,
     /// The waits of threads, if they are recorded.
     waits: Option<Waits<StackId>>,
+    /// The sampled ones of the waits that programs in the kernel measure.
+    tally: Tally<StackId>,
+    /// The code of the kernel's scheduler from which programs are called, once it is needed.
+    scheduler: Option<Range<u64>>,
+    /// The time of the last cut.
+    cut_at: u64,
     /// Whether samples tell if their thread runs or waits.
     has_states: bool,
     has_threads: bool,
@@ -134,6 +153,9 @@ impl Session {
             stacks: Stacks::default(),
             statistics: Statistics::default(),
             waits: None,
+            tally: Tally::default(),
+            scheduler: None,
+            cut_at: 0,
             has_states: false,
             has_threads,
             filter,
@@ -144,10 +166,14 @@ impl Session {
         }
     }
 
-    /// Records the waits of threads, too.
-    pub(crate) fn record_waits(&mut self) {
-        self.waits = Some(Waits::default());
+    /// Samples tell whether their thread runs or waits.
+    pub(crate) fn tell_states(&mut self) {
         self.has_states = true;
+    }
+
+    /// Records the waits of threads by their switches; those shorter than so many nanoseconds are counted together.
+    pub(crate) fn record_waits(&mut self, min_wait: u64) {
+        self.waits = Some(Waits::new(min_wait));
     }
 
     /// A thread exists when the recording begins.
@@ -192,7 +218,7 @@ impl Session {
     /// Takes a sample of CPU time.
     fn sample(&mut self, sample: &Sample<'_>) {
         let Some(stack) = self.stack(sample) else { return };
-        let owner = self.owner(sample.pid, sample.tid, RUNNING);
+        let owner = self.owner(sample.pid, sample.tid, RUNNING, None);
         self.stacks.add(&owner, stack, Amount { count: 1, nanos: sample.period });
     }
 
@@ -206,6 +232,19 @@ impl Session {
         if let Some(waits) = &mut self.waits {
             waits.sampled(sample.pid, sample.tid, stack, sample.period);
         }
+    }
+
+    /// Takes a sample of a thread that has waited, as a program in the kernel has measured.
+    pub(crate) fn has_waited(&mut self, sample: &Sample<'_>) {
+        let Some(wait) = SampledWait::parse(sample.raw).filter(|wait| wait.tid == sample.tid) else {
+            self.statistics.malformed += 1;
+            return;
+        };
+        let Some(stack) = self.stack(sample) else { return };
+        self.statistics.samples_of_switches += 1;
+        // What was before belongs to another cut.
+        let nanos = wait.nanos.min(sample.time.saturating_sub(self.cut_at));
+        self.tally.sampled(sample.tid, wait.reason, stack, nanos, wait.stands_for);
     }
 
     fn switched(&mut self, switch: &Switch) {
@@ -243,7 +282,7 @@ impl Session {
     }
 
     /// The stack of a thread that waits in a call of the kernel: of its registers two are known.
-    fn waiting_stack(&mut self, pid: u32, place: &Place, stack_limit: u32) -> StackId {
+    fn waiting_stack(&mut self, pid: u32, place: &crate::blocked::Place, stack_limit: u32) -> StackId {
         let (mask, values) = registers::of_call(self.architecture, place.sp, place.pc);
         let sample = Sample {
             mode: CpuMode::User,
@@ -269,6 +308,8 @@ impl Session {
 
     /// Takes out what was recorded up to now, and forgets what has no more use.
     pub(crate) fn cut(&mut self, end: u64) -> (Stacks, Files, Statistics) {
+        self.tally = Tally::default();
+        self.cut_at = end;
         if let Some(mut waits) = self.waits.take() {
             self.statistics.switches_unmatched = std::mem::take(&mut waits.unmatched);
             for (pid, tid, waited) in waits.cut(end) {
@@ -303,15 +344,59 @@ impl Session {
         stacks.mappings.all().iter().map(|mapping| (mapping.image, self.images.facts(mapping.image))).collect()
     }
 
+    /// Takes what programs in the kernel have measured of a thread that has ended.
+    pub(crate) fn thread_waited(&mut self, thread: &ThreadWaits) {
+        if self.takes(thread.pid) {
+            let waited = self.tally.waited(thread.tid, &thread.totals);
+            self.add_waited(thread.pid, thread.tid, waited);
+        }
+    }
+
+    /// Takes what programs in the kernel have measured of a thread until the end of the recording. If it waits then,
+    /// its stack is looked up.
+    pub(crate) fn thread_waits(&mut self, thread: &ThreadWaits, end: u64, min_wait: u64, stack_bytes: u32) {
+        let (pid, tid) = (thread.pid, thread.tid);
+        if !self.takes(pid) {
+            return;
+        }
+        if let Some(wait) = thread.current {
+            let amount = Amount { count: 1, nanos: end.saturating_sub(wait.since) };
+            let state = if wait.reason.is_preempted() { State::Preempted } else { State::Blocked };
+            let doing = match state {
+                State::Blocked if amount.nanos >= min_wait => look(pid, tid, stack_bytes as usize),
+                State::Blocked | State::Preempted => Doing::Unknown,
+            };
+            let place = match &doing {
+                _ if amount.nanos < min_wait => Some(Place::Short),
+                Doing::Waiting(place) => Some(Place::Stack(self.waiting_stack(pid, place, stack_bytes))),
+                // It has run all the time.
+                Doing::Running if wait.is_assumed => None,
+                Doing::Running | Doing::Unknown => Some(Place::Unknown),
+            };
+            let reason = (!wait.is_assumed).then_some(wait.reason);
+            let waited = place.map(|place| Waited { state, reason, place, amount });
+            self.add_waited(pid, tid, waited.into_iter().collect());
+        }
+        self.thread_waited(thread);
+    }
+
     fn add_waited(&mut self, pid: u32, tid: u32, waited: Vec<Waited<StackId>>) {
-        for Waited { state, stack, amount } in waited {
+        for Waited { state, reason, place, amount } in waited {
             self.statistics.waits += amount.count;
             self.statistics.waited += amount.nanos;
-            let stack = stack.unwrap_or_else(|| {
-                self.statistics.waited_without_stack += amount.nanos;
-                self.stacks.stack(&[Frame::Note(WITHOUT_STACK)])
-            });
-            let owner = self.owner(pid, tid, state.name());
+            let stack = match place {
+                Place::Stack(stack) => stack,
+                Place::Unknown => {
+                    self.statistics.waited_without_stack += amount.nanos;
+                    self.stacks.stack(&[Frame::Note(WITHOUT_STACK)])
+                }
+                Place::Short => {
+                    self.statistics.waits_short += amount.count;
+                    self.statistics.waited_short += amount.nanos;
+                    self.stacks.stack(&[Frame::Note(SHORT)])
+                }
+            };
+            let owner = self.owner(pid, tid, state.name(), reason.and_then(Reason::name));
             self.stacks.add(&owner, stack, amount);
         }
     }
@@ -333,6 +418,13 @@ impl Session {
         self.statistics.samples += 1;
         self.frames.clear();
         self.frames.extend(kernel_frames(sample));
+        if !sample.raw.is_empty() {
+            // Up to the kernel's function that switches, the frames are those of the program that samples.
+            let scheduler = self.scheduler.get_or_insert_with(scheduler);
+            let is_switch = |frame: &Frame| matches!(frame, Frame::Kernel(address) if scheduler.contains(address));
+            let behind = self.frames.iter().position(is_switch).map_or(0, |place| place + 1);
+            self.frames.drain(..behind);
+        }
         let has_user_code = sample.registers.is_some() || sample.is_32_bit || sample.mode == CpuMode::User;
         if has_user_code {
             self.user_frames(sample);
@@ -340,14 +432,14 @@ impl Session {
         Some(self.stacks.stack(&self.frames))
     }
 
-    fn owner(&mut self, pid: u32, tid: u32, state: &'static str) -> Owner {
+    fn owner(&mut self, pid: u32, tid: u32, state: &'static str, reason: Option<&'static str>) -> Owner {
         let process = self.processes.get_mut(pid);
         let name = process.as_ref().map_or_else(String::new, |process| process.name.clone());
         let membership = process.as_ref().map(|process| Arc::clone(&process.membership)).unwrap_or_default();
         let thread = process.and_then(|process| process.threads.get(&tid)).cloned();
         let thread = thread.unwrap_or_else(|| name.clone());
         let state = self.has_states.then_some(state);
-        Owner { pid, process: name, thread: self.has_threads.then_some((tid, thread)), membership, state }
+        Owner { pid, process: name, thread: self.has_threads.then_some((tid, thread)), membership, state, reason }
     }
 
     /// Adds the frames of user code, and counts how the walk ended.
@@ -420,6 +512,17 @@ fn kernel_frames(sample: &Sample<'_>) -> impl Iterator<Item = Frame> {
     // Behind the first, addresses are where calls return to.
     let calls = chain.enumerate().map(|(depth, address)| address.wrapping_sub(u64::from(depth > 0)));
     leaf.into_iter().chain(calls).map(Frame::Kernel)
+}
+
+/// The code of the function that switches, `__schedule`; nothing where this user may not know addresses of the kernel.
+/// A line of `/proc/kallsyms` is such as `ffffffff81e2f2a0 T schedule`, in the order of addresses.
+fn scheduler() -> Range<u64> {
+    let Ok(file) = std::fs::File::open("/proc/kallsyms") else { return 0..0 };
+    let mut symbols = BufReader::with_capacity(1 << 16, file).lines().map_while(Result::ok);
+    let address = |line: &str| line.split(' ').next().and_then(|address| u64::from_str_radix(address, 16).ok());
+    let start = symbols.find(|line| line.ends_with(" __schedule")).and_then(|line| address(&line)).unwrap_or(0);
+    let end = symbols.filter_map(|line| address(&line)).find(|address| *address > start).unwrap_or(start);
+    if start == 0 { 0..0 } else { start..end }
 }
 
 impl Unwinding {

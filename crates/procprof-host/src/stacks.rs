@@ -21,6 +21,8 @@ pub(crate) struct Owner {
     pub(crate) membership: Arc<Membership>,
     /// Whether its thread runs or why not, where a profile has time of several kinds.
     pub(crate) state: Option<&'static str>,
+    /// What it waits for, if that is known.
+    pub(crate) reason: Option<&'static str>,
 }
 
 /// A frame.

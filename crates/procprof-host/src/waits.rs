@@ -9,6 +9,8 @@
 use foldhash::{HashMap, HashSet};
 use procprof_profile::perf_event::Switch;
 
+use crate::reason::Reason;
+
 /// The class of waits that stand for themselves alone: 2^28 ns or more.
 const LONG_CLASS: u8 = 28;
 /// A wait without a stack is asked for it after so many nanoseconds.
@@ -44,6 +46,11 @@ impl Amount {
         self.count = self.count.saturating_add(other.count);
         self.nanos = self.nanos.saturating_add(other.nanos);
     }
+
+    /// What is left without another amount.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self { count: self.count.saturating_sub(other.count), nanos: self.nanos.saturating_sub(other.nanos) }
+    }
 }
 
 /// What is known of the stack of a wait; `S` names stacks.
@@ -75,6 +82,8 @@ struct Thread<S> {
     /// The stack of the switch that is about to be recorded.
     sampled: Option<(S, u64)>,
     classes: HashMap<(State, u8), Class<S>>,
+    /// Waits shorter than the least duration: of a blocked thread, and of a preempted one.
+    short: [Amount; 2],
 }
 
 /// Waits of about the same duration.
@@ -85,12 +94,23 @@ struct Class<S> {
     seen: HashMap<S, Amount>,
 }
 
+/// Where a thread waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place<S> {
+    Stack(S),
+    /// No stack of the waits is known.
+    Unknown,
+    /// The waits are shorter than the least duration.
+    Short,
+}
+
 /// The time of a thread that a stack waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waited<S> {
     pub(crate) state: State,
-    /// `None` for time of which no stack is known.
-    pub(crate) stack: Option<S>,
+    /// Where programs in the kernel told it.
+    pub(crate) reason: Option<Reason>,
+    pub(crate) place: Place<S>,
     pub(crate) amount: Amount,
 }
 
@@ -102,17 +122,24 @@ pub(crate) struct Waits<S> {
     ended: HashSet<u32>,
     /// Those of them that had ended at the last cut but one.
     ended_before: HashSet<u32>,
+    /// Nanoseconds; shorter waits are counted together.
+    min_wait: u64,
     /// Switches whose counterpart is missing; the time between is not known.
     pub(crate) unmatched: u64,
 }
 
-impl<S> Default for Waits<S> {
-    fn default() -> Self {
-        Self { threads: HashMap::default(), ended: HashSet::default(), ended_before: HashSet::default(), unmatched: 0 }
-    }
-}
-
 impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
+    /// No waits; those shorter than so many nanoseconds will be counted together.
+    pub(crate) fn new(min_wait: u64) -> Self {
+        Self {
+            threads: HashMap::default(),
+            ended: HashSet::default(),
+            ended_before: HashSet::default(),
+            min_wait,
+            unmatched: 0,
+        }
+    }
+
     /// A thread exists at the beginning; until it is seen to run, it is taken to wait.
     pub(crate) fn exists(&mut self, pid: u32, tid: u32, start: u64) {
         let seen = Seen::Not { is_asked: false };
@@ -144,6 +171,7 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
     pub(crate) fn switched(&mut self, switch: &Switch) {
         let time = switch.time;
         let mut is_unmatched = false;
+        let min_wait = self.min_wait;
         let thread = self.thread(switch.pid, switch.tid);
         if switch.is_out {
             // One that ceases to run has been running, whatever was assumed.
@@ -155,7 +183,7 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
             };
             thread.wait = Some(Wait { since: time, state, seen, is_assumed: false });
         } else if let Some(wait) = thread.wait.take() {
-            thread.ends(wait, time);
+            thread.ends(wait, time, min_wait);
         }
         self.unmatched += u64::from(is_unmatched);
     }
@@ -203,9 +231,10 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
     pub(crate) fn finish(&mut self, end: u64) -> Vec<(u32, u32, Vec<Waited<S>>)> {
         let mut threads: Vec<_> = self.threads.drain().collect();
         threads.sort_unstable_by_key(|(tid, _)| *tid);
+        let min_wait = self.min_wait;
         let last = |(tid, mut thread): (u32, Thread<S>)| {
             if let Some(wait) = thread.wait.take() {
-                thread.ends(wait, end);
+                thread.ends(wait, end, min_wait);
             }
             (thread.pid, tid, thread.waited())
         };
@@ -218,7 +247,7 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
         let mut cut = Vec::new();
         for (tid, thread) in &mut self.threads {
             if let Some(wait) = thread.wait {
-                thread.ends(wait, end);
+                thread.ends(wait, end, self.min_wait);
                 thread.wait = Some(Wait { since: end, ..wait });
             }
             let waited = thread.take_waited();
@@ -261,7 +290,8 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
     }
 
     fn thread(&mut self, pid: u32, tid: u32) -> &mut Thread<S> {
-        let new = || Thread { pid, wait: None, sampled: None, classes: HashMap::default() };
+        let new =
+            || Thread { pid, wait: None, sampled: None, classes: HashMap::default(), short: [Amount::default(); 2] };
         self.threads.entry(tid).or_insert_with(new)
     }
 
@@ -271,8 +301,11 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Waits<S> {
 }
 
 impl<S: Copy + Eq + Ord + std::hash::Hash> Thread<S> {
-    fn ends(&mut self, wait: Wait<S>, time: u64) {
+    fn ends(&mut self, wait: Wait<S>, time: u64, min_wait: u64) {
         let nanos = time.saturating_sub(wait.since);
+        if nanos < min_wait {
+            return self.short[usize::from(wait.state == State::Preempted)].add(Amount { count: 1, nanos });
+        }
         let class = nanos.checked_ilog2().unwrap_or(0) as u8;
         let totals = self.classes.entry((wait.state, class)).or_default();
         totals.all.add(Amount { count: 1, nanos });
@@ -295,6 +328,11 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Thread<S> {
         let mut waited = Vec::new();
         let mut classes: Vec<_> = self.classes.drain().collect();
         classes.sort_unstable_by_key(|(key, _)| *key);
+        let mut add = |state, place, amount| {
+            if amount != Amount::default() {
+                waited.push(Waited { state, reason: None, place, amount });
+            }
+        };
         for ((state, class), totals) in classes {
             let mut stacks: Vec<_> = totals.seen.into_iter().collect();
             stacks.sort_unstable_by_key(|(stack, _)| *stack);
@@ -304,23 +342,13 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Thread<S> {
             if class >= LONG_CLASS || seen.count == 0 {
                 // What has no stack is not said to have that of another wait.
                 let known = Amount { count: seen.count.min(all.count), nanos: seen.nanos.min(all.nanos) };
-                let unknown = Amount { count: all.count - known.count, nanos: all.nanos - known.nanos };
-                if unknown != Amount::default() {
-                    waited.push(Waited { state, stack: None, amount: unknown });
-                }
+                add(state, Place::Unknown, all.without(known));
                 all = known;
             }
-            let (mut up_to, mut given) = (Amount::default(), Amount::default());
-            for (stack, amount) in stacks {
-                up_to.add(amount);
-                let upper = Amount {
-                    count: share(all.count, up_to.count, seen.count),
-                    nanos: share(all.nanos, up_to.nanos, seen.nanos),
-                };
-                let amount = Amount { count: upper.count - given.count, nanos: upper.nanos - given.nanos };
-                given = upper;
-                waited.push(Waited { state, stack: Some(stack), amount });
-            }
+            share_out(all, stacks, |stack, amount| add(state, Place::Stack(stack), amount));
+        }
+        for (state, amount) in [State::Blocked, State::Preempted].into_iter().zip(std::mem::take(&mut self.short)) {
+            add(state, Place::Short, amount);
         }
         waited
     }
@@ -329,6 +357,20 @@ impl<S: Copy + Eq + Ord + std::hash::Hash> Thread<S> {
 impl<S> Default for Class<S> {
     fn default() -> Self {
         Self { all: Amount::default(), seen: HashMap::default() }
+    }
+}
+
+/// Shares an amount among stacks, in proportion to theirs.
+pub(crate) fn share_out<S>(all: Amount, stacks: Vec<(S, Amount)>, mut add: impl FnMut(S, Amount)) {
+    let mut sum = Amount::default();
+    stacks.iter().for_each(|(_, amount)| sum.add(*amount));
+    let (mut up_to, mut given) = (Amount::default(), Amount::default());
+    for (stack, amount) in stacks {
+        up_to.add(amount);
+        let upper =
+            Amount { count: share(all.count, up_to.count, sum.count), nanos: share(all.nanos, up_to.nanos, sum.nanos) };
+        add(stack, upper.without(given));
+        given = upper;
     }
 }
 
@@ -363,7 +405,8 @@ mod tests {
     fn waited(waits: &mut Waits<u32>, end: u64) -> Vec<(State, Option<u32>, u64, u64)> {
         let mut rows: HashMap<(State, Option<u32>), Amount> = HashMap::default();
         for (_, _, waited) in waits.finish(end) {
-            for Waited { state, stack, amount } in waited {
+            for Waited { state, place, amount, .. } in waited {
+                let stack = if let Place::Stack(stack) = place { Some(stack) } else { None };
                 rows.entry((state, stack)).or_default().add(amount);
             }
         }
@@ -375,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_wait_lasts_until_the_thread_runs_again() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         out(&mut waits, 5, 100, Some((7, 1)));
         back(&mut waits, 5, 350);
         waits.sampled(1, 5, 8, 1);
@@ -388,7 +431,7 @@ mod tests {
 
     #[test]
     fn the_time_of_switches_that_were_not_sampled_is_shared() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         for round in 0..1000_u64 {
             // One of a hundred is sampled, in turns of two stacks of which one waits half as long again.
             let stack = round / 100 % 2;
@@ -404,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_long_wait_keeps_its_time_to_itself() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         out(&mut waits, 5, 0, Some((1, 1000)));
         back(&mut waits, 5, 1000);
         out(&mut waits, 5, MS, None);
@@ -425,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_stack_that_was_read_too_late_is_not_that_of_the_wait() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         out(&mut waits, 5, 0, None);
         assert_eq!(waits.without_stack(60 * MS, 9), [(1, 5)]);
         waits.read(5, 2, 80 * MS);
@@ -435,7 +478,7 @@ mod tests {
 
     #[test]
     fn threads_at_the_beginning_wait_unless_they_are_seen_to_run() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         (5..9).for_each(|tid| waits.exists(1, tid, 1000));
         let mut asked = waits.without_stack(1000, 9);
         asked.sort_unstable();
@@ -456,11 +499,11 @@ mod tests {
 
     #[test]
     fn a_thread_ends_with_what_it_waited() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         out(&mut waits, 5, 100, Some((7, 1)));
         back(&mut waits, 5, 200);
         let amount = Amount { count: 1, nanos: 100 };
-        let expected = vec![Waited { state: State::Blocked, stack: Some(7), amount }];
+        let expected = vec![Waited { state: State::Blocked, reason: None, place: Place::Stack(7), amount }];
         assert_eq!(waits.exited(5), Some((1, expected)));
         assert_eq!((waits.has_ended(5), waited(&mut waits, 1000)), (true, vec![]));
         waits.begins(5);
@@ -470,8 +513,26 @@ mod tests {
     }
 
     #[test]
+    fn short_waits_are_counted_together() {
+        let mut waits = Waits::new(100);
+        out(&mut waits, 5, 0, Some((7, 1)));
+        back(&mut waits, 5, 99);
+        out(&mut waits, 5, 200, Some((7, 1)));
+        back(&mut waits, 5, 300);
+        waits.switched(&switch(5, 400, true, true));
+        back(&mut waits, 5, 410);
+        let row = |state, place, nanos| Waited { state, reason: None, place, amount: Amount { count: 1, nanos } };
+        let rows = vec![
+            row(State::Blocked, Place::Stack(7), 100),
+            row(State::Blocked, Place::Short, 99),
+            row(State::Preempted, Place::Short, 10),
+        ];
+        assert_eq!(waits.finish(500), [(1, 5, rows)]);
+    }
+
+    #[test]
     fn a_missing_switch_is_counted_and_its_time_left_out() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         out(&mut waits, 5, 100, Some((7, 1)));
         out(&mut waits, 5, 300, Some((7, 1)));
         back(&mut waits, 5, 400);
@@ -481,20 +542,20 @@ mod tests {
 
     #[test]
     fn waits_that_last_over_a_cut_are_in_both_parts() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         out(&mut waits, 5, 100, Some((7, 1)));
         out(&mut waits, 6, 100, Some((8, 1)));
         back(&mut waits, 6, 300);
-        let times = |cut: Vec<(u32, u32, Vec<Waited<u32>>)>| -> Vec<(u32, Option<u32>, u64)> {
+        let times = |cut: Vec<(u32, u32, Vec<Waited<u32>>)>| -> Vec<(u32, Place<u32>, u64)> {
             cut.iter()
-                .flat_map(|(_, tid, waited)| waited.iter().map(|one| (*tid, one.stack, one.amount.nanos)))
+                .flat_map(|(_, tid, waited)| waited.iter().map(|one| (*tid, one.place, one.amount.nanos)))
                 .collect()
         };
-        assert_eq!(times(waits.cut(1000)), [(5, Some(7), 900), (6, Some(8), 200)]);
+        assert_eq!(times(waits.cut(1000)), [(5, Place::Stack(7), 900), (6, Place::Stack(8), 200)]);
         assert_eq!(waits.held().collect::<Vec<_>>(), [7]);
         waits.rename(|stack| stack + 10);
         back(&mut waits, 5, 1500);
-        assert_eq!(times(waits.cut(2000)), [(5, Some(17), 500)]);
+        assert_eq!(times(waits.cut(2000)), [(5, Place::Stack(17), 500)]);
         assert_eq!(waits.exited(5), Some((1, vec![])));
         waits.cut(3000);
         assert!(waits.has_ended(5));
@@ -509,7 +570,7 @@ mod tests {
         fn sums_are_those_of_the_switches(
             waits_of in proptest::collection::vec((0..4_u32, 0..1_u64 << 33, proptest::option::of((0..3_u32, 1..2000_u64)), 0..9_u64), 0..200)
         ) {
-            let (mut waits, mut time, mut nanos) = (Waits::default(), 0, 0);
+            let (mut waits, mut time, mut nanos) = (Waits::new(0), 0, 0);
             for (tid, duration, sampled, ran) in &waits_of {
                 out(&mut waits, *tid, time, *sampled);
                 time += duration;

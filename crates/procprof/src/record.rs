@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
-use procprof_host::{Filter, Measure, Options, Recorder, Recording, Statistics, Target};
+use procprof_host::{Engine, Filter, Measure, Options, Recorder, Recording, Statistics, Target};
 use procprof_process::{Pid, Process};
 use procprof_report::Report;
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,6 +41,17 @@ enum Type {
     Lock,
 }
 
+/// What records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RecordEngine {
+    /// BPF programs for waits where the kernel runs them, otherwise perf events
+    Auto,
+    /// Perf events
+    Perf,
+    /// BPF programs, for waits
+    Bpf,
+}
+
 /// Options of `record`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("target").required(true).args(["pid", "all", "cgroup", "comm", "command"])))]
@@ -66,7 +77,13 @@ pub(crate) struct RecordArgs {
     /// Record this time
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Cpu)]
     measure: Type,
-    /// Samples for each second of CPU time [default: 99]; of waits, most stacks sampled in a second for each CPU [default: 500]
+    /// Record by these means of the kernel
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = RecordEngine::Auto)]
+    engine: RecordEngine,
+    /// Count waits shorter than this together, without stacks
+    #[arg(long, value_name = "SECONDS", value_parser = min_wait, default_value = "0")]
+    min_wait: Duration,
+    /// Samples for each second of CPU time [default: 99]; of waits, most stacks sampled in a second for each CPU [default: 100; by perf events 500]
     #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     frequency: Option<u32>,
     /// Label samples with the names and ids of threads
@@ -92,6 +109,15 @@ pub(crate) struct RecordArgs {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if (0.001..=31_536_000.0).contains(&seconds) { Ok(seconds) } else { Err("0.001 to 31536000 seconds".to_owned()) }
+}
+
+fn min_wait(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.0..=3600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("0 to 3600 seconds".to_owned())
+    }
 }
 
 /// The path of a control group, as `/proc/PID/cgroup` or below the file system of groups.
@@ -128,7 +154,9 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         [pid] => Process::open(Pid(*pid)).ok().map(|process| process.identity()),
         _ => None,
     };
-    let defaults = Options::default();
+    if arguments.engine == RecordEngine::Bpf && arguments.measure == Type::Cpu {
+        bail!("--engine bpf records waits: --type off-cpu, wall or lock");
+    }
     let is_off_cpu = matches!(arguments.measure, Type::OffCpu | Type::Lock);
     let frequency = arguments.frequency.filter(|_| !is_off_cpu).unwrap_or(HZ);
     let options = Options {
@@ -137,8 +165,14 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
             Type::OffCpu | Type::Lock => Measure::OffCpu,
             Type::Wall => Measure::Wall,
         },
+        engine: match arguments.engine {
+            RecordEngine::Auto => Engine::Auto,
+            RecordEngine::Perf => Engine::Perf,
+            RecordEngine::Bpf => Engine::Bpf,
+        },
+        min_wait: arguments.min_wait,
         hz: frequency,
-        waits_hz: arguments.frequency.filter(|_| is_off_cpu).unwrap_or(defaults.waits_hz),
+        waits_hz: arguments.frequency.filter(|_| is_off_cpu),
         stack_bytes: arguments.stack_bytes,
         threads: arguments.threads,
         children: arguments.children,
@@ -149,6 +183,9 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     if !recorder.samples_kernel() {
         let missing = if is_off_cpu { "stacks of short waits are" } else { "time in the kernel is" };
         eprintln!("procprof: {missing} not sampled: it takes CAP_PERFMON or kernel.perf_event_paranoid=1");
+    }
+    if let Some(reason) = recorder.without_bpf() {
+        eprintln!("procprof: waits are recorded by perf events, at a cost for each switch: {reason}");
     }
     let mut child = start(&arguments.command)?;
     let duration = arguments.duration.or_else(|| child.is_none().then_some(SECONDS));
@@ -285,6 +322,10 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
             "{waits} waits in {elapsed:.1} s: {waited:.2} s; {samples_of_switches} stacks of them sampled"
         ));
     }
+    if statistics.waits_short > 0 {
+        let (count, time) = (statistics.waits_short, seconds(statistics.waited_short));
+        lines.push(format!("{count} of the waits, {time:.2} s, are shorter than the minimum and have no stacks"));
+    }
     if statistics.waited_without_stack > 0 {
         lines.push(format!("{:.2} s of waits are without a stack", seconds(statistics.waited_without_stack)));
     }
@@ -307,6 +348,10 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
         (statistics.throttled, "times the kernel lowered the rate (kernel.perf_cpu_time_max_percent)"),
         (statistics.malformed, "records could not be read"),
         (statistics.switches_unmatched, "waits are of unknown length: the record of their end was lost"),
+        (
+            statistics.switches_untracked,
+            "switches are of threads for which there was no memory: their waits are not known",
+        ),
         (statistics.mappings_refused, "mappings were more than a process may have here"),
     ];
     lines.extend(amounts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));

@@ -634,6 +634,40 @@ fn waits_are_recorded_as_time_off_cpu_within_the_wall_clock_or_of_locks_alone() 
 }
 
 #[test]
+fn waits_are_recorded_by_programs_where_they_are_permitted_and_otherwise_by_perf_events_which_is_said() {
+    let burn = Burn::new(&[]);
+    let program = burn.file("wait");
+    compiled("wait.c", &[], &program);
+    let all = ["perfmon", "bpf", "sys_ptrace", "dac_read_search"];
+    let printed = |capabilities: &[&str], arguments: &[&str]| {
+        let file = burn.file("nobody/engines.pb.gz");
+        let mut command = as_nobody(&burn, capabilities);
+        command.args(["--type", "off-cpu", "-o", file.to_str().unwrap()]).args(arguments);
+        let output = command.args(["--", program.to_str().unwrap(), "0.3"]).output().expect("this test needs setpriv");
+        let facts = || decoded(&file).comments().collect::<Vec<_>>().join(" ");
+        (text(&output), if output.status.success() { facts() } else { String::new() })
+    };
+    let refusal = "bpf(2) is not permitted; it takes CAP_BPF and CAP_PERFMON";
+    let (shown, facts) = printed(&all, &[]);
+    assert!(facts.contains("engine=bpf") && !shown.contains("perf events"), "{facts}\n{shown}");
+    let (shown, facts) = printed(&["perfmon"], &[]);
+    let is_told = format!("waits are recorded by perf events, at a cost for each switch: {refusal}");
+    assert!(shown.contains(&is_told), "{shown}");
+    assert!(facts.contains("engine=perf-events") && facts.contains(&format!("without-bpf={refusal}")), "{facts}");
+    let (shown, facts) = printed(&["perfmon"], &["--engine", "bpf"]);
+    assert!(shown.contains(&format!("no BPF programs: {refusal}")) && facts.is_empty(), "{shown}");
+    let (shown, facts) = printed(&all, &["--engine", "perf"]);
+    assert!(facts.contains("engine=perf-events") && !facts.contains("without-bpf"), "{facts}\n{shown}");
+    let (shown, facts) = printed(&all, &["--min-wait", "0.004"]);
+    assert!(
+        shown.contains("are shorter than the minimum") && facts.contains("min-wait-nanoseconds=4000000"),
+        "{shown}"
+    );
+    let output = record(&["--engine", "bpf", "--", program.to_str().unwrap(), "0.1"]);
+    assert!(!output.status.success() && text(&output).contains("--engine bpf records waits"), "{}", text(&output));
+}
+
+#[test]
 fn waits_are_recorded_without_privileges_and_what_is_missing_is_said() {
     let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     let burn = Burn::new(&[]);

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use perf_event_open_sys as sys;
 use procprof_profile::perf_event::{Layout, field};
 use sys::bindings::{
-    PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_COUNT_SW_TASK_CLOCK,
-    PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE, perf_event_attr,
+    PERF_COUNT_SW_BPF_OUTPUT, PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY,
+    PERF_COUNT_SW_TASK_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_LOST, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
 use crate::registers;
@@ -34,6 +34,8 @@ pub(crate) enum Trigger {
     CpuTime,
     /// Switches of threads that cease to run.
     Switch,
+    /// A program in the kernel, which says what of.
+    Program,
 }
 
 /// The properties of an event.
@@ -50,6 +52,8 @@ pub(crate) struct Sampling {
     pub(crate) is_initial: bool,
     /// Bytes of the user stack copied with each sample; a multiple of 8, less than 64 KiB.
     pub(crate) stack_bytes: u32,
+    /// Whether samples have what a program adds.
+    pub(crate) has_raw: bool,
     /// Whether time in the kernel is sampled.
     pub(crate) kernel: bool,
     /// Bytes in a buffer from which a reader is woken.
@@ -68,8 +72,10 @@ pub(crate) struct Event {
 impl Sampling {
     /// The layout of the records. Without the period: where samples have it, the kernel takes one of each switch.
     pub(crate) fn layout(&self) -> Layout {
+        let raw = if self.has_raw { field::RAW } else { 0 };
         Layout {
-            sample_type: field::IDENTIFIER
+            sample_type: raw
+                | field::IDENTIFIER
                 | field::IP
                 | field::TID
                 | field::TIME
@@ -87,6 +93,7 @@ impl Sampling {
         let counter = match (self.trigger, subject) {
             (Trigger::Nothing, _) => PERF_COUNT_SW_DUMMY,
             (Trigger::Switch, _) => PERF_COUNT_SW_CONTEXT_SWITCHES,
+            (Trigger::Program, _) => PERF_COUNT_SW_BPF_OUTPUT,
             (Trigger::CpuTime, Subject::All) => PERF_COUNT_SW_CPU_CLOCK,
             (Trigger::CpuTime, _) => PERF_COUNT_SW_TASK_CLOCK,
         };

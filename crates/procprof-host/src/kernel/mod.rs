@@ -1,8 +1,10 @@
-//! The edge to the kernel's perf events: opening them and reading their ring buffers.
+//! The edge to the kernel: opening perf events and reading their ring buffers; BPF maps and programs.
 
+mod bpf;
 mod event;
 mod ring;
 
+pub(crate) use bpf::{Attached, EventMap, Rejected, SharedValue, attach};
 pub(crate) use event::{Event, Sampling, Subject, Trigger};
 pub(crate) use ring::Ring;
 

@@ -57,6 +57,7 @@ impl Recorder {
         let duration = self.begun.elapsed();
         let end = now();
         self.read(end);
+        self.take_measured(end);
         let facts = self.facts(duration);
         self.begun += duration;
         self.started = self.started.checked_add(duration).unwrap_or(self.started);
