@@ -479,6 +479,17 @@ both('a node that fails has its reason on every page', async (page) => {
   await leads(page, 'nav.tabs a:has-text("procprof")', /node=1$/);
 });
 
+both('a function of a library is listed with the function that calls it', async (page) => {
+  const id = await server.push('cpu', pprof(CPU, [sample(['main', 'poll_loop', 'nanosleep'], 9)], FIRST + 20 * 86_400));
+  await go(page, '/proc_profile?node=1');
+  const row = page.locator('.profiles-table tbody tr').filter({ has: page.locator(`a[href="/p/${id}"]`) });
+  assert.match(await row.locator('.function').innerText(), /nanosleep\s*← poll_loop/);
+  await row.locator('details.menu > summary').click();
+  await row.locator('details.sure summary').click();
+  await row.locator('button.danger').click();
+  await row.waitFor({ state: 'detached' });
+});
+
 both('an address that cannot be read says so, and leads on', async (page) => {
   await go(page, '/merge?node=1&type=cpu&from=yesterday&to=today');
   assert.match(await page.locator('.problem').innerText(), /from: expected a time such as/);

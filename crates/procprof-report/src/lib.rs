@@ -46,6 +46,7 @@ mod tables;
 pub mod viewer;
 
 pub use display::frame::{Frame, FrameKind};
+pub use display::runtime::frames_at;
 pub use error::{Error, Result};
 pub use functions::top::{Top, TopRow, top};
 pub use header::headline::about;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use procprof_profile::{FunctionId, LocationId, Profile};
+use procprof_report::frames_at;
 use procprof_store::{Summary, TopFunction, Total};
 
 use super::thumbnail;
@@ -30,27 +31,67 @@ pub(crate) fn summarize(profile: &Profile) -> Summary {
 /// The functions with the largest own values.
 fn top(profile: &Profile) -> Vec<TopFunction> {
     let column = profile.default_sample_type();
-    let mut own: HashMap<&str, i64> = HashMap::new();
-    let mut unknown = 0_i64;
+    let callers = Callers::new(profile);
+    let mut functions: HashMap<Option<&str>, Leaf<'_>> = HashMap::new();
     for sample in profile.samples() {
         let value = sample.values.get(column).copied().unwrap_or(0);
-        match sample.stack.first().and_then(|leaf| leaf_name(profile, *leaf)) {
-            Some(name) => {
-                let sum = own.entry(name).or_default();
-                *sum = sum.saturating_add(value);
-            }
-            None => unknown = unknown.saturating_add(value),
+        let name = sample.stack.first().and_then(|leaf| leaf_name(profile, *leaf));
+        let leaf = functions.entry(name).or_default();
+        leaf.value = leaf.value.saturating_add(value);
+        if let Some(caller) = callers.of(sample.stack, name) {
+            let sum = leaf.callers.entry(caller).or_default();
+            *sum = sum.saturating_add(value);
         }
+        leaf.is_shared |= name.is_none() || sample.stack.first().is_some_and(|location| callers.is_shared(*location));
     }
     let mut rows: Vec<TopFunction> =
-        own.into_iter().map(|(name, value)| TopFunction { name: name.to_owned(), value }).collect();
-    if unknown > 0 {
-        rows.push(TopFunction { name: "[unknown]".to_owned(), value: unknown });
-    }
-    rows.retain(|row| row.value != 0);
+        functions.into_iter().filter(|(_, leaf)| leaf.value != 0).map(|(name, leaf)| leaf.finish(name)).collect();
     rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.name.cmp(&b.name)));
     rows.truncate(TOP);
     rows
+}
+
+/// What is known of a function at the end of stacks.
+#[derive(Default)]
+struct Leaf<'a> {
+    value: i64,
+    /// Whether it is code that many programs share, or has no name.
+    is_shared: bool,
+    /// The values by the functions of the program that call it.
+    callers: HashMap<&'a str, i64>,
+}
+
+impl Leaf<'_> {
+    fn finish(self, name: Option<&str>) -> TopFunction {
+        let needs_caller = self.is_shared || self.callers.len() > 1;
+        let largest = self.callers.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));
+        let caller = largest.filter(|_| needs_caller).map_or("", |(caller, _)| caller).to_owned();
+        TopFunction { name: name.unwrap_or("[unknown]").to_owned(), value: self.value, caller }
+    }
+}
+
+/// The functions of the program at each location, innermost first, and whether the innermost frame is none of these.
+struct Callers<'a>(Vec<(Vec<&'a str>, bool)>);
+
+impl<'a> Callers<'a> {
+    fn new(profile: &'a Profile) -> Callers<'a> {
+        let at = |index: usize| {
+            let id = LocationId(index as u32);
+            let own = frames_at(profile, id).filter(|(_, is_shared)| !is_shared).map(|(name, _)| name).collect();
+            (own, frames_at(profile, id).next().is_none_or(|(_, is_shared)| is_shared))
+        };
+        Callers((0..profile.locations().len()).map(at).collect())
+    }
+
+    fn is_shared(&self, location: LocationId) -> bool {
+        self.0[location.index()].1
+    }
+
+    /// The innermost function of the program in a stack other than its leaf.
+    fn of(&self, stack: &[LocationId], leaf: Option<&str>) -> Option<&'a str> {
+        let own = stack.iter().flat_map(|location| &self.0[location.index()].0);
+        own.copied().find(|name| Some(*name) != leaf)
+    }
 }
 
 /// The innermost function at a location.

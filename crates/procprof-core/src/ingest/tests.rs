@@ -35,6 +35,32 @@ fn a_summary_has_totals_and_the_largest_own_values_first() {
 }
 
 #[test]
+fn a_top_function_that_says_little_has_its_caller() {
+    let top = |stacks: &[(&[&str], i64)]| {
+        let top = summarize(&profile(stacks)).top;
+        top.into_iter().map(|row| format!("{} {} < {}", row.name, row.value, row.caller)).collect::<Vec<_>>()
+    };
+    // One of a library, with others of it in between.
+    assert_eq!(
+        top(&[
+            (&["nanosleep", "std::this_thread::sleep_for", "poll_loop", "main"], 5),
+            (&["nanosleep", "other", "main"], 2)
+        ]),
+        ["nanosleep 7 < poll_loop"]
+    );
+    // The program's own with several callers; with one, its name says it all.
+    assert_eq!(
+        top(&[(&["mix", "sessions", "main"], 9), (&["mix", "cache", "main"], 3), (&["hot", "sessions", "main"], 1)]),
+        ["mix 12 < sessions", "hot 1 < "]
+    );
+    // Recursion is no caller, and there may be none.
+    assert_eq!(
+        top(&[(&["walk", "walk", "main"], 2), (&["walk", "main"], 2), (&["poll"], 1)]),
+        ["walk 4 < ", "poll 1 < "]
+    );
+}
+
+#[test]
 fn a_strip_is_as_wide_as_the_values_are_large() {
     let thumbnail = draw(&profile(&[(&["hot", "main", "start"], 75), (&["cold", "main", "start"], 25)]));
     assert_eq!(thumbnail.len(), COLUMNS * ROWS);

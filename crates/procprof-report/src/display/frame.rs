@@ -167,7 +167,8 @@ fn why_unnamed(profile: &Profile, mapping: &Mapping) -> String {
     }
 }
 
-fn kind(profile: &Profile, location: &Location, line: &Line) -> FrameKind {
+/// The kind of code of a line.
+pub(super) fn kind(profile: &Profile, location: &Location, line: &Line) -> FrameKind {
     let function = profile.function(line.function);
     let (name, file) = (profile.string(function.name), profile.string(function.filename));
     let mapping = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));

@@ -7,4 +7,5 @@ pub(crate) mod measure;
 pub(crate) mod moment;
 pub(crate) mod palette;
 pub(crate) mod place;
+pub(crate) mod runtime;
 pub(crate) mod text;

@@ -50,10 +50,11 @@ impl Summary {
     pub(crate) fn cut(mut self) -> Summary {
         self.top.truncate(Self::TOP_MAX);
         for function in &mut self.top {
-            if function.name.len() > Self::NAME_MAX {
-                let end = function.name.floor_char_boundary(Self::NAME_MAX);
-                function.name.truncate(end);
-                function.name.push('…');
+            for name in [&mut function.name, &mut function.caller] {
+                if name.len() > Self::NAME_MAX {
+                    name.truncate(name.floor_char_boundary(Self::NAME_MAX));
+                    name.push('…');
+                }
             }
         }
         self
@@ -78,6 +79,10 @@ pub struct TopFunction {
     pub name: String,
     /// Its own value, in the default sample type's unit.
     pub value: i64,
+    /// The function of the program from which most of the value comes, where the function itself does not say which part
+    /// of the program that is: it belongs to a library or runtime, or has several callers. Otherwise empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub caller: String,
 }
 
 /// A stored profile, as listed.

@@ -110,6 +110,10 @@ struct Total {
 struct TopFunction {
     name: String,
     value: i64,
+    /// The function of the program that most of it comes from, where the name alone does not say: it is of a library or
+    /// runtime, or has several callers.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    caller: String,
 }
 
 /// A file that would name more of a profile, and how to send it; one that was sent already names it when it is opened.
@@ -292,7 +296,7 @@ impl Total {
 
 impl TopFunction {
     fn new(function: &procprof_store::TopFunction) -> Self {
-        Self { name: function.name.clone(), value: function.value }
+        Self { name: function.name.clone(), value: function.value, caller: function.caller.clone() }
     }
 }
 

@@ -619,6 +619,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "与前一天同一小时的 Profile 对比",
     ],
     ["Compare with day before", "前日と比較", "与前一天对比"],
+    ["called by {0}", "{0} から呼び出し", "由 {0} 调用"],
     ["Compare with previous", "直前と比較", "与上一个对比"],
     [
         "Compare with the profile of this node and type before it",

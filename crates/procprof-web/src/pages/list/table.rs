@@ -134,7 +134,7 @@ impl Table<'_> {
 
     fn function(&self, place: usize, entry: &Entry) -> Markup {
         match self.hits.and_then(|hits| hits.get(place)) {
-            Some(hit) => function(Some(hit.percent), &hit.name),
+            Some(hit) => function(Some(hit.percent), &hit.name, ""),
             None => top_function(entry),
         }
     }
@@ -220,14 +220,17 @@ fn top_function(entry: &Entry) -> Markup {
     let Some(top) = entry.summary.top.first() else { return html! { "–" } };
     let percent =
         shown(entry).filter(|total| total.value > 0).map(|total| top.value as f64 * 100.0 / total.value as f64);
-    function(percent, &top.name)
+    function(percent, &top.name, &top.caller)
 }
 
-/// A function with its share.
-fn function(percent: Option<f64>, name: &str) -> Markup {
+/// A function with its share, and the function of the program that it works for, if its name does not say that.
+fn function(percent: Option<f64>, name: &str, caller: &str) -> Markup {
     html! {
         @if let Some(percent) = percent { span class="percent" { (format!("{percent:.0}\u{a0}%")) } " " }
         code title=(name) { bdi { (short(name)) } }
+        @if !caller.is_empty() {
+            " " span class="caller" { "← " code title=(t!("called by {0}", caller)) { bdi { (short(caller)) } } }
+        }
     }
 }
 
