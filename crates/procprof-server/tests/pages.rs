@@ -392,7 +392,12 @@ async fn ranges_are_merged_and_compared() {
         .replace("&amp;", "&");
     assert!(before.contains("base_from=2023-11-14T22%3A00%3A00.000Z&base_to=2023-11-14T23%3A00%3A00.000Z"), "{before}");
     assert!(server.text(&format!("{range}&format=top")).await.contains("hot_70"));
-    let compared = server.text(&before).await;
+    // Sides that measured for different lengths are scaled unless the address says otherwise.
+    assert_eq!(server.status(Method::GET, &before).await, 307);
+    let compared = server.text(&format!("{before}&normalize=false")).await;
+    assert!(compared.contains("Values are compared as measured."), "{compared}");
+    let compared = server.text(&format!("{before}&normalize=true")).await;
+    assert!(compared.contains("Measured: 1 second here, 2 seconds in the base"), "{compared}");
     assert!(compared.contains("id=\"viewer-config\"") && compared.contains("/merge/tree?node=1"), "{compared}");
     assert!(compared.contains("2 profiles</strong>, 2 s in all") && compared.contains("Compared with"), "{compared}");
     let none = server.text("/merge?node=1&type=cpu&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z").await;
@@ -405,9 +410,13 @@ async fn ranges_are_merged_and_compared() {
     let page = server.text(&format!("/p/{}", ids[2])).await;
     let day_before = page.split("href=\"").find(|rest| rest.starts_with("/merge?id=")).unwrap();
     let day_before = day_before.split('"').next().unwrap().replace("&amp;", "&");
-    let compared = server.text(&day_before).await;
+    let compared = server.text(&format!("{day_before}&normalize=true")).await;
     assert!(compared.contains("2 profiles</strong>") && compared.contains("id=\"viewer-config\""), "{compared}");
-    assert!(!server.text(&format!("/p/{}", ids[0])).await.contains("Day before"), "no profile is that old");
+    assert!(
+        page.contains("Compare with day before") && page.contains(&format!("/p/{}?base={}", ids[2], ids[1])),
+        "{page}"
+    );
+    assert!(!server.text(&format!("/p/{}", ids[0])).await.contains("Compare with"), "no profile is that old");
     let page = server.text(&format!("/p/{}?base={}", ids[1], ids[0])).await;
     assert!(page.contains("Compared with") && page.contains(&format!("/p/{}?base={}", ids[0], ids[1])), "{page}");
 }
