@@ -230,10 +230,18 @@ impl Page<'_> {
                 @match (is_scaled, own, base) {
                     (false, ..) => (t!("Values are compared as measured.")),
                     (true, Measured::Seconds(own), Measured::Seconds(base)) => {
-                        (t!("Measured: {0} here, {1} in the base; the base is scaled to the same total.", span(own * SECOND), span(base * SECOND)))
+                        (t!(
+                            "Measured: {0} here, {1} in the base; the base is scaled to the same total.",
+                            span(own * SECOND),
+                            span(base * SECOND)
+                        ))
                     }
                     _ => {
-                        (t!("Profiles: {0} here, {1} in the base; the base is scaled to the same total.", self.side.entries.len(), other.entries.len()))
+                        (t!(
+                            "Profiles: {0} here, {1} in the base; the base is scaled to the same total.",
+                            self.side.entries.len(),
+                            other.entries.len()
+                        ))
                     }
                 }
                 " " a href=(address) { (to.1) }
