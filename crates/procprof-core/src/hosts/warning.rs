@@ -34,7 +34,7 @@ impl HostState {
         }
         warnings.extend(facts.missing.iter().cloned().map(HostWarning::Missing));
         if self.skew_nanos.unsigned_abs() >= SKEW_MIN {
-            warnings.push(HostWarning::Skew(self.skew_nanos / 1_000_000_000));
+            warnings.push(HostWarning::Skew((self.skew_nanos as f64 / 1e9).round() as i64));
         }
         if facts.hz < facts.hz_wanted {
             warnings.push(HostWarning::Rate(facts.hz, facts.hz_wanted));

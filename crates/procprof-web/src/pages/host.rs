@@ -91,7 +91,7 @@ pub(super) fn summary(state: &HostState) -> String {
     match &state.service {
         Some(service) => {
             let facts = &service.facts;
-            t!("{0} processes, {1} CPUs", facts.processes, significant(facts.cpu_milli as f64 / 1e3))
+            t!("Processes: {0}, CPUs: {1}", facts.processes, significant(facts.cpu_milli as f64 / 1e3))
         }
         None => t!("{0} CPUs, {1}", state.facts.cpus, size(state.facts.memory_bytes)),
     }
@@ -154,11 +154,9 @@ fn rate_form(node: &Node, state: &HostState, back: &str) -> Markup {
             form method="post" action="/proc_profile/rate" {
                 (hidden)
                 label { (t!("Rate in Hz"))
-                    " "
                     input type="number" name="hz" value=(state.facts.hz_wanted) min="1" max=(RATE_MAX)
                         inputmode="numeric";
                 }
-                " "
                 button type="submit" { (t!("Set")) }
             }
             form method="post" action="/proc_profile/rate" {

@@ -283,8 +283,8 @@ impl View {
                     }
                 }
                 td class="wide" {
-                    (node.kind().name())
-                    @if let Some(host) = &host { br; span class="muted" { (host::summary(host)) } }
+                    @if service.is_none() { (node.kind().name()) @if host.is_some() { br; } }
+                    @if let Some(host) = &host { span class="muted" { (host::summary(host)) } }
                     @if !node.address.is_empty() { br; code class="muted" { (node.address) } }
                 }
                 td class="state" {

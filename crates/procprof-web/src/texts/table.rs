@@ -828,7 +828,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["Rate in Hz", "レート（Hz）", "频率（Hz）"],
     ["Set", "設定する", "设置"],
     ["As configured", "設定どおりに戻す", "恢复配置值"],
-    ["{0} processes, {1} CPUs", "プロセス {0}、CPU {1}", "{0} 个进程，{1} 个 CPU"],
+    ["Processes: {0}, CPUs: {1}", "プロセス: {0}、CPU: {1}", "进程：{0}，CPU：{1}"],
     ["{0} CPUs, {1}", "CPU {0}、{1}", "{0} 个 CPU，{1}"],
     ["No heartbeat for 3 minutes or longer", "3 分以上ハートビートがありません", "超过 3 分钟没有心跳"],
     [
@@ -859,4 +859,5 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["{0} services are gone", "消滅したサービス {0} 件", "{0} 个服务已消失"],
     ["{0} hosts are gone", "消滅したホスト {0} 台", "{0} 台主机已消失"],
     ["Hosts", "ホスト", "主机"],
+    ["on request", "要求時", "按需"],
 ];

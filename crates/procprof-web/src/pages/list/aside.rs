@@ -69,6 +69,7 @@ pub(super) fn retention(web: &Web, node: &Node, usage: &Usage) -> Markup {
 
 fn rhythm(node: &Node, planned: &Planned) -> String {
     match (planned.on, planned.seconds, planned.every) {
+        (false, ..) if node.kind().is_pushed() => t!("on request").to_string(),
         (false, ..) => t!("off").to_string(),
         (true, _, every) if node.kind().is_continuous(&planned.profile_type) => {
             t!("continuously, a profile every {0} s", every)

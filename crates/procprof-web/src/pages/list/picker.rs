@@ -33,13 +33,16 @@ pub(in crate::pages) fn picker(web: &Web, chosen: u64, usage: &Usage, href: impl
     }
 }
 
-/// The chosen node and those that fail come first; what is shown keeps the order of the configuration.
+/// The chosen node, those that fail and those of its host come first; what is shown keeps the order of the configuration.
 fn tabs(choices: &[Choice], chosen: u64) -> Vec<&Choice> {
+    let of_host = |choice: &Choice| choice.node.pushed_by.as_ref().map(|pushed_by| pushed_by.host.clone());
+    let host = choices.iter().find(|choice| choice.node.id == chosen).and_then(of_host);
     if choices.len() <= TABS_MAX {
         return choices.iter().collect();
     }
     let mut ranked: Vec<(usize, &Choice)> = choices.iter().enumerate().collect();
-    ranked.sort_by_key(|(place, choice)| (rank(choice, chosen), *place));
+    let is_of_host = |choice: &Choice| host.is_some() && of_host(choice) == host;
+    ranked.sort_by_key(|(place, choice)| (rank(choice, chosen), !is_of_host(choice), *place));
     ranked.truncate(TABS_MAX - 1);
     ranked.sort_by_key(|(place, choice)| (choice.node.id != chosen, *place));
     ranked.into_iter().map(|(_, choice)| choice).collect()
