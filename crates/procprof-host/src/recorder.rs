@@ -261,6 +261,9 @@ impl Recorder {
         if is_host {
             return self.open_on_all(Subject::All, None, opening);
         }
+        if self.hears_all() {
+            self.open_on_all(Subject::All, None, opening)?;
+        }
         for pid in &pids {
             self.open_process(*pid, opening)?;
         }
@@ -283,6 +286,10 @@ impl Recorder {
             if error.is_gone() { Error::NoSuchProcess { pid } } else { Error::Process(error) }
         };
         let process = Process::open(Pid(pid)).map_err(gone)?;
+        if self.hears_all() {
+            self.processes.push(process);
+            return Ok(());
+        }
         for round in 0..THREAD_ROUNDS {
             let threads = process.threads().map_err(gone)?;
             let new: Vec<u32> =
@@ -428,6 +435,7 @@ impl Recorder {
     /// before it may not be written yet to another buffer.
     fn read(&mut self, until: u64) {
         let own = std::process::id();
+        let hears_all = self.hears_all();
         let Self { rings, layout, session, threads, events, target, programs, .. } = self;
         rings.iter_mut().for_each(|(_, ring)| ring.refresh());
         let mut next: Vec<_> = rings.iter_mut().map(|(_, ring)| ring.next(layout)).collect();
@@ -450,6 +458,7 @@ impl Recorder {
                         _ => session.apply(&Record::Sample(sample)),
                     }
                 }
+                Some(record) if hears_all && !session.concerns(&record) => {}
                 Some(record) => {
                     if let (Record::Exited(task), Some(programs)) = (&record, programs.as_mut())
                         && let Some(thread) = programs.take(task.tid)

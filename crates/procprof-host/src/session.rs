@@ -188,6 +188,17 @@ impl Session {
         self.processes.read(pid, &mut self.images);
     }
 
+    /// Whether a record is of a process that is known, or of one that such a process starts.
+    pub(crate) fn concerns(&self, record: &Record<'_>) -> bool {
+        match record {
+            Record::Mapped(mapped) => self.processes.contains(mapped.pid),
+            Record::Named { pid, .. } => self.processes.contains(*pid),
+            Record::Forked(task) => self.processes.contains(task.parent),
+            Record::Exited(task) => self.processes.contains(task.pid),
+            _ => true,
+        }
+    }
+
     /// Applies a record.
     pub(crate) fn apply(&mut self, record: &Record<'_>) {
         match record {

@@ -10,7 +10,7 @@ use crate::blocked::{Doing, call, look};
 use crate::bpf::{BpfError, KernelWaits, Settings};
 use crate::error::Result;
 use crate::kernel::{Event, Sampling, Subject, Trigger};
-use crate::measure::Engine;
+use crate::measure::{Engine, Measure};
 use crate::reason::Reason;
 
 impl Recorder {
@@ -47,6 +47,13 @@ impl Recorder {
         }
         self.session.record_waits(nanos(self.options.min_wait));
         Ok(())
+    }
+
+    /// Whether events of all CPUs tell of tasks, although only some processes are recorded: programs sample those, and the
+    /// kernel would take time at each switch for events of a thread.
+    pub(super) fn hears_all(&self) -> bool {
+        let is_of_processes = matches!(self.target, Target::Processes(_));
+        is_of_processes && self.programs.is_some() && self.options.measure == Measure::OffCpu
     }
 
     /// Opens an event with a buffer on each CPU, for samples of programs, and attaches these.
