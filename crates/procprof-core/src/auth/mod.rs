@@ -124,7 +124,7 @@ impl Principal {
         matches!(self.role, UserRole::Push | UserRole::Operator)
     }
 
-    /// A text that is equal for the same password of the same line of the users file alone; it proves nothing to anyone.
+    /// A text that is equal for the same password of the same line of the users file alone; it is no secret.
     pub fn password_mark(&self) -> String {
         self.password.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -136,7 +136,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Notes which hosts are late and which services are gone, and writes what is known of them, until the server stops.
+    /// Notes which hosts are late and which services are gone, and writes what is known of them, until `stop`.
     pub async fn run(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(SWEEP);
         loop {
