@@ -15,6 +15,12 @@ perf script -i c.data --header -F +pid,+cpu,+srcline >"$here/perf-script/lines.t
 perf script -i c.data -G -F -period >"$here/perf-script/places.txt"
 perf script -i c.data --show-mmap-events -F comm,tid,ip,sym,event >"$here/perf-script/names.txt"
 
+perf record -q -F 99 -g -e cpu-clock,page-faults -o chains.data ./calls 20
+perf record -q -F 49 -e task-clock --call-graph dwarf,512 -o copies.data ./calls 20
+perf record -q -z -F 99 -g -e cpu-clock -o packed.data ./calls 20
+perf record -q -F 99 -g -e cpu-clock -o - ./calls 20 >pipe.data
+mv chains.data copies.data packed.data pipe.data "$here/perf-data"
+
 py-spy record -r 50 -d 1 -f speedscope -o "$here/speedscope/py-spy.json" -- python3 calls.py 1
 py-spy record -r 25 -d 1 -f chrometrace -o "$here/chrome-trace/py-spy.json" -- python3 calls.py 0.6
 pyinstrument -r speedscope -o "$here/speedscope/pyinstrument.json" calls.py 0.2

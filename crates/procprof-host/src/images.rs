@@ -32,7 +32,8 @@ struct Seen {
 #[derive(Debug)]
 struct Image {
     key: ImageKey,
-    seen: Seen,
+    /// `None` in a recording made before by `perf record`.
+    seen: Option<Seen>,
     state: State,
 }
 
@@ -84,7 +85,7 @@ impl Images {
 
     /// The image of a mapping that a record or `/proc` tells of.
     pub(crate) fn mapped(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> ImageId {
-        let seen = Seen { pid, start };
+        let seen = Some(Seen { pid, start });
         let key = ImageKey::new(pid, identity, path);
         if let Some(id) = self.by_key.get(&key) {
             let image = &mut self.all[id.0 as usize];
@@ -104,14 +105,37 @@ impl Images {
         id
     }
 
-    /// The unwind tables of mapped code; opens the image if that was not tried.
-    pub(crate) fn code(&mut self, mapped: &MappedCode) -> Code {
+    /// Adds the images of a recording that are not known yet; nothing but a build id proves those of another host.
+    pub(crate) fn add(&mut self, keys: &[ImageKey], is_of_this_host: bool) {
+        for key in keys.iter().skip(self.all.len()) {
+            let is_provable = is_of_this_host || matches!(key, ImageKey::BuildId(..));
+            let state = if is_provable { State::NotOpened } else { State::Closed };
+            self.all.push(Image { key: key.clone(), seen: None, state });
+        }
+    }
+
+    /// The build id of an image's file, if it can be opened and has one.
+    pub(crate) fn read_build_id(&mut self, id: ImageId) -> Option<Box<[u8]>> {
+        match &self.opened(id).state {
+            State::Open(open) => open.build_id.as_ref().map(|id| id.as_bytes().into()),
+            State::NotOpened | State::Closed => None,
+        }
+    }
+
+    /// An image, opened if that was not tried.
+    fn opened(&mut self, id: ImageId) -> &Image {
         let architecture = self.architecture;
-        let image = &mut self.all[mapped.image.0 as usize];
+        let image = &mut self.all[id.0 as usize];
         if matches!(image.state, State::NotOpened) {
             image.state = image.open().map_or(State::Closed, |open| State::Open(Box::new(open)));
             image.share_table(architecture);
         }
+        image
+    }
+
+    /// The unwind tables of mapped code; opens the image if that was not tried.
+    pub(crate) fn code(&mut self, mapped: &MappedCode) -> Code {
+        let image = self.opened(mapped.image);
         let none = Code { range: mapped.range.clone(), bias: 0, table: None };
         let State::Open(open) = &image.state else { return none };
         let Some(segment) = open.layout.segment_at(mapped.file_offset) else { return none };
@@ -256,7 +280,7 @@ impl Image {
 
     /// The file that the process has mapped where the image was seen, by the links of `/proc`.
     fn open_through_process(&self) -> Option<File> {
-        let Seen { pid, start } = self.seen;
+        let Seen { pid, start } = self.seen?;
         let process = Process::open(Pid(pid)).ok()?;
         let maps = process.maps().ok()?;
         let range = maps.iter().find(|range| (range.start.0..range.limit.0).contains(&start))?;

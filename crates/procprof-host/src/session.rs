@@ -480,17 +480,7 @@ impl Session {
         let Some(process) = self.processes.get_mut(sample.pid) else { return };
         let (images, generation) = (&mut self.images, self.generation);
         let unwinding = process.unwinding.get_or_insert_with(|| Unwinding::new(&process.space, images, generation));
-        let ending = loop {
-            self.addresses.clear();
-            let ending = walk(self.architecture, &unwinding.space, &self.cache, sample, &mut self.addresses);
-            let mut is_compiled = false;
-            for image in &unwinding.images {
-                is_compiled |= self.images.compile_wanted(*image);
-            }
-            if !is_compiled {
-                break ending;
-            }
-        };
+        let ending = unwinding.walk(self.architecture, &mut self.images, &self.cache, sample, &mut self.addresses);
         for address in &self.addresses {
             let frame = match process.space.find(*address) {
                 Some(mapped) => self.stacks.code_frame(mapped, *address),
@@ -537,12 +527,34 @@ fn scheduler() -> Range<u64> {
 }
 
 impl Unwinding {
-    fn new(space: &AddressSpace, images: &mut Images, generation: u16) -> Self {
+    pub(crate) fn new(space: &AddressSpace, images: &mut Images, generation: u16) -> Self {
         let code = space.code().iter().map(|mapped| images.code(mapped)).collect();
         let mut of_code: Vec<_> = space.code().iter().map(|mapped| mapped.image).collect();
         of_code.sort_unstable();
         of_code.dedup();
         Self { space: Space::new(code, generation), images: of_code }
+    }
+
+    /// Replaces `addresses` by those of a sample's user stack, once all tables that it needs are there.
+    pub(crate) fn walk(
+        &self,
+        architecture: Architecture,
+        images: &mut Images,
+        cache: &Cache,
+        sample: &Sample<'_>,
+        addresses: &mut Vec<u64>,
+    ) -> Ending {
+        loop {
+            addresses.clear();
+            let ending = walk(architecture, &self.space, cache, sample, addresses);
+            let mut is_compiled = false;
+            for image in &self.images {
+                is_compiled |= images.compile_wanted(*image);
+            }
+            if !is_compiled {
+                return ending;
+            }
+        }
     }
 }
 

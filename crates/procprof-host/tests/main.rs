@@ -6,6 +6,7 @@
 
 mod cuts;
 mod oracle;
+mod perf_data;
 mod program;
 mod recorded;
 mod shares;

@@ -6,6 +6,7 @@
 mod code;
 mod compatible;
 mod naming;
+mod perf;
 mod saved;
 mod shell;
 mod source;

@@ -251,3 +251,54 @@ fn a_recording_of_a_jvm_is_read_by_kind_of_event() {
     let seen = pprof("-top", &[stored]);
     assert!(seen.contains("Work.sort"), "{seen}");
 }
+
+/// Runs `perf record` in a folder; version 6.1 aborts now and then.
+fn perf_record(folder: &Path, words: &str) {
+    let recorded = (0..5).any(|_| {
+        let mut perf = Command::new("perf");
+        perf.current_dir(folder).args(["record", "-q", "-o", "perf.data"]).args(words.split_whitespace());
+        perf.args(["--", "./burn", "0.5"]).output().expect("this test needs perf").status.success()
+    });
+    assert!(recorded, "perf record {words}");
+}
+
+#[test]
+fn recordings_of_perf_open_in_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/record/burn.c");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls", "-o"])
+        .arg(folder.path().join("burn"))
+        .arg(source);
+    assert!(gcc.status().expect("this test needs gcc").success());
+    let cum = |output: &Output, function: &str| -> f64 {
+        let table = text(&output.stdout);
+        let line = table.lines().find(|line| line.split_whitespace().nth(5) == Some(function));
+        let share = line.and_then(|line| line.split_whitespace().nth(4)?.strip_suffix('%')?.parse().ok());
+        share.unwrap_or_else(|| panic!("{function} in {table}{}", text(&output.stderr)))
+    };
+    let file = vec![folder.path().join("perf.data")];
+    perf_record(folder.path(), "-F 997 -e task-clock,page-faults --call-graph dwarf");
+    let top = report("-top -cum -nodecount=100", &file);
+    assert!(cum(&top, "main") > 95.0 && cum(&top, "hot_a") > cum(&top, "hot_b"), "{}", text(&top.stdout));
+    let messages = text(&top.stderr);
+    assert!(messages.contains("this is task-clock; --event also shows page-faults"), "{messages}");
+    assert!(!messages.contains("unverified"), "{messages}");
+    let faults = report("-top -event=page-faults", &file);
+    assert!(text(&faults.stdout).contains("Type: page-faults"), "{}", text(&faults.stdout));
+    let unknown = report("-top -event=cycles", &file);
+    assert!(text(&unknown.stderr).contains("has no event \"cycles\"; it has task-clock, page-faults"));
+    let facts = text(&report("-comments", &file).stdout);
+    assert!(facts.contains("command-line=") && facts.contains("./burn") && facts.contains("boot-id="), "{facts}");
+    // The kernel's functions have names, as the recording is of this boot.
+    perf_record(folder.path(), "-c 1 -e context-switches -g -z");
+    let kernel = report("-top -cum -nodecount=1000", &file);
+    assert!(text(&kernel.stdout).contains("schedule"), "{}{}", text(&kernel.stdout), text(&kernel.stderr));
+    // Another build in its place is not taken for the recorded one.
+    perf_record(folder.path(), "-F 997 -e task-clock --call-graph dwarf");
+    std::fs::remove_file(folder.path().join("burn")).unwrap();
+    std::fs::copy("/bin/true", folder.path().join("burn")).unwrap();
+    let other = report("-top -cum -nodecount=100", &file);
+    assert!(!text(&other.stdout).contains("hot_a"), "{}", text(&other.stdout));
+    assert!(text(&other.stderr).contains("a caller that can't be found"), "{}", text(&other.stderr));
+}

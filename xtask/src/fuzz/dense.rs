@@ -34,6 +34,7 @@ pub(super) fn profile(format: &str) -> Option<Vec<u8>> {
             header.chain(samples).chain([0, 1, 0]).flat_map(u64::to_le_bytes).collect()
         }
         "pprof" => pprof(),
+        "perf-data" => perf_data(),
         "perf-script" => text("", |index| format!("a 1 1.0: 1 b:\n\t{index:x} {index:x} (c)\n\n")),
         "goroutines" => text("", |index| format!("goroutine {index} [a]:\nf{index:x}()\n\t/a.go:{index}\n\n")),
         "callgrind" => text("events: Ir\n", |index| format!("fn=({index}) {index:x}\n{index} 1\n")),
@@ -50,6 +51,15 @@ pub(super) fn profile(format: &str) -> Option<Vec<u8>> {
         "mojo" => mojo(),
         _ => return None,
     })
+}
+
+/// Samples of an address each.
+fn perf_data() -> Vec<u8> {
+    const SAMPLE: u64 = 9 | 2 << 32 | 16 << 48;
+    let header = [u64::from_le_bytes(*b"PERFILE2"), 104, 80, 104, 80, 184, 16 * COUNT, 0, 0, 0, 0, 0, 0];
+    let attribute = [1 | 64 << 32, 1, 1, 1, 0, 0, 0, 0, 0, 0];
+    let samples = (0..COUNT).flat_map(|index| [SAMPLE, index]);
+    header.into_iter().chain(attribute).chain(samples).flat_map(u64::to_le_bytes).collect()
 }
 
 fn list(head: &str, tail: &str, part: impl Fn(u64) -> String) -> Vec<u8> {

@@ -12,8 +12,8 @@ struct Foreign {
 
 const KNOWN: &[Foreign] = &[
     Foreign {
-        name: "a recording of perf",
-        is_it: |bytes| begins(bytes, &[b"PERFILE2", b"2ELIFREP", b"PERFFILE"]),
+        name: "a recording of perf in the other byte order, or of a version before 2.6.39",
+        is_it: |bytes| begins(bytes, &[b"2ELIFREP", b"PERFFILE", b"ELIFFREP"]),
         advice: "`perf script -i FILE >FILE.txt` makes a text of it that is read",
     },
     Foreign {
@@ -137,7 +137,7 @@ mod tests {
     fn foreign_files_are_named_with_what_converts_them() {
         let etl = [&0x10000u32.to_le_bytes()[..], &[0; 0x44], &[2, 0, 2, 0xc0], &[0; 50]].concat();
         let cases: [(&[u8], &str, &str); 15] = [
-            (b"PERFILE2\x68\0\0\0", "a recording of perf", "perf script"),
+            (b"2ELIFREP\0\0\0\0\0\0\0\x68", "a recording of perf in the other byte order", "perf script"),
             (b"go 1.26 trace\0\0\0\x01", "an execution trace of Go", "go tool trace -pprof"),
             (b"\x04\x08{\x0d:\x0cversionf", "Ruby's marshalled objects", "stackprof --json"),
             (b"v 10400 3\nX /usr/bin/x\n", "a recording of heaptrack", "heaptrack_print"),

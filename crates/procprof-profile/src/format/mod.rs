@@ -34,6 +34,7 @@ pub mod mojo;
 mod named_frames;
 pub mod otlp;
 mod packing;
+pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
 mod protobuf;
@@ -134,6 +135,7 @@ pub type Encode = fn(&Profile) -> Result<Vec<u8>>;
 pub const FORMATS: &[Format] = &[
     gperftools_cpu::FORMAT,
     jfr::FORMAT,
+    perf_data::FORMAT,
     mojo::FORMAT,
     flame_html::FORMAT,
     java::FORMAT,

@@ -1,8 +1,11 @@
-//! Packed profiles: gzip, zstd, xz or bzip2, recognized by the first bytes, one layer of it.
+//! Packed profiles: gzip, zstd, xz or bzip2, recognized by the first bytes, one layer of it; and recordings of perf
+//! with packed records.
 //!
 //! Several members, frames or streams back to back are one text, as their tools read them; skippable frames of zstd are
 //! skipped. The unpacked size is bounded, and so is the memory that a file can require: windows of zstd up to 128 MiB,
 //! dictionaries of xz up to 64 MiB, as their tools write them by default.
+
+mod perf_records;
 
 use std::cell::Cell;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -24,6 +27,8 @@ pub(crate) enum Packing {
     Zstd,
     Xz,
     Bzip2,
+    /// A file of `perf record -z`.
+    PerfRecords,
 }
 
 impl Packing {
@@ -37,6 +42,7 @@ impl Packing {
             // The level, then the magic of a block or of the end.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, ..] => Some(Packing::Bzip2),
+            _ if perf_records::is_packed(bytes) => Some(Packing::PerfRecords),
             _ => None,
         }
     }
@@ -47,11 +53,15 @@ impl Packing {
             Packing::Zstd => "zstd",
             Packing::Xz => "xz",
             Packing::Bzip2 => "bzip2",
+            Packing::PerfRecords => "perf-data",
         }
     }
 
     /// Unpacks everything, at most `limit` bytes.
     pub(crate) fn unpack(self, bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
+        if self == Packing::PerfRecords {
+            return perf_records::unpack(bytes, limit);
+        }
         let format = self.name();
         let mut out = Vec::with_capacity(self.expected_size(bytes, limit));
         let left = Cell::new(bytes.len());
@@ -81,6 +91,9 @@ impl Packing {
 
     /// Unpacks the first 64 KiB, or as much of them as is there and sound.
     pub(crate) fn unpack_first(self, bytes: &[u8]) -> Vec<u8> {
+        if self == Packing::PerfRecords {
+            return bytes[..bytes.len().min(FIRST_BYTES as usize)].to_vec();
+        }
         let mut out = Vec::new();
         let mut chunk = [0; 4096];
         let left = Cell::new(bytes.len());
@@ -99,6 +112,8 @@ impl Packing {
             Packing::Zstd => Box::new(zstd::Frames::new(input)),
             Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, XZ_MEMORY_MAX)),
             Packing::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
+            // Not a packing of whole files.
+            Packing::PerfRecords => Box::new(input),
         })
     }
 

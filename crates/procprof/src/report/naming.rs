@@ -13,6 +13,7 @@ use procprof_symbolize::{
     Reason, Refusal, Source, Sources, SplitUnits, WantedShare, symbolize_profile,
 };
 
+use super::perf;
 use super::source::Origin;
 use crate::debuginfod::Debuginfod;
 
@@ -123,6 +124,7 @@ impl Naming {
         origin: Option<Origin<'_>>,
     ) -> Result<Profile> {
         let mut sources = self.sources(program);
+        sources.this_boot = perf::is_of_this_boot(&profile);
         let is_part = origin.is_some();
         if let Some(origin) = origin {
             (sources.fetch, sources.process) = (origin.names, origin.process);

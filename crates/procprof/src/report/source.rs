@@ -11,18 +11,19 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use procprof_collect::Fetched;
+use procprof_host::RecordedFiles;
 use procprof_jeprof::Pieces;
 use procprof_profile::format::jemalloc::{self, Dump, PieceReader};
-use procprof_profile::format::{self, Decoded, Detect, Limits, collapsed};
+use procprof_profile::format::{self, Decoded, Detect, Limits, collapsed, perf_data};
 use procprof_profile::{Grammar, Profile, diff, merge};
 use procprof_symbolize::Fetch;
 use reqwest::Url;
 
-use super::{Base, saved};
+use super::{Base, perf, saved};
 use crate::allocator;
 use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
 
@@ -30,6 +31,8 @@ use crate::fetch::{Fetcher, Question, Remote, TlsFiles};
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a file that suffice to recognize its format.
 const HEAD_BYTES: u64 = 64 << 10;
+/// Most of a file's other events that a message names.
+const EVENTS_LISTED: usize = 10;
 /// Path of a URL without one.
 const DEFAULT_PATH: &str = "/debug/pprof/profile";
 /// Time beyond the time-out that a process has for its answer.
@@ -294,13 +297,14 @@ fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Resul
 fn read_file(source: &Source, fetching: &Fetching) -> Result<Profile> {
     let Source::File(path) = source else { bail!("{} is no file", source.name()) };
     let name = path.display().to_string();
-    let (mut bytes, mut expected) = (Vec::new(), 0);
+    let (mut bytes, mut expected, mut modified) = (Vec::new(), 0, SystemTime::now());
     let input: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
         let mut file = File::open(path).with_context(|| format!("open {name}"))?;
         let metadata = file.metadata().with_context(|| format!("read {name}"))?;
         expected = metadata.len();
+        modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         allocator::expect_input(expected);
         file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).with_context(|| format!("read {name}"))?;
         let is_large = metadata.is_file() && (HEAD_BYTES..=FILE_BYTES_MAX).contains(&expected);
@@ -318,14 +322,19 @@ fn read_file(source: &Source, fetching: &Fetching) -> Result<Profile> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         bail!("{name}: more than {FILE_BYTES_MAX} bytes, which is the most that is read");
     }
-    let decoded = match &fetching.event {
-        Some(event) => of_event(
-            format::decode_events(&bytes, &Limits::default()).with_context(|| format!("decode {name}"))?,
-            event,
-            &name,
-        )?,
-        None => decoded(&bytes, path).with_context(|| format!("decode {name}"))?,
+    let is_of_perf = format::detect(&bytes) == Some(perf_data::NAME);
+    let all = if is_of_perf {
+        perf_data::decode_with(&bytes, &Limits::default(), &mut RecordedFiles::default())
+    } else if fetching.event.is_some() {
+        format::decode_events(&bytes, &Limits::default())
+    } else {
+        decoded(&bytes, path).map(|decoded| vec![decoded])
     };
+    let all = all.with_context(|| format!("decode {name}"))?;
+    let mut decoded = chosen(all, fetching.event.as_deref(), &name)?;
+    if is_of_perf {
+        decoded.profile = perf::of_this_boot(decoded.profile, modified)?;
+    }
     drop(bytes);
     adjusted(decoded, &name)
 }
@@ -343,9 +352,18 @@ fn decoded(bytes: &[u8], path: &Path) -> procprof_profile::Result<Decoded> {
     }
 }
 
-/// The profile of that kind of event.
-fn of_event(mut all: Vec<Decoded>, event: &str, name: &str) -> Result<Decoded> {
-    let warnings = all.first_mut().map(|first| std::mem::take(&mut first.warnings)).unwrap_or_default();
+/// The profile of that kind of event, else the first.
+fn chosen(mut all: Vec<Decoded>, event: Option<&str>, name: &str) -> Result<Decoded> {
+    let mut warnings = all.first_mut().map(|first| std::mem::take(&mut first.warnings)).unwrap_or_default();
+    let Some(event) = event else {
+        if let [first, others @ ..] = all.as_slice()
+            && !others.is_empty()
+        {
+            let others: Vec<&str> = others.iter().take(EVENTS_LISTED).map(|other| other.event.as_str()).collect();
+            warnings.push(format!("this is {}; --event also shows {}", first.event, others.join(", ")));
+        }
+        return all.into_iter().next().map(|first| Decoded { warnings, ..first }).context("no profile");
+    };
     let events: Vec<&str> = all.iter().map(|decoded| decoded.event.as_str()).collect();
     let Some(place) = events.iter().position(|known| *known == event) else {
         match events.as_slice() {
