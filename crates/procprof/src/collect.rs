@@ -9,7 +9,7 @@ mod cleanup;
 mod daemon;
 mod file;
 mod journal;
-mod jvm;
+pub(crate) mod jvm;
 mod pid_file;
 mod round;
 mod settings;

@@ -1,6 +1,7 @@
 //! `procprof record`: processes of this host, profiled from outside.
 
 mod hints;
+mod jvm;
 mod locks;
 
 use std::ffi::OsString;
@@ -15,9 +16,11 @@ use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use procprof_host::{Engine, Filter, Measure, Options, Recorder, Recording, Statistics, Target};
 use procprof_process::{Pid, Process};
+use procprof_profile::{Profile, ProfileType};
 use procprof_report::Report;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::jvm::JvmRecording;
 use crate::report;
 
 /// Seconds that running processes are recorded for, unless `--duration` is given.
@@ -44,12 +47,15 @@ enum Type {
 /// What records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RecordEngine {
-    /// BPF programs for waits where the kernel runs them, otherwise perf events
+    /// The JVM's own profilers for CPU time and locks of a single JVM; of others, BPF programs for waits where the
+    /// kernel runs them, otherwise perf events
     Auto,
     /// Perf events
     Perf,
     /// BPF programs, for waits
     Bpf,
+    /// The JVM's own profilers: the Flight Recorder, or async-profiler with ASYNC_PROFILER_LIB
+    Jvm,
 }
 
 /// Options of `record`.
@@ -77,7 +83,7 @@ pub(crate) struct RecordArgs {
     /// Record this time
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Cpu)]
     measure: Type,
-    /// Record by these means of the kernel
+    /// Record by these means
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t = RecordEngine::Auto)]
     engine: RecordEngine,
     /// Count waits shorter than this together, without stacks
@@ -157,6 +163,14 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     if arguments.engine == RecordEngine::Bpf && arguments.measure == Type::Cpu {
         bail!("--engine bpf records waits: --type off-cpu, wall or lock");
     }
+    if let Some(recording) = jvm_recording(arguments)? {
+        recording.about.iter().for_each(|line| eprintln!("procprof: {line}"));
+        let seconds = arguments.duration.unwrap_or(SECONDS);
+        let progress = progress(arguments, Some(seconds));
+        let profile = recording.finish(Duration::from_secs_f64(seconds), &stop, &progress)?;
+        progress.finish_and_clear();
+        return shown(arguments, profile);
+    }
     let is_off_cpu = matches!(arguments.measure, Type::OffCpu | Type::Lock);
     let frequency = arguments.frequency.filter(|_| !is_off_cpu).unwrap_or(HZ);
     let options = Options {
@@ -166,7 +180,8 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
             Type::Wall => Measure::Wall,
         },
         engine: match arguments.engine {
-            RecordEngine::Auto => Engine::Auto,
+            // A JVM that is chosen is recorded by now.
+            RecordEngine::Auto | RecordEngine::Jvm => Engine::Auto,
             RecordEngine::Perf => Engine::Perf,
             RecordEngine::Bpf => Engine::Bpf,
         },
@@ -230,6 +245,40 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     for line in hints::hints(&profile) {
         eprintln!("procprof: {line}");
     }
+    shown(arguments, profile)
+}
+
+/// The recording of a single JVM by its own profilers, where these are chosen or record what is asked for. Without
+/// `--engine jvm`, one that can't begin is none, and a message tells why.
+fn jvm_recording(arguments: &RecordArgs) -> Result<Option<JvmRecording>> {
+    let is_chosen = arguments.engine == RecordEngine::Jvm;
+    let profile_type = match arguments.measure {
+        Type::Cpu => Some(ProfileType::Cpu),
+        Type::Lock => Some(ProfileType::Contention),
+        Type::OffCpu | Type::Wall => None,
+    };
+    let (&[pid], Some(profile_type)) = (arguments.pid.as_slice(), profile_type) else {
+        return if is_chosen { bail!("--engine jvm records one process, and CPU time or locks") } else { Ok(None) };
+    };
+    let is_jvm = jvm::is_jvm(pid);
+    match arguments.engine {
+        RecordEngine::Perf | RecordEngine::Bpf => return Ok(None),
+        RecordEngine::Auto if !is_jvm || arguments.children => return Ok(None),
+        RecordEngine::Jvm if !is_jvm => bail!("process {pid} is no JVM"),
+        RecordEngine::Auto | RecordEngine::Jvm => {}
+    }
+    match JvmRecording::begin(pid, profile_type, arguments.frequency.unwrap_or(HZ)) {
+        Ok(recording) => Ok(Some(recording)),
+        Err(error) if is_chosen => Err(error),
+        Err(error) => {
+            eprintln!("procprof: process {pid} is recorded by perf events, not by its JVM: {error:#}");
+            Ok(None)
+        }
+    }
+}
+
+/// Shows a profile with names as the options want it.
+fn shown(arguments: &RecordArgs, profile: Profile) -> Result<()> {
     if arguments.open {
         return report::serve(profile, subject(arguments));
     }

@@ -491,11 +491,12 @@ fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
     let main = "public static void main(String[] words) { for (long t = 0;;) t += hot(1000000); }";
     std::fs::write(&java, format!("public class Loop {{ static int hot(int n) {{ {sum} }} {main} }}")).unwrap();
     let (js, java) = (js.to_str().unwrap(), java.to_str().unwrap());
-    for (program, hint, function) in [
-        (&["python3", "-c", "while True: pass"][..], "is Python", ""),
-        (&["node", js], "node --perf-basic-prof", ""),
-        (&["node", "--perf-basic-prof", js], "", "hotJs"),
-        (&["java", java], "procprof collect --pid", ""),
+    for (program, engine, hint, function) in [
+        (&["python3", "-c", "while True: pass"][..], "auto", "is Python", ""),
+        (&["node", js], "auto", "node --perf-basic-prof", ""),
+        (&["node", "--perf-basic-prof", js], "auto", "", "hotJs"),
+        (&["java", java], "perf", "procprof collect --pid", ""),
+        (&["java", java], "auto", "recorded by JDK Flight Recorder", "Loop.hot"),
     ] {
         let mut command = Command::new(program[0]);
         command.args(&program[1..]).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -504,7 +505,8 @@ fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
         let file = folder.path().join("recorded.pb.gz");
         // It takes a while until the program itself runs, and until its code is generated.
         let is_shown = ["1", "1", "2", "4", "16", "64"].into_iter().any(|seconds| {
-            let output = record(&["-d", seconds, "-o", file.to_str().unwrap(), "-p", &running.pid()]);
+            let file_name = file.to_str().unwrap();
+            let output = record(&["-d", seconds, "--engine", engine, "-o", file_name, "-p", &running.pid()]);
             let printed = text(&output);
             let has_function = |profile: &Profile| {
                 profile.functions().iter().any(|known| profile.string(known.name).contains(function))
@@ -515,6 +517,52 @@ fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
         let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", running.pid()));
         assert!(is_shown, "{program:?}");
     }
+}
+
+#[test]
+fn a_jvm_is_recorded_by_its_own_profiler_or_by_perf_events_with_the_reason() {
+    let folder = folder();
+    let source = folder.path().join("Wait.java");
+    let main =
+        "synchronized static void turn() { long t = System.nanoTime(); while (System.nanoTime() - t < 1000000) {} }
+        public static void main(String[] words) {
+            for (int i = 0; i < 4; i++) new Thread(() -> { for (;;) turn(); }).start();
+        }";
+    std::fs::write(&source, format!("public class Wait {{ {main} }}")).unwrap();
+    let start = |options: &[&str]| {
+        let mut java = Command::new("java");
+        java.args(options).arg(&source).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(java.spawn().expect("this test needs java"))
+    };
+    let file = folder.path().join("jvm.pb.gz");
+    let recorded = |running: &Running, words: &[&str]| {
+        let own = ["-d", "1", "-o", file.to_str().unwrap(), "-p", &running.pid()];
+        record(&[&own[..], words].concat())
+    };
+    let running = start(&[]);
+    // It takes a while until the program itself runs.
+    wait_for("the locks are recorded", || {
+        let output = recorded(&running, &["--type", "lock"]);
+        output.status.success() && decoded(&file).functions().len() > 1
+    });
+    let profile = decoded(&file);
+    let turns = |name: &str| profile.functions().iter().any(|known| profile.string(known.name).contains(name));
+    assert!(turns("Wait.turn"));
+    let meta = profile.meta();
+    assert_eq!((meta.trigger.as_str(), meta.kind.as_str()), ("record", "jvm"));
+    let refused = recorded(&running, &["--type", "off-cpu", "--engine", "jvm"]);
+    assert!(text(&refused).contains("records one process, and CPU time or locks"), "{}", text(&refused));
+    let closed = start(&["-XX:+DisableAttachMechanism"]);
+    wait_for("perf events record it", || {
+        let output = recorded(&closed, &[]);
+        output.status.success() && text(&output).contains("is recorded by perf events, not by its JVM")
+    });
+    let refused = recorded(&closed, &["--engine", "jvm"]);
+    assert!(!refused.status.success() && !text(&refused).contains("perf events"), "{}", text(&refused));
+    let burn = Burn::new(&[]);
+    let other = burn.start(&["3600"]);
+    let refused = recorded(&other, &["--engine", "jvm"]);
+    assert!(text(&refused).contains("is no JVM"), "{}", text(&refused));
 }
 
 /// The command as nobody, with these capabilities, in a folder that nobody may enter.

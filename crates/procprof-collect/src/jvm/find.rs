@@ -86,22 +86,26 @@ impl JvmTarget {
 pub fn running_jvms() -> Vec<FoundJvm> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<FoundJvm> = pids.filter_map(|pid| look(Pid(pid))).collect();
+    let mut found: Vec<FoundJvm> = pids.filter_map(|pid| FoundJvm::with_pid(Pid(pid))).collect();
     found.sort_by_key(|found| found.pid.0);
     found
 }
 
-fn look(pid: Pid) -> Option<FoundJvm> {
-    let process = Process::open(pid).ok()?;
-    let words = process.command_line().ok()?;
-    let program = process.executable().ok()?.path.file_name()?.to_string_lossy().into_owned();
-    // Other programs have a JVM within, and `java` becomes one a moment after it was started.
-    let has_library = || process.maps().is_ok_and(|maps| maps.iter().any(|range| range.name().ends_with("/libjvm.so")));
-    if program != "java" && !has_library() {
-        return None;
+impl FoundJvm {
+    /// The process with a pid, if it is a JVM whose command line and maps we may read.
+    pub fn with_pid(pid: Pid) -> Option<FoundJvm> {
+        let process = Process::open(pid).ok()?;
+        let words = process.command_line().ok()?;
+        let program = process.executable().ok()?.path.file_name()?.to_string_lossy().into_owned();
+        // Other programs have a JVM within, and `java` becomes one a moment after it was started.
+        let has_library =
+            || process.maps().is_ok_and(|maps| maps.iter().any(|range| range.name().ends_with("/libjvm.so")));
+        if program != "java" && !has_library() {
+            return None;
+        }
+        let main = main_class(words.get(1..).unwrap_or_default()).unwrap_or(program);
+        Some(FoundJvm { pid, main, command_line: words.join(" ") })
     }
-    let main = main_class(words.get(1..).unwrap_or_default()).unwrap_or(program);
-    Some(FoundJvm { pid, main, command_line: words.join(" ") })
 }
 
 /// The main class, jar or module of a command line of `java`, given without its first argument.

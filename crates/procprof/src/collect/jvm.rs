@@ -79,7 +79,7 @@ async fn keep(settings: &Settings, journal: &Journal, answer: Recordings, reques
 }
 
 /// Adds what is known beside the recording itself.
-fn with_facts(profile: Profile, recording: &Recording, instance_start: Option<Nanos>) -> Result<Profile> {
+pub(crate) fn with_facts(profile: Profile, recording: &Recording, instance_start: Option<Nanos>) -> Result<Profile> {
     let mut meta = profile.meta();
     for (key, value) in &recording.facts {
         match key.as_str() {
@@ -98,7 +98,8 @@ fn with_facts(profile: Profile, recording: &Recording, instance_start: Option<Na
     Ok(profile.with_meta(&meta)?)
 }
 
-fn decoded(recording: &Recording) -> Result<Vec<Decoded>> {
+/// The profiles of a recording.
+pub(crate) fn decoded(recording: &Recording) -> Result<Vec<Decoded>> {
     match recording.content.clone().map_err(|error: CollectError| anyhow::anyhow!("{error}"))? {
         RecordingData::Encoded(bytes) => decode_events(&bytes, &Limits::default()).context("decode the recording"),
         RecordingData::Decoded(decoded, _) => Ok(vec![*decoded]),
