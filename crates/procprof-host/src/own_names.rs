@@ -9,8 +9,10 @@ use procprof_profile::{Addr, FileOffset, Mapping, ProfileBuilder, ProfileType};
 use procprof_symbolize::{PathUse, Sources, symbolize_profile};
 
 use crate::images::Files;
-use crate::profile::KERNEL;
 use crate::stacks::{Frame, Stacks};
+
+/// The name of the kernel's mapping, as `perf` has it.
+pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
 /// The name of a function, as shown and as its compiler has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

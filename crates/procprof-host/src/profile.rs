@@ -11,7 +11,7 @@ use procprof_profile::{
 use crate::error::Result;
 use crate::images::{FileFacts, Files};
 use crate::measure::{Engine, Measure};
-use crate::own_names::OwnNames;
+use crate::own_names::{KERNEL, OwnNames};
 use crate::session::Statistics;
 use crate::stacks::{Frame, Owner, Stacks};
 
@@ -31,9 +31,6 @@ pub(crate) struct Facts {
     pub(crate) duration: Duration,
     pub(crate) subject: String,
 }
-
-/// The name of the kernel's mapping, as `perf` has it.
-pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
 /// Builds the profile of the owners that `takes` chooses; addresses are those of calls.
 pub(crate) fn profile(
