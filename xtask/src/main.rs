@@ -50,6 +50,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   meanwhile the agent runs under storms of signals
   soak hostile [SECONDS]
                   a server under attack by clients and nodes for that long (600), with an ordinary load
+  soak fleet [SECONDS]
+                  two host agents and a server for that long (600): each killed, a full disk, a token revoked
   soak long       tests that are too long for `test`
   soak programs [CAPTURES [NAME]]
                   real programs under the preload library during that many captures (100) of every type";
@@ -86,6 +88,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((command, [part])) if command == "soak" && part == "hostile" => soak::run_hostile(None),
         Some((command, [part, seconds])) if command == "soak" && part == "hostile" => {
             soak::run_hostile(Some(seconds.as_str()))
+        }
+        Some((command, [part, more @ ..])) if command == "soak" && part == "fleet" && more.len() <= 1 => {
+            soak::run_fleet(more.first().map(String::as_str))
         }
         Some((command, [part, more @ ..])) if command == "soak" && part == "programs" && more.len() <= 2 => {
             soak::run_programs(more.first().map(String::as_str), more.get(1).map(String::as_str))

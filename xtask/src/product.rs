@@ -54,6 +54,13 @@ impl Running {
         self.0.id()
     }
 
+    /// Signals it to end and waits for that.
+    pub(crate) fn terminate(mut self) -> Result<ExitStatus> {
+        let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().context("run kill")?;
+        ensure!(status.success(), "kill -TERM failed");
+        self.0.wait().context("wait for a process")
+    }
+
     /// Kills it.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.0.kill().context("kill a process")?;
@@ -127,11 +134,8 @@ impl Served {
     }
 
     /// Sends SIGTERM and waits until it has ended; it must succeed.
-    pub(crate) fn terminate(mut self) -> Result<()> {
-        let status =
-            Command::new("kill").args(["-TERM", &self.process.pid().to_string()]).status().context("run kill")?;
-        ensure!(status.success(), "kill -TERM failed");
-        let status = self.process.0.wait().context("wait for procprof")?;
+    pub(crate) fn terminate(self) -> Result<()> {
+        let status = self.process.terminate()?;
         ensure!(status.success(), "procprof serve ended with {status}");
         Ok(())
     }

@@ -3,11 +3,13 @@
 //! agent works in storms of signals. Prints the checks and fails unless all of them hold.
 //!
 //! `cargo xtask soak hostile [SECONDS]`: a server under attack instead (see [`hostile`]).
+//! `cargo xtask soak fleet [SECONDS]`: two host agents and a server, all of which fail in turns (see [`fleet`]).
 //! `cargo xtask soak programs [CAPTURES [NAME]]`: real programs under the preload library (see [`programs`]).
 //! `cargo xtask soak long`: the tests that are too long for `cargo xtask test`.
 
 mod checks;
 mod crash;
+mod fleet;
 mod hostile;
 mod nodes;
 mod programs;
@@ -40,6 +42,12 @@ pub(crate) fn run_hostile(seconds: Option<&str>) -> Result<()> {
     let seconds = duration(seconds)?;
     tools::require(&[("mariadb", "mariadb-client")])?;
     checked(|folder, checks| hostile::run(folder, seconds, checks))
+}
+
+/// Runs two host agents; `seconds` is the argument.
+pub(crate) fn run_fleet(seconds: Option<&str>) -> Result<()> {
+    let seconds = duration(seconds)?;
+    checked(|folder, checks| fleet::run(folder, seconds, checks))
 }
 
 /// Captures real programs; arguments are the number of captures and a part of the programs' names.

@@ -10,6 +10,11 @@ const POD_LOGS: &str = "/var/log/pods";
 /// The service of the threads of the kernel.
 const KERNEL: &str = "kernel";
 
+/// The service of processes that ended before their name was known.
+const UNKNOWN: &str = "unknown";
+/// Longest name of a service.
+const SERVICE_BYTES_MAX: usize = 128;
+
 /// What a process belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Membership {
@@ -26,6 +31,11 @@ pub struct Membership {
 }
 
 impl Membership {
+    /// What a process belongs to.
+    pub fn of_process(process: &Process) -> Self {
+        Self::read(process, &Self::default())
+    }
+
     /// Reads what a process belongs to; what can't be read stays as its origin had it.
     pub(crate) fn read(process: &Process, origin: &Self) -> Self {
         let mut membership = Self { program: None, service_name: None, ..origin.clone() };
@@ -57,9 +67,14 @@ impl Membership {
         membership
     }
 
-    /// The service of a process with that name: its unit, else its container, else its program.
+    /// The service of a process with that name: its unit, else its container, else its program. At most 128 bytes,
+    /// without control characters.
     pub fn service(&self, process: &str) -> String {
-        self.workload.service().unwrap_or_else(|| self.program.as_deref().unwrap_or(process).to_owned())
+        let mut service =
+            self.workload.service().unwrap_or_else(|| self.program.as_deref().unwrap_or(process).to_owned());
+        service.retain(|letter| !letter.is_control());
+        service.truncate(service.floor_char_boundary(SERVICE_BYTES_MAX));
+        if service.trim().is_empty() { UNKNOWN.to_owned() } else { service }
     }
 
     /// Its labels: `unit`, `container`, `pod`, `namespace`, `service.name`, as far as there are any.
@@ -124,5 +139,7 @@ mod tests {
         assert_eq!(of("/system.slice/web.service", Some("app.py")), "web.service");
         assert_eq!(of("/", Some("app.py")), "app.py");
         assert_eq!(of("/", None), "python3");
+        assert_eq!(Membership::default().service(""), "unknown");
+        assert_eq!(of("/", Some(&"ä\n".repeat(100))), "ä".repeat(64));
     }
 }

@@ -2,6 +2,8 @@
 //! time, as processes list it in perf maps.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use foldhash::{HashMap, HashSet};
 use procprof_process::{Pid, Process};
@@ -14,6 +16,9 @@ use crate::stacks::{Frame, Stacks};
 /// The name of the kernel's mapping, as `perf` has it.
 pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
+/// Time after which no further perf map is read; what is in them stays without names.
+const LONGEST: Duration = Duration::from_secs(2);
+
 /// The name of a function, as shown and as its compiler has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnName {
@@ -25,7 +30,7 @@ pub(crate) struct OwnName {
 pub(crate) type OwnNames = HashMap<Frame, OwnName>;
 
 /// The names of all frames that only this host can name. What a process that has ended would have told stays unnamed.
-pub(crate) fn own_names(stacks: &Stacks, files: &Files) -> OwnNames {
+pub(crate) fn own_names(stacks: &Stacks, files: &Files, kallsyms: Option<&Path>) -> OwnNames {
     // By process for generated code; together for what all processes share.
     let mut frames: BTreeMap<Option<u32>, HashSet<Frame>> = BTreeMap::new();
     for frame in &stacks.all_frames {
@@ -41,13 +46,26 @@ pub(crate) fn own_names(stacks: &Stacks, files: &Files) -> OwnNames {
         frames.entry(group).or_default().insert(*frame);
     }
     let mut names = OwnNames::default();
+    let begun = Instant::now();
+    // What all processes share comes first.
     for (pid, frames) in frames {
-        add_names(&mut names, stacks, files, pid, &frames.into_iter().collect::<Vec<_>>());
+        if pid.is_some() && begun.elapsed() > LONGEST {
+            break;
+        }
+        let frames: Vec<Frame> = frames.into_iter().collect();
+        add_names(&mut names, stacks, files, kallsyms, pid, &frames);
     }
     names
 }
 
-fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, pid: Option<u32>, frames: &[Frame]) {
+fn add_names(
+    names: &mut OwnNames,
+    stacks: &Stacks,
+    files: &Files,
+    kallsyms: Option<&Path>,
+    pid: Option<u32>,
+    frames: &[Frame],
+) {
     let process = pid.and_then(|pid| Process::open(Pid(pid)).ok());
     if pid.is_some() && process.is_none() {
         return;
@@ -90,6 +108,7 @@ fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, pid: Option<u
     let mut sources = Sources {
         this_boot: true,
         paths: PathUse::Never,
+        kallsyms: kallsyms.map(Path::to_owned),
         process: process.map(|process| process.identity()),
         ..Sources::default()
     };

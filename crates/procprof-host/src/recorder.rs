@@ -76,6 +76,8 @@ pub struct Options {
     pub min_wait: Duration,
     /// Bytes of stack copied with each sample, at most 64,512; by the number of CPUs if `None`.
     pub stack_bytes: Option<u32>,
+    /// Largest buffer, in bytes, a power of two; smaller ones are tried where locked memory is short.
+    pub buffer_bytes: usize,
     /// Whether samples have labels with the thread's name and id.
     pub threads: bool,
     /// Whether the processes that those of [`Target::Processes`] have started before are recorded, too.
@@ -93,6 +95,7 @@ impl Default for Options {
             waits_hz: None,
             min_wait: Duration::ZERO,
             stack_bytes: None,
+            buffer_bytes: RING_BYTES,
             threads: false,
             children: false,
             filter: Filter::default(),
@@ -198,7 +201,7 @@ impl Recorder {
             Measure::Wall => [all_switches, cpu_time].into_iter().chain(switches).collect(),
         };
         allow_many_files();
-        let mut opening = Opening { cpus, ring_bytes: RING_BYTES };
+        let mut opening = Opening { cpus, ring_bytes: options.buffer_bytes.next_power_of_two().max(RING_BYTES_MIN) };
         let started = SystemTime::now();
         let mut recorder = Self {
             rings: Vec::new(),

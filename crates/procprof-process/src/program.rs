@@ -69,6 +69,8 @@ pub fn program_name(name: &str, arguments: &[String]) -> String {
     let file = first.rsplit('/').next().unwrap_or(first).trim_start_matches('-');
     let by_arguments = INTERPRETERS.iter().find(|interpreter| interpreter.is(file));
     let script = by_arguments.and_then(|interpreter| interpreter.program(rest));
+    // Files without a name of their own, such as those that a shell substitutes.
+    let script = script.filter(|script| !script.bytes().all(|byte| byte.is_ascii_digit()));
     if let Some(script) = script {
         return shortened(script);
     }
@@ -139,6 +141,7 @@ mod tests {
             ("java", "java --add-opens java.base/java.lang=ALL-UNNAMED -m app/com.example.Main", "com.example.Main"),
             ("java", "java @options com.example.Main", "com.example.Main"),
             ("sh", "sh -c sleep", "sh"),
+            ("bash", "bash /dev/fd/63", "bash"),
             ("backup.sh", "/bin/bash /etc/backup.sh", "backup.sh"),
             ("bash", "-bash", "bash"),
             ("perl", "perl -w /usr/bin/exim", "exim"),

@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Collect(crate::collect::Args),
     /// Profile processes of this host from outside: by pid, a command, or all of them
     Record(crate::record::RecordArgs),
+    /// Profile the services of this host all the time, and send the profiles to a server
+    Node(crate::node::NodeArgs),
     /// Show a profile file: flame graph, table, collapsed stacks; or convert it to pprof
     Report(Box<crate::report::ReportArgs>),
     /// Manage the folder of profiles
@@ -66,6 +68,9 @@ pub(crate) enum Command {
         /// What to do, as the server writes it
         task: String,
     },
+    /// Makes the symbol index of a file; started by `node` with a memory limit
+    #[command(hide = true)]
+    SymbolIndexChild(crate::node::IndexChildArgs),
     /// Symbolizes one profile from standard input; started by the server with a memory limit
     #[command(hide = true)]
     SymbolizeChild {

@@ -10,6 +10,7 @@ mod fetch;
 mod help;
 mod jeprof;
 mod log;
+mod node;
 mod progress;
 mod record;
 #[cfg(test)]
@@ -51,6 +52,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Collect(arguments) => return collect::run(arguments),
         Command::Record(arguments) => record::run(&arguments)?,
+        Command::Node(arguments) => node::run(arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Store(StoreCommand::Import(arguments)) => return store::import(&arguments),
         Command::User(UserCommand::Add(arguments)) => user::add(&arguments)?,
@@ -64,6 +66,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
         Command::DemoNode(arguments) => demo::run(&arguments)?,
         Command::JeprofChild { task } => return jeprof::child::run(&task),
+        Command::SymbolIndexChild(arguments) => return node::index_child(&arguments.path, arguments.memory_bytes),
         Command::SymbolizeChild { task } => {
             allocator::large_pages(true);
             return Ok(exit_code(procprof_server::symbolize_child_main(&task)));

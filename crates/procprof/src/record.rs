@@ -192,6 +192,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         threads: arguments.threads,
         children: arguments.children,
         filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone(), service: None },
+        ..Options::default()
     };
     let begun = Instant::now();
     let mut recorder = Recorder::attach(target, &options)?;

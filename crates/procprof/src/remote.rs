@@ -99,7 +99,7 @@ pub(crate) fn post(arguments: &RemoteArgs, path: &str) -> Result<()> {
 }
 
 /// A client that trusts the system's authorities, or only those of a file.
-fn client(ca_file: Option<&Path>) -> Result<reqwest::Client> {
+pub(crate) fn client(ca_file: Option<&Path>) -> Result<reqwest::Client> {
     let builder = reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none()).no_proxy();
     let Some(path) = ca_file else { return builder.build().context("set up HTTP") };
     let pem = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;

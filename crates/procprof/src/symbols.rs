@@ -18,6 +18,8 @@ use serde_json::Value;
 
 use crate::remote::{Remote, RemoteArgs};
 
+pub(crate) use push::index_of;
+
 /// What to do with symbols.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SymbolsCommand {

@@ -12,6 +12,7 @@ mod jeprof;
 mod jvm;
 mod mysql;
 mod naming;
+mod node;
 mod nodes;
 mod processes;
 mod record;

@@ -24,7 +24,7 @@ const HZ: &str = "997";
 const NOBODY: &str = "65534";
 
 /// Compiles a program of `testdata/record`.
-fn compiled(source: &str, options: &[&str], path: &Path) {
+pub(crate) fn compiled(source: &str, options: &[&str], path: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/record").join(source);
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-fno-optimize-sibling-calls", "-pthread", "-o"]).arg(path).arg(source).args(options).arg("-ldl");

@@ -122,6 +122,9 @@ impl Ring {
     }
 }
 
+// SAFETY: the mapping belongs to the process and to this ring alone, so any thread may read it, one at a time (`&mut`).
+unsafe impl Send for Ring {}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is this ring's, and nothing refers to it any more.

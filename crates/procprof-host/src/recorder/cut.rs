@@ -1,5 +1,6 @@
 //! Parts of a recording that goes on.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use procprof_profile::Profile;
@@ -52,7 +53,8 @@ impl Recorder {
     /// Passes what was recorded since the last cut, or the beginning, and goes on without a gap. What ended meanwhile is
     /// forgotten, so that a recording of any length needs bounded memory.
     ///
-    /// A wait that lasts is part of both cuts, with the time that it has in each.
+    /// A wait that lasts is part of both cuts, with the time that it has in each. Waits must be recorded by
+    /// [`Engine::Perf`](crate::Engine::Perf): those that BPF programs keep in the kernel are read at the end alone.
     pub fn cut(&mut self) -> Cut {
         let duration = self.begun.elapsed();
         let end = now();
@@ -144,9 +146,10 @@ impl Cut {
     }
 
     /// Names what only this host can name: the kernel's functions, the vdso, and code that running processes list in
-    /// perf maps. The profiles made later have these names.
-    pub fn name_own(&mut self) {
-        self.names = own_names(&self.stacks, &self.files);
+    /// perf maps. The profiles made later have these names. The kernel's symbols are those of `/proc/kallsyms`, or of a
+    /// copy of it where this process may no longer read it.
+    pub fn name_own(&mut self, kallsyms: Option<&Path>) {
+        self.names = own_names(&self.stacks, &self.files, kallsyms);
     }
 
     /// The build ids, in hexadecimal, of files with samples.

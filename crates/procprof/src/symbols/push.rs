@@ -22,11 +22,11 @@ use crate::remote::Remote;
 const SEND_MAX: Duration = Duration::from_secs(3600);
 
 /// A file's index, ready to be sent.
-struct Made {
-    bytes: Vec<u8>,
-    key: String,
+pub(crate) struct Made {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) key: String,
     functions: u64,
-    has_lines: bool,
+    pub(crate) has_lines: bool,
 }
 
 /// The result for a file.
@@ -104,11 +104,19 @@ async fn one(remote: &Remote, path: PathBuf, sent: &mut HashMap<String, bool>) -
     }))
 }
 
-/// Makes the index of a file; `None` if nothing names its code.
+/// Makes the index of one of the user's own files, so units that were split off are read wherever they are.
 fn make(unpacked: Unpacked) -> Result<Option<Made>> {
-    // The files are the user's own, so units that were split off are read wherever they are.
-    let options = ImageOptions { split_units: SplitUnits::Anywhere, ..ImageOptions::default() };
-    let image = Image::from_file(&unpacked.file, &unpacked.path, &options)?;
+    index(&unpacked.file, &unpacked.path, SplitUnits::Anywhere)
+}
+
+/// Makes the index of a file of any user; `None` if nothing names its code.
+pub(crate) fn index_of(file: std::fs::File, path: &std::path::Path) -> Result<Option<Made>> {
+    index(&file, path, ImageOptions::default().split_units)
+}
+
+fn index(file: &std::fs::File, path: &std::path::Path, split_units: SplitUnits) -> Result<Option<Made>> {
+    let options = ImageOptions { split_units, ..ImageOptions::default() };
+    let image = Image::from_file(file, path, &options)?;
     if !image.has_symbols() {
         return Ok(None);
     }

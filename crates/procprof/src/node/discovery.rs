@@ -1,0 +1,177 @@
+//! The processes of the host and the services that they belong to, read from `/proc`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use procprof_host::Membership;
+use procprof_process::{Identity, Pid, Process};
+use procprof_server::protocol::{OfferedType, ServiceFacts};
+
+use super::rules::{Rule, Treatment};
+use super::settings::Settings;
+
+/// Interpreters: how the names of their files begin, and what shows the functions of their programs.
+const INTERPRETERS: &[(&str, &str)] = &[
+    ("python3", "start it with python3 -X perf (3.12 and later), which names its functions"),
+    ("node", "start it with node --perf-basic-prof, which names its functions"),
+    ("java", "its compiled methods have no names from outside; a node of kind jvm records it by its own means"),
+];
+
+/// What is known of a process that runs.
+#[derive(Clone, Debug)]
+struct Known {
+    name: String,
+    program: String,
+    membership: Membership,
+    cpu: Duration,
+    is_seen: bool,
+}
+
+/// The processes that were seen last.
+#[derive(Debug, Default)]
+pub(super) struct Discovery {
+    known: HashMap<(Pid, u64), Known>,
+    scanned: Option<Instant>,
+}
+
+/// A service of this host.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) facts: ServiceFacts,
+    pub(super) treatment: Treatment,
+}
+
+/// The rule for a process: its treatment, and whether it is profiled off CPU, too.
+pub(super) fn treatment(settings: &Settings, process: &str, membership: &Membership) -> (Treatment, bool) {
+    match settings.rules.iter().find(|rule| rule.matches(process, membership)) {
+        Some(Rule { treatment, off_cpu, .. }) => (*treatment, *off_cpu),
+        None if settings.profile_others => (Treatment::Profile, false),
+        None => (Treatment::Exclude, false),
+    }
+}
+
+impl Discovery {
+    /// Reads all processes; CPU times are of the time since the last look. Services with the most CPU time come first.
+    pub(super) fn scan(&mut self, settings: &Settings) -> Vec<Service> {
+        let elapsed = self.scanned.replace(Instant::now()).map(|last| last.elapsed());
+        self.known.values_mut().for_each(|known| known.is_seen = false);
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut services: BTreeMap<String, (Service, Identity, Duration)> = BTreeMap::new();
+        for pid in pids {
+            let Some((identity, used, known)) = self.look(pid) else { continue };
+            let (treatment, off_cpu) = treatment(settings, &known.name, &known.membership);
+            let name = known.membership.service(&known.name);
+            let new = || {
+                let labels = known.membership.labels().into_iter().map(|(key, value)| (key.to_owned(), value));
+                let facts = ServiceFacts { name: name.clone(), labels: labels.collect(), ..ServiceFacts::default() };
+                (Service { facts, treatment }, identity, Duration::ZERO)
+            };
+            let (service, oldest, cpu) = services.entry(name.clone()).or_insert_with(new);
+            service.facts.processes += 1;
+            *cpu += used;
+            if service.facts.program.is_empty() || identity.start_ticks < oldest.start_ticks {
+                *oldest = identity;
+                service.facts.program.clone_from(&known.program);
+            }
+            service.facts.process = (oldest.pid.0, oldest.start_ticks);
+            let hint = hint(identity, &known.program);
+            if let Some(hint) = hint.filter(|hint| !service.facts.hints.iter().any(|told| told == hint)) {
+                service.facts.hints.push(hint.to_owned());
+            }
+            add_types(&mut service.facts.types, off_cpu);
+        }
+        self.known.retain(|_, known| known.is_seen);
+        let milli = |cpu: Duration| match elapsed {
+            Some(elapsed) => (1000.0 * cpu.as_secs_f64() / elapsed.as_secs_f64().max(0.001)) as u64,
+            None => 0,
+        };
+        let mut services: Vec<Service> = services
+            .into_values()
+            .map(|(mut service, _, cpu)| {
+                service.facts.cpu_milli = milli(cpu);
+                service
+            })
+            .collect();
+        services
+            .sort_by(|a, b| b.facts.cpu_milli.cmp(&a.facts.cpu_milli).then_with(|| a.facts.name.cmp(&b.facts.name)));
+        services
+    }
+
+    /// A process with the CPU time that it used since the last look; `None` if it has ended.
+    fn look(&mut self, pid: u32) -> Option<(Identity, Duration, &Known)> {
+        let process = Process::open(Pid(pid)).ok()?;
+        let identity = process.identity();
+        let cpu = process.usage().ok()?.cpu_time;
+        let known = self.known.entry((identity.pid, identity.start_ticks)).or_insert_with(|| Known {
+            name: String::new(),
+            program: String::new(),
+            membership: Membership::default(),
+            // What it used before it was first seen is not of this interval.
+            cpu,
+            is_seen: false,
+        });
+        let name = process.status().ok()?.name;
+        // One that executes another program has another name.
+        if known.name != name {
+            known.membership = Membership::of_process(&process);
+            let path = process.executable().ok().map(|executable| executable.path);
+            let file = path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+            known.program = file.unwrap_or_else(|| name.clone());
+            known.name = name;
+        }
+        let used = cpu.saturating_sub(std::mem::replace(&mut known.cpu, cpu));
+        known.is_seen = true;
+        Some((identity, used, known))
+    }
+}
+
+/// What would show the names of an interpreter's program.
+fn hint(identity: Identity, program: &str) -> Option<&'static str> {
+    let (_, hint) = INTERPRETERS.iter().find(|(name, _)| {
+        let version = program.strip_prefix(name);
+        version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    })?;
+    let pid = identity.pid.0;
+    let own = Process::open(Pid(pid)).ok()?.status().ok()?.namespace_pids.last()?.0;
+    let has_map = std::path::Path::new(&format!("/proc/{pid}/root/tmp/perf-{own}.map")).exists();
+    (!has_map).then_some(hint)
+}
+
+/// The types of a service: CPU time all the time, time off CPU by rule, and what can be asked for.
+fn add_types(types: &mut Vec<OfferedType>, off_cpu: bool) {
+    for (name, continuous) in [("cpu", true), ("off_cpu", off_cpu), ("wall", false)] {
+        match types.iter_mut().find(|offered| offered.profile_type == name) {
+            Some(offered) => offered.continuous |= continuous,
+            None => types.push(OfferedType { profile_type: name.to_owned(), continuous }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_with_its_time() {
+        let mut discovery = Discovery::default();
+        let settings = Settings::defaults();
+        discovery.scan(&settings);
+        let begun = Instant::now();
+        let mut rounds = 0_u64;
+        while begun.elapsed() < Duration::from_millis(300) {
+            rounds = std::hint::black_box(rounds + 1);
+        }
+        let services = discovery.scan(&settings);
+        let own = Process::current().unwrap().identity();
+        let known = &discovery.known[&(own.pid, own.start_ticks)];
+        let name = known.membership.service(&known.name);
+        let service = services.iter().find(|service| service.facts.name == name).unwrap();
+        assert!(service.facts.processes >= 1 && service.treatment == Treatment::Profile, "{service:?}");
+        assert_eq!(service.facts.types[0], OfferedType { profile_type: "cpu".to_owned(), continuous: true });
+        let before = discovery.known.len();
+        discovery.known.insert((Pid(u32::MAX - 1), 1), known.clone());
+        discovery.scan(&settings);
+        assert!(!discovery.known.contains_key(&(Pid(u32::MAX - 1), 1)), "{before}");
+    }
+}

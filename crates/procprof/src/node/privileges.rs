@@ -1,0 +1,64 @@
+//! The privileges that the agent keeps.
+
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+/// What it needs, and what for.
+const NEEDED: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::PERFMON, "CAP_PERFMON", "samples of processes of others, and time in the kernel"),
+    (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE", "the code and environment of processes of others"),
+    (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files of others, for build ids and symbols"),
+];
+
+/// Lets buffers of any size be locked, where that is permitted; smaller ones are used otherwise.
+pub(super) fn allow_locked_memory() {
+    let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+}
+
+/// The kernel's symbols; why there are none.
+///
+/// Reading their addresses may take CAP_SYSLOG, which is not kept.
+pub(super) fn kernel_symbols() -> Result<Vec<u8>, String> {
+    let why = |why: &str| format!("names of kernel functions: {why}");
+    let symbols = std::fs::read("/proc/kallsyms").map_err(|error| why(&error.to_string()))?;
+    let mut first = symbols.split(|byte| *byte == b'\n').take(100);
+    let has_address = first.any(|line| line.iter().take(16).any(|digit| !matches!(digit, b'0' | b' ')));
+    if has_address {
+        Ok(symbols)
+    } else {
+        Err(why("/proc/kallsyms hides its addresses; it takes CAP_SYSLOG at the start"))
+    }
+}
+
+/// Copies the kernel's symbols to a file in a folder, to be read later.
+pub(super) fn copy_kernel_symbols(folder: &Path) -> Result<PathBuf, String> {
+    let path = folder.join("kallsyms");
+    let copied = procprof_files::replace(&path, &kernel_symbols()?, 0o600);
+    copied.map(|()| path).map_err(|error| format!("names of kernel functions: {error}"))
+}
+
+/// Gives up all capabilities but the needed ones, for this process and what it starts; what is missing of them.
+///
+/// Must be called before the first thread is started, since each thread has its own.
+///
+/// # Errors
+/// The kernel refuses.
+pub(super) fn keep_needed() -> Result<Vec<String>, Errno> {
+    let held = capabilities(None)?;
+    let needed = NEEDED.iter().fold(CapabilitySet::empty(), |all, (one, ..)| all | *one);
+    let kept = held.permitted & needed;
+    if held.effective.contains(CapabilitySet::SETPCAP) {
+        for other in CapabilitySet::all().iter().filter(|other| !needed.contains(*other)) {
+            // Kernels do not have all of them.
+            let _ = rustix::thread::remove_capability_from_bounding_set(other);
+        }
+    }
+    let inheritable = held.inheritable & needed;
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
+    rustix::thread::set_no_new_privs(true)?;
+    let missing = NEEDED.iter().filter(|(one, ..)| !kept.contains(*one));
+    Ok(missing.map(|(_, name, purpose)| format!("{name}: {purpose}")).collect())
+}

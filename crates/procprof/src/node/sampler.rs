@@ -1,0 +1,265 @@
+//! The continuous recording of the whole host, cut into a profile for each service.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use procprof_host::{Cut, Engine, Measure, Membership, Options, Recorder, Target};
+use procprof_profile::format::pprof;
+use procprof_symbolize::ProvenFile;
+use tokio::sync::oneshot;
+
+use super::discovery::{Discovery, treatment};
+use super::governor::Governor;
+use super::rules::Treatment;
+use super::shared::{Shared, cpu_nanos, nanos_since_1970};
+
+/// Longest time between two looks at the buffers.
+const LOOK: Duration = Duration::from_secs(1);
+/// Bytes of a buffer: half of what may be locked by default is left for captures on hosts with two CPUs.
+const BUFFER_BYTES: usize = 2 << 20;
+/// Cuts that wait to be made into profiles.
+const CUTS_MAX: usize = 2;
+
+/// A request to the recording.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// Record at this rate, or at the configured one.
+    Rate(Option<u32>),
+    /// The file with a build id.
+    File(String, oneshot::Sender<Option<ProvenFile>>),
+}
+
+/// Begins the recording of CPU time of all processes.
+///
+/// # Errors
+/// It is not permitted, or not possible on this machine.
+pub(super) fn attach(measure: Measure, hz: u32) -> Result<Recorder> {
+    let options = Options {
+        measure,
+        engine: Engine::Perf,
+        hz,
+        waits_hz: Some(hz.max(20)),
+        buffer_bytes: BUFFER_BYTES,
+        ..Options::default()
+    };
+    Ok(Recorder::attach(Target::Host, &options)?)
+}
+
+/// Records until the agent stops.
+///
+/// # Errors
+/// The recording fails.
+pub(super) fn run(shared: &Arc<Shared>, mut recorder: Recorder, asks: &Receiver<Ask>) -> Result<()> {
+    let mut governor = Governor::new(shared.settings.hz, shared.settings.cpu_milli_max);
+    let cuts = start_profiling(shared)?;
+    let interval = Duration::from_secs(shared.settings.cut_seconds);
+    let mut due = Instant::now() + interval;
+    // The start reads all processes; it is not what the agent costs from then on.
+    let mut cost = Cost::now(shared);
+    let mut is_first = true;
+    while !shared.is_stopping() {
+        recorder.poll(LOOK.min(due.saturating_duration_since(Instant::now())))?;
+        let mut wanted = None;
+        for ask in asks.try_iter() {
+            match ask {
+                Ask::Rate(hz) => wanted = Some(hz.unwrap_or(shared.settings.hz)),
+                // One that no longer waits needs no answer.
+                Ask::File(build_id, reply) => drop(reply.send(recorder.file(&build_id))),
+            }
+        }
+        if Instant::now() < due && wanted.is_none() {
+            continue;
+        }
+        let now = governor.hz;
+        let next = match wanted {
+            Some(hz) => governor.want(hz),
+            None if is_first => now,
+            None => {
+                let milli = cost.since(shared);
+                shared.counters.cost_micro.store((milli * 1000.0) as u64, Ordering::Relaxed);
+                governor.next(milli)
+            }
+        };
+        let cut = if next == now {
+            recorder.cut()
+        } else {
+            tracing::info!("{next} samples for each second of CPU time from now on, {} are wanted", governor.wanted);
+            recorder.cut_at_rate(next)?
+        };
+        shared.update_host(|host| (host.hz, host.hz_wanted) = (next, governor.wanted));
+        shared.counters.samples.fetch_add(cut.statistics.samples, Ordering::Relaxed);
+        give(shared, &cuts, cut);
+        (cost, is_first, due) = (Cost::now(shared), false, Instant::now() + interval);
+    }
+    give(shared, &cuts, recorder.cut());
+    Ok(())
+}
+
+/// Records the time off CPU of services that a rule names until the agent stops.
+///
+/// # Errors
+/// The recording fails.
+pub(super) fn run_off_cpu(shared: &Arc<Shared>, mut recorder: Recorder) -> Result<()> {
+    let cuts = start_profiling(shared)?;
+    let interval = Duration::from_secs(shared.settings.cut_seconds);
+    let mut due = Instant::now() + interval;
+    while !shared.is_stopping() {
+        recorder.poll(LOOK.min(due.saturating_duration_since(Instant::now())))?;
+        if Instant::now() >= due {
+            give(shared, &cuts, recorder.cut());
+            due = Instant::now() + interval;
+        }
+    }
+    give(shared, &cuts, recorder.cut());
+    Ok(())
+}
+
+fn give(shared: &Shared, cuts: &SyncSender<Cut>, cut: Cut) {
+    let lost = cut.statistics.lost;
+    shared.begin_cut();
+    let dropped = match cuts.try_send(cut) {
+        Ok(()) => 0,
+        Err(TrySendError::Full(cut) | TrySendError::Disconnected(cut)) => {
+            shared.end_cut();
+            tracing::error!(
+                "the profiles of {} samples are lost: those before are not finished",
+                cut.statistics.samples
+            );
+            cut.statistics.samples
+        }
+    };
+    shared.update_host(|host| host.samples_lost += lost + dropped);
+}
+
+/// What the agent has used.
+struct Cost {
+    at: Instant,
+    cpu: u64,
+    captures: u64,
+    samples: u64,
+}
+
+impl Cost {
+    fn now(shared: &Shared) -> Self {
+        Self {
+            at: Instant::now(),
+            cpu: cpu_nanos(),
+            captures: shared.counters.capture_nanos.load(Ordering::Relaxed),
+            samples: shared.counters.samples.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Thousandths of a CPU since then, without captures that users ask for.
+    fn since(&self, shared: &Shared) -> f64 {
+        let now = Self::now(shared);
+        let used = (now.cpu - self.cpu).saturating_sub(now.captures - self.captures);
+        Governor::cost_milli(Duration::from_nanos(used), now.samples - self.samples, self.at.elapsed())
+    }
+}
+
+/// Starts the thread that makes profiles of cuts, at low priority, while the recording goes on.
+fn start_profiling(shared: &Arc<Shared>) -> Result<SyncSender<Cut>> {
+    let (sender, receiver) = sync_channel::<Cut>(CUTS_MAX);
+    let shared = Arc::clone(shared);
+    let work = move || {
+        // The priority is that of this thread alone; at the ordinary one it does the same work.
+        let _ = rustix::process::nice(5);
+        let mut discovery = Discovery::default();
+        update_services(&shared, &mut discovery);
+        for cut in receiver {
+            if cut.measure() == Measure::Cpu {
+                update_services(&shared, &mut discovery);
+            }
+            if let Err(error) = push_profiles(&shared, cut) {
+                tracing::error!("make profiles: {error:#}");
+            }
+            shared.end_cut();
+        }
+    };
+    std::thread::Builder::new().name("profiles".to_owned()).spawn(work).context("start a thread")?;
+    Ok(sender)
+}
+
+fn update_services(shared: &Shared, discovery: &mut Discovery) {
+    let services = discovery.scan(&shared.settings);
+    let is_profiled = |treatment: Treatment| matches!(treatment, Treatment::Profile | Treatment::Always);
+    let profiled = services.into_iter().filter(|service| is_profiled(service.treatment));
+    shared.set_services(profiled.map(|service| service.facts).collect());
+}
+
+/// Makes a profile of each service that is above the least CPU time, and one of the rest: every sample of a process that
+/// is not excluded is in one of them.
+fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
+    cut.name_own(shared.kallsyms.as_deref());
+    let own = own_services(shared, &cut);
+    let is_cpu = cut.measure() == Measure::Cpu;
+    let profile_type = if is_cpu { "cpu" } else { "off_cpu" };
+    let of_own = |name: &str, membership: &Membership| {
+        let (treatment, off_cpu) = treatment(&shared.settings, name, membership);
+        matches!(treatment, Treatment::Profile | Treatment::Always) && (is_cpu || off_cpu)
+    };
+    for service in &own {
+        let takes = |_: u32, name: &str, membership: &Membership| {
+            membership.service(name) == *service && of_own(name, membership)
+        };
+        let profile = cut.profile(takes, &format!("service {service}"))?;
+        push(shared, &cut, profile_type, Some(service.clone()), profile)?;
+    }
+    if is_cpu {
+        let takes = |_: u32, name: &str, membership: &Membership| {
+            let is_excluded = treatment(&shared.settings, name, membership).0 == Treatment::Exclude;
+            let has_own = of_own(name, membership) && own.contains(&membership.service(name));
+            !is_excluded && !has_own
+        };
+        let profile = cut.profile(takes, "processes of the host without a profile of their own")?;
+        push(shared, &cut, profile_type, None, profile)?;
+    }
+    Ok(())
+}
+
+/// The services with profiles of their own.
+fn own_services(shared: &Shared, cut: &Cut) -> BTreeSet<String> {
+    let settings = &shared.settings;
+    let is_cpu = cut.measure() == Measure::Cpu;
+    let mut services: HashMap<String, (u64, bool)> = HashMap::new();
+    for process in cut.processes() {
+        let (treatment, off_cpu) = treatment(settings, process.name, process.membership);
+        let is_chosen = match treatment {
+            Treatment::Exclude => {
+                shared.counters.excluded_nanos.fetch_add(process.nanos, Ordering::Relaxed);
+                continue;
+            }
+            Treatment::Host => continue,
+            Treatment::Profile | Treatment::Always if !is_cpu => off_cpu,
+            Treatment::Profile => false,
+            Treatment::Always => true,
+        };
+        let (nanos, is_always) = services.entry(process.membership.service(process.name)).or_default();
+        *nanos += process.nanos;
+        *is_always |= is_chosen;
+    }
+    let least = (settings.cpu_milli_min as f64 / 1000.0 * cut.duration.as_nanos() as f64) as u64;
+    services.retain(|_, (nanos, is_always)| *is_always || (is_cpu && *nanos >= least));
+    let mut own: Vec<(u64, String)> = services.into_iter().map(|(name, (nanos, _))| (nanos, name)).collect();
+    own.sort_unstable_by(|a, b| b.cmp(a));
+    own.into_iter().take(settings.services_max as usize).map(|(_, name)| name).collect()
+}
+
+fn push(
+    shared: &Shared,
+    cut: &Cut,
+    profile_type: &str,
+    service: Option<String>,
+    profile: Option<procprof_profile::Profile>,
+) -> Result<()> {
+    let Some(profile) = profile else { return Ok(()) };
+    let mut header = shared.header(profile_type, service);
+    header.start_nanos = nanos_since_1970(cut.started);
+    header.duration_nanos = i64::try_from(cut.duration.as_nanos()).unwrap_or(i64::MAX);
+    shared.push(&header, &pprof::encode_gzip(&profile)?);
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! What the parts of the agent share: settings, the spool, and the facts for heartbeats.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use procprof_server::protocol::{HostFacts, PushedProfile, SERVICES_MAX, ServiceFacts};
+use tokio::sync::Notify;
+
+use super::settings::Settings;
+use super::spool::Spool;
+
+/// The state of the agent.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    /// A copy of the kernel's symbols, from before privileges were given up.
+    pub(super) kallsyms: Option<PathBuf>,
+    spool: Mutex<Spool>,
+    facts: Mutex<Facts>,
+    /// Told when something is in the spool.
+    pub(super) filled: Notify,
+    pub(super) stop: AtomicBool,
+    /// Cuts of which the profiles are not made yet.
+    unfinished: AtomicU64,
+    pub(super) counters: Counters,
+}
+
+/// What changes while it runs.
+#[derive(Debug, Default)]
+struct Facts {
+    host: HostFacts,
+    services: Vec<ServiceFacts>,
+}
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Profiles that the server has.
+    pub(super) sent: AtomicU64,
+    /// Profiles that the server refused for good.
+    pub(super) refused: AtomicU64,
+    /// Requests that failed.
+    pub(super) failed_requests: AtomicU64,
+    /// Samples taken.
+    pub(super) samples: AtomicU64,
+    /// Nanoseconds of CPU time of excluded processes.
+    pub(super) excluded_nanos: AtomicU64,
+    /// Symbol indexes sent.
+    pub(super) symbols: AtomicU64,
+    /// CPU time of the agent in the last interval, with the kernel's share, in millionths of a CPU.
+    pub(super) cost_micro: AtomicU64,
+    /// Nanoseconds of CPU time of captures, which are not part of that.
+    pub(super) capture_nanos: AtomicU64,
+    /// The host's clock less the server's, in milliseconds, as a signed number.
+    pub(super) skew_milli: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, kallsyms: Option<PathBuf>, spool: Spool, host: HostFacts) -> Self {
+        Self {
+            settings,
+            kallsyms,
+            spool: Mutex::new(spool),
+            facts: Mutex::new(Facts { host, services: Vec::new() }),
+            filled: Notify::new(),
+            stop: AtomicBool::new(false),
+            unfinished: AtomicU64::new(0),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(super) fn spool(&self) -> MutexGuard<'_, Spool> {
+        self.spool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the facts of the host.
+    pub(super) fn update_host(&self, update: impl FnOnce(&mut HostFacts)) {
+        update(&mut self.facts().host);
+    }
+
+    /// Sets the services that are profiled now.
+    pub(super) fn set_services(&self, mut services: Vec<ServiceFacts>) {
+        let mut facts = self.facts();
+        facts.host.services_left_out = services.len().saturating_sub(SERVICES_MAX) as u64;
+        services.truncate(SERVICES_MAX);
+        facts.services = services;
+    }
+
+    /// The facts of the host and its services now.
+    pub(super) fn report(&self) -> (HostFacts, Vec<ServiceFacts>) {
+        let (spooled, spool_lost) = {
+            let spool = self.spool();
+            (spool.waiting(), spool.lost())
+        };
+        let facts = self.facts();
+        let mut host = facts.host.clone();
+        (host.spooled, host.spool_lost) = (spooled, spool_lost);
+        host.cpu_nanos = cpu_nanos();
+        host.resident_bytes = resident_bytes();
+        let (used, most) = (host.resident_bytes >> 20, self.settings.memory_bytes_max >> 20);
+        if used > most {
+            host.missing.push(format!("memory: the agent uses {used} MiB, more than {most} MiB (memory_bytes_max)"));
+        }
+        (host, facts.services.clone())
+    }
+
+    /// A header for a profile of this host.
+    pub(super) fn header(&self, profile_type: &str, service: Option<String>) -> PushedProfile {
+        let facts = self.facts();
+        let of_service = |name: &String| facts.services.iter().find(|service| service.name == *name);
+        let labels = service.as_ref().and_then(of_service).map(|service| service.labels.clone()).unwrap_or_default();
+        PushedProfile {
+            host: facts.host.id.clone(),
+            service,
+            id: uuid::Uuid::now_v7().to_string(),
+            profile_type: profile_type.to_owned(),
+            labels,
+            ..PushedProfile::default()
+        }
+    }
+
+    /// Gives a profile to the spool, from which it is sent.
+    pub(super) fn push(&self, header: &PushedProfile, profile: &[u8]) {
+        self.spool().put(header, profile);
+        self.filled.notify_one();
+    }
+
+    /// A cut is given to the thread that makes profiles.
+    pub(super) fn begin_cut(&self) {
+        self.unfinished.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The profiles of a cut are made.
+    pub(super) fn end_cut(&self) {
+        self.unfinished.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether profiles are being made.
+    pub(super) fn is_profiling(&self) -> bool {
+        self.unfinished.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// CPU time of this process.
+pub(super) fn cpu_nanos() -> u64 {
+    nanos_of(rustix::time::ClockId::ProcessCPUTime)
+}
+
+/// CPU time of the calling thread.
+pub(super) fn thread_nanos() -> u64 {
+    nanos_of(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn nanos_of(clock: rustix::time::ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn resident_bytes() -> u64 {
+    let process = procprof_process::Process::current();
+    process.and_then(|process| process.usage()).map_or(0, |usage| usage.resident_bytes)
+}
+
+/// A moment of the host's clock, in nanoseconds since 1970.
+pub(super) fn nanos_since_1970(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
