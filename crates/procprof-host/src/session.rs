@@ -100,7 +100,7 @@ pub struct Filter {
     pub name: Option<String>,
     /// Those in this control group or one below it: its path as in `/proc/PID/cgroup`.
     pub cgroup: Option<String>,
-    /// Those of this service ([`Membership::service`]).
+    /// Those of this service ([`crate::Membership::service`]).
     pub service: Option<String>,
 }
 
