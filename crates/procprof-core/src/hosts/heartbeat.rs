@@ -111,7 +111,8 @@ impl Hosts {
             tokio::select! {
                 _ = changes.changed() => {}
                 _ = users.changed() => {}
-                () = tokio::time::sleep_until(until) => return Ok(answer),
+                // Anew: the answer has the server's clock.
+                () = tokio::time::sleep_until(until) => return Ok(self.answer(&id, own)),
                 () = self.stop.cancelled() => return Ok(answer),
             }
         }
