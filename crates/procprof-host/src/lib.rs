@@ -1,14 +1,15 @@
 //! Processes of this host, profiled from outside: by pid, without their cooperation, a restart or a rebuild.
 //!
-//! The kernel samples what a CPU does each time that a period of CPU time has passed, and writes its own call chain, the
-//! registers of user code and a copy of the upper part of the stack to a buffer for each CPU (perf events). A
+//! The kernel samples what a CPU does each time that a period of CPU time has passed, and writes its own call chain,
+//! the registers of user code and a copy of the upper part of the stack to a buffer for each CPU (perf events). A
 //! [`Recorder`] reads the buffers while they fill: it keeps the address spaces of processes as records tell of their
-//! mappings, forks and executions, unwinds each stack by the tables of the files (`.eh_frame`, built once for each file,
-//! as far as stacks need them) or by frame pointers, and keeps stacks without repetition with their counts.
+//! mappings, forks and executions, unwinds each stack by the tables of the files (`.eh_frame`, built once for each
+//! file, as far as stacks need them) or by frame pointers, and keeps stacks without repetition with their counts.
 //!
-//! Waits ([`Measure::OffCpu`]) are the time between the switches of threads. Where the kernel runs BPF programs, these add
-//! up the waits of each thread by reason, and sample the stacks of as many as can be afforded, long ones first. Otherwise
-//! the kernel records all switches and samples one in so many, and long waits are looked up in `/proc` while they last.
+//! Waits ([`Measure::OffCpu`]) are the time between the switches of threads. Where the kernel runs BPF programs, these
+//! add up the waits of each thread by reason, and sample the stacks of as many as can be afforded, long ones first.
+//! Otherwise the kernel records all switches and samples one in so many, and long waits are looked up in `/proc` while
+//! they last.
 //!
 //! The caller decides how long to record, and names the addresses of the profile (`procprof-symbolize`). Lost samples,
 //! cut stacks and processes that ended too early are counted in [`Statistics`] and in the profile.

@@ -1,10 +1,10 @@
 //! The programs at tracepoints: the bookkeeping of waits at each switch, and samples of those that are chosen.
 //!
 //! At a switch, the thread that ceases to run gets the time and the reason, and the one that begins to run the duration
-//! of its wait, added to the total of that reason. A wait is sampled if it lasts for the threshold of its CPU, or if the
-//! thread has waited for so long since its last sample. Where more waits are chosen than may be sampled, the threshold
-//! doubles; where fewer than half of it, it is halved. The sample is taken at the next tracepoint, at which the thread
-//! is back on its CPU with the stack of its wait.
+//! of its wait, added to the total of that reason. A wait is sampled if it lasts for the threshold of its CPU, or if
+//! the thread has waited for so long since its last sample. Where more waits are chosen than may be sampled, the
+//! threshold doubles; where fewer than half of it, it is halved. The sample is taken at the next tracepoint, at which
+//! the thread is back on its CPU with the stack of its wait.
 
 use std::os::fd::BorrowedFd;
 

@@ -49,8 +49,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether events of all CPUs tell of tasks, although only some processes are recorded: programs sample those, and the
-    /// kernel would take time at each switch for events of a thread.
+    /// Whether events of all CPUs tell of tasks, although only some processes are recorded: programs sample those, and
+    /// the kernel would take time at each switch for events of a thread.
     pub(super) fn hears_all(&self) -> bool {
         let is_of_processes = matches!(self.target, Target::Processes(_));
         is_of_processes && self.programs.is_some() && self.options.measure == Measure::OffCpu
