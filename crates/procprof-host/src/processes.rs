@@ -22,7 +22,15 @@ pub(crate) enum CodeKnown {
     Vanished,
     /// Its maps may not be read by this user.
     Refused,
+    /// It is none of the pid namespace of this process.
+    Outside,
 }
+
+/// The pid of all processes outside the pid namespace of this process, in the kernel's records; in the first namespace,
+/// that of the idle task, which has no code of its own.
+const OUTSIDE: u32 = 0;
+/// The name of all processes that have no pid here.
+const OUTSIDE_NAME: &str = "[outside the pid namespace]";
 
 /// A process while it is recorded.
 #[derive(Debug, Default)]
@@ -68,7 +76,14 @@ impl Processes {
     /// Reads a process that has been running from `/proc`; one that can't be read is known by what is left of it.
     pub(crate) fn read(&mut self, pid: u32, images: &mut Images) {
         let mut process = Process::default();
-        if let Ok(live) = LiveProcess::open(Pid(pid)) {
+        if pid == OUTSIDE {
+            process.code = CodeKnown::Outside;
+            if !has_all_pids() {
+                process.name = OUTSIDE_NAME.to_owned();
+                process.membership =
+                    Arc::new(Membership { program: Some(OUTSIDE_NAME.to_owned()), ..Membership::default() });
+            }
+        } else if let Ok(live) = LiveProcess::open(Pid(pid)) {
             process.name = live.status().map(|status| status.name).unwrap_or_default();
             for thread in live.threads().unwrap_or_default() {
                 process.threads.insert(thread.tid.0, thread.name);
@@ -90,8 +105,11 @@ impl Processes {
         self.all.insert(pid, process);
     }
 
-    /// A process has mapped code.
+    /// A process has mapped code. As in all records, processes that share a pid, being outside, are left out.
     pub(crate) fn mapped(&mut self, mapped: &MappedFile<'_>, images: &mut Images) {
+        if mapped.pid == OUTSIDE {
+            return;
+        }
         let process = self.all.entry(mapped.pid).or_default();
         let MappedFile { pid, start, length, offset, identity, .. } = *mapped;
         let image = images.mapped(pid, start, identity, Path::new(OsStr::from_bytes(mapped.path)));
@@ -105,6 +123,9 @@ impl Processes {
 
     /// A thread has a name; with a program executed, the address space begins anew.
     pub(crate) fn named(&mut self, pid: u32, tid: u32, name: &[u8], is_exec: bool) {
+        if pid == OUTSIDE {
+            return;
+        }
         let name = String::from_utf8_lossy(name).into_owned();
         let process = self.all.entry(pid).or_default();
         if is_exec {
@@ -120,6 +141,9 @@ impl Processes {
 
     /// A thread or process begins: it has the name of its origin, a process also a copy of the address space.
     pub(crate) fn forked(&mut self, task: Task) {
+        if task.pid == OUTSIDE {
+            return;
+        }
         if task.pid == task.parent {
             if let Some(process) = self.all.get_mut(&task.pid) {
                 let name = process.name.clone();
@@ -143,7 +167,7 @@ impl Processes {
     /// A thread ends, and with the first thread what is known of the process; what others of its threads still do is
     /// met by reading it again.
     pub(crate) fn exited(&mut self, task: Task) {
-        if task.pid == task.tid {
+        if task.pid == task.tid && task.pid != OUTSIDE {
             self.all.remove(&task.pid);
         } else if let Some(process) = self.all.get_mut(&task.pid) {
             process.threads.remove(&task.tid);
@@ -181,4 +205,9 @@ impl Processes {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
+}
+
+/// Whether all processes of the host have a pid here.
+pub(crate) fn has_all_pids() -> bool {
+    LiveProcess::current().and_then(|own| own.namespaces()).is_ok_and(|namespaces| namespaces.has_all_pids())
 }

@@ -198,6 +198,7 @@ fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
         ("stacks-broken", statistics.broken),
         ("samples-of-vanished-processes", statistics.vanished),
         ("samples-of-unreadable-processes", statistics.refused),
+        ("samples-of-processes-outside-the-pid-namespace", statistics.outside),
         ("samples-of-32-bit-code", statistics.code_of_32_bits),
         ("throttled", statistics.throttled),
         ("malformed-records", statistics.malformed),

@@ -26,6 +26,8 @@ const NAME_BYTES: usize = 15;
 const VANISHED: &str = "[process ended before its code was known]";
 /// The row of samples of processes whose maps this user may not read.
 const REFUSED: &str = "[process that this user may not read]";
+/// The row of samples of processes that are none of this pid namespace.
+const OUTSIDE: &str = "[process outside the pid namespace]";
 /// The row of samples of user code of 32 bits.
 const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
 /// The row in the place of the callers that are missing.
@@ -81,6 +83,8 @@ pub struct Statistics {
     pub vanished: u64,
     /// Samples of processes whose maps this user may not read, so that their code is not known.
     pub refused: u64,
+    /// Samples of processes that are none of this pid namespace, so that they are not told apart.
+    pub outside: u64,
     /// Samples of 32-bit code, which is not unwound.
     pub code_of_32_bits: u64,
     /// Times that the kernel lowered the rate for a while.
@@ -464,9 +468,13 @@ impl Session {
         let process = self.processes.get_mut(sample.pid);
         let code = process.as_ref().map_or(CodeKnown::Vanished, |process| process.code);
         let (Some(process), CodeKnown::Yes) = (process, code) else {
-            let is_refused = code == CodeKnown::Refused;
-            *if is_refused { &mut statistics.refused } else { &mut statistics.vanished } += 1;
-            return self.frames.push(Frame::Note(if is_refused { REFUSED } else { VANISHED }));
+            let (count, note) = match code {
+                CodeKnown::Refused => (&mut statistics.refused, REFUSED),
+                CodeKnown::Outside => (&mut statistics.outside, OUTSIDE),
+                CodeKnown::Vanished | CodeKnown::Yes => (&mut statistics.vanished, VANISHED),
+            };
+            *count += 1;
+            return self.frames.push(Frame::Note(note));
         };
         if process.unwinding.is_none() {
             let number = self.generation.checked_add(1);

@@ -46,6 +46,9 @@ impl NamespaceKind {
     }
 }
 
+/// The number of the first pid namespace (`PROC_PID_INIT_INO` in the kernel's `proc_ns.h`).
+const FIRST_PIDS: u64 = 0xeffffffc;
+
 /// The namespaces a process is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Namespaces {
@@ -65,6 +68,11 @@ impl Namespaces {
     /// The number of the namespace of that kind; `None` if this kernel has no such kind.
     pub fn inode(&self, kind: NamespaceKind) -> Option<u64> {
         self.inodes[kind as usize]
+    }
+
+    /// Whether all processes of the host have a pid in its pid namespace.
+    pub fn has_all_pids(&self) -> bool {
+        self.inode(NamespaceKind::Pid).is_none_or(|inode| inode == FIRST_PIDS)
     }
 
     /// Whether both are in the same namespace of that kind.

@@ -387,6 +387,7 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
             (statistics.broken, "have a caller that can't be found"),
             (statistics.vanished, "are of processes that ended before their code was known"),
             (statistics.refused, "are of processes whose maps this user may not read; it takes CAP_SYS_PTRACE"),
+            (statistics.outside, "are of processes outside this pid namespace; it takes the host's (--pid=host)"),
         ];
         lines.push(format!("{:.1} % of {user_stacks} stacks reach the thread's first frame", share(to_root)));
         let told = reasons.into_iter().filter(|(count, _)| *count > 0);

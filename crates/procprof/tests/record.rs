@@ -482,6 +482,33 @@ fn files_of_a_process_in_its_own_namespaces_are_found_there() {
 }
 
 #[test]
+fn processes_outside_the_pid_namespace_are_a_row_of_their_own_and_said_to_be() {
+    let burn = Burn::new(&[]);
+    let _outside = burn.start(&["3600"]);
+    let file = burn.file("inside.pb.gz");
+    let script = format!(
+        "{} 3600 & {} record -a -d 2 -F {HZ} -o {}",
+        burn.path.display(),
+        env!("CARGO_BIN_EXE_procprof"),
+        file.display()
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
+    let output = unshare.output().expect("this test needs unshare");
+    let shown = text(&output);
+    assert!(output.status.success() && shown.contains("are of processes outside this pid namespace"), "{shown}");
+    let profile = decoded(&file);
+    let outside = "[process outside the pid namespace]";
+    let of = |function: &str, process: &str| {
+        count(&profile, |sample| {
+            has_function(&profile, sample, function) && label(&profile, sample, "process").as_deref() == Some(process)
+        })
+    };
+    assert!(of("deep", &name()) > 0 && of(outside, "[outside the pid namespace]") > 0, "{shown}");
+    assert_eq!(of(outside, &name()), 0, "{shown}");
+}
+
+#[test]
 fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
     let folder = folder();
     let (js, java) = (folder.path().join("loop.js"), folder.path().join("Loop.java"));

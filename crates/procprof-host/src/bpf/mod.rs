@@ -15,6 +15,7 @@ use foldhash::HashMap;
 
 use crate::btf::Btf;
 use crate::kernel::{Attached, Event, EventMap, SharedValue, attach};
+use crate::processes::has_all_pids;
 use crate::reason::Reason;
 use crate::waits::Amount;
 
@@ -30,9 +31,6 @@ const SLOTS_MAX: u32 = 1 << 16;
 
 /// The threshold of samples to begin with, in nanoseconds: a power of two.
 const FIRST_THRESHOLD: u64 = 1 << 20;
-
-/// The pid namespace that programs see the numbers of.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// How waits are measured.
 #[derive(Clone, Copy, Debug)]
@@ -132,9 +130,8 @@ impl KernelWaits {
     /// # Errors
     /// [`BpfError`], if the kernel can't or may not run them.
     pub(crate) fn attach(outputs: &[(u32, &Event)], settings: &Settings) -> Result<Self, BpfError> {
-        let namespace = std::fs::read_link("/proc/self/ns/pid")
-            .map_err(|error| BpfError::system("read the pid namespace", error))?;
-        if namespace.as_os_str() != FIRST_PID_NAMESPACE {
+        // Programs see the numbers of the first one.
+        if !has_all_pids() {
             return Err(BpfError::PidNamespace);
         }
         let types = std::fs::read("/sys/kernel/btf/vmlinux").map_err(BpfError::NoTypes)?;

@@ -48,7 +48,7 @@ pub(super) fn print(settings: &Settings, missing: &[String]) {
         settings.hz
     );
     match attach(Measure::Cpu, settings.hz) {
-        Ok(recorder) if recorder.samples_kernel() => println!("All processes of this host can be recorded."),
+        Ok(recorder) if recorder.samples_kernel() => println!("All processes can be recorded."),
         Ok(_) => println!("Time in the kernel can't be recorded: it takes CAP_PERFMON."),
         Err(error) => println!("Nothing can be recorded: {error:#}"),
     }

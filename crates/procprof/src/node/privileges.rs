@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use procprof_process::Process;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -60,5 +61,13 @@ pub(super) fn keep_needed() -> Result<Vec<String>, Errno> {
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
     rustix::thread::set_no_new_privs(true)?;
     let missing = NEEDED.iter().filter(|(one, ..)| !kept.contains(*one));
-    Ok(missing.map(|(_, name, purpose)| format!("{name}: {purpose}")).collect())
+    let mut missing: Vec<String> = missing.map(|(_, name, purpose)| format!("{name}: {purpose}")).collect();
+    let namespaces = Process::current().and_then(|own| own.namespaces());
+    if namespaces.is_ok_and(|namespaces| !namespaces.has_all_pids()) {
+        missing.push(
+            "the host's pid namespace (hostPID: true, --pid=host): processes outside this one are recorded as one"
+                .to_owned(),
+        );
+    }
+    Ok(missing)
 }
