@@ -1,18 +1,20 @@
 /* Waits of known lengths, each by functions of its own: wait SECONDS. For so long, each thread repeats its wait:
    "sleeper" sleeps 5 ms, "reader" reads from a pipe to which "writer" writes each 20 ms, "locker" waits for a mutex that
    "holder" holds for 10 ms at a time, "idle" waits for a condition until the end. Prints, a line for each: the name of
-   the function that waits, its number of waits and their time on the clock in nanoseconds. */
+   the function that waits, its number of waits, their time on the clock in nanoseconds, and how much of that is of waits
+   in which the thread was preempted, too. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 struct waits {
     const char *name;
     long count;
-    double time;
+    double time, preempted;
 };
 
 static double end;
@@ -25,6 +27,12 @@ static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static long preemptions(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
 }
 
 static void pause_for(long nanos) {
@@ -45,7 +53,15 @@ __attribute__((noinline)) void wait_idle(void) {
     pthread_mutex_unlock(&done_mutex);
 }
 
-#define TIMED(waits, call) do { double begin = now(); call; (waits)->time += now() - begin; (waits)->count++; } while (0)
+#define TIMED(waits, call) do { \
+    long before = preemptions(); \
+    double begin = now(); \
+    call; \
+    double time = now() - begin; \
+    (waits)->time += time; \
+    if (preemptions() != before) (waits)->preempted += time; \
+    (waits)->count++; \
+} while (0)
 
 static void *sleeper(void *waits) {
     while (now() < end) TIMED((struct waits *)waits, wait_sleeping());
@@ -85,7 +101,7 @@ static void *idle(void *waits) {
 }
 
 int main(int count, char **words) {
-    static struct waits waits[] = {{"wait_sleeping", 0, 0}, {"wait_reading", 0, 0}, {"wait_locking", 0, 0}, {"wait_idle", 0, 0}};
+    static struct waits waits[] = {{"wait_sleeping"}, {"wait_reading"}, {"wait_locking"}, {"wait_idle"}};
     struct { const char *name; void *(*run)(void *); void *argument; } threads[] = {
         {"sleeper", sleeper, &waits[0]}, {"reader", reader, &waits[1]}, {"writer", writer, NULL},
         {"locker", locker, &waits[2]}, {"holder", holder, NULL}, {"idle", idle, &waits[3]},
@@ -103,6 +119,8 @@ int main(int count, char **words) {
     pthread_cond_signal(&done);
     pthread_mutex_unlock(&done_mutex);
     pthread_join(ids[5], NULL);
-    for (int i = 0; i < 4; i++) printf("%s %ld %.0f\n", waits[i].name, waits[i].count, waits[i].time);
+    for (int i = 0; i < 4; i++) {
+        printf("%s %ld %.0f %.0f\n", waits[i].name, waits[i].count, waits[i].time, waits[i].preempted);
+    }
     return 0;
 }
