@@ -46,7 +46,7 @@ impl Decoder {
 
 /// Parts of the targets that are not formats.
 const PARTS: &[(&str, &[&str], &str)] = &[
-    ("decode_profile", &["", "jemalloc-threads"], "none"),
+    ("decode_profile", &["", "jemalloc-threads", "packed"], "none"),
     ("demangle", &["llvm", "gnu"], "none"),
     ("eh_frame", &[""], "none"),
     ("mysql_packet", &["greeting", "command", "connection", "statement", "script"], "none"),
@@ -79,6 +79,9 @@ pub(crate) fn run(runs: Option<&str>, wanted: Option<&str>) -> Result<()> {
         ("objcopy", "binutils"),
         ("dwz", "dwz"),
         ("dwp", "binutils"),
+        ("bzip2", "bzip2"),
+        ("xz", "xz-utils"),
+        ("zstd", "zstd"),
     ])?;
     tools::ensure_cargo_subcommand("cargo-fuzz")?;
     let host = host()?;

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use procprof_profile::format::{self, FORMATS, Limits, pprof};
 
 use super::{dense, elf, sql};
@@ -35,6 +36,7 @@ fn frames() -> Vec<u8> {
 /// Writes the inputs for a decoder into a folder.
 pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Result<()> {
     match (target, part) {
+        ("decode_profile", "packed") => packed(root, folder),
         ("decode_profile", part) => profiles(root, part, folder),
         ("mysql_packet", part) => inputs(folder, &sql::inputs(part)),
         ("push_body", "heartbeat") => inputs(folder, &[HEARTBEAT]),
@@ -73,6 +75,29 @@ pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Res
 fn inputs(folder: &Path, inputs: &[impl AsRef<[u8]>]) -> Result<()> {
     for (index, input) in inputs.iter().enumerate() {
         fs::write(folder.join(format!("input{index}")), input).context("write an input")?;
+    }
+    Ok(())
+}
+
+/// Small recorded profiles, packed in each way; several members or frames in a file, too.
+fn packed(root: &Path, folder: &Path) -> Result<()> {
+    let plain = tempfile::tempdir().context("make a folder")?;
+    profiles(root, "", plain.path())?;
+    for entry in fs::read_dir(plain.path()).context("list a folder")? {
+        let path = entry.context("list a folder")?.path();
+        let bytes = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+        if bytes.len() > 4096 || bytes.starts_with(&[0x1f, 0x8b]) {
+            continue;
+        }
+        let name = path.file_name().unwrap_or_default().display();
+        for program in ["gzip", "zstd", "xz", "bzip2"] {
+            let output =
+                Command::new(program).arg("-c").arg(&path).output().with_context(|| format!("run {program}"))?;
+            ensure!(output.status.success(), "{program} fails: {}", String::from_utf8_lossy(&output.stderr));
+            fs::write(folder.join(format!("{program}-{name}")), &output.stdout).context("write an input")?;
+            fs::write(folder.join(format!("{program}-twice-{name}")), output.stdout.repeat(2))
+                .context("write an input")?;
+        }
     }
     Ok(())
 }
