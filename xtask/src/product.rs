@@ -55,9 +55,14 @@ impl Running {
     }
 
     /// Signals it to end and waits for that.
-    pub(crate) fn terminate(mut self) -> Result<ExitStatus> {
+    pub(crate) fn terminate(self) -> Result<ExitStatus> {
         let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().context("run kill")?;
         ensure!(status.success(), "kill -TERM failed");
+        self.wait()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> Result<ExitStatus> {
         self.0.wait().context("wait for a process")
     }
 

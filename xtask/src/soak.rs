@@ -47,6 +47,7 @@ pub(crate) fn run_hostile(seconds: Option<&str>) -> Result<()> {
 /// Runs two host agents; `seconds` is the argument.
 pub(crate) fn run_fleet(seconds: Option<&str>) -> Result<()> {
     let seconds = duration(seconds)?;
+    tools::require(&[("gcc", "gcc"), ("nsenter", "util-linux"), ("curl", "curl")])?;
     checked(|folder, checks| fleet::run(folder, seconds, checks))
 }
 

@@ -1,5 +1,8 @@
-//! Two host agents and a server that goes away, agents that are killed, a full disk, hundreds of short processes, and a
-//! token that is revoked. What was in a spool is stored, once, unless it was counted as lost.
+//! Two host agents, each in namespaces of its own, and a server that goes away, agents that are killed, a full disk, a
+//! clock that jumps, hundreds of short processes, and a token that is revoked. What was in a spool is stored, once,
+//! unless it was counted as lost.
+
+mod host;
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::TcpListener;
@@ -14,9 +17,8 @@ use serde_json::Value;
 
 use super::checks::Checks;
 use crate::{http, product};
+use host::{Host, Inside};
 
-/// Short processes a second.
-const SHORT_PROCESSES: u64 = 200;
 /// Time between two looks into the spools.
 const LOOK: Duration = Duration::from_millis(5);
 /// Longest wait for the spools to be sent at the end.
@@ -35,9 +37,10 @@ struct Fleet {
 
 struct Agent {
     name: &'static str,
+    host: Host,
     spool: PathBuf,
     metrics: String,
-    running: Option<product::Running>,
+    running: Option<Inside>,
     /// Profiles lost, as counted by agents that were killed.
     lost: u64,
 }
@@ -49,7 +52,6 @@ pub(super) fn run(folder: &Path, seconds: u64, checks: &mut Checks) -> Result<()
     let spools: Vec<PathBuf> = fleet.agents.iter().map(|agent| agent.spool.clone()).collect();
     let (seen, happened) = thread::scope(|scope| -> Result<_> {
         let seen = scope.spawn(|| watch(&spools, &is_over));
-        scope.spawn(|| start_short_processes(&is_over));
         let happened = fleet.live(seconds, checks);
         is_over.store(true, Ordering::Relaxed);
         Ok((seen.join().ok().context("watch the spools")?, happened))
@@ -63,7 +65,7 @@ pub(super) fn run(folder: &Path, seconds: u64, checks: &mut Checks) -> Result<()
         checks.add(format!("what was in the spool of {} is stored", agent.name), found, missing <= agent.lost);
     }
     let times: BTreeSet<String> =
-        stored.iter().map(|row| format!("{} {} {}", row["node"], row["type"], row["started_ns"])).collect();
+        stored.iter().map(|row| format!("{} {} {}", row["node"], row["type"], row["start"])).collect();
     checks.add("no profile twice", format!("{} of {}", times.len(), stored.len()), times.len() == stored.len());
     fleet.stop()
 }
@@ -88,6 +90,7 @@ impl Fleet {
         );
         run_shell(&add)?;
         let mut fleet = Self { procprof, folder: folder.to_owned(), address, server: None, agents: Vec::new() };
+        let clock = host::build_clock(folder)?;
         let full = folder.join("spool-b");
         std::fs::create_dir(&full).context("make a folder")?;
         run_shell(&format!("mount -t tmpfs -o size=2m procprof-soak {}", full.display()))?;
@@ -105,7 +108,8 @@ impl Fleet {
                 spool.display()
             );
             std::fs::write(folder.join(format!("{name}.toml")), config).context("write the configuration")?;
-            fleet.agents.push(Agent { name, spool, metrics, running: None, lost: 0 });
+            let host = Host::start(name, folder, &clock)?;
+            fleet.agents.push(Agent { name, host, spool, metrics, running: None, lost: 0 });
         }
         fleet.serve()?;
         for place in 0..fleet.agents.len() {
@@ -114,16 +118,17 @@ impl Fleet {
         Ok(fleet)
     }
 
-    fn spawn(&self, arguments: &[&str], log: &str) -> Result<Child> {
+    /// Starts procprof, or a command that does, with its messages in a file.
+    fn spawn(&self, mut command: Command, arguments: &[&str], log: &str) -> Result<Child> {
         let log =
             std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join(log)).context("open a log")?;
-        let mut command = Command::new(&self.procprof);
         command.args(arguments).current_dir(&self.folder).stdout(Stdio::null()).stderr(log);
         command.spawn().context("start procprof")
     }
 
     fn serve(&mut self) -> Result<()> {
-        let child = self.spawn(&["serve", "--config", "server.toml", "--data", "data"], "server.log")?;
+        let arguments = ["serve", "--config", "server.toml", "--data", "data"];
+        let child = self.spawn(Command::new(&self.procprof), &arguments, "server.log")?;
         self.server = Some(product::Running::new(child));
         let begun = Instant::now();
         while http::request("GET", &self.address, "/api/nodes").is_err() {
@@ -138,8 +143,9 @@ impl Fleet {
         let (server, token, config) =
             (format!("http://{}", self.address), format!("{name}.token"), format!("{name}.toml"));
         let arguments = ["node", "--server", &server, "--token-file", &token, "--config", &config];
-        let child = self.spawn(&arguments, &format!("{name}.log"))?;
-        self.agents[place].running = Some(product::Running::new(child));
+        let command = self.agents[place].host.command(&self.procprof);
+        let child = self.spawn(command, &arguments, &format!("{name}.log"))?;
+        self.agents[place].running = Some(Inside::find(child)?);
         Ok(())
     }
 
@@ -191,11 +197,26 @@ impl Fleet {
         thread::sleep(part(0.1));
         std::fs::remove_file(&filler).context("empty the disk")?;
         self.serve()?;
-        thread::sleep(part(0.05));
+        thread::sleep(part(0.04));
+        announce("the clock of a host jumps by an hour, and back");
+        for seconds in [3600, 0] {
+            self.agents[0].host.set_clock(seconds)?;
+            thread::sleep(part(0.04));
+            let (begun, is_near) = (Instant::now(), |skew: f64| (skew - f64::from(seconds)).abs() < 5.0);
+            let mut skew = None;
+            // It is found out with the next heartbeat.
+            while !skew.is_some_and(is_near) && begun.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(500));
+                skew = metric(&self.agents[0].metrics, "procprof_node_clock_skew_seconds ");
+            }
+            let found = skew.map_or("no answer".to_owned(), |skew| format!("{skew} s"));
+            let is_told = skew.is_some_and(is_near);
+            checks.add(format!("the agent reports a clock {seconds} s ahead"), found, is_told);
+        }
         announce("a token is revoked");
         run_shell(&format!("{} user remove --file {}/users agent-a", self.procprof.display(), self.folder.display()))?;
         self.reload()?;
-        thread::sleep(part(0.1));
+        thread::sleep(part(0.07));
         let waiting = files(&self.agents[0].spool).len();
         checks.add("profiles wait while the token is revoked", waiting.to_string(), waiting > 0);
         self.add_token("a")?;
@@ -263,10 +284,13 @@ fn run_shell(line: &str) -> Result<()> {
 
 /// Profiles that an agent has counted as lost; 0 if it does not answer.
 fn lost(metrics: &str) -> u64 {
-    let page = http::request("GET", metrics, "/metrics").map(|answer| answer.body).unwrap_or_default();
-    let page = String::from_utf8_lossy(&page).into_owned();
-    let line = page.lines().find_map(|line| line.strip_prefix("procprof_node_spool_lost_total "));
-    line.and_then(|value| value.parse().ok()).unwrap_or(0)
+    metric(metrics, "procprof_node_spool_lost_total ").map_or(0, |lost| lost as u64)
+}
+
+/// A figure of an agent, by its name with a space behind it.
+fn metric(address: &str, name: &str) -> Option<f64> {
+    let page = http::request("GET", address, "/metrics").ok()?.body;
+    String::from_utf8_lossy(&page).lines().find_map(|line| line.strip_prefix(name)?.parse().ok())
 }
 
 /// The names of profiles in a spool.
@@ -287,12 +311,4 @@ fn watch(spools: &[PathBuf], is_over: &AtomicBool) -> Vec<BTreeSet<String>> {
         thread::sleep(LOOK);
     }
     seen
-}
-
-fn start_short_processes(is_over: &AtomicBool) {
-    while !is_over.load(Ordering::Relaxed) {
-        // One that can't be started for want of memory is no matter of the agents.
-        let _ = Command::new("true").status();
-        thread::sleep(Duration::from_millis(1000 / SHORT_PROCESSES));
-    }
 }
