@@ -176,3 +176,14 @@ async fn no_page_is_wider_than_a_narrow_window() {
     assert_eq!(browser.console().await, json!([]));
     browser.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_with_name_and_password_shows_the_flame_graph() {
+    let server = TestServer::start(quiet()).await;
+    let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
+    let browser = Browser::start().await;
+    let page = server.url(&format!("/p/{}", pushed["id"].as_str().unwrap()));
+    browser.open(&page.replace("http://", "http://name:password@")).await;
+    browser.expect("return document.querySelector('.pv-status bdi')?.textContent ?? ''", "all").await;
+    browser.end().await;
+}

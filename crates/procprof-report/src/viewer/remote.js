@@ -87,7 +87,8 @@ export class Remote {
 
 /** The answer of an address; an error with the server's reason. @param {string} address */
 async function answered(address) {
-  const answer = await fetch(address);
+  // From the origin: the page's own address may contain a name and password, which fetch refuses.
+  const answer = await fetch(new URL(address, location.origin));
   if (answer.ok) return answer;
   const text = await answer.text();
   let why = `${answer.status} ${answer.statusText}`;

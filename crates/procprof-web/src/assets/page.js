@@ -54,11 +54,16 @@ function busy(part) {
   return chosen || part.querySelector("details[open]:not([data-keep])") !== null || part.contains(document.activeElement) || part.matches(":has(.brush)");
 }
 
+/// A page by its path, from the origin: the address of this page may contain a name and password, which fetch refuses.
+function answerOf(path) {
+  return fetch(new URL(path, location.origin), { headers: { accept: "text/html" } });
+}
+
 // Fills the parts of a page that wait for a node.
 async function fetchParts() {
   for (const part of document.querySelectorAll("[data-fetch]")) {
     if (busy(part)) continue;
-    const response = await fetch(root() + part.dataset.fetch, { headers: { accept: "text/html" } });
+    const response = await answerOf(root() + part.dataset.fetch);
     if (!response.ok) continue;
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     localise(fresh);
@@ -68,7 +73,7 @@ async function fetchParts() {
 }
 
 async function refresh() {
-  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  const response = await answerOf(location.pathname + location.search);
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   localise(fresh);
