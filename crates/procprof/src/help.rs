@@ -1,6 +1,5 @@
 //! `procprof completions` and `procprof man`: made from the declaration of the command line.
 
-use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -8,6 +7,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
+use crate::output::print;
 
 const NAME: &str = "procprof";
 
@@ -28,12 +28,4 @@ pub(crate) fn man(folder: Option<&Path>) -> Result<()> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut page).context("make the page")?;
     print(&page)
-}
-
-/// Prints; a reader that has seen enough and is gone is no failure.
-fn print(bytes: &[u8]) -> Result<()> {
-    match std::io::stdout().write_all(bytes) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("write to standard output"),
-    }
 }

@@ -7,11 +7,11 @@ mod remote;
 mod shell;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use procprof_jeprof::{
     Environment, Loaded, Output, Refusal, Request, Settings, Stacks, Threads, Typed, USAGE, View, print_code,
     print_symbols, print_view,
@@ -19,6 +19,7 @@ use procprof_jeprof::{
 use procprof_symbolize::IndexFolder;
 
 use crate::allocator;
+use crate::output::print;
 
 /// The words for jeprof, if the command was called by that name or with that word first.
 pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
@@ -100,7 +101,7 @@ fn print_loaded(request: &Request, loaded: &Loaded, environment: &Environment) -
         Output::List | Output::Disassembly => {
             let kind = if request.output == Output::List { "list" } else { "disasm" };
             let pairs = vec![("symbol", request.symbol.clone().unwrap_or_default())];
-            return print_bytes(&shell::source(kind, pairs, request, loaded)?).map(|()| ExitCode::SUCCESS);
+            return print(&shell::source(kind, pairs, request, loaded)?).map(|()| ExitCode::SUCCESS);
         }
         _ => {}
     }
@@ -129,7 +130,7 @@ fn print_report(
     let view = View::new(stacks, &loaded.pcs, &loaded.symbols, loaded.kind, settings);
     view.messages().iter().for_each(|message| eprintln!("{message}"));
     match print_view(output, &view, loaded, environment)? {
-        Some(bytes) => print_bytes(&bytes).map(|()| ExitCode::SUCCESS),
+        Some(bytes) => print(&bytes).map(|()| ExitCode::SUCCESS),
         None => {
             eprintln!("No nodes to print");
             Ok(ExitCode::FAILURE)
@@ -141,16 +142,4 @@ fn print_report(
 fn symbols(request: &Request, environment: &Environment) -> Result<ExitCode> {
     let Some(program) = request.words.first() else { return Ok(misused("Did not specify program")) };
     print(&print_symbols(program, &mut std::io::stdin(), request, environment)?).map(|()| ExitCode::SUCCESS)
-}
-
-/// Writes to standard output; a reader that has enough is no error.
-fn print(text: &str) -> Result<()> {
-    print_bytes(text.as_bytes())
-}
-
-fn print_bytes(bytes: &[u8]) -> Result<()> {
-    match std::io::stdout().write_all(bytes) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("write to standard output"),
-    }
 }

@@ -11,6 +11,7 @@ mod help;
 mod jeprof;
 mod log;
 mod node;
+mod output;
 mod progress;
 mod record;
 #[cfg(test)]

@@ -68,8 +68,8 @@ pub(crate) fn run(command: SymbolsCommand) -> Result<ExitCode> {
                 push::run(&Remote::from_arguments(&arguments.remote)?, &arguments.files).await
             }
             SymbolsCommand::List(arguments) => {
-                print!("{}", table::rendered(&listed(&Remote::from_arguments(&arguments.remote)?).await?));
-                Ok(ExitCode::SUCCESS)
+                let listed = listed(&Remote::from_arguments(&arguments.remote)?).await?;
+                crate::output::print(table::rendered(&listed)).map(|()| ExitCode::SUCCESS)
             }
             SymbolsCommand::Remove(arguments) => {
                 remove(&Remote::from_arguments(&arguments.remote)?, &arguments.keys).await

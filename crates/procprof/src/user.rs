@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use procprof_server::auth::{Methods, UserRole, Users, add_token, add_user, remove_user};
 
 use crate::cli::{UserAddArgs, UserListArgs, UserRemoveArgs};
+use crate::output::print;
 
 /// Longest password read from standard input, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1024;
@@ -55,11 +56,12 @@ fn add_agent(arguments: &UserAddArgs) -> Result<()> {
 
 /// Prints a line for each user: name, role, and how they may log in beside the usual.
 pub(crate) fn list(arguments: &UserListArgs) -> Result<()> {
-    for user in Users::read(&arguments.file)?.iter() {
+    let users = Users::read(&arguments.file)?;
+    let lines = users.iter().map(|user| {
         let native = if user.native.is_some() { "\tmysql_native_password" } else { "" };
-        println!("{}\t{}{native}", user.name, user.role);
-    }
-    Ok(())
+        format!("{}\t{}{native}\n", user.name, user.role)
+    });
+    print(lines.collect::<String>())
 }
 
 /// Removes a user; a running server reads the file again on SIGHUP.

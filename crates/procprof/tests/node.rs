@@ -444,3 +444,13 @@ fn once_prints_what_would_be_profiled() {
         assert!(!output.status.success() && error.contains(expected), "{arguments:?}: {error}");
     }
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_of_once_is_no_failure() {
+    let mut command = procprof();
+    let mut child = command.args(["node", "--once"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let printed = crate::harness::text(&output);
+    assert!(output.status.success() && !printed.contains("panicked"), "{printed}");
+}

@@ -86,8 +86,7 @@ pub(crate) fn run(arguments: NodeArgs) -> Result<()> {
         let symbols = privileges::kernel_symbols().err();
         let mut missing = privileges::keep_needed().context("give up privileges")?;
         missing.extend(symbols);
-        once::print(&settings, &missing);
-        return Ok(());
+        return crate::output::print(once::text(&settings, &missing)?);
     }
     ensure!(!settings.server.is_empty(), "no server is given: --server URL, or `server` in the configuration");
     ensure!(!settings.token_file.as_os_str().is_empty(), "no token is given: --token-file FILE, or `token_file`");

@@ -1,5 +1,6 @@
 //! `procprof node --once`: what would be profiled, and what can't be.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use procprof_host::Measure;
@@ -14,13 +15,17 @@ const WINDOW: Duration = Duration::from_secs(2);
 /// Longest name in the table.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Prints the services of this host with their treatment, and what is not permitted.
-pub(super) fn print(settings: &Settings, missing: &[String]) {
+/// The services of this host with their treatment, and what is not permitted.
+///
+/// # Errors
+/// None: text is written to memory.
+pub(super) fn text(settings: &Settings, missing: &[String]) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
     let mut discovery = Discovery::default();
     discovery.scan(settings);
     std::thread::sleep(WINDOW);
     let services = discovery.scan(settings);
-    println!("{:>9} {:>9}  {:<11} SERVICE", "CPU", "PROCESSES", "PROFILE");
+    writeln!(text, "{:>9} {:>9}  {:<11} SERVICE", "CPU", "PROCESSES", "PROFILE")?;
     for service in &services {
         let facts = &service.facts;
         let is_above = facts.cpu_milli >= settings.cpu_milli_min;
@@ -33,24 +38,30 @@ pub(super) fn print(settings: &Settings, missing: &[String]) {
         let off_cpu = facts.types.iter().any(|offered| offered.profile_type == "off_cpu" && offered.continuous);
         let types = if off_cpu { " (off CPU, too)" } else { "" };
         let name: String = facts.name.chars().take(NAME_CHARS_MAX).collect();
-        println!("{:>7.1} % {:>9}  {profile:<11} {name}{types}", facts.cpu_milli as f64 / 10.0, facts.processes);
+        writeln!(text, "{:>7.1} % {:>9}  {profile:<11} {name}{types}", facts.cpu_milli as f64 / 10.0, facts.processes)?;
         let labels: Vec<String> = facts.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         if !labels.is_empty() {
-            println!("{:33}{}", "", labels.join(" "));
+            writeln!(text, "{:33}{}", "", labels.join(" "))?;
         }
-        facts.hints.iter().filter(|_| is_above).for_each(|hint| println!("{:33}{hint}", ""));
+        for hint in facts.hints.iter().filter(|_| is_above) {
+            writeln!(text, "{:33}{hint}", "")?;
+        }
     }
-    println!(
+    writeln!(
+        text,
         "\nCPU time of {} s; a service from {:.1} % of a CPU on has a profile of its own each {} s, at {} Hz.",
         WINDOW.as_secs(),
         settings.cpu_milli_min as f64 / 10.0,
         settings.cut_seconds,
         settings.hz
-    );
+    )?;
     match attach(Measure::Cpu, settings.hz) {
-        Ok(recorder) if recorder.samples_kernel() => println!("All processes can be recorded."),
-        Ok(_) => println!("Time in the kernel can't be recorded: it takes CAP_PERFMON."),
-        Err(error) => println!("Nothing can be recorded: {error:#}"),
+        Ok(recorder) if recorder.samples_kernel() => writeln!(text, "All processes can be recorded."),
+        Ok(_) => writeln!(text, "Time in the kernel can't be recorded: it takes CAP_PERFMON."),
+        Err(error) => writeln!(text, "Nothing can be recorded: {error:#}"),
+    }?;
+    for missing in missing {
+        writeln!(text, "Missing: {missing}")?;
     }
-    missing.iter().for_each(|missing| println!("Missing: {missing}"));
+    Ok(text)
 }
