@@ -53,6 +53,15 @@ fn by_build_id() {
 }
 
 #[test]
+fn by_build_id_in_the_cache_of_perf() {
+    check(&FLAGS, FoundBy::BuildId, |folder, program, _| {
+        let add = ["buildid-cache", "--add"];
+        run(Command::new("perf").arg("--buildid-dir").arg(folder.path("debug")).args(add).arg(program));
+        fs::remove_file(program).unwrap();
+    });
+}
+
+#[test]
 fn by_link_beside_the_program() {
     check(&["-O2", "-g", "-Wl,--build-id=none"], FoundBy::DebugLink, |folder, program, stripped| {
         let debug = folder.keep_debug(program, "stripped.debug");

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | named | each of [`ImageOptions::debug_files`] | build id or checksum |
 //! | build id | `DIR/.build-id/xx/yyyy.debug`, `DIR/xx/yyyy.debug`, `DIR/ID/NAME`, `DIR/ID/debuginfo` | build id |
+//! | perf's cache | `DIR/.build-id/xx/yyyy/debug`, `DIR/.build-id/xx/yyyy/elf` | build id |
 //! | `.gnu_debuglink` | `LINK` beside the binary, in `.debug` below, in `DIR` + the binary's folder, in `DIR` | build id, else checksum |
 //! | pprof's | `PATH/ID/*`, `PATH/xx/yyyy.debug`, `PATH/NAME`, `PATH/FILE` | build id or checksum |
 //! | name | `NAME.debug`, `NAME.debuginfo` beside the binary and in `DIR`, `DIR/NAME` | build id or checksum |
@@ -161,8 +162,11 @@ impl Stripped<'_> {
 /// The paths where the debug file of a build may be below a folder of debug files.
 pub(crate) fn by_build_id(dir: &Path, build_id: &BuildId, name: &OsStr) -> Vec<PathBuf> {
     let whole = build_id.to_string();
-    let split =
-        split_build_id(build_id).into_iter().flat_map(|split| [dir.join(".build-id").join(&split), dir.join(split)]);
+    let split = split_build_id(build_id).into_iter().flat_map(|split| {
+        let below = dir.join(".build-id").join(&split);
+        let kept = below.with_extension("");
+        [below, dir.join(split), kept.join("debug"), kept.join("elf")]
+    });
     split.chain([dir.join(&whole).join(name), dir.join(&whole).join("debuginfo")]).collect()
 }
 

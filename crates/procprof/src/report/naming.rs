@@ -25,6 +25,8 @@ const LISTED_SHARE_MIN: f64 = 0.01;
 const CACHE_BYTES_MAX: u64 = 1 << 30;
 /// The folder that is searched for debug files after those of the command line.
 const SYSTEM_DEBUG_DIR: &str = "/usr/lib/debug";
+/// perf's cache of binaries, in the home folder; `perf archive` packs a part of it for another machine.
+const PERF_CACHE: &str = ".debug";
 
 /// The sources of names that the command line permits.
 #[derive(Debug, Default)]
@@ -58,8 +60,8 @@ impl Naming {
             path(
                 "debug-dir",
                 "DIR",
-                "Folder with debug files, by build id or name, in addition to /usr/lib/debug, PPROF_BINARY_PATH and the \
-                folder of the binary. May be given several times",
+                "Folder with debug files, by build id or name, in addition to /usr/lib/debug, ~/.debug (perf's), \
+                PPROF_BINARY_PATH and the folder of the binary. May be given several times",
             )
             .value_hint(ValueHint::DirPath)
             .action(ArgAction::Append),
@@ -161,7 +163,8 @@ impl Naming {
         let binaries: Vec<Binary> = main.into_iter().chain(self.binaries.iter().cloned()).collect();
         let mut image =
             ImageOptions { binary_paths: binary_paths(), split_units: SplitUnits::Anywhere, ..ImageOptions::default() };
-        image.debug_dirs = self.debug_dirs.iter().cloned().chain([PathBuf::from(SYSTEM_DEBUG_DIR)]).collect();
+        let others = [Some(PathBuf::from(SYSTEM_DEBUG_DIR)), std::env::home_dir().map(|home| home.join(PERF_CACHE))];
+        image.debug_dirs = self.debug_dirs.iter().cloned().chain(others.into_iter().flatten()).collect();
         image.cache.clone_from(&self.cache);
         image.debug_files = binaries.iter().map(|binary| binary.path.clone()).collect();
         let debuginfod = self
