@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::images::{FileFacts, Files};
 use crate::measure::{Engine, Measure};
 use crate::own_names::{KERNEL, OwnNames};
-use crate::session::Statistics;
+use crate::session::{CUT, Statistics};
 use crate::stacks::{Frame, Owner, Stacks};
 
 /// What is known of a recording besides its samples.
@@ -32,13 +32,14 @@ pub(crate) struct Facts {
     pub(crate) subject: String,
 }
 
-/// Builds the profile of the owners that `takes` chooses; addresses are those of calls.
+/// Builds the profile of the owners that `takes` chooses; addresses are those of calls. Statistics are those of the whole
+/// recording; `None` in the profile of a part of it.
 pub(crate) fn profile(
     stacks: &Stacks,
     files: &Files,
     names: &OwnNames,
     takes: impl Fn(&Owner) -> bool,
-    statistics: &Statistics,
+    statistics: Option<&Statistics>,
     facts: &Facts,
 ) -> Result<Profile> {
     let mut builder = ProfileBuilder::new(profile_type(facts.measure).sample_types());
@@ -53,13 +54,23 @@ pub(crate) fn profile(
     let mappings = add_mappings(&mut builder, stacks, files, &is_used);
     let locations = add_locations(&mut builder, stacks, &mappings, names, &is_used);
     let mut stack: Vec<LocationId> = Vec::new();
+    let mut truncated = 0;
     for (owner, frames, amount) in samples {
+        if frames.iter().any(|frame| stacks.all_frames[*frame as usize] == Frame::Note(CUT)) {
+            truncated += amount.count;
+        }
         stack.clear();
         stack.extend(frames.iter().filter_map(|frame| locations[*frame as usize]));
         let labels = labels(&mut builder, owner);
         builder.sample(&stack, &[signed(amount.count), signed(amount.nanos)], &labels);
     }
-    for comment in meta(statistics, facts, started).to_comments() {
+    let mut meta = meta(facts, started);
+    meta.truncated = Some(truncated);
+    if let Some(statistics) = statistics {
+        meta.lost = Some(statistics.lost);
+        meta.more.extend(figures(statistics, facts).map(|(key, value)| (key.to_owned(), value.to_string())));
+    }
+    for comment in meta.to_comments() {
         builder.comment(&comment);
     }
     builder.parts_mut().addresses = Addresses::CallSite;
@@ -176,21 +187,29 @@ fn means(facts: &Facts) -> String {
     }
 }
 
-fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
+fn meta(facts: &Facts, started: Duration) -> Meta {
     let mut meta = Meta {
         profile_type: Some(profile_type(facts.measure)),
         engine: if facts.engine == Engine::Bpf { "bpf" } else { "perf-events" }.to_owned(),
         trigger: "record".to_owned(),
         tool: concat!("procprof ", env!("CARGO_PKG_VERSION")).to_owned(),
         end: Some(nanos(started + facts.duration)),
-        lost: Some(statistics.lost),
-        truncated: Some(statistics.cut + statistics.deep),
         means: means(facts),
         ..Meta::default()
     };
+    let numbers = [("hz", u64::from(facts.hz)), ("stack-copy-bytes", u64::from(facts.stack_bytes))];
+    let least = u64::try_from(facts.min_wait.as_nanos()).unwrap_or(u64::MAX);
+    let least = (facts.measure != Measure::Cpu).then_some(("min-wait-nanoseconds", least));
+    meta.more.extend(numbers.into_iter().chain(least).map(|(key, value)| (key.to_owned(), value.to_string())));
+    if let Some(reason) = &facts.without_bpf {
+        meta.more.insert("without-bpf".to_owned(), reason.replace('\n', "; "));
+    }
+    meta
+}
+
+/// What has happened to the samples of a whole recording.
+fn figures(statistics: &Statistics, facts: &Facts) -> impl Iterator<Item = (&'static str, u64)> {
     let numbers = [
-        ("hz", u64::from(facts.hz)),
-        ("stack-copy-bytes", u64::from(facts.stack_bytes)),
         ("stacks", statistics.user_stacks),
         ("stacks-to-root", statistics.to_root),
         ("stacks-beyond-the-copy", statistics.cut),
@@ -208,18 +227,13 @@ fn meta(statistics: &Statistics, facts: &Facts, started: Duration) -> Meta {
         ("waits", statistics.waits),
         ("waited-nanoseconds", statistics.waited),
         ("waited-without-stack-nanoseconds", statistics.waited_without_stack),
-        ("min-wait-nanoseconds", u64::try_from(facts.min_wait.as_nanos()).unwrap_or(u64::MAX)),
         ("waits-shorter", statistics.waits_short),
         ("waited-shorter-nanoseconds", statistics.waited_short),
         ("switches-unmatched", statistics.switches_unmatched),
         ("switches-untracked", statistics.switches_untracked),
     ];
-    let waits = waits.into_iter().filter(|_| facts.measure != Measure::Cpu);
-    meta.more.extend(numbers.into_iter().chain(waits).map(|(key, value)| (key.to_owned(), value.to_string())));
-    if let Some(reason) = &facts.without_bpf {
-        meta.more.insert("without-bpf".to_owned(), reason.replace('\n', "; "));
-    }
-    meta
+    let has_waits = facts.measure != Measure::Cpu;
+    numbers.into_iter().chain(waits.into_iter().filter(move |_| has_waits))
 }
 
 fn nanos(duration: Duration) -> Nanos {

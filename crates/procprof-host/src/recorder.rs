@@ -505,7 +505,7 @@ impl Recorder {
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
         let (facts, files) = (self.facts(duration), self.session.files(&self.session.stacks));
-        let profile = profile(&self.session.stacks, &files, &OwnNames::default(), |_| true, &statistics, &facts)?;
+        let profile = profile(&self.session.stacks, &files, &OwnNames::default(), |_| true, Some(&statistics), &facts)?;
         Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
     }
 

@@ -31,7 +31,7 @@ const OUTSIDE: &str = "[process outside the pid namespace]";
 /// The row of samples of user code of 32 bits.
 const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
 /// The row in the place of the callers that are missing.
-const CUT: &str = "[callers beyond the copied stack]";
+pub(crate) const CUT: &str = "[callers beyond the copied stack]";
 /// The row of waits of which no stack is known.
 const WITHOUT_STACK: &str = "[waiting, stack not sampled]";
 /// The row of waits that are shorter than the least duration.

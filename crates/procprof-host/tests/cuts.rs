@@ -87,11 +87,20 @@ fn profiles_of_a_cut_share_it_by_service() {
         let takes = |_: u32, name: &str, membership: &procprof_host::Membership| {
             (membership.service(name) == "burn" || membership.service(name) == "child") == is_of
         };
-        cut.profile(takes, "a test").unwrap().as_ref().map_or((0, 0), values)
+        cut.part(takes, "a test").unwrap()
     };
-    let (burn, others) = (part(true), part(false));
+    let (burn, others) = (part(true).expect("it has samples"), part(false));
+    // What is known of all samples alone is counted once, what is known of each by each.
+    let truncated = |profile: &Option<Profile>| {
+        profile.as_ref().map_or(0, |profile| profile.meta().truncated.expect("it is known"))
+    };
+    let (burn_meta, all_meta) = (burn.meta(), all.meta());
+    assert_eq!((burn_meta.lost, all_meta.lost), (None, Some(cut.statistics.lost)));
+    assert_eq!(burn_meta.truncated.map(|own| own + truncated(&others)), all_meta.truncated);
+    assert_eq!(all_meta.truncated, Some(cut.statistics.cut + cut.statistics.deep));
+    let (burn, others) = (values(&burn), others.as_ref().map_or((0, 0), values));
     assert_eq!((burn.0 + others.0, burn.1 + others.1), values(&all));
-    let own = cut.profile(|pid, _, _| pid == child.id(), "a test").unwrap().expect("it has samples");
+    let own = cut.part(|pid, _, _| pid == child.id(), "a test").unwrap().expect("it has samples");
     assert_eq!(labels(&own, "pid"), [child.id().to_string()].into());
     assert!(values(&own).0 < burn.0, "the child of {} has samples, too", child.id());
     assert!(own.mappings().len() <= all.mappings().len() && own.locations().len() < all.locations().len());

@@ -134,14 +134,32 @@ impl Cut {
     }
 
     /// The profile of the processes that `takes` chooses by pid, name and membership, without names of functions;
-    /// `None` if they have no samples.
+    /// `None` if they have no samples. Its facts are those of the whole cut, with what was lost of it.
     ///
     /// # Errors
     /// [`Error::Profile`] if the samples do not fit into a profile.
     pub fn profile(&self, takes: impl Fn(u32, &str, &Membership) -> bool, subject: &str) -> Result<Option<Profile>> {
+        self.profile_with(Some(&self.statistics), takes, subject)
+    }
+
+    /// The profile of a part of the processes, as [`Cut::profile`], without what is known of the whole cut alone: lost
+    /// records can be of any process, and would be counted once for each part.
+    ///
+    /// # Errors
+    /// [`Error::Profile`] if the samples do not fit into a profile.
+    pub fn part(&self, takes: impl Fn(u32, &str, &Membership) -> bool, subject: &str) -> Result<Option<Profile>> {
+        self.profile_with(None, takes, subject)
+    }
+
+    fn profile_with(
+        &self,
+        statistics: Option<&Statistics>,
+        takes: impl Fn(u32, &str, &Membership) -> bool,
+        subject: &str,
+    ) -> Result<Option<Profile>> {
         let facts = Facts { subject: subject.to_owned(), ..self.facts.clone() };
         let takes = |owner: &Owner| takes(owner.pid, &owner.process, &owner.membership);
-        let profile = profile(&self.stacks, &self.files, &self.names, takes, &self.statistics, &facts)?;
+        let profile = profile(&self.stacks, &self.files, &self.names, takes, statistics, &facts)?;
         Ok((profile.sample_count() > 0).then_some(profile))
     }
 

@@ -206,7 +206,7 @@ fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
         let takes = |_: u32, name: &str, membership: &Membership| {
             membership.service(name) == *service && of_own(name, membership)
         };
-        let profile = cut.profile(takes, &format!("service {service}"))?;
+        let profile = cut.part(takes, &format!("service {service}"))?;
         push(shared, &cut, profile_type, Some(service.clone()), profile)?;
     }
     if is_cpu {
