@@ -46,6 +46,7 @@ fn summary() -> Summary {
     Summary {
         totals: vec![total("samples", "count"), total("cpu", "nanoseconds")],
         samples: 700,
+        threads: 12,
         top: (0..10).map(top).collect(),
         thumbnail: vec![7; 120],
     }

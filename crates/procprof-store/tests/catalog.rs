@@ -88,6 +88,9 @@ fn deleted_broken_or_old_catalogs_are_made_anew() {
             overwrite(file, page * 4096, &[0x5a; 4096]);
         }
     });
+    survives("the version before", |file| {
+        sqlite(file, "DROP INDEX by_node; ALTER TABLE profiles DROP COLUMN threads; PRAGMA user_version = 6");
+    });
     survives("another version", |file| sqlite(file, "PRAGMA user_version = 999"));
     survives("another table", |file| sqlite(file, "ALTER TABLE profile_details RENAME COLUMN words TO other"));
     survives("a folder in its place", |file| {

@@ -65,6 +65,7 @@ fn every_column_is_that_of_the_entry() {
             "hot_70".to_owned(),
             "7".to_owned(),
             entry.meta.instance_start.unwrap().0.to_string(),
+            "3".to_owned(),
         ];
         assert_eq!(shown, expected);
     }

@@ -1,10 +1,10 @@
-//! The summary of a profile in lists, computed once: totals, top functions, and a thumbnail of the flame graph; like
-//! the reports, both of these leave out allocator frames at the leaf.
+//! The summary of a profile in lists, computed once: totals, threads, top functions, and a thumbnail of the flame graph;
+//! like the reports, the last two leave out allocator frames at the leaf.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use procprof_profile::{FunctionId, LocationId, Profile};
+use procprof_profile::{FunctionId, LabelValue, LocationId, Profile};
 use procprof_report::frames_at;
 use procprof_store::{Summary, TopFunction, Total};
 
@@ -23,8 +23,25 @@ pub(crate) fn summarize(profile: &Profile) -> Summary {
     Summary {
         totals: totals.collect(),
         samples: profile.sample_count() as u64,
+        threads: threads(profile),
         top: top(&shown),
         thumbnail: thumbnail::draw(&shown),
+    }
+}
+
+/// The number of threads that samples name by their ids; if none does, by names.
+fn threads(profile: &Profile) -> u64 {
+    let of = |key: &str| {
+        let labels = profile.samples().flat_map(|sample| sample.labels);
+        let values = labels.filter(|label| profile.string(label.key) == key).map(|label| match label.value {
+            LabelValue::Text(text) => (Some(text), 0),
+            LabelValue::Number(number, _) => (None, number),
+        });
+        values.collect::<HashSet<_>>().len() as u64
+    };
+    match of("tid") {
+        0 => of("thread"),
+        ids => ids,
     }
 }
 

@@ -35,6 +35,27 @@ fn a_summary_has_totals_and_the_largest_own_values_first() {
 }
 
 #[test]
+fn threads_are_counted_by_their_ids_or_else_by_their_names() {
+    let threads = |samples: &[(Option<i64>, &str)]| {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        for (tid, name) in samples {
+            let stack = [builder.frame("main")];
+            let mut labels = Vec::new();
+            if !name.is_empty() {
+                labels.push(builder.text_label("thread", name));
+            }
+            labels.extend(tid.map(|tid| builder.number_label("tid", tid, "")));
+            builder.sample(&stack, &[1], &labels);
+        }
+        summarize(&builder.finish().unwrap()).threads
+    };
+    // Threads of one name differ in their ids; what ended threads left has none.
+    assert_eq!(threads(&[(Some(7), "worker"), (Some(8), "worker"), (Some(7), "worker"), (None, "ended threads")]), 2);
+    assert_eq!(threads(&[(None, "main"), (None, "worker"), (None, "main"), (None, "")]), 2);
+    assert_eq!(threads(&[(None, "")]), 0);
+}
+
+#[test]
 fn a_top_function_that_says_little_has_its_caller() {
     let top = |stacks: &[(&[&str], i64)]| {
         let top = summarize(&profile(stacks)).top;

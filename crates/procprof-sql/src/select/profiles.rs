@@ -31,7 +31,7 @@ enum Shown {
 }
 
 /// The columns in the order of the table: name, what of the catalog it shows, and how.
-const COLUMNS: [(&str, Column, Shown); 16] = [
+const COLUMNS: [(&str, Column, Shown); 17] = [
     ("id", Column::Id, Shown::Uuid),
     ("node", Column::Node, Shown::AsIs),
     ("type", Column::Type, Shown::AsIs),
@@ -48,6 +48,7 @@ const COLUMNS: [(&str, Column, Shown); 16] = [
     ("labels", Column::Labels, Shown::Labels),
     ("started_ns", Column::Started, Shown::AsIs),
     ("completed_ns", Column::Completed, Shown::AsIs),
+    ("threads", Column::Threads, Shown::AsIs),
 ];
 
 /// The comparison of a condition with its column.

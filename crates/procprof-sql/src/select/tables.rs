@@ -81,6 +81,7 @@ const TABLES: &[Table] = &[
             column("labels", Text, "of the node: key=value, separated by commas"),
             column("started_ns", Integer, "nanoseconds since 1970, UTC"),
             column("completed_ns", Integer, "nanoseconds since 1970, UTC; what indexes are by"),
+            column("threads", Integer, "number of threads that samples name; 0 if unknown"),
         ],
         comment: "stored profiles",
         source: Source::Stored,

@@ -52,7 +52,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -
     let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     let profile_type = row_type(row);
     let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, samples, totals,
-               top_function, total, instance) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+               top_function, total, instance, threads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let added = transaction.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),
@@ -70,6 +70,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -
         summary.top.first().map(|function| &function.name),
         summary.shown(meta).map_or(0, |total| total.value),
         meta.instance_start.map_or(0, |start| start.0),
+        summary.threads.cast_signed(),
     ])?;
     if added == 0 {
         return Ok(false);

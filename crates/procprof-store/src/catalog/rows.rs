@@ -173,7 +173,8 @@ impl Walk {
 
 /// Whether a column is in the index by time.
 fn is_in_index(column: Column) -> bool {
-    !matches!(column, Column::File | Column::Samples | Column::Totals | Column::TopFunction | Column::Instance)
+    use Column::{File, Instance, Samples, Threads, TopFunction, Totals};
+    !matches!(column, File | Samples | Totals | TopFunction | Instance | Threads)
 }
 
 fn name(column: Column) -> &'static str {
@@ -194,6 +195,7 @@ fn name(column: Column) -> &'static str {
         Column::TopFunction => "top_function",
         Column::Total => "total",
         Column::Instance => "instance",
+        Column::Threads => "threads",
     }
 }
 

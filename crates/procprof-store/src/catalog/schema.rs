@@ -4,16 +4,16 @@
 use rusqlite::Connection;
 
 /// The database's `user_version`, written with the first complete filling.
-pub(crate) const VERSION: i64 = 6;
+pub(crate) const VERSION: i64 = 7;
 
 /// `profiles` has the columns to filter, sort and sum by, `profile_details` those to show, with the same `seq`: they
 /// are ten times as long, and reading 100,000 rows would read them, too.
 ///
-/// `facts` is the JSON of the file's header, from which entries are read; `samples`, `totals` (JSON) and `top_function`
-/// are of its summary; `total` is the sum of the sample type that is shown, `instance` the start of the process, each 0
-/// where it is unknown. `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched. The columns to
-/// filter lists by, except `words`, are in `by_time`, so that rows that do not match are skipped without being read.
-/// The indexes end with the columns that are summed over many rows.
+/// `facts` is the JSON of the file's header, from which entries are read; `samples`, `totals` (JSON), `top_function`
+/// and `threads` are of its summary; `total` is the sum of the sample type that is shown, `instance` the start of the
+/// process, each 0 where it is unknown. `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched.
+/// The columns to filter lists by, except `words`, are in `by_time`, so that rows that do not match are skipped without
+/// being read. The indexes end with the columns that are summed over many rows.
 const TABLES: &str = "
 CREATE TABLE profiles (
     seq INTEGER PRIMARY KEY,
@@ -33,6 +33,7 @@ CREATE TABLE profiles (
     top_function TEXT,
     total INTEGER NOT NULL,
     instance INTEGER NOT NULL,
+    threads INTEGER NOT NULL,
     UNIQUE (node, file)
 ) STRICT;
 CREATE TABLE profile_details (
@@ -45,7 +46,8 @@ CREATE TRIGGER profile_details_go AFTER DELETE ON profiles BEGIN
     DELETE FROM profile_details WHERE seq = old.seq;
 END;
 CREATE INDEX by_time ON profiles (completed, id, node, type, trigger, cluster, labels, bytes, started, duration, total);
-CREATE INDEX by_node ON profiles (node, completed, id, type, bytes, started, duration, total, instance);
+CREATE INDEX by_node ON profiles (node, completed, id, type, bytes, started, duration, total, instance,
+    threads);
 CREATE INDEX by_type ON profiles (type, completed, id, node, bytes, started, duration, samples, top_function);
 CREATE INDEX by_node_and_type ON profiles (node, type, completed, id, bytes, started, duration);
 CREATE INDEX by_top_function ON profiles (top_function, type, node, completed, bytes);

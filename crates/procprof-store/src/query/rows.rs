@@ -39,11 +39,13 @@ pub enum Column {
     Total,
     /// The start of the process, UTC nanoseconds; 0 if unknown.
     Instance,
+    /// Number of threads that samples name; 0 if unknown.
+    Threads,
 }
 
 impl Column {
     /// All columns.
-    pub const ALL: [Column; 16] = [
+    pub const ALL: [Column; 17] = [
         Column::Id,
         Column::Node,
         Column::Type,
@@ -60,6 +62,7 @@ impl Column {
         Column::TopFunction,
         Column::Total,
         Column::Instance,
+        Column::Threads,
     ];
 }
 
@@ -109,10 +112,12 @@ pub enum Values {
 impl Values {
     /// No values of a column.
     pub(crate) fn empty(column: Column) -> Values {
-        use Column::{Bytes, Completed, Duration, Id, Instance, Node, Samples, Started, Total};
+        use Column::{Bytes, Completed, Duration, Id, Instance, Node, Samples, Started, Threads, Total};
         match column {
             Id => Values::Ids(Vec::new()),
-            Node | Completed | Started | Duration | Bytes | Samples | Total | Instance => Values::Integers(Vec::new()),
+            Node | Completed | Started | Duration | Bytes | Samples | Total | Instance | Threads => {
+                Values::Integers(Vec::new())
+            }
             Column::Type
             | Column::File
             | Column::Trigger

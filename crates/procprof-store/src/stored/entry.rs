@@ -27,6 +27,9 @@ pub struct Summary {
     pub totals: Vec<Total>,
     /// Number of samples.
     pub samples: u64,
+    /// Number of threads that samples name; 0 if they name none, or if the profile was stored by an earlier version.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub threads: u64,
     /// Functions with the largest own values of the default sample type, largest first. [`Summary::TOP_MAX`] are kept,
     /// their names cut at [`Summary::NAME_MAX`] bytes with a final `…`.
     pub top: Vec<TopFunction>,
@@ -59,6 +62,10 @@ impl Summary {
         }
         self
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The sum of one sample type.

@@ -89,6 +89,20 @@ impl Facts {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::Facts;
+
+    #[test]
+    fn facts_of_an_earlier_version_are_read() {
+        let json =
+            r##"{"meta":["#procprof:node=7"],"start":1,"duration":2,"summary":{"totals":[],"samples":3,"top":[]}}"##;
+        let facts = Facts::from_json(json.as_bytes(), &[9]).unwrap();
+        assert_eq!((facts.meta.node, facts.summary.samples, facts.summary.threads), (Some(7), 3, 0));
+        assert_eq!(facts.to_json().unwrap(), json);
+    }
+}
+
 /// The id of a file made elsewhere: a UUID (version 8) of the first 16 bytes of its content's SHA-256.
 pub fn content_id(bytes: &[u8]) -> ProfileId {
     let mut hasher = ContentHash::default();

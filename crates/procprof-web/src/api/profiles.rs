@@ -66,6 +66,8 @@ pub(crate) struct ProfileRow {
     engine: String,
     pinned: bool,
     samples: u64,
+    /// Number of threads that samples name; 0 if unknown.
+    threads: u64,
     /// The sums by sample type.
     totals: Vec<Total>,
     /// The functions with the largest values of their own.
@@ -275,6 +277,7 @@ impl ProfileRow {
             engine: meta.engine.clone(),
             pinned: entry.pinned,
             samples: entry.summary.samples,
+            threads: entry.summary.threads,
             totals: entry.summary.totals.iter().map(Total::new).collect(),
             top: entry.summary.top.iter().map(TopFunction::new).collect(),
             lost: meta.lost,

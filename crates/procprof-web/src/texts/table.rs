@@ -419,6 +419,9 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "将此期间的全部 {0} 个合为一个 Profile",
     ],
     ["merge", "マージ", "合并"],
+    ["Threads", "スレッド", "线程"],
+    ["{0} threads", "{0} スレッド", "{0} 个线程"],
+    ["Threads of {0}: {1} profiles", "{0} のスレッド: {1} プロファイル", "{0} 的线程：{1} 个 Profile"],
     ["{0}: {1} profiles", "{0}: {1} プロファイル", "{0}：{1} 个 Profile"],
     [
         "No profiles for {0}, although they are scheduled",

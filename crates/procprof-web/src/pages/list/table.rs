@@ -116,9 +116,7 @@ impl Table<'_> {
                 .map(|total| total.value)
         };
         let largest = of_type().max().unwrap_or(0).max(1);
-        let spike = median(of_type().collect())
-            .map(|median| total.value as f64 / median as f64)
-            .filter(|times| *times >= SPIKE);
+        let spike = spike(total.value, of_type().collect());
         html! {
             span class="amount" title=(total.kind) { strong { (value) } " " span class="muted" { (rest) }
                 @if let Some(times) = spike {
@@ -127,9 +125,21 @@ impl Table<'_> {
                         "×" (significant(times))
                     }
                 }
+                @if self.has_many_threads(entry) {
+                    " "
+                    span class="tag bad" title=(t!("Compared with the median of its type on this page")) {
+                        (t!("{0} threads", grouped(entry.summary.threads)))
+                    }
+                }
             }
             (share(total.value, largest))
         }
+    }
+
+    fn has_many_threads(&self, entry: &Entry) -> bool {
+        let of_type = self.rows.iter().filter(|row| row.profile_type == entry.profile_type);
+        let threads = |entry: &Entry| entry.summary.threads.cast_signed();
+        spike(threads(entry), of_type.map(threads).filter(|threads| *threads > 0).collect()).is_some()
     }
 
     fn function(&self, place: usize, entry: &Entry) -> Markup {
@@ -267,6 +277,11 @@ pub(in crate::pages) fn short(name: &str) -> String {
 /// Whether a profile was complete at a time that is yet to come.
 fn is_ahead(entry: &Entry) -> bool {
     entry.completed.0 > now().0.saturating_add(AHEAD)
+}
+
+/// How many times the median a value is, if that is worth a mark.
+fn spike(value: i64, all: Vec<i64>) -> Option<f64> {
+    median(all).map(|median| value as f64 / median as f64).filter(|times| *times >= SPIKE)
 }
 
 /// The middle one of several positive values.

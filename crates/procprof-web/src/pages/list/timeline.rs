@@ -44,6 +44,24 @@ pub(super) struct Point {
     pub(super) total: i64,
     /// The start of the process; 0 if unknown.
     pub(super) instance: i64,
+    /// Threads that its samples name; 0 if unknown.
+    pub(super) threads: i64,
+}
+
+/// What the heights of a lane's bars are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    Total,
+    Threads,
+}
+
+impl Measure {
+    fn of(self, point: &Point) -> i64 {
+        match self {
+            Measure::Total => point.total,
+            Measure::Threads => point.threads,
+        }
+    }
 }
 
 /// The profiles of a period.
@@ -91,8 +109,15 @@ impl Timeline {
 
     fn fill(&mut self, store: &Store, filter: procprof_store::Filter) -> Result<()> {
         let node = filter.nodes.first().copied().unwrap_or_default();
-        let columns =
-            vec![Column::Type, Column::Id, Column::Started, Column::Completed, Column::Total, Column::Instance];
+        let columns = vec![
+            Column::Type,
+            Column::Id,
+            Column::Started,
+            Column::Completed,
+            Column::Total,
+            Column::Instance,
+            Column::Threads,
+        ];
         let mut rows = store.rows(&RowQuery { filter, columns, order: Order::NewestFirst })?;
         let batch = rows.next(POINTS_MAX)?.unwrap_or_default();
         self.is_cut = batch.rows == POINTS_MAX;
@@ -128,7 +153,10 @@ impl Timeline {
                         path class="hatch" d="M0 0V6" {}
                     } }
                 }
-                @for (kind, lane) in self.lanes.iter().take(LANES_MAX) { (self.lane(query, kind, lane)) }
+                @for (kind, lane) in self.lanes.iter().take(LANES_MAX) {
+                    (self.lane(query, kind, lane, Measure::Total))
+                }
+                @if let Some((kind, lane)) = self.with_threads() { (self.lane(query, kind, &lane, Measure::Threads)) }
                 div class="axis" aria-hidden="true" {
                     @for number in 0..TICKS {
                         (tick(self.from + (self.to - self.from) / (TICKS - 1) * number, self.to - self.from))
@@ -154,9 +182,23 @@ impl Timeline {
         }
     }
 
-    fn lane(&self, query: &ListQuery, kind: &ProfileType, lane: &[Point]) -> Markup {
-        let unit = self.units.get(kind).map_or("", String::as_str);
-        let largest = lane.iter().map(|point| point.total).max().unwrap_or(0);
+    /// The type whose profiles name the most threads, with those that name any; `None` if none names several.
+    fn with_threads(&self) -> Option<(&ProfileType, Vec<Point>)> {
+        let most = |lane: &[Point]| lane.iter().map(|point| point.threads).max().unwrap_or(0);
+        let (kind, lane) = self.lanes.iter().max_by_key(|(_, lane)| most(lane)).filter(|(_, lane)| most(lane) > 1)?;
+        Some((kind, lane.iter().filter(|point| point.threads > 0).copied().collect()))
+    }
+
+    fn lane(&self, query: &ListQuery, kind: &ProfileType, lane: &[Point], measure: Measure) -> Markup {
+        let unit = match measure {
+            Measure::Total => self.units.get(kind).map_or("", String::as_str),
+            Measure::Threads => "count",
+        };
+        let largest = lane.iter().map(|point| measure.of(point)).max().unwrap_or(0);
+        let gaps = match measure {
+            Measure::Total => self.gaps(&query.node, kind, lane),
+            Measure::Threads => Vec::new(),
+        };
         let merge = format!("/merge?{}", range_query(query.node.id, kind, self.from, self.to));
         html! {
             div class="lane" data-type=(kind.name()) {
@@ -164,7 +206,10 @@ impl Timeline {
                     a class=(format!("type {}", known_class(kind.name())))
                         href=(query.with_type(Some(kind.clone())).href())
                     {
-                        (type_label(kind))
+                        @match measure {
+                            Measure::Total => (type_label(kind)),
+                            Measure::Threads => (t!("Threads")),
+                        }
                     }
                     span class="muted" { (t!("max {0}", quantity(largest, unit)))
                         " · "
@@ -173,16 +218,19 @@ impl Timeline {
                 }
                 svg class=(format!("bars {}", known_class(kind.name()))) viewBox="0 0 1000 32"
                     preserveAspectRatio="none" role="group"
-                    aria-label=(t!("{0}: {1} profiles", type_label(kind), lane.len()))
+                    aria-label=(match measure {
+                        Measure::Total => t!("{0}: {1} profiles", type_label(kind), lane.len()),
+                        Measure::Threads => t!("Threads of {0}: {1} profiles", type_label(kind), lane.len()),
+                    })
                 {
-                    @for (from, to) in self.gaps(&query.node, kind, lane) {
+                    @for (from, to) in gaps {
                         rect class="gap" x=(tenth(self.x(from))) y="0" width=(tenth(self.x(to) - self.x(from)))
                             height="32" fill="url(#gap)"
                         {
                             title { (t!("No profiles for {0}, although they are scheduled", span(to - from))) }
                         }
                     }
-                    (PreEscaped(self.bars(query, kind, lane, largest, unit)))
+                    (PreEscaped(self.bars(query, kind, lane, measure, largest, unit)))
                     @for restart in &self.restarts {
                         path class="restart" d=(format!("M{} 0V32", tenth(self.x(*restart)))) {
                             title { (t!("The process restarted")) }
@@ -194,15 +242,26 @@ impl Timeline {
     }
 
     /// The bars as links; written by hand since there are many, from numbers and texts of ours.
-    fn bars(&self, query: &ListQuery, kind: &ProfileType, lane: &[Point], largest: i64, unit: &str) -> String {
+    fn bars(
+        &self,
+        query: &ListQuery,
+        kind: &ProfileType,
+        lane: &[Point],
+        measure: Measure,
+        largest: i64,
+        unit: &str,
+    ) -> String {
         let mut out = String::new();
         for group in self.groups(lane) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-            let most = group.iter().map(|point| point.total).max().unwrap_or(0);
+            let most = group.iter().map(|point| measure.of(point)).max().unwrap_or(0);
             let height = (most.max(0) as f64 / largest.max(1) as f64 * (HEIGHT - 3.0) + 3.0).min(HEIGHT);
             let x = self.x(first.started.max(self.from).min(first.completed));
             let width = (self.x(last.completed) - x - 0.6).max(1.8);
-            let what = quantity(most, unit);
+            let what = match measure {
+                Measure::Total => quantity(most, unit),
+                Measure::Threads => t!("{0} threads", quantity(most, unit)),
+            };
             let (href, title) = match group {
                 [point] => (format!("/p/{}", point.id), format!("{} {what}", tick_text(point.completed))),
                 _ => {
@@ -306,6 +365,7 @@ fn points(batch: &RowBatch) -> impl Iterator<Item = (&str, Point)> {
             completed: numbers(3, row),
             total: numbers(4, row),
             instance: numbers(5, row),
+            threads: numbers(6, row),
         };
         Some((names.get(row)?, point))
     })

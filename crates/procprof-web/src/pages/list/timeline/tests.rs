@@ -12,6 +12,7 @@ fn point(started: i64, instance: i64) -> Point {
         completed: (started + 10) * SECOND,
         total: 1,
         instance: instance * SECOND,
+        threads: 0,
     }
 }
 
