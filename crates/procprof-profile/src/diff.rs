@@ -4,7 +4,7 @@
 //! [`merge`](crate::merge) for how stacks and mappings are matched.
 
 use crate::merge::{Term, sum};
-use crate::{Error, Label, LabelValue, Profile, Result, Sample};
+use crate::{Error, Label, LabelValue, Nanos, Profile, Result, Sample};
 
 /// Key of the label that marks samples of the base in [`diff_base`], as pprof names it.
 pub const BASE_LABEL: &str = "pprof::base";
@@ -28,6 +28,7 @@ pub fn diff_base(base: &Profile, profile: &Profile) -> Result<Profile> {
 }
 
 /// The profile and the base that [`diff_base`] made a difference of; `None` where no sample is labelled as the base's.
+/// The duration of the base is not known any more.
 ///
 /// # Errors
 /// None that a valid profile can cause.
@@ -44,6 +45,8 @@ pub fn split(difference: &Profile) -> Result<Option<(Profile, Profile)>> {
     let (mut profile, mut base) = (difference.parts().clone(), difference.parts().clone());
     profile.retain_samples(|index| !of_base[index]);
     base.retain_samples(|index| of_base[index]);
+    // The times of a difference are those of the profile.
+    base.duration = Nanos(0);
     base.labels.clear();
     base.label_ends.clear();
     for sample in difference.samples().filter(is_base) {
@@ -72,6 +75,49 @@ pub fn drop_negative(profile: Profile) -> Result<Profile> {
     parts.finish()
 }
 
+/// How one side of a difference is scaled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scaling {
+    /// Not at all.
+    #[default]
+    AsMeasured,
+    /// So that each sample type adds up to the same.
+    SameTotal,
+    /// As if both had measured for the same time.
+    SameTime,
+}
+
+impl Scaling {
+    /// The profile scaled to `base`; samples of which nothing is left are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] when the base lacks a sample type, or a duration that is needed is not known.
+    pub fn apply(self, base: &Profile, profile: Profile) -> Result<Profile> {
+        match self {
+            Scaling::AsMeasured => Ok(profile),
+            Scaling::SameTotal => normalize(base, profile),
+            Scaling::SameTime => {
+                let ratio = time_ratio(base, &profile)?;
+                let ratios = vec![ratio; profile.sample_types().len()];
+                scale(profile, &ratios)
+            }
+        }
+    }
+}
+
+/// The duration of `base` over that of the profile.
+///
+/// # Errors
+/// [`Error::Incompatible`] when one of them is not known.
+pub fn time_ratio(base: &Profile, profile: &Profile) -> Result<f64> {
+    match (base.duration().0, profile.duration().0) {
+        (own, other) if own > 0 && other > 0 => Ok(own as f64 / other as f64),
+        _ => {
+            Err(Error::Incompatible("without the durations of both, they can't be scaled to the same time".to_owned()))
+        }
+    }
+}
+
 /// The profile scaled so that each sample type adds up to what it adds up to in `base`; samples of which nothing is
 /// left are dropped. What adds up to nothing stays nothing.
 ///
@@ -86,10 +132,15 @@ pub fn normalize(base: &Profile, profile: Profile) -> Result<Profile> {
         let total = profile.total(index);
         ratios.push(if total == 0 { 0.0 } else { base.total(other) as f64 / total as f64 });
     }
+    scale(profile, &ratios)
+}
+
+/// The profile with the values of each sample type times a ratio.
+fn scale(profile: Profile, ratios: &[f64]) -> Result<Profile> {
     let mut parts = profile.into_parts();
     parts.raw_values.clear();
     for values in parts.values.chunks_exact_mut(ratios.len()) {
-        values.iter_mut().zip(&ratios).for_each(|(value, ratio)| *value = (*value as f64 * ratio).round() as i64);
+        values.iter_mut().zip(ratios).for_each(|(value, ratio)| *value = (*value as f64 * ratio).round() as i64);
     }
     let kept: Vec<bool> =
         parts.values.chunks_exact(ratios.len()).map(|values| values.iter().any(|value| *value != 0)).collect();

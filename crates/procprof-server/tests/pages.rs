@@ -396,8 +396,12 @@ async fn ranges_are_merged_and_compared() {
     assert_eq!(server.status(Method::GET, &before).await, 307);
     let compared = server.text(&format!("{before}&normalize=false")).await;
     assert!(compared.contains("Values are compared as measured."), "{compared}");
-    let compared = server.text(&format!("{before}&normalize=true")).await;
-    assert!(compared.contains("Measured: 1 second here, 2 seconds in the base"), "{compared}");
+    for (scaling, words) in [("true", "to the same total."), ("time", "to the same measured time.")] {
+        let compared = server.text(&format!("{before}&normalize={scaling}")).await;
+        assert!(compared.contains("Measured: 1 second here, 2 seconds in the base."), "{compared}");
+        assert!(compared.contains(&format!("The base is scaled {words}")), "{compared}");
+    }
+    let compared = server.text(&format!("{before}&normalize=time")).await;
     assert!(compared.contains("id=\"viewer-config\"") && compared.contains("/merge/tree?node=1"), "{compared}");
     assert!(compared.contains("2 profiles</strong>, 2 s in all") && compared.contains("Compared with"), "{compared}");
     let none = server.text("/merge?node=1&type=cpu&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z").await;

@@ -27,8 +27,9 @@ use crate::fetch::TlsFiles;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, ValueHint, value_parser};
 use procprof_process::Identity;
+use procprof_profile::Profile;
+use procprof_profile::diff::{self, Scaling};
 use procprof_profile::format::FORMATS;
-use procprof_profile::{Profile, diff};
 use procprof_report::{Error, OPTIONS, OptionRow, Options, REPORTS, Report, Sources};
 use procprof_server::ReportServer;
 use procprof_symbolize::ProvenFile;
@@ -60,8 +61,8 @@ struct Base {
     profiles: Vec<PathBuf>,
     /// Whether percentages are of the base.
     is_measure: bool,
-    /// Whether the profile is scaled to the base first.
-    normalize: bool,
+    /// How the profile is scaled to the base first.
+    scaling: Scaling,
 }
 
 impl clap::Args for ReportArgs {
@@ -126,11 +127,19 @@ impl clap::FromArgMatches for ReportArgs {
         let base = ["base", "diff_base"].into_iter().find(|id| matches.contains_id(id)).map(|id| Base {
             profiles: paths(id),
             is_measure: id == "diff_base",
-            normalize: matches.get_one::<String>(NORMALIZE).is_some_and(|value| value == "true"),
+            // Other words are no options, which is found when these are parsed.
+            scaling: match matches.get_one::<String>(NORMALIZE).map(String::as_str) {
+                Some("true") => Scaling::SameTotal,
+                Some("time") => Scaling::SameTime,
+                _ => Scaling::AsMeasured,
+            },
         });
+        let scaling = base.as_ref().map(|base| base.scaling);
+        // A difference that is scaled to the same time is made before the report, which doesn't know the durations.
+        let is_done = |key: &str| key == NORMALIZE && scaling == Some(Scaling::SameTime);
         Ok(ReportArgs {
             kind: report.map(|report| report.name),
-            options,
+            options: options.into_iter().filter(|(key, _)| !is_done(key)).collect(),
             output: matches.get_one("output").cloned(),
             naming: Naming::from_matches(matches),
             compatible: Compatible::from_matches(matches),
@@ -229,7 +238,7 @@ pub(crate) fn of_files(
 ) -> Result<Vec<u8>> {
     let report = Report::named(kind)?;
     let options = Options::parse(options.iter().map(|(key, value)| (*key, value.as_str())))?;
-    let base = base.map(|base| Base { profiles: vec![base], is_measure: false, normalize: false });
+    let base = base.map(|base| Base { profiles: vec![base], is_measure: false, scaling: Scaling::AsMeasured });
     let naming = Naming::plain();
     let named = |profile, origin: Option<Origin<'_>>| naming.symbolized(profile, binary, origin);
     let profile = source::load(&profiles, base.as_ref(), &Fetching::default(), &named)?;
@@ -313,7 +322,8 @@ fn kind_arg(report: &Report) -> Arg {
 
 /// The report option that needs a base, and its help on this command line.
 const NORMALIZE: &str = "normalize";
-const SCALED: &str = "Scale the profile first so that it adds up to the base";
+const SCALED: &str =
+    "Scale the profile first so that it adds up to the base; with =time, to the time the base measured";
 
 /// The flag of a report option; a switch without a value is on.
 fn option_arg(row: &OptionRow) -> Arg {

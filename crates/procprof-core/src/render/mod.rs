@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use procprof_profile::ProfileId;
+use procprof_profile::diff::Scaling;
 use procprof_report::{Budget, Error, Options, Report};
 use procprof_store::{CacheKey, Entry, Store};
 use tokio::sync::Semaphore;
@@ -230,11 +231,15 @@ struct Making {
 impl Making {
     fn make(mut self, store: &Store, subject: &Subject, what: &str) -> Result<Bytes, RenderError> {
         self.options.budget = self.limited.budget();
-        let Making { limited, report, options } = &self;
-        let profile = match subject.load(store, &|| limited.go_on())? {
+        let profile = match subject.load(store, &|| self.limited.go_on())? {
             (profile, None) => profile,
-            (profile, Some(base)) => difference(profile, base, options.normalize)?,
+            (profile, Some(base)) => difference(profile, base, self.options.normalize)?,
         };
+        if self.options.normalize == Scaling::SameTime {
+            // It is done, and the base of a difference has no duration.
+            self.options.normalize = Scaling::AsMeasured;
+        }
+        let Making { limited, report, options } = &self;
         let sources = source_files::read(&limited.config.source_roots, report, &profile, options)
             .map_err(|error| limited.error(&error))?;
         let mut made = Vec::new();

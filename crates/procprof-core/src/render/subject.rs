@@ -1,8 +1,9 @@
 //! The subject of a report or a call tree: a stored profile, the sum of several, or the difference between two of
 //! these.
 
+use procprof_profile::diff::{self, Scaling};
 use procprof_profile::format::{self, Limits};
-use procprof_profile::{Grammar, Profile, diff, merge};
+use procprof_profile::{Grammar, Profile, merge};
 use procprof_store::{Entry, Format, Store};
 use sha2::{Digest, Sha256};
 
@@ -126,11 +127,11 @@ impl Subject {
 }
 
 /// The difference as one profile, for reports without a base: samples of the base are negative and labelled.
-pub(super) fn difference(profile: Profile, base: Profile, is_normalized: bool) -> Result<Profile, RenderError> {
+pub(super) fn difference(profile: Profile, base: Profile, scaling: Scaling) -> Result<Profile, RenderError> {
     let unlike = |error: procprof_profile::Error| RenderError::Question(error.to_string());
     let profile = profile.adjusted(Grammar::Pprof).map_err(unlike)?;
     let base = base.adjusted(Grammar::Pprof).map_err(unlike)?;
-    let base = if is_normalized { diff::normalize(&profile, base).map_err(unlike)? } else { base };
+    let base = scaling.apply(&profile, base).map_err(unlike)?;
     diff::diff_base(&base, &profile).map_err(unlike)
 }
 

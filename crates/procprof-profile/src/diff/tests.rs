@@ -51,6 +51,30 @@ fn a_difference_is_split_into_what_it_was_made_of() {
 }
 
 #[test]
+fn a_profile_is_scaled_to_the_time_of_the_base() {
+    let measured = |samples: &[(&str, i64)], seconds: i64| {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        builder.time(Nanos(0), Nanos(seconds * 1_000_000_000));
+        for (name, value) in samples {
+            let stack = [builder.frame(name)];
+            builder.sample(&stack, &[*value], &[]);
+        }
+        builder.finish().unwrap()
+    };
+    // Twice the time: what grew to the threefold is half as much more by time, and not what is the same by total.
+    let (base, profile) = (measured(&[("a", 10)], 60), measured(&[("a", 30), ("b", 1)], 120));
+    let scaled = Scaling::SameTime.apply(&base, profile.clone()).unwrap();
+    assert_eq!(listed(&scaled), [("a".to_owned(), 15), ("b".to_owned(), 1)]);
+    assert_eq!(time_ratio(&base, &profile).unwrap(), 0.5);
+    assert_eq!(listed(&Scaling::AsMeasured.apply(&base, profile.clone()).unwrap()), listed(&profile));
+    let error = Scaling::SameTime.apply(&base, measured(&[("a", 1)], 0)).unwrap_err();
+    assert!(error.to_string().contains("durations"), "{error}");
+    // A difference has the times of the profile only.
+    let (_, base) = split(&diff_base(&base, &profile).unwrap()).unwrap().unwrap();
+    assert_eq!(base.duration().0, 0);
+}
+
+#[test]
 fn a_normalized_profile_adds_up_to_the_base() {
     let (base, profile) = (counts(&[("a", 10)]), counts(&[("a", 3), ("b", 2), ("c", 0)]));
     assert_eq!(listed(&normalize(&base, profile).unwrap()), [("a".to_owned(), 6), ("b".to_owned(), 4)]);

@@ -8,6 +8,7 @@ pub(crate) mod nearest;
 mod table;
 
 use procprof_profile::Profile;
+use procprof_profile::diff::Scaling;
 use procprof_profile::filter::FilterOptions;
 use regex::Regex;
 
@@ -123,8 +124,8 @@ pub struct Options {
     pub invert: bool,
     /// Leave out calls that repeat the calls just before, in call trees.
     pub collapse_recursion: bool,
-    /// Scale the base of a difference to the same total.
-    pub normalize: bool,
+    /// The scaling of the base of a difference.
+    pub normalize: Scaling,
     /// Flame graph boxes below this share of the total are merged.
     pub minfraction: f64,
     /// Most boxes of a flame graph.
@@ -165,7 +166,7 @@ impl Default for Options {
             root: Vec::new(),
             invert: false,
             collapse_recursion: false,
-            normalize: false,
+            normalize: Scaling::AsMeasured,
             minfraction: 0.0,
             maxboxes: 20_000,
             budget: Budget::default(),

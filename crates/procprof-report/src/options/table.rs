@@ -1,5 +1,6 @@
 //! The table of options: one row each, with the parser of its text.
 
+use procprof_profile::diff::Scaling;
 use procprof_profile::filter::{Filter, FilterOptions};
 use regex::{Regex, RegexBuilder};
 
@@ -260,8 +261,8 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         key: "normalize",
         default: "false",
-        help: "Compare profiles as if both added up to the same total: true or false",
-        parse: |options, value| set_one_of(&mut options.normalize, "normalize", value, SWITCH),
+        help: "Compare profiles as if both added up to the same total (true) or had measured for the same time (time)",
+        parse: |options, value| set_one_of(&mut options.normalize, "normalize", value, SCALINGS),
     },
     OptionRow {
         key: "minfraction",
@@ -288,6 +289,8 @@ const GRANULARITIES: &[(&str, Granularity)] = &[
     ("addresses", Granularity::Addresses),
 ];
 const SWITCH: &[(&str, bool)] = &[("true", true), ("false", false)];
+const SCALINGS: &[(&str, Scaling)] =
+    &[("true", Scaling::SameTotal), ("false", Scaling::AsMeasured), ("time", Scaling::SameTime)];
 const SORTS: &[(&str, Sort)] = &[("flat", Sort::Flat), ("cum", Sort::Cum)];
 const LAYOUTS: &[(&str, Layout)] = &[("flame", Layout::Flame), ("icicle", Layout::Icicle)];
 

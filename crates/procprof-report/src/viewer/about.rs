@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use procprof_profile::diff::{self, Scaling};
 use procprof_profile::{Meta, Profile};
 
 use super::nodes::Nodes;
@@ -13,7 +14,7 @@ use crate::display::moment::utc;
 use crate::display::place::base_name;
 use crate::display::text::one_line;
 use crate::selection::view::{LeftOut, View};
-use crate::{FrameKind, Layout, Options};
+use crate::{FrameKind, Layout, Options, Result};
 
 /// The facts about a tree beside its nodes.
 #[derive(Clone, Debug)]
@@ -32,7 +33,9 @@ pub(super) struct About {
     pub(super) profile_total: i64,
     /// That of the base, in a difference.
     pub(super) base_profile_total: Option<i64>,
-    pub(super) is_normalized: bool,
+    pub(super) scaling: Scaling,
+    /// The factor of the base's values.
+    pub(super) base_scale: f64,
 }
 
 /// The counted part of a profile.
@@ -69,28 +72,37 @@ impl About {
             layout: options.layout,
             profile_total: shares.profile_total,
             base_profile_total: None,
-            is_normalized: false,
+            scaling: Scaling::AsMeasured,
+            base_scale: 1.0,
         }
     }
 
-    /// Adds the base of a comparison.
-    pub(super) fn compare(&mut self, base: &Profile, shares: &Shares, options: &Options) {
+    /// Adds the base of a comparison with `profile`.
+    pub(super) fn compare(
+        &mut self,
+        profile: &Profile,
+        base: &Profile,
+        shares: &Shares,
+        options: &Options,
+    ) -> Result<()> {
+        self.scaling = options.normalize;
+        self.base_scale = match self.scaling {
+            Scaling::SameTotal if shares.profile_total != 0 => self.profile_total as f64 / shares.profile_total as f64,
+            Scaling::SameTime => diff::time_ratio(profile, base)?,
+            Scaling::AsMeasured | Scaling::SameTotal => 1.0,
+        };
         let meta = Meta::from_comments(base.comments());
         let title = title(base, &meta, shares.sample_type);
         let when = moment_and_amounts(base, shares, &self.amount).join(" \u{b7} ");
-        let scaled = if options.normalize { ", scaled to the same total" } else { "" };
+        let scaled = match self.scaling {
+            Scaling::AsMeasured => "",
+            Scaling::SameTotal => ", scaled to the same total",
+            Scaling::SameTime => ", scaled to the same measured time",
+        };
         self.facts.push(format!("Compared with {title} \u{b7} {when}{scaled}"));
         self.notes.extend(losses(&meta).into_iter().map(Note::of_base));
         self.base_profile_total = Some(shares.profile_total);
-        self.is_normalized = options.normalize;
-    }
-
-    /// The factor of the base's values.
-    pub(super) fn base_scale(&self) -> f64 {
-        match self.base_profile_total {
-            Some(base) if self.is_normalized && base != 0 => self.profile_total as f64 / base as f64,
-            _ => 1.0,
-        }
+        Ok(())
     }
 }
 

@@ -140,7 +140,7 @@ impl Tree {
         let is_shown = |frame: &u32| sums[*frame as usize].nodes > 0 && is_match[*frame as usize];
         let mut order: Vec<u32> = (0..self.frames.len() as u32).filter(is_shown).collect();
         // Frames are numbered by name, and the sort is stable.
-        let scale = self.about.base_scale();
+        let scale = self.about.base_scale;
         order.sort_by(|one, other| compare(query.order, scale, &sums[*one as usize], &sums[*other as usize]));
         let rows =
             order.iter().skip(query.offset).take(query.limit).map(|frame| self.row(*frame, &sums[*frame as usize]));

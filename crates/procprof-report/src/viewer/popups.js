@@ -8,8 +8,8 @@ import { TEXTS, fill, keyTable, textOf } from './texts.js';
 /** @typedef {{key: string, help: string, choices?: string[]}} OptionRow */
 
 /** Options of the filter form in its order. */
-const FILTER_KEYS = ['focus', 'ignore', 'hide', 'show', 'show_from', 'tagfocus', 'tagignore', 'tagroot', 'granularity'];
-const SWITCH_KEYS = ['invert', 'collapse_recursion', 'normalize', 'noinlines', 'keep_allocators', 'drop_negative'];
+const FILTER_KEYS = ['focus', 'ignore', 'hide', 'show', 'show_from', 'tagfocus', 'tagignore', 'tagroot', 'granularity', 'normalize'];
+const SWITCH_KEYS = ['invert', 'collapse_recursion', 'noinlines', 'keep_allocators', 'drop_negative'];
 
 /**
  * Opens a popup below an element or at a place; it closes by Esc and by a click beside it.
@@ -77,16 +77,16 @@ export function openFilters(app, button) {
   const form = el('form', { class: 'pv-form', 'aria-label': TEXTS.filters });
   for (const key of FILTER_KEYS) {
     const row = known(key);
-    if (!row) continue;
+    if (!row || key === 'normalize' && !app.root?.head.diff) continue;
     const value = chosen.get(key) ?? '';
     form.append(el('label', { title: textOf('help', key, row.help) }, key, row.choices
       ? el('select', { name: key }, ...row.choices.map((choice, index) =>
-        el('option', { value: index ? choice : '', selected: value === choice }, choice)))
+        el('option', { value: index ? choice : '', selected: value === choice }, key === 'normalize' ? textOf('scale', choice, choice) : choice)))
       : el('input', { name: key, value, spellcheck: 'false', autocomplete: 'off' })));
   }
   for (const key of SWITCH_KEYS) {
     const row = known(key);
-    if (!row || key === 'normalize' && !app.root?.head.diff) continue;
+    if (!row) continue;
     form.append(el('label', { class: 'pv-check', title: textOf('help', key, row.help) },
       el('input', { type: 'checkbox', name: key, value: 'true', checked: chosen.get(key) === 'true' }), textOf('switch', key, key)));
   }

@@ -10,7 +10,7 @@ export const TEXTS = JSON.parse('TEXTS_OF_THE_LANGUAGE');
 
 /**
  * The text of a group of texts: `kind_n` is the text `n` of the group `kind`.
- * @param {'kind' | 'what' | 'help' | 'switch' | 'key' | 'note'} group
+ * @param {'kind' | 'what' | 'help' | 'switch' | 'scale' | 'key' | 'note'} group
  * @param {string} key
  * @param {string} [otherwise] Stands for a text that the group lacks.
  */

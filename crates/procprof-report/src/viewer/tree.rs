@@ -42,7 +42,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::Value`] for an option that does not fit the profile, [`Error::Profile`] for a base without that sample
-    /// type, [`Error::MemoryLimit`], [`Error::Stopped`].
+    /// type, or to be scaled by durations that are not known, [`Error::MemoryLimit`], [`Error::Stopped`].
     pub fn new(profile: Cow<'_, Profile>, base: Option<Cow<'_, Profile>>, options: &Options) -> Result<Tree> {
         if base.is_none()
             && let Some((profile, base)) = diff::split(&profile)?
@@ -75,7 +75,7 @@ impl Tree {
             Options { sample_index: same_type(&view.profile, half.sample_type, &base.profile)?, ..options.clone() };
         let mut base_half = Half::new(&base.profile, &base_options)?;
         let mut about = About::new(&view, &half.shares(), options);
-        about.compare(&base.profile, &base_half.shares(), options);
+        about.compare(&view.profile, &base.profile, &base_half.shares(), options)?;
         drop((view, base));
         number_together(&mut half, &mut base_half);
         let sides = [

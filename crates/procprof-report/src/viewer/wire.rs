@@ -25,6 +25,8 @@ use super::about::About;
 use super::nodes::Nodes;
 use super::note::Note;
 use super::slice::{Extent, Widths, visible};
+use procprof_profile::diff::Scaling;
+
 use crate::display::amount::Family;
 use crate::display::frame::Frame;
 use crate::display::palette;
@@ -47,7 +49,7 @@ pub(super) struct Source<'a> {
 /// The slice below a node, and the path to it.
 pub(super) fn encode(source: &Source<'_>, node: u32, extent: &Extent, budget: &Budget) -> Result<Vec<u8>> {
     let Source { nodes, about, .. } = source;
-    let widths = Widths { nodes, base_scale: about.base_scale() };
+    let widths = Widths { nodes, base_scale: about.base_scale };
     let path = nodes.ancestors(node);
     let depth = path.len() as u32;
     let below = visible(&widths, node, extent, budget)?;
@@ -172,7 +174,8 @@ fn header(source: &Source<'_>, node: u32, count: usize, used: &Used, budget: &Bu
     }
     let _ = write!(json, ",\"node\":{node}");
     if nodes.is_difference() {
-        let _ = write!(json, ",\"diff\":{{\"normalized\":{},\"scale\":{}}}", about.is_normalized, about.base_scale());
+        let is_scaled = about.scaling != Scaling::AsMeasured;
+        let _ = write!(json, ",\"diff\":{{\"normalized\":{is_scaled},\"scale\":{}}}", about.base_scale);
     }
     push_frames(&mut json, source, used, budget)?;
     let _ = write!(json, ",\"nodes\":{count}");

@@ -83,8 +83,10 @@ pub(crate) async fn merge(
         && params.get("normalize").is_none()
         && measured(&side) != measured(other)
     {
-        // The address says it, so that the viewer, reports and a copied link agree.
-        return Ok(Redirect::temporary(&format!("/merge?{query}&normalize=true")).into_response());
+        // By time, what grew stays larger; snapshots have none. The address says it, so that the viewer, reports and a
+        // copied link agree.
+        let scaling = if has_time(&side) && has_time(other) { "time" } else { "true" };
+        return Ok(Redirect::temporary(&format!("/merge?{query}&normalize={scaling}")).into_response());
     }
     let page = Page { web: &web, principal: &principal, base: &base, params: &params, side, other };
     let graph = page.graph(&requester).await?;
@@ -119,6 +121,11 @@ fn measured(side: &Side) -> Measured {
         0 => Measured::Profiles(side.entries.len()),
         seconds => Measured::Seconds(seconds),
     }
+}
+
+/// Whether the durations of all profiles are known.
+fn has_time(side: &Side) -> bool {
+    !side.entries.is_empty() && side.entries.iter().all(|entry| entry.duration.0 > 0)
 }
 
 /// The profiles by id, or those of the node and type in the range, newest first.
@@ -211,40 +218,39 @@ impl Page<'_> {
         }
     }
 
-    /// Whether the base is scaled, and the way to the other.
+    /// How the base is scaled, and the ways to the other scalings.
     fn scaling(&self) -> Markup {
         let Some(other) = self.other.as_ref().filter(|other| !other.entries.is_empty()) else { return html! {} };
         let (own, base) = (measured(&self.side), measured(other));
         if own == base || self.side.entries.is_empty() {
             return html! {};
         }
-        let is_scaled = self.params.get("normalize") == Some("true");
-        let pairs = self.params.except(&["normalize"]);
-        let to = (
-            if is_scaled { "false" } else { "true" },
-            if is_scaled { t!("Compare as measured") } else { t!("Scale to the same total") },
-        );
-        let address = joined("/merge", &pairs.chain([("normalize", to.0)]).collect::<Vec<_>>());
+        let scaling = self.params.get("normalize").unwrap_or("false");
+        let ways = [
+            ("time", t!("Scale to the same measured time"), has_time(&self.side) && has_time(other)),
+            ("true", t!("Scale to the same total"), true),
+            ("false", t!("Compare as measured"), true),
+        ];
         html! {
             p class="notice" {
-                @match (is_scaled, own, base) {
-                    (false, ..) => (t!("Values are compared as measured.")),
-                    (true, Measured::Seconds(own), Measured::Seconds(base)) => {
-                        (t!(
-                            "Measured: {0} here, {1} in the base; the base is scaled to the same total.",
-                            span(own * SECOND),
-                            span(base * SECOND)
-                        ))
+                @match (own, base) {
+                    (Measured::Seconds(own), Measured::Seconds(base)) => {
+                        (t!("Measured: {0} here, {1} in the base.", span(own * SECOND), span(base * SECOND)))
                     }
                     _ => {
-                        (t!(
-                            "Profiles: {0} here, {1} in the base; the base is scaled to the same total.",
-                            self.side.entries.len(),
-                            other.entries.len()
-                        ))
+                        (t!("Profiles: {0} here, {1} in the base.", self.side.entries.len(), other.entries.len()))
                     }
                 }
-                " " a href=(address) { (to.1) }
+                " "
+                @match scaling {
+                    "time" => (t!("The base is scaled to the same measured time.")),
+                    "true" => (t!("The base is scaled to the same total.")),
+                    _ => (t!("Values are compared as measured.")),
+                }
+                @for (name, label, _) in ways.iter().filter(|(name, _, fits)| *fits && *name != scaling) {
+                    @let pairs = self.params.except(&["normalize"]).chain([("normalize", *name)]);
+                    " " a href=(joined("/merge", &pairs.collect::<Vec<_>>())) { (label) }
+                }
             }
         }
     }

@@ -17,9 +17,10 @@ use anyhow::{Context, Result, bail};
 use procprof_collect::Fetched;
 use procprof_host::RecordedFiles;
 use procprof_jeprof::Pieces;
+use procprof_profile::diff::{self, Scaling};
 use procprof_profile::format::jemalloc::{self, Dump, PieceReader};
 use procprof_profile::format::{self, Decoded, Detect, Limits, collapsed, perf_data};
-use procprof_profile::{Grammar, Profile, diff, merge};
+use procprof_profile::{Grammar, Profile, merge};
 use procprof_symbolize::Fetch;
 use reqwest::Url;
 
@@ -284,10 +285,9 @@ fn merged(profiles: &[Option<Profile>]) -> Result<Cow<'_, Profile>> {
 }
 
 fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Result<Profile> {
-    let profile = if base.normalize {
-        Cow::Owned(diff::normalize(before, profile.into_owned()).context("scale to the base")?)
-    } else {
-        profile
+    let profile = match base.scaling {
+        Scaling::AsMeasured => profile,
+        scaling => Cow::Owned(scaling.apply(before, profile.into_owned()).context("scale to the base")?),
     };
     let difference = if base.is_measure { diff::diff_base } else { diff::diff };
     difference(before, &profile).context("subtract the base")
