@@ -122,6 +122,33 @@ async fn what_a_client_has_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_slice_of_a_root_is_sent_as_it_was_compressed_once() {
+    let server = TestServer::start(quiet()).await;
+    let id = pushed(&server, cpu_profile(START)).await;
+    for path in [format!("/p/{id}/tree"), format!("/p/{id}/tree?wide=2048&rows=1")] {
+        let plain = server.get(&path).await.bytes().await.unwrap();
+        let ask = || server.request(Method::GET, &path).header("accept-encoding", "zstd");
+        let mut tags = Vec::new();
+        for _ in 0..2 {
+            let answer = ask().send().await.unwrap();
+            let headers = answer.headers().clone();
+            let found = ["content-encoding", "vary", "content-type"].map(|name| headers[name].to_str().unwrap());
+            assert_eq!(found, ["zstd", "accept-encoding", "application/vnd.procprof.tree"], "{path}");
+            tags.push(headers["etag"].clone());
+            let packed = answer.bytes().await.unwrap();
+            assert!(zstd::decode_all(&packed[..]).unwrap() == plain, "{path}");
+        }
+        assert_eq!(tags[0], tags[1]);
+        let known = ask().header("if-none-match", &tags[0]).send().await.unwrap();
+        assert_eq!((known.status().as_u16(), known.headers().get("content-encoding")), (304, None), "{path}");
+        assert!(known.bytes().await.unwrap().is_empty());
+    }
+    let refused = server.request(Method::GET, &format!("/p/{id}/tree")).header("accept-encoding", "zstd;q=0");
+    assert!(refused.send().await.unwrap().headers().get("content-encoding").is_none());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_profiles_are_compared() {
     let server = TestServer::start(quiet()).await;
     let (base, id) = (pushed(&server, cpu_profile(START)).await, pushed(&server, slower(START + 60)).await);

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
+use axum::http::response::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -75,6 +76,10 @@ pub(super) async fn economical(request: Request, next: Next) -> Response {
     let asked =
         Asked { known: list(request.headers(), &header::IF_NONE_MATCH), coding: Coding::best(request.headers()) };
     let response = next.run(request).await;
+    let is_known = response.headers().get(header::ETAG).is_some_and(|tag| asked.knows(tag.to_str().unwrap_or("")));
+    if is_read && response.status() == StatusCode::OK && is_known {
+        return not_modified(response.into_parts().0);
+    }
     let own = [header::ETAG, header::CONTENT_ENCODING].iter().any(|name| response.headers().contains_key(name));
     let is_whole = response.body().size_hint().exact().is_some_and(|length| length <= WHOLE_MAX);
     if !is_read || response.status() != StatusCode::OK || own || !is_whole {
@@ -87,6 +92,20 @@ pub(super) async fn economical(request: Request, next: Next) -> Response {
 struct Asked {
     known: String,
     coding: Option<Coding>,
+}
+
+impl Asked {
+    fn knows(&self, tag: &str) -> bool {
+        !tag.is_empty() && self.known.split(',').any(|known| known.trim() == tag || known.trim() == "*")
+    }
+}
+
+fn not_modified(mut parts: Parts) -> Response {
+    parts.status = StatusCode::NOT_MODIFIED;
+    for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
+        parts.headers.remove(name);
+    }
+    Response::from_parts(parts, Body::empty())
 }
 
 /// How an answer is compressed.
@@ -124,10 +143,8 @@ async fn complete(response: Response, asked: Asked) -> ApiResult<Response> {
         parts.headers.insert(header::ETAG, tag);
     }
     parts.headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    if !tag.is_empty() && asked.known.split(',').any(|known| known.trim() == tag || known.trim() == "*") {
-        parts.status = StatusCode::NOT_MODIFIED;
-        parts.headers.remove(header::CONTENT_LENGTH);
-        return Ok(Response::from_parts(parts, Body::empty()));
+    if asked.knows(&tag) {
+        return Ok(not_modified(parts));
     }
     let coding = asked.coding.filter(|_| bytes.len() >= COMPRESS_MIN && is_text(&media_type));
     let Some(coding) = coding else { return Ok(Response::from_parts(parts, Body::from(bytes))) };
@@ -142,6 +159,28 @@ fn tag(bytes: &[u8]) -> String {
     let hash = Sha256::digest(bytes);
     let hexadecimal: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     format!("W/\"{hexadecimal}\"")
+}
+
+/// Whether the client takes answers that [`pack`] has compressed.
+pub(crate) fn takes_packed(headers: &HeaderMap) -> bool {
+    takes(headers, Coding::Zstd.name())
+}
+
+/// Compresses an answer that is kept.
+pub(crate) fn pack(bytes: &[u8]) -> std::io::Result<Bytes> {
+    zstd::bulk::compress(bytes, ZSTD_LEVEL).map(Bytes::from)
+}
+
+/// Marks a response with the bytes of [`pack`].
+pub(crate) fn mark_packed(response: &mut Response, bytes: &[u8]) {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(Coding::Zstd.name()));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if bytes.len() <= TAGGED_MAX
+        && let Ok(tag) = HeaderValue::try_from(tag(bytes))
+    {
+        headers.insert(header::ETAG, tag);
+    }
 }
 
 /// All values of a header that is a list.

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use procprof_core::render::{AskedTree, Requester, Side, Subject, TreeSource};
@@ -15,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Web;
-use crate::answer::{Document, SLICE};
+use crate::answer::{Document, SLICE, mark_packed, pack, takes_packed};
 use crate::caller::{Caller, ReportRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
@@ -71,10 +72,24 @@ struct TreeRow {
 
 /// A question about a tree.
 pub(crate) enum Question {
-    Slice { at: u32, extent: Extent },
-    Search { pattern: String },
+    Slice {
+        at: u32,
+        extent: Extent,
+    },
+    /// The same of the root, compressed once and kept with the tree: with these, every client opens it.
+    PackedSlice {
+        extent: Extent,
+    },
+    Search {
+        pattern: String,
+    },
     Table(TableQuery),
-    Sandwich { function: Function, side: Option<Side>, at: u32, extent: Extent },
+    Sandwich {
+        function: Function,
+        side: Option<Side>,
+        at: u32,
+        extent: Extent,
+    },
 }
 
 /// A function, by its frame's number or by name.
@@ -87,9 +102,19 @@ pub(crate) enum Function {
 pub(crate) struct Answered {
     pub(crate) bytes: Bytes,
     pub(crate) media_type: &'static str,
+    /// Whether the bytes are compressed already, by [`pack`].
+    pub(crate) is_packed: bool,
 }
 
 impl Question {
+    /// The question of a client that takes packed answers.
+    fn packed(self) -> Question {
+        match self {
+            Question::Slice { at: 0, extent } => Question::PackedSlice { extent },
+            other => other,
+        }
+    }
+
     /// The question of that kind, and the keys of the query that belong to it; the others are options of reports.
     pub(crate) fn parse(kind: &str, params: &Params) -> ApiResult<(Question, &'static [&'static str])> {
         let number = |key: &str, most: u64| Ok::<_, Problem>(params.number(key, 0, most)?.map(|number| number as u32));
@@ -132,6 +157,11 @@ impl Question {
     pub(crate) fn answer(self, tree: &AskedTree<'_>, budget: &Budget) -> procprof_report::Result<Answered> {
         match self {
             Question::Slice { at, extent } => slice(tree.slice(at, &extent, budget)?),
+            Question::PackedSlice { extent } => {
+                let question = format!("{} {} {}", extent.wide, extent.rows, extent.nodes);
+                let bytes = tree.packed(&question, || pack(&tree.slice(0, &extent, budget)?).map_err(unwritten))?;
+                Ok(Answered { bytes, media_type: SLICE, is_packed: true })
+            }
             Question::Search { pattern } => {
                 let found = tree.search(&pattern, budget)?;
                 let procprof_report::viewer::Matches { frames, nodes, total, base_total } = found;
@@ -157,7 +187,7 @@ impl Question {
 }
 
 fn slice(bytes: Vec<u8>) -> procprof_report::Result<Answered> {
-    Ok(Answered { bytes: bytes.into(), media_type: SLICE })
+    Ok(Answered { bytes: bytes.into(), media_type: SLICE, is_packed: false })
 }
 
 /// Several slices, each after its length in four bytes, little-endian.
@@ -172,8 +202,12 @@ fn behind_lengths(slices: [Vec<u8>; 2], budget: &Budget) -> procprof_report::Res
 }
 
 fn json(value: &impl Serialize) -> procprof_report::Result<Answered> {
-    let write = |error: serde_json::Error| Error::Write { kind: std::io::ErrorKind::Other, why: error.to_string() };
-    Ok(Answered { bytes: serde_json::to_vec(value).map_err(write)?.into(), media_type: "application/json" })
+    let bytes = serde_json::to_vec(value).map_err(|error| unwritten(error.into()))?.into();
+    Ok(Answered { bytes, media_type: "application/json", is_packed: false })
+}
+
+fn unwritten(error: std::io::Error) -> Error {
+    Error::Write { kind: error.kind(), why: error.to_string() }
 }
 
 fn table_query(params: &Params) -> ApiResult<TableQuery> {
@@ -205,18 +239,33 @@ impl TreeRow {
     }
 }
 
+/// The query of a question, and whether its client takes packed answers.
+pub(crate) struct AskedQuery {
+    query: String,
+    takes_packed: bool,
+}
+
+impl<S: Sync> FromRequestParts<S> for AskedQuery {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        Ok(AskedQuery { query, takes_packed: takes_packed(&parts.headers) })
+    }
+}
+
 /// `GET /p/{id}/tree`, `search`, `table`, `sandwich`
 pub(crate) async fn of_profile(
     kind: &'static str,
     State(web): State<Arc<Web>>,
     Path(id): Path<String>,
     ReportRequester(requester): ReportRequester,
-    RawQuery(query): RawQuery,
+    asked: AskedQuery,
 ) -> ApiResult<Response> {
-    let params = Params::parse(&query.unwrap_or_default())?;
+    let params = Params::parse(&asked.query)?;
     let entry = open(&web, &id).await?;
     let subject = compared(&web, &entry, &params).await?;
-    answered(&web, kind, &subject, &params, &["base"], &requester).await
+    answered(&web, kind, &subject, &params, &["base"], &requester, asked.takes_packed).await
 }
 
 /// `GET /merge/tree`, `search`, `table`, `sandwich`
@@ -224,11 +273,11 @@ pub(crate) async fn of_sum(
     kind: &'static str,
     State(web): State<Arc<Web>>,
     ReportRequester(requester): ReportRequester,
-    RawQuery(query): RawQuery,
+    asked: AskedQuery,
 ) -> ApiResult<Response> {
-    let params = Params::parse(&query.unwrap_or_default())?;
+    let params = Params::parse(&asked.query)?;
     let subject = summed(&web, &params).await?;
-    answered(&web, kind, &subject, &params, SUM_KEYS, &requester).await
+    answered(&web, kind, &subject, &params, SUM_KEYS, &requester, asked.takes_packed).await
 }
 
 /// `GET /open/{token}/tree`, `search`, `table`, `sandwich`
@@ -238,13 +287,15 @@ pub(crate) async fn of_opened(
     Caller(principal): Caller,
     Path(token): Path<String>,
     ReportRequester(requester): ReportRequester,
-    RawQuery(query): RawQuery,
+    asked: AskedQuery,
 ) -> ApiResult<Response> {
-    let params = Params::parse(&query.unwrap_or_default())?;
+    let params = Params::parse(&asked.query)?;
     let (file, event) = web.opened.profile(&token, &principal.name, &params)?;
     let encoded = file.profiles[event].encoded.clone();
     let source = TreeSource::Opened { key: format!("{token} {event}"), encoded };
-    answered_about(&web, kind, source, &params, &["event"], &requester, false).await
+    let question =
+        Asked { kind, params: &params, subject_keys: &["event"], takes_packed: asked.takes_packed, unchanging: false };
+    question.answered(&web, source, &requester).await
 }
 
 async fn answered(
@@ -254,23 +305,37 @@ async fn answered(
     params: &Params,
     subject_keys: &[&str],
     requester: &Requester,
+    takes_packed: bool,
 ) -> ApiResult<Response> {
-    answered_about(web, kind, subject.into(), params, subject_keys, requester, subject.is_final()).await
+    let asked = Asked { kind, params, subject_keys, takes_packed, unchanging: subject.is_final() };
+    asked.answered(web, subject.into(), requester).await
 }
 
-async fn answered_about(
-    web: &Arc<Web>,
-    kind: &str,
-    source: TreeSource,
-    params: &Params,
-    subject_keys: &[&str],
-    requester: &Requester,
+/// A request for an answer.
+struct Asked<'a> {
+    kind: &'a str,
+    params: &'a Params,
+    /// Parameters that name the subject.
+    subject_keys: &'a [&'a str],
+    takes_packed: bool,
+    /// Whether the answer stays what it is for ever.
     unchanging: bool,
-) -> ApiResult<Response> {
-    let (question, keys) = Question::parse(kind, params)?;
-    let keys: Vec<&str> = keys.iter().chain(subject_keys).copied().collect();
-    let pairs: Vec<(&str, &str)> = params.except(&keys).collect();
-    let answer =
-        web.renderer.ask_tree(source, &pairs, requester, move |tree, budget| question.answer(tree, budget)).await?;
-    Document { bytes: answer.bytes, media_type: answer.media_type, file_name: None, unchanging }.answer()
+}
+
+impl Asked<'_> {
+    async fn answered(self, web: &Arc<Web>, source: TreeSource, requester: &Requester) -> ApiResult<Response> {
+        let (question, keys) = Question::parse(self.kind, self.params)?;
+        let question = if self.takes_packed { question.packed() } else { question };
+        let keys: Vec<&str> = keys.iter().chain(self.subject_keys).copied().collect();
+        let pairs: Vec<(&str, &str)> = self.params.except(&keys).collect();
+        let answer =
+            web.renderer.ask_tree(source, &pairs, requester, move |tree, budget| question.answer(tree, budget)).await?;
+        let Answered { bytes, media_type, is_packed } = answer;
+        let whole = Document { bytes: bytes.clone(), media_type, file_name: None, unchanging: self.unchanging };
+        let mut response = whole.answer()?;
+        if is_packed {
+            mark_packed(&mut response, &bytes);
+        }
+        Ok(response)
+    }
 }

@@ -4,7 +4,7 @@
 //!
 //! A tree that does not fit is made, answers its question, and is dropped. The key of a tree has the sizes of its
 //! profiles, so that one that got names meanwhile has another tree. Callers and callees of a function are trees, too,
-//! kept under the key of theirs.
+//! kept under the key of theirs. A tree keeps a few packed answers, those with which it is opened.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -23,6 +23,8 @@ use super::{Limited, RenderError, Renderer, Requester, Subject, options_text};
 const TREE: &str = "the call tree";
 /// Most trees that are kept, however small.
 const KEPT_MAX: usize = 1024;
+/// Most packed answers that are kept with a tree.
+const PACKED_MAX: usize = 4;
 
 type Making = Shared<BoxFuture<'static, Result<Arc<Tree>, RenderError>>>;
 
@@ -41,6 +43,14 @@ impl KeptTrees {
     /// The tree of a key.
     pub fn get(&self, key: &str) -> Option<Arc<Tree>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
+    }
+
+    fn packed(&self, key: &str, question: &str) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).packed(key, question)
+    }
+
+    fn keep_packed(&self, key: &str, question: &str, answer: &Bytes, bytes_max: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keep_packed(key, question, answer, bytes_max);
     }
 
     /// Drops the trees of an opened file, and parts of them.
@@ -152,6 +162,24 @@ impl AskedTree<'_> {
         self.kept.keep(key, &made, self.kept_bytes_max);
         Ok(made)
     }
+
+    /// The packed answer to a question, which is made once and kept as long as the tree; as often as it is asked for if
+    /// the tree is not kept, or has enough of them.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn packed(
+        &self,
+        question: &str,
+        make: impl FnOnce() -> procprof_report::Result<Bytes>,
+    ) -> procprof_report::Result<Bytes> {
+        if let Some(kept) = self.kept.packed(self.key, question) {
+            return Ok(kept);
+        }
+        let made = make()?;
+        self.kept.keep_packed(self.key, question, &made, self.kept_bytes_max);
+        Ok(made)
+    }
 }
 
 #[derive(Default)]
@@ -164,8 +192,11 @@ struct Kept {
 
 struct Used {
     tree: Arc<Tree>,
+    /// With its packed answers.
     bytes: u64,
     last: u64,
+    /// Questions and answers.
+    packed: Vec<(String, Bytes)>,
 }
 
 impl Kept {
@@ -192,11 +223,34 @@ impl Kept {
             return;
         }
         self.clock += 1;
-        let used = Used { tree: Arc::clone(tree), bytes, last: self.clock };
+        let used = Used { tree: Arc::clone(tree), bytes, last: self.clock, packed: Vec::new() };
         self.bytes += bytes;
         if let Some(old) = self.trees.insert(key, used) {
             self.bytes -= old.bytes;
         }
+        self.make_room(most);
+    }
+
+    fn packed(&self, key: &str, question: &str) -> Option<Bytes> {
+        let packed = &self.trees.get(key)?.packed;
+        packed.iter().find(|(kept, _)| kept == question).map(|(_, answer)| answer.clone())
+    }
+
+    /// Keeps an answer with its tree, unless that is not kept or both do not fit.
+    fn keep_packed(&mut self, key: &str, question: &str, answer: &Bytes, most: u64) {
+        let bytes = (answer.len() + question.len()) as u64;
+        let Some(used) = self.trees.get_mut(key) else { return };
+        let is_known = used.packed.iter().any(|(kept, _)| kept == question);
+        if is_known || used.packed.len() >= PACKED_MAX || used.bytes + bytes > most {
+            return;
+        }
+        used.packed.push((question.to_owned(), answer.clone()));
+        used.bytes += bytes;
+        self.bytes += bytes;
+        self.make_room(most);
+    }
+
+    fn make_room(&mut self, most: u64) {
         while self.bytes > most || self.trees.len() > KEPT_MAX {
             let Some(oldest) = self.trees.iter().min_by_key(|(_, used)| used.last).map(|(key, _)| key.clone()) else {
                 break;
@@ -324,5 +378,29 @@ mod tests {
         assert_eq!((kept.bytes, kept.trees.len()), (before.0 - bytes - 7, before.1 - 1));
         kept.keep("f".to_owned(), &tree, bytes);
         assert_eq!((kept.bytes, kept.trees.len()), (bytes, 1), "the limit may have become lower");
+    }
+
+    #[test]
+    fn packed_answers_are_kept_with_their_tree() {
+        let (tree, kept) = (tree(), KeptTrees::default());
+        let bytes = tree.memory_bytes() + 1;
+        let most = bytes + 100;
+        let asked = |key| AskedTree { tree: Arc::clone(&tree), key, kept: &kept, kept_bytes_max: most };
+        let answer = |key, question: &str, answer: &'static [u8]| {
+            asked(key).packed(question, || Ok(Bytes::from_static(answer))).unwrap()
+        };
+        assert_eq!(answer("a", "q", b"first"), "first");
+        assert_eq!(answer("a", "q", b"second"), "second", "the tree is not kept");
+        kept.keep("a".to_owned(), &tree, most);
+        assert_eq!(answer("a", "q", b"first"), "first");
+        assert_eq!(answer("a", "q", b"second"), "first");
+        assert_eq!(answer("a", "large", &[0; 100])[..], [0; 100]);
+        assert_eq!(kept.0.lock().unwrap().bytes, bytes + 6, "what does not fit is not kept");
+        for question in ["1", "2", "3", "4", "5"] {
+            answer("a", question, b"");
+        }
+        assert_eq!(kept.0.lock().unwrap().trees["a"].packed.len(), PACKED_MAX);
+        kept.keep("b".to_owned(), &tree, most);
+        assert_eq!(kept.0.lock().unwrap().bytes, bytes, "they go with their tree");
     }
 }
