@@ -12,6 +12,10 @@ const ARGUMENTS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-qui
   '--disable-component-update', '--disable-sync'];
 /** Longest wait for anything; the machine may be busy. */
 export const PATIENCE = 60_000;
+const NARROW = { viewport: { width: 480, height: 900 } };
+/** Looks of the pages that are checked for accessibility. @type {[string, import('playwright-core').BrowserContextOptions][]} */
+export const LOOKS = [['light', { colorScheme: 'light' }], ['dark', { colorScheme: 'dark' }], ['narrow', NARROW],
+  ['narrow, Japanese', { ...NARROW, locale: 'ja-JP' }], ['narrow, Chinese, dark', { ...NARROW, locale: 'zh-CN', colorScheme: 'dark' }]];
 
 /** Starts Chromium. */
 export async function browser() {
@@ -81,6 +85,7 @@ export async function fileView(profile, ...options) {
 /** A page that fails the test on any error of its own, and on what its policy forbids. */
 export async function page(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1600, height: 1000 }, acceptDownloads: true, ...options });
+  await options.controls?.follow(context);
   const made = await context.newPage();
   made.setDefaultTimeout(PATIENCE);
   /** @type {string[]} */

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { browser as launch, page as newPage, server as start, until } from './harness.mjs';
+import { LOOKS, browser as launch, page as newPage, server as start, until } from './harness.mjs';
+import { Controls } from './controls.mjs';
 import { pprof } from './pprof.mjs';
 
 const CPU = [['samples', 'count'], ['cpu', 'nanoseconds']];
@@ -22,6 +23,7 @@ const PROBLEMS = /status of 4\d\d/;
 
 /** @type {any} */
 let chromium;
+const controls = new Controls();
 /** @type {any} */
 let server;
 /** Ids, oldest first. @type {string[]} */
@@ -56,7 +58,7 @@ after(async () => {
 /** A test with a page of its own that must not complain. */
 function check(name, run, options) {
   test(name, { timeout: 600_000 }, async () => {
-    const page = await newPage(chromium, options);
+    const page = await newPage(chromium, { ...options, controls });
     page.isScripted = options?.javaScriptEnabled !== false;
     try {
       await run(page);
@@ -108,8 +110,8 @@ async function reload(page, scripted, address, count) {
 }
 const pushed = () => server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 9)], FIRST + 86_400));
 
-for (const colorScheme of ['light', 'dark']) {
-  check(`axe finds nothing serious on any page, ${colorScheme}`, async (page) => {
+for (const [look, options] of LOOKS) {
+  check(`axe finds nothing serious on any page, ${look}`, async (page) => {
     const found = [];
     for (const path of [...PAGES, `/merge?${merged}`]) {
       await go(page, path);
@@ -121,7 +123,7 @@ for (const colorScheme of ['light', 'dark']) {
     assert.deepEqual(found, []);
     // The browser reports the page that is not there.
     page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
-  }, { colorScheme });
+  }, options);
 }
 
 for (const [name, options] of [['with a script', NARROW], ['without one', { ...NARROW, ...PLAIN }]]) {
@@ -286,11 +288,14 @@ both('the page of a profile has its reports, its file, the day before, and delet
   for (const report of reports) assert.ok([200, 400].includes((await page.request.get(server.base + report)).status()), report);
   const [download] = await Promise.all([page.waitForEvent('download'), page.click('.actions a:has-text("Download")')]);
   assert.match(download.suggestedFilename(), /^cpu-profile.*gz$/);
-  await leads(page, '.actions a:has-text("Compare with day before")', /^\/merge\?.*normalize=true/);
+  await leads(page, '.actions a:has-text("Compare with day before")', /^\/merge\?.*normalize=time/);
   assert.match(await page.locator('main').innerText(), /compared with/);
-  assert.match(await page.locator('.notice').innerText(), /^Measured: 1 second here, \d+ seconds in the base; the base is scaled/);
-  await leads(page, '.notice a:has-text("Compare as measured")', /normalize=false/);
-  await leads(page, '.notice a:has-text("Scale to the same total")', /normalize=true/);
+  assert.match(await page.locator('.notice').innerText(), /^Measured: 1 second here, \d+ seconds in the base\. The base is scaled to the same measured time/);
+  for (const [name, value, scaled] of [['Compare as measured', 'false', 'as measured'], ['Scale to the same total', 'true', 'to the same total'],
+    ['Scale to the same measured time', 'time', 'to the same measured time']]) {
+    await leads(page, `.notice a:has-text("${name}")`, new RegExp(`normalize=${value}`));
+    assert.match(await page.locator('.notice').innerText(), new RegExp(`${scaled}\\.`));
+  }
   await open();
   await leads(page, '.actions a:has-text("Compare with previous")', new RegExp(`^/p/${id}\\?base=${earlier}`));
   await go(page, `/p/${id}?base=${earlier}`);
@@ -365,9 +370,34 @@ both('a file of several kinds of events shows each, and has the reports', async 
   const reports = await page.locator('main > .filters a[target=_blank]').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
   assert.ok(reports.length > 10 && reports.every((report) => report.startsWith(second.split('?')[0])), String(reports));
   assert.equal((await page.request.get(server.base + reports.find((report) => report.includes('format=top')))).status(), 200);
+  await leads(page, '.crumbs a', /^\/open$/);
+  await leads(page, 'td a', /^\/open\/[^/]+$/);
   await page.click('form.actions button:has-text("Close")');
   await arrive(page, /^\/open$/);
+  await page.setInputFiles('input[type=file]', new URL('../testdata/formats/jfr/made.jfr', import.meta.url).pathname);
+  await page.click('form.drop button');
+  await arrive(page, /^\/open\/[^/]+$/);
+  await go(page, '/open');
+  await page.click('td button:text-is("Close")');
+  await arrive(page, /^\/open$/);
   assert.equal(await page.locator('td a').count(), 0);
+});
+
+both('a growth of threads is visible in the list', async (page) => {
+  const day = FIRST + 30 * 86_400;
+  const threads = (count) => Array.from({ length: count }, (_, number) => ({ ...sample(['main', 'work'], 100), labels: { thread: `worker ${number}` } }));
+  const ids = [];
+  for (const [number, count] of [2, 2, 3, 2, 2, 200].entries()) ids.push(await server.push('cpu', pprof(CPU, threads(count), day + 60 * number)));
+  await go(page, `/proc_profile?node=1&from=${at(day - 60)}&to=${at(day + 600)}`);
+  const lane = page.locator('.lane', { has: page.locator('.lane-name a:text-is("Threads")') });
+  assert.match(await lane.innerText(), /max 200/);
+  const heights = await lane.locator('rect').evaluateAll((all) => all.map((bar) => Number(bar.getAttribute('height'))));
+  assert.equal(heights.length, ids.length);
+  assert.ok(heights[5] === 32 && heights.slice(0, 5).every((height) => height < 4), String(heights));
+  const marked = page.locator('.profiles-table tbody tr', { hasText: '200 threads' });
+  assert.equal(await marked.count(), 1);
+  assert.equal(await marked.locator('a.view').getAttribute('href'), `/p/${ids[5]}`);
+  for (const id of ids) await page.request.delete(`${server.base}/api/profiles/${id}`);
 });
 
 check('a node is found among many', async (page) => {
@@ -535,6 +565,8 @@ both('the heap page shows its state, dumps and growth', async (page, scripted) =
   const card = await page.locator('#heap').innerText();
   assert.match(card, /On|Off|prof/, card);
   assert.equal(await page.locator('input[name=from]').count(), await page.locator('input[name=to]').count());
+  // The oldest is chosen already.
+  await page.check(`input[name=from][value="${heap[1]}"]`);
   await page.check(`input[name=from][value="${heap[0]}"]`);
   await page.check(`input[name=to][value="${heap[1]}"]`);
   await leads(page, '#growth button', new RegExp(`/p/${heap[1]}\\?base=${heap[0]}`));
@@ -695,4 +727,84 @@ both('hostile names are text', async (page) => {
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.equal(wide, 0, path);
   }
+});
+
+check('every link leads on', async (page) => {
+  // The overview has what was taken within a day.
+  const now = Math.floor(Date.now() / 1000);
+  await server.push('cpu', pprof(CPU, [sample(['main', 'hot'], 100)], now - 60));
+  await server.push('heap', pprof(HEAP, [sample(['main', 'kept'], 100)], now - 60));
+  const list = `/proc_profile?node=1&to=${at(FIRST + 4000)}`;
+  const links = [
+    ['/settings', 'a.brand', /^\/$/], ['/settings', '.languages a[lang=en]', /^\/settings$/], ['/settings', '.languages a[lang=zh-CN]', /^\/settings$/],
+    ['/settings', '.languages a[lang=en]', /^\/settings$/],
+    ['/', '.more a', /^\/settings$/], ['/', '.newest a.type.cpu', /^\/p\//], ['/', '.newest a.type.heap', /^\/p\//], ['/', 'td.load a', /last=1h$/],
+    [list, 'a.skip', /#profiles$/], [list, '.profiles-table a.view', /^\/p\//], [list, '.profiles-table a.type.cpu', /^\/p\//],
+    [`${list}&type=heap`, '.profiles-table a.type.heap', /^\/p\//], [list, '.profiles-table a.thumbnail', /^\/p\//],
+    [list, '.lane-name a.type.cpu', /type=cpu/], [list, 'svg.bars.cpu a', /^\/p\//], [list, 'svg.bars.heap a', /^\/p\//],
+    [list, '.card a:text-is("Settings")', /^\/settings$/], [list, '.more a', /^\/heap\?node=1$/],
+    ['/proc_profile?node=far', '.notice.bad a', /#errors$/], ['/heap?node=1', '#dumps a.view', /^\/p\//],
+    [`/merge?${merged}`, '.profiles-table a[href*=node]', /node=1/],
+  ];
+  for (const [from, selector, pattern] of links) {
+    await go(page, from);
+    const link = page.locator(selector).first();
+    // What is seen only while it is focused is used by the keyboard.
+    await (selector === 'a.skip' ? link.press('Enter') : link.click());
+    await page.waitForURL((url) => pattern.test(url.pathname + url.search + url.hash), { timeout: 20_000 }).catch((error) => {
+      throw new Error(`${selector} of ${from} leads to ${page.url()}`, { cause: error });
+    });
+  }
+  await go(page, list);
+  await page.click('details.capture > summary');
+  await leads(page, 'details.capture a:text-is("Several nodes at once")', /^\/$/);
+  await go(page, '/help');
+  for (const name of await page.locator('.help a').allInnerTexts()) {
+    await leads(page, `.help a:text-is("${name}")`, /^\/[^h]|^\/$|^\/heap/);
+    await go(page, '/help');
+  }
+});
+
+check('every report opens in a window of its own', async (page) => {
+  const blank = async (link, pattern = /format=top/) => {
+    const [opened] = await Promise.all([page.waitForEvent('popup'), link.click()]);
+    await opened.waitForURL(pattern);
+    await opened.close();
+  };
+  await go(page, '/heap?node=1');
+  await blank(page.locator('#dumps td.wide a').first(), /\/p\/.*format=svg/);
+  await go(page, `/p/${cpu[0]}`);
+  await page.click('details.save summary');
+  await blank(page.locator('details.save a:text-is("top")'));
+  await go(page, `/merge?${merged}`);
+  await blank(page.locator('.filters a:text-is("Functions")'));
+});
+
+check('forms take what their fields say', async (page) => {
+  await go(page, '/search');
+  await page.fill('main form input[name=function]', 'hot');
+  await page.fill('main form input[name=from]', at(FIRST));
+  await page.fill('main form input[name=to]', at(FIRST + 100));
+  await leads(page, 'main form button', /function=hot/);
+  assert.equal(await rows(page), 2);
+  await go(page, '/merge');
+  const range = { from: at(FIRST + 600), to: at(FIRST + 1200), base_from: at(FIRST), base_to: at(FIRST + 600) };
+  await page.selectOption('main form select[name=node]', '1');
+  await page.selectOption('main form select[name=type]', 'cpu');
+  for (const [name, value] of Object.entries(range)) await page.fill(`main form input[name=${name}]`, value);
+  await leads(page, 'main form button', /base_from=/);
+  assert.match(await page.locator('.about').innerText(), /10 profiles[^]*compared with[^]*10 profiles/);
+  // A capture of no type is refused.
+  await go(page, '/');
+  await page.check('input[name=node][value="1"]');
+  for (const kind of await page.locator('#capture input[name=type]').all()) await kind.uncheck();
+  await leads(page, '#capture button', /^\/captures$/);
+  assert.match(await page.locator('.problem').innerText(), /type/);
+  page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
+});
+
+test('no control is unused', () => {
+  // The test of the heap without a script follows this link; with one, the state takes its place.
+  const byHand = 'page section.card.heap a Show its state';
+  assert.equal(controls.unused('page').filter((name) => name !== byHand).join('\n'), '');
 });

@@ -5,7 +5,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { browser as launch, box, click, fileView, open, page as newPage, ready, server as start, until } from './harness.mjs';
+import { LOOKS, browser as launch, box, click, fileView, open, page as newPage, ready, server as start, until } from './harness.mjs';
+import { Controls } from './controls.mjs';
 import { pprof } from './pprof.mjs';
 
 const TYPES = [['samples', 'count'], ['cpu', 'nanoseconds']];
@@ -15,6 +16,7 @@ const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta
 
 /** @type {any} */
 let chromium;
+const controls = new Controls();
 /** @type {any} */
 let server;
 let sources = '';
@@ -47,7 +49,7 @@ after(async () => {
 /** A test with a page of its own that must not complain. */
 function check(name, run, options) {
   test(name, { timeout: 300_000 }, async () => {
-    const page = await newPage(chromium, options);
+    const page = await newPage(chromium, { ...options, controls });
     try {
       await run(page);
       assert.deepEqual(page.complaints, []);
@@ -258,6 +260,8 @@ check('the table sorts and filters, and a row leads to callers and callees', asy
   assert.deepEqual((await names()).slice(0, 3), ['parse', 'flush', 'answer']);
   await page.click('.pv-table th button:has-text("Total")');
   await until(page, () => document.querySelector('.pv-table tbody a').textContent === 'main');
+  await page.click('.pv-table th button:text-is("Self")');
+  await until(page, () => document.querySelector('.pv-table tbody a').textContent === 'parse');
   await page.click('.pv-table th button:has-text("Function")');
   await until(page, () => document.querySelector('.pv-table tbody a').textContent.startsWith('"'));
   await page.fill('.pv-table-top input', '^(walk|write)$');
@@ -274,6 +278,15 @@ check('the table sorts and filters, and a row leads to callers and callees', asy
   await until(page, () => window.procprofViewer.state.frame === 'main');
   await page.goBack();
   await until(page, () => window.procprofViewer.state.frame === 'walk');
+});
+
+check('a long table is fetched piece by piece', async (page) => {
+  const many = Array.from({ length: 700 }, (_, number) => sample(['main', `function ${number}`], number + 1));
+  await open(page, `${server.base}/p/${await server.push('cpu', pprof(TYPES, many, 1_699_980_000))}?view=table`);
+  await until(page, () => document.querySelectorAll('.pv-table tbody tr').length === 500);
+  await page.click('.pv-scroll > button:has-text("more")');
+  await until(page, () => document.querySelectorAll('.pv-table tbody tr').length === 701);
+  assert.equal(await page.locator('.pv-scroll > button').isVisible(), false);
 });
 
 check('the tree is a grid of rows for screen readers', async (page) => {
@@ -435,7 +448,19 @@ check('a difference shows both values, new and gone', async (page) => {
   await until(page, () => document.querySelectorAll('.pv-table tbody tr').length > 3);
   assert.match(await page.textContent('.pv-table tbody'), /gone/);
   assert.match(await page.textContent('.pv-table tbody'), /\+300 ms newflush/);
+  for (const [number, sort] of ['self_change', 'change'].entries()) {
+    await page.locator('.pv-table th button:text-is("Change")').nth(number).click();
+    await until(page, (sort) => location.search.includes(`order=${sort}`) || location.search.includes(`sort=${sort}`), sort);
+  }
   await page.click('.pv-tabs a:has-text("Callers")');
+  // The profiles have the same duration, not the same total.
+  await page.click('.pv-tools button:has-text("Filters")');
+  await page.selectOption('.pv-form select[name=normalize]', 'time');
+  await page.click('.pv-form .pv-primary');
+  await until(page, () => location.search.includes('normalize=time'));
+  await ready(page);
+  assert.match(await page.evaluate(() => window.procprofViewer.root.head.facts.join()), /scaled to the same measured time/);
+  assert.deepEqual(await page.evaluate(() => window.procprofViewer.root.head.diff), { normalized: true, scale: 1 });
   await open(page, `${address()}?base=${base}&normalize=true`);
   assert.match(await status(page), /change 0 s|\(=\)/);
 });
@@ -472,8 +497,8 @@ check('a copied address reproduces the view', async (page) => {
   }
 });
 
-for (const colorScheme of ['light', 'dark']) {
-  check(`no view has a serious accessibility issue, ${colorScheme}`, async (page) => {
+for (const [look, options] of LOOKS) {
+  check(`no view has a serious accessibility issue, ${look}`, async (page) => {
     for (const query of ['', '?view=icicle&search=walk', '?view=sandwich&frame=parse', '?view=table', '?view=tree', '?focus=serve&hide=x',
       `?base=${base}`, `?base=${base}&view=table`]) {
       await open(page, address(query));
@@ -482,14 +507,15 @@ for (const colorScheme of ['light', 'dark']) {
       const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
       assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes[0].html, nodes[0].failureSummary]), [], query);
     }
-    for (const button of ['Filters', 'Export']) {
+    for (const number of [0, 1]) {
       await open(page, address());
-      await page.click(`text=${button}`);
+      await page.locator('.pv-tools button').nth(number).click();
       await page.evaluate(AXE);
       const { violations } = await page.evaluate(() => window.axe.run('.pv-popup'));
-      assert.deepEqual(violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)).map(({ id, nodes }) => [id, nodes[0].html]), [], button);
+      assert.deepEqual(violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)).map(({ id, nodes }) => [id, nodes[0].html]), [],
+        `popup ${number}`);
     }
-  }, { colorScheme });
+  }, options);
 }
 
 check('a narrow window holds every view', async (page) => {
@@ -579,4 +605,139 @@ check('the view of one file is the same viewer', async (page) => {
   } finally {
     await view.stop();
   }
+});
+
+check('every filter of the form is in the address', async (page) => {
+  const fields = { focus: 'main', ignore: 'cold', hide: 'xx', show: 'serve|parse|main|web', show_from: 'web|main', tagfocus: 'thread=web', tagignore: 'thread=disk',
+    tagroot: 'thread' };
+  const switches = ['collapse_recursion', 'noinlines', 'keep_allocators', 'drop_negative'];
+  await open(page, address());
+  await page.click('.pv-tools button:has-text("Filters")');
+  for (const [key, value] of Object.entries(fields)) await page.fill(`.pv-form input[name=${key}]`, value);
+  for (const key of switches) await page.check(`.pv-form input[name=${key}]`);
+  await page.selectOption('.pv-form select[name=granularity]', 'filefunctions');
+  await page.click('.pv-form .pv-primary');
+  await until(page, () => location.search.includes('granularity='));
+  await ready(page);
+  const asked = Object.fromEntries(new URL(page.url()).searchParams);
+  assert.deepEqual(asked, { ...fields, ...Object.fromEntries(switches.map((key) => [key, 'true'])), granularity: 'filefunctions' });
+  await box(page, ['web thread', 'main', 'serve']);
+  // The form has what holds.
+  await page.click('.pv-tools button:has-text("Filters")');
+  assert.equal(await page.inputValue('.pv-form input[name=tagroot]'), 'thread');
+  assert.ok(await page.isChecked('.pv-form input[name=noinlines]'));
+  await page.keyboard.press('Escape');
+  await page.click('.pv-chips button:has-text("Remove all")');
+  await until(page, () => location.search === '');
+});
+
+check('the menu of a function leads to all that it names', async (page) => {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.base });
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  const choose = async (name) => {
+    await open(page, address());
+    await click(page, ['main', 'serve', 'parse'], { button: 'right' });
+    await page.click(`.pv-menu button:text-is("${name}")`);
+  };
+  await choose('Zoom in');
+  await until(page, () => /^parse400 ms/.test(document.querySelector('.pv-status').textContent));
+  await choose('Find in table');
+  await until(page, () => document.querySelectorAll('.pv-table tbody tr').length === 1);
+  await choose('Search for this name');
+  await until(page, () => document.querySelector('.pv-found').textContent === '40.00% in 1 function');
+  await choose('Hide its frames');
+  await until(page, () => location.search.includes('hide='));
+  await ready(page);
+  await box(page, ['main', 'serve', 'utf8::check']);
+  await choose('Show from here');
+  await until(page, () => location.search.includes('show_from='));
+  await ready(page);
+  await box(page, ['parse', 'utf8::check']);
+  await choose('Copy name');
+  await page.waitForFunction(async () => await navigator.clipboard.readText() === 'parse');
+  await choose('Copy stack');
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()).includes('serve'));
+  assert.equal(await copied(), 'parse\nserve\nmain');
+});
+
+check('buttons do what their keys do', async (page) => {
+  await open(page, address('?search=utf8|flush'));
+  const found = (text) => until(page, (text) => document.querySelector('.pv-found').textContent.startsWith(text), text);
+  await found('40.00%');
+  await page.click('.pv-find button[title^="Next"]');
+  await found('1 of 2');
+  await page.click('.pv-find button[title^="Next"]');
+  await found('2 of 2');
+  await page.click('.pv-find button[title^="Previous"]');
+  await found('1 of 2');
+  for (const [tab, view] of [['Icicle', 'icicle'], ['Tree', 'tree'], ['Call graph', 'graph'], ['Flame graph', 'flame']]) {
+    await page.click(`.pv-tabs a:text-is("${tab}")`);
+    await until(page, (view) => window.procprofViewer.state.view === view, view);
+  }
+  await page.click('.pv-tools button >> nth=2');
+  await page.waitForSelector('.pv-keys');
+});
+
+check('commands and exports are one click away', async (page) => {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.base });
+  await open(page, address('?focus=serve'));
+  await page.click('text=Export');
+  const commands = page.locator('.pv-command');
+  for (let number = 0; number < await commands.count(); number++) {
+    await commands.nth(number).locator('button').click();
+    await commands.nth(number).locator('button:text-is("Copied")').waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await commands.nth(number).locator('pre').textContent());
+  }
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.pv-exports a').first().click()]);
+  assert.ok(readFileSync(await download.path()).length > 20);
+});
+
+check('the form of a report narrows it, and marks take that back', async (page) => {
+  const view = await fileView(pprof(TYPES, [sample(['main', 'hot'], 70), sample(['main', 'cold'], 30)]));
+  try {
+    await open(page, view.base);
+    await page.click('details.save >> nth=1');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('details.save[open] a:text-is("collapsed")')]);
+    assert.match(readFileSync(await download.path(), 'utf8'), /main;hot 70/);
+    await page.goto(new URL('peek', page.url()).href);
+    const fields = { symbol: 'hot|cold', focus: 'main', ignore: 'cold', hide: 'xx', show: 'main|hot', show_from: 'main' };
+    for (const [key, value] of Object.entries(fields)) await page.fill(`.refine input[name=${key}]`, value);
+    await page.selectOption('.refine select[name=sample_index]', 'samples');
+    await page.selectOption('.refine select[name=granularity]', 'files');
+    await page.click('.refine summary:text-is("More options")');
+    const more = page.locator('.refine details.more :is(input, select)');
+    for (const field of await more.all()) {
+      // Each is sent as it is by default.
+      if (await field.evaluate(({ localName }) => localName === 'select')) await field.selectOption({ index: 0 });
+      else await field.fill(' ').then(() => field.fill(''));
+    }
+    await page.fill('.refine input[name=nodecount]', '7');
+    await page.click('.refine button.primary');
+    await page.waitForURL(/nodecount=7/);
+    const asked = Object.fromEntries([...new URL(page.url()).searchParams].filter(([, value]) => value));
+    assert.deepEqual(asked, { ...fields, sample_index: 'samples', granularity: 'files', nodecount: '7' });
+    await page.click('.marks a[title="Take nodecount back"]');
+    await page.waitForURL((url) => !url.search.includes('nodecount=7'));
+    await page.click('.marks a:text-is("Reset")');
+    await page.waitForURL((url) => url.search === '?sample_index=samples');
+    await page.click('nav.tabs a:text-is("Top")');
+    await page.waitForURL(/\/top/);
+    await page.click('table.top th a:text-is("Cum")');
+    await page.waitForURL(/sort=cum/);
+    await page.click('table.top th a:text-is("Flat")');
+    await page.waitForURL(/sort=flat/);
+    await page.click('table.top td.name a:text-is("hot")');
+    await page.waitForURL(/peek\?.*symbol=/);
+    await page.goBack();
+    await page.click('table.top a:text-is("source") >> nth=0');
+    await page.waitForURL(/list\?.*symbol=/);
+    await page.click('a.brand');
+    await ready(page);
+  } finally {
+    await view.stop();
+  }
+});
+
+test('no control is unused', () => {
+  assert.equal(controls.unused('viewer', 'file').join('\n'), '');
 });
