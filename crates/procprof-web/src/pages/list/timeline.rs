@@ -199,11 +199,15 @@ impl Timeline {
             Measure::Total => self.gaps(&query.node, kind, lane),
             Measure::Threads => Vec::new(),
         };
+        let class = match measure {
+            Measure::Total => known_class(kind.name()),
+            Measure::Threads => "threads",
+        };
         let merge = format!("/merge?{}", range_query(query.node.id, kind, self.from, self.to));
         html! {
             div class="lane" data-type=(kind.name()) {
                 div class="lane-name" {
-                    a class=(format!("type {}", known_class(kind.name())))
+                    a class=(format!("type {class}"))
                         href=(query.with_type(Some(kind.clone())).href())
                     {
                         @match measure {
@@ -216,7 +220,7 @@ impl Timeline {
                         a href=(merge) title=(t!("One profile of all {0} of this time", lane.len())) { (t!("merge")) }
                     }
                 }
-                svg class=(format!("bars {}", known_class(kind.name()))) viewBox="0 0 1000 32"
+                svg class=(format!("bars {class}")) viewBox="0 0 1000 32"
                     preserveAspectRatio="none" role="group"
                     aria-label=(match measure {
                         Measure::Total => t!("{0}: {1} profiles", type_label(kind), lane.len()),
