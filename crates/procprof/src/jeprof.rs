@@ -56,7 +56,7 @@ fn answer(words: Vec<String>, environment: &Environment) -> Result<ExitCode> {
         return print(USAGE).map(|()| ExitCode::SUCCESS);
     }
     if typed.is_on("version") {
-        return print(&format!("procprof {}, reading and printing as jeprof 5.3.0 does\n", env!("CARGO_PKG_VERSION")))
+        return print(format!("procprof {}, reading and printing as jeprof 5.3.0 does\n", env!("CARGO_PKG_VERSION")))
             .map(|()| ExitCode::SUCCESS);
     }
     if let Some(tools) = typed.value("tools") {
