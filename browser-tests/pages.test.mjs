@@ -402,6 +402,10 @@ both('a growth of threads is visible in the list', async (page) => {
   const marked = page.locator('.profiles-table tbody tr', { hasText: '200 threads' });
   assert.equal(await marked.count(), 1);
   assert.equal(await marked.locator('a.view').getAttribute('href'), `/p/${ids[5]}`);
+  const list = place(page);
+  await leads(page, '.lane-name a.type.threads', /type=cpu/);
+  await go(page, list);
+  await leads(page, 'svg.bars.threads a', /^\/p\//);
   for (const id of ids) await page.request.delete(`${server.base}/api/profiles/${id}`);
 });
 
