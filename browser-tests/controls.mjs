@@ -13,7 +13,10 @@ const DATA = 'tbody, svg, nav.tabs, #all-nodes, .matches, .save, .compared, .lan
 
 /** Runs in a page before its scripts: reports each control that is visible there, and each that is used. */
 function watch([controls, data, report]) {
-  const classes = (element) => element.id ? `#${element.id}` : [element.localName, ...element.classList].join('.');
+  /** The type of a profile, the second class of its names and bars, is data. */
+  const isOfType = (element) => element.classList.contains('type') || element.classList.contains('bars');
+  const classes = (element) => element.id ? `#${element.id}`
+    : [element.localName, ...isOfType(element) ? [element.classList[0]] : element.classList].join('.');
   /** The part of the pages that a control belongs to. */
   const part = (element) => element.closest('#viewer') ? 'viewer' : location.pathname.includes('/ui/') ? 'file' : 'page';
   function label(element) {
