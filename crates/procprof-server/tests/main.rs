@@ -8,6 +8,7 @@ mod api;
 mod availability;
 mod browser;
 mod captures;
+mod differential;
 mod fe;
 mod harness;
 mod heap;
