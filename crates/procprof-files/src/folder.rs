@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::{Error, Result};
@@ -34,6 +34,41 @@ pub enum EntryKind {
     Other,
 }
 
+/// A regular file at one moment; another one, or one that was written to meanwhile, differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileState {
+    /// Its device.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was written to, in nanoseconds since 1970.
+    pub modified_nanos: i64,
+    /// The user whose file it is.
+    pub owner: u32,
+}
+
+impl FileState {
+    /// The state of an open file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn from_file(file: &File) -> std::io::Result<FileState> {
+        Ok(FileState::new(&rustix::fs::fstat(file)?))
+    }
+
+    fn new(state: &Stat) -> FileState {
+        FileState {
+            device: state.st_dev,
+            inode: state.st_ino,
+            bytes: state.st_size.unsigned_abs(),
+            modified_nanos: state.st_mtime.saturating_mul(1_000_000_000).saturating_add(state.st_mtime_nsec as i64),
+            owner: state.st_uid,
+        }
+    }
+}
+
 impl Folder {
     /// Opens a folder that is not itself a symbolic link.
     pub fn open(path: impl AsRef<Path>) -> Result<Folder> {
@@ -50,6 +85,21 @@ impl Folder {
     /// Opens a folder that the operator named, which may be reached through links.
     pub fn open_through_links(path: impl AsRef<Path>) -> Result<Folder> {
         Folder::open_with(path.as_ref(), OFlags::empty())
+    }
+
+    /// Opens a folder as a process sees it that has another root, `/proc/PID/root`: neither links nor `..` lead out of
+    /// it.
+    ///
+    /// # Errors
+    /// Also on kernels before 5.6.
+    pub fn open_in_root(root: &Path, path: &Path) -> Result<Folder> {
+        let shown = || path.to_owned();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| Error::io("open", root, errno))?;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let dir = rustix::fs::openat2(&root, path, DIR_FLAGS, Mode::empty(), resolve)
+            .map_err(|errno| Error::io("open", shown(), errno))?;
+        Ok(Folder { dir: Arc::new(dir), path: shown() })
     }
 
     fn open_with(path: &Path, more: OFlags) -> Result<Folder> {
@@ -82,6 +132,11 @@ impl Folder {
     /// Names and kinds of its entries, in no order. Names that are not UTF-8 are shown with replacement characters, so
     /// they match no file.
     pub fn entries(&self) -> Result<Vec<(String, EntryKind)>> {
+        self.first_entries(usize::MAX)
+    }
+
+    /// As [`Folder::entries`], but at most so many of them.
+    pub fn first_entries(&self, most: usize) -> Result<Vec<(String, EntryKind)>> {
         let error = |errno: Errno| Error::io("list", &self.path, errno);
         let mut found = Vec::new();
         for entry in Dir::read_from(&self.dir).map_err(error)? {
@@ -103,6 +158,9 @@ impl Folder {
                 FileType::Directory => EntryKind::Folder,
                 _ => EntryKind::Other,
             };
+            if found.len() == most {
+                break;
+            }
             found.push((name.to_string_lossy().into_owned(), kind));
         }
         Ok(found)
@@ -140,8 +198,13 @@ impl Folder {
 
     /// The size of a regular file; `None` when there is none of that name.
     pub fn size(&self, name: &str) -> Option<u64> {
+        self.state(name).map(|state| state.bytes)
+    }
+
+    /// The state of a regular file; `None` when there is none of that name.
+    pub fn state(&self, name: &str) -> Option<FileState> {
         let state = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        (FileType::from_raw_mode(state.st_mode) == FileType::RegularFile).then(|| state.st_size.unsigned_abs())
+        (FileType::from_raw_mode(state.st_mode) == FileType::RegularFile).then(|| FileState::new(&state))
     }
 
     /// Removes a file; false when there was none.

@@ -28,6 +28,6 @@ mod output;
 
 pub use cache::{Bounds, CachedFile, FileCache, Layout, surplus};
 pub use error::{Error, Result};
-pub use folder::{EntryKind, Folder};
+pub use folder::{EntryKind, FileState, Folder};
 pub use new_file::{Durability, NewFile, create, remove, replace};
 pub use output::{write_over, write_over_by};

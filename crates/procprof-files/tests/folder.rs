@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use procprof_files::{EntryKind, Error, Folder};
+use procprof_files::{EntryKind, Error, FileState, Folder};
 
 #[test]
 fn only_regular_files_within_the_limit_are_read() {
@@ -49,4 +49,29 @@ fn a_link_in_place_of_a_folder_is_refused() {
     assert!(folder.folder("link").is_err() && folder.make_folder("link").is_err());
     assert_eq!(folder.make_folder("own").unwrap().path(), place.path().join("own"));
     assert_eq!(folder.make_folder("own").unwrap().entries().unwrap(), []);
+}
+
+#[test]
+fn a_folder_in_another_root_is_not_left() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    fs::create_dir_all(root.join("data/dumps")).unwrap();
+    fs::create_dir(place.path().join("outside")).unwrap();
+    fs::write(root.join("data/dumps/file"), "content").unwrap();
+    symlink("/data", root.join("link")).unwrap();
+    symlink(place.path().join("outside"), root.join("away")).unwrap();
+    symlink("/proc/self/cwd", root.join("magic")).unwrap();
+    let open = |path: &str| Folder::open_in_root(&root, path.as_ref());
+    for path in ["/data/dumps", "data/dumps/", "/link/dumps", "/../../data/dumps"] {
+        assert_eq!(open(path).unwrap().read("file", 7).unwrap(), b"content", "{path}");
+    }
+    for path in ["/away", "/magic", "/data/../../outside", "/data/dumps/file"] {
+        assert!(open(path).is_err(), "{path}");
+    }
+    let folder = open("/data/dumps").unwrap();
+    let state = folder.state("file").unwrap();
+    assert_eq!(state, FileState::from_file(&folder.file("file", 7).unwrap().0).unwrap());
+    assert!(state.bytes == 7 && state.modified_nanos > 0);
+    assert_eq!(open("/data").unwrap().first_entries(0).unwrap(), []);
+    assert_eq!(open("/").unwrap().first_entries(2).unwrap().len(), 2);
 }
