@@ -1,8 +1,8 @@
 //! The profile itself: read-only views over tables that were checked when it was made.
 
 use crate::{
-    Addresses, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos, Parts, Result,
-    Sampling, StringId, ValueType,
+    Addresses, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos, Parts, ProfileType,
+    Result, Sampling, StringId, ValueType,
 };
 
 /// One sample: a stack, one value per sample type, and labels.
@@ -48,6 +48,20 @@ impl Profile {
     pub fn default_sample_type(&self) -> usize {
         let named = self.parts.sample_types.iter().position(|kind| kind.kind == self.parts.default_sample_type);
         named.unwrap_or(self.parts.sample_types.len() - 1)
+    }
+
+    /// The type of a profile that does not tell it, by its sample types; `None` if they are unknown.
+    pub fn guess_type(&self) -> Option<ProfileType> {
+        let rules = [
+            ("cpu", ProfileType::Cpu),
+            ("wall", ProfileType::Wall),
+            ("off_cpu", ProfileType::OffCpu),
+            ("inuse_space", ProfileType::Heap),
+            ("alloc_space", ProfileType::Alloc),
+            ("contentions", ProfileType::Contention),
+            ("goroutine", ProfileType::Goroutine),
+        ];
+        rules.into_iter().find(|(name, _)| self.sample_type_index(name).is_some()).map(|(_, found)| found)
     }
 
     /// Number of samples.

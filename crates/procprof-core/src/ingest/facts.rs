@@ -97,21 +97,6 @@ fn means(profile_type: &ProfileType) -> &'static str {
     }
 }
 
-/// The type of a profile without one, by its sample types; `None` if they are unknown.
-pub(crate) fn guess_type(profile: &Profile) -> Option<ProfileType> {
-    let has = |name: &str| profile.sample_type_index(name).is_some();
-    let rules = [
-        ("cpu", ProfileType::Cpu),
-        ("wall", ProfileType::Wall),
-        ("off_cpu", ProfileType::OffCpu),
-        ("inuse_space", ProfileType::Heap),
-        ("alloc_space", ProfileType::Alloc),
-        ("contentions", ProfileType::Contention),
-        ("goroutine", ProfileType::Goroutine),
-    ];
-    rules.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
-}
-
 /// Whether a profile's time is that of its end: Go stamps differences of totals (`mutex?seconds=10`) when the later
 /// total is taken.
 ///

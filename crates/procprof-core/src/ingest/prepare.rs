@@ -117,7 +117,7 @@ impl PrepareRequest {
         if self.arrived.is_some() {
             if self.meta.profile_type.is_none() {
                 let own_type = Meta::from_comments(decoded.profile.comments()).profile_type;
-                self.meta.profile_type = own_type.or_else(|| facts::guess_type(&decoded.profile));
+                self.meta.profile_type = own_type.or_else(|| decoded.profile.guess_type());
             }
             if self.meta.profile_type.is_none() {
                 return Err(Refusal::NoType);

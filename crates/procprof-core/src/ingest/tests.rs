@@ -10,7 +10,7 @@ use procprof_profile::format::Decoded;
 use procprof_profile::{Meta, Nanos, Profile, ProfileBuilder, ProfileType};
 
 use super::budget::{Budget, Full, Reserved};
-use super::facts::{complete, guess_type, write};
+use super::facts::{complete, write};
 use super::summary::summarize;
 use super::thumbnail::{COLUMNS, ROWS, draw};
 use crate::config::Config;
@@ -162,8 +162,8 @@ fn a_difference_of_totals_stamped_at_its_end_starts_its_length_before() {
 
 #[test]
 fn types_are_guessed_by_their_sample_types() {
-    assert_eq!(guess_type(&profile(&[])), Some(ProfileType::Cpu));
-    let of = |kinds: &[(&str, &str)]| guess_type(&ProfileBuilder::new(kinds).finish().unwrap());
+    assert_eq!(profile(&[]).guess_type(), Some(ProfileType::Cpu));
+    let of = |kinds: &[(&str, &str)]| ProfileBuilder::new(kinds).finish().unwrap().guess_type();
     assert_eq!(of(&[("alloc_space", "bytes"), ("inuse_space", "bytes")]), Some(ProfileType::Heap));
     assert_eq!(of(&[("alloc_space", "bytes")]), Some(ProfileType::Alloc));
     assert_eq!(of(&[("bananas", "count")]), None);
