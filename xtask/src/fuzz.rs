@@ -49,6 +49,7 @@ const PARTS: &[(&str, &[&str], &str)] = &[
     ("decode_profile", &["", "jemalloc-threads", "packed"], "none"),
     ("demangle", &["llvm", "gnu"], "none"),
     ("eh_frame", &[""], "none"),
+    ("host_input", &["kernel_types", "process_context"], "none"),
     ("mysql_packet", &["greeting", "command", "connection", "statement", "script"], "none"),
     ("push_body", &["frames", "heartbeat"], "none"),
     ("symbol_answer", &[""], "none"),

@@ -134,10 +134,12 @@ impl<'a> Btf<'a> {
             let word = |number: usize| u32_at(self.types, place + 4 * number);
             let (name, kind, offset) = (word(0)?, word(1)?, word(2)?);
             let (bit_offset, bits) = if has_bit_fields { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
-            let found = match self.text(name)? {
-                text if text == wanted.as_bytes() => Some(Field { bit_offset: 0, bits }),
-                b"" if depth < DEPTH_MAX => self.field_within(TypeId(kind), wanted, depth + 1, left),
-                _ => None,
+            let found = if self.is_text(name, wanted) {
+                Some(Field { bit_offset: 0, bits })
+            } else if depth < DEPTH_MAX && self.is_text(name, "") {
+                self.field_within(TypeId(kind), wanted, depth + 1, left)
+            } else {
+                None
             };
             if let Some(field) = found {
                 return Some(Field { bit_offset: field.bit_offset.checked_add(bit_offset)?, ..field });
@@ -149,7 +151,7 @@ impl<'a> Btf<'a> {
     fn find(&self, kind: u32, name: &str) -> Option<TypeId> {
         let is_it = |id: &TypeId| {
             let found = self.of(*id).is_some_and(|(found, ..)| found == kind);
-            found && self.name(*id) == Some(name.as_bytes())
+            found && self.is_named(*id, name)
         };
         (1..=self.places.len() as u32).map(TypeId).find(is_it)
     }
@@ -161,17 +163,18 @@ impl<'a> Btf<'a> {
         Some((kind_of(info), members_of(info), u32_at(self.types, place + 8)?))
     }
 
-    fn name(&self, id: TypeId) -> Option<&'a [u8]> {
-        self.text(u32_at(self.types, self.place(id)?)?)
+    fn is_named(&self, id: TypeId, name: &str) -> bool {
+        self.place(id).and_then(|place| u32_at(self.types, place)).is_some_and(|offset| self.is_text(offset, name))
     }
 
     fn place(&self, id: TypeId) -> Option<usize> {
         self.places.get((id.0 as usize).checked_sub(1)?).map(|place| *place as usize)
     }
 
-    fn text(&self, offset: u32) -> Option<&'a [u8]> {
-        let rest = self.strings.get(offset as usize..)?;
-        rest.iter().position(|byte| *byte == 0).map(|end| &rest[..end])
+    /// Whether this text is at that place; it is compared with so many bytes, since strings may have no end.
+    fn is_text(&self, offset: u32, wanted: &str) -> bool {
+        let rest = self.strings.get(offset as usize..).and_then(|rest| rest.strip_prefix(wanted.as_bytes()));
+        rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 }
 

@@ -57,4 +57,4 @@ pub use measure::{Engine, Measure};
 pub use membership::Membership;
 pub use recorded_files::RecordedFiles;
 pub use recorder::{Cut, Options, ProcessShare, Recorder, Recording, Target};
-pub use session::{Filter, Statistics};
+pub use session::{Condition, Filter, Statistics};

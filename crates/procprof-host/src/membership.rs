@@ -26,8 +26,8 @@ pub struct Membership {
     pub pod: Option<(String, String)>,
     /// The name of its program, of an interpreter that of the script, if it could be read.
     pub program: Option<String>,
-    /// The service name that it was given for OpenTelemetry.
-    pub service_name: Option<String>,
+    /// What it publishes for OpenTelemetry, or was started with for that: `service.name`, `service.version`, ….
+    pub attributes: BTreeMap<String, String>,
 }
 
 impl Membership {
@@ -38,7 +38,7 @@ impl Membership {
 
     /// Reads what a process belongs to; what can't be read stays as its origin had it.
     pub(crate) fn read(process: &Process, origin: &Self) -> Self {
-        let mut membership = Self { program: None, service_name: None, ..origin.clone() };
+        let mut membership = Self { program: None, attributes: BTreeMap::new(), ..origin.clone() };
         if process.is_kernel_thread().unwrap_or(false) {
             return Self { program: Some(KERNEL.to_owned()), ..Self::default() };
         }
@@ -59,11 +59,7 @@ impl Membership {
         if let (Ok(status), Ok(arguments)) = (process.status(), process.command_line()) {
             membership.program = Some(program_name(&status.name, &arguments));
         }
-        let given = |name| process.environment(name).ok().flatten();
-        let attributes = || given("OTEL_RESOURCE_ATTRIBUTES");
-        membership.service_name = given("OTEL_SERVICE_NAME")
-            .or_else(|| attribute(&attributes()?, "service.name"))
-            .filter(|name| !name.is_empty());
+        membership.attributes = attributes(process);
         membership
     }
 
@@ -77,17 +73,18 @@ impl Membership {
         if service.trim().is_empty() { UNKNOWN.to_owned() } else { service }
     }
 
-    /// Its labels: `unit`, `container`, `pod`, `namespace`, `service.name`, as far as there are any.
-    pub fn labels(&self) -> BTreeMap<&'static str, String> {
+    /// Its labels: `unit`, `container`, `pod`, `namespace`, and OpenTelemetry's attributes, as far as there are any.
+    pub fn labels(&self) -> BTreeMap<String, String> {
         let (namespace, name) = self.pod.clone().unzip();
         let labels = [
             ("unit", self.workload.unit.clone()),
             ("container", self.workload.container.as_ref().map(|container| container.name())),
             ("pod", name.or_else(|| self.workload.pod.clone())),
             ("namespace", namespace),
-            ("service.name", self.service_name.clone()),
         ];
-        labels.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+        let own = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        // What this host knows itself wins.
+        self.attributes.clone().into_iter().chain(own).collect()
     }
 }
 
@@ -102,10 +99,66 @@ fn pod_of_log(name: &str, uid: &str) -> Option<(String, String)> {
     Some((namespace.to_owned(), pod.to_owned()))
 }
 
-/// A value of `KEY=VALUE,KEY=VALUE`.
-fn attribute(attributes: &str, key: &str) -> Option<String> {
-    let value = attributes.split(',').find_map(|attribute| attribute.trim().strip_prefix(key)?.strip_prefix('='));
-    value.map(str::to_owned)
+/// Attributes that others of this host's facts have better, or that differ in each process.
+const NOT_KEPT: &[&str] = &["host.", "os.", "process.", "telemetry.", "container.", "k8s.", "service.instance."];
+/// Most attributes that are kept; longest key and value.
+const ATTRIBUTES_MAX: usize = 16;
+const KEY_BYTES_MAX: usize = 64;
+const VALUE_BYTES_MAX: usize = 128;
+
+/// The attributes of a process for OpenTelemetry: what it publishes, else what it was started with.
+fn attributes(process: &Process) -> BTreeMap<String, String> {
+    let given = |name| process.environment(name).ok().flatten().filter(|text| !text.is_empty());
+    let mut found: BTreeMap<String, String> = match process.context() {
+        Ok(Some(context)) => context.attributes,
+        _ => given("OTEL_RESOURCE_ATTRIBUTES").map_or_else(BTreeMap::new, |text| pairs(&text)),
+    };
+    if !found.contains_key("service.name")
+        && let Some(name) = given("OTEL_SERVICE_NAME")
+    {
+        found.insert("service.name".to_owned(), name);
+    }
+    kept(found)
+}
+
+fn kept(attributes: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_kept = |(key, value): &(String, String)| {
+        let is_short = key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX;
+        let is_plain = !key.is_empty() && !value.is_empty() && !key.chars().chain(value.chars()).any(char::is_control);
+        is_short && is_plain && !NOT_KEPT.iter().any(|prefix| key.starts_with(prefix))
+    };
+    let (of_service, others): (Vec<_>, Vec<_>) =
+        attributes.into_iter().filter(is_kept).partition(|(key, _)| key.starts_with("service."));
+    of_service.into_iter().chain(others).take(ATTRIBUTES_MAX).collect()
+}
+
+/// `KEY=VALUE,KEY=VALUE`, with `%2C` for a comma and so on.
+fn pairs(text: &str) -> BTreeMap<String, String> {
+    let pair = |pair: &str| {
+        let (key, value) = pair.trim().split_once('=')?;
+        Some((key.trim().to_owned(), decoded(value.trim())))
+    };
+    text.split(',').filter_map(pair).collect()
+}
+
+/// A text without percent encoding; as it is if that is broken.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        let hex = behind.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match hex.filter(|_| *byte == b'%') {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &behind[2..];
+            }
+            None => {
+                bytes.push(*byte);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 #[cfg(test)]
@@ -125,9 +178,35 @@ mod tests {
     }
 
     #[test]
-    fn resource_attributes_give_a_service_name() {
-        assert_eq!(attribute("a=b, service.name=cart,c=d", "service.name").as_deref(), Some("cart"));
-        assert_eq!(attribute("service.name.x=cart", "service.name"), None);
+    fn resource_attributes_are_pairs() {
+        let found = pairs("a=b, service.name=ca%2Crt,c=%zz,d");
+        let expected = [("a", "b"), ("service.name", "ca,rt"), ("c", "%zz")];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    }
+
+    #[test]
+    fn attributes_are_few_and_short_and_the_hosts_facts_win() {
+        let mut many: BTreeMap<String, String> =
+            (0..100).map(|number| (format!("a{number}"), "x".to_owned())).collect();
+        for (key, value) in [
+            ("service.name", "cart"),
+            ("service.version", "1.2"),
+            ("service.instance.id", "x"),
+            ("host.name", "x"),
+            ("empty", ""),
+            ("control", "a\nb"),
+            ("long", &*"x".repeat(129)),
+            ("unit", "of the process"),
+        ] {
+            many.insert(key.to_owned(), value.to_owned());
+        }
+        let few = kept(many);
+        assert_eq!((few.len(), &*few["service.name"], &*few["service.version"]), (16, "cart", "1.2"));
+        assert!(!few.keys().any(|key| key.contains("instance") || key.contains("host")), "{few:?}");
+        let attributes = [("unit".to_owned(), "of the process".to_owned())].into();
+        let workload = Workload::from_path("/system.slice/web.service");
+        let membership = Membership { attributes, workload, ..Membership::default() };
+        assert_eq!(membership.labels()["unit"], "web.service");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use procprof_unwind::Space;
 use crate::images::Images;
 use crate::membership::Membership;
 
+/// How often is read what a process belongs to that has no attributes.
+const MEMBERSHIP_READS: u8 = 3;
+
 /// Whether the code of a process is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CodeKnown {
@@ -45,6 +48,10 @@ pub(crate) struct Process {
     pub(crate) membership: Arc<Membership>,
     /// Whether `membership` is what the process itself has, not what its origin had.
     pub(crate) is_membership_read: bool,
+    /// How often it was read.
+    pub(crate) membership_reads: u8,
+    /// Whether its samples are kept, once that was asked.
+    pub(crate) is_taken: Option<bool>,
 }
 
 /// The unwind tables of an address space.
@@ -135,6 +142,7 @@ impl Processes {
         }
         if pid == tid {
             process.name.clone_from(&name);
+            process.is_taken = None;
         }
         process.threads.insert(tid, name);
     }
@@ -160,6 +168,8 @@ impl Processes {
             code: parent.code,
             membership: Arc::clone(&parent.membership),
             is_membership_read: false,
+            membership_reads: 0,
+            is_taken: None,
         };
         self.all.insert(task.pid, child);
     }
@@ -178,8 +188,22 @@ impl Processes {
     pub(crate) fn read_membership(&mut self, pid: u32) {
         let Some(process) = self.all.get_mut(&pid).filter(|process| !process.is_membership_read) else { return };
         process.is_membership_read = true;
+        process.membership_reads += 1;
         if let Ok(live) = LiveProcess::open(Pid(pid)) {
-            process.membership = Arc::new(Membership::read(&live, &process.membership));
+            let membership = Membership::read(&live, &process.membership);
+            // Of one that ended meanwhile, less is known than before.
+            if process.membership_reads == 1 || live.check_same().is_ok() {
+                process.membership = Arc::new(membership);
+                process.is_taken = None;
+            }
+        }
+    }
+
+    /// Has what young processes belong to read again: they publish attributes some time after their start.
+    pub(crate) fn look_again(&mut self) {
+        for process in self.all.values_mut() {
+            process.is_membership_read &=
+                process.membership_reads >= MEMBERSHIP_READS || !process.membership.attributes.is_empty();
         }
     }
 

@@ -156,7 +156,7 @@ fn labels(builder: &mut ProfileBuilder, owner: &Owner) -> Vec<Label> {
     if !owner.membership.cgroup.is_empty() {
         labels.push(builder.text_label("cgroup", &owner.membership.cgroup));
     }
-    labels.extend(owner.membership.labels().into_iter().map(|(key, value)| builder.text_label(key, &value)));
+    labels.extend(owner.membership.labels().into_iter().map(|(key, value)| builder.text_label(&key, &value)));
     labels
 }
 

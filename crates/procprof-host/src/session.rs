@@ -11,6 +11,7 @@ use procprof_unwind::{Architecture, Cache, Space};
 use crate::blocked::{Doing, look};
 use crate::bpf::{SampledWait, ThreadWaits};
 use crate::images::{Files, Images};
+use crate::membership::Membership;
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
 use crate::reason::Reason;
 use crate::registers;
@@ -97,6 +98,35 @@ pub struct Statistics {
     pub table_bytes: u64,
 }
 
+/// A function of the name of a process and of what it belongs to.
+type Holds = dyn Fn(&str, &Membership) -> bool + Send + Sync;
+
+/// A condition on the name of a process and on what it belongs to.
+#[derive(Clone)]
+pub struct Condition(Arc<Holds>);
+
+impl Condition {
+    /// A condition by a function, which is called once for each process, and again where its name or what it belongs to
+    /// changes.
+    pub fn new(holds: impl Fn(&str, &Membership) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(holds))
+    }
+}
+
+impl std::fmt::Debug for Condition {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Condition")
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Condition {}
+
 /// The processes whose samples are kept; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -106,6 +136,8 @@ pub struct Filter {
     pub cgroup: Option<String>,
     /// Those of this service ([`crate::Membership::service`]).
     pub service: Option<String>,
+    /// Those for which this holds.
+    pub condition: Option<Condition>,
 }
 
 impl Filter {
@@ -119,6 +151,7 @@ impl Filter {
         self.name.as_ref().is_none_or(has_name)
             && self.cgroup.as_ref().is_none_or(is_in)
             && self.service.as_ref().is_none_or(is_of)
+            && self.condition.as_ref().is_none_or(|Condition(holds)| holds(&process.name, &process.membership))
     }
 }
 
@@ -338,6 +371,7 @@ impl Session {
         let stacks = std::mem::take(&mut self.stacks);
         let files = self.files(&stacks);
         self.processes.forget_ended();
+        self.processes.look_again();
         if let Some(waits) = &mut self.waits {
             waits.forget(|pid| !self.processes.contains(pid));
             let carried = self.stacks.carry(&stacks, waits.held().collect::<HashSet<_>>());
@@ -347,11 +381,16 @@ impl Session {
         used.extend(self.stacks.mappings.all().iter().map(|mapping| mapping.image));
         self.images.forget(|image| used.contains(&image));
         if self.images.memory() > TABLE_BYTES_MAX {
-            self.images.forget_tables();
-            self.processes.forget_unwinding();
-            self.cache = Cache::new();
+            self.forget_tables();
         }
         (stacks, files, statistics)
+    }
+
+    /// Forgets all unwind tables; they are made again as stacks need them.
+    pub(crate) fn forget_tables(&mut self) {
+        self.images.forget_tables();
+        self.processes.forget_unwinding();
+        self.cache = Cache::new();
     }
 
     /// The files of what has samples.
@@ -422,7 +461,10 @@ impl Session {
             self.processes.read(pid, &mut self.images);
         }
         self.processes.read_membership(pid);
-        self.processes.get_mut(pid).is_some_and(|process| self.filter.takes(process))
+        let Some(process) = self.processes.get_mut(pid) else { return false };
+        let is_taken = process.is_taken.unwrap_or_else(|| self.filter.takes(process));
+        process.is_taken = Some(is_taken);
+        is_taken
     }
 
     /// The stack of a sample; `None` if its process is not recorded.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cgroup::{self, Cgroup, ContainerId};
 use crate::mapped_file::{self, MappedFile};
 use crate::maps::{self, MappedRange};
+use crate::process_context::{self, ProcessContext};
 use crate::stat::Stat;
 use crate::thread::{self, Thread};
 use crate::{BuildId, Container, Error, Identity, Namespaces, Pid, Result, Status, Workload, image, procfs};
@@ -153,6 +154,12 @@ impl Process {
         let text = procfs::read_text(self.pid(), "environ")?;
         let value = text.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
         Ok(value.map(str::to_owned))
+    }
+
+    /// What it publishes for OpenTelemetry; `None` if it publishes nothing that can be read. It takes the right to trace
+    /// the process.
+    pub fn context(&self) -> Result<Option<ProcessContext>> {
+        process_context::context_of(self.pid())
     }
 
     /// Whether it is a thread of the kernel.

@@ -191,7 +191,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         stack_bytes: arguments.stack_bytes,
         threads: arguments.threads,
         children: arguments.children,
-        filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone(), service: None },
+        filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone(), ..Filter::default() },
         ..Options::default()
     };
     let begun = Instant::now();

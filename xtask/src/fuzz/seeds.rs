@@ -33,11 +33,32 @@ fn frames() -> Vec<u8> {
     [&[7][..], &frame, &frame].concat()
 }
 
+/// `struct task_struct { int pid; }` and `typedef void (*btf_trace_sched_switch)(int)`, as the kernel describes its types.
+fn kernel_types() -> Vec<u8> {
+    let types: [&[u32]; 5] = [
+        &[1, 4 << 24 | 1, 4, 13, 2, 0],
+        &[0, 1 << 24, 4, 32],
+        &[17, 8 << 24, 4],
+        &[0, 2 << 24, 5],
+        &[0, 13 << 24 | 1, 0, 0, 2],
+    ];
+    let types: Vec<u8> = types.concat().iter().flat_map(|word| word.to_le_bytes()).collect();
+    let strings = b"\0task_struct\0pid\0btf_trace_sched_switch\0";
+    let words = [24, 0, types.len() as u32, types.len() as u32, strings.len() as u32];
+    let header: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    [&[0x9f, 0xeb, 1, 0], &*header, &types, strings].concat()
+}
+
+/// `service.name=cart` as the resource of a process.
+const CONTEXT: &[u8] = b"\x0a\x18\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04cart";
+
 /// Writes the inputs for a decoder into a folder.
 pub(super) fn write(root: &Path, target: &str, part: &str, folder: &Path) -> Result<()> {
     match (target, part) {
         ("decode_profile", "packed") => packed(root, folder),
         ("decode_profile", part) => profiles(root, part, folder),
+        ("host_input", "process_context") => inputs(folder, &[CONTEXT]),
+        ("host_input", _) => inputs(folder, &[kernel_types()]),
         ("mysql_packet", part) => inputs(folder, &sql::inputs(part)),
         ("push_body", "heartbeat") => inputs(folder, &[HEARTBEAT]),
         ("push_body", _) => inputs(folder, &[frames()]),

@@ -53,8 +53,7 @@ impl Recorder {
     /// Passes what was recorded since the last cut, or the beginning, and goes on without a gap. What ended meanwhile is
     /// forgotten, so that a recording of any length needs bounded memory.
     ///
-    /// A wait that lasts is part of both cuts, with the time that it has in each. Waits must be recorded by
-    /// [`Engine::Perf`](crate::Engine::Perf): those that BPF programs keep in the kernel are read at the end alone.
+    /// A wait that lasts is part of both cuts, with the time that it has in each.
     pub fn cut(&mut self) -> Cut {
         let duration = self.begun.elapsed();
         let end = now();
@@ -106,6 +105,11 @@ impl Recorder {
             |event: &&Event| self.events.get(&event.id()).is_some_and(|purpose| purpose.trigger == Trigger::CpuTime);
         let changed = self.all_events().filter(is_clock).try_for_each(change);
         changed.map_err(|source| Error::System { what: "change the rate of samples", source })
+    }
+
+    /// Gives the memory of unwind tables back; they are made again as stacks need them.
+    pub fn forget_tables(&mut self) {
+        self.session.forget_tables();
     }
 
     /// The file of a process that has samples, by its build id in hexadecimal; `None` if none has it now.

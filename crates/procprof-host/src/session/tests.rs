@@ -140,7 +140,7 @@ fn a_filter_takes_names_and_groups_with_what_is_below_them() {
     let filter = |name: Option<&str>, cgroup: Option<&str>| Filter {
         name: name.map(str::to_owned),
         cgroup: cgroup.map(str::to_owned),
-        service: None,
+        ..Filter::default()
     };
     let long = process("a-name-of-15-by", "/a/b");
     for (filter, process, is_taken) in [
