@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 use crate::heap::HeapSampler;
 use crate::heap::{DumpFileLimits, DumpFiles, Dumper, Heap, HeapStatus, Jemalloc, Keeper, TimedSwitch, Turns};
 use crate::options::CpuEngine;
+#[cfg(target_os = "linux")]
+use crate::process_context::Published;
 use crate::request::Response;
 use crate::room;
 use std::path::PathBuf;
@@ -29,6 +31,11 @@ pub struct Config {
     pub engine: Option<CpuEngine>,
     /// The bearer token that every request must carry; without it no client is authenticated.
     pub token: Option<String>,
+    /// The name of the service, published for host agents and other readers outside as `service.name` of OpenTelemetry's
+    /// process context, with the attributes of the environment's `OTEL_RESOURCE_ATTRIBUTES`. Default: the environment's
+    /// `OTEL_SERVICE_NAME`, else that among the attributes. Nothing is published where a library of OpenTelemetry has
+    /// done so before.
+    pub service_name: Option<String>,
 }
 
 /// Interval at which a waiting capture checks whether its client is still connected, and how much memory is free.
@@ -54,6 +61,9 @@ struct Shared {
     growth_turns: Turns,
     /// Whether `start` switched the heap sampler on, and the end has to switch it off.
     has_sampler: bool,
+    /// What is published for readers outside, until the agent ends.
+    #[cfg(target_os = "linux")]
+    context: Mutex<Option<Published>>,
     stopped: Mutex<bool>,
     stop: Condvar,
 }
@@ -94,6 +104,8 @@ pub fn start(config: Config) -> Result<Agent> {
         heap_switch: Arc::default(),
         growth_turns: Turns::default(),
         has_sampler,
+        #[cfg(target_os = "linux")]
+        context: Mutex::new(crate::process_context::publish(config.service_name.as_deref())),
         stopped: Mutex::new(false),
         stop: Condvar::new(),
     };
@@ -132,6 +144,8 @@ impl Shared {
         self.stop.notify_all();
         self.heap_switch.end();
         self.keeper.iter().for_each(Keeper::end);
+        #[cfg(target_os = "linux")]
+        drop(self.context.lock().unwrap_or_else(PoisonError::into_inner).take());
         if self.has_sampler && !was_stopped {
             end_heap();
         }

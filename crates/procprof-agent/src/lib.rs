@@ -41,6 +41,8 @@ mod moment;
 mod options;
 mod own_thread;
 #[cfg(target_os = "linux")]
+mod process_context;
+#[cfg(target_os = "linux")]
 mod readable;
 mod request;
 #[cfg_attr(not(target_os = "linux"), path = "absent/room.rs")]

@@ -6,6 +6,7 @@
 
 mod blocked;
 mod contention;
+mod context;
 mod cpu;
 mod endpoints;
 mod engines;

@@ -133,6 +133,7 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
         dump_files: settings.dump_files,
         engine: Some(settings.engine),
         token: settings.token.clone(),
+        service_name: None,
     };
     let agent = procprof_agent::start(config).map_err(|error| error.to_string())?;
     let bound = listen
