@@ -263,7 +263,7 @@ impl Metrics {
         self.last_success.clear();
         for node in nodes.all().iter().filter(|node| !node.past) {
             let health = nodes.health(node.id);
-            if health.summary() != "unknown" {
+            if !matches!(health.summary(), "unknown" | "in-host") {
                 let up = i64::from(health.summary() != "failing");
                 self.node_up.get_or_create(&OfNode { node: node.name().to_owned() }).set(up);
             }

@@ -42,6 +42,7 @@ fn service(name: &str) -> ServiceFacts {
         types: vec![offered("cpu", true), offered("off_cpu", false)],
         cpu_milli: 350,
         hints: Vec::new(),
+        in_host: false,
     }
 }
 

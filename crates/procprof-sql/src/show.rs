@@ -263,11 +263,11 @@ fn cell(node: &Node, health: &Health, name: &str) -> Value {
         "LastHeartbeat" => health.last_success().map_or(Value::Null, |at| moment(at).into()),
         // A node that was not contacted yet is not known to be dead.
         "Alive" => match health.summary() {
-            "unknown" => Value::Null,
+            "unknown" | "in-host" => Value::Null,
             summary => yes(summary != "failing"),
         },
         "StatusCode" => match health.summary() {
-            "unknown" => Value::Null,
+            "unknown" | "in-host" => Value::Null,
             "failing" => "DISCONNECTED".into(),
             _ => "OK".into(),
         },

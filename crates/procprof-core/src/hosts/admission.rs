@@ -6,8 +6,6 @@
 
 use std::sync::Arc;
 
-use procprof_store::{Filter, PageRequest};
-
 use super::known::{BoundToken, KnownHost, KnownService};
 use super::protocol::{HostFacts, ServiceFacts};
 use super::{ALL_SERVICES_MAX, HOSTS_MAX, Host, Hosts, KNOWN_SERVICES_MAX, Table};
@@ -183,30 +181,12 @@ impl Hosts {
         if room >= wanted {
             return Ok(room);
         }
-        let store = Arc::clone(&self.ingest.store);
-        let forgotten = tokio::task::spawn_blocking(move || {
-            let has_profiles = |node| {
-                let filter = Filter { nodes: vec![node], ..Filter::default() };
-                store.list(&filter, &PageRequest::first(1)).map_or(true, |page| !page.rows.is_empty())
-            };
-            let without = gone.into_iter().filter(|(_, _, node)| !has_profiles(*node));
-            without.take(wanted - room).map(|(_, name, _)| name).collect::<Vec<String>>()
-        });
-        let forgotten = forgotten.await.unwrap_or_default();
+        let forgotten = self.without_profiles(gone, wanted - room, |(_, _, node)| *node).await;
+        let forgotten: Vec<String> = forgotten.into_iter().map(|(_, name, _)| name).collect();
         if forgotten.is_empty() {
             return Ok(room);
         }
-        let nodes =
-            forgotten.iter().map(|name| PushedBy { host: id.to_owned(), service: Some(name.clone()) }).collect();
-        let registry = Arc::clone(&self.ingest.registry);
-        self.blocking(move || {
-            let nodes: Vec<PushedBy> = nodes;
-            registry.forget_pushed(&nodes)
-        })
-        .await?;
-        if let Some(host) = self.table().hosts.get_mut(id) {
-            host.known.services.retain(|name, _| !forgotten.contains(name));
-        }
+        self.forget_services(id, &forgotten).await?;
         Ok(room + forgotten.len())
     }
 
@@ -232,7 +212,10 @@ impl Hosts {
         written
     }
 
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let ended = tokio::task::spawn_blocking(work).await;
         ended.unwrap_or_else(|error| Err(Error::Setup { what: "hosts", why: error.to_string() }))
     }

@@ -43,6 +43,16 @@ impl HostFolder {
         Ok((HostFolder(path), hosts))
     }
 
+    /// Removes the file of a host.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(super) fn remove(&self, id: &str) -> Result<()> {
+        let failed = |cause| Error::File { what: "host", path: self.0.join(format!("{id}.json")), cause };
+        let folder = procprof_files::Folder::open(&self.0).map_err(|error| failed(error.into()))?;
+        folder.remove(format!("{id}.json")).map(|_| ()).map_err(|error| failed(error.into()))
+    }
+
     /// Writes the file of a host.
     ///
     /// # Errors

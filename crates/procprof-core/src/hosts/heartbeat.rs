@@ -140,6 +140,9 @@ impl Hosts {
         known.services_refused = refused;
         for service in heartbeat.services {
             if let Some(own) = known.services.get_mut(&service.name) {
+                if own.facts.in_host || service.in_host {
+                    self.ingest.registry.note(own.node, |health| health.in_host = service.in_host);
+                }
                 (own.facts, own.seen_nanos) = (service, received);
             }
         }

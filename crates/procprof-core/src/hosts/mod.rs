@@ -11,6 +11,7 @@ mod admission;
 mod bounded;
 mod captures;
 mod folder;
+mod forget;
 mod frames;
 mod heartbeat;
 mod known;
@@ -56,6 +57,10 @@ pub const ALL_SERVICES_MAX: usize = 20_000;
 pub const LATE: Duration = Duration::from_secs(180);
 /// Time without a heartbeat after which a host is gone.
 pub const GONE: Duration = Duration::from_secs(24 * 3600);
+/// Time after which what is gone is forgotten, once retention has deleted its profiles.
+pub const FORGOTTEN: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How often is looked for what is forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(3600);
 /// How often lateness is looked at, and what has changed since is written.
 const SWEEP: Duration = Duration::from_secs(15);
 /// How often the file of a host is written that sends heartbeats.
@@ -83,6 +88,8 @@ struct Table {
     hosts: BTreeMap<String, Host>,
     /// Heartbeats that are held.
     held: usize,
+    /// When was looked for what is forgotten.
+    looked: Option<Instant>,
 }
 
 /// A host, and what is not written about it.
@@ -125,15 +132,24 @@ impl Hosts {
             ingest,
             authenticator,
             folder,
-            table: Mutex::new(Table { hosts, held: 0 }),
+            table: Mutex::new(Table { hosts, ..Table::default() }),
             registering: tokio::sync::Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             taking: Mutex::default(),
             waiting: Mutex::default(),
             stop,
         };
+        hosts.note_in_host();
         hosts.list();
         Ok(hosts)
+    }
+
+    fn note_in_host(&self) {
+        let table = self.table();
+        let services = table.hosts.values().flat_map(|host| host.known.services.values());
+        for service in services.filter(|service| service.facts.in_host) {
+            self.ingest.registry.note(service.node, |health| health.in_host = true);
+        }
     }
 
     /// Notes which hosts are late and which services are gone, and writes what is known of them, until `stop`.
@@ -150,6 +166,9 @@ impl Hosts {
 
     async fn sweep(&self) {
         self.note_late();
+        if let Err(error) = self.forget_gone().await {
+            tracing::error!("forget hosts that are gone: {error}; tried again in {} s", FORGET_EVERY.as_secs());
+        }
         self.list();
         self.write_changed(WRITTEN_EVERY).await;
     }

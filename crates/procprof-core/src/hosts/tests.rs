@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::protocol::{Heartbeat, HostFacts, OfferedType, PushedProfile, ServiceFacts};
-use super::{FrameError, FramePart, Frames, Hosts, KNOWN_SERVICES_MAX, LATE};
+use super::{FORGOTTEN, FrameError, FramePart, Frames, Hosts, KNOWN_SERVICES_MAX, LATE};
 use crate::auth::{Authenticator, Principal};
 use crate::children::{ChildProgram, Children};
 use crate::config::Config;
@@ -126,6 +126,62 @@ async fn a_silent_host_fails_until_it_is_heard_of_again() {
     around.beat(1, "db", ["mysqld".to_owned()]).await;
     assert_eq!(around.summary("db/mysqld"), ("unknown", None));
     assert!(!around.hosts.state(&node).unwrap().is_late);
+}
+
+#[tokio::test]
+async fn services_without_profiles_of_their_own_are_in_those_of_their_host() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    let beat = async |in_host| {
+        let service = ServiceFacts { name: "cron".to_owned(), in_host, ..ServiceFacts::default() };
+        let host = HostFacts { id: format!("{:032x}", 1), name: "db".to_owned(), ..HostFacts::default() };
+        let heartbeat = Heartbeat { host, services: vec![service], sent_nanos: 0, wait_seconds: 0 };
+        around.hosts.heartbeat(&Principal::local(), heartbeat).await.unwrap();
+    };
+    beat(true).await;
+    assert_eq!(around.summary("db/cron"), ("in-host", None));
+    beat(false).await;
+    assert_eq!(around.summary("db/cron"), ("unknown", None));
+    beat(true).await;
+    around.hosts.write_changed(Duration::ZERO).await;
+    let Around { hosts, registry, data } = around;
+    drop((hosts, registry));
+    assert_eq!(Around::open("", data).summary("db/cron"), ("in-host", None));
+}
+
+#[tokio::test]
+async fn what_is_gone_for_a_week_is_forgotten_with_its_file() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    around.beat(1, "db", ["old".to_owned(), "new".to_owned()]).await;
+    around.beat(2, "web", ["x".to_owned()]).await;
+    let week = i64::try_from(FORGOTTEN.as_nanos()).unwrap() + 1_000_000_000;
+    let in_past = |around: &Around, number: u8, service: Option<&str>| {
+        let mut table = around.hosts.table();
+        let host = table.hosts.get_mut(&format!("{number:032x}")).unwrap();
+        match service {
+            Some(service) => host.known.services.get_mut(service).unwrap().seen_nanos -= week,
+            None => {
+                host.heard = Instant::now().checked_sub(LATE).unwrap();
+                host.known.heartbeat_nanos -= week;
+            }
+        }
+        table.looked = None;
+    };
+    around.hosts.forget_gone().await.unwrap();
+    assert_eq!(around.names().len(), 5);
+    in_past(&around, 1, Some("old"));
+    around.hosts.sweep().await;
+    assert_eq!(around.names(), ["db", "db/new", "web", "web/x"]);
+    // The host is forgotten with its services, and not before them.
+    in_past(&around, 2, None);
+    around.hosts.sweep().await;
+    assert_eq!(around.names(), ["db", "db/new", "web", "web/x"]);
+    in_past(&around, 2, Some("x"));
+    around.hosts.sweep().await;
+    assert_eq!(around.names(), ["db", "db/new"]);
+    let file = around.data.path().join(format!("hosts/{:032x}.json", 2));
+    assert!(!file.exists());
+    around.beat(2, "web", ["x".to_owned()]).await;
+    assert!(around.names().len() == 4 && file.exists());
 }
 
 #[tokio::test]

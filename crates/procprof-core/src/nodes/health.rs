@@ -13,6 +13,8 @@ use super::Planned;
 pub struct Health {
     /// By type, those tried so far.
     pub types: BTreeMap<ProfileType, TypeHealth>,
+    /// Whether it is a service whose samples are in the profiles of its host.
+    pub in_host: bool,
 }
 
 /// The state of one type.
@@ -70,7 +72,7 @@ impl Health {
     }
 
     /// `ok` when the latest attempt of every type succeeded, `failing` when none did, `degraded` between, `unknown`
-    /// before the first.
+    /// before the first; `in-host` then for a service whose samples are in the profiles of its host.
     pub fn summary(&self) -> &'static str {
         let tried: Vec<bool> = self
             .types
@@ -80,6 +82,7 @@ impl Health {
             .map(TypeHealth::failing)
             .collect();
         match (tried.len(), tried.iter().filter(|failing| **failing).count()) {
+            (0, _) if self.in_host => "in-host",
             (0, _) => "unknown",
             (_, 0) => "ok",
             (all, failing) if all == failing => "failing",

@@ -70,6 +70,7 @@ fn queries_find_registered_nodes_only() {
 fn health_is_that_of_the_latest_attempts() {
     let (now, mut health) = (Timestamp::now(), Health::default());
     assert_eq!(health.summary(), "unknown");
+    assert_eq!(Health { in_host: true, ..health.clone() }.summary(), "in-host");
     health.types.entry(ProfileType::Heap).or_default().capturing = true;
     assert_eq!(health.summary(), "unknown");
     health.types.entry(ProfileType::Cpu).or_default().last_success = Some(now);

@@ -140,6 +140,9 @@ fn service_facts(facts: &ServiceFacts, seen: String) -> Markup {
             dt { (t!("CPU of the last minute")) } dd { (t!("{0} cores", significant(facts.cpu_milli as f64 / 1e3))) }
             dt { (t!("Seen")) } dd { (seen) }
         }
+        @if facts.in_host {
+            p class="muted" { (t!("It uses too little CPU time for profiles of its own: its samples are in those of its host.")) }
+        }
         @for hint in &facts.hints { p class="muted" { (hint) } }
     }
 }

@@ -167,6 +167,7 @@ impl View {
                 ("ok", t!("{0} work")),
                 ("degraded", t!("{0} with types that fail")),
                 ("failing", t!("{0} fail")),
+                ("in-host", t!("{0} part of the profiles of their hosts")),
                 ("unknown", t!("{0} not tried yet")),
             ] {
                 @if count(state) > 0 {

@@ -94,6 +94,7 @@ pub(in crate::pages) fn state_in_words(state: &str) -> Text {
         "degraded" => t!("some types fail"),
         "failing" => t!("fails"),
         "past" => t!("not collected"),
+        "in-host" => t!("part of the profiles of its host"),
         _ => t!("not tried yet"),
     }
 }

@@ -1,0 +1,118 @@
+//! What is gone is forgotten a while later, once it has no profiles: these would have no node.
+
+use std::sync::Arc;
+
+use procprof_store::{Filter, PageRequest};
+use tokio::time::Instant;
+
+use super::{FORGET_EVERY, FORGOTTEN, Host, Hosts};
+use crate::clock::now;
+use crate::error::Result;
+use crate::nodes::PushedBy;
+
+/// A host or service that may be forgotten.
+struct Gone {
+    host: String,
+    /// The host itself if there is none.
+    service: Option<String>,
+    node: u64,
+}
+
+impl Hosts {
+    /// Forgets services and hosts that have been gone for [`FORGOTTEN`] and have no profiles; looks for them once in a
+    /// while.
+    pub(super) async fn forget_gone(&self) -> Result<()> {
+        let gone = {
+            let mut table = self.table();
+            if table.looked.is_some_and(|looked| looked.elapsed() < FORGET_EVERY) {
+                return Ok(());
+            }
+            table.looked = Some(Instant::now());
+            table.hosts.values().flat_map(gone).collect::<Vec<Gone>>()
+        };
+        let most = gone.len();
+        let without = self.without_profiles(gone, most, |gone| gone.node).await;
+        let _registering = self.registering.lock().await;
+        let services = without.iter().filter_map(|gone| Some((gone.host.clone(), gone.service.clone()?)));
+        let mut of_hosts: Vec<(String, Vec<String>)> = Vec::new();
+        for (host, service) in services {
+            match of_hosts.last_mut().filter(|(last, _)| *last == host) {
+                Some((_, services)) => services.push(service),
+                None => of_hosts.push((host, vec![service])),
+            }
+        }
+        for (host, services) in of_hosts {
+            // One that has been heard of meanwhile stays.
+            let services: Vec<String> = {
+                let table = self.table();
+                let Some(host) = table.hosts.get(&host) else { continue };
+                let is_gone = |name: &String| host.known.services.get(name).is_some_and(|known| host.is_gone(known));
+                services.into_iter().filter(is_gone).collect()
+            };
+            self.forget_services(&host, &services).await?;
+            self.write(&host).await?;
+        }
+        for host in without.iter().filter(|gone| gone.service.is_none()).map(|gone| &gone.host) {
+            let is_empty = |host: &Host| host.is_silent() && host.known.services.is_empty();
+            if self.table().hosts.get(host).is_some_and(is_empty) {
+                self.forget_host(host).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of them that have no profiles, at most so many.
+    pub(super) async fn without_profiles<T: Send + 'static>(
+        &self,
+        gone: Vec<T>,
+        most: usize,
+        node: impl Fn(&T) -> u64 + Send + 'static,
+    ) -> Vec<T> {
+        let store = Arc::clone(&self.ingest.store);
+        let found = tokio::task::spawn_blocking(move || {
+            let has_profiles = |node| {
+                let filter = Filter { nodes: vec![node], ..Filter::default() };
+                store.list(&filter, &PageRequest::first(1)).map_or(true, |page| !page.rows.is_empty())
+            };
+            gone.into_iter().filter(|gone| !has_profiles(node(gone))).take(most).collect()
+        });
+        found.await.unwrap_or_default()
+    }
+
+    /// Forgets services of a host.
+    pub(super) async fn forget_services(&self, id: &str, names: &[String]) -> Result<()> {
+        let nodes: Vec<PushedBy> =
+            names.iter().map(|name| PushedBy { host: id.to_owned(), service: Some(name.clone()) }).collect();
+        let registry = Arc::clone(&self.ingest.registry);
+        self.blocking(move || registry.forget_pushed(&nodes)).await?;
+        if let Some(host) = self.table().hosts.get_mut(id) {
+            host.known.services.retain(|name, _| !names.contains(name));
+        }
+        Ok(())
+    }
+
+    async fn forget_host(&self, id: &str) -> Result<()> {
+        let (folder, registry, host) = (self.folder.clone(), Arc::clone(&self.ingest.registry), id.to_owned());
+        self.blocking(move || {
+            folder.remove(&host)?;
+            registry.forget_pushed(&[PushedBy { host, service: None }])
+        })
+        .await?;
+        self.table().hosts.remove(id);
+        tracing::info!("host {id} is forgotten: nothing was heard of it for {} days", FORGOTTEN.as_secs() / 86400);
+        Ok(())
+    }
+}
+
+/// The services of a host that are gone for so long, and the host if it is.
+fn gone(host: &Host) -> impl Iterator<Item = Gone> + '_ {
+    let before = now().0.saturating_sub(i64::try_from(FORGOTTEN.as_nanos()).unwrap_or(i64::MAX));
+    let known = &host.known;
+    let id = || known.facts.id.clone();
+    let services =
+        known.services.iter().filter(move |(_, service)| service.seen_nanos < before && host.is_gone(service));
+    let services =
+        services.map(move |(name, service)| Gone { host: id(), service: Some(name.clone()), node: service.node });
+    let is_gone = host.is_silent() && known.heartbeat_nanos < before;
+    services.chain(is_gone.then(|| Gone { host: known.facts.id.clone(), service: None, node: known.node }))
+}
