@@ -25,6 +25,8 @@ use crate::time::Time;
 
 /// Newest profiles that are counted as wanting or using symbols.
 const COUNTED_MAX: usize = 20_000;
+/// The same for the answer to an upload: a host agent uploads many files in a row.
+const COUNTED_FOR_UPLOAD: usize = 1_000;
 
 /// The uploaded symbols, and the files whose symbols stored profiles lack.
 #[derive(Serialize, JsonSchema)]
@@ -151,7 +153,7 @@ pub(crate) async fn push(
     let status =
         if put.outcome == procprof_core::symbols::Outcome::Kept { StatusCode::OK } else { StatusCode::CREATED };
     let evicted = put.evicted.iter().map(EvictedSymbols::new).collect();
-    let demand = Demand::collect(&web).await?;
+    let demand = Demand::of_newest(&web, COUNTED_FOR_UPLOAD).await?;
     Ok((
         status,
         Json(SymbolPush { outcome: put.outcome.name(), symbols: SymbolsRow::new(&put.record, &demand), evicted }),
@@ -269,11 +271,16 @@ pub(crate) struct Missing {
 
 impl Demand {
     pub(crate) async fn collect(web: &Arc<Web>) -> ApiResult<Demand> {
-        let store = Arc::clone(&web.store);
-        on_store(move || Demand::count(&store)).await
+        Demand::of_newest(web, COUNTED_MAX).await
     }
 
-    fn count(store: &Store) -> procprof_store::Result<Demand> {
+    /// What the newest profiles lack and use, at least so many of them.
+    async fn of_newest(web: &Arc<Web>, profiles: usize) -> ApiResult<Demand> {
+        let store = Arc::clone(&web.store);
+        on_store(move || Demand::count(&store, profiles)).await
+    }
+
+    fn count(store: &Store, most: usize) -> procprof_store::Result<Demand> {
         let mut demand = Demand { is_whole: true, ..Demand::default() };
         let mut request = PageRequest::first(PAGE_MAX);
         loop {
@@ -291,7 +298,7 @@ impl Demand {
                 }
             }
             match page.next {
-                Some(next) if demand.profiles < COUNTED_MAX => request = PageRequest::after(PAGE_MAX, next),
+                Some(next) if demand.profiles < most => request = PageRequest::after(PAGE_MAX, next),
                 next => {
                     demand.is_whole = next.is_none();
                     return Ok(demand);
