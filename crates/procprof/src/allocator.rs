@@ -46,6 +46,22 @@ pub(crate) fn large_pages(are_wanted: bool) {
     let _ = rustix::thread::disable_transparent_huge_pages(!are_wanted);
 }
 
+/// Gives all memory back that is free.
+pub(crate) fn give_back() -> Result<(), i32> {
+    // SAFETY: the name is a C string, and this option takes and returns nothing; 4096 is jemalloc's number for all
+    // arenas.
+    let error = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"arena.4096.purge".as_ptr(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    if error == 0 { Ok(()) } else { Err(error) }
+}
+
 /// Has threads of the allocator give memory back that is free for long. Without them, that waits for the next
 /// allocation, and a server at rest makes few.
 pub(crate) fn start_background_threads() -> Result<(), i32> {

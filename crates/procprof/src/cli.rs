@@ -62,6 +62,9 @@ pub(crate) enum Command {
     /// A busy process to look at; started by `serve --demo`
     #[command(hide = true)]
     DemoNode(DemoNodeArgs),
+    /// Decodes a profile that another program has written; started by `node` with a memory limit
+    #[command(hide = true)]
+    DecodeChild(crate::node::DecodeChildArgs),
     /// Draws heap dumps from standard input in jeprof's grammar; started by the server with a memory limit
     #[command(hide = true)]
     JeprofChild {

@@ -66,6 +66,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Pause(arguments) => remote::post(&arguments, "/api/pause")?,
         Command::Resume(arguments) => remote::post(&arguments, "/api/resume")?,
         Command::DemoNode(arguments) => demo::run(&arguments)?,
+        Command::DecodeChild(arguments) => return node::decode_child(&arguments),
         Command::JeprofChild { task } => return jeprof::child::run(&task),
         Command::SymbolIndexChild(arguments) => return node::index_child(&arguments.path, arguments.memory_bytes),
         Command::SymbolizeChild { task } => {

@@ -7,10 +7,15 @@ use crate::collect::replay::repository;
 use crate::harness::{Server, folder, go_tool_pprof, procprof};
 
 /// A JVM that works; killed when dropped.
-struct Java(Child);
+pub(crate) struct Java(pub(crate) Child);
 
 impl Java {
     fn start(folder: &Path) -> Java {
+        Java::start_with(folder, |_| {})
+    }
+
+    /// Starts it with what `change` adds to its command.
+    pub(crate) fn start_with(folder: &Path, change: impl FnOnce(&mut Command)) -> Java {
         let source = repository().join("testdata/formats/Work.java");
         let compiled = Command::new("javac").arg("-d").arg(folder).arg(source).status();
         assert!(compiled.is_ok_and(|status| status.success()), "this test needs a JDK");
@@ -21,6 +26,7 @@ impl Java {
             .arg("-cp")
             .arg(folder)
             .args(["Work", "600"]);
+        change(&mut command);
         let java = Java(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("this test needs java"));
         java.wait_until_it_is_one();
         java

@@ -3,6 +3,9 @@
 // A failing unwrap is a failing test.
 #![allow(clippy::unwrap_used)]
 
+mod dumps;
+mod jvm;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -249,7 +252,8 @@ fn services_are_profiled_all_the_time_and_captured_on_command() {
     let server = Server::start();
     server.update(|state| state.skew_nanos = -60_000_000_000);
     let port = free_port();
-    let metrics = format!("metrics = \"127.0.0.1:{port}\"\n");
+    // A debug build has more memory than an agent may by default.
+    let metrics = format!("metrics = \"127.0.0.1:{port}\"\nmemory_bytes_max = \"1 GiB\"\n");
     let rules = "labels = { zone = \"a\" }\nprofile_others = false\n[[rule]]\nprocess = \"busy-captured\"\ntreatment = \"always\"\n[[rule]]\nservice = \"*\"\ntreatment = \"host\"\n";
     let agent = Agent::start(&server, &format!("{metrics}{rules}"));
     let heartbeat = server.await_state("heartbeat with services", |state| {

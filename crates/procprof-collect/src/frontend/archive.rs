@@ -8,11 +8,11 @@ use flate2::bufread::MultiGzDecoder;
 /// The bytes of the archive beside its page: headers and padding.
 const BESIDE: u64 = 64 << 10;
 
-/// The page, of at most `limit` bytes.
+/// The page of a flame graph, of at most `limit` bytes, from the bytes of a page or of the archive of one.
 ///
 /// # Errors
 /// What is wrong with the archive; a page is not looked into.
-pub(super) fn page(bytes: Vec<u8>, limit: u64) -> Result<Vec<u8>, String> {
+pub fn page(bytes: Vec<u8>, limit: u64) -> Result<Vec<u8>, String> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }

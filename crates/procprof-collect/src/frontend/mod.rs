@@ -20,6 +20,7 @@ use bytes::Bytes;
 use procprof_profile::{Nanos, ProfileType};
 use reqwest::Method;
 
+pub use self::archive::page;
 use self::listing::Listed;
 use crate::fetch::fetch_bytes;
 use crate::{
@@ -129,7 +130,7 @@ impl FrontendSource {
         let url = ProfileUrl::from_url(target.http.join(&format!("/proc_profile/file?filename={}", one.name)));
         let bytes = fetch_bytes(client, target, Method::GET, &url, target.max_bytes, PATIENCE, watch).await?;
         let limit = target.max_bytes.saturating_mul(4);
-        let unpacked = tokio::task::spawn_blocking(move || archive::page(bytes, limit)).await;
+        let unpacked = tokio::task::spawn_blocking(move || page(bytes, limit)).await;
         let wrong =
             |reason: String| CollectError::NotAProfile { url: url.to_string(), reason, first_bytes: Vec::new() };
         let page = unpacked.map_err(|_| CollectError::Cancelled { url: url.to_string() })?.map_err(wrong)?;

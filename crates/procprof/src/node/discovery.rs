@@ -3,19 +3,32 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use procprof_collect::jvm::FoundJvm;
 use procprof_host::Membership;
 use procprof_process::{Identity, Pid, Process};
 use procprof_server::protocol::{OfferedType, ServiceFacts};
 
-use super::rules::{Rule, Treatment};
+use super::dumps::{DumpFolder, Watched};
+use super::jvm::Chosen;
+use super::rules::{Engine, Rule, Treatment};
 use super::settings::Settings;
 
 /// Interpreters: how the names of their files begin, and what shows the functions of their programs.
 const INTERPRETERS: &[(&str, &str)] = &[
     ("python3", "start it with python3 -X perf (3.12 and later), which names its functions"),
     ("node", "start it with node --perf-basic-prof, which names its functions"),
-    ("java", "its compiled methods have no names from outside; a node of kind jvm records it by its own means"),
+    (
+        "java",
+        "its compiled methods have no names from outside; a rule with engine = \"jvm\" records it by its own means",
+    ),
 ];
+
+/// Most processes whose dump folders are watched.
+const WATCHED_MAX: usize = 1_000;
+
+/// Looks at which is read what a process belongs to: the first ones, and later one of so many.
+const LOOKS_WHILE_YOUNG: u32 = 3;
+const LOOKS_LATER: u32 = 10;
 
 /// What is known of a process that runs.
 #[derive(Clone, Debug)]
@@ -25,6 +38,8 @@ struct Known {
     membership: Membership,
     cpu: Duration,
     is_seen: bool,
+    /// How often it was looked at.
+    looks: u32,
 }
 
 /// The processes that were seen last.
@@ -32,6 +47,10 @@ struct Known {
 pub(super) struct Discovery {
     known: HashMap<(Pid, u64), Known>,
     scanned: Option<Instant>,
+    /// Processes with dump folders.
+    pub(super) watched: Vec<Watched>,
+    /// JVMs that are recorded by their own means.
+    pub(super) jvms: Vec<Chosen>,
 }
 
 /// A service of this host.
@@ -41,12 +60,26 @@ pub(super) struct Service {
     pub(super) treatment: Treatment,
 }
 
-/// The rule for a process: its treatment, and whether it is profiled off CPU, too.
-pub(super) fn treatment(settings: &Settings, process: &str, membership: &Membership) -> (Treatment, bool) {
+/// What is recorded of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Decision<'a> {
+    pub(super) treatment: Treatment,
+    /// Whether it is profiled off CPU, too.
+    pub(super) off_cpu: bool,
+    pub(super) engine: Engine,
+    pub(super) dumps: &'a [DumpFolder],
+}
+
+/// What the rules decide for a process.
+pub(super) fn decide<'a>(settings: &'a Settings, process: &str, membership: &Membership) -> Decision<'a> {
     match settings.rules.iter().find(|rule| rule.matches(process, membership)) {
-        Some(Rule { treatment, off_cpu, .. }) => (*treatment, *off_cpu),
-        None if settings.profile_others => (Treatment::Profile, false),
-        None => (Treatment::Exclude, false),
+        Some(Rule { treatment, off_cpu, engine, dumps, .. }) => {
+            Decision { treatment: *treatment, off_cpu: *off_cpu, engine: *engine, dumps }
+        }
+        None => {
+            let treatment = if settings.profile_others { Treatment::Profile } else { Treatment::Exclude };
+            Decision { treatment, off_cpu: false, engine: Engine::Perf, dumps: &[] }
+        }
     }
 }
 
@@ -58,10 +91,20 @@ impl Discovery {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let mut services: BTreeMap<String, (Service, Identity, Duration)> = BTreeMap::new();
+        let (mut watched, mut jvms) = (Vec::new(), Vec::new());
         for pid in pids {
             let Some((identity, used, known)) = self.look(pid) else { continue };
-            let (treatment, off_cpu) = treatment(settings, &known.name, &known.membership);
+            let Decision { treatment, off_cpu, engine, dumps } = decide(settings, &known.name, &known.membership);
             let name = known.membership.service(&known.name);
+            if treatment != Treatment::Exclude && !dumps.is_empty() && watched.len() < WATCHED_MAX {
+                watched.push(Watched { identity, service: name.clone(), folders: dumps.to_vec() });
+            }
+            let is_jvm = engine == Engine::Jvm
+                && matches!(treatment, Treatment::Profile | Treatment::Always)
+                && FoundJvm::with_pid(identity.pid).is_some();
+            if is_jvm {
+                jvms.push(Chosen { identity, service: name.clone() });
+            }
             let new = || {
                 let labels = known.membership.labels().into_iter().map(|(key, value)| (key.to_owned(), value));
                 let facts = ServiceFacts { name: name.clone(), labels: labels.collect(), ..ServiceFacts::default() };
@@ -75,13 +118,14 @@ impl Discovery {
                 service.facts.program.clone_from(&known.program);
             }
             service.facts.process = (oldest.pid.0, oldest.start_ticks);
-            let hint = hint(identity, &known.program);
+            let hint = hint(identity, &known.program).filter(|_| !is_jvm);
             if let Some(hint) = hint.filter(|hint| !service.facts.hints.iter().any(|told| told == hint)) {
                 service.facts.hints.push(hint.to_owned());
             }
-            add_types(&mut service.facts.types, off_cpu);
+            add_types(&mut service.facts.types, off_cpu, is_jvm);
         }
         self.known.retain(|_, known| known.is_seen);
+        (self.watched, self.jvms) = (watched, jvms);
         let milli = |cpu: Duration| match elapsed {
             Some(elapsed) => (1000.0 * cpu.as_secs_f64() / elapsed.as_secs_f64().max(0.001)) as u64,
             None => 0,
@@ -110,10 +154,14 @@ impl Discovery {
             // What it used before it was first seen is not of this interval.
             cpu,
             is_seen: false,
+            looks: 0,
         });
         let name = process.status().ok()?.name;
-        // One that executes another program has another name.
-        if known.name != name {
+        known.looks = known.looks.wrapping_add(1);
+        // One that executes another program has another name; and what is published for OpenTelemetry comes after the
+        // start, and may change.
+        let is_young = known.looks <= LOOKS_WHILE_YOUNG || known.looks.is_multiple_of(LOOKS_LATER);
+        if known.name != name || is_young {
             known.membership = Membership::of_process(&process);
             let path = process.executable().ok().map(|executable| executable.path);
             let file = path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
@@ -138,9 +186,11 @@ fn hint(identity: Identity, program: &str) -> Option<&'static str> {
     (!has_map).then_some(hint)
 }
 
-/// The types of a service: CPU time all the time, time off CPU by rule, and what can be asked for.
-fn add_types(types: &mut Vec<OfferedType>, off_cpu: bool) {
-    for (name, continuous) in [("cpu", true), ("off_cpu", off_cpu), ("wall", false)] {
+/// The types of a service: CPU time all the time, time off CPU and what a JVM records by rule, and what can be asked
+/// for.
+fn add_types(types: &mut Vec<OfferedType>, off_cpu: bool, is_jvm: bool) {
+    let of_jvm = [("alloc", true), ("contention", true)].into_iter().filter(|_| is_jvm);
+    for (name, continuous) in [("cpu", true), ("off_cpu", off_cpu), ("wall", false)].into_iter().chain(of_jvm) {
         match types.iter_mut().find(|offered| offered.profile_type == name) {
             Some(offered) => offered.continuous |= continuous,
             None => types.push(OfferedType { profile_type: name.to_owned(), continuous }),

@@ -10,6 +10,9 @@ const AIM: f64 = 0.8;
 /// Part of the limit below which the rate may rise.
 const LOW: f64 = 0.6;
 
+/// Intervals with enough memory after which the rate may rise.
+const QUIET_INTERVALS: u32 = 10;
+
 /// Chooses the rate.
 #[derive(Clone, Debug)]
 pub(super) struct Governor {
@@ -18,11 +21,13 @@ pub(super) struct Governor {
     /// The rate now.
     pub(super) hz: u32,
     milli_max: u64,
+    /// The highest rate, while the memory that more samples take is not there, and for how many intervals it was.
+    ceiling: Option<(u32, u32)>,
 }
 
 impl Governor {
     pub(super) fn new(wanted: u32, milli_max: u64) -> Self {
-        Self { wanted, hz: wanted, milli_max }
+        Self { wanted, hz: wanted, milli_max, ceiling: None }
     }
 
     /// CPU time of the agent and of the kernel for its samples, in thousandths of a CPU.
@@ -41,8 +46,19 @@ impl Governor {
             let most = (self.hz * 2).min(self.wanted);
             self.hz = (aimed as u32).clamp((self.hz + 1).min(most), most);
         }
-        self.hz = self.hz.min(self.wanted);
+        let highest = self.ceiling.map_or(self.wanted, |(hz, _)| hz.min(self.wanted));
+        self.hz = self.hz.min(highest);
         self.hz
+    }
+
+    /// Notes whether the agent uses more memory than it may: the highest rate falls, and rises again a while after.
+    pub(super) fn note_memory(&mut self, is_above: bool) {
+        self.ceiling = match self.ceiling {
+            _ if is_above => Some(((self.hz / 2).max(1), 0)),
+            Some((hz, quiet)) if quiet + 1 < QUIET_INTERVALS => Some((hz, quiet + 1)),
+            Some((hz, _)) if hz * 2 < self.wanted => Some((hz * 2, 0)),
+            _ => None,
+        };
     }
 
     /// Asks for another rate.
@@ -71,6 +87,20 @@ mod tests {
         assert_eq!(governor.want(49), 49);
         let cost = Governor::cost_milli(Duration::from_millis(300), 6000, Duration::from_secs(60));
         assert!((cost - 7.0).abs() < 0.01, "{cost}");
+    }
+
+    #[test]
+    fn the_rate_falls_where_memory_is_short_and_rises_later() {
+        let mut governor = Governor::new(80, 10);
+        let mut after = |is_above| {
+            governor.note_memory(is_above);
+            governor.next(0.1)
+        };
+        assert_eq!([after(true), after(true)], [40, 20]);
+        let rates: Vec<u32> = (0..21).map(|_| after(false)).collect();
+        let expected = [[20; 9].as_slice(), &[40; 10], &[80; 2]].concat();
+        assert_eq!(rates, expected);
+        assert_eq!((0..20).map(|_| after(true)).last(), Some(1));
     }
 
     #[test]

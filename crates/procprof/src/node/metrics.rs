@@ -69,7 +69,8 @@ fn text(shared: &Shared) -> String {
     let counters = &shared.counters;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let seconds = |counter: &AtomicU64| count(counter) / 1e9;
-    let rows: [(&str, &str, &str, f64); 17] = [
+    let dumps = shared.dumps.totals();
+    let rows: [(&str, &str, &str, f64); 21] = [
         ("cpu_seconds_total", "counter", "CPU time of the agent", host.cpu_nanos as f64 / 1e9),
         (
             "capture_cpu_seconds_total",
@@ -84,6 +85,12 @@ fn text(shared: &Shared) -> String {
             count(&counters.cost_micro) / 1e6,
         ),
         ("cpu_share_max", "gauge", "CPUs that it may use", shared.settings.cpu_milli_max as f64 / 1000.0),
+        (
+            "memory_short_total",
+            "counter",
+            "Intervals in which it used more memory than it may",
+            count(&counters.memory_short),
+        ),
         ("resident_bytes", "gauge", "Memory of the agent", host.resident_bytes as f64),
         ("hz", "gauge", "Samples for each second of CPU time", f64::from(host.hz)),
         ("hz_wanted", "gauge", "The rate that is asked for", f64::from(host.hz_wanted)),
@@ -100,6 +107,14 @@ fn text(shared: &Shared) -> String {
             "counter",
             "Profiles that made room in a full spool, and were not sent",
             host.spool_lost as f64,
+        ),
+        ("dumps_sent_total", "counter", "Files of dump folders that were sent", dumps.sent as f64),
+        ("dumps_unreadable_total", "counter", "Files of dump folders that are no profiles", dumps.unreadable as f64),
+        (
+            "dumps_skipped_total",
+            "counter",
+            "Files of dump folders that are too large, too old or another user's",
+            dumps.skipped as f64,
         ),
         ("failed_requests_total", "counter", "Requests to the server that failed", count(&counters.failed_requests)),
     ];

@@ -1,8 +1,11 @@
 //! `procprof node`: profiles the services of this host all the time, and sends the profiles to a server.
 
 mod captures;
+mod decoder;
 mod discovery;
+mod dumps;
 mod governor;
+mod jvm;
 mod link;
 mod metrics;
 mod once;
@@ -22,12 +25,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueHint};
-use procprof_host::{Measure, Recorder};
+use procprof_host::Recorder;
 use procprof_server::protocol::HostFacts;
 use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 
+pub(crate) use self::decoder::{DecodeChildArgs, decode_child};
 use self::link::{Link, Receivers};
+use self::rules::Engine;
 use self::settings::Settings;
 use self::shared::{Shared, nanos_since_1970};
 use self::spool::Spool;
@@ -82,9 +87,10 @@ pub(crate) fn run(arguments: NodeArgs) -> Result<()> {
         settings.token_file = file;
     }
     settings.ca_file = arguments.ca_file.or(settings.ca_file);
+    let has_jvms = settings.rules.iter().any(|rule| rule.engine == Engine::Jvm);
     if arguments.once {
         let symbols = privileges::kernel_symbols().err();
-        let mut missing = privileges::keep_needed().context("give up privileges")?;
+        let mut missing = privileges::keep_needed(has_jvms).context("give up privileges")?;
         missing.extend(symbols);
         return crate::output::print(once::text(&settings, &missing)?);
     }
@@ -93,21 +99,22 @@ pub(crate) fn run(arguments: NodeArgs) -> Result<()> {
     crate::log::start();
     let spool = Spool::open(&settings.spool, settings.spool_bytes_max, settings.spool_free_bytes_min)?;
     privileges::allow_locked_memory();
+    // Programs in the kernel take privileges that nothing else does.
+    let off_cpu = settings.rules.iter().any(|rule| rule.off_cpu);
+    let off_cpu = if off_cpu { Some(sampler::attach_off_cpu(&settings)?) } else { None };
     let kallsyms = privileges::copy_kernel_symbols(&settings.spool);
-    let mut missing = privileges::keep_needed().context("give up privileges")?;
+    let mut missing = privileges::keep_needed(has_jvms).context("give up privileges")?;
     if let Err(why) = &kallsyms {
         missing.push(why.clone());
     }
     let client = crate::remote::client(settings.ca_file.as_deref())?;
     let link = Link::new(client, &settings.server, settings.token_file.clone())?;
     link.token()?;
-    let recorder = sampler::attach(Measure::Cpu, settings.hz)?;
+    let recorder = sampler::attach(settings.hz)?;
     if !recorder.samples_kernel() && missing.is_empty() {
         missing.push("time in the kernel is not sampled: kernel.perf_event_paranoid".to_owned());
     }
     missing.iter().for_each(|missing| tracing::warn!("missing: {missing}"));
-    let off_cpu = settings.rules.iter().any(|rule| rule.off_cpu);
-    let off_cpu = if off_cpu { Some(sampler::attach(Measure::OffCpu, settings.hz)?) } else { None };
     let host = host_facts(&settings, missing)?;
     tracing::info!("host {} ({}): {} samples for each second of CPU time", host.name, host.id, host.hz);
     let shared = Arc::new(Shared::new(settings, kallsyms.ok(), spool, host));
@@ -129,6 +136,7 @@ async fn serve(shared: &Arc<Shared>, link: &Link, recorder: Recorder, off_cpu: O
         let own = Arc::clone(shared);
         recordings.spawn_blocking(move || sampler::run_off_cpu(&own, recorder));
     }
+    dumps::start(shared)?;
     let listener = match &*shared.settings.metrics {
         "" => None,
         address => Some(metrics::listen(address).await?),
@@ -145,6 +153,7 @@ async fn serve(shared: &Arc<Shared>, link: &Link, recorder: Recorder, off_cpu: O
         ended = recordings.join_next() => ended.map_or(Ok(()), |ended| ended.context("record")?),
         () = link::heartbeats(shared, link, &receivers) => Ok(()),
         () = link::pushes(shared, link, &receivers) => Ok(()),
+        () = jvm::run(shared) => Ok(()),
         () = symbols::run(shared, link, &sampler, wanted) => Ok(()),
         () = metrics => Ok(()),
     };

@@ -3,8 +3,6 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use procprof_host::Measure;
-
 use super::discovery::Discovery;
 use super::rules::Treatment;
 use super::sampler::attach;
@@ -55,7 +53,7 @@ pub(super) fn text(settings: &Settings, missing: &[String]) -> Result<String, st
         settings.cut_seconds,
         settings.hz
     )?;
-    match attach(Measure::Cpu, settings.hz) {
+    match attach(settings.hz) {
         Ok(recorder) if recorder.samples_kernel() => writeln!(text, "All processes can be recorded."),
         Ok(_) => writeln!(text, "Time in the kernel can't be recorded: it takes CAP_PERFMON."),
         Err(error) => writeln!(text, "Nothing can be recorded: {error:#}"),

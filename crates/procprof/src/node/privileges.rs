@@ -14,6 +14,16 @@ const NEEDED: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files of others, for build ids and symbols"),
 ];
 
+/// What recordings of JVMs by their own means need beside it: each is attached to as the user that it runs as.
+const FOR_JVMS: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::KILL, "CAP_KILL", "attaching to JVMs of other users"),
+    (CapabilitySet::SETUID, "CAP_SETUID", "attaching to JVMs of other users"),
+    (CapabilitySet::SETGID, "CAP_SETGID", "attaching to JVMs of other users"),
+    (CapabilitySet::CHOWN, "CAP_CHOWN", "files for JVMs of other users"),
+    (CapabilitySet::FOWNER, "CAP_FOWNER", "files for JVMs of other users"),
+    (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "files for JVMs of other users"),
+];
+
 /// Lets buffers of any size be locked, where that is permitted; smaller ones are used otherwise.
 pub(super) fn allow_locked_memory() {
     let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
@@ -41,15 +51,17 @@ pub(super) fn copy_kernel_symbols(folder: &Path) -> Result<PathBuf, String> {
     copied.map(|()| path).map_err(|error| format!("names of kernel functions: {error}"))
 }
 
-/// Gives up all capabilities but the needed ones, for this process and what it starts; what is missing of them.
+/// Gives up all capabilities but the needed ones, for this process and what it starts, `for_jvms` with those for
+/// recordings of JVMs; what is missing of them.
 ///
 /// Must be called before the first thread is started, since each thread has its own.
 ///
 /// # Errors
 /// The kernel refuses.
-pub(super) fn keep_needed() -> Result<Vec<String>, Errno> {
+pub(super) fn keep_needed(for_jvms: bool) -> Result<Vec<String>, Errno> {
     let held = capabilities(None)?;
-    let needed = NEEDED.iter().fold(CapabilitySet::empty(), |all, (one, ..)| all | *one);
+    let wanted: Vec<_> = NEEDED.iter().chain(FOR_JVMS.iter().filter(|_| for_jvms)).collect();
+    let needed = wanted.iter().fold(CapabilitySet::empty(), |all, (one, ..)| all | *one);
     let kept = held.permitted & needed;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         for other in CapabilitySet::all().iter().filter(|other| !needed.contains(*other)) {
@@ -60,7 +72,7 @@ pub(super) fn keep_needed() -> Result<Vec<String>, Errno> {
     let inheritable = held.inheritable & needed;
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
     rustix::thread::set_no_new_privs(true)?;
-    let missing = NEEDED.iter().filter(|(one, ..)| !kept.contains(*one));
+    let missing = wanted.iter().filter(|(one, ..)| !kept.contains(*one));
     let mut missing: Vec<String> = missing.map(|(_, name, purpose)| format!("{name}: {purpose}")).collect();
     let namespaces = Process::current().and_then(|own| own.namespaces());
     if namespaces.is_ok_and(|namespaces| !namespaces.has_all_pids()) {

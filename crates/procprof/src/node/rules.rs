@@ -3,6 +3,8 @@
 use procprof_host::Membership;
 use procprof_server::config::value::{Value, text};
 
+use super::dumps::DumpFolder;
+
 /// A text with `*` for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(Vec<String>);
@@ -43,6 +45,16 @@ pub(super) enum Treatment {
     Exclude,
 }
 
+/// What records CPU time of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// Perf events.
+    #[default]
+    Perf,
+    /// The Flight Recorder of a JVM, which records allocations and lock waits, too; perf events for all else.
+    Jvm,
+}
+
 /// Conditions, all of which must hold, and the treatment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rule {
@@ -54,6 +66,9 @@ pub(super) struct Rule {
     pub(super) labels: Vec<(String, Pattern)>,
     pub(super) treatment: Treatment,
     pub(super) off_cpu: bool,
+    pub(super) engine: Engine,
+    /// Folders of files that the process writes by itself.
+    pub(super) dumps: Vec<DumpFolder>,
 }
 
 impl Rule {

@@ -7,18 +7,22 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use procprof_host::{Cut, Engine, Measure, Membership, Options, Recorder, Target};
+use procprof_host::{Condition, Cut, Engine, Filter, Measure, Membership, Options, Recorder, Target};
 use procprof_profile::format::pprof;
 use procprof_symbolize::ProvenFile;
 use tokio::sync::oneshot;
 
-use super::discovery::{Discovery, treatment};
+use super::discovery::{Discovery, decide};
 use super::governor::Governor;
 use super::rules::Treatment;
+use super::settings::Settings;
 use super::shared::{Shared, cpu_nanos, nanos_since_1970};
+use crate::allocator;
 
 /// Longest time between two looks at the buffers.
 const LOOK: Duration = Duration::from_secs(1);
+/// Longest time until the first cut, so that users soon see a new host.
+const FIRST_CUT: Duration = Duration::from_secs(10);
 /// Bytes of a buffer: half of what may be locked by default is left for captures on hosts with two CPUs.
 const BUFFER_BYTES: usize = 2 << 20;
 /// Cuts that wait to be made into profiles.
@@ -37,16 +41,36 @@ pub(super) enum Ask {
 ///
 /// # Errors
 /// It is not permitted, or not possible on this machine.
-pub(super) fn attach(measure: Measure, hz: u32) -> Result<Recorder> {
+pub(super) fn attach(hz: u32) -> Result<Recorder> {
+    let options = Options { engine: Engine::Perf, hz, buffer_bytes: BUFFER_BYTES, ..Options::default() };
+    Ok(Recorder::attach(Target::Host, &options)?)
+}
+
+/// Begins the recording of waits of the processes whose rule wants it: by BPF programs where these are permitted, else by
+/// the kernel's records of all switches.
+///
+/// # Errors
+/// It is not permitted, or not possible on this machine.
+pub(super) fn attach_off_cpu(settings: &Settings) -> Result<Recorder> {
+    let rules = settings.clone();
+    let is_wanted = move |name: &str, membership: &Membership| {
+        let decision = decide(&rules, name, membership);
+        decision.off_cpu && matches!(decision.treatment, Treatment::Profile | Treatment::Always)
+    };
     let options = Options {
-        measure,
-        engine: Engine::Perf,
-        hz,
-        waits_hz: Some(hz.max(20)),
+        measure: Measure::OffCpu,
+        engine: Engine::Auto,
+        hz: settings.hz,
+        waits_hz: Some(settings.hz.max(20)),
         buffer_bytes: BUFFER_BYTES,
+        filter: Filter { condition: Some(Condition::new(is_wanted)), ..Filter::default() },
         ..Options::default()
     };
-    Ok(Recorder::attach(Target::Host, &options)?)
+    let recorder = Recorder::attach(Target::Host, &options)?;
+    if let Some(reason) = recorder.without_bpf() {
+        tracing::warn!("waits are recorded by perf events, at a cost for each switch of the host: {reason}");
+    }
+    Ok(recorder)
 }
 
 /// Records until the agent stops.
@@ -57,7 +81,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut recorder: Recorder, asks: &Receiver<
     let mut governor = Governor::new(shared.settings.hz, shared.settings.cpu_milli_max);
     let cuts = start_profiling(shared)?;
     let interval = Duration::from_secs(shared.settings.cut_seconds);
-    let mut due = Instant::now() + interval;
+    let mut due = Instant::now() + interval.min(FIRST_CUT);
     // The start reads all processes; it is not what the agent costs from then on.
     let mut cost = Cost::now(shared);
     let mut is_first = true;
@@ -75,6 +99,9 @@ pub(super) fn run(shared: &Arc<Shared>, mut recorder: Recorder, asks: &Receiver<
             continue;
         }
         let now = governor.hz;
+        if wanted.is_none() {
+            governor.note_memory(!fits_in_memory(shared, &mut recorder));
+        }
         let next = match wanted {
             Some(hz) => governor.want(hz),
             None if is_first => now,
@@ -111,11 +138,29 @@ pub(super) fn run_off_cpu(shared: &Arc<Shared>, mut recorder: Recorder) -> Resul
         recorder.poll(LOOK.min(due.saturating_duration_since(Instant::now())))?;
         if Instant::now() >= due {
             give(shared, &cuts, recorder.cut());
+            fits_in_memory(shared, &mut recorder);
             due = Instant::now() + interval;
         }
     }
     give(shared, &cuts, recorder.cut());
     Ok(())
+}
+
+/// Whether the agent uses no more memory than it may; gives back what can be made again if it does.
+fn fits_in_memory(shared: &Shared, recorder: &mut Recorder) -> bool {
+    if shared.fits_in_memory() {
+        return true;
+    }
+    recorder.forget_tables();
+    if let Err(code) = allocator::give_back() {
+        tracing::warn!("give memory back: the allocator answers {code}");
+    }
+    let fits = shared.fits_in_memory();
+    if !fits {
+        shared.counters.memory_short.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("the agent uses more memory than memory_bytes_max, also without its tables: it samples less");
+    }
+    fits
 }
 
 fn give(shared: &Shared, cuts: &SyncSender<Cut>, cut: Cut) {
@@ -186,6 +231,8 @@ fn start_profiling(shared: &Arc<Shared>) -> Result<SyncSender<Cut>> {
 
 fn update_services(shared: &Shared, discovery: &mut Discovery) {
     let services = discovery.scan(&shared.settings);
+    shared.dumps.set_watched(std::mem::take(&mut discovery.watched));
+    shared.jvms.set_chosen(std::mem::take(&mut discovery.jvms));
     let is_profiled = |treatment: Treatment| matches!(treatment, Treatment::Profile | Treatment::Always);
     let profiled = services.into_iter().filter(|service| is_profiled(service.treatment));
     shared.set_services(profiled.map(|service| service.facts).collect());
@@ -195,25 +242,30 @@ fn update_services(shared: &Shared, discovery: &mut Discovery) {
 /// is not excluded is in one of them.
 fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
     cut.name_own(shared.kallsyms.as_deref());
-    let own = own_services(shared, &cut);
     let is_cpu = cut.measure() == Measure::Cpu;
+    // Their CPU time is in the recordings that they make themselves.
+    let jvms = if is_cpu { shared.jvms.recorded_since(cut.started) } else { Vec::new() };
+    let own = own_services(shared, &cut, &jvms);
+    if is_cpu {
+        shared.set_own(own.iter().cloned().chain(shared.jvms.services()).collect());
+    }
     let profile_type = if is_cpu { "cpu" } else { "off_cpu" };
     let of_own = |name: &str, membership: &Membership| {
-        let (treatment, off_cpu) = treatment(&shared.settings, name, membership);
-        matches!(treatment, Treatment::Profile | Treatment::Always) && (is_cpu || off_cpu)
+        let decision = decide(&shared.settings, name, membership);
+        matches!(decision.treatment, Treatment::Profile | Treatment::Always) && (is_cpu || decision.off_cpu)
     };
     for service in &own {
-        let takes = |_: u32, name: &str, membership: &Membership| {
-            membership.service(name) == *service && of_own(name, membership)
+        let takes = |pid: u32, name: &str, membership: &Membership| {
+            membership.service(name) == *service && of_own(name, membership) && !jvms.contains(&pid)
         };
         let profile = cut.part(takes, &format!("service {service}"))?;
         push(shared, &cut, profile_type, Some(service.clone()), profile)?;
     }
     if is_cpu {
-        let takes = |_: u32, name: &str, membership: &Membership| {
-            let is_excluded = treatment(&shared.settings, name, membership).0 == Treatment::Exclude;
+        let takes = |pid: u32, name: &str, membership: &Membership| {
+            let is_excluded = decide(&shared.settings, name, membership).treatment == Treatment::Exclude;
             let has_own = of_own(name, membership) && own.contains(&membership.service(name));
-            !is_excluded && !has_own
+            !is_excluded && !has_own && !jvms.contains(&pid)
         };
         let profile = cut.profile(takes, "processes of the host without a profile of their own")?;
         push(shared, &cut, profile_type, None, profile)?;
@@ -222,19 +274,19 @@ fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
 }
 
 /// The services with profiles of their own.
-fn own_services(shared: &Shared, cut: &Cut) -> BTreeSet<String> {
+fn own_services(shared: &Shared, cut: &Cut, jvms: &[u32]) -> BTreeSet<String> {
     let settings = &shared.settings;
     let is_cpu = cut.measure() == Measure::Cpu;
     let mut services: HashMap<String, (u64, bool)> = HashMap::new();
-    for process in cut.processes() {
-        let (treatment, off_cpu) = treatment(settings, process.name, process.membership);
-        let is_chosen = match treatment {
+    for process in cut.processes().into_iter().filter(|process| !jvms.contains(&process.pid)) {
+        let decision = decide(settings, process.name, process.membership);
+        let is_chosen = match decision.treatment {
             Treatment::Exclude => {
                 shared.counters.excluded_nanos.fetch_add(process.nanos, Ordering::Relaxed);
                 continue;
             }
             Treatment::Host => continue,
-            Treatment::Profile | Treatment::Always if !is_cpu => off_cpu,
+            Treatment::Profile | Treatment::Always if !is_cpu => decision.off_cpu,
             Treatment::Profile => false,
             Treatment::Always => true,
         };

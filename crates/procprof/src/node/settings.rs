@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use procprof_server::config::value::{ConfigFile, Value, boolean, byte_count, count, text};
+use procprof_server::config::value::{ConfigFile, Value, boolean, byte_count, count, text, texts};
 
-use super::rules::{Pattern, Rule, Treatment};
+use super::dumps::DumpFolder;
+use super::rules::{Engine, Pattern, Rule, Treatment};
 
 /// Everything that can be configured.
 #[derive(Clone, Debug, Default)]
@@ -133,7 +134,7 @@ const KEYS: &[Key<Settings>] = &[
     Key {
         name: "memory_bytes_max",
         default: "100 MiB",
-        help: "Memory of the agent above which it reports that it uses more.",
+        help: "Memory that the agent may use; above it drops its tables and lowers the rate, and reports that.",
         set: |settings, value| byte_count(value).map(|bytes| settings.memory_bytes_max = bytes),
     },
     Key {
@@ -163,7 +164,7 @@ const KEYS: &[Key<Settings>] = &[
     Key {
         name: "symbol_memory_bytes_max",
         default: "1 GiB",
-        help: "Memory of the process that reads the symbols of one file.",
+        help: "Memory of the process that reads the symbols of one file, or a dump.",
         set: |settings, value| byte_count(value).map(|bytes| settings.symbol_memory_bytes_max = bytes),
     },
     Key {
@@ -242,8 +243,34 @@ const RULE_KEYS: &[Key<Rule>] = &[
     Key {
         name: "off_cpu",
         default: "false",
-        help: "Whether the time off CPU is profiled all the time, too. The kernel then records every switch of the host.",
+        help: "Whether the time off CPU is profiled all the time, too.",
         set: |rule, value| boolean(value).map(|truth| rule.off_cpu = truth),
+    },
+    Key {
+        name: "engine",
+        default: "perf",
+        help: "`perf`: perf events; `jvm`: processes that are JVMs by their own Flight Recorder, with allocations and lock \
+               waits, all others by perf events.",
+        set: |rule, value| {
+            rule.engine = match &*text(value)? {
+                "perf" => Engine::Perf,
+                "jvm" => Engine::Jvm,
+                _ => return Err("expected perf or jvm".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "dumps",
+        default: "",
+        help: "Folders of files that the process writes by itself and that are sent as its profiles, a list: `\"auto\"` \
+               for those of jemalloc (`prof_prefix`, else the working directory) and StarRocks (`proc_profile`), or \
+               `\"/FOLDER\"`, `\"/FOLDER/NAME*.heap\"` as the process sees them.",
+        set: |rule, value| {
+            let folders: Result<Vec<DumpFolder>, String> =
+                texts(value)?.iter().map(|text| DumpFolder::parse(text)).collect();
+            folders.map(|folders| rule.dumps = folders)
+        },
     },
 ];
 
@@ -383,6 +410,8 @@ mod tests {
                 "[[rule]]\nunit = \"a\"\ntreatment = \"drop\"",
                 "node.toml:3: treatment: expected profile, always, host or exclude",
             ),
+            ("[[rule]]\ndumps = [\"a\"]", "node.toml:2: dumps: expected auto or an absolute path, got a"),
+            ("[[rule]]\nengine = \"jfr\"", "node.toml:2: engine: expected perf or jvm"),
             ("rule = 1", "node.toml:1: rule: expected tables, got a number"),
             ("metrics = \"0.0.0.0:1\"", "node.toml:1: metrics: expected an address of this machine alone"),
             ("host_id = \"xyz\"", "node.toml:1: host_id: expected 32 hexadecimal digits"),

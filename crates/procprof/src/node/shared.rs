@@ -1,5 +1,6 @@
 //! What the parts of the agent share: settings, the spool, and the facts for heartbeats.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use procprof_server::protocol::{HostFacts, PushedProfile, SERVICES_MAX, ServiceFacts};
 use tokio::sync::Notify;
 
+use super::dumps::{Dumps, Report};
+use super::jvm::Jvms;
 use super::settings::Settings;
 use super::spool::Spool;
 
@@ -25,6 +28,8 @@ pub(super) struct Shared {
     /// Cuts of which the profiles are not made yet.
     unfinished: AtomicU64,
     pub(super) counters: Counters,
+    pub(super) dumps: Dumps,
+    pub(super) jvms: Jvms,
 }
 
 /// What changes while it runs.
@@ -32,6 +37,8 @@ pub(super) struct Shared {
 struct Facts {
     host: HostFacts,
     services: Vec<ServiceFacts>,
+    /// The services with profiles of their own in the last cut; `None` before the first one.
+    own: Option<BTreeSet<String>>,
 }
 
 /// Counters since the start.
@@ -55,6 +62,8 @@ pub(super) struct Counters {
     pub(super) capture_nanos: AtomicU64,
     /// The host's clock less the server's, in milliseconds, as a signed number.
     pub(super) skew_milli: AtomicU64,
+    /// Times that it used more memory than it may.
+    pub(super) memory_short: AtomicU64,
 }
 
 impl Shared {
@@ -63,11 +72,13 @@ impl Shared {
             settings,
             kallsyms,
             spool: Mutex::new(spool),
-            facts: Mutex::new(Facts { host, services: Vec::new() }),
+            facts: Mutex::new(Facts { host, ..Facts::default() }),
             filled: Notify::new(),
             stop: AtomicBool::new(false),
             unfinished: AtomicU64::new(0),
             counters: Counters::default(),
+            dumps: Dumps::default(),
+            jvms: Jvms::default(),
         }
     }
 
@@ -92,6 +103,11 @@ impl Shared {
         facts.services = services;
     }
 
+    /// Sets the services with profiles of their own.
+    pub(super) fn set_own(&self, own: BTreeSet<String>) {
+        self.facts().own = Some(own);
+    }
+
     /// The facts of the host and its services now.
     pub(super) fn report(&self) -> (HostFacts, Vec<ServiceFacts>) {
         let (spooled, spool_lost) = {
@@ -107,7 +123,22 @@ impl Shared {
         if used > most {
             host.missing.push(format!("memory: the agent uses {used} MiB, more than {most} MiB (memory_bytes_max)"));
         }
-        (host, facts.services.clone())
+        let mut services = facts.services.clone();
+        for service in &mut services {
+            service.in_host = facts.own.as_ref().is_some_and(|own| !own.contains(&service.name));
+        }
+        drop(facts);
+        let reports = self.dumps.reports();
+        for service in &mut services {
+            service.hints.extend(reports.get(&service.name).into_iter().flat_map(Report::lines));
+            service.hints.extend(self.jvms.limits(&service.name));
+        }
+        (host, services)
+    }
+
+    /// Whether the agent uses no more memory than it may.
+    pub(super) fn fits_in_memory(&self) -> bool {
+        resident_bytes() <= self.settings.memory_bytes_max
     }
 
     /// A header for a profile of this host.

@@ -210,6 +210,11 @@ impl Spool {
         (self.files.len() as u64 + self.memory.len() as u64, self.bytes + in_memory as u64)
     }
 
+    /// Whether what can be made again later should wait.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.bytes > self.bytes_max / 2 || !self.memory.is_empty()
+    }
+
     /// Profiles that were lost since the start.
     pub(super) fn lost(&self) -> u64 {
         self.lost

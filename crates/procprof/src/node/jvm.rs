@@ -1,0 +1,195 @@
+//! JVMs that a rule has recorded by their own Flight Recorder: CPU time, allocations and lock waits, without a gap.
+//!
+//! A JVM is recorded by perf events until its own recording has begun, and from then on by that alone; one that can't be
+//! attached to stays with perf events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use procprof_collect::jvm::{FlightSettings, JvmEngine, JvmOptions, JvmSource, JvmTarget};
+use procprof_collect::{Recording, RecordingData, Recordings, Request, Source};
+use procprof_process::{Identity, Pid, Process};
+use procprof_profile::ProfileType;
+
+use super::decoder::{self, Fact};
+use super::shared::Shared;
+
+/// The requester of recordings, for others that wait for a JVM meanwhile.
+const REQUESTER: &str = "procprof node";
+/// Most JVMs that are recorded at a time.
+const JVMS_MAX: usize = 50;
+/// Time between two looks at the processes that run.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time after which a JVM that failed is tried again.
+const RETRY: Duration = Duration::from_secs(300);
+/// What is recorded.
+const TYPES: [ProfileType; 3] = [ProfileType::Cpu, ProfileType::Alloc, ProfileType::Contention];
+
+/// A JVM whose rule has it recorded by its own means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) identity: Identity,
+    pub(super) service: String,
+}
+
+/// What the search for processes, perf events and the recordings of JVMs share.
+#[derive(Debug, Default)]
+pub(super) struct Jvms {
+    chosen: Mutex<Vec<Chosen>>,
+    /// The JVMs that are recorded, by pid, since when.
+    recorded: Mutex<HashMap<u32, SystemTime>>,
+    /// By service: why a JVM is not recorded, or what is missing in its recording.
+    limits: Mutex<BTreeMap<String, Vec<String>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Jvms {
+    pub(super) fn set_chosen(&self, chosen: Vec<Chosen>) {
+        *locked(&self.chosen) = chosen;
+    }
+
+    /// The JVMs that were recorded by their own means at that time and since, by pid.
+    pub(super) fn recorded_since(&self, time: SystemTime) -> Vec<u32> {
+        locked(&self.recorded).iter().filter(|(_, since)| **since <= time).map(|(pid, _)| *pid).collect()
+    }
+
+    /// The services of JVMs that are recorded by their own means.
+    pub(super) fn services(&self) -> Vec<String> {
+        let recorded = locked(&self.recorded);
+        let chosen = locked(&self.chosen);
+        chosen.iter().filter(|jvm| recorded.contains_key(&jvm.identity.pid.0)).map(|jvm| jvm.service.clone()).collect()
+    }
+
+    /// What is not recorded of a service, and why.
+    pub(super) fn limits(&self, service: &str) -> Vec<String> {
+        locked(&self.limits).get(service).cloned().unwrap_or_default()
+    }
+}
+
+/// Records the chosen JVMs until the agent stops.
+pub(super) async fn run(shared: &Arc<Shared>) {
+    let mut running: HashMap<(Pid, u64), tokio::task::JoinHandle<()>> = HashMap::new();
+    loop {
+        running.retain(|_, task| !task.is_finished());
+        let chosen = locked(&shared.jvms.chosen).clone();
+        for jvm in chosen {
+            let key = (jvm.identity.pid, jvm.identity.start_ticks);
+            if running.len() < JVMS_MAX && !running.contains_key(&key) {
+                shared.begin_cut();
+                let shared = Arc::clone(shared);
+                let task = async move {
+                    record_again(&shared, &jvm).await;
+                    shared.end_cut();
+                };
+                running.insert(key, tokio::spawn(task));
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whether a process runs, and the agent does.
+fn goes_on(shared: &Shared, jvm: &Chosen) -> bool {
+    !shared.is_stopping()
+        && Process::open(jvm.identity.pid).is_ok_and(|process| process.identity().is_same(&jvm.identity))
+}
+
+/// Records a JVM until it ends; after an error once more, a while later.
+async fn record_again(shared: &Arc<Shared>, jvm: &Chosen) {
+    while goes_on(shared, jvm) {
+        let ended = record(shared, jvm).await;
+        locked(&shared.jvms.recorded).remove(&jvm.identity.pid.0);
+        let Err(error) = ended else { break };
+        if !goes_on(shared, jvm) {
+            tracing::info!("JVM {} of {}: {error:#}", jvm.identity.pid, jvm.service);
+            break;
+        }
+        tracing::warn!("JVM {} of {}: {error:#}; it is recorded by perf events", jvm.identity.pid, jvm.service);
+        let line = format!("JVM {} is recorded by perf events alone: {error:#}", jvm.identity.pid);
+        locked(&shared.jvms.limits).insert(jvm.service.clone(), vec![line]);
+        let failed = tokio::time::Instant::now();
+        while failed.elapsed() < RETRY && goes_on(shared, jvm) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    if !shared.is_stopping() {
+        locked(&shared.jvms.limits).remove(&jvm.service);
+    }
+}
+
+/// Records a JVM until it or the agent ends.
+async fn record(shared: &Arc<Shared>, jvm: &Chosen) -> Result<()> {
+    let source = source(shared, jvm);
+    let seconds = u32::try_from(shared.settings.cut_seconds).unwrap_or(u32::MAX);
+    let mut running = source.begin(&request().seconds(seconds), REQUESTER).await?;
+    let limits = source.state().map_or_else(Vec::new, |state| state.limits);
+    locked(&shared.jvms.limits).insert(jvm.service.clone(), limits);
+    locked(&shared.jvms.recorded).insert(jvm.identity.pid.0, SystemTime::now());
+    let interval = Duration::from_secs(shared.settings.cut_seconds);
+    let mut due = tokio::time::Instant::now() + interval;
+    loop {
+        tokio::time::sleep(LOOK.min(due.saturating_duration_since(tokio::time::Instant::now()))).await;
+        let is_last = shared.is_stopping();
+        if tokio::time::Instant::now() < due && !is_last {
+            ensure!(goes_on(shared, jvm) || shared.is_stopping(), "it has ended; what it recorded last is lost");
+            continue;
+        }
+        let cut = running.cut().await.context("read its recording")?;
+        due += interval;
+        let (own, jvm) = (Arc::clone(shared), jvm.clone());
+        let pushed = tokio::task::spawn_blocking(move || push(&own, &jvm, &cut));
+        if let Err(error) = pushed.await.context("decode its recording")? {
+            tracing::error!("JVM {error:#}");
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+fn source(shared: &Shared, jvm: &Chosen) -> JvmSource {
+    let cpu_interval = Duration::from_millis(u64::from(1000 / shared.settings.hz.max(1)).max(1));
+    let settings = FlightSettings { cpu_interval, ..FlightSettings::default() };
+    JvmSource::new(JvmOptions { target: JvmTarget::Pid(jvm.identity.pid), engine: JvmEngine::FlightRecorder, settings })
+}
+
+fn request() -> Request {
+    let [first, others @ ..] = TYPES;
+    others.into_iter().fold(Request::new(first), Request::and)
+}
+
+/// Gives the profiles of a cut to the spool.
+fn push(shared: &Shared, jvm: &Chosen, cut: &Recordings) -> Result<()> {
+    for recording in &cut.recordings {
+        for decoded in profiles(shared, jvm.identity, recording)? {
+            if !TYPES.iter().any(|wanted| wanted.name() == decoded.profile_type) {
+                continue;
+            }
+            let mut header = shared.header(&decoded.profile_type, Some(jvm.service.clone()));
+            (header.start_nanos, header.duration_nanos) = (recording.started.0, recording.length.0);
+            header.labels.insert("pid".to_owned(), jvm.identity.pid.to_string());
+            shared.push(&header, &decoded.profile);
+        }
+    }
+    Ok(())
+}
+
+/// The profiles of a recording, decoded by a child process.
+fn profiles(shared: &Shared, process: Identity, recording: &Recording) -> Result<Vec<decoder::Decoded>> {
+    let bytes = match &recording.content {
+        Ok(RecordingData::Encoded(bytes)) => bytes,
+        Ok(RecordingData::Decoded(..)) => bail!("its recording has no bytes"),
+        Err(error) => bail!("{error}"),
+    };
+    let mut file = tempfile::tempfile_in(&shared.settings.spool).context("keep its recording")?;
+    file.write_all(bytes).context("keep its recording")?;
+    file.seek(SeekFrom::Start(0)).context("keep its recording")?;
+    let facts: Vec<Fact> = recording.facts.iter().map(|(key, value)| Fact(key.clone(), value.clone())).collect();
+    decoder::decode(shared, process, "recording.jfr", &facts, file)
+}
