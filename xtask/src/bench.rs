@@ -3,6 +3,7 @@
 
 mod decode;
 mod fleet;
+mod host;
 mod pages;
 mod rest;
 mod store;
@@ -18,6 +19,7 @@ const PARTS: &[Part] = &[
     ("store", "listing 100,000 profiles, rebuilding a catalog of 10,000", store::run),
     ("rest", "memory and CPU time of a server at rest with 10 nodes", rest::run),
     ("fleet", "100 nodes with a profile a minute each on one core", fleet::run),
+    ("host", "recording of processes and hosts from outside, beside perf", host::run),
     ("pages", "time to the first byte of pages with 100,000 profiles", pages::run),
     ("viewer", "flame graphs in Chromium, beside google/pprof, speedscope and d3-flame-graph", viewer::run),
 ];

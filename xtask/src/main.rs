@@ -35,7 +35,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   modules [CRATE] top modules that depend on each other in a cycle, or the modules that each one of a crate uses
   test [ARG..]    all tests; arguments go to cargo test
   corpus DIR      compares every profile of a folder with the expectation beside it
-  bench [PART..]  speed and memory of the product beside its peers: decode, store, rest, fleet, pages
+  bench [PART..]  speed and memory of the product beside its peers: decode, store, rest, fleet, host,
+                  pages, viewer
   bench-agent [--quick] [--inputs] [PART..]
                   cost and accuracy of the agent beside other profilers: sample, unwind, error, split, bursts, roots,
                   heap, sampler, contention, memory, http

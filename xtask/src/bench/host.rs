@@ -1,0 +1,164 @@
+//! `procprof record` and `procprof node` beside `perf`: what they cost, what they find, and how soon.
+//!
+//! CPU times are those of the programs themselves, and wall times are marked: other work on the machine makes those
+//! longer. The kernel's share of a sample is part of the work that is lost, which pairs of runs measure.
+
+mod agent;
+mod programs;
+mod targets;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use self::programs::{Pace, Programs, paced, perf_record, recorded, summary_number};
+use crate::product;
+use crate::table::Table;
+use crate::vitals::Vitals;
+
+/// Pairs of runs with and without a recording.
+const PAIRS: usize = 5;
+
+pub(super) fn run() -> Result<()> {
+    let programs = Programs::build()?;
+    let procprof = product::procprof()?;
+    agent::cost(&procprof, &programs)?;
+    agent::first_flame_graph(&procprof, &programs)?;
+    samples(&procprof, &programs)?;
+    targets::roots(&procprof, &programs)?;
+    slow_down(&procprof, &programs)?;
+    switches(&procprof, &programs)?;
+    table_after_interrupt(&procprof)
+}
+
+/// CPU time of children that have ended, in seconds.
+fn children_cpu() -> Result<f64> {
+    Ok(Vitals::from_pid(std::process::id())?.children_cpu)
+}
+
+/// CPU time of a recording for each sample: of many samples, less that of few.
+fn samples(procprof: &Path, programs: &Programs) -> Result<()> {
+    let mut table = Table::new(&["what", "samples", "CPU time", "a sample"]);
+    let mut measured = Vec::new();
+    for hz in [49, 3999] {
+        let work = Pace::start(&programs.pace, "work", 60)?;
+        let before = children_cpu()?;
+        let told = recorded(procprof, &["-p", &work.pid().to_string(), "-F", &hz.to_string(), "-d", "8"])?;
+        let samples = summary_number(&told, " samples in").context("count of samples")?;
+        measured.push((samples, children_cpu()? - before));
+        drop(work);
+    }
+    let [(few, few_cpu), (many, many_cpu)] = measured[..] else { return Ok(()) };
+    let each = 1e6 * (many_cpu - few_cpu) / (many - few).max(1.0);
+    table.row([
+        "`record -p`, 72 frames, 3999 Hz less 49 Hz".to_owned(),
+        format!("{:.0}", many - few),
+        format!("{:.2} s", many_cpu - few_cpu),
+        format!("{each:.1} us"),
+    ]);
+    table.print("CPU time of the recorder for a sample, the copy of the stack and the reading of it included");
+    Ok(())
+}
+
+/// Work for each second of CPU time with a recording of the host and without, in turns.
+fn slow_down(procprof: &Path, programs: &Programs) -> Result<()> {
+    let mut rates: [Vec<f64>; 3] = Default::default();
+    for _ in 0..PAIRS {
+        rates[0].push(paced(&programs.pace, "work", 2)?.for_each_second());
+        let recording = programs::Recording::start(procprof, &["-a", "-F", "99"])?;
+        rates[1].push(paced(&programs.pace, "work", 2)?.for_each_second());
+        recording.stop()?;
+        rates[2].push(paced(&programs.pace, "work", 2)?.for_each_second());
+    }
+    let [before, with, after] = &rates;
+    let changes = |of: &[f64]| -> Vec<f64> {
+        before.iter().zip(of).map(|(before, with)| 100.0 * (with / before - 1.0)).collect()
+    };
+    let mut table = Table::new(&["compared with the run before", "median", "each"]);
+    for (what, of) in [("with `record -a -F 99`", with), ("without", after)] {
+        let changes = changes(of);
+        let each: Vec<String> = changes.iter().map(|change| format!("{change:+.1}")).collect();
+        table.row([what.to_owned(), format!("{:+.2} %", median(&changes)), each.join(" ")]);
+    }
+    table.print(&format!("Work of a target for each second of its CPU time, {PAIRS} times in turns"));
+    Ok(())
+}
+
+/// Switches between two threads with recordings of waits.
+fn switches(procprof: &Path, programs: &Programs) -> Result<()> {
+    const SECONDS: u64 = 6;
+    let mut table = Table::new(&["recording", "round trips a second", "CPU time of one", "recorder's CPU"]);
+    let ways: [(&str, Option<&[&str]>); 4] = [
+        ("none", None),
+        ("`record -a --type off-cpu`, BPF", Some(&["-a", "--type", "off-cpu", "--engine", "bpf"])),
+        ("`record -a --type off-cpu --engine perf`", Some(&["-a", "--type", "off-cpu", "--engine", "perf"])),
+        ("none", None),
+    ];
+    for (name, arguments) in ways {
+        let before = children_cpu()?;
+        let recording = arguments.map(|arguments| programs::Recording::start(procprof, arguments)).transpose()?;
+        let cpu_before = recording.as_ref().map(programs::Recording::cpu).transpose()?;
+        let pace = paced(&programs.pace, "switch", SECONDS)?;
+        let cpu_after = recording.as_ref().map(programs::Recording::cpu).transpose()?;
+        recording.map(programs::Recording::stop).transpose()?;
+        let used = match (cpu_before, cpu_after) {
+            (Some(before), Some(after)) => format!("{:.1} %", 100.0 * (after - before) / SECONDS as f64),
+            _ => String::new(),
+        };
+        ensure!(children_cpu()? >= before, "times of children run backwards");
+        table.row([
+            name.to_owned(),
+            format!("{:.0}", pace.rounds / SECONDS as f64),
+            format!("{:.2} us", pace.cpu * 1e6 / pace.rounds),
+            used,
+        ]);
+    }
+    table.print("A byte to and fro between two threads: four switches a round trip");
+    Ok(())
+}
+
+/// From ^C to the table of functions, of a large program.
+fn table_after_interrupt(procprof: &Path) -> Result<()> {
+    let bytes = std::fs::metadata(procprof).context("look at the program")?.len();
+    let mut table = Table::new(&["command", "wall", "CPU"]);
+    let mut target = Command::new(procprof);
+    target.args(["demo-node", "--role", "be"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let target = product::Running::new(target.spawn().context("start the program")?);
+    std::thread::sleep(Duration::from_secs(1));
+    let cache = tempfile::tempdir().context("make a folder")?;
+    for run in ["first", "again"] {
+        let recording = programs::Recording::start_with_cache(
+            procprof,
+            &["-p", &target.pid().to_string(), "-F", "999"],
+            cache.path(),
+        )?;
+        std::thread::sleep(Duration::from_secs(5));
+        let (began, before) = (Instant::now(), children_cpu()?);
+        let running = recording.cpu()?;
+        recording.stop()?;
+        let cpu = children_cpu()? - before - running;
+        let wall = began.elapsed().as_secs_f64();
+        table.row([format!("`procprof record -p`, {run}"), format!("{wall:.2} s"), format!("{cpu:.2} s")]);
+    }
+    let file = cache.path().join("perf.data");
+    perf_record(&["-F", "999", "--call-graph", "dwarf", "-p", &target.pid().to_string()], &file, 5)?;
+    let (began, before) = (Instant::now(), children_cpu()?);
+    let mut report = Command::new("perf");
+    report.args(["report", "--stdio", "--no-children", "-g", "none", "-i"]).arg(&file);
+    programs::quiet(&mut report)?;
+    table.row([
+        "`perf report` of `perf record --call-graph dwarf`".to_owned(),
+        format!("{:.2} s", began.elapsed().as_secs_f64()),
+        format!("{:.2} s", children_cpu()? - before),
+    ]);
+    table.print(&format!("From ^C to the table of functions, a program of {:.2} GB", bytes as f64 / 1e9));
+    Ok(())
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
