@@ -149,10 +149,11 @@ impl Published {
 
 /// New memory in a file without a name in any folder; anonymous where that is not permitted.
 fn map(bytes: usize) -> Option<NonNull<u8>> {
+    // By number: glibc has the function since 2.27 only.
     // SAFETY: the name ends with a NUL.
-    let file = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+    let file = unsafe { libc::syscall(libc::SYS_memfd_create, NAME.as_ptr(), libc::MFD_CLOEXEC) } as libc::c_int;
     // SAFETY: the descriptor is this function's own.
-    let is_file = file >= 0 && unsafe { libc::ftruncate(file, bytes as libc::off_t) } == 0;
+    let is_file = file >= 0 && unsafe { libc::syscall(libc::SYS_ftruncate, file, bytes) } == 0;
     let (flags, descriptor) =
         if is_file { (libc::MAP_PRIVATE, file) } else { (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) };
     // SAFETY: a new mapping at an address of the kernel's choice changes no other memory.
