@@ -69,10 +69,11 @@ fn only_one_thread_runs_between_requests() {
     let host = Host::start(preloaded(std::path::Path::new("/bin/cat")));
     let threads = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", host.pid())).unwrap();
+        // One that has ended meanwhile is none.
         let name = |task: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap().trim_end().to_owned()
+            Some(std::fs::read_to_string(task.unwrap().path().join("comm")).ok()?.trim_end().to_owned())
         };
-        tasks.map(name).collect::<Vec<_>>()
+        tasks.filter_map(name).collect::<Vec<_>>()
     };
     let start = std::time::Instant::now();
     // A thread gives itself its name.
