@@ -167,8 +167,8 @@ pub(crate) struct Session {
     waits: Option<Waits<StackId>>,
     /// The sampled ones of the waits that programs in the kernel measure.
     tally: Tally<StackId>,
-    /// The code of the kernel's scheduler from which programs are called, once it is needed.
-    scheduler: Option<Range<u64>>,
+    /// The code of the kernel's scheduler from which programs are called; empty where there are none.
+    scheduler: Range<u64>,
     /// The time of the last cut.
     cut_at: u64,
     /// Whether samples tell if their thread runs or waits.
@@ -191,7 +191,7 @@ impl Session {
             statistics: Statistics::default(),
             waits: None,
             tally: Tally::default(),
-            scheduler: None,
+            scheduler: 0..0,
             cut_at: 0,
             has_states: false,
             has_threads,
@@ -455,6 +455,11 @@ impl Session {
         }
     }
 
+    /// Finds the kernel's scheduler for the samples of programs, while this process may read the kernel's addresses.
+    pub(crate) fn find_scheduler(&mut self) {
+        self.scheduler = scheduler();
+    }
+
     /// Whether samples of a process are kept.
     fn takes(&mut self, pid: u32) -> bool {
         if !self.processes.contains(pid) {
@@ -477,8 +482,7 @@ impl Session {
         self.frames.extend(kernel_frames(sample));
         if !sample.raw.is_empty() {
             // Up to the kernel's function that switches, the frames are those of the program that samples.
-            let scheduler = self.scheduler.get_or_insert_with(scheduler);
-            let is_switch = |frame: &Frame| matches!(frame, Frame::Kernel(address) if scheduler.contains(address));
+            let is_switch = |frame: &Frame| matches!(frame, Frame::Kernel(address) if self.scheduler.contains(address));
             let behind = self.frames.iter().position(is_switch).map_or(0, |place| place + 1);
             self.frames.drain(..behind);
         }

@@ -37,6 +37,7 @@ impl Recorder {
                 Ok(programs) => {
                     self.layout = self.samplings[0].layout();
                     self.programs = Some(programs);
+                    self.session.find_scheduler();
                     return Ok(());
                 }
                 Err(error) if self.options.engine == Engine::Bpf => return Err(error.into()),
