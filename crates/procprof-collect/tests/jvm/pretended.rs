@@ -11,6 +11,7 @@ use procprof_process::Pid;
 const PRETENDER: &str = r#"
 import os, signal, socket, sys, time
 path = f"/tmp/.java_pid{os.getpid()}"
+if os.path.lexists(path): os.unlink(path) # of a JVM that was killed, by the same pid
 signal.signal(signal.SIGQUIT, lambda *_: None)
 kind = sys.argv[1]
 if kind == "link":
