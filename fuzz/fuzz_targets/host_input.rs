@@ -1,5 +1,5 @@
-//! Any bytes as what is read of a host that is recorded. `FUZZ_PART=kernel_types`: the kernel's description of its types;
-//! `process_context`: what a process publishes for OpenTelemetry.
+//! Any bytes as what is read of a host that is recorded. `FUZZ_PART=kernel_types`: the kernel's description of its
+//! types; `process_context`: what a process publishes for OpenTelemetry.
 
 #![no_main]
 

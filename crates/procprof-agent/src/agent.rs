@@ -31,10 +31,10 @@ pub struct Config {
     pub engine: Option<CpuEngine>,
     /// The bearer token that every request must carry; without it no client is authenticated.
     pub token: Option<String>,
-    /// The name of the service, published for host agents and other readers outside as `service.name` of OpenTelemetry's
-    /// process context, with the attributes of the environment's `OTEL_RESOURCE_ATTRIBUTES`. Default: the environment's
-    /// `OTEL_SERVICE_NAME`, else that among the attributes. Nothing is published where a library of OpenTelemetry has
-    /// done so before.
+    /// The name of the service, published for host agents and other readers outside as `service.name` of
+    /// OpenTelemetry's process context, with the attributes of the environment's `OTEL_RESOURCE_ATTRIBUTES`. Default:
+    /// the environment's `OTEL_SERVICE_NAME`, else that among the attributes. Nothing is published where a library of
+    /// OpenTelemetry has done so before.
     pub service_name: Option<String>,
 }
 

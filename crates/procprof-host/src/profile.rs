@@ -32,8 +32,8 @@ pub(crate) struct Facts {
     pub(crate) subject: String,
 }
 
-/// Builds the profile of the owners that `takes` chooses; addresses are those of calls. Statistics are those of the whole
-/// recording; `None` in the profile of a part of it.
+/// Builds the profile of the owners that `takes` chooses; addresses are those of calls. Statistics are those of the
+/// whole recording; `None` in the profile of a part of it.
 pub(crate) fn profile(
     stacks: &Stacks,
     files: &Files,

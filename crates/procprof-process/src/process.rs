@@ -156,8 +156,8 @@ impl Process {
         Ok(value.map(str::to_owned))
     }
 
-    /// What it publishes for OpenTelemetry; `None` if it publishes nothing that can be read. It takes the right to trace
-    /// the process.
+    /// What it publishes for OpenTelemetry; `None` if it publishes nothing that can be read. It takes the right to
+    /// trace the process.
     pub fn context(&self) -> Result<Option<ProcessContext>> {
         process_context::context_of(self.pid())
     }

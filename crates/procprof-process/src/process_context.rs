@@ -5,8 +5,9 @@
 //! header, 32 bytes   "OTEL_CTX" | version 2 (u32) | bytes of payload (u32) | when published (u64, ns) | address of payload (u64)
 //! payload            ProcessContext { resource: Resource { attributes: KeyValue* } = 1, attributes: KeyValue* = 2 }, protobuf
 //! ```
-//! All numbers are those of the machine. A publisher that changes the payload sets the time to 0 meanwhile, so a payload
-//! is whole if the header is the same before and after it. Source: OTEP 4719, `process_context.proto` of 1.11.0.
+//! All numbers are those of the machine. A publisher that changes the payload sets the time to 0 meanwhile, so a
+//! payload is whole if the header is the same before and after it. Source: OTEP 4719, `process_context.proto` of
+//! 1.11.0.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,8 +34,8 @@ const VALUE_BYTES_MAX: usize = 512;
 /// The attributes that a process publishes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessContext {
-    /// Texts, whole numbers and truth values, by key: at most 64, keys of at most 128 bytes, values of at most 512, none
-    /// of them with control characters.
+    /// Texts, whole numbers and truth values, by key: at most 64, keys of at most 128 bytes, values of at most 512,
+    /// none of them with control characters.
     pub attributes: BTreeMap<String, String>,
     /// Attributes beyond these limits, and those with values of other types.
     pub left_out: usize,

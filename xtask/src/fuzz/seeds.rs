@@ -33,7 +33,8 @@ fn frames() -> Vec<u8> {
     [&[7][..], &frame, &frame].concat()
 }
 
-/// `struct task_struct { int pid; }` and `typedef void (*btf_trace_sched_switch)(int)`, as the kernel describes its types.
+/// `struct task_struct { int pid; }` and `typedef void (*btf_trace_sched_switch)(int)`, as the kernel describes its
+/// types.
 fn kernel_types() -> Vec<u8> {
     let types: [&[u32]; 5] = [
         &[1, 4 << 24 | 1, 4, 13, 2, 0],

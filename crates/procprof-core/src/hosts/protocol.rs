@@ -114,7 +114,8 @@ pub struct ServiceFacts {
     pub cpu_milli: u64,
     /// What hides names of functions, and what would show them: "start it with python3 -X perf".
     pub hints: Vec<String>,
-    /// Whether it has no profiles of its own now, since it uses too little: its samples are in the profiles of the host.
+    /// Whether it has no profiles of its own now, since it uses too little: its samples are in the profiles of the
+    /// host.
     #[serde(default)]
     pub in_host: bool,
 }

@@ -1,5 +1,5 @@
-//! The summary of a profile in lists, computed once: totals, threads, top functions, and a thumbnail of the flame graph;
-//! like the reports, the last two leave out allocator frames at the leaf.
+//! The summary of a profile in lists, computed once: totals, threads, top functions, and a thumbnail of the flame
+//! graph; like the reports, the last two leave out allocator frames at the leaf.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

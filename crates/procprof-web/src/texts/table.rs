@@ -1,7 +1,8 @@
 //! The texts of pages: English, Japanese, Chinese. Terms are those of the field, and of StarRocks' documentation
 //! where it has them.
 //!
-//! A row is found by its English text ([`super::t`]); `{0}` and so on stand for values.
+//! A row is found by its English text ([`super::t`]); `{0}` and so on stand for values. It is one table, and so long,
+//! because a text of any page is looked for here.
 
 /// The rows.
 pub(super) static TABLE: &[[&str; 3]] = &[

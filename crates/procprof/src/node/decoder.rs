@@ -1,5 +1,5 @@
-//! What other programs have written is read by a child process with limits: decoded, given the build ids of the files of
-//! the process that it is of, and written as gzip'd pprof.
+//! What other programs have written is read by a child process with limits: decoded, given the build ids of the files
+//! of the process that it is of, and written as gzip'd pprof.
 //!
 //! ```text
 //! answer = (header length (u32, little endian) | Header as JSON | profile length (u32, little endian) | profile)*

@@ -46,8 +46,8 @@ pub(super) fn attach(hz: u32) -> Result<Recorder> {
     Ok(Recorder::attach(Target::Host, &options)?)
 }
 
-/// Begins the recording of waits of the processes whose rule wants it: by BPF programs where these are permitted, else by
-/// the kernel's records of all switches.
+/// Begins the recording of waits of the processes whose rule wants it: by BPF programs where these are permitted, else
+/// by the kernel's records of all switches.
 ///
 /// # Errors
 /// It is not permitted, or not possible on this machine.
@@ -238,8 +238,8 @@ fn update_services(shared: &Shared, discovery: &mut Discovery) {
     shared.set_services(profiled.map(|service| service.facts).collect());
 }
 
-/// Makes a profile of each service that is above the least CPU time, and one of the rest: every sample of a process that
-/// is not excluded is in one of them.
+/// Makes a profile of each service that is above the least CPU time, and one of the rest: every sample of a process
+/// that is not excluded is in one of them.
 fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
     cut.name_own(shared.kallsyms.as_deref());
     let is_cpu = cut.measure() == Measure::Cpu;
