@@ -1,7 +1,7 @@
 //! JVMs that a rule has recorded by their own Flight Recorder: CPU time, allocations and lock waits, without a gap.
 //!
-//! A JVM is recorded by perf events until its own recording has begun, and from then on by that alone; one that can't be
-//! attached to stays with perf events.
+//! A JVM is recorded by perf events until its own recording has begun, and from then on by that alone; one that can't
+//! be attached to stays with perf events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Seek, SeekFrom, Write};
@@ -142,10 +142,10 @@ async fn record(shared: &Arc<Shared>, jvm: &Chosen) -> Result<()> {
         }
         let cut = running.cut().await.context("read its recording")?;
         due += interval;
-        let (own, jvm) = (Arc::clone(shared), jvm.clone());
-        let pushed = tokio::task::spawn_blocking(move || push(&own, &jvm, &cut));
+        let (own, chosen) = (Arc::clone(shared), jvm.clone());
+        let pushed = tokio::task::spawn_blocking(move || push(&own, &chosen, &cut));
         if let Err(error) = pushed.await.context("decode its recording")? {
-            tracing::error!("JVM {error:#}");
+            tracing::error!("JVM {} of {}: {error:#}; this cut is lost", jvm.identity.pid, jvm.service);
         }
         if is_last {
             return Ok(());
