@@ -34,8 +34,8 @@ unsafe impl Send for Published {}
 // SAFETY: as above; nothing is read or written through a shared reference.
 unsafe impl Sync for Published {}
 
-/// Publishes the service name and the attributes of `OTEL_RESOURCE_ATTRIBUTES`; `None` where there is nothing to publish,
-/// where a library of OpenTelemetry has published them already, and where the system permits no such mapping.
+/// Publishes the service name and the attributes of `OTEL_RESOURCE_ATTRIBUTES`; `None` where there is nothing to
+/// publish, where a library of OpenTelemetry has published them already, and where the system permits no such mapping.
 pub(crate) fn publish(service_name: Option<&str>) -> Option<Published> {
     let variable = |name| std::env::var(name).ok();
     let (named, attributes) = (variable("OTEL_SERVICE_NAME"), variable("OTEL_RESOURCE_ATTRIBUTES"));
@@ -71,7 +71,8 @@ fn decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
-        let hex = part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let hex = part.get(..2).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let hex = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match hex {
             Some(byte) => {
                 bytes.push(byte);
@@ -187,7 +188,10 @@ mod tests {
             found.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(of(None, None, ""), "");
-        assert_eq!(of(Some("a"), Some("b"), "service.name=c, x = y%20z ,x=2,=3,w="), "service.name=a x=y z");
+        assert_eq!(
+            of(Some("a"), Some("b"), "service.name=c, x = y%20z ,x=2,=3,w=,v=%+f"),
+            "service.name=a x=y z v=%+f"
+        );
         assert_eq!(of(None, Some("b"), "x=%,service.name=c"), "service.name=b x=%");
         assert_eq!(of(None, Some(""), "service.name=c"), "service.name=c");
     }

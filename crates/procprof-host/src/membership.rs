@@ -146,7 +146,8 @@ fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, behind)) = rest.split_first() {
-        let hex = behind.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        let hex = behind.get(..2).filter(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+        let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
         match hex.filter(|_| *byte == b'%') {
             Some(decoded) => {
                 bytes.push(decoded);
@@ -179,8 +180,8 @@ mod tests {
 
     #[test]
     fn resource_attributes_are_pairs() {
-        let found = pairs("a=b, service.name=ca%2Crt,c=%zz,d");
-        let expected = [("a", "b"), ("service.name", "ca,rt"), ("c", "%zz")];
+        let found = pairs("a=b, service.name=ca%2Crt,c=%zz,d,e=%+f");
+        let expected = [("a", "b"), ("service.name", "ca,rt"), ("c", "%zz"), ("e", "%+f")];
         assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     }
 
