@@ -421,8 +421,11 @@ export class App {
   /** Which of a slice's frames match. @param {Slice} slice */
   matchesOf(slice) {
     if (!this.found) return null;
-    const frames = new Set(this.found.frames);
-    return Uint8Array.from(slice.head.frames, (frame) => frames.has(frame) ? 1 : 0);
+    const found = new Set(this.found.frames);
+    const { frames } = slice.head;
+    const matches = new Uint8Array(frames.length);
+    for (let at = 0; at < frames.length; at++) if (found.has(frames[at])) matches[at] = 1;
+    return matches;
   }
 
   /** @param {string} re */
@@ -435,8 +438,10 @@ export class App {
   async setSearch(re, typed = false) {
     clearTimeout(this.typing);
     this.state.search = re;
+    // Changing the address takes the browser some ms, in which the server can search.
+    const searched = this.runSearch();
     this.write(typed);
-    await this.runSearch();
+    await searched;
     if (!typed) this.toolbar.search.value = re;
     this.picture.matches = this.picture.layers.map(({ slice }) => this.matchesOf(slice));
     this.picture.request(true);

@@ -102,28 +102,30 @@ impl Tree {
     /// # Errors
     /// [`Error::Value`] for an invalid expression, with the place; [`Error::Stopped`].
     pub fn search(&self, pattern: &str, budget: &Budget) -> Result<Matches> {
-        let mut is_match = self.matching(&compiled(pattern)?);
-        let mut found = Matches { base_total: self.nodes.is_difference().then_some(0), ..Matches::default() };
-        let (mut is_used, mut end) = (vec![false; is_match.len()], 0);
+        let pattern = compiled(pattern)?;
+        let uses = self.uses();
+        let is_match: Vec<bool> =
+            self.frames.iter().zip(uses).map(|(frame, uses)| *uses > 0 && pattern.is_match(&frame.name)).collect();
+        let frames: Vec<u32> =
+            (0u32..).zip(&is_match).filter(|(_, is_match)| **is_match).map(|(frame, _)| frame).collect();
+        let nodes = frames.iter().map(|frame| uses[*frame as usize]).sum();
+        let base_total = self.nodes.is_difference().then_some(0);
+        let mut found = Matches { frames, nodes, total: 0, base_total };
         let mut pace = budget.pace();
-        for node in 1..self.nodes.len() {
-            let frame = self.nodes.frame(node) as usize;
-            if !is_match[frame] {
+        let mut node = 1;
+        while node < self.nodes.len() {
+            pace.steps(1)?;
+            if !is_match[self.nodes.frame(node) as usize] {
+                node += 1;
                 continue;
             }
-            pace.steps(1)?;
-            is_used[frame] = true;
-            found.nodes += 1;
-            if node >= end {
-                end = self.nodes.end(node);
-                found.total = found.total.saturating_add(self.nodes.total(node));
-                if let Some(base_total) = &mut found.base_total {
-                    *base_total = base_total.saturating_add(self.nodes.base_total(node));
-                }
+            found.total = found.total.saturating_add(self.nodes.total(node));
+            if let Some(base_total) = &mut found.base_total {
+                *base_total = base_total.saturating_add(self.nodes.base_total(node));
             }
+            // What is below it is counted with it.
+            node = self.nodes.end(node);
         }
-        is_match.iter_mut().zip(is_used).for_each(|(is_match, is_used)| *is_match &= is_used);
-        found.frames = (0u32..).zip(is_match).filter(|(_, is_match)| *is_match).map(|(frame, _)| frame).collect();
         Ok(found)
     }
 

@@ -1,7 +1,7 @@
 //! A merged call tree, of one profile or of the comparison of two, independent of the profiles.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use procprof_profile::{Profile, diff};
 
@@ -27,6 +27,8 @@ const FRAMES_MAX: usize = 1 << 30;
 pub struct Tree {
     pub(super) frames: Arc<Vec<Frame>>,
     pub(super) nodes: Nodes,
+    /// The number of nodes of each frame, counted by the first search.
+    uses: OnceLock<Vec<u32>>,
     depth: u32,
     pub(super) about: Arc<About>,
     /// Whether names and texts are those of another tree.
@@ -111,13 +113,23 @@ impl Tree {
     pub fn memory_bytes(&self) -> u64 {
         let frame = |frame: &Frame| size_of::<Frame>() + frame.name.len() + frame.remark.len();
         let names = if self.is_part { 0 } else { self.frames.iter().map(frame).sum::<usize>() as u64 };
-        self.nodes.bytes() + names
+        let uses = self.frames.len() * size_of::<u32>();
+        self.nodes.bytes() + names + uses as u64
+    }
+
+    /// The number of nodes of each frame.
+    pub(super) fn uses(&self) -> &[u32] {
+        self.uses.get_or_init(|| {
+            let mut uses = vec![0; self.frames.len()];
+            (1..self.nodes.len()).for_each(|node| uses[self.nodes.frame(node) as usize] += 1);
+            uses
+        })
     }
 
     /// Other nodes with the names of this tree.
     pub(super) fn part(&self, nodes: Nodes) -> Tree {
         let (frames, about) = (Arc::clone(&self.frames), Arc::clone(&self.about));
-        Tree { depth: nodes.depth(), frames, nodes, about, is_part: true }
+        Tree { depth: nodes.depth(), frames, nodes, uses: OnceLock::new(), about, is_part: true }
     }
 
     /// The visible part below a node, encoded for the viewer: the nodes of that extent, and the path to the node.
@@ -179,7 +191,14 @@ impl Half {
             Some(path) => nodes.below(&path, &options.budget)?,
             None => nodes,
         };
-        Ok(Tree { depth: nodes.depth(), frames: Arc::new(frames), nodes, about: Arc::new(about), is_part: false })
+        Ok(Tree {
+            depth: nodes.depth(),
+            frames: Arc::new(frames),
+            nodes,
+            uses: OnceLock::new(),
+            about: Arc::new(about),
+            is_part: false,
+        })
     }
 }
 
