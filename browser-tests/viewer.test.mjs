@@ -448,8 +448,8 @@ check('a difference shows both values, new and gone', async (page) => {
   await until(page, () => document.querySelectorAll('.pv-table tbody tr').length > 3);
   assert.match(await page.textContent('.pv-table tbody'), /gone/);
   assert.match(await page.textContent('.pv-table tbody'), /\+300 ms newflush/);
-  for (const [number, sort] of ['self_change', 'change'].entries()) {
-    await page.locator('.pv-table th button:text-is("Change")').nth(number).click();
+  for (const [name, sort] of [['Self change', 'self_change'], ['Total change', 'change']]) {
+    await page.locator(`.pv-table th button:text-is("${name}")`).click();
     await until(page, (sort) => location.search.includes(`order=${sort}`) || location.search.includes(`sort=${sort}`), sort);
   }
   await page.click('.pv-tabs a:has-text("Callers")');

@@ -9,6 +9,10 @@ use crate::{Error, Label, LabelValue, Nanos, Profile, Result, Sample};
 /// Key of the label that marks samples of the base in [`diff_base`], as pprof names it.
 pub const BASE_LABEL: &str = "pprof::base";
 
+/// Key of the fact ([`Meta::more`](crate::meta::Meta::more)) in which [`diff_base`] keeps the duration of the base, in
+/// nanoseconds: the times of a difference are those of the profile.
+const BASE_DURATION: &str = "base-duration";
+
 /// What `profile` has more than `base`; less is negative, and nothing is left of what is equal.
 ///
 /// # Errors
@@ -24,11 +28,18 @@ pub fn diff(base: &Profile, profile: &Profile) -> Result<Profile> {
 /// # Errors
 /// As [`merge`](crate::merge::merge).
 pub fn diff_base(base: &Profile, profile: &Profile) -> Result<Profile> {
-    diff(&labelled(base)?, profile)
+    let difference = diff(&labelled(base)?, profile)?;
+    let duration = base.duration().0;
+    if duration <= 0 {
+        return Ok(difference);
+    }
+    let mut meta = difference.meta();
+    meta.more.insert(BASE_DURATION.to_owned(), duration.to_string());
+    difference.with_meta(&meta)
 }
 
 /// The profile and the base that [`diff_base`] made a difference of; `None` where no sample is labelled as the base's.
-/// The duration of the base is not known any more.
+/// The duration of the base is unknown in differences of other tools.
 ///
 /// # Errors
 /// None that a valid profile can cause.
@@ -45,8 +56,9 @@ pub fn split(difference: &Profile) -> Result<Option<(Profile, Profile)>> {
     let (mut profile, mut base) = (difference.parts().clone(), difference.parts().clone());
     profile.retain_samples(|index| !of_base[index]);
     base.retain_samples(|index| of_base[index]);
-    // The times of a difference are those of the profile.
-    base.duration = Nanos(0);
+    let mut meta = difference.meta();
+    let duration = meta.more.remove(BASE_DURATION).and_then(|duration| duration.parse().ok());
+    base.duration = Nanos(duration.unwrap_or(0));
     base.labels.clear();
     base.label_ends.clear();
     for sample in difference.samples().filter(is_base) {
@@ -56,7 +68,7 @@ pub fn split(difference: &Profile) -> Result<Option<(Profile, Profile)>> {
     for value in base.values.iter_mut().chain(&mut base.raw_values) {
         *value = value.saturating_neg();
     }
-    Ok(Some((profile.finish()?, base.finish()?)))
+    Ok(Some((profile.finish()?.with_meta(&meta)?, base.finish()?.with_meta(&meta)?)))
 }
 
 /// The profile with values below zero taken as zero, and without the samples that are zero then.
@@ -88,7 +100,8 @@ pub enum Scaling {
 }
 
 impl Scaling {
-    /// The profile scaled to `base`; samples of which nothing is left are dropped.
+    /// The profile scaled to `base`; samples of which nothing is left are dropped. What is scaled to the same time has
+    /// the duration of the base afterwards.
     ///
     /// # Errors
     /// [`Error::Incompatible`] when the base lacks a sample type, or a duration that is needed is not known.
@@ -99,7 +112,9 @@ impl Scaling {
             Scaling::SameTime => {
                 let ratio = time_ratio(base, &profile)?;
                 let ratios = vec![ratio; profile.sample_types().len()];
-                scale(profile, &ratios)
+                let mut parts = scale(profile, &ratios)?.into_parts();
+                parts.duration = base.duration();
+                parts.finish()
             }
         }
     }

@@ -134,12 +134,9 @@ impl clap::FromArgMatches for ReportArgs {
                 _ => Scaling::AsMeasured,
             },
         });
-        let scaling = base.as_ref().map(|base| base.scaling);
-        // A difference that is scaled to the same time is made before the report, which doesn't know the durations.
-        let is_done = |key: &str| key == NORMALIZE && scaling == Some(Scaling::SameTime);
         Ok(ReportArgs {
             kind: report.map(|report| report.name),
-            options: options.into_iter().filter(|(key, _)| !is_done(key)).collect(),
+            options,
             output: matches.get_one("output").cloned(),
             naming: Naming::from_matches(matches),
             compatible: Compatible::from_matches(matches),

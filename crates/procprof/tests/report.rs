@@ -98,6 +98,16 @@ fn differences_are_what_pprof_prints() {
 }
 
 #[test]
+fn a_page_says_how_a_difference_is_scaled() {
+    let (_folder, whole, part) = captures();
+    for (scaling, expected) in [("true", "scaled to the same total"), ("time", "scaled to the same measured time")] {
+        let words = format!("-html -diff_base={} -normalize={scaling}", part.display());
+        let page = report(&words, std::slice::from_ref(&whole));
+        assert!(page.status.success() && text(&page.stdout).contains(expected), "{scaling}: {}", text(&page.stderr));
+    }
+}
+
+#[test]
 fn source_lines_are_found_where_pprof_finds_them() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("shop/src");

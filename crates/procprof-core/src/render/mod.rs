@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use procprof_profile::ProfileId;
-use procprof_profile::diff::Scaling;
 use procprof_report::{Budget, Error, Options, Report};
 use procprof_store::{CacheKey, Entry, Store};
 use tokio::sync::Semaphore;
@@ -235,10 +234,6 @@ impl Making {
             (profile, None) => profile,
             (profile, Some(base)) => difference(profile, base, self.options.normalize)?,
         };
-        if self.options.normalize == Scaling::SameTime {
-            // It is done, and the base of a difference has no duration.
-            self.options.normalize = Scaling::AsMeasured;
-        }
         let Making { limited, report, options } = &self;
         let sources = source_files::read(&limited.config.source_roots, report, &profile, options)
             .map_err(|error| limited.error(&error))?;

@@ -69,9 +69,11 @@ fn a_profile_is_scaled_to_the_time_of_the_base() {
     assert_eq!(listed(&Scaling::AsMeasured.apply(&base, profile.clone()).unwrap()), listed(&profile));
     let error = Scaling::SameTime.apply(&base, measured(&[("a", 1)], 0)).unwrap_err();
     assert!(error.to_string().contains("durations"), "{error}");
-    // A difference has the times of the profile only.
-    let (_, base) = split(&diff_base(&base, &profile).unwrap()).unwrap().unwrap();
-    assert_eq!(base.duration().0, 0);
+    assert_eq!(scaled.duration(), base.duration());
+    let difference = diff_base(&base, &profile).unwrap();
+    let (found, found_base) = split(&difference).unwrap().unwrap();
+    assert_eq!((found.duration(), found_base.duration()), (profile.duration(), base.duration()));
+    assert!(found.meta().more.is_empty() && found_base.meta().more.is_empty());
 }
 
 #[test]

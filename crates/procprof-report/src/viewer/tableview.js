@@ -43,8 +43,8 @@ export class TableView {
       'aria-sort': key === sort && (key === 'name' ? 'ascending' : 'descending') },
     key ? el('button', { type: 'button', onclick: () => this.app.go({ sort: key }, true) }, text) : text);
     this.heads.replaceChildren(column('self', TEXTS.selfName, 'pv-number'), column('', '%', 'pv-number'),
-      ...(diff ? [column('self_change', TEXTS.change, 'pv-number')] : []), column('total', TEXTS.total, 'pv-number'), column('', '%', 'pv-number'),
-      ...(diff ? [column('', TEXTS.base, 'pv-number'), column('change', TEXTS.change, 'pv-number')] : []), column('name', TEXTS.function, ''));
+      ...(diff ? [column('self_change', TEXTS.selfChange, 'pv-number')] : []), column('total', TEXTS.total, 'pv-number'), column('', '%', 'pv-number'),
+      ...(diff ? [column('', TEXTS.base, 'pv-number'), column('change', TEXTS.totalChange, 'pv-number')] : []), column('name', TEXTS.function, ''));
     await this.load(0);
   }
 
