@@ -1,9 +1,10 @@
-//! `procprof record` and `procprof node` beside `perf`: what they cost, what they find, and how soon.
+//! `procprof record` and `procprof node` beside `perf` and the OpenTelemetry profiler: what they cost, what they find, and how soon.
 //!
 //! CPU times are those of the programs themselves, and wall times are marked: other work on the machine makes those
 //! longer. The kernel's share of a sample is part of the work that is lost, which pairs of runs measure.
 
 mod agent;
+mod opentelemetry;
 mod programs;
 mod targets;
 
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use self::programs::{Pace, Programs, paced, perf_record, recorded, summary_number};
 use crate::product;
@@ -86,45 +87,58 @@ fn slow_down(procprof: &Path, programs: &Programs) -> Result<()> {
     Ok(())
 }
 
-/// Switches between two threads with recordings of waits.
+/// Switches between two threads with recordings of waits, in turns.
 fn switches(procprof: &Path, programs: &Programs) -> Result<()> {
-    const SECONDS: u64 = 6;
-    let mut table = Table::new(&["recording", "round trips a second", "CPU time of one", "recorder's CPU"]);
-    let ways: [(&str, Option<&[&str]>); 4] = [
+    const SECONDS: u64 = 4;
+    /// A round trip of the byte switches twice in each thread.
+    const SWITCHES: f64 = 4.0;
+    let ways: [(&str, Option<&[&str]>); 3] = [
         ("none", None),
         ("`record -a --type off-cpu`, BPF", Some(&["-a", "--type", "off-cpu", "--engine", "bpf"])),
         ("`record -a --type off-cpu --engine perf`", Some(&["-a", "--type", "off-cpu", "--engine", "perf"])),
-        ("none", None),
     ];
-    for (name, arguments) in ways {
-        let before = children_cpu()?;
-        let recording = arguments.map(|arguments| programs::Recording::start(procprof, arguments)).transpose()?;
-        let cpu_before = recording.as_ref().map(programs::Recording::cpu).transpose()?;
-        let pace = paced(&programs.pace, "switch", SECONDS)?;
-        let cpu_after = recording.as_ref().map(programs::Recording::cpu).transpose()?;
-        recording.map(programs::Recording::stop).transpose()?;
-        let used = match (cpu_before, cpu_after) {
-            (Some(before), Some(after)) => format!("{:.1} %", 100.0 * (after - before) / SECONDS as f64),
-            _ => String::new(),
-        };
-        ensure!(children_cpu()? >= before, "times of children run backwards");
+    let mut measured: [[Vec<f64>; 3]; 3] = Default::default();
+    for _ in 0..PAIRS {
+        for ((_, arguments), [rates, costs, used]) in ways.iter().zip(&mut measured) {
+            let recording = arguments.map(|arguments| programs::Recording::start(procprof, arguments)).transpose()?;
+            let cpu = || recording.as_ref().map_or(Ok(0.0), programs::Recording::cpu);
+            let before = cpu()?;
+            let pace = paced(&programs.pace, "switch", SECONDS)?;
+            used.push((cpu()? - before) / SECONDS as f64);
+            recording.map(programs::Recording::stop).transpose()?;
+            rates.push(pace.rounds * SWITCHES / SECONDS as f64);
+            costs.push(pace.cpu * 1e9 / (pace.rounds * SWITCHES));
+        }
+    }
+    let mut table = Table::new(&[
+        "recording",
+        "switches a second",
+        "CPU time of one",
+        "added at 100,000 a second",
+        "recorder's CPU",
+    ]);
+    let unrecorded = median(&measured[0][1]);
+    for ((name, _), [rates, costs, used]) in ways.iter().zip(&measured) {
+        let cost = median(costs);
         table.row([
-            name.to_owned(),
-            format!("{:.0}", pace.rounds / SECONDS as f64),
-            format!("{:.2} us", pace.cpu * 1e6 / pace.rounds),
-            used,
+            (*name).to_owned(),
+            format!("{:.0}", median(rates)),
+            format!("{cost:.0} ns"),
+            format!("{:.2} %", 100.0 * (cost - unrecorded) * 1e-9 * 100_000.0),
+            format!("{:.1} %", 100.0 * median(used)),
         ]);
     }
-    table.print("A byte to and fro between two threads: four switches a round trip");
+    table.print(&format!("A byte to and fro between two threads, medians of {PAIRS} times in turns"));
     Ok(())
 }
 
 /// From ^C to the table of functions, of a large program.
 fn table_after_interrupt(procprof: &Path) -> Result<()> {
-    let bytes = std::fs::metadata(procprof).context("look at the program")?.len();
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let mut target = large_program(procprof, folder.path())?;
+    let bytes = std::fs::metadata(target.get_program()).context("look at the program")?.len();
     let mut table = Table::new(&["command", "wall", "CPU"]);
-    let mut target = Command::new(procprof);
-    target.args(["demo-node", "--role", "be"]).stdin(Stdio::null()).stdout(Stdio::null());
+    target.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let target = product::Running::new(target.spawn().context("start the program")?);
     std::thread::sleep(Duration::from_secs(1));
     let cache = tempfile::tempdir().context("make a folder")?;
@@ -155,6 +169,19 @@ fn table_after_interrupt(procprof: &Path) -> Result<()> {
     ]);
     table.print(&format!("From ^C to the table of functions, a program of {:.2} GB", bytes as f64 / 1e9));
     Ok(())
+}
+
+/// The largest program there is: that of `bench-peers`, once it has been built, or the command itself.
+fn large_program(procprof: &Path, folder: &Path) -> Result<Command> {
+    let engine = product::target()?.join("bench-peers/datafusion/datafusion-workload");
+    if engine.exists() {
+        let mut command = Command::new(engine);
+        command.env("_RJEM_MALLOC_CONF", "prof:true").arg(folder);
+        return Ok(command);
+    }
+    let mut command = Command::new(procprof);
+    command.args(["demo-node", "--role", "be"]);
+    Ok(command)
 }
 
 fn median(values: &[f64]) -> f64 {

@@ -8,15 +8,17 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::children_cpu;
+use super::opentelemetry::{Cost, OpenTelemetry};
 use super::programs::{Pace, Programs, perf_record};
 use crate::http;
 use crate::product::{Running, Served};
 use crate::table::Table;
 use crate::vitals::megabytes;
 
-/// Time over which its cost is measured, in seconds: several cuts.
-const SECONDS: u64 = 40;
-const CUT_SECONDS: u64 = 20;
+/// Time over which its cost is measured, in seconds: two cuts.
+const SECONDS: u64 = 120;
+/// Time over which peers are measured, in seconds.
+const PEER_SECONDS: u64 = 40;
 /// Processes beside the busy ones.
 const PROCESSES: usize = 200;
 /// Longest wait for a flame graph.
@@ -76,15 +78,16 @@ fn server(procprof: &Path, folder: &Path) -> Result<Served> {
 /// CPU time and memory on a host with two busy programs and many others.
 pub(super) fn cost(procprof: &Path, programs: &Programs) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let peer = OpenTelemetry::build()?;
     let mut table =
         Table::new(&["what", "its CPU", "samples", "with 20 us of the kernel a sample", "of the host", "memory"]);
     let others: Vec<Running> =
         (0..PROCESSES).map(|_| Pace::start(&programs.pace, "tick", 600)).collect::<Result<_>>()?;
-    for hz in [19, 99] {
+    for hz in [19u32, 99] {
         let busy: Vec<Running> = (0..cpus).map(|_| Pace::start(&programs.pace, "work", 600)).collect::<Result<_>>()?;
         let folder = tempfile::tempdir().context("make a folder")?;
         let served = server(procprof, folder.path())?;
-        let limits = format!("hz = {hz}\ncut_seconds = {CUT_SECONDS}\ncpu_milli_max = 1000\n");
+        let limits = format!("hz = {hz}\ncpu_milli_max = 1000\n");
         let agent = Agent::start(procprof, &served, folder.path(), &limits)?;
         agent.await_profiles(1.0)?;
         let read = || -> Result<[f64; 2]> {
@@ -101,14 +104,18 @@ pub(super) fn cost(procprof: &Path, programs: &Programs) -> Result<()> {
         row(&mut table, &name, (cpu, samples, whole), cpus, megabytes(memory as u64));
         let file = folder.path().join("perf.data");
         let before = children_cpu()?;
-        perf_record(&["-a", "-F", &hz.to_string(), "--call-graph", "dwarf"], &file, SECONDS)?;
-        let cpu = (children_cpu()? - before) / SECONDS as f64;
+        drop(agent);
+        perf_record(&["-a", "-F", &hz.to_string(), "--call-graph", "dwarf"], &file, PEER_SECONDS)?;
+        let cpu = (children_cpu()? - before) / PEER_SECONDS as f64;
         let name = format!("`perf record -a -F {hz} --call-graph dwarf`, recording alone");
         row(&mut table, &name, (cpu, f64::NAN, f64::NAN), cpus, String::new());
-        drop((agent, busy));
+        let Cost { cpu, resident } = peer.cost(hz, PEER_SECONDS)?;
+        let name = format!("OpenTelemetry eBPF profiler, {hz} Hz, without its BPF programs");
+        row(&mut table, &name, (cpu, f64::NAN, f64::NAN), cpus, megabytes(resident));
+        drop(busy);
     }
     drop(others);
-    table.print(&format!("A host of {cpus} busy CPUs for {SECONDS} s"));
+    table.print(&format!("A host of {cpus} busy CPUs for {SECONDS} s, of peers for {PEER_SECONDS} s"));
     Ok(())
 }
 
