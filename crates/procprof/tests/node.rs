@@ -383,10 +383,12 @@ fn symbols_that_the_server_wants_are_sent() {
     let program = tempfile::tempdir().unwrap();
     let path = program.path().join("burn");
     crate::record::compiled("burn.c", &["-O2", "-g", "-Wl,--build-id=0x00112233445566778899aabb"], &path);
-    let mut busy = Command::new(&path).args(["1000"]).stdout(Stdio::null()).spawn().unwrap();
     let server = Server::start();
     server.update(|state| state.wanted_symbols = vec!["00112233445566778899aabb".to_owned(), "ffff".to_owned()]);
     let agent = Agent::start(&server, "");
+    // A file that does not run yet when it is wanted is looked for again.
+    server.await_state("two heartbeats", |state| (state.heartbeats.len() >= 2).then_some(()));
+    let mut busy = Command::new(&path).args(["1000"]).stdout(Stdio::null()).spawn().unwrap();
     let symbols = server.await_state("symbols", |state| state.symbols.first().cloned());
     let index = procprof_symbolize::SymbolIndex::from_bytes(symbols).unwrap();
     assert!(index.contents().unwrap().functions > 3 && index.contents().unwrap().has_lines);

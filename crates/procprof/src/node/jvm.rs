@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Seek, SeekFrom, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use procprof_collect::jvm::{FlightSettings, JvmEngine, JvmOptions, JvmSource, JvmTarget};
 use procprof_collect::{Recording, RecordingData, Recordings, Request, Source};
 use procprof_process::{Identity, Pid, Process};
@@ -41,8 +42,10 @@ pub(super) struct Jvms {
     chosen: Mutex<Vec<Chosen>>,
     /// The JVMs that are recorded, by pid, since when.
     recorded: Mutex<HashMap<u32, SystemTime>>,
-    /// By service: why a JVM is not recorded, or what is missing in its recording.
-    limits: Mutex<BTreeMap<String, Vec<String>>>,
+    /// By service and pid: why a JVM is not recorded, or what is missing in its recording.
+    limits: Mutex<BTreeMap<String, BTreeMap<u32, Vec<String>>>>,
+    /// Cuts that were lost: at the end of a JVM, or because they could not be decoded.
+    cuts_lost: AtomicU64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,7 +71,31 @@ impl Jvms {
 
     /// What is not recorded of a service, and why.
     pub(super) fn limits(&self, service: &str) -> Vec<String> {
-        locked(&self.limits).get(service).cloned().unwrap_or_default()
+        let limits = locked(&self.limits);
+        let mut lines: Vec<String> =
+            limits.get(service).into_iter().flat_map(BTreeMap::values).flatten().cloned().collect();
+        // Those of a JDK are the same for each JVM.
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
+    fn set_limits(&self, jvm: &Chosen, lines: Vec<String>) {
+        locked(&self.limits).entry(jvm.service.clone()).or_default().insert(jvm.identity.pid.0, lines);
+    }
+
+    fn forget_limits(&self, jvm: &Chosen) {
+        let mut limits = locked(&self.limits);
+        let Some(of_service) = limits.get_mut(&jvm.service) else { return };
+        of_service.remove(&jvm.identity.pid.0);
+        if of_service.is_empty() {
+            limits.remove(&jvm.service);
+        }
+    }
+
+    /// Cuts that were lost since the start.
+    pub(super) fn cuts_lost(&self) -> u64 {
+        self.cuts_lost.load(Ordering::Relaxed)
     }
 }
 
@@ -112,14 +139,14 @@ async fn record_again(shared: &Arc<Shared>, jvm: &Chosen) {
         }
         tracing::warn!("JVM {} of {}: {error:#}; it is recorded by perf events", jvm.identity.pid, jvm.service);
         let line = format!("JVM {} is recorded by perf events alone: {error:#}", jvm.identity.pid);
-        locked(&shared.jvms.limits).insert(jvm.service.clone(), vec![line]);
+        shared.jvms.set_limits(jvm, vec![line]);
         let failed = tokio::time::Instant::now();
         while failed.elapsed() < RETRY && goes_on(shared, jvm) {
             tokio::time::sleep(LOOK).await;
         }
     }
     if !shared.is_stopping() {
-        locked(&shared.jvms.limits).remove(&jvm.service);
+        shared.jvms.forget_limits(jvm);
     }
 }
 
@@ -129,7 +156,7 @@ async fn record(shared: &Arc<Shared>, jvm: &Chosen) -> Result<()> {
     let seconds = u32::try_from(shared.settings.cut_seconds).unwrap_or(u32::MAX);
     let mut running = source.begin(&request().seconds(seconds), REQUESTER).await?;
     let limits = source.state().map_or_else(Vec::new, |state| state.limits);
-    locked(&shared.jvms.limits).insert(jvm.service.clone(), limits);
+    shared.jvms.set_limits(jvm, limits);
     locked(&shared.jvms.recorded).insert(jvm.identity.pid.0, SystemTime::now());
     let interval = Duration::from_secs(shared.settings.cut_seconds);
     let mut due = tokio::time::Instant::now() + interval;
@@ -137,14 +164,18 @@ async fn record(shared: &Arc<Shared>, jvm: &Chosen) -> Result<()> {
         tokio::time::sleep(LOOK.min(due.saturating_duration_since(tokio::time::Instant::now()))).await;
         let is_last = shared.is_stopping();
         if tokio::time::Instant::now() < due && !is_last {
-            ensure!(goes_on(shared, jvm) || shared.is_stopping(), "it has ended; what it recorded last is lost");
-            continue;
+            if goes_on(shared, jvm) || shared.is_stopping() {
+                continue;
+            }
+            shared.jvms.cuts_lost.fetch_add(1, Ordering::Relaxed);
+            bail!("it has ended; what it recorded last is lost");
         }
         let cut = running.cut().await.context("read its recording")?;
         due += interval;
         let (own, chosen) = (Arc::clone(shared), jvm.clone());
         let pushed = tokio::task::spawn_blocking(move || push(&own, &chosen, &cut));
         if let Err(error) = pushed.await.context("decode its recording")? {
+            shared.jvms.cuts_lost.fetch_add(1, Ordering::Relaxed);
             tracing::error!("JVM {} of {}: {error:#}; this cut is lost", jvm.identity.pid, jvm.service);
         }
         if is_last {

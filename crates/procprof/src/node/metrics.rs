@@ -70,7 +70,7 @@ fn text(shared: &Shared) -> String {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let seconds = |counter: &AtomicU64| count(counter) / 1e9;
     let dumps = shared.dumps.totals();
-    let rows: [(&str, &str, &str, f64); 21] = [
+    let rows: [(&str, &str, &str, f64); 22] = [
         ("cpu_seconds_total", "counter", "CPU time of the agent", host.cpu_nanos as f64 / 1e9),
         (
             "capture_cpu_seconds_total",
@@ -96,6 +96,12 @@ fn text(shared: &Shared) -> String {
         ("hz_wanted", "gauge", "The rate that is asked for", f64::from(host.hz_wanted)),
         ("samples_total", "counter", "Samples taken", count(&counters.samples)),
         ("samples_lost_total", "counter", "Samples and other records that were lost", host.samples_lost as f64),
+        (
+            "jvm_cuts_lost_total",
+            "counter",
+            "Recordings of JVMs that could not be read, or were lost at the end of the JVM",
+            shared.jvms.cuts_lost() as f64,
+        ),
         ("excluded_cpu_seconds_total", "counter", "CPU time of excluded processes", seconds(&counters.excluded_nanos)),
         ("services", "gauge", "Services that are profiled", services.len() as f64),
         ("profiles_sent_total", "counter", "Profiles that the server has", count(&counters.sent)),

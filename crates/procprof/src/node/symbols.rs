@@ -42,12 +42,14 @@ pub(super) async fn run(shared: &Shared, link: &Link, sampler: &Sender<Ask>, mut
                 continue;
             }
             let is_done = match send(shared, link, sampler, &build_id).await {
-                Ok(Some(name)) => {
+                Ok(Outcome::Sent(name)) => {
                     shared.counters.symbols.fetch_add(1, Ordering::Relaxed);
                     tracing::info!("sent the symbols of {name}");
                     true
                 }
-                Ok(None) => true,
+                Ok(Outcome::NotNeeded) => true,
+                // It may have been seen by the next time the server asks, or run again.
+                Ok(Outcome::NotRunning) => continue,
                 Err(error) => {
                     tracing::warn!("symbols of build id {build_id}: {error:#}");
                     // A server that can't be reached is asked again.
@@ -65,24 +67,36 @@ pub(super) async fn run(shared: &Shared, link: &Link, sampler: &Sender<Ask>, mut
     }
 }
 
-/// Sends the index of a file; `None` if the file does not run here now, has no symbols, or the server has better ones.
-async fn send(shared: &Shared, link: &Link, sampler: &Sender<Ask>, build_id: &str) -> Result<Option<String>> {
+/// What became of the symbols of a file.
+enum Outcome {
+    /// They were sent; the name of the file.
+    Sent(String),
+    /// The file has none, or the server has better ones.
+    NotNeeded,
+    /// No process that was seen runs the file.
+    NotRunning,
+}
+
+/// Sends the index of a file.
+async fn send(shared: &Shared, link: &Link, sampler: &Sender<Ask>, build_id: &str) -> Result<Outcome> {
     let (reply, file) = oneshot::channel();
     sampler.send(Ask::File(build_id.to_owned(), reply)).context("ask for the file")?;
-    let Some(ProvenFile { path, file }) = file.await.context("ask for the file")? else { return Ok(None) };
+    let Some(ProvenFile { path, file }) = file.await.context("ask for the file")? else {
+        return Ok(Outcome::NotRunning);
+    };
     let name = path.display().to_string();
-    let Some(made) = make(shared, path, file).await? else { return Ok(None) };
+    let Some(made) = make(shared, path, file).await? else { return Ok(Outcome::NotNeeded) };
     let detail = if made.has_lines { "lines" } else { "functions" };
     let offer = format!("/api/symbols/offer?key={}&detail={detail}&bytes={}", made.key.replace('+', "%2B"), made.bytes);
     let offered = link.ask(link.request(Method::POST, &offer), ASK).await?;
     let offered: serde_json::Value = serde_json::from_slice(&offered).context("this is no procprof server")?;
     if offered["take"] == false {
-        return Ok(None);
+        return Ok(Outcome::NotNeeded);
     }
     let stream = ReaderStream::new(tokio::fs::File::from_std(made.file));
     let request = link.request(Method::POST, "/api/symbols")?.header(header::CONTENT_LENGTH, made.bytes);
     link.ask(Ok(request.body(reqwest::Body::wrap_stream(stream))), SEND).await?;
-    Ok(Some(name))
+    Ok(Outcome::Sent(name))
 }
 
 /// An index in a file without a name.
