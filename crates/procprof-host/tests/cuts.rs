@@ -1,6 +1,6 @@
 //! Recordings that go on while they are cut.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use procprof_host::{Cut, Engine, Filter, Measure, Options, Recorder, Target};
 use procprof_profile::Profile;
 
 use crate::program::Program;
-use crate::shares::{label, labels};
+use crate::shares::labels;
 
 const HZ: u32 = 499;
 /// Little of each stack, so that buffers do not fill.
@@ -106,29 +106,45 @@ fn profiles_of_a_cut_share_it_by_service() {
     assert!(own.mappings().len() <= all.mappings().len() && own.locations().len() < all.locations().len());
 }
 
+/// The number of times that a process waited, once it waits.
+fn waits_begun(pid: u32) -> u64 {
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim().to_owned()
+        };
+        if field("State:").starts_with('S') && field("Name:") == "cat" {
+            return field("voluntary_ctxt_switches:").parse().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn waits_go_on_over_cuts() {
     for engine in [Engine::Perf, Engine::Bpf] {
         let options = Options { measure: Measure::OffCpu, engine, ..Options::default() };
-        let mut child = Command::new("sh").args(["-c", "sleep 0.25; read end"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let before = waits_begun(child.id());
         let mut recorder =
             Recorder::attach(Target::Processes(vec![child.id()]), &options).expect("perf events and BPF are permitted");
-        let mut total = Duration::ZERO;
-        let mut waited = 0;
+        // Its next wait begins while it is recorded, and goes on until the end.
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        while waits_begun(child.id()) == before {}
+        recorder.poll(Duration::ZERO).unwrap();
+        recorder.cut();
+        let (mut total, mut waited) = (Duration::ZERO, 0);
         for _ in 0..4 {
             recorder.poll(Duration::from_millis(100)).unwrap();
             let cut = recorder.cut();
             total += cut.duration;
-            let profile = profile(&cut).expect("it waits all the time");
-            let of_shell =
-                profile.samples().filter(|sample| label(&profile, sample, "process").as_deref() == Some("sh"));
-            waited += of_shell.map(|sample| sample.values[1] as u64).sum::<u64>();
+            waited += values(&profile(&cut).expect("it waits all the time")).1;
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let total = total.as_nanos() as f64;
-        let bounds = 0.5 * total..=1.01 * total;
-        assert!(bounds.contains(&(waited as f64)), "{engine:?}: {waited} of {total} ns");
+        let share = waited as f64 / total.as_nanos() as f64;
+        assert!((0.98..1.02).contains(&share), "{engine:?}: {waited} ns of {total:?}");
     }
 }
 
