@@ -1,4 +1,5 @@
-//! `procprof record` and `procprof node` beside `perf` and the OpenTelemetry profiler: what they cost, what they find, and how soon.
+//! `procprof record` and `procprof node` beside `perf`, bpftrace and the OpenTelemetry profiler: what they cost, what
+//! they find, and how soon.
 //!
 //! CPU times are those of the programs themselves, and wall times are marked: other work on the machine makes those
 //! longer. The kernel's share of a sample is part of the work that is lost, which pairs of runs measure.
@@ -14,15 +15,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use self::programs::{Pace, Programs, paced, perf_record, recorded, summary_number};
+use self::programs::{
+    Beside, Bpftrace, Pace, Programs, Recording, paced, perf_record, recorded, summary_number, switched,
+};
 use crate::product;
 use crate::table::Table;
+use crate::tools;
 use crate::vitals::Vitals;
 
 /// Pairs of runs with and without a recording.
 const PAIRS: usize = 5;
 
 pub(super) fn run() -> Result<()> {
+    tools::require(&[
+        ("perf", "linux-perf"),
+        ("bpftrace", "bpftrace"),
+        ("go", "golang-go"),
+        ("taskset", "util-linux"),
+    ])?;
     let programs = Programs::build()?;
     let procprof = product::procprof()?;
     agent::cost(&procprof, &programs)?;
@@ -68,7 +78,7 @@ fn slow_down(procprof: &Path, programs: &Programs) -> Result<()> {
     let mut rates: [Vec<f64>; 3] = Default::default();
     for _ in 0..PAIRS {
         rates[0].push(paced(&programs.pace, "work", 2)?.for_each_second());
-        let recording = programs::Recording::start(procprof, &["-a", "-F", "99"])?;
+        let recording = Recording::start(procprof, &["-a", "-F", "99"])?;
         rates[1].push(paced(&programs.pace, "work", 2)?.for_each_second());
         recording.stop()?;
         rates[2].push(paced(&programs.pace, "work", 2)?.for_each_second());
@@ -87,25 +97,32 @@ fn slow_down(procprof: &Path, programs: &Programs) -> Result<()> {
     Ok(())
 }
 
+/// What bpftrace runs: the time off CPU of each thread, by the name of its command.
+const OFF_CPU: &str = "tracepoint:sched:sched_switch { @since[args->prev_pid] = nsecs; if (@since[args->next_pid]) { \
+                       @off[args->next_comm] = sum(nsecs - @since[args->next_pid]); } }";
+
 /// Switches between two threads with recordings of waits, in turns.
 fn switches(procprof: &Path, programs: &Programs) -> Result<()> {
     const SECONDS: u64 = 4;
-    /// A round trip of the byte switches twice in each thread.
-    const SWITCHES: f64 = 4.0;
-    let ways: [(&str, Option<&[&str]>); 3] = [
-        ("none", None),
-        ("`record -a --type off-cpu`, BPF", Some(&["-a", "--type", "off-cpu", "--engine", "bpf"])),
-        ("`record -a --type off-cpu --engine perf`", Some(&["-a", "--type", "off-cpu", "--engine", "perf"])),
+    /// In a round trip of the byte, where both threads share a CPU.
+    const SWITCHES: f64 = 2.0;
+    let ours = |engine| Recording::start(procprof, &["-a", "--type", "off-cpu", "--engine", engine]).map(Box::new);
+    type Start<'a> = &'a dyn Fn() -> Result<Option<Box<dyn Beside>>>;
+    let ways: [(&str, Start<'_>); 4] = [
+        ("none", &|| Ok(None)),
+        ("`record -a --type off-cpu`, BPF", &|| Ok(Some(ours("bpf")?))),
+        ("`record -a --type off-cpu --engine perf`", &|| Ok(Some(ours("perf")?))),
+        ("bpftrace, off-CPU time by command, no stacks", &|| Ok(Some(Box::new(Bpftrace::start(OFF_CPU)?)))),
     ];
-    let mut measured: [[Vec<f64>; 3]; 3] = Default::default();
+    let mut measured: [[Vec<f64>; 3]; 4] = Default::default();
     for _ in 0..PAIRS {
-        for ((_, arguments), [rates, costs, used]) in ways.iter().zip(&mut measured) {
-            let recording = arguments.map(|arguments| programs::Recording::start(procprof, arguments)).transpose()?;
-            let cpu = || recording.as_ref().map_or(Ok(0.0), programs::Recording::cpu);
+        for ((_, start), [rates, costs, used]) in ways.iter().zip(&mut measured) {
+            let recording = start()?;
+            let cpu = || recording.as_ref().map_or(Ok(0.0), |recording| recording.cpu());
             let before = cpu()?;
-            let pace = paced(&programs.pace, "switch", SECONDS)?;
+            let pace = switched(&programs.pace, SECONDS)?;
             used.push((cpu()? - before) / SECONDS as f64);
-            recording.map(programs::Recording::stop).transpose()?;
+            recording.map(Beside::end).transpose()?;
             rates.push(pace.rounds * SWITCHES / SECONDS as f64);
             costs.push(pace.cpu * 1e9 / (pace.rounds * SWITCHES));
         }
@@ -128,7 +145,7 @@ fn switches(procprof: &Path, programs: &Programs) -> Result<()> {
             format!("{:.1} %", 100.0 * median(used)),
         ]);
     }
-    table.print(&format!("A byte to and fro between two threads, medians of {PAIRS} times in turns"));
+    table.print(&format!("A byte to and fro between two threads on one CPU, medians of {PAIRS} times in turns"));
     Ok(())
 }
 
@@ -143,11 +160,8 @@ fn table_after_interrupt(procprof: &Path) -> Result<()> {
     std::thread::sleep(Duration::from_secs(1));
     let cache = tempfile::tempdir().context("make a folder")?;
     for run in ["first", "again"] {
-        let recording = programs::Recording::start_with_cache(
-            procprof,
-            &["-p", &target.pid().to_string(), "-F", "999"],
-            cache.path(),
-        )?;
+        let recording =
+            Recording::start_with_cache(procprof, &["-p", &target.pid().to_string(), "-F", "999"], cache.path())?;
         std::thread::sleep(Duration::from_secs(5));
         let (began, before) = (Instant::now(), children_cpu()?);
         let running = recording.cpu()?;

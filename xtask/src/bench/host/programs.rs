@@ -1,5 +1,6 @@
 //! The programs that are recorded, and recordings that run beside them.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -60,7 +61,16 @@ impl Paced {
 
 /// Runs `pace` to its end.
 pub(super) fn paced(pace: &Path, kind: &str, seconds: u64) -> Result<Paced> {
-    let output = quiet(Command::new(pace).args([kind, &seconds.to_string()]))?;
+    finished(Command::new(pace).args([kind, &seconds.to_string()]))
+}
+
+/// Runs `pace switch` to its end: both threads on one CPU, which switches twice in a round trip.
+pub(super) fn switched(pace: &Path, seconds: u64) -> Result<Paced> {
+    finished(Command::new("taskset").args(["-c", "0"]).arg(pace).args(["switch", &seconds.to_string()]))
+}
+
+fn finished(pace: &mut Command) -> Result<Paced> {
+    let output = quiet(pace)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (rounds, nanos) = text.trim().split_once(' ').context("pace prints two numbers")?;
     Ok(Paced { rounds: rounds.parse().context("rounds")?, cpu: nanos.parse::<f64>().context("CPU time")? / 1e9 })
@@ -157,5 +167,58 @@ impl Drop for Recording {
         // One that has ended can't be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What runs beside a program that is measured.
+pub(super) trait Beside {
+    /// Its CPU time in seconds.
+    fn cpu(&self) -> Result<f64>;
+
+    /// Ends it.
+    fn end(self: Box<Self>) -> Result<()>;
+}
+
+impl Beside for Recording {
+    fn cpu(&self) -> Result<f64> {
+        Recording::cpu(self)
+    }
+
+    fn end(self: Box<Self>) -> Result<()> {
+        self.stop().map(drop)
+    }
+}
+
+/// bpftrace while it runs a program.
+pub(super) struct Bpftrace(Running);
+
+impl Bpftrace {
+    /// Starts it, and waits until the program is attached.
+    pub(super) fn start(program: &str) -> Result<Bpftrace> {
+        // Containers have neither file system mounted, so it has its own.
+        let script = "mount -t tracefs none /sys/kernel/tracing; mount -t debugfs none /sys/kernel/debug; \
+                      exec bpftrace -e \"$0\"";
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, program]).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn().context("start bpftrace")?;
+        let mut output = BufReader::new(child.stdout.take().context("bpftrace has no output")?);
+        let running = Running::new(child);
+        let mut line = String::new();
+        output.read_line(&mut line).context("read bpftrace's output")?;
+        ensure!(line.starts_with("Attaching"), "bpftrace: {line}");
+        // It prints its maps at the end, which nobody reads.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(Bpftrace(running))
+    }
+}
+
+impl Beside for Bpftrace {
+    fn cpu(&self) -> Result<f64> {
+        Ok(Vitals::from_pid(self.0.pid())?.cpu)
+    }
+
+    fn end(self: Box<Self>) -> Result<()> {
+        self.0.kill()
     }
 }
