@@ -232,7 +232,7 @@ async fn results_without_values_have_types_and_dates_their_functions() {
     let mut client = rusts_client(&server).await;
     let empty = client
         .query_iter(
-            "SELECT COUNT(*) + 1, AVG(seconds), CONCAT(id, 1), bytes > 1, id FROM profiles WHERE 1 = 0 GROUP BY id",
+            "SELECT COUNT(*) + 1, AVG(seconds), CONCAT(id, 1), MAX(bytes) > 1, id FROM profiles WHERE 1 = 0 GROUP BY id",
         )
         .await;
     let types: Vec<_> = empty.unwrap().columns_ref().iter().map(mysql_async::Column::column_type).collect();
@@ -246,9 +246,14 @@ async fn results_without_values_have_types_and_dates_their_functions() {
         ("SELECT CONVERT_TZ('2001-01-01', 'UTC', '+24:00') x", "x\nNULL"),
         ("SELECT STR_TO_DATE('04/03/2026','%d/%m/%Y') x", "x\n2026-03-04"),
         ("SELECT STR_TO_DATE('2026-03-04 05:06', '%Y-%m-%d %H:%i') x", "x\n2026-03-04 05:06:00"),
-        ("SELECT STR_TO_DATE('x', '%X %V') x", "x\nNULL"),
+        ("SELECT STR_TO_DATE('202647 Sunday', '%X%V %W') x", "x\n2026-11-22"),
+        // Only MySQL has a default there.
+        (
+            "SELECT i, LEAD(i, 1, 0) OVER (ORDER BY i) x FROM (SELECT 1 i UNION ALL SELECT 2) t ORDER BY i",
+            "i\tx\n1\t2\n2\t0",
+        ),
         ("SELECT TIMEDIFF('2026-03-04 05:00:00', '2026-03-04 03:30:00') x", "x\n01:30:00"),
-        ("SELECT TIMEDIFF('01:00:00', '03:00:00.5') x", "x\n-02:00:00.500000"),
+        ("SELECT TIMEDIFF('01:00:00', '03:00:00.5') x", "x\n-02:00:00.5"),
         ("SELECT TIME_FORMAT('05:06:07', '%H-%i') x", "x\n05-06"),
         (
             "SELECT QUARTER('2026-03-31') a, DAYOFWEEK('2026-03-04') b, WEEKDAY('2026-03-04') c, DAYOFYEAR('2026-03-04') d",
@@ -261,7 +266,7 @@ async fn results_without_values_have_types_and_dates_their_functions() {
             "a\tb\tc\td\n1\t1\t1\tNULL",
         ),
         (
-            "SELECT TRIM('  x ') a, LTRIM('xxa', 'x') b, RTRIM('axx', 'x') c, REPLACE('aXa', 'a', 'bc') d",
+            "SELECT TRIM('  x ') a, TRIM(LEADING 'x' FROM 'xxa') b, TRIM(TRAILING 'x' FROM 'axx') c, REPLACE('aXa', 'a', 'bc') d",
             "a\tb\tc\td\nx\ta\ta\tbcXbc",
         ),
         (
@@ -299,7 +304,7 @@ async fn what_clients_say_at_connect_is_answered() {
         ("SELECT 'it''s', \"a \\\"b\\\"\" AS b, `id` FROM nodes", "it's\tb\tid\nit's\ta \"b\"\t1"),
         (
             "SELECT 7/2, 7 DIV 2, 7 MOD 2, 1 || 0, 1 <=> NULL, !0",
-            "7/2\t7 DIV 2\t7 MOD 2\t1 || 0\t1 <=> NULL\t!0\n3.5\t3\t1\t1\t0\t1",
+            "7/2\t7 DIV 2\t7 MOD 2\t1 || 0\t1 <=> NULL\t!0\n3.5000\t3\t1\t1\t0\t1",
         ),
         (
             "SELECT CONCAT('a', NULL), CONCAT('a', 1), IF(1, 'x', 'y'), LEFT('abc', 2), IFNULL(NULL, 2)",
@@ -320,7 +325,10 @@ async fn what_clients_say_at_connect_is_answered() {
         ("SELECT GROUP_CONCAT(name ORDER BY name SEPARATOR ';') AS names FROM nodes", "names\nprocprof"),
         ("SHOW TABLES", "Tables_in_procprof\nprofiles\nnodes\nerrors\nsamples\nstacks\ntop\ndiff"),
         ("SHOW FULL TABLES LIKE 'node%'", "Tables_in_procprof\tTable_type\nnodes\tBASE TABLE"),
-        ("DESCRIBE procprof.stacks", "Field\tType\tNull\tKey\tDefault\tExtra\nsample_type\tlongtext\tYES\t\tNULL\t"),
+        (
+            "DESCRIBE procprof.stacks",
+            "Field\tType\tNull\tKey\tDefault\tExtra\nsample_type\tvarchar(255)\tYES\t\tNULL\t",
+        ),
         ("SHOW COLUMNS FROM nodes LIKE 'id'", "Field\tType\tNull\tKey\tDefault\tExtra\nid\tbigint\tYES\t\tNULL"),
         ("SHOW CREATE TABLE errors", "Table\tCreate Table\nerrors\tCREATE TABLE `errors`"),
         (
@@ -329,7 +337,7 @@ async fn what_clients_say_at_connect_is_answered() {
         ),
         ("USE information_schema; SELECT COUNT(*) AS n FROM columns WHERE TABLE_NAME = 'stacks'", "n\n4"),
         ("SHOW COUNT(*) WARNINGS", "@@session.warning_count\n0"),
-        ("EXPLAIN SELECT * FROM nodes", "id\tparent\tnotused\tdetail\n"),
+        ("EXPLAIN SELECT * FROM nodes", "EXPLAIN\n"),
     ];
     check(&server, &cases).await;
     server.stop().await;
@@ -347,28 +355,27 @@ async fn nothing_but_the_tables_is_reached() {
         ("ATTACH DATABASE '/etc/passwd' AS x", 1235, "read-only"),
         ("SELECT * FROM (ATTACH DATABASE 'x' AS y)", 1064, "syntax error"),
         ("PRAGMA database_list", 1235, "not offered"),
-        ("SELECT * FROM pragma_database_list", 1227, ""),
-        ("SELECT COUNT(*) FROM pragma_database_list", 1227, ""),
-        ("SELECT * FROM pragma_table_info('profiles')", 1227, ""),
-        ("SELECT * FROM sqlite_master", 1227, ""),
-        ("SELECT COUNT(*) FROM sqlite_schema", 1227, ""),
+        ("SELECT * FROM sqlite_master", 1146, "there is no table"),
+        ("SELECT * FROM read_csv('/etc/passwd')", 1146, "there is no table function"),
+        ("SELECT * FROM generate_series(1, 10)", 1146, "there is no table function"),
+        ("SELECT * FROM datafusion.public.profiles", 1064, "at most one database"),
         ("SELECT sql FROM temp.sqlite_temp_master", 1049, "unknown database"),
         ("SELECT facts FROM main.profiles", 1049, "unknown database"),
         ("SELECT COUNT(*) FROM main.profiles", 1049, "unknown database"),
         ("WITH profiles AS (SELECT facts FROM `main`.profiles) SELECT * FROM profiles", 1049, "unknown database"),
         ("SELECT facts FROM profiles", 1054, "no such column: facts"),
-        ("SELECT * FROM dbstat", 1227, ""),
-        ("SELECT load_extension('/tmp/x.so')", 1227, ""),
+        ("SELECT arrow_typeof(1)", 1305, "no such function: arrow_typeof"),
+        ("COPY nodes TO '/tmp/x'", 1064, ""),
+        ("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'", 1235, "read-only"),
         ("SELECT readfile('/etc/passwd')", 1305, "no such function: readfile"),
         ("SELECT writefile('/tmp/x', 'y')", 1305, "no such function"),
-        ("SELECT fts3_tokenizer('x')", 1227, ""),
         ("SELECT LOAD_FILE('../../etc/passwd')", 1305, "no such function"),
         ("SELECT * FROM '../../etc/passwd'", 1146, "there is no table"),
         ("SELECT * FROM `/etc/passwd`", 1146, "there is no table"),
         ("SELECT * INTO OUTFILE '/tmp/x' FROM nodes", 1064, "syntax error"),
         ("SELECT * FROM samples('../../../etc/passwd')", 1210, "expected a UUID"),
         ("SELECT * FROM nodes WHERE id = $x", 1054, "no such column"),
-        ("SELECT [id] FROM nodes", 1064, "syntax error"),
+        ("SELECT [id] FROM nodes", 1235, "not supported"),
         ("SELECT :id FROM nodes", 1064, "syntax error"),
         ("SELECT * FROM nowhere", 1146, "there are profiles, nodes, errors"),
         ("SELECT nonsense FROM nodes", 1054, "no such column: nonsense"),
@@ -376,13 +383,13 @@ async fn nothing_but_the_tables_is_reached() {
         ("SELECT @@nonsense", 1193, "unknown system variable"),
         ("SELECT 1 FROM nodes WHERE", 1064, "incomplete input"),
         ("INSERT INTO nodes VALUES (1)", 1235, "read-only"),
-        ("WITH x AS (SELECT 1) DELETE FROM profiles", 1064, "may not be modified"),
-        ("WITH x AS (SELECT 1) INSERT INTO main.profiles SELECT 1", 1049, ""),
+        ("WITH x AS (SELECT 1) DELETE FROM profiles", 1235, "read-only"),
+        ("WITH x AS (SELECT 1) INSERT INTO main.profiles SELECT 1", 1235, "read-only"),
         (&long, 1226, "bytes is not taken"),
         (&deep, 1226, "is not taken"),
         (&nested, 1226, "nest more than"),
         (&wide, 1226, "Expression tree is too large"),
-        ("SELECT LENGTH(REPEAT(PRINTF('%.*c', 1000000, 'x'), 100)), PRINTF('%.*c', 100000000, 'x')", 1226, "too big"),
+        ("SELECT LENGTH(REPEAT(REPEAT('x', 1000000), 100)), REPEAT('x', 100000000)", 1226, "too big"),
     ] {
         let refused = ask(&server, statement).await.err().unwrap_or_default();
         if !refused.contains(&format!("ERROR {code} ")) || !refused.contains(expected) {
@@ -396,12 +403,15 @@ async fn nothing_but_the_tables_is_reached() {
     server.stop().await;
 }
 
-/// SQLite counts the memory of all statements of the process together: those that take much or long come one after the
-/// other.
+/// All statements of a server share its memory, and long ones the machine: those that take much or long come one after
+/// the other.
 static GREEDY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Endless, in constant memory.
 const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT";
+/// A million rows.
+const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99), m AS (SELECT DISTINCT i FROM n) SELECT a.i * 100 + b.i + 1 AS i";
+const OF_LONG: &str = "FROM m a, m b, m c";
 
 #[tokio::test]
 async fn time_and_rows_are_bounded() {
@@ -415,12 +425,12 @@ async fn time_and_rows_are_bounded() {
         assert!(refused.contains("ERROR 3024 (HY000)") && refused.contains("sql_seconds_max"), "{refused}");
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     }
-    let refused = refusal(&server, &format!("{ENDLESS} i FROM n")).await;
+    let refused = refusal(&server, &format!("{LONG} {OF_LONG}")).await;
     assert!(
         refused.contains("ERROR 1226 (42000)") && refused.contains("more than 5000 rows (sql_rows_max)"),
         "{refused}"
     );
-    let answer = rows(&server, &format!("{ENDLESS} i FROM n LIMIT 5000")).await;
+    let answer = rows(&server, &format!("{LONG} {OF_LONG} LIMIT 5000")).await;
     assert_eq!(answer.lines().count(), 5001);
     server.stop().await;
 }
@@ -429,7 +439,7 @@ async fn time_and_rows_are_bounded() {
 async fn memory_is_bounded() {
     let _alone = GREEDY.lock().await;
     let server = start(quiet()).await;
-    let statement = format!("{ENDLESS} CONCAT(PRINTF('%.*c', 1000000, 'x'), i) AS x FROM n ORDER BY x");
+    let statement = format!("{LONG}, CONCAT(REPEAT('x', 50000), c.i) AS x {OF_LONG} ORDER BY x");
     let refused = refusal(&server, &statement).await;
     assert!(refused.contains("ERROR 1226 (42000)") && refused.contains("MiB of memory"), "{refused}");
     server.stop().await;
@@ -446,11 +456,10 @@ async fn functions_of_long_texts_end() {
         (format!("SELECT INSTR({long}, CONCAT({half}, 'b')) AS x"), "0"),
         (format!("SELECT INSTR(CONCAT({half}, 'b'), 'ab') AS x"), "500000"),
         (format!("SELECT LENGTH(REPLACE({long}, CONCAT({half}, 'b'), '')) AS x"), "1000000"),
-        ("SELECT TRIM(CONCAT(REPEAT('ab', 250000), 'x'), CONCAT(REPEAT('c', 400000), 'ab')) AS x".to_owned(), "x"),
+        ("SELECT LENGTH(TRIM(REPEAT('ab', 200000) FROM CONCAT(REPEAT('ab', 400000), 'x'))) AS x".to_owned(), "1"),
         (format!("SELECT {long} LIKE '{}b' AS x", "%a_".repeat(300)), "0"),
         (format!("SELECT LOCATE(CONCAT({half}, 'b'), {long}) AS x"), "0"),
     ] {
-        // Those of SQLite take from half a minute to hours.
         let answered = tokio::time::timeout(Duration::from_secs(25), rows(&server, &statement)).await;
         assert_eq!(
             answered.unwrap_or_else(|_| panic!("{statement}: no answer")),
@@ -484,7 +493,7 @@ async fn memory_is_bounded_inside_functions() {
     server.stop().await;
 }
 
-/// Statements that SQLite would need long to read: each level of names doubles the one before.
+/// Each level of names doubles the one before.
 #[tokio::test]
 async fn reading_a_statement_is_bounded() {
     let _alone = GREEDY.lock().await;
@@ -529,15 +538,15 @@ async fn a_statement_can_be_killed() {
 async fn rows_stream_to_slow_clients_and_stop_when_they_leave() {
     let _alone = GREEDY.lock().await;
     let server = start(quiet()).await;
-    let statement = format!("{ENDLESS} i, CONCAT('row number ', i) AS text FROM n LIMIT 300000");
+    let statement = format!("{LONG}, CONCAT('row number ', b.i) AS text {OF_LONG} LIMIT 300000");
     let answer = rows(&server, &statement).await;
     assert_eq!(answer.lines().count(), 300_001);
-    assert_eq!(answer.lines().last(), Some("300000\trow number 300000"));
+    assert!(answer.lines().last().is_some_and(|line| line.contains("\trow number ")), "{:?}", answer.lines().last());
     // One that leaves in the middle, many times: nothing keeps running.
     for _ in 0..20 {
         let mut child = client(&server)
             .arg("--quick")
-            .arg(format!("--execute={ENDLESS} i FROM n"))
+            .arg(format!("--execute={LONG} {OF_LONG}"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -74,6 +74,7 @@ SHOW DATABASES WHERE `Database` NOT IN ('mysql')
 SELECT `SCHEMA_NAME`, `DEFAULT_CHARACTER_SET_NAME` FROM INFORMATION_SCHEMA.SCHEMATA
 SELECT * FROM performance_schema.global_status
 -- Metabase
+SELECT STR_TO_DATE(CONCAT(YEARWEEK(`completed`),' Sunday'),'%X%V %W') w, COUNT(*) FROM `profiles` GROUP BY 1
 SELECT @@GLOBAL.time_zone AS global_tz, @@system_time_zone AS system_tz, time_format(timediff(now(), convert_tz(now(), @@GLOBAL.time_zone, '+00:00')), '%H:%i') AS offset
 SHOW GRANTS FOR CURRENT_USER
 SELECT STR_TO_DATE(DATE_FORMAT(`profiles`.`completed`, '%Y-%m-%d %H:%i'), '%Y-%m-%d %H:%i') AS m, COUNT(*) AS count FROM `profiles` GROUP BY STR_TO_DATE(DATE_FORMAT(`profiles`.`completed`, '%Y-%m-%d %H:%i'), '%Y-%m-%d %H:%i') ORDER BY m ASC
@@ -82,6 +83,12 @@ SELECT COUNT(*) FROM profiles WHERE completed >= DATE(DATE_ADD(NOW(6), INTERVAL 
 SELECT SUBSTRING(`procprof`.`profiles`.`id`, 1, 1234) AS `substring1` FROM `procprof`.`profiles` LIMIT 10000
 SELECT quarter(completed) q, count(*) FROM profiles GROUP BY 1
 -- Superset
+SELECT DATE_ADD(DATE(completed), INTERVAL (HOUR(completed)*60*60 + MINUTE(completed)*60 + SECOND(completed)) SECOND) AS __timestamp, count(*) FROM profiles GROUP BY 1
+SELECT DATE_ADD(DATE(completed), INTERVAL (HOUR(completed)*60 + MINUTE(completed)) MINUTE) AS __timestamp, count(*) FROM profiles GROUP BY 1
+SELECT DATE_ADD(DATE(completed), INTERVAL HOUR(completed) HOUR) AS __timestamp, count(*) FROM profiles GROUP BY 1
+SELECT DATE(DATE_SUB(completed, INTERVAL DAYOFWEEK(completed) - 1 DAY)) AS w, count(*) FROM profiles GROUP BY 1
+SELECT DATE(DATE_SUB(completed, INTERVAL DAYOFMONTH(completed) - 1 DAY)) AS m, count(*) FROM profiles GROUP BY 1
+SELECT MAKEDATE(YEAR(completed), 1) + INTERVAL QUARTER(completed) QUARTER - INTERVAL 1 QUARTER AS q, count(*) FROM profiles GROUP BY 1
 SELECT count(*) FROM profiles WHERE completed >= STR_TO_DATE('2026-01-01 00:00:00.000000', '%Y-%m-%d %H:%i:%s.%f')
 SELECT type AS type, count(*) AS `count` FROM procprof.profiles WHERE completed >= '2026-01-01' GROUP BY type ORDER BY `count` DESC LIMIT 10000
 -- Redash
@@ -94,6 +101,7 @@ SELECT DISTINCT TABLE_SCHEMA from information_schema.TABLES where TABLE_TYPE != 
 SELECT table_name as table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name
 SELECT id AS id, completed AS time, type AS text, CONCAT(node,',',type) AS tags FROM profiles WHERE completed_ns > 1494410783152415214
 -- Django
+SELECT id FROM profiles WHERE top_function LIKE BINARY '%hot%'
 SELECT VERSION(), @@sql_mode, @@default_storage_engine, @@sql_auto_is_null, @@lower_case_table_names, CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED
 SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale, extra, column_default, collation_name, CASE WHEN column_type LIKE '%% unsigned' THEN 1 ELSE 0 END AS is_unsigned FROM information_schema.columns WHERE table_name = 'profiles' AND table_schema = DATABASE()
@@ -147,11 +155,4 @@ SELECT @@version_comment LIMIT 1
 1146: SELECT * FROM mysql.user ORDER BY user
 1064: EXPLAIN FORMAT=JSON SELECT * FROM profiles
 1146: select Host, User from mysql.user
-1305: SELECT STR_TO_DATE(CONCAT(YEARWEEK(`completed`),' Sunday'),'%X%V %W') w, COUNT(*) FROM `profiles` GROUP BY 1
-1064: SELECT DATE_ADD(DATE(completed), INTERVAL (HOUR(completed)*60*60 + MINUTE(completed)*60 + SECOND(completed)) SECOND) AS __timestamp, count(*) FROM profiles GROUP BY 1
-1064: SELECT DATE_ADD(DATE(completed), INTERVAL (HOUR(completed)*60 + MINUTE(completed)) MINUTE) AS __timestamp, count(*) FROM profiles GROUP BY 1
-1064: SELECT DATE_ADD(DATE(completed), INTERVAL HOUR(completed) HOUR) AS __timestamp, count(*) FROM profiles GROUP BY 1
-1064: SELECT DATE(DATE_SUB(completed, INTERVAL DAYOFWEEK(completed) - 1 DAY)) AS w, count(*) FROM profiles GROUP BY 1
-1064: SELECT DATE(DATE_SUB(completed, INTERVAL DAYOFMONTH(completed) - 1 DAY)) AS m, count(*) FROM profiles GROUP BY 1
-1064: SELECT MAKEDATE(YEAR(completed), 1) + INTERVAL QUARTER(completed) QUARTER - INTERVAL 1 QUARTER AS q, count(*) FROM profiles GROUP BY 1
 1305: SELECT quote_ident(table_name) FROM information_schema.tables LIMIT 1

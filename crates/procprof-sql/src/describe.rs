@@ -1,7 +1,7 @@
 //! The tables and their columns: `DESCRIBE`, and the `SHOW` statements about tables.
 
 use super::DATABASE;
-use super::select::{Table, TableColumn, all, is_database, mysql_type};
+use super::engine::{Table, TableColumn, all, is_database};
 use super::statement::Show;
 use crate::mysql::{Column, ColumnType, SqlError, SqlErrorKind, StatementResult, Value};
 
@@ -224,8 +224,8 @@ fn columns(table: &Table, full: bool) -> StatementResult {
     let row = |column: &TableColumn| {
         let cell = |name: &&str| match *name {
             "Field" => column.name.into(),
-            "Type" => mysql_type(column.column_type).into(),
-            "Collation" if column.column_type == ColumnType::Text => "utf8mb4_general_ci".into(),
+            "Type" => column.declared.mysql_type().into(),
+            "Collation" => column.declared.collation().map_or(Value::Null, Value::from),
             "Null" => "YES".into(),
             "Privileges" => "select".into(),
             "Comment" => column.comment.into(),
@@ -294,7 +294,8 @@ fn statement(table: &Table) -> String {
         } else {
             format!(" COMMENT '{}'", column.comment.replace('\'', "''"))
         };
-        format!("  `{}` {}{comment}", column.name, mysql_type(column.column_type))
+        let collation = column.declared.collation().map_or(String::new(), |name| format!(" COLLATE {name}"));
+        format!("  `{}` {}{collation}{comment}", column.name, column.declared.mysql_type())
     };
     let columns: Vec<String> = table.columns.iter().map(column).collect();
     let comment = table.comment.replace('\'', "''");

@@ -1,30 +1,21 @@
 //! The readers of clients' bytes and statements, for the fuzz targets: nothing here may panic on any input. No part of
 //! the interface.
 
+use super::engine;
 use super::like::like;
 use super::script;
-use super::select::{SessionInfo, rewritten};
 use super::set::assign;
 use super::statement::{Statement, parse};
 use super::variables::Variables;
 
 pub use super::mysql::fuzz::{command, connection, greeting};
 
-/// Reads a statement; one with a script reads that, and a `SELECT` is put into SQLite's words.
+/// Reads a statement; one with a script reads that, and a `SELECT` becomes a tree.
 pub fn statement(text: &str) {
     match parse(text) {
         Ok(Statement::AdminExecute { script, .. }) => drop(script::parse(&script)),
         Ok(Statement::Select) => {
-            let variables = Variables::default();
-            let user = "ann@127.0.0.1".to_owned();
-            let session = SessionInfo {
-                user,
-                connection: 1,
-                database: "procprof",
-                variables: &variables,
-                now: jiff::Timestamp::UNIX_EPOCH,
-            };
-            drop(rewritten(text, &session));
+            engine::read(text);
         }
         Ok(Statement::Set(assignments)) => {
             let mut variables = Variables::default();

@@ -19,12 +19,13 @@
 //! | `collect` | `COLLECT` |
 //! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
 //! | `like`, `show_filter` | `LIKE` and `WHERE` of `SHOW` statements |
-//! | `select` | `SELECT`, and its tables |
+//! | `engine` | `SELECT`, and its tables |
 
 mod accounts;
 mod admin;
 mod collect;
 mod describe;
+mod engine;
 #[doc(hidden)]
 pub mod fuzz;
 mod heap;
@@ -33,7 +34,6 @@ mod like;
 mod mysql;
 mod processlist;
 mod script;
-mod select;
 mod serve;
 mod session;
 mod set;

@@ -53,6 +53,6 @@ pub fn serve(
         idle: Duration::from_secs(config.mysql_idle_seconds_max),
         patience: PATIENCE,
     };
-    let service = Arc::new(SqlService::new(&sql));
+    let service = Arc::new(SqlService::new(&sql)?);
     Ok(mysql::serve(listener, service, Arc::new(accounts), tls, limits, sql.stop.clone()))
 }

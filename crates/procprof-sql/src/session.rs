@@ -6,8 +6,8 @@ use std::time::Instant;
 use procprof_core::auth::Principal;
 use tokio_util::sync::CancellationToken;
 
+use super::engine::{self, Engine, SessionInfo};
 use super::processlist::{ClientConnection, ClientConnections};
-use super::select::{self, Engine, SessionInfo};
 use super::set::{self, Assignment, Given};
 use super::statement::{Show, Statement, parse};
 use super::variables::Variables;
@@ -27,8 +27,12 @@ pub(crate) struct SqlService {
 
 impl SqlService {
     /// A service over a server.
-    pub(crate) fn new(sql: &Arc<Sql>) -> SqlService {
-        SqlService { sql: Arc::clone(sql), clients: Arc::default(), engine: Engine::new(sql), since: Instant::now() }
+    ///
+    /// # Errors
+    /// The engine of statements can't be made.
+    pub(crate) fn new(sql: &Arc<Sql>) -> procprof_core::Result<SqlService> {
+        let engine = Engine::new(sql)?;
+        Ok(SqlService { sql: Arc::clone(sql), clients: Arc::default(), engine, since: Instant::now() })
     }
 }
 
@@ -193,11 +197,11 @@ impl Session for SqlSession {
     }
 
     async fn columns(&mut self, table: &str) -> Result<Vec<Column>, SqlError> {
-        select::columns(table)
+        engine::columns(table)
     }
 
     fn use_database(&mut self, name: &str) -> Result<(), SqlError> {
-        match select::is_database(name) {
+        match engine::is_database(name) {
             true => self.database = name.to_ascii_lowercase(),
             false => {
                 return Err(SqlError::new(

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use procprof_core::nodes::{Health, Node, Role};
 
 use super::DATABASE;
+use super::engine::databases;
+use super::engine::information_schema_rows::{CHARSETS, COLLATIONS, ENGINE, is_default};
 use super::processlist::{self, ClientConnections};
-use super::select::databases;
-use super::select::information_schema_rows::{CHARSETS, COLLATIONS, ENGINE, is_default};
 use super::statement::Show;
 use super::variables::Variables;
 use crate::Sql;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::engine::{Engine, SessionInfo};
 use super::like::like;
-use super::select::{Engine, SessionInfo};
 use super::statement::Show;
-use crate::mysql::{ColumnType, Rows, SqlError, StatementResult, Value};
+use crate::mysql::{Rows, SqlError, StatementResult, Value};
 
 /// Above the rows of any list: with a limit of its own, a condition is not bound by the session's.
 const ROWS_MAX: u32 = 1_000_000;
@@ -29,17 +29,19 @@ pub(super) async fn filtered(
         rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if like(text, pattern)));
     }
     if let Some(condition) = &show.condition {
-        let parameter = Value::Text(serde_json::Value::from_iter(rows.iter().map(|row| json(row))).to_string());
-        let column = |(index, column): (usize, &crate::mysql::Column)| {
-            let collation = if column.column_type == ColumnType::Text { " COLLATE NOCASE" } else { "" };
-            format!("JSON_EXTRACT(value, '$[{index}]'){collation} AS `{}`", column.name.replace('`', "``"))
-        };
-        let selected = columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ");
+        if rows.is_empty() {
+            return Ok(StatementResult::Rows { columns, rows: Rows::Ready(rows), warnings });
+        }
+        let names: Vec<String> = columns.iter().map(|column| format!("`{}`", column.name.replace('`', "``"))).collect();
+        let row = |number: usize| format!("({number}{})", ", ?".repeat(columns.len()));
+        let all: Vec<String> = (0..rows.len()).map(row).collect();
         let statement = format!(
-            "SELECT `row of it` FROM (SELECT `key` AS `row of it`, {selected} FROM json_each(?)) AS shown WHERE \
-             {condition} LIMIT {ROWS_MAX}"
+            "SELECT `row of it` FROM (VALUES {}) AS shown (`row of it`, {}) WHERE {condition} LIMIT {ROWS_MAX}",
+            all.join(", "),
+            names.join(", ")
         );
-        let passed = engine.select(session, &statement, &[parameter], cancel).await?;
+        let cells: Vec<Value> = rows.iter().flatten().cloned().collect();
+        let passed = engine.select(session, &statement, &cells, cancel).await?;
         let passed = numbers(passed).await?;
         rows = passed.into_iter().filter_map(|number| rows.get(number).cloned()).collect();
     }
@@ -53,18 +55,6 @@ fn liked(what: &str) -> usize {
         "triggers" => 2,
         _ => 0,
     }
-}
-
-fn json(row: &[Value]) -> serde_json::Value {
-    row.iter()
-        .map(|value| match value {
-            Value::Null => serde_json::Value::Null,
-            Value::Integer(number) => (*number).into(),
-            Value::Real(number) => (*number).into(),
-            Value::Text(text) => text.as_str().into(),
-            Value::Blob(bytes) => String::from_utf8_lossy(bytes).into(),
-        })
-        .collect()
 }
 
 /// The first column of an answer.

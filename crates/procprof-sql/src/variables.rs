@@ -102,7 +102,7 @@ const VARIABLES: &[(&str, &str, Kind)] = &[
     ("long_query_time", "10.000000", Free),
     ("low_priority_updates", "OFF", Switch),
     ("lower_case_file_system", "OFF", FixedSwitch),
-    ("lower_case_table_names", "0", Fixed),
+    ("lower_case_table_names", "1", Fixed),
     ("max_allowed_packet", "16777216", Free),
     ("max_connections", "256", Fixed),
     ("max_error_count", "1", Free),
@@ -284,7 +284,7 @@ impl Variables {
         Some(match kind {
             Switch | FixedSwitch => Value::Integer(i64::from(text == "ON")),
             _ if text == "NULL" => Value::Null,
-            // As written: too large a number for us, but one for SQLite and its clients.
+            // As written: too large a number for us, but one for clients.
             _ => text.parse().map_or_else(|_| text.into(), Value::Integer),
         })
     }

@@ -32,6 +32,7 @@ impl MariaDb {
         let child = Command::new("/usr/sbin/mariadbd")
             .args(["--no-defaults", "--user=root", "--skip-grant-tables", "--skip-networking", "--skip-log-bin"])
             .args(["--skip-innodb", "--default-storage-engine=Aria", "--default-time-zone=+00:00", "--console"])
+            .arg("--lower-case-table-names=1")
             .args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"])
             .args([
                 format!("--datadir={}", path("data")),

@@ -14,6 +14,7 @@ const BINARY: u16 = 63;
 const NOT_NULL: u16 = 1;
 const BINARY_FLAG: u16 = 128;
 const NUM_FLAG: u16 = 32768;
+const UNSIGNED: u16 = 32;
 
 /// How a column's values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +27,31 @@ pub(crate) enum ColumnType {
     Text,
     /// Bytes.
     Blob,
+    /// An unsigned 64-bit integer, as text.
+    Unsigned,
+    /// A decimal with so many digits behind the point, as text.
+    Decimal(u8),
+    /// A double shown with so many digits behind the point, as text.
+    Fixed(u8),
+    /// A date, as text.
+    Date,
+    /// Date and time with so many digits behind the second, as text.
+    DateTime(u8),
+    /// A time with so many digits behind the second, as text.
+    Time(u8),
 }
 
 impl ColumnType {
-    /// MySQL's number, charset and greatest display length.
+    /// MySQL's number, charset, greatest display length and flags.
     fn facts(self) -> (u8, u16, u32, u16) {
+        let behind_second = |digits: u8| if digits == 0 { 0 } else { u32::from(digits) + 1 };
         match self {
+            ColumnType::Unsigned => (8, BINARY, 20, BINARY_FLAG | NUM_FLAG | UNSIGNED),
+            ColumnType::Decimal(_) => (246, BINARY, 41, BINARY_FLAG | NUM_FLAG),
+            ColumnType::Fixed(_) => (5, BINARY, 22, BINARY_FLAG | NUM_FLAG),
+            ColumnType::Date => (10, BINARY, 10, BINARY_FLAG),
+            ColumnType::DateTime(digits) => (12, BINARY, 19 + behind_second(digits), BINARY_FLAG),
+            ColumnType::Time(digits) => (11, BINARY, 10 + behind_second(digits), BINARY_FLAG),
             ColumnType::Integer => (8, BINARY, 20, BINARY_FLAG | NUM_FLAG),
             ColumnType::Real => (5, BINARY, 22, BINARY_FLAG | NUM_FLAG),
             ColumnType::Text => (253, UTF8, 65_535 * 4, 0),
@@ -75,7 +95,14 @@ impl Column {
         out.extend_from_slice(&length.to_le_bytes());
         out.push(number);
         out.extend_from_slice(&(flags | if self.nullable { 0 } else { NOT_NULL }).to_le_bytes());
-        out.push(if self.column_type == ColumnType::Real { 31 } else { 0 });
+        out.push(match self.column_type {
+            ColumnType::Real => 31,
+            ColumnType::Decimal(digits)
+            | ColumnType::Fixed(digits)
+            | ColumnType::DateTime(digits)
+            | ColumnType::Time(digits) => digits,
+            _ => 0,
+        });
         out.extend_from_slice(&[0, 0]);
     }
 }
@@ -139,6 +166,15 @@ impl Value {
             (ColumnType::Integer, Value::Integer(value)) => out.extend_from_slice(&value.to_le_bytes()),
             (ColumnType::Real, Value::Real(value)) => out.extend_from_slice(&value.to_le_bytes()),
             (ColumnType::Real, Value::Integer(value)) => out.extend_from_slice(&(*value as f64).to_le_bytes()),
+            (ColumnType::Unsigned, Value::Text(text)) => {
+                out.extend_from_slice(&text.parse::<u64>().unwrap_or_default().to_le_bytes());
+            }
+            (ColumnType::Unsigned, Value::Integer(value)) => out.extend_from_slice(&value.to_le_bytes()),
+            (ColumnType::Fixed(_), Value::Text(text)) => {
+                out.extend_from_slice(&text.parse::<f64>().unwrap_or_default().to_le_bytes());
+            }
+            (ColumnType::Date | ColumnType::DateTime(_), Value::Text(text)) => put_moment(text, out),
+            (ColumnType::Time(_), Value::Text(text)) => put_time(text, out),
             (_, value) => value.put_text(out),
         }
     }
@@ -147,9 +183,59 @@ impl Value {
     pub(super) fn fits(&self, column: ColumnType) -> bool {
         match (column, self) {
             (_, Value::Null) | (ColumnType::Text | ColumnType::Blob, _) => true,
+            (ColumnType::Unsigned, Value::Integer(_)) => true,
             (ColumnType::Integer, value) => matches!(value, Value::Integer(_)),
             (ColumnType::Real, value) => matches!(value, Value::Integer(_) | Value::Real(_)),
+            (_, value) => matches!(value, Value::Text(_)),
         }
+    }
+}
+
+/// Numbers in a text.
+fn numbers(text: &str) -> Vec<u32> {
+    text.split(|character: char| !character.is_ascii_digit())
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().unwrap_or_default())
+        .collect()
+}
+
+/// Microseconds behind the point of a text.
+fn micros(text: &str) -> u32 {
+    text.split_once('.').map_or(0, |(_, digits)| format!("{digits:0<6}").parse().unwrap_or_default())
+}
+
+/// `u8 length, u16 year, u8 month, u8 day, [u8 hour, u8 minute, u8 second, [u32 microseconds]]`.
+fn put_moment(text: &str, out: &mut Vec<u8>) {
+    let numbers = numbers(text);
+    let micros = micros(text);
+    let length = if numbers.len() < 6 {
+        4
+    } else if micros == 0 {
+        7
+    } else {
+        11
+    };
+    let number = |at: usize| numbers.get(at).copied().unwrap_or_default();
+    out.push(length);
+    out.extend_from_slice(&(number(0) as u16).to_le_bytes());
+    let parts = if length == 4 { 3 } else { 6 };
+    out.extend((1..parts).map(|at| number(at) as u8));
+    if length == 11 {
+        out.extend_from_slice(&micros.to_le_bytes());
+    }
+}
+
+/// `u8 length, [u8 negative, u32 days, u8 hours, u8 minutes, u8 seconds, [u32 microseconds]]`.
+fn put_time(text: &str, out: &mut Vec<u8>) {
+    let numbers = numbers(text);
+    let micros = micros(text);
+    let number = |at: usize| numbers.get(at).copied().unwrap_or_default();
+    out.push(if micros == 0 { 8 } else { 12 });
+    out.push(text.starts_with('-').into());
+    out.extend_from_slice(&(number(0) / 24).to_le_bytes());
+    out.extend([(number(0) % 24) as u8, number(1) as u8, number(2) as u8]);
+    if micros > 0 {
+        out.extend_from_slice(&micros.to_le_bytes());
     }
 }
 

@@ -57,6 +57,30 @@ pub(crate) enum SqlErrorKind {
     Shutdown,
     /// Wrong value or number of arguments.
     WrongArguments,
+    /// Wrong number of arguments of a function.
+    WrongCount,
+    /// A number that its type can't have.
+    OutOfRange,
+    /// A text that is no date or time where one is wanted.
+    WrongMoment,
+    /// A column that may be one of several.
+    Ambiguous,
+    /// Two columns of the same name.
+    DuplicateColumn,
+    /// A column that is neither grouped nor aggregated.
+    NotGrouped,
+    /// A function of groups where there are none.
+    WrongGroup,
+    /// A derived table without a name.
+    NeedsAlias,
+    /// Queries of a set operation with different numbers of columns.
+    WrongColumnCount,
+    /// A row where a value is wanted, or one of another length.
+    OperandColumns,
+    /// A subquery for a value that has several rows.
+    SubqueryRows,
+    /// A hint that names an index; there are none.
+    UnknownKey,
     /// Anything else; see the message.
     Other,
 }
@@ -91,6 +115,18 @@ impl SqlErrorKind {
             SqlErrorKind::Limit => (1226, "42000"),
             SqlErrorKind::Shutdown => (1053, "08S01"),
             SqlErrorKind::WrongArguments => (1210, "HY000"),
+            SqlErrorKind::WrongCount => (1582, "42000"),
+            SqlErrorKind::OutOfRange => (1690, "22003"),
+            SqlErrorKind::WrongMoment => (1525, "HY000"),
+            SqlErrorKind::Ambiguous => (1052, "23000"),
+            SqlErrorKind::DuplicateColumn => (1060, "42S21"),
+            SqlErrorKind::NotGrouped => (1055, "42000"),
+            SqlErrorKind::WrongGroup => (1111, "HY000"),
+            SqlErrorKind::NeedsAlias => (1248, "42000"),
+            SqlErrorKind::WrongColumnCount => (1222, "21000"),
+            SqlErrorKind::OperandColumns => (1241, "21000"),
+            SqlErrorKind::SubqueryRows => (1242, "21000"),
+            SqlErrorKind::UnknownKey => (1176, "42000"),
             SqlErrorKind::Other => (1105, "HY000"),
         }
     }
@@ -111,6 +147,8 @@ impl SqlError {
         SqlError { kind, text: text.into() }
     }
 }
+
+impl std::error::Error for SqlError {}
 
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

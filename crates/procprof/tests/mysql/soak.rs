@@ -16,8 +16,8 @@ use crate::harness::files;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 50;
-/// Rows without end, for clients that read only some of them.
-const FLOOD: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000) SELECT i, CONCAT('row ', i, REPEAT('x', 200)) FROM n";
+/// Half a million rows, for clients that read only some of them.
+const FLOOD: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 80), m AS (SELECT DISTINCT i FROM n) SELECT a.i, CONCAT('row ', a.i, REPEAT('x', 200)) FROM m a, m b, m c";
 const NEWEST: &str =
     "SELECT p.id, n.name FROM profiles p JOIN nodes n ON n.id = p.node ORDER BY p.completed DESC LIMIT 20";
 const SNAPSHOT: &str = "ADMIN EXECUTE ON 10001 'System.print(HeapProf.getInstance().dump_dot_snapshot())'";

@@ -3,8 +3,8 @@
 //! Most are always empty here, and tools read them all the same.
 
 use super::information_schema_rows;
+use super::tables::Declared::{Integer, LongText, Text};
 use super::tables::{Source, Table, TableColumn};
-use crate::mysql::ColumnType::{Integer, Text};
 
 /// Every table, by name. A column of whole numbers has `#` behind its name.
 pub(super) const INFORMATION: &[Table] = &[
@@ -197,17 +197,17 @@ pub(super) const INFORMATION: &[Table] = &[
 /// # Panics
 /// While this is compiled, where there are not as many.
 const fn described<const COUNT: usize>(names: &'static str) -> [TableColumn; COUNT] {
-    let mut made = [TableColumn { name: "", column_type: Text, comment: "" }; COUNT];
+    let mut made = [TableColumn { name: "", declared: Text, comment: "" }; COUNT];
     let mut rest = names;
     let mut index = 0;
     while index < COUNT {
         let (word, after) = first_word(rest);
-        let (name, column_type) = match word.as_bytes() {
+        let (name, declared) = match word.as_bytes() {
             [.., b'#'] => (word.split_at(word.len() - 1).0, Integer),
-            _ => (word, Text),
+            _ => (word, LongText),
         };
         assert!(!name.is_empty(), "fewer names than columns");
-        made[index] = TableColumn { name, column_type, comment: "" };
+        made[index] = TableColumn { name, declared, comment: "" };
         rest = after;
         index += 1;
     }

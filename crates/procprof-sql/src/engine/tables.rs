@@ -1,13 +1,15 @@
 //! The tables there are: their columns, what they take, and what they are for. `SHOW`, `DESCRIBE`, `information_schema`
-//! and SQLite read it here.
+//! and statements read it here.
 //!
 //! A table with parameters is called like a function: `FROM samples('01930c5e-…')`. Those in brackets may be left out.
 
+use Declared::{Code, Integer, LongCode, LongText, Moment, Real, Text};
+
+use super::computed::StatementContext;
 use super::information_schema::INFORMATION;
-use super::statement_context::StatementContext;
+use super::types::{Coercibility, Collation, SqlType};
 use super::{nodes, reports};
 use crate::DATABASE;
-use crate::mysql::ColumnType::{Integer, Real, Text};
 use crate::mysql::{ColumnType, SqlError, SqlErrorKind, Value};
 
 /// Rows of a computed table.
@@ -21,11 +23,72 @@ pub(crate) enum Source {
     Computed(fn(&StatementContext, &[Value]) -> Result<TableRows, SqlError>),
 }
 
+/// The type of a column as `CREATE TABLE` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Declared {
+    Integer,
+    Real,
+    /// A name or word, which compares in any case.
+    Text,
+    /// A text of any length that compares in any case.
+    LongText,
+    /// An id or file name, which compares byte by byte.
+    Code,
+    /// A text of any length that compares byte by byte, such as a function.
+    LongCode,
+    /// Date and time with so many digits behind the second.
+    Moment(u8),
+}
+
+impl Declared {
+    /// As `CREATE TABLE` has it, without its collation.
+    pub(crate) fn mysql_type(self) -> &'static str {
+        match self {
+            Integer => "bigint",
+            Real => "double",
+            Text | Code => "varchar(255)",
+            LongText | LongCode => "longtext",
+            Moment(0) => "datetime",
+            Moment(_) => "datetime(3)",
+        }
+    }
+
+    /// The collation of a text.
+    pub(crate) fn collation(self) -> Option<&'static str> {
+        match self.kind() {
+            SqlType::Text { collation, .. } => Some(collation.name()),
+            _ => None,
+        }
+    }
+
+    /// The type of its values in statements.
+    pub(super) fn kind(self) -> SqlType {
+        let text = |collation| SqlType::Text { collation, coercibility: Coercibility::Column };
+        match self {
+            Integer => SqlType::Integer,
+            Real => SqlType::FLOAT,
+            Text | LongText => text(Collation::General),
+            Code | LongCode => text(Collation::Binary),
+            Moment(digits) => SqlType::DateTime { digits },
+        }
+    }
+
+    /// The type of its values in a result.
+    pub(crate) fn column_type(self) -> ColumnType {
+        match self {
+            Integer => ColumnType::Integer,
+            Real => ColumnType::Real,
+            Moment(digits) => ColumnType::DateTime(digits),
+            _ => ColumnType::Text,
+        }
+    }
+}
+
 /// A column.
 #[derive(Clone, Copy)]
 pub(crate) struct TableColumn {
     pub(crate) name: &'static str,
-    pub(crate) column_type: ColumnType,
+    pub(crate) declared: Declared,
     /// A line of description; empty where the name suffices.
     pub(crate) comment: &'static str,
 }
@@ -47,8 +110,15 @@ pub(crate) struct Table {
     pub(crate) source: Source,
 }
 
-const fn column(name: &'static str, column_type: ColumnType, comment: &'static str) -> TableColumn {
-    TableColumn { name, column_type, comment }
+impl TableColumn {
+    /// The type of its values in statements.
+    pub(super) fn kind(&self) -> SqlType {
+        self.declared.kind()
+    }
+}
+
+const fn column(name: &'static str, declared: Declared, comment: &'static str) -> TableColumn {
+    TableColumn { name, declared, comment }
 }
 
 const fn needed(name: &'static str) -> Parameter {
@@ -65,20 +135,20 @@ const TABLES: &[Table] = &[
         name: "profiles",
         parameters: &[],
         columns: &[
-            column("id", Text, "UUID, as in URLs"),
+            column("id", Code, "UUID, as in URLs"),
             column("node", Integer, "id of the node"),
             column("type", Text, "cpu, wall, alloc, heap, contention, mutex, goroutine, …"),
             column("trigger", Text, "schedule, manual, import, push, …"),
-            column("started", Text, "UTC"),
-            column("completed", Text, "UTC"),
+            column("started", Moment(3), "UTC"),
+            column("completed", Moment(3), "UTC"),
             column("seconds", Real, "length of the capture; 0 for a moment"),
             column("bytes", Integer, "size of the stored file"),
             column("samples", Integer, "number of samples"),
-            column("totals", Text, "JSON: kind, unit and value of each sample type"),
-            column("top_function", Text, "the function with the largest own value"),
-            column("file", Text, "name of the file"),
+            column("totals", LongCode, "JSON: kind, unit and value of each sample type"),
+            column("top_function", LongCode, "the function with the largest own value"),
+            column("file", Code, "name of the file"),
             column("cluster", Text, ""),
-            column("labels", Text, "of the node: key=value, separated by commas"),
+            column("labels", LongText, "of the node: key=value, separated by commas"),
             column("started_ns", Integer, "nanoseconds since 1970, UTC"),
             column("completed_ns", Integer, "nanoseconds since 1970, UTC; what indexes are by"),
             column("threads", Integer, "number of threads that samples name; 0 if unknown"),
@@ -97,18 +167,18 @@ const TABLES: &[Table] = &[
             column("cluster", Text, ""),
             column("address", Text, "host:port"),
             column("health", Text, "ok, degraded, failing, unknown"),
-            column("last_success", Text, "when a profile last arrived, UTC"),
-            column("last_failure", Text, "when a type last failed that fails now, UTC"),
-            column("failure", Text, "why"),
+            column("last_success", Moment(0), "when a profile last arrived, UTC"),
+            column("last_failure", Moment(0), "when a type last failed that fails now, UTC"),
+            column("failure", LongText, "why"),
             column("past", Integer, "1: not configured any more, or gone from its host; its profiles are still there"),
             column("demo", Integer, ""),
-            column("retry_at", Text, "when a type that fails now is tried again, UTC"),
+            column("retry_at", Moment(0), "when a type that fails now is tried again, UTC"),
             column("pid", Integer, "kinds jvm, process: the process, as found last"),
             column("engine", Text, "kind jvm: what records it"),
-            column("runtime", Text, "kind jvm: its JDK; host: its kernel"),
-            column("limits", Text, "kinds jvm, host, process: what is not recorded, and why"),
+            column("runtime", LongText, "kind jvm: its JDK; host: its kernel"),
+            column("limits", LongText, "kinds jvm, host, process: what is not recorded, and why"),
             column("host", Text, "kinds host, process: the host's name"),
-            column("heartbeat", Text, "kinds host, process: when the last one came, UTC"),
+            column("heartbeat", Moment(0), "kinds host, process: when the last one came, UTC"),
             column("hz", Integer, "kinds host, process: samples for each second of CPU time"),
         ],
         comment: "the processes profiles come from",
@@ -119,11 +189,11 @@ const TABLES: &[Table] = &[
         parameters: &[],
         columns: &[
             column("number", Integer, "ascending, never used again"),
-            column("time", Text, "UTC"),
+            column("time", Moment(3), "UTC"),
             column("node", Integer, "id of the node, where there is one"),
             column("type", Text, "type of profile, where there is one"),
             column("kind", Text, "capture, refused, restarted, symbolize, storage, retention, import"),
-            column("reason", Text, ""),
+            column("reason", LongText, ""),
         ],
         comment: "what went wrong",
         source: Source::Computed(nodes::errors),
@@ -134,8 +204,8 @@ const TABLES: &[Table] = &[
         columns: &[
             column("sample_type", Text, "default: the profile's default sample type"),
             column("unit", Text, ""),
-            column("function", Text, ""),
-            column("file", Text, ""),
+            column("function", LongCode, ""),
+            column("file", LongCode, ""),
             column("line", Integer, ""),
             column("flat", Integer, "of the line itself"),
             column("cum", Integer, "with all it calls"),
@@ -149,7 +219,7 @@ const TABLES: &[Table] = &[
         columns: &[
             column("sample_type", Text, "default: the profile's default sample type"),
             column("unit", Text, ""),
-            column("stack", Text, "functions, root first, joined by ;"),
+            column("stack", LongCode, "functions, root first, joined by ;"),
             column("value", Integer, ""),
         ],
         comment: "stacks(profile_id [, sample_type | '*']): the stacks of a profile, collapsed",
@@ -161,8 +231,8 @@ const TABLES: &[Table] = &[
         columns: &[
             column("sample_type", Text, "default: the profiles' default sample type"),
             column("unit", Text, ""),
-            column("function", Text, ""),
-            column("file", Text, ""),
+            column("function", LongCode, ""),
+            column("file", LongCode, ""),
             column("flat", Integer, "of the function itself"),
             column("cum", Integer, "with all it calls"),
             column("profiles", Integer, "how many were merged"),
@@ -177,8 +247,8 @@ const TABLES: &[Table] = &[
         columns: &[
             column("sample_type", Text, "default: the profiles' default sample type"),
             column("unit", Text, ""),
-            column("function", Text, ""),
-            column("file", Text, ""),
+            column("function", LongCode, ""),
+            column("file", LongCode, ""),
             column("flat", Integer, "of b less that of a"),
             column("cum", Integer, "of b less that of a"),
             column("flat_a", Integer, ""),
@@ -220,13 +290,6 @@ impl Table {
     pub(crate) fn bare_name(&self) -> &'static str {
         self.name.split_once('.').map_or(self.name, |(_, bare)| bare)
     }
-
-    /// Its columns and hidden parameters as SQLite's `CREATE TABLE` has them.
-    pub(super) fn declaration(&self) -> String {
-        let columns = self.columns.iter().map(|column| format!("\"{}\" {}", column.name, affinity(column.column_type)));
-        let parameters = self.parameters.iter().map(|parameter| format!("\"{}\" HIDDEN", parameter.name));
-        format!("CREATE TABLE x({})", columns.chain(parameters).collect::<Vec<_>>().join(", "))
-    }
 }
 
 /// The error for an unknown table.
@@ -244,24 +307,4 @@ pub(crate) fn is_database(name: &str) -> bool {
 /// The databases there are.
 pub(crate) fn databases() -> impl Iterator<Item = &'static str> {
     std::iter::once(DATABASE).chain(OTHERS.iter().copied())
-}
-
-/// The name of a type in SQLite.
-fn affinity(column_type: ColumnType) -> &'static str {
-    match column_type {
-        Integer => "INTEGER",
-        Real => "REAL",
-        Text => "TEXT",
-        ColumnType::Blob => "BLOB",
-    }
-}
-
-/// The name of a type in MySQL.
-pub(crate) fn mysql_type(column_type: ColumnType) -> &'static str {
-    match column_type {
-        Integer => "bigint",
-        Real => "double",
-        Text => "longtext",
-        ColumnType::Blob => "longblob",
-    }
 }

@@ -1,9 +1,9 @@
 //! The rows of `information_schema`, from the table of tables.
 
-use super::statement_context::StatementContext;
-use super::tables::{self, Table, TableRows, mysql_type};
+use super::computed::StatementContext;
+use super::tables::{self, Declared, Table, TableRows};
 use crate::DATABASE;
-use crate::mysql::{ColumnType, SqlError, Value};
+use crate::mysql::{SqlError, Value};
 
 pub(super) fn none(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     Ok(Vec::new())
@@ -31,16 +31,26 @@ pub(super) fn tables(_statement: &StatementContext, _parameters: &[Value]) -> Re
 pub(super) fn columns(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let rows = tables::all().flat_map(|table| {
         table.columns.iter().enumerate().map(move |(index, column)| {
-            let is_text = column.column_type == ColumnType::Text;
-            let of_text = |text: &str| if is_text { Value::from(text) } else { Value::Null };
-            let length = if is_text { Value::Integer(u32::MAX.into()) } else { Value::Null };
-            let precision = match column.column_type {
-                ColumnType::Integer => Value::Integer(19),
-                ColumnType::Real => Value::Integer(22),
+            let declared = column.declared;
+            let collation = declared.collation();
+            let of_text = |text: &str| if collation.is_some() { Value::from(text) } else { Value::Null };
+            let (length, bytes) = match declared {
+                Declared::Text | Declared::Code => (Value::Integer(255), Value::Integer(1020)),
+                Declared::LongText | Declared::LongCode => {
+                    (Value::Integer(u32::MAX.into()), Value::Integer(u32::MAX.into()))
+                }
+                _ => (Value::Null, Value::Null),
+            };
+            let precision = match declared {
+                Declared::Integer => Value::Integer(19),
+                Declared::Real => Value::Integer(22),
                 _ => Value::Null,
             };
-            let scale = if column.column_type == ColumnType::Integer { Value::Integer(0) } else { Value::Null };
-            let kind = mysql_type(column.column_type);
+            let scale = if declared == Declared::Integer { Value::Integer(0) } else { Value::Null };
+            let digits =
+                if let Declared::Moment(digits) = declared { Value::Integer(digits.into()) } else { Value::Null };
+            let kind = declared.mysql_type();
+            let data_type = kind.split('(').next().unwrap_or(kind);
             vec![
                 "def".into(),
                 table.database().into(),
@@ -49,14 +59,14 @@ pub(super) fn columns(_statement: &StatementContext, _parameters: &[Value]) -> R
                 Value::Integer(index as i64 + 1),
                 Value::Null,
                 "YES".into(),
-                kind.into(),
-                length.clone(),
+                data_type.into(),
                 length,
+                bytes,
                 precision,
                 scale,
-                Value::Null,
+                digits,
                 of_text("utf8mb4"),
-                of_text("utf8mb4_general_ci"),
+                of_text(collation.unwrap_or_default()),
                 kind.into(),
                 "".into(),
                 "".into(),
@@ -87,6 +97,7 @@ pub(crate) const COLLATIONS: &[(&str, &str, i64)] = &[
     ("utf8mb3_general_ci", "utf8mb3", 33),
     ("utf8mb3_unicode_ci", "utf8mb3", 192),
     ("utf8mb4_0900_ai_ci", "utf8mb4", 255),
+    ("utf8mb4_0900_bin", "utf8mb4", 309),
     ("utf8mb4_bin", "utf8mb4", 46),
     ("utf8mb4_general_ci", "utf8mb4", 45),
     ("utf8mb4_unicode_ci", "utf8mb4", 224),
@@ -114,7 +125,7 @@ pub(super) fn collations(_statement: &StatementContext, _parameters: &[Value]) -
             default.into(),
             "Yes".into(),
             Value::Integer(1),
-            "PAD SPACE".into(),
+            if name.contains("_0900_") { "NO PAD" } else { "PAD SPACE" }.into(),
         ]
     };
     Ok(COLLATIONS.iter().map(row).collect())

@@ -11,8 +11,8 @@ use procprof_profile::{Nanos, Profile, ProfileId};
 use procprof_report::{Error, Options, Sources, render};
 use procprof_store::{Filter, PageRequest};
 
+use super::computed::StatementContext;
 use super::moment;
-use super::statement_context::StatementContext;
 use super::tables::TableRows;
 use crate::mysql::{SqlError, SqlErrorKind, Value};
 
@@ -82,7 +82,7 @@ pub(super) fn top(statement: &StatementContext, parameters: &[Value]) -> Result<
     let [node, profile_type, from, to, only] = parameters else { return Ok(Vec::new()) };
     let wrong = |text: String| SqlError::new(SqlErrorKind::WrongArguments, format!("top: {text}"));
     let name = text(node);
-    let node = statement.sql.registry.find(&name).ok_or_else(|| wrong(format!("node not found: {name}")))?;
+    let node = statement.server()?.registry.find(&name).ok_or_else(|| wrong(format!("node not found: {name}")))?;
     let profile_type = match profile_type {
         Value::Null => procprof_profile::ProfileType::Cpu,
         other => text(other).parse().map_err(|error| wrong(format!("{error}")))?,
@@ -168,7 +168,8 @@ fn profile(statement: &StatementContext, table: &str, id: &Value) -> Result<Prof
 }
 
 fn read(statement: &StatementContext, id: ProfileId) -> Result<Profile, String> {
-    let bytes = statement.sql.store.open_bytes(id).map_err(|error| error.to_string())?;
+    let sql = statement.server().map_err(|error| error.text)?;
+    let bytes = sql.store.open_bytes(id).map_err(|error| error.to_string())?;
     format::decode(&bytes, &Limits::default())
         .map(|decoded| decoded.profile)
         .map_err(|error| format!("profile {id}: {error}"))
@@ -200,7 +201,7 @@ fn options(statement: &StatementContext, sample_type: usize, pairs: &[(&str, &st
     let index = sample_type.to_string();
     let pairs = pairs.iter().copied().chain([("sample_index", index.as_str())]);
     let options = Options::parse(pairs).map_err(|error| statement.report_failure(&error))?;
-    Ok(Options { budget: statement.budget(), ..options })
+    Ok(Options { budget: statement.budget()?, ..options })
 }
 
 /// The values of all functions or lines.
@@ -232,7 +233,7 @@ fn bound(value: &Value) -> Result<Option<Nanos>, SqlError> {
         Value::Null => return Ok(None),
         Value::Integer(seconds) => seconds.checked_mul(1_000_000_000),
         Value::Real(seconds) => Some((seconds * 1e9) as i64),
-        other => moment::parse(&text(other)).and_then(moment::nanos),
+        other => moment_of(&text(other)),
     };
     let wrong = || {
         let text: String = text(value).chars().take(80).collect();
@@ -241,10 +242,18 @@ fn bound(value: &Value) -> Result<Option<Nanos>, SqlError> {
     nanos.map(|nanos| Some(Nanos(nanos))).ok_or_else(wrong)
 }
 
+/// Nanoseconds since 1970 of a moment, with a zone or in UTC.
+fn moment_of(text: &str) -> Option<i64> {
+    if let Ok(moment) = text.trim().parse::<jiff::Timestamp>() {
+        return i64::try_from(moment.as_nanosecond()).ok();
+    }
+    moment::parse_moment(text).and_then(|(micros, _)| micros.checked_mul(1000))
+}
+
 /// The profiles that a filter lets through.
 fn ids(statement: &StatementContext, filter: &Filter) -> Result<Vec<ProfileId>, SqlError> {
     let found = statement
-        .sql
+        .server()?
         .store
         .list(filter, &PageRequest::first(MERGED_MAX))
         .map_err(|error| SqlError::new(SqlErrorKind::Other, error.to_string()))?;

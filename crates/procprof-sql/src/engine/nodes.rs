@@ -6,25 +6,27 @@ use procprof_core::hosts::{HostState, HostWarning};
 use procprof_core::nodes::Node;
 use procprof_store::{ErrorEntry, ErrorFilter, PAGE_MAX, PageRequest};
 
-use super::moment::datetime;
-use super::statement_context::StatementContext;
+use super::computed::StatementContext;
+use super::moment::moment_text;
 use super::tables::TableRows;
+use crate::Sql;
 use crate::mysql::{SqlError, Value};
 
-/// Nanoseconds in a second.
-const SECOND: i64 = 1_000_000_000;
+/// Microseconds in a second.
+const SECOND: i64 = 1_000_000;
 
 pub(super) fn nodes(statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
-    Ok(statement.sql.registry.all().iter().map(|node| row(statement, node)).collect())
+    let sql = statement.server()?;
+    Ok(sql.registry.all().iter().map(|node| row(sql, node)).collect())
 }
 
-fn row(statement: &StatementContext, node: &Node) -> Vec<Value> {
-    let health = statement.sql.registry.health(node.id);
+fn row(sql: &Sql, node: &Node) -> Vec<Value> {
+    let health = sql.registry.health(node.id);
     let (failed, failure) = match health.last_failure() {
         Some((_, failure)) => (moment(failure.at), failure.reason.clone().into()),
         None => (Value::Null, Value::Null),
     };
-    let state = statement.sql.captures.source_state(node);
+    let state = sql.captures.source_state(node);
     let text = |text: fn(&SourceState) -> String| {
         state.as_ref().map(text).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from)
     };
@@ -50,7 +52,7 @@ fn row(statement: &StatementContext, node: &Node) -> Vec<Value> {
         Value::Null,
         Value::Null,
     ];
-    if let Some(host) = statement.sql.hosts.state(node) {
+    if let Some(host) = sql.hosts.state(node) {
         report(&mut row, host);
     }
     row
@@ -78,8 +80,9 @@ fn report(row: &mut [Value], host: HostState) {
 pub(super) fn errors(statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
     let mut rows = Vec::new();
     let mut page = PageRequest::first(PAGE_MAX);
+    let sql = statement.server()?;
     loop {
-        let found = statement.sql.store.list_errors(&ErrorFilter::default(), &page);
+        let found = sql.store.list_errors(&ErrorFilter::default(), &page);
         rows.extend(found.rows.iter().map(error));
         match found.next {
             Some(next) => page = PageRequest::after(PAGE_MAX, next),
@@ -92,7 +95,7 @@ fn error(entry: &ErrorEntry) -> Vec<Value> {
     let row = &entry.row;
     vec![
         number(entry.number),
-        datetime(row.time.0, 3).into(),
+        moment_text(row.time.0.div_euclid(1000), 3).into(),
         row.node.map_or(Value::Null, number),
         row.profile_type.as_ref().map_or(Value::Null, |kind| kind.name().into()),
         row.kind.name().into(),
@@ -101,7 +104,7 @@ fn error(entry: &ErrorEntry) -> Vec<Value> {
 }
 
 fn moment(at: Timestamp) -> Value {
-    datetime(at.as_second().saturating_mul(SECOND), 0).into()
+    moment_text(at.as_second().saturating_mul(SECOND), 0).into()
 }
 
 fn number(number: u64) -> Value {

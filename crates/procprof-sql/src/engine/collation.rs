@@ -1,0 +1,29 @@
+//! Keys of texts: two texts compare as their keys do, byte by byte.
+
+use std::borrow::Cow;
+
+use super::types::Collation;
+use super::weights::weight;
+
+/// The key of a text.
+pub(super) fn key(text: &str, collation: Collation) -> Cow<'_, str> {
+    match collation {
+        Collation::Binary => Cow::Borrowed(text),
+        Collation::General => {
+            let trimmed = text.trim_end_matches(' ');
+            let mut key = String::with_capacity(trimmed.len() + 1);
+            key.extend(trimmed.chars().map(weight));
+            // The end counts as a blank, which is more than a control character and less than others.
+            key.push(' ');
+            Cow::Owned(key)
+        }
+    }
+}
+
+/// A text with each character replaced by its weight, for a search in it.
+pub(super) fn folded(text: &str, collation: Collation) -> Cow<'_, str> {
+    match collation {
+        Collation::Binary => Cow::Borrowed(text),
+        Collation::General => Cow::Owned(text.chars().map(weight).collect()),
+    }
+}
