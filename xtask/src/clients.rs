@@ -1,5 +1,6 @@
 //! Packages that tests use from the registries of other languages: MySQL clients, fetched into `target/mysql-clients`,
-//! and the linter and generators for the OpenAPI document, fetched into `target/openapi`.
+//! the linter and generators for the OpenAPI document, fetched into `target/openapi`, and the engines that read archives,
+//! fetched into `target/engines`.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,12 +20,16 @@ const DRIVERS: &[&str] = &[
 /// The list of the linter and generators for the OpenAPI document.
 const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 
+/// The list of the engines that read archives.
+const ENGINES: &str = "crates/procprof-archive/tests/engines";
+
 /// Fetches missing packages.
 pub(crate) fn ensure() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     let (listed, place) = (root.join(OPENAPI), root.join("target/openapi"));
     python(&listed, &place)?;
     node(&listed, &place)?;
+    python(&root.join(ENGINES), &root.join("target/engines"))?;
     let (listed, place) = (root.join(CLIENTS), root.join("target/mysql-clients"));
     python(&listed, &place)?;
     node(&listed, &place)?;

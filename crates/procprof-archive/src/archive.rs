@@ -1,0 +1,221 @@
+//! [`Archive`]: its parts, their profiles, sums of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+
+use crate::header::{Header, Identity, Total};
+use crate::objects::Objects;
+use crate::read::{ReadLimits, Rows, TableFile};
+use crate::{Error, Hour, Part, Result, Table};
+
+/// An archive that is read.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) limits: ReadLimits,
+}
+
+/// The parts of an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Whole parts, in their order, with the bytes of their files.
+    pub whole: BTreeMap<Part, u64>,
+    /// Parts whose writer ended before it wrote the profiles. Their samples belong to no profile.
+    pub unfinished: Vec<Part>,
+    /// Paths of objects that are no files of an archive.
+    pub odd: Vec<String>,
+}
+
+impl Parts {
+    /// Bytes of the whole parts.
+    pub fn bytes(&self) -> u64 {
+        self.whole.values().sum()
+    }
+}
+
+/// The profile with a number, as samples name it.
+pub type Numbered = (i64, Header);
+
+/// The sum of each kind of value of a profile.
+pub type KindSums = BTreeMap<String, i128>;
+
+impl Archive {
+    /// The archive in a storage.
+    pub fn new(objects: Arc<dyn Objects>, limits: ReadLimits) -> Archive {
+        Archive { objects, limits }
+    }
+
+    /// Where its objects are.
+    pub fn objects(&self) -> &dyn Objects {
+        &*self.objects
+    }
+
+    /// All its parts.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn parts(&self) -> Result<Parts> {
+        let mut parts = Parts::default();
+        let mut bytes: BTreeMap<Part, u64> = BTreeMap::new();
+        for table in Table::ALL {
+            for object in self.objects.list(table.name())? {
+                match Part::from_path(&object.path) {
+                    Some((_, part)) => {
+                        *bytes.entry(part).or_default() += object.bytes;
+                        if table == Table::Profiles {
+                            parts.whole.insert(part, 0);
+                        }
+                    }
+                    None => parts.odd.push(object.path),
+                }
+            }
+        }
+        for (part, size) in bytes {
+            match parts.whole.get_mut(&part) {
+                Some(sum) => *sum = size,
+                None => parts.unfinished.push(part),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The parts of an hour.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn parts_of_hour(&self, hour: Hour) -> Result<Vec<Part>> {
+        let objects = self.objects.list(&format!("{}/{hour}", Table::Profiles.name()))?;
+        Ok(objects.iter().filter_map(|object| Part::from_path(&object.path)).map(|(_, part)| part).collect())
+    }
+
+    /// Removes the files of a part, that of the profiles first.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn remove(&self, part: Part) -> Result<()> {
+        Table::ALL.into_iter().rev().try_for_each(|table| self.objects.delete(&part.path(table)))
+    }
+
+    /// The ids of a part's profiles.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn ids(&self, part: Part) -> Result<Vec<ProfileId>> {
+        let file = self.open(part, Table::Profiles)?;
+        let mut ids = Vec::new();
+        file.read(&["id"], &|_| true, &mut |rows| {
+            for at in 0..rows.len() {
+                ids.push(id(rows, at)?);
+            }
+            Ok(())
+        })?;
+        Ok(ids)
+    }
+
+    /// The profiles of a part, in the order in which they were complete.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn headers(&self, part: Part) -> Result<Vec<Numbered>> {
+        let file = self.open(part, Table::Profiles)?;
+        let columns: Vec<&str> = Table::Profiles.columns().iter().map(|column| column.name).collect();
+        let mut headers = Vec::new();
+        file.read(&columns, &|_| true, &mut |rows| {
+            for at in 0..rows.len() {
+                headers.push((rows.integers("profile")?.value(at), header(rows, at)?));
+            }
+            Ok(())
+        })?;
+        Ok(headers)
+    }
+
+    /// The sums of the samples of each profile of a part, by its number.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn sums(&self, part: Part) -> Result<HashMap<i64, KindSums>> {
+        let file = self.open(part, Table::Samples)?;
+        let mut sums: HashMap<i64, KindSums> = HashMap::default();
+        file.read(&["kind", "profile", "value"], &|_| true, &mut |rows| {
+            let (kinds, profiles) = (rows.texts("kind")?, rows.integers("profile")?);
+            for (at, value) in rows.integers("value")?.values().iter().enumerate() {
+                let of = sums.entry(profiles.value(at)).or_default();
+                let kind = kinds.value(at);
+                match of.get_mut(kind) {
+                    Some(sum) => *sum += i128::from(*value),
+                    None => drop(of.insert(kind.to_owned(), i128::from(*value))),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(sums)
+    }
+
+    pub(crate) fn open(&self, part: Part, table: Table) -> Result<TableFile> {
+        TableFile::open(&self.objects, part, table, self.limits)
+    }
+}
+
+fn id(rows: &Rows<'_>, at: usize) -> Result<ProfileId> {
+    rows.texts("id")?.value(at).parse().map_err(|error| rows.wrong("id", error))
+}
+
+fn header(rows: &Rows<'_>, at: usize) -> Result<Header> {
+    let text = |column: &str| Ok::<String, Error>(rows.texts(column)?.value(at).to_owned());
+    let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
+    let moment = |column: &str| {
+        let micros = rows.moments(column)?.value(at);
+        micros.checked_mul(1000).map(Nanos).ok_or_else(|| rows.wrong(column, "is no time of this epoch"))
+    };
+    let maybe = |column: &str| {
+        use arrow_array::Array;
+        let values = rows.integers(column)?;
+        Ok::<Option<u64>, Error>((!values.is_null(at)).then(|| values.value(at).cast_unsigned()))
+    };
+    let profile_type: ProfileType = text("type")?.parse().map_err(|error| rows.wrong("type", error))?;
+    let identity = Identity {
+        id: id(rows, at)?,
+        node: number("node")?.cast_unsigned(),
+        start: moment("start")?,
+        duration: Nanos(number("duration_nanos")?),
+        completed: moment("time")?,
+        profile_type,
+    };
+    let facts = rows.text_map("facts", at)?;
+    let mut meta = Header::meta_of(facts.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    meta.id = Some(identity.id);
+    meta.node = Some(identity.node);
+    meta.profile_type = Some(identity.profile_type.clone());
+    meta.end = Some(identity.completed);
+    meta.node_name = text("node_name")?;
+    meta.cluster = text("cluster")?;
+    meta.role = text("role")?;
+    meta.kind = text("node_kind")?;
+    meta.trigger = text("trigger")?;
+    meta.engine = text("engine")?;
+    meta.labels = rows.text_map("labels", at)?.into_iter().collect();
+    meta.lost = maybe("lost")?;
+    meta.truncated = maybe("truncated")?;
+    meta.unsampled = maybe("unsampled_nanos")?;
+    let units: BTreeMap<String, String> = rows.text_map("units", at)?.into_iter().collect();
+    let mut totals = Vec::new();
+    for (kind, value) in rows.integer_map("totals", at)? {
+        let unit = units.get(&kind).ok_or_else(|| rows.wrong("units", format!("lacks that of {kind}")))?;
+        totals.push(Total { unit: unit.clone(), kind, value });
+    }
+    if totals.is_empty() {
+        return Err(rows.wrong("totals", "is empty"));
+    }
+    Ok(Header {
+        identity,
+        meta,
+        totals,
+        shown_kind: text("shown_kind")?,
+        period_type: (text("period_kind")?, text("period_unit")?),
+        period: number("period")?,
+        samples: number("samples")?.max(0).cast_unsigned(),
+    })
+}

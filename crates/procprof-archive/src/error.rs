@@ -1,0 +1,90 @@
+//! Errors of an archive.
+
+use procprof_profile::ProfileId;
+
+/// Result with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an archive was not read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The storage refused.
+    #[error(transparent)]
+    Files(#[from] procprof_files::Error),
+    /// The file is not intact Parquet.
+    #[error("{file}: {why}")]
+    Malformed {
+        /// The file, relative to the archive.
+        file: String,
+        /// The problem.
+        why: String,
+    },
+    /// A column is missing, of another type, or holds what it must not.
+    #[error("{file}: column {column}: {why}")]
+    Column {
+        /// The file, relative to the archive.
+        file: String,
+        /// The column.
+        column: String,
+        /// The problem.
+        why: String,
+    },
+    /// The file was written in another version of the schema.
+    #[error("{file}: version {found:?} of the schema; this procprof reads {supported}")]
+    Version {
+        /// The file, relative to the archive.
+        file: String,
+        /// The version in the file; empty if it has none.
+        found: String,
+        /// The version that can be read.
+        supported: &'static str,
+    },
+    /// A limit was exceeded.
+    #[error("{what}: {size} exceeds the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// Its size.
+        size: u64,
+        /// The limit, in the same unit.
+        limit: u64,
+    },
+    /// A profile that cannot be archived.
+    #[error("profile {id}")]
+    Profile {
+        /// The profile.
+        id: ProfileId,
+        /// The problem.
+        source: procprof_profile::Error,
+    },
+    /// Profiles that cannot be summed.
+    #[error("profiles of different sample types: {one} and {other}")]
+    Incompatible {
+        /// The sample types of one profile.
+        one: String,
+        /// Those of another.
+        other: String,
+    },
+    /// A file could not be written as Parquet.
+    #[error("write {table}")]
+    Write {
+        /// The table.
+        table: &'static str,
+        /// The problem.
+        source: parquet::errors::ParquetError,
+    },
+    /// A sum that no profile can hold.
+    #[error("sum of profiles")]
+    Sum(#[source] procprof_profile::Error),
+}
+
+impl Error {
+    pub(crate) fn malformed(file: impl ToString, why: impl ToString) -> Error {
+        Error::Malformed { file: file.to_string(), why: why.to_string() }
+    }
+
+    pub(crate) fn column(file: impl ToString, column: &str, why: impl ToString) -> Error {
+        Error::Column { file: file.to_string(), column: column.to_owned(), why: why.to_string() }
+    }
+}

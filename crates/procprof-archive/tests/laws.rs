@@ -1,0 +1,82 @@
+//! What is written is read back: sums, stacks, names.
+
+use procprof_archive::{Hour, Part, Selection, Table, Writer};
+use procprof_profile::merge::merge;
+use procprof_profile::{Nanos, Profile};
+use proptest::prelude::*;
+
+use crate::support::{HOUR, archive, contents, identity, part, profile, samples, some_profiles};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn profiles_are_read_back(made in prop::collection::vec((samples(), 0..3_u64), 1..5)) {
+        let profiles: Vec<Profile> =
+            made.iter().map(|(samples, base)| profile(samples, 0x40_0000 + base * 0x1000)).collect();
+        let (_folder, archive) = archive(&profiles);
+        let check = archive.check(part(0)).unwrap();
+        prop_assert_eq!(&check.wrong, &Vec::<String>::new());
+        for (number, profile) in profiles.iter().enumerate() {
+            let identity = identity(number as i64);
+            let selection = Selection { ids: vec![identity.id], ..Selection::default() };
+            let one = archive.merge(&selection).unwrap().unwrap();
+            prop_assert_eq!(contents(&one.profile), contents(profile));
+            let header = &check.headers[number];
+            prop_assert_eq!(&header.identity, &identity);
+            let totals: Vec<i64> = header.totals.iter().map(|total| total.value).collect();
+            prop_assert_eq!(totals, vec![profile.total(0), profile.total(1)]);
+        }
+        let sum = archive.merge(&Selection::default()).unwrap().unwrap();
+        let expected = merge(&profiles.iter().collect::<Vec<_>>()).unwrap();
+        prop_assert_eq!(contents(&sum.profile), contents(&expected));
+        prop_assert_eq!(sum.profiles, profiles.len() as u64);
+    }
+}
+
+#[test]
+fn a_selection_is_by_time_node_and_type() {
+    let profiles = some_profiles();
+    let (_folder, archive) = archive(&profiles);
+    let count = |selection: Selection| archive.merge(&selection).unwrap().map_or(0, |merged| merged.profiles);
+    let minute = |number: i64| Some(Nanos(HOUR.start().0 + number * 60_000_000_000));
+    assert_eq!(count(Selection { from: minute(2), to: minute(4), ..Selection::default() }), 2);
+    assert_eq!(count(Selection { nodes: vec!["10001".to_owned()], ..Selection::default() }), 4);
+    assert_eq!(count(Selection { types: vec!["heap".parse().unwrap()], ..Selection::default() }), 0);
+    assert_eq!(count(Selection { from: Some(HOUR.end()), ..Selection::default() }), 0);
+}
+
+#[test]
+fn names_of_files_are_read_back() {
+    for hour in [0, 1, 489_910, 1_000_000] {
+        for number in [0, 7, 123_456] {
+            let part = Part { hour: Hour(hour), writer: Writer(7), number };
+            for table in Table::ALL {
+                assert_eq!(Part::from_path(&part.path(table)), Some((table, part)));
+            }
+        }
+    }
+    assert_eq!(part(3).path(Table::Samples), "samples/date=2025-11-20/hour=22/000000000000feed-0003.parquet");
+    let wrong = [
+        "samples/date=2025-11-20/hour=22/000000000000feed-3.parquet",
+        "samples/date=2025-11-20/hour=24/000000000000feed-0003.parquet",
+        "samples/date=2025-11-31/hour=22/000000000000feed-0003.parquet",
+        "others/date=2025-11-20/hour=22/000000000000feed-0003.parquet",
+        "samples/000000000000feed-0003.parquet",
+        "",
+    ];
+    for path in wrong {
+        assert_eq!(Part::from_path(path), None, "{path}");
+    }
+}
+
+#[test]
+fn a_part_without_its_profiles_is_not_there() {
+    let (folder, archive) = archive(&some_profiles());
+    std::fs::remove_file(folder.path().join("archive").join(part(0).path(Table::Profiles))).unwrap();
+    let parts = archive.parts().unwrap();
+    assert_eq!((parts.whole.len(), parts.unfinished), (0, vec![part(0)]));
+    assert_eq!(archive.merge(&Selection::default()).unwrap(), None);
+    archive.remove(part(0)).unwrap();
+    assert_eq!(archive.parts().unwrap(), procprof_archive::Parts::default());
+}

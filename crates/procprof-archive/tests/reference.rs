@@ -1,0 +1,82 @@
+//! The reference page `docs/archive.md`, generated from the tables of the schema.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use procprof_archive::{Table, VERSION};
+
+const HEAD: &str = "# Profiles as Parquet
+
+`procprof archive` writes profiles as Parquet files that DuckDB and other engines read, at a small part of the size of
+their pprof files, and sums them over any time and any nodes. This page is generated from the tables of the schema; a
+test keeps them the same.
+
+```bash
+procprof archive export --data procprof-data archive    # what the archive does not have yet; the server must not run
+procprof archive stats archive                          # profiles and bytes by hour
+procprof archive verify --data procprof-data archive    # tables against each other, sums against the pprof files
+procprof archive merge archive --type cpu --node be1 --from 2026-11-24T15:00:00Z -o sum.pb.gz
+procprof report -top sum.pb.gz
+```
+
+Export can be repeated and interrupted: it archives what is missing, by hours, oldest first, and a profile is archived
+once. Files appear whole or not at all and are never changed. Several folders of profiles can be exported to one
+archive; each has a name of its own in it (`archive-writer` in the folder).
+
+Kept are values as estimates (by the rules of pprof), stacks with lines, inlined frames, addresses and build ids,
+labels, and the facts of a profile. Not kept are counts as measured, times finer than microseconds, where a file was
+mapped, comments of others, pages, and recordings of JVMs. The pprof files in the folder stay as they are.
+
+## Files
+
+```text
+frames/date=2026-11-24/hour=15/0123456789abcdef-0000.parquet    functions, lines, addresses
+stacks/…  labels/…  samples/…  profiles/…
+```
+
+Files of one name, one of each table, are written together: all profiles of an hour (UTC), or as many of them as fit
+into memory. Ids other than `id` and `node` are unique in the archive, so one column joins two tables. A part whose file
+of profiles is missing was interrupted; its samples join no profile.
+
+Stacks are a tree: the stack of a caller is `stack - up`, and all stacks that begin with a stack have ids from `stack`
+to `last`. The sum of a function with what it calls is thus that of the ids between the two, for each stack with that
+function as its leaf that is not `recursive`. Samples are sorted by type, kind, node, stack and time.
+
+";
+
+const STATEMENTS: &str = "
+## Statements for DuckDB
+
+In the archive's folder, tested with DuckDB 2.0:
+
+";
+
+fn page() -> String {
+    let mut page = format!("{HEAD}Version {VERSION} of the schema (`procprof.archive` in a file's metadata):\n");
+    for table in [Table::Profiles, Table::Samples, Table::Stacks, Table::Frames, Table::Labels] {
+        let _ = write!(page, "\n### {}\n\n| column | type | meaning |\n|---|---|---|\n", table.name());
+        for column in table.columns() {
+            let null = if column.nullable { "" } else { " NOT NULL" };
+            let _ = writeln!(page, "| `{}` | {}{null} | {} |", column.name, column.column_type.sql(), column.help);
+        }
+    }
+    page.push_str("\nFolders add `date` (DATE) and `hour` (BIGINT) where an engine reads hive partitions.\n");
+    page.push_str(STATEMENTS);
+    for statement in [crate::duckdb::TOTALS, crate::duckdb::FUNCTIONS] {
+        let _ = write!(page, "```sql\n{statement}```\n\n");
+    }
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+    page
+}
+
+#[test]
+fn the_page_is_that_of_the_schema() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/archive.md");
+    let page = page();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == page, "docs/archive.md differs from the schema; UPDATE_EXPECT=1 cargo test rewrites it");
+}
