@@ -129,6 +129,12 @@ pub enum Error {
     /// The store refuses.
     #[error(transparent)]
     Store(#[from] procprof_store::Error),
+    /// The archive refuses.
+    #[error(transparent)]
+    Archive(#[from] procprof_archive::Error),
+    /// A stored profile that cannot be decoded.
+    #[error(transparent)]
+    Profile(#[from] procprof_profile::Error),
     /// A part of the server that could not be set up.
     #[error("{what}: {why}")]
     Setup {

@@ -8,6 +8,7 @@
 //! This crate decodes no formats, draws no reports, looks up no symbols and samples nothing: it puts the crates that
 //! do together.
 
+pub mod archiving;
 pub mod audit;
 pub mod auth;
 pub mod captures;

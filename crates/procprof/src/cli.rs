@@ -34,6 +34,9 @@ pub(crate) enum Command {
     /// Manage the folder of profiles
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Write profiles as Parquet files that other engines read; check and sum what is there
+    #[command(subcommand)]
+    Archive(crate::archive::ArchiveCommand),
     /// Manage the users file
     #[command(subcommand)]
     User(UserCommand),

@@ -1,6 +1,7 @@
 //! The `procprof` command: what was typed, to the part that does it.
 
 mod allocator;
+mod archive;
 mod cli;
 mod collect;
 mod config;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Archive(command) => return archive::run(&command),
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Collect(arguments) => return collect::run(arguments),
         Command::Record(arguments) => record::run(&arguments)?,

@@ -1,5 +1,6 @@
 //! The command as its users run it: real processes, real files, real tools.
 
+mod archive;
 mod collect;
 mod command;
 mod crash;

@@ -1,0 +1,207 @@
+//! `procprof archive`: profiles as Parquet files that other engines read.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand, ValueHint};
+use procprof_archive::{Archive, Hour, ObjectFolder, ReadLimits, Selection};
+use procprof_profile::format::pprof;
+use procprof_profile::{Nanos, ProfileType};
+use procprof_server::{Config, archive_writer, export, verify};
+use procprof_store::{Store, StoreOptions};
+
+use crate::output::print;
+
+/// Findings and failures that are printed, at most.
+const SHOWN_MAX: usize = 20;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArchiveCommand {
+    /// Archive the profiles of a data folder that the archive does not have; exits with status 1 when some cannot be.
+    /// The server must not run
+    Export(ExportArgs),
+    /// Show what an archive has: profiles, bytes, cost by hour
+    Stats(StatsArgs),
+    /// Read an archive through and compare its tables with each other, and with --data the sums with those of the
+    /// profiles that are still there; exits with status 1 when something is wrong
+    Verify(VerifyArgs),
+    /// Write the sum of archived profiles as pprof
+    Merge(MergeArgs),
+}
+
+/// Options of `archive export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Folder of the profiles [default: procprof-data]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data: Option<PathBuf>,
+    /// Folder of the archive; created if it is missing
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
+/// Options of `archive stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Folder of the archive
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
+/// Options of `archive verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Folder of profiles to compare with; the server must not run
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data: Option<PathBuf>,
+    /// Folder of the archive
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
+/// Options of `archive merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// The type of the profiles
+    #[arg(long = "type", value_name = "TYPE", default_value = "cpu")]
+    profile_type: String,
+    /// Complete at this time or later, for example 2026-11-24T15:00:00Z
+    #[arg(long, value_name = "TIME")]
+    from: Option<jiff::Timestamp>,
+    /// Complete before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<jiff::Timestamp>,
+    /// Name or id of a node; may be given several times
+    #[arg(long, value_name = "NODE")]
+    node: Vec<String>,
+    /// File to write; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+    /// Folder of the archive
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
+pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
+    match command {
+        ArchiveCommand::Export(arguments) => run_export(arguments),
+        ArchiveCommand::Stats(arguments) => stats(arguments),
+        ArchiveCommand::Verify(arguments) => run_verify(arguments),
+        ArchiveCommand::Merge(arguments) => merge(arguments),
+    }
+}
+
+fn opened(folder: &Path) -> Result<Archive> {
+    let objects = ObjectFolder::open(folder)?;
+    Ok(Archive::new(Arc::new(objects), ReadLimits::default()))
+}
+
+fn run_export(arguments: &ExportArgs) -> Result<ExitCode> {
+    let data = arguments.data.clone().unwrap_or_else(|| Config::defaults().data);
+    ensure!(data.is_dir(), "{} is no folder", data.display());
+    let store = Store::open(&data, StoreOptions::default())?;
+    let objects = ObjectFolder::create(&arguments.archive)?;
+    let archive = Archive::new(Arc::new(objects), ReadLimits::default());
+    let done = export(&store, &archive, archive_writer(&data)?, None)
+        .with_context(|| format!("export to {}", arguments.archive.display()))?;
+    let mut line = format!("{} profiles archived in {} bytes", done.written.profiles, done.written.bytes);
+    if let Some(each) = done.written.bytes.checked_div(done.written.profiles) {
+        line.push_str(&format!(", {each} each"));
+    }
+    line.push_str(&format!("; {} already there", done.already_there));
+    if done.no_profiles > 0 {
+        line.push_str(&format!("; {} pages and recordings left out", done.no_profiles));
+    }
+    println!("{line}");
+    Ok(report("failed", &done.failed))
+}
+
+fn run_verify(arguments: &VerifyArgs) -> Result<ExitCode> {
+    let archive = opened(&arguments.archive)?;
+    let store = match &arguments.data {
+        Some(data) if !data.is_dir() => bail!("{} is no folder", data.display()),
+        Some(data) => Some(Store::open(data, StoreOptions::default())?),
+        None => None,
+    };
+    let found = verify(&archive, store.as_ref())?;
+    println!(
+        "{} profiles with {} values in {} parts; {} compared with their files; {} wrong",
+        found.profiles,
+        found.rows,
+        found.parts,
+        found.compared,
+        found.wrong.len()
+    );
+    if found.unfinished > 0 {
+        println!("{} parts are unfinished: their samples belong to no profile", found.unfinished);
+    }
+    Ok(report("wrong", &found.wrong))
+}
+
+/// Prints findings; they make the status 1.
+fn report(what: &str, findings: &[String]) -> ExitCode {
+    for finding in findings.iter().take(SHOWN_MAX) {
+        eprintln!("{what}: {finding}");
+    }
+    if findings.len() > SHOWN_MAX {
+        eprintln!("{what}: {} more", findings.len() - SHOWN_MAX);
+    }
+    if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn stats(arguments: &StatsArgs) -> Result<ExitCode> {
+    let archive = opened(&arguments.archive)?;
+    let parts = archive.parts()?;
+    let mut hours: std::collections::BTreeMap<Hour, (u64, u64)> = std::collections::BTreeMap::new();
+    let mut failed = Vec::new();
+    for (part, bytes) in &parts.whole {
+        let profiles = match archive.ids(*part) {
+            Ok(ids) => ids.len() as u64,
+            Err(error) => {
+                failed.push(error.to_string());
+                continue;
+            }
+        };
+        let hour = hours.entry(part.hour).or_default();
+        hour.0 += profiles;
+        hour.1 += bytes;
+    }
+    println!("{:<24}{:>10}{:>14}{:>16}", "hour (UTC)", "profiles", "bytes", "bytes/profile");
+    let line = |name: &str, (profiles, bytes): (u64, u64)| {
+        println!("{name:<24}{profiles:>10}{bytes:>14}{:>16}", bytes.checked_div(profiles).unwrap_or(0));
+    };
+    for (hour, sums) in &hours {
+        line(&hour.to_string().replace("date=", "").replace("/hour=", " "), *sums);
+    }
+    let all = hours.values().fold((0, 0), |all, hour| (all.0 + hour.0, all.1 + hour.1));
+    line("all", all);
+    if !parts.unfinished.is_empty() {
+        println!("{} parts are unfinished", parts.unfinished.len());
+    }
+    failed.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
+    Ok(report("wrong", &failed))
+}
+
+fn merge(arguments: &MergeArgs) -> Result<ExitCode> {
+    let nanos = |time: &jiff::Timestamp| i64::try_from(time.as_nanosecond()).map(Nanos).context("time out of range");
+    let profile_type: ProfileType = arguments.profile_type.parse()?;
+    let selection = Selection {
+        from: arguments.from.as_ref().map(nanos).transpose()?,
+        to: arguments.to.as_ref().map(nanos).transpose()?,
+        types: vec![profile_type],
+        nodes: arguments.node.clone(),
+        ..Selection::default()
+    };
+    let merged = opened(&arguments.archive)?.merge(&selection)?;
+    let Some(merged) = merged else { bail!("no profile of that type, time and node in the archive") };
+    let encoded = pprof::encode_gzip(&merged.profile)?;
+    if arguments.output.as_os_str() == "-" {
+        print(&encoded)?;
+    } else {
+        procprof_files::replace(&arguments.output, &encoded, 0o666)?;
+    }
+    eprintln!("{} profiles", merged.profiles);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,93 @@
+//! `procprof archive`: profiles of a folder, archived, checked, summed.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use procprof_profile::format::{Limits, decode};
+
+use crate::harness::{files, folder, go_tool_pprof, procprof, text};
+
+const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/formats/pprof");
+
+/// The standard output of a command that succeeds.
+fn run(arguments: &[&str]) -> String {
+    let output = procprof().args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A data folder with two CPU profiles and a heap profile that a Go process has made.
+fn data(folder: &Path) -> String {
+    let logs = folder.join("logs");
+    std::fs::create_dir(&logs).unwrap();
+    let copies = [
+        ("go-cpu.pb.gz", "cpu-profile-20251120-222534-pprof.gz"),
+        ("go-cpu.pb.gz", "cpu-profile-20251120-232534-pprof.gz"),
+        ("go-heap.pb.gz", "heap-profile-20251120-222540-pprof.gz"),
+    ];
+    for (at, (from, to)) in copies.into_iter().enumerate() {
+        let bytes = std::fs::read(Path::new(FORMATS).join(from)).unwrap();
+        let mut profile = decode(&bytes, &Limits::default()).unwrap().profile.into_parts();
+        // Two files of one content are one profile.
+        profile.time.0 += at as i64 * 3_600_000_000_000;
+        let bytes = procprof_profile::format::pprof::encode_gzip(&profile.finish().unwrap()).unwrap();
+        std::fs::write(logs.join(to), bytes).unwrap();
+    }
+    let data = folder.join("data").display().to_string();
+    let added = run(&["store", "import", "--tz", "UTC", "--data", &data, &logs.display().to_string()]);
+    assert!(added.starts_with("3 added"), "{added}");
+    data
+}
+
+#[test]
+fn profiles_are_archived_once_and_summed() {
+    let folder = folder();
+    let data = data(folder.path());
+    let archive = folder.path().join("archive").display().to_string();
+    let first = run(&["archive", "export", "--data", &data, &archive]);
+    assert!(first.starts_with("3 profiles archived in ") && first.ends_with("; 0 already there\n"), "{first}");
+    let second = run(&["archive", "export", "--data", &data, &archive]);
+    assert_eq!(second, "0 profiles archived in 0 bytes; 3 already there\n");
+    let verified = run(&["archive", "verify", "--data", &data, &archive]);
+    assert!(verified.starts_with("3 profiles with ") && verified.ends_with("; 3 compared with their files; 0 wrong\n"));
+    let stats = run(&["archive", "stats", &archive]);
+    assert!(stats.lines().last().unwrap().starts_with("all                              3"), "{stats}");
+
+    let sum = folder.path().join("sum.pb.gz").display().to_string();
+    run(&["archive", "merge", &archive, "-o", &sum]);
+    let cpu = format!("{FORMATS}/go-cpu.pb.gz");
+    let values = |report: String| -> Vec<String> {
+        let lines = report.lines().skip_while(|line| !line.contains("flat%")).skip(1);
+        // A sum's percentages and functions are those of its terms; its values are twice these.
+        lines
+            .map(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                [words[1], words[4], words[5]].join(" ")
+            })
+            .collect()
+    };
+    let top = |file: &str| values(go_tool_pprof(&["-top", "-nodecount=50", file]));
+    assert_eq!(top(&sum), top(&cpu));
+}
+
+#[test]
+fn what_is_wrong_in_an_archive_is_named() {
+    let folder = folder();
+    let data = data(folder.path());
+    let archive = folder.path().join("archive");
+    let shown = archive.display().to_string();
+    run(&["archive", "export", "--data", &data, &shown]);
+    let samples = files(&archive.join("samples")).pop().unwrap();
+    let whole = std::fs::read(&samples).unwrap();
+    std::fs::write(&samples, &whole[..whole.len() - 20]).unwrap();
+    let verified = procprof().args(["archive", "verify", &shown]).output().unwrap();
+    let path = samples.strip_prefix(&archive).unwrap().display().to_string();
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(text(&verified).contains(&format!("wrong: {path}: ")), "{}", text(&verified));
+    // A part that was interrupted is written again.
+    std::fs::remove_file(samples.display().to_string().replace("/samples/", "/profiles/")).unwrap();
+    let again = run(&["archive", "export", "--data", &data, &shown]);
+    assert!(again.contains(" profiles archived in ") && !again.starts_with('0'), "{again}");
+    run(&["archive", "verify", "--data", &data, &shown]);
+}
