@@ -1,6 +1,6 @@
 //! Packages that tests use from the registries of other languages: MySQL clients, fetched into `target/mysql-clients`,
-//! the linter and generators for the OpenAPI document, fetched into `target/openapi`, and the engines that read archives,
-//! fetched into `target/engines`.
+//! the linter and generators for the OpenAPI document, fetched into `target/openapi`, and the engines that read
+//! archives, fetched into `target/engines`.
 
 use std::path::Path;
 use std::process::Command;
