@@ -815,5 +815,7 @@ check('forms take what their fields say', async (page) => {
 test('no control is unused', () => {
   // The test of the heap without a script follows this link; with one, the state takes its place.
   const byHand = 'page section.card.heap a Show its state';
-  assert.equal(controls.unused('page').filter((name) => name !== byHand).join('\n'), '');
+  // Whether names are missing depends on the code in which samples of this server fell.
+  const ofSamples = /^page (details\.card\.wanted |p\.more a Symbols )/;
+  assert.equal(controls.unused('page').filter((name) => name !== byHand && !ofSamples.test(name)).join('\n'), '');
 });
