@@ -145,8 +145,9 @@ impl Objects for ObjectFolder {
             for (name, kind) in folder.entries()? {
                 let path = format!("{prefix}{name}");
                 match kind {
+                    // One without a size was removed meanwhile.
                     EntryKind::File if !name.starts_with('.') => {
-                        found.push(Object { path, bytes: folder.size(&name).unwrap_or(0) });
+                        found.extend(folder.size(&name).map(|bytes| Object { path, bytes }));
                     }
                     EntryKind::Folder => open.push((folder.folder(&name)?, format!("{path}/"))),
                     EntryKind::File | EntryKind::Other => {}

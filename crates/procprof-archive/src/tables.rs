@@ -23,8 +23,10 @@ impl PartWriter {
     /// Writes the files of a part, that of the profiles last: with it the part is there.
     ///
     /// # Errors
-    /// The storage's; what was written before it may remain, and is replaced when the same part is written again.
+    /// [`Error::TooLarge`](crate::Error::TooLarge) when its ids do not suffice for what was added. The storage's; what
+    /// was written before it may remain, and is replaced when the same part is written again.
     pub fn write(self, objects: &dyn Objects, part: Part) -> Result<Written> {
+        self.check()?;
         let mut written = Written { profiles: self.headers.len() as u64, rows: self.rows.len() as u64, bytes: 0 };
         for (table, bytes) in encode(&self, part.base())? {
             objects.put(&part.path(table), &bytes)?;

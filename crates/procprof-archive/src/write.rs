@@ -86,7 +86,8 @@ impl PartWriter {
     /// Adds a profile. Its values are those of [`Grammar::Pprof`]; equal stacks with equal labels become one.
     ///
     /// # Errors
-    /// [`Error::Profile`] when its values cannot be estimated, [`Error::TooLarge`] when a part cannot hold it.
+    /// [`Error::Profile`] when its values cannot be estimated, [`Error::TooLarge`] when a part cannot hold it: that part
+    /// cannot be written any more.
     pub fn add(&mut self, identity: Identity, profile: Profile) -> Result<()> {
         let id = identity.id;
         let profile = profile.adjusted(Grammar::Pprof).map_err(|source| Error::Profile { id, source })?;
@@ -146,7 +147,7 @@ impl PartWriter {
     }
 
     /// Checks that a part's ids suffice.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let limit = 1 << LOCAL_BITS;
         let counts = [
             ("stacks of a part", self.stacks.len()),

@@ -168,18 +168,19 @@ fn stats(arguments: &StatsArgs) -> Result<ExitCode> {
         hour.0 += profiles;
         hour.1 += bytes;
     }
-    println!("{:<24}{:>10}{:>14}{:>16}", "hour (UTC)", "profiles", "bytes", "bytes/profile");
     let line = |name: &str, (profiles, bytes): (u64, u64)| {
-        println!("{name:<24}{profiles:>10}{bytes:>14}{:>16}", bytes.checked_div(profiles).unwrap_or(0));
+        format!("{name:<24}{profiles:>10}{bytes:>14}{:>16}\n", bytes.checked_div(profiles).unwrap_or(0))
     };
+    let mut table = format!("{:<24}{:>10}{:>14}{:>16}\n", "hour (UTC)", "profiles", "bytes", "bytes/profile");
     for (hour, sums) in &hours {
-        line(&hour.to_string().replace("date=", "").replace("/hour=", " "), *sums);
+        table += &line(&hour.to_string().replace("date=", "").replace("/hour=", " "), *sums);
     }
     let all = hours.values().fold((0, 0), |all, hour| (all.0 + hour.0, all.1 + hour.1));
-    line("all", all);
+    table += &line("all", all);
     if !parts.unfinished.is_empty() {
-        println!("{} parts are unfinished", parts.unfinished.len());
+        table += &format!("{} parts are unfinished\n", parts.unfinished.len());
     }
+    print(table)?;
     failed.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
     Ok(report("wrong", &failed))
 }
