@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use procprof_collect::jvm::{FlightSettings, JvmEngine, JvmOptions, JvmSource, JvmTarget};
-use procprof_collect::{Recording, RecordingData, Recordings, Request, Source};
+use procprof_collect::{ContinuousRecording, Recording, RecordingData, Recordings, Request, Source};
 use procprof_process::{Identity, Pid, Process};
 use procprof_profile::ProfileType;
 
@@ -44,7 +44,7 @@ pub(super) struct Jvms {
     recorded: Mutex<HashMap<u32, SystemTime>>,
     /// By service and pid: why a JVM is not recorded, or what is missing in its recording.
     limits: Mutex<BTreeMap<String, BTreeMap<u32, Vec<String>>>>,
-    /// Cuts that were lost: at the end of a JVM, or because they could not be decoded.
+    /// Cuts that were lost: at the end of a JVM, or because they could not be read or decoded.
     cuts_lost: AtomicU64,
 }
 
@@ -91,6 +91,10 @@ impl Jvms {
         if of_service.is_empty() {
             limits.remove(&jvm.service);
         }
+    }
+
+    fn lose_cut(&self) {
+        self.cuts_lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Cuts that were lost since the start.
@@ -158,24 +162,27 @@ async fn record(shared: &Arc<Shared>, jvm: &Chosen) -> Result<()> {
     let limits = source.state().map_or_else(Vec::new, |state| state.limits);
     shared.jvms.set_limits(jvm, limits);
     locked(&shared.jvms.recorded).insert(jvm.identity.pid.0, SystemTime::now());
+    let ended = cuts(shared, jvm, &mut *running).await;
+    ended.inspect_err(|_| shared.jvms.lose_cut())
+}
+
+/// Cuts a recording until the JVM or the agent ends; with an error the cut that was due is lost.
+async fn cuts(shared: &Arc<Shared>, jvm: &Chosen, running: &mut dyn ContinuousRecording) -> Result<()> {
     let interval = Duration::from_secs(shared.settings.cut_seconds);
     let mut due = tokio::time::Instant::now() + interval;
     loop {
         tokio::time::sleep(LOOK.min(due.saturating_duration_since(tokio::time::Instant::now()))).await;
         let is_last = shared.is_stopping();
         if tokio::time::Instant::now() < due && !is_last {
-            if goes_on(shared, jvm) || shared.is_stopping() {
-                continue;
-            }
-            shared.jvms.cuts_lost.fetch_add(1, Ordering::Relaxed);
-            bail!("it has ended; what it recorded last is lost");
+            ensure!(goes_on(shared, jvm) || shared.is_stopping(), "it has ended; what it recorded last is lost");
+            continue;
         }
         let cut = running.cut().await.context("read its recording")?;
         due += interval;
         let (own, chosen) = (Arc::clone(shared), jvm.clone());
         let pushed = tokio::task::spawn_blocking(move || push(&own, &chosen, &cut));
         if let Err(error) = pushed.await.context("decode its recording")? {
-            shared.jvms.cuts_lost.fetch_add(1, Ordering::Relaxed);
+            shared.jvms.lose_cut();
             tracing::error!("JVM {} of {}: {error:#}; this cut is lost", jvm.identity.pid, jvm.service);
         }
         if is_last {
