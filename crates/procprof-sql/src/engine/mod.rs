@@ -106,6 +106,13 @@ struct Statement {
     is_limited: bool,
 }
 
+impl Statement {
+    /// The columns of its result.
+    fn columns(&self) -> Vec<Column> {
+        if self.explains { vec![Column::text("EXPLAIN")] } else { self.outputs.iter().map(column).collect() }
+    }
+}
+
 impl Engine {
     /// # Errors
     /// DataFusion's, which has nothing to fail at here.
@@ -130,11 +137,7 @@ impl Engine {
         let (batches, rows) = mpsc::channel(BATCHES);
         let watch = Arc::new(Watch::new(limit, cancel, Some(batches.downgrade())));
         let statement = self.bound(session, text, Some(parameters), &watch)?;
-        let columns: Vec<Column> = if statement.explains {
-            vec![Column::text("EXPLAIN")]
-        } else {
-            statement.outputs.iter().map(column).collect()
-        };
+        let columns = statement.columns();
         let wanted = if statement.is_limited { u64::MAX } else { session.variables.select_limit() };
         let limits = RowLimits { most: self.sql.config().sql_rows_max, wanted };
         let (first, answer) = oneshot::channel();
@@ -210,12 +213,7 @@ impl Engine {
         let _turn = self.turn(limit).await?;
         let watch = Arc::new(Watch::new(limit, cancel, None));
         let statement = self.bound(session, text, None, &watch)?;
-        let columns = if statement.explains {
-            vec![Column::text("EXPLAIN")]
-        } else {
-            statement.outputs.iter().map(column).collect()
-        };
-        Ok(Prepared { parameters: statement.parameters, columns })
+        Ok(Prepared { parameters: statement.parameters, columns: statement.columns() })
     }
 
     fn bound(
@@ -349,10 +347,7 @@ const ENDS: &[&str] = &["from", "where", "group", "having", "order", "limit", "u
 /// The texts of the columns of a statement's first `SELECT` outside parentheses, by which MySQL names them.
 fn names(text: &str, words: &[Token]) -> Vec<String> {
     let named = |item: Range<usize>| match words.get(item) {
-        Some([only]) if matches!(only.kind, TokenKind::Text(_)) => match &only.kind {
-            TokenKind::Text(text) => text.clone(),
-            _ => String::new(),
-        },
+        Some([Token { kind: TokenKind::Text(text), .. }]) => text.clone(),
         Some([first, .., last]) => text[first.span.start..last.span.end].to_owned(),
         Some([only]) => text[only.span.clone()].to_owned(),
         _ => String::new(),
