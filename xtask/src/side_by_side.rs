@@ -85,14 +85,24 @@ fn next(waiting: &Mutex<VecDeque<TestBinary>>) -> Option<TestBinary> {
     lock(waiting).pop_front()
 }
 
+/// Builds the product's tests, and those of this program by themselves: its dependencies would add features to those of
+/// the product, whose examples would be built with other ones, DataFusion included.
 fn build() -> Result<Vec<TestBinary>> {
-    let words =
-        ["test", "--workspace", "--all-features", "--locked", "--no-run", "--message-format=json-render-diagnostics"];
+    let mut binaries = build_of(&["--workspace", "--exclude", "xtask", "--all-features"])?;
+    binaries.extend(build_of(&["--package", "xtask"])?);
+    Ok(binaries)
+}
+
+fn build_of(packages: &[&str]) -> Result<Vec<TestBinary>> {
+    let words: Vec<&str> = ["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]
+        .into_iter()
+        .chain(packages.iter().copied())
+        .collect();
     let line = format!("cargo {}", words.join(" "));
     eprintln!("xtask: {line}");
     let start = Instant::now();
     let output =
-        Command::new("cargo").args(words).stderr(Stdio::inherit()).output().with_context(|| format!("run {line}"))?;
+        Command::new("cargo").args(&words).stderr(Stdio::inherit()).output().with_context(|| format!("run {line}"))?;
     eprintln!("xtask: {:.0} s: {line}", start.elapsed().as_secs_f64());
     if !output.status.success() {
         bail!("{line} failed");

@@ -23,7 +23,9 @@ pub(crate) fn run(more: &[String]) -> Result<()> {
     // Most tests wait for processes of their own. Two binaries run at a time, so with this many threads in each there
     // are more than two tests for each core.
     let tests = side_by_side::run(&named.unwrap_or_else(|| (cores() + 1).to_string()));
-    let examples = Step::new(&["test", "--workspace", "--all-features", "--locked", "--no-fail-fast", "--doc"]).run();
+    // The same packages and features as those of the tests, so that nothing is built again.
+    let words = ["test", "--workspace", "--exclude", "xtask", "--all-features", "--locked", "--no-fail-fast", "--doc"];
+    let examples = Step::new(&words).run();
     let pages = browser::test();
     let emulated = ports::test();
     tests.and(examples).and(pages).and(emulated)
