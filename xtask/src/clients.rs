@@ -22,6 +22,8 @@ const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 
 /// The list of the engines that read archives.
 const ENGINES: &str = "crates/procprof-archive/tests/engines";
+/// The same for `soak long`: Spark is 450 MB packed, and a minute of a core goes into its installation.
+const SPARK: &str = "crates/procprof-archive/tests/engines/spark";
 
 /// Fetches missing packages.
 pub(crate) fn ensure() -> Result<()> {
@@ -45,6 +47,12 @@ pub(crate) fn ensure() -> Result<()> {
         run(Command::new("go").current_dir(&listed).args(["build", "-o"]).arg(place.join("go/client")).arg("."))
     })?;
     rust(&listed.join("rust"), &place)
+}
+
+/// Fetches missing packages of the tests that `soak long` runs.
+pub(crate) fn ensure_long() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    python(&root.join(SPARK), &root.join("target/spark"))
 }
 
 /// Builds the client in Rust, which is no member of the workspace.

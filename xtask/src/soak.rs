@@ -58,6 +58,7 @@ pub(crate) fn run_programs(captures: Option<&str>, name: Option<&str>) -> Result
 
 /// Runs the tests that are ignored for their length.
 pub(crate) fn run_long() -> Result<()> {
+    crate::clients::ensure_long()?;
     crate::test::run(&["--".to_owned(), "--ignored".to_owned()])
 }
 

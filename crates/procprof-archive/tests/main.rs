@@ -1,8 +1,9 @@
-//! The archive from outside: what is written is read back, by this crate and by DuckDB; broken files are errors.
+//! The archive from outside: what is written is read back, by this crate and by other engines; broken files are
+//! errors.
 
 #![allow(clippy::unwrap_used)]
 
-mod duckdb;
+mod engines;
 mod hostile;
 mod laws;
 mod reference;

@@ -7,8 +7,8 @@ use procprof_archive::{Table, VERSION};
 
 const HEAD: &str = "# Profiles as Parquet
 
-`procprof archive` writes profiles as Parquet files that DuckDB and other engines read, at a small part of the size of
-their pprof files, and sums them over any time and any nodes. This page is generated from the tables of the schema; a
+`procprof archive` writes profiles as Parquet files that [other engines](engines.md) read, at a small part of the size
+of their pprof files, and sums them over any time and any nodes. This page is generated from the tables of the schema; a
 test keeps them the same.
 
 ```bash
@@ -44,13 +44,6 @@ function as its leaf that is not `recursive`. Samples are sorted by type, kind, 
 
 ";
 
-const STATEMENTS: &str = "
-## Statements for DuckDB
-
-In the archive's folder, tested with DuckDB 2.0:
-
-";
-
 fn page() -> String {
     let mut page = format!("{HEAD}Version {VERSION} of the schema (`procprof.archive` in a file's metadata):\n");
     for table in [Table::Profiles, Table::Samples, Table::Stacks, Table::Frames, Table::Labels] {
@@ -61,12 +54,6 @@ fn page() -> String {
         }
     }
     page.push_str("\nFolders add `date` (DATE) and `hour` (BIGINT) where an engine reads hive partitions.\n");
-    page.push_str(STATEMENTS);
-    for statement in [crate::duckdb::TOTALS, crate::duckdb::FUNCTIONS] {
-        let _ = write!(page, "```sql\n{statement}```\n\n");
-    }
-    page.truncate(page.trim_end().len());
-    page.push('\n');
     page
 }
 
