@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use foldhash::HashMap;
-use procprof_profile::{Grammar, Label, LabelValue, Profile, StringId};
+use procprof_profile::{Grammar, Label, LabelValue, LocationId, Profile, StringId};
 
 use crate::frames::Frames;
 use crate::header::{Header, Identity};
@@ -83,11 +83,30 @@ impl PartWriter {
             || self.frames.text_bytes() >= self.limits.text_bytes
     }
 
+    /// Whether a profile surely fits beside those that are there; counted as if nothing in it were there yet. One that
+    /// does not fit should be added to a part without others, which holds it even if it exceeds the limits.
+    pub fn has_room_for(&self, profile: &Profile) -> bool {
+        let parts = profile.parts();
+        let lengths: Vec<usize> =
+            (0..profile.locations().len()).map(|at| profile.lines(LocationId(at as u32)).len().max(1)).collect();
+        let frames_of = |stack: &[LocationId]| stack.iter().map(|id| lengths[id.index()]).sum::<usize>();
+        let stacks: usize = profile.samples().map(|sample| frames_of(sample.stack)).sum();
+        let labelled = profile.samples().filter(|sample| !sample.labels.is_empty()).count();
+        let texts: usize = parts.strings.iter().map(str::len).sum();
+        let ids = 1 << LOCAL_BITS;
+        self.rows.len() + profile.sample_count() * profile.sample_types().len() <= self.limits.rows
+            && self.stacks.len() + stacks <= self.limits.stacks.min(ids - 1)
+            && self.frames.text_bytes() + texts <= self.limits.text_bytes
+            && self.frames.len() + lengths.iter().sum::<usize>() < ids
+            && self.label_sets.len() + labelled < ids
+            && self.headers.len() + 1 < ids
+    }
+
     /// Adds a profile. Its values are those of [`Grammar::Pprof`]; equal stacks with equal labels become one.
     ///
     /// # Errors
     /// [`Error::Profile`] when its values cannot be estimated, [`Error::TooLarge`] when a part cannot hold it: that part
-    /// cannot be written any more.
+    /// cannot be written any more. [`PartWriter::has_room_for`] tells before.
     pub fn add(&mut self, identity: Identity, profile: Profile) -> Result<()> {
         let id = identity.id;
         let profile = profile.adjusted(Grammar::Pprof).map_err(|source| Error::Profile { id, source })?;

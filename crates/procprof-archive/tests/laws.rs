@@ -1,6 +1,6 @@
 //! What is written is read back: sums, stacks, names.
 
-use procprof_archive::{Hour, Part, Selection, Table, Writer};
+use procprof_archive::{Hour, ObjectFolder, Part, PartLimits, PartWriter, Selection, Table, Writer};
 use procprof_profile::merge::merge;
 use procprof_profile::{Nanos, Profile};
 use proptest::prelude::*;
@@ -79,4 +79,25 @@ fn a_part_without_its_profiles_is_not_there() {
     assert_eq!(archive.merge(&Selection::default()).unwrap(), None);
     archive.remove(part(0)).unwrap();
     assert_eq!(archive.parts().unwrap(), procprof_archive::Parts::default());
+}
+
+#[test]
+fn a_profile_that_may_not_fit_is_left_to_another_part() {
+    let profiles = some_profiles();
+    let rows = profiles[0].sample_count() * 2;
+    let room = |limits: PartLimits| {
+        let mut writer = PartWriter::new(limits);
+        writer.add(identity(0), profiles[0].clone()).unwrap();
+        writer.has_room_for(&profiles[1])
+    };
+    let wide = PartLimits::default();
+    assert!(room(wide));
+    assert!(room(PartLimits { rows: 2 * rows, ..wide }) && !room(PartLimits { rows: 2 * rows - 1, ..wide }));
+    assert!(!room(PartLimits { stacks: 20, ..wide }) && !room(PartLimits { text_bytes: 100, ..wide }));
+    let mut alone = PartWriter::new(PartLimits { rows: 1, stacks: 1, text_bytes: 1 });
+    assert!(!alone.has_room_for(&profiles[0]));
+    alone.add(identity(0), profiles[0].clone()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let objects = ObjectFolder::create(folder.path().join("archive")).unwrap();
+    assert_eq!(alone.write(&objects, part(0)).unwrap().rows, rows as u64);
 }

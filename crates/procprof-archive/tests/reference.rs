@@ -7,9 +7,16 @@ use procprof_archive::{Table, VERSION};
 
 const HEAD: &str = "# Profiles as Parquet
 
-`procprof archive` writes profiles as Parquet files that [other engines](engines.md) read, at a small part of the size
-of their pprof files, and sums them over any time and any nodes. This page is generated from the tables of the schema; a
-test keeps them the same.
+The archive has profiles as Parquet files that [other engines](engines.md) read, at a small part of the size of their
+pprof files, and sums over any time and any nodes. This page is generated from the tables of the schema; a test keeps
+them the same.
+
+`procprof serve` archives each hour (UTC) five minutes after its end, to the folder `archive` in its data folder; the key
+`archive` names another one, or none. A profile that arrives later is archived with the next hour; one that retention or
+a user deletes before is not in the archive. `serve --demo` archives after half a minute. Nothing is archived while less
+than `data_free_bytes_min` is free. `/metrics` has what was written, failures and the lag (`procprof_archive_…`).
+
+The command works on archives without a server:
 
 ```bash
 procprof archive export --data procprof-data archive    # what the archive does not have yet; the server must not run

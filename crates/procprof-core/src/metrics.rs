@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use procprof_profile::Nanos;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -12,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::clock::now;
 use crate::nodes::Registry as Nodes;
 
 /// The labels by which captures are counted.
@@ -83,6 +85,13 @@ pub struct Metrics {
     pub(crate) start_delay: Histogram,
     pub(crate) retained_away: Counter,
     pub(crate) retained_away_bytes: Counter,
+    pub(crate) archived: Counter,
+    pub(crate) archived_parts: Counter,
+    pub(crate) archived_bytes: Counter,
+    pub(crate) archive_failures: Counter,
+    /// No labels; empty until something is archived.
+    archive_lag: Family<Vec<(String, String)>, Gauge<f64, AtomicU64>>,
+    archived_until: Mutex<Option<Nanos>>,
     store_bytes: Gauge,
     store_profiles: Gauge,
     pub(crate) renders: Counter,
@@ -124,6 +133,12 @@ impl Metrics {
             start_delay: Histogram::new([0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]),
             retained_away: Counter::default(),
             retained_away_bytes: Counter::default(),
+            archived: Counter::default(),
+            archived_parts: Counter::default(),
+            archived_bytes: Counter::default(),
+            archive_failures: Counter::default(),
+            archive_lag: Family::default(),
+            archived_until: Mutex::default(),
             store_bytes: Gauge::default(),
             store_profiles: Gauge::default(),
             renders: Counter::default(),
@@ -176,6 +191,17 @@ impl Metrics {
         registry.register_with_unit("capture_start_delay", late, Unit::Seconds, self.start_delay.clone());
         registry.register("retention_deleted", "Profiles deleted by retention", self.retained_away.clone());
         registry.register("retention_deleted_bytes", "Bytes deleted by retention", self.retained_away_bytes.clone());
+        registry.register("archived_profiles", "Profiles written to the archive", self.archived.clone());
+        registry.register("archived_parts", "Parts written to the archive", self.archived_parts.clone());
+        registry.register("archived_bytes", "Bytes written to the archive", self.archived_bytes.clone());
+        registry.register(
+            "archive_failures",
+            "Profiles and hours that could not be archived, counted at each try",
+            self.archive_failures.clone(),
+        );
+        let lag = "Time since the moment before which all profiles are archived; up to 65 minutes if all is well, \
+                   missing before the first hour is archived";
+        registry.register_with_unit("archive_lag", lag, Unit::Seconds, self.archive_lag.clone());
         registry.register_with_unit("store", "Size of the stored profiles", Unit::Bytes, self.store_bytes.clone());
         registry.register("store_profiles", "Profiles stored", self.store_profiles.clone());
         registry.register("renders", "Reports rendered", self.renders.clone());
@@ -225,6 +251,11 @@ impl Metrics {
         self.store_profiles.set(profiles.cast_signed());
     }
 
+    /// Notes the moment before which all profiles are archived.
+    pub(crate) fn archived_until(&self, moment: Nanos) {
+        *self.archived_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
+    }
+
     /// Counts a refusal.
     pub fn refuse(&self, reason: &'static str) {
         self.refused.get_or_create(&Reason { reason }).inc();
@@ -242,6 +273,10 @@ impl Metrics {
     pub fn open_metrics(&self, nodes: &Nodes) -> String {
         let _scrape = self.scrape.lock().unwrap_or_else(PoisonError::into_inner);
         self.note_nodes(nodes);
+        if let Some(until) = *self.archived_until.lock().unwrap_or_else(PoisonError::into_inner) {
+            let lag = (now().0.saturating_sub(until.0)).max(0) as f64 / 1e9;
+            self.archive_lag.get_or_create(&Vec::new()).set(lag);
+        }
         let usage = procprof_process::Process::current().and_then(|process| process.usage());
         if let Ok(usage) = usage {
             self.rss.set(usage.resident_bytes.cast_signed());

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use procprof_server::{ChildProgram, Config, Server, ServerOptions, SqlAddress, SqlLogin};
+use procprof_server::{ChildProgram, Config, Rhythm, Server, ServerOptions, SqlAddress, SqlLogin};
 use rusqlite::Connection;
 
 #[path = "../../procprof/tests/mysql/raw.rs"]
@@ -65,6 +65,7 @@ fn main() {
         http_explicit: true,
         mysql: Some(SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone }),
         insecure: false,
+        archiving: Rhythm::Hourly,
         extra_nodes: Vec::new(),
         agent: procprof_agent::start(procprof_agent::Config::default()).unwrap(),
         symbolize_child: nothing.clone(),

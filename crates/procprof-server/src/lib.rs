@@ -8,7 +8,7 @@
 //! gives a way to start its own binary again as the child that reads binaries ([`symbolize_child_main`]).
 //!
 //! ```no_run
-//! use procprof_server::{ChildProgram, Config, Server, ServerOptions};
+//! use procprof_server::{ChildProgram, Config, Rhythm, Server, ServerOptions};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let handle = Server::start(ServerOptions {
@@ -18,6 +18,7 @@
 //!     http_explicit: true,
 //!     mysql: None,
 //!     insecure: false,
+//!     archiving: Rhythm::Hourly,
 //!     extra_nodes: Vec::new(),
 //!     agent: procprof_agent::start(procprof_agent::Config::default())?,
 //!     symbolize_child: ChildProgram { program: std::env::current_exe()?, arguments: vec!["symbolize-child".to_owned()] },
@@ -33,7 +34,7 @@
 mod parts;
 mod server;
 
-pub use procprof_core::archiving::{Exported, Verified, archive_writer, export, verify};
+pub use procprof_core::archiving::{Exported, Rhythm, Verified, archive_writer, export, verify};
 pub use procprof_core::children::{ChildProgram, ChildTask, JeprofWords, child_indexes, frame_length};
 pub use procprof_core::config::{ConfFile, Config, Kind, Planned, Role, config_reference};
 pub use procprof_core::hosts::protocol;

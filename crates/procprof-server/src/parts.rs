@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use procprof_agent::Agent;
+use procprof_core::archiving::{Archiver, OpenArchive, Rhythm};
 use procprof_core::auth::{Authenticator, Users};
 use procprof_core::captures::Captures;
 use procprof_core::children::Children;
@@ -31,6 +32,8 @@ pub(crate) struct Parts {
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) captures: Arc<Captures>,
     pub(crate) retention: Arc<Retention>,
+    /// `None` without an archive.
+    pub(crate) archiver: Option<Arc<Archiver>>,
     pub(crate) web: Arc<Web>,
     pub(crate) sql: Arc<Sql>,
     /// Of the server itself.
@@ -49,6 +52,7 @@ impl Parts {
         settings: Settings,
         registry: Registry,
         store: Arc<Store>,
+        archive: Option<(OpenArchive, Rhythm)>,
         users: Option<Users>,
         children: Children,
         agent: Agent,
@@ -73,6 +77,10 @@ impl Parts {
         let captures = Arc::new(captures);
         let resymbolizer = Arc::new(Resymbolizer::new(Arc::clone(&ingest), tasks.clone()));
         let retention = Arc::new(Retention::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics)));
+        let archiver = archive.map(|(archive, rhythm)| {
+            let (settings, store, metrics) = (Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics));
+            Arc::new(Archiver::new(settings, store, metrics, Arc::new(archive), rhythm, stop.clone()))
+        });
         let renderer =
             Arc::new(Renderer::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics), stop.clone()));
         let web = Arc::new(Web {
@@ -118,6 +126,7 @@ impl Parts {
             hosts,
             captures,
             retention,
+            archiver,
             web,
             sql,
             agent,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procprof_agent::Agent;
+use procprof_core::archiving::{self, OpenArchive, Rhythm};
 use procprof_core::auth::Users;
 use procprof_core::children::{ChildProgram, Children};
 use procprof_core::config::{self, Config};
@@ -35,6 +36,8 @@ pub struct ServerOptions {
     pub mysql: Option<SqlAddress>,
     /// Whether other machines may reach the server without users and TLS.
     pub insecure: bool,
+    /// When profiles are archived.
+    pub archiving: Rhythm,
     /// Nodes beside the configured ones.
     pub extra_nodes: Vec<ExtraNode>,
     /// The agent of this process.
@@ -103,6 +106,7 @@ impl Server {
             http_explicit,
             mysql,
             insecure,
+            archiving,
             extra_nodes,
             agent,
             symbolize_child,
@@ -137,8 +141,10 @@ impl Server {
         let places = vec![place(data.clone())?, place(data.join("profiles"))?];
         let registry = Registry::open(&data, &config, extra_nodes, &bound.to_string())?;
         let children = Children::new(symbolize_child, jeprof_child, &data);
+        let archive = open_archive(&data, &config).await?;
         let settings = Settings::new(config, data, places, bound);
-        let parts = Parts::new(settings, registry, store, users, children, agent)?;
+        let parts =
+            Parts::new(settings, registry, store, archive.map(|open| (open, archiving)), users, children, agent)?;
         warn_of_others(&parts.settings);
         if parts.captures.is_paused() {
             tracing::info!("scheduled captures are paused");
@@ -170,6 +176,9 @@ fn spawn_parts(parts: &Parts, listener: tokio::net::TcpListener, tls: Option<tok
     parts.tasks.spawn(Arc::clone(&parts.hosts).run());
     parts.tasks.spawn(Arc::clone(&parts.retention).run(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.sql).run_discovery());
+    if let Some(archiver) = &parts.archiver {
+        parts.tasks.spawn(Arc::clone(archiver).run());
+    }
 }
 
 /// Serves SQL; the address that is bound.
@@ -290,4 +299,10 @@ async fn open_store(data: &Path, config: &Config) -> Result<Arc<Store>> {
     });
     let store = opened.await.map_err(|error| Error::Setup { what: "store", why: error.to_string() })??;
     Ok(Arc::new(store))
+}
+
+async fn open_archive(data: &Path, config: &Config) -> Result<Option<OpenArchive>> {
+    let (data, config) = (data.to_owned(), config.clone());
+    let opened = tokio::task::spawn_blocking(move || archiving::open(&config, &data));
+    opened.await.map_err(|error| Error::Setup { what: "archive", why: error.to_string() })?
 }

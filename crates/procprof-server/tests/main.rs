@@ -5,6 +5,7 @@
 
 mod access;
 mod api;
+mod archive;
 mod availability;
 mod browser;
 mod captures;

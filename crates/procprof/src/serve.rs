@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use procprof_agent::Agent;
 use procprof_profile::ProfileType;
 use procprof_server::{
-    ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Role, Server, ServerHandle, ServerOptions,
-    SqlAddress, SqlLogin,
+    ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Rhythm, Role, Server, ServerHandle,
+    ServerOptions, SqlAddress, SqlLogin,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,6 +30,8 @@ const DEMO_DATA: &str = "procprof-demo-data";
 const DEMO_CUT_SECONDS: u64 = 5;
 /// Seconds between the cuts of the recording of the demo's JVM.
 const DEMO_JVM_SECONDS: u64 = 10;
+/// Time from a demo's profile to its place in the archive, at least; at most twice that.
+const DEMO_ARCHIVE: Duration = Duration::from_secs(30);
 /// Id of the demo's backend, as a StarRocks cluster would number it.
 const DEMO_BE: u64 = 10_001;
 /// Threads that serve requests; captures, files and rendering have threads of their own.
@@ -66,6 +68,7 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
         mysql: sql_address(arguments, &config)?,
         data: data_folder(arguments, &config),
         insecure: arguments.insecure,
+        archiving: if arguments.demo { Rhythm::Every(DEMO_ARCHIVE) } else { Rhythm::Hourly },
         extra_nodes: demo.as_ref().map(Demo::nodes).unwrap_or_default(),
         agent,
         symbolize_child: child("symbolize-child")?,

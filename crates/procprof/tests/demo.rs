@@ -33,6 +33,13 @@ fn both_tabs_show_flame_graphs_of_known_work() {
     server.wait_for("allocations and waits of the FE, a JVM", |server| {
         ["alloc", "contention"].iter().all(|kind| !server.profiles(&format!("node=FE&type={kind}")).is_empty())
     });
+    server.wait_for("archived profiles", |server| {
+        let (_, metrics) = server.get("/metrics");
+        let metrics = String::from_utf8_lossy(&metrics).into_owned();
+        metrics
+            .lines()
+            .any(|line| line.strip_prefix("procprof_archived_profiles_total ").is_some_and(|count| count != "0"))
+    });
     server.wait_for("a heap profile of the BE", |server| !server.profiles("node=10001&type=heap").is_empty());
     let mut samples = [0; 2];
     server.wait_for("200 samples in the known functions", |server| {

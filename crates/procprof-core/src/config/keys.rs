@@ -119,6 +119,14 @@ pub const KEYS: &[Key] = &[
          reports, and up to 1 GiB of symbols read from binaries.",
     )),
     fixed(row(
+        "archive",
+        Path(|c| &mut c.archive),
+        "archive",
+        "",
+        "Folder of the archive (Parquet), below `data` unless it is an absolute path; empty for none. Each hour is \
+         archived five minutes after its end.",
+    )),
+    fixed(row(
         "tls_cert",
         OptionalPath(|c| &mut c.tls_cert),
         "",

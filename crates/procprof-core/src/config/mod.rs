@@ -49,6 +49,7 @@ pub struct Config {
     pub sql_rows_max: u64,
     pub sql_link_base: String,
     pub data: PathBuf,
+    pub archive: PathBuf,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     pub users_file: Option<PathBuf>,

@@ -1,0 +1,67 @@
+//! From the store to the archive: the folder of the archive, what is missing there, the task that writes it, and checks.
+
+mod archiver;
+mod export;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use procprof_archive::{Archive, ObjectFolder, ReadLimits, Writer};
+
+pub use archiver::{ArchiveState, Archiver, Rhythm};
+pub use export::{Exported, export};
+pub use verify::{Verified, verify};
+
+use crate::config::Config;
+use crate::{Error, Result};
+
+/// The file of a data folder with the name of its writer.
+const WRITER_FILE: &str = "archive-writer";
+/// Mode of that file.
+const WRITER_MODE: u32 = 0o640;
+
+/// The archive of a server.
+#[derive(Clone, Debug)]
+pub struct OpenArchive {
+    /// Its parts.
+    pub archive: Archive,
+    /// The name under which this server writes.
+    pub writer: Writer,
+    /// Its folder.
+    pub place: PathBuf,
+}
+
+/// Opens the archive that a configuration names, below the data folder unless it is an absolute path; `None` if it
+/// names none. The folder is created if it is missing.
+///
+/// # Errors
+/// When its folder cannot be opened or created.
+pub fn open(config: &Config, data: &Path) -> Result<Option<OpenArchive>> {
+    if config.archive.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let place = data.join(&config.archive);
+    let objects = ObjectFolder::create(&place)?;
+    let archive = Archive::new(Arc::new(objects), ReadLimits::default());
+    Ok(Some(OpenArchive { archive, writer: archive_writer(data)?, place }))
+}
+
+/// The name under which the server of a data folder writes to archives; it is made when it is first needed.
+///
+/// # Errors
+/// When its file cannot be read or written.
+pub fn archive_writer(data: &Path) -> Result<Writer> {
+    let path = data.join(WRITER_FILE);
+    let setup = |why: String| Error::Setup { what: "archive", why: format!("{}: {why}", path.display()) };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().map_err(|_| setup("not the name of a writer".to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let writer = Writer(uuid::Uuid::now_v7().as_u64_pair().1);
+            procprof_files::create(&path, format!("{writer}\n").as_bytes(), WRITER_MODE)
+                .map_err(procprof_archive::Error::from)?;
+            Ok(writer)
+        }
+        Err(error) => Err(setup(error.to_string())),
+    }
+}

@@ -1,0 +1,81 @@
+//! Archives compared with themselves and with the store.
+
+use std::collections::BTreeSet;
+
+use procprof_archive::{Archive, Table};
+use procprof_profile::{Grammar, ProfileId};
+use procprof_store::Store;
+
+use super::export::stored_profile;
+use crate::Result;
+use crate::error::chain;
+
+/// The result of comparing an archive with itself and a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Parts that were read through.
+    pub parts: u64,
+    /// Profiles in them.
+    pub profiles: u64,
+    /// Values of samples.
+    pub rows: u64,
+    /// Profiles that were compared with their files in the store.
+    pub compared: u64,
+    /// Parts that their writers did not finish; their samples belong to no profile.
+    pub unfinished: u64,
+    /// What is wrong.
+    pub wrong: Vec<String>,
+}
+
+/// Reads all parts of an archive through, and compares the sums of the profiles that are still in a store with those
+/// of their files.
+///
+/// # Errors
+/// When the archive cannot be listed; files that cannot be read are findings.
+pub fn verify(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
+    let parts = archive.parts()?;
+    let mut found = Verified { unfinished: parts.unfinished.len() as u64, ..Verified::default() };
+    let mut seen: BTreeSet<ProfileId> = BTreeSet::new();
+    found.wrong.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
+    for part in parts.whole.into_keys() {
+        let check = match archive.check(part) {
+            Ok(check) => check,
+            Err(error) => {
+                found.wrong.push(chain(&error));
+                continue;
+            }
+        };
+        found.parts += 1;
+        found.profiles += check.headers.len() as u64;
+        found.rows += check.rows;
+        found.wrong.extend(check.wrong);
+        for header in check.headers {
+            let id = header.identity.id;
+            if !seen.insert(id) {
+                found.wrong.push(format!("{}: profile {id} is in the archive twice", part.path(Table::Profiles)));
+            }
+            let Some(store) = store else { continue };
+            match sums_of_file(store, id) {
+                Ok(None) => {}
+                Ok(Some(sums)) => {
+                    found.compared += 1;
+                    let archived: Vec<i64> = header.totals.iter().map(|total| total.value).collect();
+                    if sums != archived {
+                        found.wrong.push(format!("profile {id}: {archived:?} in the archive, {sums:?} in its file"));
+                    }
+                }
+                Err(error) => found.wrong.push(format!("profile {id}: {}", chain(&error))),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The sum of each sample type of a profile; `None` when the store does not have it.
+fn sums_of_file(store: &Store, id: ProfileId) -> Result<Option<Vec<i64>>> {
+    if !store.contains(id)? {
+        return Ok(None);
+    }
+    let profile = stored_profile(store, id)?.adjusted(Grammar::Pprof)?;
+    Ok(Some((0..profile.sample_types().len()).map(|at| profile.total(at)).collect()))
+}
