@@ -9,6 +9,7 @@ use procprof_profile::{Nanos, ProfileId, ProfileType};
 use crate::header::{Header, Identity, Total};
 use crate::objects::Objects;
 use crate::read::{ReadLimits, Rows, TableFile};
+use crate::selection::Selection;
 use crate::{Error, Hour, Part, Result, Table};
 
 /// An archive that is read.
@@ -36,6 +37,27 @@ impl Parts {
     }
 }
 
+/// A profile of a part as a list has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its number, as samples name it.
+    pub number: i64,
+    /// Its id.
+    pub id: ProfileId,
+    /// Its type.
+    pub profile_type: ProfileType,
+    /// The node's cluster.
+    pub cluster: Arc<str>,
+    /// The node.
+    pub node: u64,
+    /// When it was complete.
+    pub completed: Nanos,
+    /// How long it took.
+    pub duration: Nanos,
+    /// Number of its samples.
+    pub samples: u64,
+}
+
 /// The profile with a number, as samples name it.
 pub type Numbered = (i64, Header);
 
@@ -51,6 +73,11 @@ impl Archive {
     /// Where its objects are.
     pub fn objects(&self) -> &dyn Objects {
         &*self.objects
+    }
+
+    /// The limits within which it is read.
+    pub fn limits(&self) -> ReadLimits {
+        self.limits
     }
 
     /// All its parts.
@@ -115,17 +142,64 @@ impl Archive {
         Ok(ids)
     }
 
+    /// The profiles of a part as a list has them, in the order in which they were complete.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn list(&self, part: Part) -> Result<Vec<Listed>> {
+        let file = self.open(part, Table::Profiles)?;
+        let columns = ["profile", "id", "type", "cluster", "node", "time", "duration_nanos", "samples"];
+        let mut found: Vec<Listed> = Vec::new();
+        file.read(&columns, &|_| true, &mut |rows| {
+            for at in 0..rows.len() {
+                let (kind, cluster) = (rows.texts("type")?.value(at), rows.texts("cluster")?.value(at));
+                let before = found.last();
+                let profile_type = match before.filter(|before| before.profile_type.name() == kind) {
+                    Some(before) => before.profile_type.clone(),
+                    None => kind.parse().map_err(|error| rows.wrong("type", error))?,
+                };
+                let cluster = match before.filter(|before| &*before.cluster == cluster) {
+                    Some(before) => Arc::clone(&before.cluster),
+                    None => cluster.into(),
+                };
+                found.push(Listed {
+                    number: rows.integers("profile")?.value(at),
+                    id: id(rows, at)?,
+                    node: rows.integers("node")?.value(at).cast_unsigned(),
+                    completed: moment(rows, "time", at)?,
+                    duration: Nanos(rows.integers("duration_nanos")?.value(at)),
+                    samples: rows.integers("samples")?.value(at).max(0).cast_unsigned(),
+                    profile_type,
+                    cluster,
+                });
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     /// The profiles of a part, in the order in which they were complete.
     ///
     /// # Errors
     /// When its file cannot be read.
     pub fn headers(&self, part: Part) -> Result<Vec<Numbered>> {
+        self.headers_of(part, &Selection::default())
+    }
+
+    /// Those of them that are selected.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn headers_of(&self, part: Part, selection: &Selection) -> Result<Vec<Numbered>> {
         let file = self.open(part, Table::Profiles)?;
         let columns: Vec<&str> = Table::Profiles.columns().iter().map(|column| column.name).collect();
         let mut headers = Vec::new();
         file.read(&columns, &|_| true, &mut |rows| {
             for at in 0..rows.len() {
-                headers.push((rows.integers("profile")?.value(at), header(rows, at)?));
+                let identity = identity(rows, at)?;
+                if selection.has(&identity, rows.texts("node_name")?.value(at)) {
+                    headers.push((rows.integers("profile")?.value(at), header(rows, at, identity)?));
+                }
             }
             Ok(())
         })?;
@@ -163,26 +237,31 @@ fn id(rows: &Rows<'_>, at: usize) -> Result<ProfileId> {
     rows.texts("id")?.value(at).parse().map_err(|error| rows.wrong("id", error))
 }
 
-fn header(rows: &Rows<'_>, at: usize) -> Result<Header> {
+fn moment(rows: &Rows<'_>, column: &str, at: usize) -> Result<Nanos> {
+    let micros = rows.moments(column)?.value(at);
+    micros.checked_mul(1000).map(Nanos).ok_or_else(|| rows.wrong(column, "is no time of this epoch"))
+}
+
+fn identity(rows: &Rows<'_>, at: usize) -> Result<Identity> {
+    let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
+    let profile_type: ProfileType = rows.texts("type")?.value(at).parse().map_err(|error| rows.wrong("type", error))?;
+    Ok(Identity {
+        id: id(rows, at)?,
+        node: number("node")?.cast_unsigned(),
+        start: moment(rows, "start", at)?,
+        duration: Nanos(number("duration_nanos")?),
+        completed: moment(rows, "time", at)?,
+        profile_type,
+    })
+}
+
+fn header(rows: &Rows<'_>, at: usize, identity: Identity) -> Result<Header> {
     let text = |column: &str| Ok::<String, Error>(rows.texts(column)?.value(at).to_owned());
     let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
-    let moment = |column: &str| {
-        let micros = rows.moments(column)?.value(at);
-        micros.checked_mul(1000).map(Nanos).ok_or_else(|| rows.wrong(column, "is no time of this epoch"))
-    };
     let maybe = |column: &str| {
         use arrow_array::Array;
         let values = rows.integers(column)?;
         Ok::<Option<u64>, Error>((!values.is_null(at)).then(|| values.value(at).cast_unsigned()))
-    };
-    let profile_type: ProfileType = text("type")?.parse().map_err(|error| rows.wrong("type", error))?;
-    let identity = Identity {
-        id: id(rows, at)?,
-        node: number("node")?.cast_unsigned(),
-        start: moment("start")?,
-        duration: Nanos(number("duration_nanos")?),
-        completed: moment("time")?,
-        profile_type,
     };
     let facts = rows.text_map("facts", at)?;
     let mut meta = Header::meta_of(facts.iter().map(|(key, value)| (key.as_str(), value.as_str())));

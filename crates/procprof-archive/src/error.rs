@@ -74,6 +74,9 @@ pub enum Error {
         /// The problem.
         source: parquet::errors::ParquetError,
     },
+    /// The caller does not need the sum any more.
+    #[error("stopped")]
+    Stopped,
     /// A sum that no profile can hold.
     #[error("sum of profiles")]
     Sum(#[source] procprof_profile::Error),

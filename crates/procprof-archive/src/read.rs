@@ -57,6 +57,13 @@ impl Default for ReadLimits {
     }
 }
 
+pub(crate) fn check_size(what: &str, size: usize, limit: usize) -> Result<()> {
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: what.to_owned(), size: size as u64, limit: limit as u64 })
+}
+
 /// A file of an archive.
 pub(crate) struct TableFile {
     path: String,

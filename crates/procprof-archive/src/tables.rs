@@ -168,8 +168,8 @@ fn recursive(part: &PartWriter, order: &[Ordered]) -> Vec<bool> {
 }
 
 fn labels(part: &PartWriter, id: Ids<'_>) -> Result<Vec<u8>> {
-    let sets = part.label_sets.iter().enumerate();
-    let rows: Vec<_> = sets.flat_map(|(at, set)| set.iter().map(move |label| (at as u32 + 1, *label))).collect();
+    let sets = 1..=part.label_sets.len() as u32;
+    let rows: Vec<_> = sets.flat_map(|set| part.label_sets.get(set).iter().map(move |label| (set, *label))).collect();
     write(Table::Labels, rows.len(), |range| {
         let rows = &rows[range];
         let text = |id| part.frames.text(id);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use foldhash::HashMap;
-use procprof_profile::{Grammar, Label, LabelValue, LocationId, Profile, StringId};
+use procprof_profile::{Grammar, LocationId, Profile, StringId};
 
 use crate::frames::Frames;
 use crate::header::{Header, Identity};
+use crate::label_sets::LabelSets;
 use crate::part::LOCAL_BITS;
 use crate::tree::{ROOT, StackTree};
 use crate::{Error, Result};
@@ -39,17 +39,13 @@ pub(crate) struct Row {
     pub(crate) value: i64,
 }
 
-/// A label of a sample, in texts of [`Frames`].
-pub(crate) type LabelRow = (StringId, Option<StringId>, Option<i64>, StringId);
-
 /// The profiles of a part before they are written.
 #[derive(Debug, Default)]
 pub struct PartWriter {
     limits: PartLimits,
     pub(crate) frames: Frames,
     pub(crate) stacks: StackTree,
-    pub(crate) label_sets: Vec<Vec<LabelRow>>,
-    label_ids: HashMap<Vec<LabelRow>, u32>,
+    pub(crate) label_sets: LabelSets,
     pub(crate) headers: Vec<Header>,
     pub(crate) rows: Vec<Row>,
 }
@@ -110,29 +106,20 @@ impl PartWriter {
     pub fn add(&mut self, identity: Identity, profile: Profile) -> Result<()> {
         let id = identity.id;
         let profile = profile.adjusted(Grammar::Pprof).map_err(|source| Error::Profile { id, source })?;
-        let locations = self.frames.add_locations(&profile)?;
-        let texts = texts(&mut self.frames, &profile)?;
         let number = self.headers.len() as u32;
         let mut sums: BTreeMap<(u32, u32, u32), i64> = BTreeMap::new();
-        for sample in profile.samples() {
-            let mut stack = ROOT;
-            for location in sample.stack.iter().rev() {
-                for frame in locations.of(*location) {
-                    stack = self.stacks.callee(stack, *frame);
-                }
+        let rows = &mut self.rows;
+        let add = |kind: usize, stack, labels, value: i64| {
+            let key = (kind as u32, stack, labels);
+            let row = |value| Row { kind: key.0, profile: number, stack, labels, value };
+            let sum = sums.entry(key).or_insert(0);
+            match sum.checked_add(value) {
+                Some(total) => *sum = total,
+                // What no number can hold stays in rows of its own.
+                None => rows.push(row(std::mem::replace(sum, value))),
             }
-            let labels = self.label_set(sample.labels, &texts);
-            for (kind, value) in sample.values.iter().enumerate().filter(|(_, value)| **value != 0) {
-                let key = (kind as u32, stack, labels);
-                let row = |value| Row { kind: key.0, profile: number, stack, labels, value };
-                let sum = sums.entry(key).or_insert(0);
-                match sum.checked_add(*value) {
-                    Some(total) => *sum = total,
-                    // What no number can hold stays in rows of its own.
-                    None => self.rows.push(row(std::mem::replace(sum, *value))),
-                }
-            }
-        }
+        };
+        each_value(&mut self.frames, &mut self.stacks, &mut self.label_sets, &profile, add)?;
         let rows = sums.into_iter().filter(|(_, value)| *value != 0);
         self.rows.extend(rows.map(|((kind, stack, labels), value)| Row {
             kind,
@@ -143,26 +130,6 @@ impl PartWriter {
         }));
         self.headers.push(Header::new(identity, &profile));
         self.check()
-    }
-
-    fn label_set(&mut self, labels: &[Label], texts: &[StringId]) -> u32 {
-        if labels.is_empty() {
-            return 0;
-        }
-        let text = |id: StringId| texts.get(id.index()).copied().unwrap_or_default();
-        let row = |label: &Label| match label.value {
-            LabelValue::Text(value) => (text(label.key), Some(text(value)), None, StringId(0)),
-            LabelValue::Number(number, unit) => (text(label.key), None, Some(number), text(unit)),
-        };
-        let mut set: Vec<LabelRow> = labels.iter().map(row).collect();
-        set.sort_unstable();
-        if let Some(id) = self.label_ids.get(&set) {
-            return *id;
-        }
-        self.label_sets.push(set.clone());
-        let id = self.label_sets.len() as u32;
-        self.label_ids.insert(set, id);
-        id
     }
 
     /// Checks that a part's ids suffice.
@@ -181,6 +148,32 @@ impl PartWriter {
             }
         }
     }
+}
+
+/// Adds the frames, stacks and labels of a profile, and passes each value that is not 0 on: the number of its kind, its
+/// stack, its labels, and the value.
+pub(crate) fn each_value(
+    frames: &mut Frames,
+    stacks: &mut StackTree,
+    label_sets: &mut LabelSets,
+    profile: &Profile,
+    mut each: impl FnMut(usize, u32, u32, i64),
+) -> Result<()> {
+    let locations = frames.add_locations(profile)?;
+    let texts = texts(frames, profile)?;
+    for sample in profile.samples() {
+        let mut stack = ROOT;
+        for location in sample.stack.iter().rev() {
+            for frame in locations.of(*location) {
+                stack = stacks.callee(stack, *frame);
+            }
+        }
+        let labels = label_sets.add_labels(sample.labels, &texts);
+        for (kind, value) in sample.values.iter().enumerate().filter(|(_, value)| **value != 0) {
+            each(kind, stack, labels, *value);
+        }
+    }
+    Ok(())
 }
 
 fn texts(frames: &mut Frames, profile: &Profile) -> Result<Vec<StringId>> {

@@ -1,6 +1,8 @@
 //! What is written is read back: sums, stacks, names.
 
-use procprof_archive::{Hour, ObjectFolder, Part, PartLimits, PartWriter, Selection, Table, Writer};
+use procprof_archive::{
+    Error, Hour, ObjectFolder, Part, PartLimits, PartWriter, ProfileSum, ReadLimits, Selection, Table, Writer,
+};
 use procprof_profile::merge::merge;
 use procprof_profile::{Nanos, Profile};
 use proptest::prelude::*;
@@ -32,6 +34,56 @@ proptest! {
         prop_assert_eq!(contents(&sum.profile), contents(&expected));
         prop_assert_eq!(sum.profiles, profiles.len() as u64);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn profiles_of_an_archive_and_others_are_one_sum(
+        archived in prop::collection::vec((samples(), 0..3_u64), 1..4),
+        others in prop::collection::vec((samples(), 0..3_u64), 1..4),
+    ) {
+        let profiles = |made: &[(Vec<_>, u64)]| -> Vec<Profile> {
+            made.iter().map(|(samples, base)| profile(samples, 0x40_0000 + base * 0x1000)).collect()
+        };
+        let (archived, others) = (profiles(&archived), profiles(&others));
+        let (_folder, archive) = archive(&archived);
+        let mut sum = ProfileSum::new(archive.limits(), &|| false);
+        for (number, profile) in others.iter().enumerate() {
+            sum.add(identity(number as i64), profile.clone()).unwrap();
+        }
+        sum.add_part(&archive, part(0), &archive.headers(part(0)).unwrap()).unwrap();
+        let sum = sum.finish().unwrap().unwrap();
+        let expected = merge(&archived.iter().chain(&others).collect::<Vec<_>>()).unwrap();
+        prop_assert_eq!(contents(&sum.profile), contents(&expected));
+        prop_assert_eq!(sum.profiles, (archived.len() + others.len()) as u64);
+    }
+}
+
+#[test]
+fn a_list_has_what_the_headers_have() {
+    let (_folder, archive) = archive(&some_profiles());
+    let (listed, headers) = (archive.list(part(0)).unwrap(), archive.headers(part(0)).unwrap());
+    assert_eq!(listed.len(), headers.len());
+    for (listed, (number, header)) in listed.iter().zip(&headers) {
+        let identity = &header.identity;
+        assert_eq!((listed.number, listed.id, listed.node), (*number, identity.id, identity.node));
+        assert_eq!((listed.completed, listed.duration), (identity.completed, identity.duration));
+        assert_eq!((&listed.profile_type, &*listed.cluster), (&identity.profile_type, &*header.meta.cluster));
+        assert_eq!(listed.samples, header.samples);
+    }
+}
+
+#[test]
+fn a_sum_that_is_not_needed_any_more_ends() {
+    let (_folder, archive) = archive(&some_profiles());
+    let headers = archive.headers(part(0)).unwrap();
+    let mut stopped = ProfileSum::new(archive.limits(), &|| true);
+    assert!(matches!(stopped.add_part(&archive, part(0), &headers), Err(Error::Stopped)));
+    let narrow = ReadLimits { stacks: 3, ..archive.limits() };
+    let mut narrow = ProfileSum::new(narrow, &|| false);
+    assert!(matches!(narrow.add(identity(0), some_profiles().remove(0)), Err(Error::TooLarge { .. })));
 }
 
 #[test]
