@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 use procprof_profile::ProfileId;
 
-/// Of a profile, what: a question, or the name of a file.
-type Key = (ProfileId, String);
+/// Of a profile, or of a range without one, what: a question, or the name of a file.
+type Key = (Option<ProfileId>, String);
 
 /// The bytes that are in use at this moment.
 #[derive(Default)]
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn what_is_held_is_read_once() {
         let shared = SharedBytes::default();
-        let key = |name: &str| (ProfileId(7), name.to_owned());
+        let key = |name: &str| (Some(ProfileId(7)), name.to_owned());
         let get = |name: &str, read: Option<&str>| {
             let bytes = shared.get(key(name), || Ok::<_, ()>(read.map(|text| text.as_bytes().to_vec())));
             bytes.unwrap()

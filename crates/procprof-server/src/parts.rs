@@ -81,8 +81,13 @@ impl Parts {
             let (settings, store, metrics) = (Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics));
             Arc::new(Archiver::new(settings, store, metrics, Arc::new(archive), rhythm, stop.clone()))
         });
-        let renderer =
-            Arc::new(Renderer::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics), stop.clone()));
+        let renderer = Arc::new(Renderer::new(
+            Arc::clone(&settings),
+            Arc::clone(&store),
+            archiver.as_ref().map(|archiver| Arc::clone(&archiver.archive().known)),
+            Arc::clone(&metrics),
+            stop.clone(),
+        ));
         let web = Arc::new(Web {
             settings: Arc::clone(&settings),
             registry: Arc::clone(&registry),
@@ -97,6 +102,7 @@ impl Parts {
             resymbolizer,
             renderer: Arc::clone(&renderer),
             retention: Arc::clone(&retention),
+            archiver: archiver.clone(),
             usage: Default::default(),
             activity: Default::default(),
             opened: Default::default(),

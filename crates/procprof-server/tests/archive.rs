@@ -1,14 +1,19 @@
 //! The archive of a server: what is written, when, and once.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use procprof_archive::{Archive, ObjectFolder, ReadLimits, Table};
-use procprof_server::{Config, Verified, archive_writer, verify};
+use procprof_profile::format::pprof::encode_gzip;
+use procprof_profile::{Nanos, ProfileBuilder};
+use procprof_server::{Config, Rhythm, Server, ServerOptions, Verified, archive_writer, verify};
 use procprof_store::{Store, StoreOptions};
+use reqwest::Method;
+use tempfile::TempDir;
 
-use crate::harness::{TestServer, cpu_profile, quiet};
+use crate::harness::{TestServer, cpu_profile, options, quiet};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -29,7 +34,7 @@ fn verified(data: &Path) -> Verified {
 
 async fn metric(server: &TestServer, name: &str) -> Option<f64> {
     let metrics = server.text("/metrics").await;
-    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.trim_start_matches("{}").strip_prefix(' ')?.parse().ok())
 }
 
 /// Waits until so many profiles were archived since the start.
@@ -101,5 +106,139 @@ async fn what_cannot_be_archived_is_counted_and_keeps_nothing_else_from_it() {
     wait_for(&server, 2.0).await;
     let failures = metric(&server, "procprof_archive_failures_total").await;
     assert!(failures.is_some_and(|failures| failures >= 1.0), "{failures:?}");
+    server.stop().await;
+}
+
+/// A moment for profiles to begin: 22:13:20 UTC.
+const START: i64 = 1_700_000_000;
+
+/// The values of two functions of a profile, in milliseconds.
+type Made = [i64; 2];
+
+fn made(start_seconds: i64, [hot, cold]: Made) -> Vec<u8> {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let [hot_frame, cold_frame, root] = ["hot", "cold", "main"].map(|name| builder.frame(name));
+    builder.sample(&[hot_frame, root], &[hot, hot * 1_000_000], &[]);
+    builder.sample(&[cold_frame, root], &[cold, cold * 1_000_000], &[]);
+    builder.time(Nanos(start_seconds * 1_000_000_000), Nanos(1_000_000_000));
+    encode_gzip(&builder.finish().unwrap()).unwrap()
+}
+
+/// A server that reads its archive, and archives nothing for decades.
+async fn reading(data: TempDir) -> TestServer {
+    let rhythm = Rhythm::Every(Duration::from_secs(1 << 30));
+    let options = ServerOptions { archiving: rhythm, ..options(archiving(), data.path().to_owned()) };
+    TestServer::around(Server::start(options).await.unwrap(), data)
+}
+
+/// The sum of a range that begins at [`START`], by function in milliseconds, and what it covers.
+async fn summed(server: &TestServer, seconds: i64) -> (BTreeMap<String, i64>, Option<String>) {
+    let path = format!("/merge?{}&format=collapsed", range(0, seconds));
+    let response = server.get(&path).await;
+    let coverage = response.headers().get("procprof-coverage").map(|value| value.to_str().unwrap().to_owned());
+    let (status, text) = (response.status(), response.text().await.unwrap());
+    assert!(status.is_success(), "{path}: {status}: {text}");
+    let line = |line: &str| {
+        let (stack, value) = line.rsplit_once(' ')?;
+        Some((stack.rsplit(';').next()?.to_owned(), value.parse::<i64>().ok()? / 1_000_000))
+    };
+    (text.lines().filter_map(line).collect(), coverage)
+}
+
+fn sum_of(made: &[Made]) -> BTreeMap<String, i64> {
+    let sum = |at: usize| made.iter().map(|values| values[at]).sum();
+    BTreeMap::from([("hot".to_owned(), sum(0)), ("cold".to_owned(), sum(1))])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_is_summed_from_the_archive_and_the_store() {
+    let values: Vec<Made> = vec![[3, 5], [7, 11], [13, 17], [19, 23]];
+    let server = TestServer::start(archiving()).await;
+    let mut ids = Vec::new();
+    for (at, values) in values[..2].iter().enumerate() {
+        let pushed = server.push("cpu", made(START + 3600 * at as i64, *values)).await;
+        ids.push(pushed["id"].as_str().unwrap().to_owned());
+    }
+    wait_for(&server, 2.0).await;
+    let (sum, coverage) = summed(&server, 4 * 3600).await;
+    assert_eq!((sum, coverage), (sum_of(&values[..2]), None), "the store has all");
+
+    // Profiles that are not archived yet, beside archived ones that the store has, too.
+    let server = reading(server.stop().await).await;
+    for (at, values) in values.iter().enumerate().skip(2) {
+        server.push("cpu", made(START + 3600 * at as i64, *values)).await;
+    }
+    let all = sum_of(&values);
+    assert_eq!(summed(&server, 4 * 3600).await, (all.clone(), None));
+    // Only one of the archived ones is still in the store.
+    assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{}", ids[0])).await, 204);
+    let covered = |text: &str| Some(text.to_owned());
+    let mixed = "archived=2, stored=2, hours=5, empty-hours=1, unreadable=0";
+    assert_eq!(summed(&server, 4 * 3600).await, (all.clone(), covered(mixed)));
+    assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{}", ids[1])).await, 204);
+    assert_eq!(summed(&server, 4 * 3600).await, (all, covered(mixed)));
+    let archived = "archived=2, stored=0, hours=2, empty-hours=0, unreadable=0";
+    assert_eq!(summed(&server, 5400).await, (sum_of(&values[..2]), covered(archived)));
+    let page = server.text(&format!("/merge?{}", range(0, 4 * 3600))).await;
+    assert!(page.contains("2 profiles from the archive, 2 from the data folder. 1 of 5 hours have no profiles."));
+    let base = range(0, 5400).replace("node=procprof&type=cpu&from", "base_from").replace("&to", "&base_to");
+    let compared = server.get(&format!("/merge?{}&{base}&format=top", range(7200, 4 * 3600))).await;
+    assert!(compared.status().is_success() && !compared.headers().contains_key("procprof-coverage"));
+    assert_eq!(compared.headers()["procprof-base-coverage"], archived);
+
+    // A file of the archive that cannot be read is missing in the sum, and named.
+    let archive = archive(server.data.path());
+    let part = archive.parts().unwrap().whole.into_keys().next().unwrap();
+    let data = server.stop().await;
+    archive.objects().put(&part.path(Table::Profiles), b"PAR1 no more").unwrap();
+    let server = reading(data).await;
+    let (sum, coverage) = summed(&server, 4 * 3600).await;
+    assert_eq!(sum, sum_of(&values[1..]));
+    assert!(coverage.unwrap().ends_with("unreadable=1"));
+    let page = server.text(&format!("/merge?{}", range(0, 4 * 3600))).await;
+    assert!(page.contains(&part.path(Table::Profiles)), "{page}");
+}
+
+fn range(from: i64, to: i64) -> String {
+    let time = |second: i64| jiff::Timestamp::from_second(START + second).unwrap();
+    format!("node=procprof&type=cpu&from={}&to={}", time(from), time(to))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_profiles_than_files_that_are_summed_come_from_the_archive() {
+    let server = TestServer::start(archiving()).await;
+    let count = 505;
+    for at in 0..count {
+        server.push("cpu", made(START + at, [1, at])).await;
+    }
+    wait_for(&server, count as f64).await;
+    let (sum, coverage) = summed(&server, 3600).await;
+    assert_eq!(sum, BTreeMap::from([("hot".to_owned(), count), ("cold".to_owned(), count * (count - 1) / 2)]));
+    assert_eq!(coverage.as_deref(), Some("archived=505, stored=0, hours=2, empty-hours=1, unreadable=0"));
+    assert_eq!(server.get(&format!("/merge/tree?{}", range(0, 3600))).await.status(), 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_and_the_api_show_what_the_archive_has() {
+    let server = TestServer::start(archiving()).await;
+    assert!(server.text("/archive").await.contains("Nothing is archived yet"));
+    server.push("cpu", cpu_profile(START)).await;
+    server.push("cpu", cpu_profile(START + 3600)).await;
+    wait_for(&server, 2.0).await;
+    let found = server.json("/api/archive").await;
+    assert_eq!((found["enabled"].as_bool(), found["profiles"].as_u64()), (Some(true), Some(2)), "{found}");
+    let bytes = found["bytes"].as_u64().unwrap();
+    let bytes_of =
+        |name: &str| -> u64 { found[name].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap()).sum() };
+    assert_eq!((bytes_of("hours"), bytes_of("clusters")), (bytes, bytes), "{found}");
+    assert_eq!(found["clusters"][0]["cluster"], "default");
+    assert_eq!(found["hours"][0]["start"], "2023-11-14T22:00:00.000Z");
+    assert!(found["lag_seconds"].as_f64().is_some_and(|lag| lag >= 1.0), "{found}");
+    let page = server.text("/archive").await;
+    for text in ["2 profiles", "2023-11-14 22:00", "2023-11-14 23:00", "Archived up to"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(server.text("/settings").await.contains("href=\"/archive\""));
     server.stop().await;
 }

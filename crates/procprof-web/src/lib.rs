@@ -47,6 +47,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state, map_request};
 use axum::response::{IntoResponse, Response};
+use procprof_core::archiving::Archiver;
 use procprof_core::audit::Audit;
 use procprof_core::auth::Authenticator;
 use procprof_core::captures::Captures;
@@ -105,6 +106,8 @@ pub struct Web {
     pub renderer: Arc<Renderer>,
     /// The result of the last deletion.
     pub retention: Arc<Retention>,
+    /// Writes the archive; `None` without one.
+    pub archiver: Option<Arc<Archiver>>,
     /// The use of the store, as it was a moment ago.
     pub usage: KnownUsage,
     /// The profiles collected within the last day, as it was a moment ago.

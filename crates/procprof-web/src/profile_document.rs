@@ -13,6 +13,7 @@ use procprof_store::{Entry, Format};
 use super::answer::Document;
 use super::blocking::on_store;
 use super::problem::{ApiResult, Problem};
+use super::subjects::covered;
 use crate::Web;
 
 /// A profile in a format: the flame graph by default; a page made elsewhere as it is.
@@ -23,18 +24,20 @@ pub(super) async fn render(
     pairs: &[(&str, &str)],
     requester: &Requester,
 ) -> ApiResult<Response> {
-    match subject.first().format {
-        Format::Flame | Format::HtmlArchive if subject.is_plain() => return foreign(web, subject.first()).await,
-        Format::Recording if subject.is_plain() => return download(web, subject.first()).await,
-        _ => {}
-    }
     let report = format.unwrap_or("flamegraph");
-    if report == "pprof" && subject.is_plain() {
-        return download(web, subject.first()).await;
+    if let Some(entry) = subject.plain() {
+        match entry.format {
+            Format::Flame | Format::HtmlArchive => return foreign(web, entry).await,
+            Format::Recording => return download(web, entry).await,
+            _ if report == "pprof" => return download(web, entry).await,
+            _ => {}
+        }
     }
     let report = Report::named(report).map_err(|error| Problem::bad_request(error.to_string()))?;
     let bytes = web.renderer.render(subject, report, pairs, requester).await?;
-    Document { bytes, media_type: report.media_type, file_name: None, unchanging: is_final(subject, report) }.answer()
+    let document =
+        Document { bytes, media_type: report.media_type, file_name: None, unchanging: is_final(subject, report) };
+    Ok(covered(document.answer()?, subject))
 }
 
 /// The stored file itself.

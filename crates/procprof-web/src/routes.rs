@@ -5,6 +5,7 @@
 use axum::routing::{delete, get, post};
 
 use super::answer::SLICE;
+use super::api::archive::ArchiveAnswer;
 use super::api::captures::{CaptureBody, CaptureState};
 use super::api::heap::HeapState;
 use super::api::hosts::{RateAnswer, RateBody};
@@ -23,6 +24,7 @@ use Schema::{Integer, Text, Time, Uuid};
 use Verb::{Delete, Get, Post};
 
 const ID: Param = path("id", Uuid, "The profile's id");
+const NODES: Param = query("node", Text, "Id or name of a node; may be given several times with a range");
 const NODE: Param = query("node", Text, "Id, name, `FE`, or `ROLE:host:port` of a registered node");
 const TYPE: Param = query("type", Text, "Profile type: cpu, heap, …");
 const LIMIT: Param = query("limit", Integer(1, 1000), "Rows; 100 unless given");
@@ -96,6 +98,17 @@ pub(crate) const ROUTES: &[Route] = &[
         request: Body::None,
         answer: (200, HTML),
         mount: || get(pages::settings),
+    },
+    Route {
+        verb: Get,
+        path: "/archive",
+        access: Viewer,
+        name: "archivePage",
+        summary: "The page with what the archive has, its cost and its lag",
+        params: &[],
+        request: Body::None,
+        answer: (200, HTML),
+        mount: || get(pages::archive),
     },
     Route {
         verb: Get,
@@ -387,9 +400,10 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergePage",
         summary: "The page of several profiles as one, and of the difference of two ranges, or a report; without a \
-            range, the form for it",
+            range, the form for it. What a range has is summed from the archive and the data folder; \
+            Procprof-Coverage in the answer says how much from where",
         params: &[
-            NODE,
+            NODES,
             TYPE,
             FROM,
             TO,
@@ -515,7 +529,7 @@ pub(crate) const ROUTES: &[Route] = &[
         name: "mergeTree",
         summary: "The visible part of a call tree below a node, in columns; further parameters are the options of \
             reports; of the sum of profiles",
-        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE, DEEP],
+        params: &[NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("tree", state, reader, query).await),
@@ -526,7 +540,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergeTreeMatches",
         summary: "The functions of a call tree whose names match, and their share; of the sum of profiles",
-        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, RE],
+        params: &[NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, RE],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<TreeMatches>())),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("search", state, reader, query).await),
@@ -537,7 +551,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergeTreeTable",
         summary: "The functions of a call tree with their values; of the sum of profiles",
-        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, ORDER, MATCHING, ROWS, OFFSET],
+        params: &[NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, ORDER, MATCHING, ROWS, OFFSET],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<TreeTable>())),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("table", state, reader, query).await),
@@ -549,7 +563,9 @@ pub(crate) const ROUTES: &[Route] = &[
         name: "mergeSandwich",
         summary: "The callers and the callees of a function: two visible parts, each after its length; of the sum of \
             profiles",
-        params: &[NODE, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP],
+        params: &[
+            NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP,
+        ],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("sandwich", state, reader, query).await),
@@ -781,6 +797,17 @@ pub(crate) const ROUTES: &[Route] = &[
         request: Body::None,
         answer: (202, Body::Json(schema_of::<CaptureState>())),
         mount: || delete(api::captures::cancel),
+    },
+    Route {
+        verb: Get,
+        path: "/api/archive",
+        access: Viewer,
+        name: "archive",
+        summary: "What the archive has, by cluster and hour, its cost and its lag",
+        params: &[],
+        request: Body::None,
+        answer: (200, Body::Json(schema_of::<ArchiveAnswer>())),
+        mount: || get(api::archive::archive),
     },
     Route {
         verb: Get,

@@ -1,12 +1,14 @@
-//! The subjects that addresses name: a stored profile, with `base=` its difference to another one; the profiles of a
-//! node and a type that were completed in a range, or the ones that are named, with `base_from=` and `base_to=` or
+//! The subjects that addresses name: a stored profile, with `base=` its difference to another one; the profiles of
+//! nodes and a type that were completed in a range, or the ones that are named, with `base_from=` and `base_to=` or
 //! `base_id=` their difference to others.
 
 use std::sync::Arc;
 
-use procprof_core::render::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
-use procprof_profile::{Nanos, ProfileId};
-use procprof_store::{Entry, Filter, Format, PAGE_MAX, PageRequest};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use procprof_core::render::{ProfileRange, SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
+use procprof_profile::ProfileId;
+use procprof_store::{Entry, Format, PAGE_MAX, PageRequest};
 
 use crate::Web;
 use crate::blocking::on_store;
@@ -15,6 +17,13 @@ use crate::problem::{ApiResult, Problem};
 
 /// The keys that name the profiles of a sum.
 pub(crate) const SUM_KEYS: &[&str] = &["node", "type", "from", "to", "id", "base_from", "base_to", "base_id"];
+
+/// Says how many profiles of a range are from the archive and from the store.
+const COVERAGE: &str = "procprof-coverage";
+/// The same of the range that it is compared with.
+const BASE_COVERAGE: &str = "procprof-base-coverage";
+/// Most nodes of a range.
+const NODES_MAX: usize = 500;
 
 /// The id in a path.
 pub(crate) fn parse_id(text: &str) -> ApiResult<ProfileId> {
@@ -58,32 +67,74 @@ pub(crate) async fn summed(web: &Arc<Web>, params: &Params) -> ApiResult<Subject
 /// One side: the profiles by id, or in the range.
 async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> ApiResult<Subject> {
     let ids: Vec<&str> = params.all(id).collect();
-    let entries = if ids.is_empty() {
-        in_range(web, params, from, to).await?
-    } else {
-        if params.get(from).is_some() || params.get(to).is_some() {
-            return Err(Problem::bad_request(format!("{id} names the profiles, and {from} and {to} are for a range")));
-        }
-        let mut entries = Vec::with_capacity(ids.len());
-        for id in ids {
-            entries.push(open(web, id).await?);
-        }
-        entries
-    };
+    if ids.is_empty() {
+        return in_range(web, params, [from, to]).await;
+    }
+    if params.get(from).is_some() || params.get(to).is_some() {
+        return Err(Problem::bad_request(format!("{id} names the profiles, and {from} and {to} are for a range")));
+    }
+    let mut entries = Vec::with_capacity(ids.len());
+    for id in ids {
+        entries.push(open(web, id).await?);
+    }
     Ok(Subject::sum(entries)?)
 }
 
-/// The profiles of a node and a type that were completed in a range, oldest first.
-async fn in_range(web: &Arc<Web>, params: &Params, from: &str, to: &str) -> ApiResult<Vec<Entry>> {
-    let needed = |key: &str, time: Option<Nanos>| time.ok_or_else(|| Problem::bad_request(format!("{key} is missing")));
-    let (first, last) = (needed(from, params.time(from)?)?, needed(to, params.time(to)?)?);
-    let node = params.need("node")?;
-    let node =
-        web.registry.find(node).ok_or_else(|| Problem::bad_request(format!("no node {node:?} is registered")))?;
-    let kind = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
-    let filter =
-        Filter { nodes: vec![node.id], types: vec![kind], from: Some(first), to: Some(last), ..Filter::default() };
-    let store = Arc::clone(&web.store);
+/// The range, the nodes and the type that parameters name.
+pub(crate) fn range(web: &Web, params: &Params, [from, to]: [&str; 2]) -> ApiResult<ProfileRange> {
+    let needed = |key: &str| {
+        params.time(key)?.ok_or_else(|| Problem::bad_request(format!("{key} is missing; so is the range to merge")))
+    };
+    let (first, last) = (needed(from)?, needed(to)?);
+    if first >= last {
+        return Err(Problem::bad_request(format!("{from} is not before {to}")));
+    }
+    params.need("node")?;
+    let nodes: Vec<u64> = params.all("node").map(|name| node(web, name)).collect::<ApiResult<_>>()?;
+    if nodes.len() > NODES_MAX {
+        return Err(Problem::bad_request(format!("more than {NODES_MAX} nodes")));
+    }
+    let profile_type = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
+    Ok(ProfileRange { nodes, profile_type, from: first, to: last })
+}
+
+/// The id of a node. One that is gone is known to the archive alone, by its id.
+fn node(web: &Web, name: &str) -> ApiResult<u64> {
+    let shown: String = name.chars().take(200).collect();
+    let gone = || name.parse().ok().filter(|_| web.archiver.is_some());
+    let found = web.registry.find(name).map(|node| node.id).or_else(gone);
+    found.ok_or_else(|| Problem::bad_request(format!("no node {shown:?} is registered")))
+}
+
+/// The profiles of nodes and a type that were completed in a range: those of the store, if it has all and they are few,
+/// since their files have everything; else those of the archive, and what only the store has.
+async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult<Subject> {
+    let range = range(web, params, keys)?;
+    let entries = stored(web, &range).await?;
+    let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();
+    let fits = entries.len() <= SUMMED_MAX && bytes <= SUMMED_BYTES_MAX;
+    if let Some(found) = web.renderer.find_range(range.clone()).await? {
+        let coverage = found.coverage();
+        let has_all = coverage.in_both == coverage.archived && coverage.unreadable.is_empty();
+        if coverage.profiles() > 0 && !(has_all && fits) {
+            return Ok(found.into());
+        }
+    }
+    if entries.is_empty() {
+        let nodes: Vec<&str> = params.all("node").collect();
+        let [from, to] = keys;
+        let why = format!("{} has no such profile that was completed from {from} to {to}", nodes.join(", "));
+        return Err(Problem::not_found(why));
+    }
+    if !fits {
+        return Err(too_many(entries.len(), bytes));
+    }
+    Ok(Subject::sum(entries)?)
+}
+
+/// The profiles of a range that the store has, oldest first; not many more than are summed.
+async fn stored(web: &Web, range: &ProfileRange) -> ApiResult<Vec<Entry>> {
+    let (store, filter) = (Arc::clone(&web.store), range.filter());
     let mut entries = on_store(move || {
         let (mut entries, mut request) = (Vec::new(), PageRequest::first(PAGE_MAX));
         loop {
@@ -96,18 +147,29 @@ async fn in_range(web: &Arc<Web>, params: &Params, from: &str, to: &str) -> ApiR
         }
     })
     .await?;
-    if entries.is_empty() {
-        return Err(Problem::not_found(format!(
-            "{} has no such profile that was completed from {from} to {to}",
-            node.name()
-        )));
-    }
-    let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();
-    if entries.len() > SUMMED_MAX || bytes > SUMMED_BYTES_MAX {
-        return Err(too_many(entries.len(), bytes));
-    }
     entries.reverse();
     Ok(entries)
+}
+
+/// An answer that says how much of the range of its subject there is, and from where.
+pub(crate) fn covered(mut response: Response, subject: &Subject) -> Response {
+    let names = [HeaderName::from_static(COVERAGE), HeaderName::from_static(BASE_COVERAGE)];
+    for (name, coverage) in names.into_iter().zip(subject.coverage()) {
+        let Some(coverage) = coverage else { continue };
+        let text = format!(
+            "archived={}, stored={}, hours={}, empty-hours={}, unreadable={}",
+            coverage.archived,
+            coverage.stored,
+            coverage.hours,
+            coverage.empty_hours,
+            coverage.unreadable.len()
+        );
+        // Digits and names.
+        if let Ok(value) = HeaderValue::try_from(text) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
 }
 
 /// The range has more than is summed.

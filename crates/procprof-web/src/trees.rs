@@ -20,7 +20,7 @@ use crate::answer::{Document, SLICE, mark_packed, pack, takes_packed};
 use crate::caller::{Caller, ReportRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
-use crate::subjects::{SUM_KEYS, compared, open, summed};
+use crate::subjects::{SUM_KEYS, compared, covered, open, summed};
 
 /// Rows of a table unless asked otherwise, and at most.
 const ROWS: u64 = 500;
@@ -308,7 +308,7 @@ async fn answered(
     takes_packed: bool,
 ) -> ApiResult<Response> {
     let asked = Asked { kind, params, subject_keys, takes_packed, unchanging: subject.is_final() };
-    asked.answered(web, subject.into(), requester).await
+    Ok(covered(asked.answered(web, subject.into(), requester).await?, subject))
 }
 
 /// A request for an answer.

@@ -140,7 +140,7 @@ impl Archiver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The archive.
+    /// The archive and its place.
     pub fn archive(&self) -> &OpenArchive {
         &self.archive
     }
@@ -198,7 +198,8 @@ impl Archiver {
 
     fn archive_hours(&self, before: Nanos, exported: &mut Exported) -> Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let OpenArchive { archive, writer, .. } = &*self.archive;
+        let OpenArchive { known, writer, .. } = &*self.archive;
+        let archive = &known.archive;
         if !progress.is_clean {
             remove_unfinished(archive, *writer)?;
             progress.is_clean = true;
@@ -280,8 +281,9 @@ impl Archiver {
             tracing::error!("archive: {} more failures", new.len() - LOGGED_MAX);
         }
         if exported.parts > 0 {
+            self.archive.known.changed();
             let Exported { written, parts, .. } = exported;
-            tracing::info!("archive: {} profiles in {} bytes, {parts} parts", written.profiles, written.bytes);
+            tracing::debug!("archive: {} profiles in {} bytes, {parts} parts", written.profiles, written.bytes);
         }
         progress.failures = failures;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -196,7 +196,8 @@ fn is_gone(error: &procprof_store::Error) -> bool {
     matches!(error, procprof_store::Error::NotFound { .. } | procprof_store::Error::Gone { .. })
 }
 
-fn identity(entry: &Entry) -> Identity {
+/// Which profile an entry is, as an archive has it.
+pub(crate) fn identity(entry: &Entry) -> Identity {
     Identity {
         id: entry.id,
         node: entry.node,
@@ -210,4 +211,63 @@ fn identity(entry: &Entry) -> Identity {
 pub(super) fn stored_profile(store: &Store, id: ProfileId) -> Result<Profile> {
     let bytes = store.open_bytes(id)?;
     Ok(decode(&bytes, &Limits { unpacked_bytes: UNPACKED_MAX, ..Limits::default() })?.profile)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use procprof_archive::{ObjectFolder, ReadLimits};
+    use procprof_profile::{Meta, ProfileBuilder, ProfileType, format};
+    use procprof_store::{NewProfile, StoreOptions, Summary};
+
+    use super::*;
+
+    const START: Nanos = Nanos(1_700_000_000_000_000_000);
+
+    fn put(store: &Store, number: u64, samples: usize) {
+        let meta = Meta {
+            id: Some(ProfileId((0x0193 << 112) | (7 << 76) | (8 << 60) | u128::from(number))),
+            node: Some(10_001),
+            profile_type: Some(ProfileType::Cpu),
+            ..Meta::default()
+        };
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        meta.to_comments().iter().for_each(|fact| builder.comment(fact));
+        for at in 0..samples {
+            let stack = [builder.frame(&format!("f{at}")), builder.frame("main")];
+            builder.sample(&stack, &[1, 10_000_000], &[]);
+        }
+        let start = Nanos(START.0 + number.cast_signed() * 1_000_000_000);
+        builder.time(start, Nanos(0));
+        let encoded = format::pprof::encode_gzip(&builder.finish().unwrap()).unwrap();
+        let new = NewProfile { meta, encoded: &encoded, summary: Summary::default(), start, duration: Nanos(0) };
+        store.put(new).unwrap();
+    }
+
+    #[test]
+    fn profiles_that_do_not_fit_together_get_parts_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), StoreOptions::default()).unwrap();
+        for (number, samples) in [1, 50, 1, 1].into_iter().enumerate() {
+            put(&store, number as u64, samples);
+        }
+        let objects = ObjectFolder::create(folder.path().join("archive")).unwrap();
+        let archive = Archive::new(Arc::new(objects), ReadLimits::default());
+        let limits = PartLimits { rows: 4, ..PartLimits::default() };
+        let exporter = Exporter { store: &store, archive: &archive, writer: Writer(7), limits, go_on: &|| Ok(()) };
+        let hour = next_hour(&store, None, None).unwrap().unwrap();
+        let mut exported = Exported::default();
+        exporter.hour(hour, profiles_of(&store, hour, None).unwrap(), &mut exported).unwrap();
+        assert_eq!((exported.parts, exported.written.profiles, &exported.failed), (3, 4, &vec![]));
+        let profiles = archive.parts().unwrap().whole.into_keys().map(|part| archive.ids(part).unwrap().len());
+        assert_eq!(profiles.collect::<Vec<_>>(), [1, 1, 2]);
+        let mut again = Exported::default();
+        exporter.hour(hour, profiles_of(&store, hour, None).unwrap(), &mut again).unwrap();
+        assert_eq!((again.parts, again.already_there), (0, 4));
+        let stopped = Exporter { go_on: &|| Err(Error::Setup { what: "archive", why: "full".to_owned() }), ..exporter };
+        assert!(stopped.hour(hour, profiles_of(&store, hour, None).unwrap(), &mut again).is_err());
+        assert_eq!(next_hour(&store, Some(hour.end()), None).unwrap(), None);
+        assert_eq!(next_hour(&store, None, Some(START)).unwrap(), None);
+    }
 }

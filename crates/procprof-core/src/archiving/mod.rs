@@ -2,6 +2,8 @@
 
 mod archiver;
 mod export;
+mod known;
+mod overview;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +12,11 @@ use std::sync::Arc;
 use procprof_archive::{Archive, ObjectFolder, ReadLimits, Writer};
 
 pub use archiver::{ArchiveState, Archiver, Rhythm};
+pub(crate) use export::identity;
 pub use export::{Exported, export};
+pub use known::{KnownParts, PartSums};
+pub use overview::{ArchiveOverview, ArchiveUse};
+pub use procprof_archive::Hour;
 pub use verify::{Verified, verify};
 
 use crate::config::Config;
@@ -21,11 +27,21 @@ const WRITER_FILE: &str = "archive-writer";
 /// Mode of that file.
 const WRITER_MODE: u32 = 0o640;
 
+/// What a server reads of its archive takes about 200 MB at most, however large the archive is.
+const READ: ReadLimits = ReadLimits {
+    metadata_bytes: 16 << 20,
+    rows: 1 << 28,
+    group_bytes: 64 << 20,
+    page_bytes: 16 << 20,
+    stacks: 1 << 20,
+    text_bytes: 64 << 20,
+};
+
 /// The archive of a server.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct OpenArchive {
     /// Its parts.
-    pub archive: Archive,
+    pub known: Arc<KnownParts>,
     /// The name under which this server writes.
     pub writer: Writer,
     /// Its folder.
@@ -43,8 +59,8 @@ pub fn open(config: &Config, data: &Path) -> Result<Option<OpenArchive>> {
     }
     let place = data.join(&config.archive);
     let objects = ObjectFolder::create(&place)?;
-    let archive = Archive::new(Arc::new(objects), ReadLimits::default());
-    Ok(Some(OpenArchive { archive, writer: archive_writer(data)?, place }))
+    let known = Arc::new(KnownParts::new(Archive::new(Arc::new(objects), READ)));
+    Ok(Some(OpenArchive { known, writer: archive_writer(data)?, place }))
 }
 
 /// The name under which the server of a data folder writes to archives; it is made when it is first needed.

@@ -6,6 +6,7 @@
 
 mod error;
 mod functions;
+mod range;
 mod subject;
 mod trees;
 mod turns;
@@ -22,9 +23,11 @@ use procprof_store::{CacheKey, Entry, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::archiving::KnownParts;
 use crate::clock::now;
 pub use error::RenderError;
 pub use functions::{Counted, FunctionQuery, FunctionShare, FunctionsRead, READ_TIME};
+pub use range::{Coverage, ProfileRange, RangeSum};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
 pub use trees::{AskedTree, KeptTrees, Side, TreeSource};
 pub use turns::Requester;
@@ -51,7 +54,9 @@ pub struct Renderer {
     store: Arc<Store>,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
-    under_way: Mutex<HashMap<(ProfileId, String), Rendering>>,
+    /// `None` without an archive.
+    archive: Option<Arc<KnownParts>>,
+    under_way: Mutex<HashMap<(Option<ProfileId>, String), Rendering>>,
     /// Cached reports and stored files that are being sent.
     shared: SharedBytes,
     trees: Trees,
@@ -61,13 +66,20 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// A renderer of what is in the store; nothing is rendered after `stop`.
-    pub fn new(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, stop: CancellationToken) -> Renderer {
+    /// A renderer of what is in the store, and in the archive if there is one; nothing is rendered after `stop`.
+    pub fn new(
+        settings: Arc<Settings>,
+        store: Arc<Store>,
+        archive: Option<Arc<KnownParts>>,
+        metrics: Arc<Metrics>,
+        stop: CancellationToken,
+    ) -> Renderer {
         let concurrency = settings.config().render_concurrency_max;
         let [turns, answers] = [concurrency; 2].map(Turns::new);
         Renderer {
             settings,
             store,
+            archive,
             metrics,
             stop,
             under_way: Mutex::default(),
@@ -78,13 +90,24 @@ impl Renderer {
         }
     }
 
+    /// Finds the profiles of a range in the archive and in the store; `None` without an archive.
+    ///
+    /// # Errors
+    /// [`RenderError::Question`] for more profiles than can be summed; when store or archive cannot be read.
+    pub async fn find_range(&self, range: ProfileRange) -> Result<Option<RangeSum>, RenderError> {
+        let Some(known) = self.archive.clone() else { return Ok(None) };
+        let store = Arc::clone(&self.store);
+        let found = tokio::task::spawn_blocking(move || RangeSum::find(&store, known, range)).await;
+        found.unwrap_or_else(|_| Err(failed())).map(Some)
+    }
+
     /// The stored file itself, in memory once for all who read it at a time.
     ///
     /// # Errors
     /// The store's.
     pub fn stored_file(&self, entry: &Entry) -> procprof_store::Result<Bytes> {
         // A file that got names meanwhile has another size.
-        let key = (entry.id, format!("{} {}", entry.file_name, entry.bytes));
+        let key = (Some(entry.id), format!("{} {}", entry.file_name, entry.bytes));
         Ok(self.shared.get(key, || self.store.open_bytes(entry.id).map(Some))?.unwrap_or_default())
     }
 
@@ -125,14 +148,13 @@ impl Renderer {
         what: String,
         requester: &Requester,
     ) -> Result<Begun, RenderError> {
-        let key = (subject.first().id, what);
+        let key = (subject.owner().map(|entry| entry.id), what);
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = under_way.get(&key) {
             return Ok(Begun::Running(running.clone()));
         }
-        let cached = self
-            .shared
-            .get(key.clone(), || Ok::<_, RenderError>(self.store.cache_get(&cache_key(subject.first(), &key.1))))?;
+        let cached =
+            self.shared.get(key.clone(), || Ok::<_, RenderError>(self.store.cache_get(&cache_key(subject, &key.1))))?;
         if let Some(bytes) = cached {
             return Ok(Begun::Cached(bytes));
         }
@@ -216,8 +238,9 @@ enum Begun {
     Running(Rendering),
 }
 
-fn cache_key<'a>(entry: &Entry, what: &'a str) -> CacheKey<'a> {
-    CacheKey { node: Some(entry.node), profile: Some(entry.id), what }
+fn cache_key<'a>(subject: &Subject, what: &'a str) -> CacheKey<'a> {
+    let owner = subject.owner();
+    CacheKey { node: owner.map(|entry| entry.node), profile: owner.map(|entry| entry.id), what }
 }
 
 /// One rendering.
@@ -242,7 +265,7 @@ impl Making {
         written.map_err(|error| limited.error(&error))?;
         // Source files change without notice to the server.
         let shows_sources = !(sources.files.is_empty() && sources.missing.is_empty());
-        if !shows_sources && let Err(error) = store.cache_put(&cache_key(subject.first(), what), &made, now()) {
+        if !shows_sources && let Err(error) = store.cache_put(&cache_key(subject, what), &made, now()) {
             tracing::warn!("cache: {}", crate::error::chain(&error));
         }
         Ok(Bytes::from(made))

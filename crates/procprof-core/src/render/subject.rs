@@ -1,5 +1,7 @@
-//! The subject of a report or a call tree: a stored profile, the sum of several, or the difference between two of
-//! these.
+//! The subject of a report or a call tree: a stored profile, the sum of several or of a range, or the difference between
+//! two of these.
+
+use std::sync::Arc;
 
 use procprof_profile::diff::{self, Scaling};
 use procprof_profile::format::{self, Limits};
@@ -8,6 +10,7 @@ use procprof_store::{Entry, Format, Store};
 use sha2::{Digest, Sha256};
 
 use super::RenderError;
+use super::range::{Coverage, RangeSum};
 use crate::symbols::WantedSymbols;
 
 /// Most profiles of a sum, on either side of a difference.
@@ -17,17 +20,29 @@ pub const SUMMED_BYTES_MAX: u64 = 64 << 20;
 /// Profiles that are decoded before they are added up.
 const DECODED_AT_ONCE: usize = 8;
 
-/// One or several stored profiles, and those that they are compared with.
+/// Profiles, and those that they are compared with.
 #[derive(Clone, Debug)]
 pub struct Subject {
+    side: Side,
+    base: Option<Side>,
+}
+
+#[derive(Clone, Debug)]
+enum Side {
     /// At least one.
-    profiles: Vec<Entry>,
-    base: Vec<Entry>,
+    Stored(Vec<Entry>),
+    Range(Arc<RangeSum>),
 }
 
 impl From<&Entry> for Subject {
     fn from(entry: &Entry) -> Subject {
-        Subject { profiles: vec![entry.clone()], base: Vec::new() }
+        Subject { side: Side::Stored(vec![entry.clone()]), base: None }
+    }
+}
+
+impl From<RangeSum> for Subject {
+    fn from(range: RangeSum) -> Subject {
+        Subject { side: Side::Range(Arc::new(range)), base: None }
     }
 }
 
@@ -51,54 +66,67 @@ impl Subject {
             let why = format!("{} profiles of {} MiB, and at most {most} MiB are summed", profiles.len(), bytes >> 20);
             return Err(RenderError::Question(why));
         }
-        Ok(Subject { profiles, base: Vec::new() })
+        Ok(Subject { side: Side::Stored(profiles), base: None })
     }
 
     /// The difference between this and a base.
     #[must_use]
     pub fn compared_with(self, base: Subject) -> Subject {
-        Subject { base: base.profiles, ..self }
+        Subject { base: Some(base.side), ..self }
     }
 
-    /// The profile, or the first of several.
-    pub fn first(&self) -> &Entry {
-        &self.profiles[0]
+    /// The profile, if this is one alone.
+    pub fn plain(&self) -> Option<&Entry> {
+        match (&self.side, &self.base) {
+            (Side::Stored(profiles), None) if profiles.len() == 1 => profiles.first(),
+            _ => None,
+        }
     }
 
-    /// The summed profiles.
-    pub fn profiles(&self) -> &[Entry] {
-        &self.profiles
+    /// What there is of the range that is summed, and of the one that it is compared with; `None` for stored profiles.
+    pub fn coverage(&self) -> [Option<&Coverage>; 2] {
+        [Some(&self.side), self.base.as_ref()].map(|side| match side {
+            Some(Side::Range(range)) => Some(range.coverage()),
+            _ => None,
+        })
     }
 
-    /// The profiles that they are compared with.
-    pub fn base(&self) -> &[Entry] {
-        &self.base
-    }
-
-    /// Whether this is one profile alone.
-    pub fn is_plain(&self) -> bool {
-        self.profiles.len() == 1 && self.base.is_empty()
-    }
-
-    /// Whether nothing more can be named in any of the profiles.
+    /// Whether nothing more can be named in any of the profiles, and none can join them.
     pub fn is_final(&self) -> bool {
-        self.entries().all(|entry| WantedSymbols::from_facts(&entry.meta).is_empty())
+        let is_final = |entry: &Entry| WantedSymbols::from_facts(&entry.meta).is_empty();
+        self.sides().all(|side| matches!(side, Side::Stored(entries) if entries.iter().all(is_final)))
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.profiles.iter().chain(&self.base)
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        std::iter::once(&self.side).chain(&self.base)
+    }
+
+    /// The profile to whose node and id a report belongs in the cache: the first one.
+    pub(super) fn owner(&self) -> Option<&Entry> {
+        match &self.side {
+            Side::Stored(entries) => entries.first(),
+            Side::Range(_) => None,
+        }
     }
 
     /// The text that is another one for other contents. A profile that got names meanwhile has another size.
     pub(super) fn key(&self) -> String {
-        if self.is_plain() {
-            return self.first().bytes.to_string();
+        if let Some(entry) = self.plain() {
+            return entry.bytes.to_string();
         }
         let mut hash = Sha256::new();
-        for (side, entries) in [(b'p', &self.profiles), (b'b', &self.base)] {
-            for entry in entries {
-                hash.update([side]);
-                hash.update(format!("{} {};", entry.id, entry.bytes));
+        for (name, side) in [b'p', b'b'].into_iter().zip(self.sides()) {
+            match side {
+                Side::Range(range) => {
+                    hash.update([name, b'r']);
+                    hash.update(range.key());
+                }
+                Side::Stored(entries) => {
+                    for entry in entries {
+                        hash.update([name]);
+                        hash.update(format!("{} {};", entry.id, entry.bytes));
+                    }
+                }
             }
         }
         hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
@@ -106,12 +134,16 @@ impl Subject {
 
     /// Errs for a page that was made elsewhere, which has no samples.
     pub(super) fn check(&self) -> Result<(), RenderError> {
-        match self.entries().find(|entry| entry.format != Format::Pprof) {
-            None => Ok(()),
-            Some(_) => {
-                Err(RenderError::Question("this page was made elsewhere; it can only be shown as it is".to_owned()))
-            }
+        let is_foreign = |side: &Side| match side {
+            Side::Stored(entries) => entries.iter().any(|entry| entry.format != Format::Pprof),
+            Side::Range(_) => false,
+        };
+        if self.sides().any(is_foreign) {
+            return Err(RenderError::Question(
+                "this page was made elsewhere; it can only be shown as it is".to_owned(),
+            ));
         }
+        Ok(())
     }
 
     /// Decodes the profiles and adds them up; the second is the base, if there is one.
@@ -120,9 +152,11 @@ impl Subject {
         store: &Store,
         is_stopped: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<(Profile, Option<Profile>), RenderError> {
-        let profile = sum(store, &self.profiles, is_stopped)?;
-        let base = if self.base.is_empty() { None } else { Some(sum(store, &self.base, is_stopped)?) };
-        Ok((profile, base))
+        let load = |side: &Side| match side {
+            Side::Stored(entries) => sum(store, entries, is_stopped),
+            Side::Range(range) => range.load(store, is_stopped),
+        };
+        Ok((load(&self.side)?, self.base.as_ref().map(load).transpose()?))
     }
 }
 
@@ -159,7 +193,7 @@ fn sum(
     Ok(sum)
 }
 
-fn decoded(store: &Store, entry: &Entry) -> Result<Profile, RenderError> {
+pub(super) fn decoded(store: &Store, entry: &Entry) -> Result<Profile, RenderError> {
     let bytes = store.open_bytes(entry.id)?;
     let unreadable = |error: procprof_profile::Error| RenderError::Internal(format!("profile {}: {error}", entry.id));
     Ok(format::decode(&bytes, &Limits::default()).map_err(unreadable)?.profile)

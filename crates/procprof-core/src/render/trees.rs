@@ -88,7 +88,10 @@ impl From<&Subject> for TreeSource {
 impl TreeSource {
     fn key(&self) -> String {
         match self {
-            TreeSource::Stored(subject) => format!("{} {}", subject.first().id, subject.key()),
+            TreeSource::Stored(subject) => match subject.owner() {
+                Some(entry) => format!("{} {}", entry.id, subject.key()),
+                None => subject.key(),
+            },
             TreeSource::Opened { key, .. } => format!("opened {key}"),
         }
     }

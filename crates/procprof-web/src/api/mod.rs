@@ -1,5 +1,6 @@
 //! The JSON API.
 
+pub(super) mod archive;
 pub(super) mod captures;
 pub(super) mod heap;
 pub(super) mod hosts;

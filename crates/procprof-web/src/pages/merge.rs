@@ -1,22 +1,23 @@
-//! `/merge`: profiles of a node, type and range as one, or selected ones; and the difference of two ranges. Without a
+//! `/merge`: profiles of nodes, a type and a range as one, or selected ones; and the difference of two ranges. Without a
 //! range it is the form that chooses one.
 
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
-use procprof_core::render::Requester;
+use procprof_core::render::{Coverage, Requester};
 use procprof_profile::ProfileType;
 use procprof_report::Report;
-use procprof_store::{Entry, Filter, PAGE_MAX, PageRequest};
+use procprof_store::{Entry, PAGE_MAX, PageRequest};
 
 use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
-use super::{moment, quantity, range_query, span, type_label};
+use super::{grouped, moment, quantity, range_query, span, type_label};
 use crate::Web;
 use crate::blocking::on_store;
 use crate::caller::{Caller, ReportRequester};
@@ -34,6 +35,8 @@ const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 /// Profiles listed.
 const LISTED_MAX: usize = 50;
+/// Unreadable files of the archive that are named.
+const UNREADABLE_MAX: usize = 5;
 /// Bytes of the table that the page without JavaScript shows.
 const PLAIN_BYTES_MAX: usize = 256 << 10;
 /// Parameters that name the profiles.
@@ -45,6 +48,25 @@ struct Side {
     /// Whether there are more than were read.
     has_more: bool,
     range: Option<(i64, i64)>,
+    /// Where the profiles of a range are taken from, if not all from the store.
+    coverage: Option<Coverage>,
+}
+
+impl Side {
+    /// The number of profiles; of those that were read if there are more.
+    fn count(&self) -> u64 {
+        self.coverage.as_ref().map_or(self.entries.len() as u64, Coverage::profiles)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Nanoseconds that all profiles took.
+    fn duration(&self) -> i64 {
+        let of_entries = || self.entries.iter().fold(0_i64, |sum, entry| sum.saturating_add(entry.duration.0));
+        self.coverage.as_ref().map_or_else(of_entries, |coverage| coverage.duration.0)
+    }
 }
 
 /// `GET /merge?node=&type=&from=&to=&id=&base_from=&base_to=&base_id=`
@@ -97,12 +119,23 @@ pub(crate) async fn merge(
 
 /// The profiles, and those that they are compared with.
 async fn sides(web: &Arc<Web>, params: &Params) -> ApiResult<(Side, Option<Side>)> {
-    let side = side(web, params, ["id", "from", "to"]).await?;
+    let mut side = side(web, params, ["id", "from", "to"]).await?;
     let is_compared = ["base_id", "base_from", "base_to"].iter().any(|key| params.get(key).is_some());
-    let other = match is_compared {
+    let mut other = match is_compared {
         true => Some(self::side(web, params, ["base_id", "base_from", "base_to"]).await?),
         false => None,
     };
+    match summed(web, params).await {
+        Ok(subject) => {
+            for (side, coverage) in std::iter::once(&mut side).chain(&mut other).zip(subject.coverage()) {
+                side.coverage = coverage.cloned();
+                side.has_more &= coverage.is_none();
+            }
+        }
+        // The page says so.
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
+        Err(problem) => return Err(problem),
+    }
     Ok((side, other))
 }
 
@@ -112,20 +145,19 @@ enum Measured {
     /// Seconds of all profiles.
     Seconds(i64),
     /// Snapshots.
-    Profiles(usize),
+    Profiles(u64),
 }
 
 fn measured(side: &Side) -> Measured {
-    let nanos = side.entries.iter().fold(0_i64, |sum, entry| sum.saturating_add(entry.duration.0));
-    match (nanos + SECOND / 2) / SECOND {
-        0 => Measured::Profiles(side.entries.len()),
+    match side.duration().saturating_add(SECOND / 2) / SECOND {
+        0 => Measured::Profiles(side.count()),
         seconds => Measured::Seconds(seconds),
     }
 }
 
 /// Whether the durations of all profiles are known.
 fn has_time(side: &Side) -> bool {
-    !side.entries.is_empty() && side.entries.iter().all(|entry| entry.duration.0 > 0)
+    !side.is_empty() && side.duration() > 0 && side.entries.iter().all(|entry| entry.duration.0 > 0)
 }
 
 /// The profiles by id, or those of the node and type in the range, newest first.
@@ -136,23 +168,13 @@ async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> Api
         for id in ids {
             entries.push(find(web, id).await?);
         }
-        return Ok(Side { entries, has_more: false, range: None });
+        return Ok(Side { entries, has_more: false, range: None, coverage: None });
     }
-    let needed = |key: &str| {
-        params.time(key)?.ok_or_else(|| Problem::bad_request(format!("{key} is missing; so is the range to merge")))
-    };
-    let (first, last) = (needed(from)?, needed(to)?);
-    if first >= last {
-        return Err(Problem::bad_request(format!("{from} is not before {to}")));
-    }
-    params.need("node")?;
-    let node = params.node(web)?;
-    let kind = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
-    let filter =
-        Filter { nodes: vec![node.id], types: vec![kind], from: Some(first), to: Some(last), ..Filter::default() };
-    let store = Arc::clone(&web.store);
+    let range = crate::subjects::range(web, params, [from, to])?;
+    let (store, filter) = (Arc::clone(&web.store), range.filter());
     let page = on_store(move || store.list(&filter, &PageRequest::first(PAGE_MAX))).await?;
-    Ok(Side { entries: page.rows, has_more: page.next.is_some(), range: Some((first.0, last.0)) })
+    let range = Some((range.from.0, range.to.0));
+    Ok(Side { entries: page.rows, has_more: page.next.is_some(), range, coverage: None })
 }
 
 struct Page<'a> {
@@ -166,48 +188,68 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn node(&self) -> Option<u64> {
-        self.side.entries.first().map(|entry| entry.node)
+        // The first one named: the newest profile may be of another.
+        let named = self.params.get("node").and_then(|name| self.web.registry.find(name)).map(|node| node.id);
+        named.filter(|_| self.side.range.is_some()).or_else(|| self.side.entries.first().map(|entry| entry.node))
+    }
+
+    fn profile_type(&self) -> Option<ProfileType> {
+        let named = || self.params.profile_type("type").ok().flatten().filter(|_| self.side.range.is_some());
+        self.side.entries.first().map(|entry| entry.profile_type.clone()).or_else(named)
     }
 
     fn title(&self) -> String {
-        let kind = self.side.entries.first().map_or(t!("Profiles").get(), |entry| type_label(&entry.profile_type));
+        let kind = self.profile_type();
+        let kind = kind.as_ref().map_or(t!("Profiles").get(), type_label);
         match self.other {
             Some(_) => t!("{0}: difference of two ranges", kind),
-            None => t!("{0}: {1} profiles as one", kind, self.side.entries.len()),
+            None => t!("{0}: {1} profiles as one", kind, grouped(self.side.count())),
         }
     }
 
+    /// The nodes, with their addresses.
+    fn nodes(&self) -> Vec<(u64, String)> {
+        if let (None, Some(entry)) = (self.side.range, self.side.entries.first()) {
+            return vec![(entry.node, entry.meta.node_name.clone())];
+        }
+        let found = self.params.all("node").filter_map(|name| self.web.registry.find(name));
+        found.map(|node| (node.id, node.name().to_owned())).collect()
+    }
+
     fn body(&self, graph: &Markup) -> Markup {
-        let node = self.side.entries.first().map(|entry| (entry.node, entry.meta.node_name.clone()));
         html! {
             main class="one" {
                 p class="crumbs" {
-                    @if let Some((id, name)) = &node { a href=(format!("/proc_profile?node={id}")) { (name) } " / " }
+                    @for (number, (id, name)) in self.nodes().iter().enumerate() {
+                        @if number > 0 { ", " }
+                        a href=(format!("/proc_profile?node={id}")) { (name) }
+                    }
+                    " / "
                     @if self.other.is_some() { (t!("comparison")) } @else { (t!("merge")) }
                 }
-                h1 { @if let Some(entry) = self.side.entries.first() {
-                        span class=(format!("type {}", known_class(entry.profile_type.name()))) {
-                            (type_label(&entry.profile_type))
-                        }
+                h1 { @if let Some(kind) = self.profile_type().filter(|_| !self.side.is_empty()) {
+                        span class=(format!("type {}", known_class(kind.name()))) { (type_label(&kind)) }
                         " "
                     }
                     @if self.other.is_some() {
                         (t!("difference"))
                     } @else {
-                        (t!("of {0} profiles", self.side.entries.len()))
+                        (t!("of {0} profiles", grouped(self.side.count())))
                     }
                 }
                 p class="about" {
                     (summary(&self.side))
                     @if let Some(other) = &self.other { span { (t!("compared with")) } (summary(other)) }
                 }
+                (covered(&self.side))
+                @if let Some(other) = &self.other { (covered(other)) }
                 (self.scaling())
                 p class="filters" { (self.next()) }
-                @if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) {
+                @if self.side.is_empty() || self.other.as_ref().is_some_and(Side::is_empty) {
                     (self.nothing())
                 }
                 @else { (graph) }
-                details class="wider" open[self.side.entries.is_empty()] {
+                details class="wider" open[self.side.is_empty()] {
                     summary { (t!("Another range")) } (form(self.web, self.params))
                 }
                 (forms("/", self.principal))
@@ -220,9 +262,9 @@ impl Page<'_> {
 
     /// How the base is scaled, and the ways to the other scalings.
     fn scaling(&self) -> Markup {
-        let Some(other) = self.other.as_ref().filter(|other| !other.entries.is_empty()) else { return html! {} };
+        let Some(other) = self.other.as_ref().filter(|other| !other.is_empty()) else { return html! {} };
         let (own, base) = (measured(&self.side), measured(other));
-        if own == base || self.side.entries.is_empty() {
+        if own == base || self.side.is_empty() {
             return html! {};
         }
         let scaling = self.params.get("normalize").unwrap_or("false");
@@ -238,7 +280,7 @@ impl Page<'_> {
                         (t!("Measured: {0} here, {1} in the base.", span(own * SECOND), span(base * SECOND)))
                     }
                     _ => {
-                        (t!("Profiles: {0} here, {1} in the base.", self.side.entries.len(), other.entries.len()))
+                        (t!("Profiles: {0} here, {1} in the base.", self.side.count(), other.count()))
                     }
                 }
                 " "
@@ -257,8 +299,12 @@ impl Page<'_> {
 
     /// Where one goes from here.
     fn next(&self) -> Markup {
-        let (Some((from, to)), Some(entry)) = (self.side.range, self.side.entries.first()) else { return html! {} };
-        let range = range_query(entry.node, &entry.profile_type, from, to);
+        let (Some((from, to)), Some(node), Some(kind)) = (self.side.range, self.node(), self.profile_type()) else {
+            return html! {};
+        };
+        let more: String = self.params.all("node").skip(1).map(|name| format!("&node={}", encode(name))).collect();
+        let list = range_query(node, &kind, from, to);
+        let range = format!("{list}{more}");
         let before = |by: i64| {
             format!("/merge?{range}&base_from={}&base_to={}", encode(&rfc3339(from - by)), encode(&rfc3339(to - by)))
         };
@@ -266,7 +312,7 @@ impl Page<'_> {
             @if self.other.is_some() { a href=(format!("/merge?{range}")) { (t!("Without the comparison")) } }
             a href=(before(DAY)) { (t!("Compare with the day before")) }
             a href=(before(to - from)) { (t!("Compare with the {0} before", span(to - from))) }
-            a href=(format!("/proc_profile?{range}")) { (t!("List")) }
+            a href=(format!("/proc_profile?{list}")) { (t!("List")) }
         }
     }
 
@@ -274,7 +320,7 @@ impl Page<'_> {
         html! {
             div class="empty" {
                 p class="head" {
-                    @if self.side.entries.is_empty() {
+                    @if self.side.is_empty() {
                         (t!("No profiles in this range"))
                     } @else {
                         (t!("No profiles to compare with"))
@@ -289,7 +335,7 @@ impl Page<'_> {
 
     /// The picture, and reports of the same; the functions as a text where there is no script.
     async fn graph(&self, requester: &Requester) -> ApiResult<Markup> {
-        if self.side.entries.is_empty() || self.other.as_ref().is_some_and(|other| other.entries.is_empty()) {
+        if self.side.is_empty() || self.other.as_ref().is_some_and(Side::is_empty) {
             return Ok(html! {});
         }
         let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
@@ -351,6 +397,11 @@ impl Page<'_> {
     }
 
     fn as_commands(&self) -> Vec<Command> {
+        if std::iter::once(&self.side).chain(&self.other).any(|side| side.coverage.is_some()) {
+            let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
+            let report = joined("/merge", &[subject.as_slice(), &[("format", "top")]].concat());
+            return vec![Command::shell(format!("curl '{}{report}'", self.base.0))];
+        }
         let files = |side: &Side| {
             let urls = side
                 .entries
@@ -374,7 +425,8 @@ impl Page<'_> {
 /// The range and the sum of a side.
 fn summary(side: &Side) -> Markup {
     let shown = |entry: &Entry| entry.summary.shown(&entry.meta).cloned();
-    let total: i64 = side.entries.iter().filter_map(shown).fold(0, |sum, total| sum.saturating_add(total.value));
+    let entries = if side.coverage.is_none() { &side.entries[..] } else { &[] };
+    let total: i64 = entries.iter().filter_map(shown).fold(0, |sum, total| sum.saturating_add(total.value));
     let unit = side.entries.first().and_then(shown).map(|total| total.unit).unwrap_or_default();
     let (oldest, newest) =
         (side.entries.last().map(|entry| entry.completed.0), side.entries.first().map(|entry| entry.completed.0));
@@ -384,13 +436,29 @@ fn summary(side: &Side) -> Markup {
             (t!("{0} to {1}").fill(&[moment(from), moment(to)])) ": "
             strong {
                 @if side.has_more { (t!("{0} profiles and more", side.entries.len())) }
-                @else if side.entries.len() == 1 {
+                @else if side.count() == 1 {
                     (t!("1 profile"))
                 } @else {
-                    (t!("{0} profiles", side.entries.len()))
+                    (t!("{0} profiles", grouped(side.count())))
                 }
             }
             @if total > 0 { ", " (t!("{0} in all", quantity(total, &unit))) }
+        }
+    }
+}
+
+/// Where the profiles of a side are from, and what is missing.
+fn covered(side: &Side) -> Markup {
+    let Some(coverage) = &side.coverage else { return html! {} };
+    html! {
+        p class="muted" {
+            (t!("{0} profiles from the archive, {1} from the data folder.", grouped(coverage.archived), grouped(coverage.stored)))
+            @if coverage.empty_hours > 0 {
+                " " (t!("{0} of {1} hours have no profiles.", coverage.empty_hours, coverage.hours))
+            }
+        }
+        @for why in coverage.unreadable.iter().take(UNREADABLE_MAX) {
+            p class="notice bad" { (t!("A file of the archive cannot be read, and its profiles are missing:")) " " (why) }
         }
     }
 }

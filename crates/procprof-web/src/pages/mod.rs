@@ -1,6 +1,7 @@
 //! The pages: complete without JavaScript; the script shows times in the viewer's zone, keeps lists fresh, and adds
 //! choosing ranges of the timeline.
 
+mod archive;
 mod commands;
 mod errors;
 mod facts;
@@ -25,6 +26,7 @@ use axum::http::StatusCode;
 use maud::{Markup, html};
 use procprof_profile::ProfileType;
 
+pub(super) use archive::archive;
 pub(super) use errors::errors;
 pub(super) use heap::{growth, heap, heap_profiler, switch_heap};
 pub(super) use help::help;

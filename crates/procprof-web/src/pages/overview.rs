@@ -449,7 +449,7 @@ pub(super) fn storage(web: &Web, usage: &Usage) -> Markup {
                     }
                 }
             }
-            p class="more" { a href="/settings" { (t!("All settings →")) } }
+            p class="more" { a href="/archive" { (t!("Archive →")) } " · " a href="/settings" { (t!("All settings →")) } }
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::texts::t;
 use crate::time::rfc3339;
 
 const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
 /// The period shown unless another is chosen.
 const PERIOD: i64 = 86_400 * SECOND;
 /// The shortest period shown.
@@ -204,6 +205,8 @@ impl Timeline {
             Measure::Threads => "threads",
         };
         let merge = format!("/merge?{}", range_query(query.node.id, kind, self.from, self.to));
+        let midnight = (self.to - 1).div_euclid(DAY) * DAY;
+        let day = format!("/merge?{}", range_query(query.node.id, kind, midnight, midnight + DAY));
         html! {
             div class="lane" data-type=(kind.name()) {
                 div class="lane-name" {
@@ -218,6 +221,8 @@ impl Timeline {
                     span class="muted" { (t!("max {0}", quantity(largest, unit)))
                         " · "
                         a href=(merge) title=(t!("One profile of all {0} of this time", lane.len())) { (t!("merge")) }
+                        " · "
+                        a href=(day) title=(t!("One profile of the whole day (UTC), from the archive, too")) { (t!("day")) }
                     }
                 }
                 svg class=(format!("bars {class}")) viewBox="0 0 1000 32"

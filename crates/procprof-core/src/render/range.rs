@@ -1,0 +1,273 @@
+//! Sums of all profiles of nodes and a type in a range, wherever they are: the archive's from there, and those that it
+//! does not have from the store. A profile that both have is summed once, by its id.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use procprof_archive::{Hour, Numbered, Part, ProfileSum, Selection};
+use procprof_profile::{Nanos, Profile, ProfileId, ProfileType};
+use procprof_store::{Column, Entry, Filter, Format, Order, RowQuery, Store, Values};
+
+use super::RenderError;
+use super::subject::decoded;
+use crate::archiving::{KnownParts, identity};
+use crate::clock::now;
+use crate::error::chain;
+
+/// Most profiles of a range that are not in the archive.
+const STORED_MAX: usize = 5000;
+/// Most profiles of a range.
+const PROFILES_MAX: usize = 1 << 20;
+/// Rows of the store that are read at a time.
+const ROWS: usize = 4096;
+
+/// Profiles of nodes and a type that were complete from a moment to before another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileRange {
+    /// The nodes.
+    pub nodes: Vec<u64>,
+    /// The type.
+    pub profile_type: ProfileType,
+    /// The first moment.
+    pub from: Nanos,
+    /// The moment after the last.
+    pub to: Nanos,
+}
+
+/// What there is of a range, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Profiles that are taken from the archive.
+    pub archived: u64,
+    /// Profiles that only the store has.
+    pub stored: u64,
+    /// The time that all of them took.
+    pub duration: Nanos,
+    /// When the first was complete, and the last.
+    pub found: Option<(Nanos, Nanos)>,
+    /// Those of the archive that the store has, too.
+    pub in_both: u64,
+    /// Hours of the range that have begun, in UTC.
+    pub hours: u64,
+    /// Those in which no profile was complete.
+    pub empty_hours: u64,
+    /// Files of the archive that cannot be read, with the reasons; of their profiles there are those that the store has.
+    pub unreadable: Vec<String>,
+}
+
+impl Coverage {
+    /// All profiles.
+    pub fn profiles(&self) -> u64 {
+        self.archived + self.stored
+    }
+}
+
+/// The profiles of a range, found and not yet added up.
+#[derive(Clone, Debug)]
+pub struct RangeSum {
+    range: ProfileRange,
+    known: Arc<KnownParts>,
+    parts: Vec<Part>,
+    /// Profiles that an earlier part has, too.
+    repeated: HashSet<(Part, i64)>,
+    stored: Vec<Entry>,
+    coverage: Coverage,
+}
+
+impl RangeSum {
+    /// Finds the profiles of a range.
+    ///
+    /// # Errors
+    /// [`RenderError::Question`] for more than can be summed; when store or archive cannot be read.
+    pub(super) fn find(store: &Store, known: Arc<KnownParts>, range: ProfileRange) -> Result<RangeSum, RenderError> {
+        let mut found = RangeSum {
+            range,
+            known,
+            parts: Vec::new(),
+            repeated: HashSet::new(),
+            stored: Vec::new(),
+            coverage: Coverage::default(),
+        };
+        let mut times = Times::default();
+        let seen = found.find_archived(&mut times)?;
+        found.find_stored(store, &seen, &mut times)?;
+        found.coverage.found = times.found;
+        let end = found.range.to.min(now());
+        if found.range.from < end {
+            let last = Hour::containing(Nanos(end.0 - 1));
+            found.coverage.hours = (last.0 - Hour::containing(found.range.from).0 + 1).unsigned_abs();
+            found.coverage.empty_hours = found.coverage.hours.saturating_sub(times.hours.len() as u64);
+        }
+        Ok(found)
+    }
+
+    fn find_archived(&mut self, times: &mut Times) -> Result<HashSet<ProfileId>, RenderError> {
+        let mut seen = HashSet::new();
+        let range = &self.range;
+        let parts = self.known.parts_between(range.from, range.to);
+        let parts = parts.map_err(|error| RenderError::Internal(format!("archive: {}", chain(&error))))?;
+        for part in parts {
+            let listed = match self.known.list(part) {
+                Ok(listed) => listed,
+                Err(error) => {
+                    self.coverage.unreadable.push(chain(&error));
+                    continue;
+                }
+            };
+            let mut has_some = false;
+            for profile in listed.iter() {
+                let is_wanted = range.nodes.contains(&profile.node)
+                    && profile.profile_type == range.profile_type
+                    && profile.completed >= range.from
+                    && profile.completed < range.to;
+                if !is_wanted {
+                    continue;
+                }
+                if !seen.insert(profile.id) {
+                    self.repeated.insert((part, profile.number));
+                    continue;
+                }
+                has_some = true;
+                self.coverage.archived += 1;
+                self.coverage.duration = sum(self.coverage.duration, profile.duration);
+                times.add(profile.completed);
+            }
+            if has_some {
+                self.parts.push(part);
+            }
+            check_count("profiles", seen.len(), PROFILES_MAX)?;
+        }
+        Ok(seen)
+    }
+
+    fn find_stored(&mut self, store: &Store, seen: &HashSet<ProfileId>, times: &mut Times) -> Result<(), RenderError> {
+        let query = RowQuery { filter: self.range.filter(), columns: vec![Column::Id], order: Order::OldestFirst };
+        let mut rows = store.rows(&query)?;
+        while let Some(batch) = rows.next(ROWS)? {
+            let [Values::Ids(ids)] = &batch.columns[..] else { continue };
+            for id in ids {
+                if seen.contains(id) {
+                    self.coverage.in_both += 1;
+                    continue;
+                }
+                let entry = match store.get(*id) {
+                    Ok(entry) => entry,
+                    // Deleted meanwhile.
+                    Err(procprof_store::Error::NotFound { .. }) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                if entry.format == Format::Pprof {
+                    self.coverage.stored += 1;
+                    self.coverage.duration = sum(self.coverage.duration, entry.duration);
+                    times.add(entry.completed);
+                    self.stored.push(entry);
+                }
+            }
+            check_count("profiles that are not archived yet", self.stored.len(), STORED_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// How much there is, and where.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// The text that is another one for other profiles.
+    pub(super) fn key(&self) -> String {
+        let ProfileRange { nodes, profile_type, from, to } = &self.range;
+        let mut key = format!("{nodes:?} {profile_type} {} {};", from.0, to.0);
+        for part in &self.parts {
+            key.push_str(&part.path(procprof_archive::Table::Profiles));
+        }
+        for entry in &self.stored {
+            key.push_str(&format!("{} {};", entry.id, entry.bytes));
+        }
+        key
+    }
+
+    /// Adds them up.
+    pub(super) fn load(
+        &self,
+        store: &Store,
+        go_on: &dyn Fn() -> Result<(), RenderError>,
+    ) -> Result<Profile, RenderError> {
+        let is_stopped = || go_on().is_err();
+        let archive = &self.known.archive;
+        let failed = |error: procprof_archive::Error| match error {
+            procprof_archive::Error::Stopped => go_on().err().unwrap_or_else(super::failed),
+            procprof_archive::Error::Incompatible { .. } => RenderError::Question(error.to_string()),
+            procprof_archive::Error::TooLarge { .. } => {
+                RenderError::Question(format!("{}; choose a shorter range or fewer nodes", chain(&error)))
+            }
+            error => RenderError::Internal(format!("archive: {}", chain(&error))),
+        };
+        let mut sum = ProfileSum::new(archive.limits(), &is_stopped);
+        let selection = self.range.selection();
+        for part in &self.parts {
+            let mut headers: Vec<Numbered> = archive.headers_of(*part, &selection).map_err(failed)?;
+            if !self.repeated.is_empty() {
+                headers.retain(|(number, _)| !self.repeated.contains(&(*part, *number)));
+            }
+            sum.add_part(archive, *part, &headers).map_err(failed)?;
+        }
+        for entry in &self.stored {
+            go_on()?;
+            sum.add(identity(entry), decoded(store, entry)?).map_err(failed)?;
+        }
+        let merged = sum.finish().map_err(failed)?;
+        let merged = merged.ok_or_else(|| RenderError::Question("there is no profile to show".to_owned()))?;
+        Ok(merged.profile)
+    }
+}
+
+impl ProfileRange {
+    /// The filter of the store.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            nodes: self.nodes.clone(),
+            types: vec![self.profile_type.clone()],
+            from: Some(self.from),
+            to: Some(self.to),
+            ..Filter::default()
+        }
+    }
+
+    fn selection(&self) -> Selection {
+        Selection {
+            from: Some(self.from),
+            to: Some(self.to),
+            types: vec![self.profile_type.clone()],
+            nodes: self.nodes.iter().map(u64::to_string).collect(),
+            ids: Vec::new(),
+        }
+    }
+}
+
+/// The times of profiles.
+#[derive(Default)]
+struct Times {
+    found: Option<(Nanos, Nanos)>,
+    hours: HashSet<Hour>,
+}
+
+impl Times {
+    fn add(&mut self, time: Nanos) {
+        let (first, last) = self.found.unwrap_or((time, time));
+        self.found = Some((first.min(time), last.max(time)));
+        self.hours.insert(Hour::containing(time));
+    }
+}
+
+fn sum(one: Nanos, other: Nanos) -> Nanos {
+    Nanos(one.0.saturating_add(other.0))
+}
+
+fn check_count(what: &str, count: usize, most: usize) -> Result<(), RenderError> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(RenderError::Question(format!(
+        "the range has more than {most} {what}, which is the most that is summed; choose a shorter range or fewer nodes"
+    )))
+}

@@ -1,0 +1,145 @@
+//! `/archive`: what the archive has, what it costs, and how far it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use maud::{Markup, html};
+use procprof_core::archiving::{ArchiveOverview, ArchiveState, ArchiveUse};
+use procprof_core::clock::now;
+use procprof_store::Usage;
+
+use super::frame::Frame;
+use super::{ago, grouped, moment, share, size, span};
+use crate::Web;
+use crate::api::archive::overview;
+use crate::problem::ApiResult;
+use crate::texts::{Text, t};
+
+/// Days shown.
+const DAYS_MAX: usize = 60;
+/// Hours shown.
+const HOURS_MAX: usize = 48;
+/// Unreadable files shown.
+const UNREADABLE_MAX: usize = 10;
+const HOUR: i64 = 3_600_000_000_000;
+const DAY: i64 = 24 * HOUR;
+
+/// `GET /archive`
+pub(crate) async fn archive(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
+    let body = match &web.archiver {
+        None => html! {
+            div class="empty" {
+                p class="head" { (t!("No archive")) }
+                p { (t!("The key {0} of the configuration is empty.").fill(&[html! { code { "archive" } }])) }
+            }
+        },
+        Some(archiver) => {
+            let found = overview(&web).await?;
+            let usage = web.usage.get(&web.store).await?;
+            contents(&archiver.archive().place.display().to_string(), &found, &archiver.state(), &usage)
+        }
+    };
+    let body = html! { main class="one archive" { h1 { (t!("Archive")) } (body) } };
+    Ok(Frame { place: "/settings", title: t!("Archive").get(), node: None, live: false, status: None }.page(body))
+}
+
+fn contents(folder: &str, found: &ArchiveOverview, state: &ArchiveState, usage: &Usage) -> Markup {
+    html! {
+        p class="muted" {
+            (t!("The profiles of past hours as Parquet, for sums of any range and for other engines, in {0}.").fill(&[html! { code { (folder) } }]))
+        }
+        @if let Some(error) = &state.error {
+            p class="notice bad" { (t!("{0} could not be archived; first:", grouped(state.failed))) " " (error) }
+        }
+        @if !found.unreadable.is_empty() {
+            p class="notice bad" {
+                (t!("{0} files cannot be read:", found.unreadable.len()))
+                @for why in found.unreadable.iter().take(UNREADABLE_MAX) { br; (why) }
+            }
+        }
+        (summary(found, state, usage))
+        @if found.all.profiles == 0 {
+            div class="empty" {
+                p class="head" { (t!("Nothing is archived yet")) }
+                p { (t!("An hour is archived five minutes after its end.")) }
+            }
+        } @else {
+            (table(t!("By cluster"), t!("Cluster"), found.clusters.iter().map(|(cluster, own)| (html! { (cluster) }, *own))))
+            (table(t!("By day"), t!("Day (UTC)"), days(found).into_iter().rev().take(DAYS_MAX)))
+            (table(t!("By hour"), t!("Hour (UTC)"), found.hours.iter().rev().take(HOURS_MAX).map(|(hour, own)| {
+                (civil(hour.start().0, "%Y-%m-%d %H:00"), *own)
+            })))
+        }
+    }
+}
+
+fn summary(found: &ArchiveOverview, state: &ArchiveState, usage: &Usage) -> Markup {
+    let of_file = usage.bytes.checked_div(usage.profiles);
+    html! {
+        section class="card" {
+            dl {
+                dt { (t!("Size")) }
+                dd { strong { (size(found.all.bytes)) } " · " (t!("{0} profiles", grouped(found.all.profiles))) }
+                @if let Some(each) = found.all.bytes_each() {
+                    dt { (t!("Size per profile")) }
+                    dd {
+                        strong { (size(each)) }
+                        @if let Some(of_file) = of_file {
+                            " · " (t!("a file in the data folder: {0} on average", size(of_file)))
+                        }
+                    }
+                }
+                @if let Some((oldest, newest)) = found.range {
+                    dt { (t!("Oldest profile")) }
+                    dd { (moment(oldest.0)) " · " (ago(oldest.0)) }
+                    dt { (t!("Newest profile")) }
+                    dd { (moment(newest.0)) " · " (ago(newest.0)) }
+                }
+                @if let Some(until) = state.until {
+                    dt { (t!("Archived up to")) }
+                    dd { (moment(until.0)) " · " (t!("{0} behind", span(now().0.saturating_sub(until.0)))) }
+                }
+            }
+        }
+    }
+}
+
+/// Profiles and bytes by day.
+fn days(found: &ArchiveOverview) -> Vec<(Markup, ArchiveUse)> {
+    let mut days: BTreeMap<i64, ArchiveUse> = BTreeMap::new();
+    for (hour, own) in &found.hours {
+        days.entry(hour.start().0.div_euclid(DAY)).or_default().add(*own);
+    }
+    days.into_iter().map(|(day, own)| (civil(day * DAY, "%Y-%m-%d"), own)).collect()
+}
+
+fn civil(nanos: i64, shape: &str) -> Markup {
+    let Ok(time) = jiff::Timestamp::from_nanosecond(i128::from(nanos)) else { return html! { "?" } };
+    html! { (time.strftime(shape).to_string()) }
+}
+
+fn table(head: Text, what: Text, rows: impl Iterator<Item = (Markup, ArchiveUse)>) -> Markup {
+    let rows: Vec<(Markup, ArchiveUse)> = rows.collect();
+    let most = rows.iter().map(|(_, own)| own.bytes).max().unwrap_or(0);
+    let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    html! {
+        h2 { (head) }
+        div class="table" { table {
+            thead { tr {
+                th scope="col" { (what) }
+                th scope="col" class="number" { (t!("Profiles")) }
+                th scope="col" class="number" { (t!("Size")) }
+                th scope="col" class="number" { (t!("Size per profile")) }
+                th scope="col" class="wide" { span class="hidden" { (t!("Share")) } }
+            } }
+            tbody { @for (name, own) in &rows { tr {
+                td { (name) }
+                td class="number" { (grouped(own.profiles)) }
+                td class="number" { (size(own.bytes)) }
+                td class="number" { @if let Some(each) = own.bytes_each() { (size(each)) } }
+                td class="wide" { (share(number(own.bytes), number(most))) }
+            } } }
+        } }
+    }
+}
