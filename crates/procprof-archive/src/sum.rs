@@ -105,8 +105,8 @@ impl<'a> ProfileSum<'a> {
     /// Adds a profile that is in no archive.
     ///
     /// # Errors
-    /// [`Error::Incompatible`] if its sample types differ from those before, [`Error::Profile`] when its values cannot be
-    /// estimated, [`Error::TooLarge`] when the sum exceeds the limits.
+    /// [`Error::Incompatible`] if its sample types differ from those before, [`Error::Profile`] when its values cannot
+    /// be estimated, [`Error::TooLarge`] when the sum exceeds the limits.
     pub fn add(&mut self, identity: Identity, profile: Profile) -> Result<()> {
         let id = identity.id;
         let profile =

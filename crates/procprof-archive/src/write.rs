@@ -101,8 +101,8 @@ impl PartWriter {
     /// Adds a profile. Its values are those of [`Grammar::Pprof`]; equal stacks with equal labels become one.
     ///
     /// # Errors
-    /// [`Error::Profile`] when its values cannot be estimated, [`Error::TooLarge`] when a part cannot hold it: that part
-    /// cannot be written any more. [`PartWriter::has_room_for`] tells before.
+    /// [`Error::Profile`] when its values cannot be estimated, [`Error::TooLarge`] when a part cannot hold it, which
+    /// [`PartWriter::has_room_for`] tells before: that part cannot be written any more.
     pub fn add(&mut self, identity: Identity, profile: Profile) -> Result<()> {
         let id = identity.id;
         let profile = profile.adjusted(Grammar::Pprof).map_err(|source| Error::Profile { id, source })?;

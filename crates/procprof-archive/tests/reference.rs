@@ -11,11 +11,11 @@ The archive has profiles as Parquet files that [other engines](engines.md) read,
 pprof files, and sums over any time and any nodes. This page is generated from the tables of the schema; a test keeps
 them the same.
 
-`procprof serve` archives each hour (UTC) five minutes after its end, to the folder `archive` in its data folder; the key
-`archive` names another one, or none. A profile that arrives later is archived with the next hour; one that retention or
-a user deletes before is not in the archive. `serve --demo` archives after half a minute. Nothing is archived while less
-than `data_free_bytes_min` is free. `/metrics` has what was written, failures and the lag (`procprof_archive…`); the
-page `/archive` and `/api/archive` have what there is.
+`procprof serve` archives each hour (UTC) five minutes after its end, to the folder `archive` in its data folder; the
+key `archive` names another one, or none. A profile that arrives later is archived with the next hour; one that
+retention or a user deletes before is not in the archive. `serve --demo` archives after half a minute to a minute.
+Nothing is archived while less than `data_free_bytes_min` is free. `/metrics` has what was written, failures and the lag
+(`procprof_archive…`); the page `/archive` and `/api/archive` have what there is.
 
 The sum of a range (`/merge`) is made of the files in the data folder, if all its profiles are there, and these are at
 most 500 of 64 MiB together; otherwise of the archive, and of the files that the archive does not have, each profile
