@@ -1,6 +1,7 @@
 //! `cargo xtask bench [PART..]`: measures speed and memory of the product beside its peers, for the tables of
 //! docs/benchmarks.md.
 
+mod archive;
 mod decode;
 mod fleet;
 mod host;
@@ -21,6 +22,7 @@ const PARTS: &[Part] = &[
     ("fleet", "100 nodes with a profile a minute each on one core", fleet::run),
     ("host", "recording of processes and hosts from outside, beside perf", host::run),
     ("pages", "time to the first byte of pages with 100,000 profiles", pages::run),
+    ("archive", "size and cost of an archive, sums of a day beside DuckDB, ClickHouse and DataFusion", archive::run),
     ("viewer", "flame graphs in Chromium, beside google/pprof, speedscope and d3-flame-graph", viewer::run),
 ];
 

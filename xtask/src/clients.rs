@@ -31,7 +31,7 @@ pub(crate) fn ensure() -> Result<()> {
     let (listed, place) = (root.join(OPENAPI), root.join("target/openapi"));
     python(&listed, &place)?;
     node(&listed, &place)?;
-    python(&root.join(ENGINES), &root.join("target/engines"))?;
+    ensure_engines()?;
     let (listed, place) = (root.join(CLIENTS), root.join("target/mysql-clients"));
     python(&listed, &place)?;
     node(&listed, &place)?;
@@ -47,6 +47,12 @@ pub(crate) fn ensure() -> Result<()> {
         run(Command::new("go").current_dir(&listed).args(["build", "-o"]).arg(place.join("go/client")).arg("."))
     })?;
     rust(&listed.join("rust"), &place)
+}
+
+/// Fetches the engines that read archives, if they are missing.
+pub(crate) fn ensure_engines() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    python(&root.join(ENGINES), &root.join("target/engines"))
 }
 
 /// Fetches missing packages of the tests that `soak long` runs.

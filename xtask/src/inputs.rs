@@ -1,6 +1,7 @@
 //! Generated profiles for measurements: the same large process in several formats, the CPU profile of a small node, and
 //! call trees of known sizes for viewers.
 
+pub(crate) mod recurring;
 pub(crate) mod walks;
 
 use std::fmt::Write as _;

@@ -36,7 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test [ARG..]    all tests; arguments go to cargo test
   corpus DIR      compares every profile of a folder with the expectation beside it
   bench [PART..]  speed and memory of the product beside its peers: decode, store, rest, fleet, host,
-                  pages, viewer
+                  pages, archive, viewer
   bench-agent [--quick] [--inputs] [PART..]
                   cost and accuracy of the agent beside other profilers: sample, unwind, error, split, bursts, roots,
                   heap, sampler, contention, memory, http

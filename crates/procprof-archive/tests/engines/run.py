@@ -1,11 +1,13 @@
 """Runs SQL statements on an engine: `run.py ENGINE FOLDER`, the statements on standard input, separated by zero bytes.
 
 Those before an empty one make views; the rows of the others are printed, cells separated by tabs, rows by line breaks,
-statements by zero bytes.
+statements by zero bytes. With a number behind the folder, each of the others is run so many times, and the times in
+seconds are printed in place of the rows.
 """
 
 import os
 import sys
+import time
 
 
 def duckdb(folder):
@@ -110,8 +112,17 @@ def text(cell):
     return "NULL" if cell is None else str(cell)
 
 
+def timed(run, statement, times):
+    seconds = []
+    for _ in range(times):
+        start = time.monotonic()
+        run(statement)
+        seconds.append(time.monotonic() - start)
+    return [seconds]
+
+
 def main():
-    engine, folder = sys.argv[1:]
+    engine, folder, *times = sys.argv[1:]
     run = globals()[engine](folder)
     statements = sys.stdin.read().split("\0")
     asked = statements.index("")
@@ -120,7 +131,7 @@ def main():
     answers = []
     for statement in statements[asked + 1 :]:
         try:
-            found = run(statement)
+            found = timed(run, statement, int(times[0])) if times else run(statement)
         except Exception as error:
             raise SystemExit(f"{engine}: {statement}\n{error}")
         answers.append("\n".join("\t".join(text(cell) for cell in row) for row in found))
