@@ -12,6 +12,7 @@ use procprof_core::auth::Users;
 use procprof_core::children::{ChildProgram, Children};
 use procprof_core::config::{self, Config};
 use procprof_core::imports;
+use procprof_core::ingest::fill_functions;
 use procprof_core::listening;
 use procprof_core::nodes::{ExtraNode, Registry};
 use procprof_core::ownership::WatchedFolder;
@@ -175,6 +176,7 @@ fn spawn_parts(parts: &Parts, listener: tokio::net::TcpListener, tls: Option<tok
     parts.tasks.spawn(Arc::clone(&parts.captures).run_heap_ends(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.hosts).run());
     parts.tasks.spawn(Arc::clone(&parts.retention).run(parts.stop.clone()));
+    parts.tasks.spawn(fill_functions(Arc::clone(&parts.web.store), parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.sql).run_discovery());
     if let Some(archiver) = &parts.archiver {
         parts.tasks.spawn(Arc::clone(archiver).run());

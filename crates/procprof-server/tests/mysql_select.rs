@@ -12,7 +12,10 @@ use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
 
 /// A server without SQL logins for clients on this machine.
 pub(crate) async fn start(config: Config) -> TestServer {
-    let data = tempfile::tempdir().unwrap();
+    start_in(config, tempfile::tempdir().unwrap()).await
+}
+
+async fn start_in(config: Config, data: tempfile::TempDir) -> TestServer {
     let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
     let handle =
         Server::start(ServerOptions { mysql: Some(mysql), ..options(config, data.path().to_owned()) }).await.unwrap();
@@ -154,6 +157,51 @@ async fn profiles_are_read_as_tables() {
         let refused = refusal(&server, statement).await;
         assert!(refused.contains(expected), "{statement}: {refused}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn functions_are_known_of_all_profiles_or_reported_as_missing() {
+    let (server, [first, second]) = with_profiles(quiet()).await;
+    let statement = "SELECT profile_id, function, self, total, self_percent AS own, total_percent AS cum \
+                     FROM functions WHERE self_percent > 5 ORDER BY completed, self DESC";
+    let row = |id: &str, name: &str, percent: i64| {
+        format!("{id}\t{name}\t{0}\t{0}\t{percent}\t{percent}", percent * 10_000_000)
+    };
+    let header = "profile_id\tfunction\tself\ttotal\town\tcum";
+    let known = [row(&first, "hot_70", 70), row(&first, "hot_30", 30)].join("\n");
+    let all = [header, &known, &row(&second, "hot_70", 70), &row(&second, "hot_30", 30)].join("\n");
+    assert_eq!(rows(&server, &format!("{statement}; SHOW WARNINGS")).await, all);
+
+    // As from an earlier version, and with a file that broke.
+    let data = server.stop().await;
+    std::fs::remove_file(data.path().join("catalog.sqlite")).unwrap();
+    let mut files: Vec<_> =
+        std::fs::read_dir(data.path().join("profiles/1")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let whole = std::fs::read(&files[1]).unwrap();
+    std::fs::write(&files[1], &whole[..whole.len() - 30]).unwrap();
+    let server = start_in(quiet(), data).await;
+    let warned = format!(
+        "{header}\n{known}\nLevel\tCode\tMessage\nWarning\t1105\tfunctions: 1 profile is missing, whose functions cannot be read"
+    );
+    let mut answer = String::new();
+    for _ in 0..600 {
+        answer = rows(&server, &format!("{statement}; SHOW WARNINGS")).await;
+        assert!(answer.contains("\nWarning\t1105\tfunctions: "), "{answer}");
+        if answer == warned {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(answer, warned);
+    let states = "SELECT id, functions FROM profiles ORDER BY completed";
+    assert_eq!(rows(&server, states).await, format!("id\tfunctions\n{first}\t3\n{second}\tNULL"));
+    let page = server.text("/search?function=hot_70").await;
+    assert!(
+        page.contains("1 profile</strong> of 2 searched") && page.contains("or have too many functions: 1 profile."),
+        "{page}"
+    );
     server.stop().await;
 }
 

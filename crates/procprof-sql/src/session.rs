@@ -52,6 +52,7 @@ impl Service for SqlService {
             variables: Variables::default(),
             in_transaction: false,
             failure: None,
+            warnings: Vec::new(),
         }
     }
 }
@@ -71,6 +72,8 @@ pub(crate) struct SqlSession {
     in_transaction: bool,
     /// Of the statement before this one.
     failure: Option<SqlError>,
+    /// Also of that one.
+    warnings: Vec<String>,
 }
 
 impl Drop for SqlSession {
@@ -106,6 +109,7 @@ impl SqlSession {
         }
         if !matches!(&statement, Statement::Show(show) if show.is_of_diagnostics()) {
             self.failure = None;
+            self.warnings.clear();
         }
         match statement {
             Statement::Show(show) => {
@@ -130,7 +134,11 @@ impl SqlSession {
                 self.operates("COLLECT")?;
                 collect::answer(&self.sql, &self.client.caller.principal.name, &what, &nodes, seconds).await
             }
-            Statement::Select => self.engine.select(&self.info(), text, parameters, cancel).await,
+            Statement::Select => {
+                let (answer, warnings) = self.engine.select(&self.info(), text, parameters, cancel).await?;
+                self.warnings = warnings;
+                Ok(answer)
+            }
             Statement::Describe(table) => describe::describe(&table),
         }
     }
@@ -144,6 +152,7 @@ impl SqlSession {
             clients: &self.clients,
             caller: &self.client.caller,
             failure: self.failure.as_ref(),
+            warnings: &self.warnings,
             variables: &self.variables,
             since: self.since,
         };
@@ -221,6 +230,7 @@ impl Session for SqlSession {
         self.variables = Variables::default();
         self.in_transaction = false;
         self.failure = None;
+        self.warnings.clear();
     }
 
     fn transaction(&self) -> Transaction {

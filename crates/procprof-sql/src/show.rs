@@ -99,6 +99,8 @@ pub(super) struct Facts<'a> {
     pub(super) caller: &'a Caller,
     /// Of the statement before this one.
     pub(super) failure: Option<&'a SqlError>,
+    /// Also of that one.
+    pub(super) warnings: &'a [String],
     pub(super) variables: &'a Variables,
     /// When statements were first answered.
     pub(super) since: Instant,
@@ -109,7 +111,7 @@ pub(super) struct Facts<'a> {
 /// # Errors
 /// It is not offered.
 pub(super) fn answer(facts: &Facts<'_>, show: &Show) -> Result<StatementResult, SqlError> {
-    let Facts { sql, clients, caller, failure, variables, .. } = *facts;
+    let Facts { sql, clients, caller, failure, warnings, variables, .. } = *facts;
     match show.what.as_str() {
         "backends" => Ok(nodes(sql, Role::Be, BACKENDS)),
         "compute nodes" => Ok(nodes(sql, Role::Cn, COMPUTE_NODES)),
@@ -122,7 +124,8 @@ pub(super) fn answer(facts: &Facts<'_>, show: &Show) -> Result<StatementResult, 
         "variables" => Ok(named(variables.list(show.global))),
         "status" => Ok(status(facts)),
         "processlist" => Ok(processes(clients, caller, show.full)),
-        "warnings" | "errors" => Ok(warnings(failure)),
+        "warnings" => Ok(diagnostics(failure, warnings)),
+        "errors" => Ok(diagnostics(failure, &[])),
         "grants" => Ok(grants(caller)),
         "privileges" => {
             Ok(table(&["Privilege", "Context", "Comment"], &PRIVILEGES.map(|row| row.map(Value::from).to_vec())))
@@ -132,8 +135,8 @@ pub(super) fn answer(facts: &Facts<'_>, show: &Show) -> Result<StatementResult, 
             &["Catalog", "Type", "Comment"],
             &[["default_catalog", "Internal", "stored profiles"].map(Value::from).to_vec()],
         )),
-        "count warnings" => Ok(warning_count("@@session.warning_count", failure)),
-        "count errors" => Ok(warning_count("@@session.error_count", failure)),
+        "count warnings" => Ok(count("@@session.warning_count", usize::from(failure.is_some()) + warnings.len())),
+        "count errors" => Ok(count("@@session.error_count", usize::from(failure.is_some()))),
         "engines" => {
             let names = ["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"];
             Ok(table(&names, &[ENGINE.map(Value::from).to_vec()]))
@@ -313,15 +316,17 @@ fn processes(clients: &ClientConnections, caller: &Caller, full: bool) -> Statem
     StatementResult::rows(columns.to_vec(), rows.collect())
 }
 
-/// The error of the statement before this one.
-fn warnings(failure: Option<&SqlError>) -> StatementResult {
+/// The error and warnings of the statement before this one.
+fn diagnostics(failure: Option<&SqlError>, warnings: &[String]) -> StatementResult {
     let columns = vec![Column::text("Level"), Column::new("Code", ColumnType::Integer), Column::text("Message")];
     let row = |failure: &SqlError| {
         vec!["Error".into(), Value::Integer(failure.kind.code().0.into()), failure.text.as_str().into()]
     };
-    StatementResult::rows(columns, failure.map(row).into_iter().collect())
+    let code = i64::from(SqlErrorKind::Other.code().0);
+    let warning = |text: &String| vec!["Warning".into(), Value::Integer(code), text.as_str().into()];
+    StatementResult::rows(columns, failure.map(row).into_iter().chain(warnings.iter().map(warning)).collect())
 }
 
-fn warning_count(name: &str, failure: Option<&SqlError>) -> StatementResult {
-    StatementResult::rows(vec![Column::new(name, ColumnType::Integer)], vec![vec![i64::from(failure.is_some()).into()]])
+fn count(name: &str, count: usize) -> StatementResult {
+    StatementResult::rows(vec![Column::new(name, ColumnType::Integer)], vec![vec![Value::Integer(count as i64)]])
 }

@@ -71,6 +71,7 @@ fn fill(data: &Path, count: u64) {
                     meta,
                     encoded: &encoded,
                     summary: summary(),
+                    functions: None,
                     start: Nanos(start),
                     duration: Nanos(0),
                 })

@@ -56,15 +56,18 @@ mod stored;
 
 pub use blobs::{BlobFolder, BlobName, Blobs, Listing, Piece, Unfinished};
 pub use cache::CacheKey;
-pub use catalog::Rows;
+pub use catalog::{FunctionRows, Rows};
 pub use error::{Error, Result};
 pub use journal::{ErrorEntry, ErrorFilter, ErrorKind, ErrorRow, JournalDamage};
 pub use options::StoreOptions;
 pub use query::{
-    Column, Cursor, Filter, NodeUsage, Order, PAGE_MAX, Page, PageRequest, RowBatch, RowQuery, Texts, Usage, Values,
+    Column, Cursor, Filter, FunctionColumn, FunctionNames, FunctionQuery, NamePredicate, NodeUsage, Order, PAGE_MAX,
+    Page, PageRequest, RowBatch, RowQuery, Texts, Uncovered, Usage, Values,
 };
 pub use retention::{Clock, Disk, Hold, Item, ItemKey, RetentionLimits, Timeline, Victim, Why, retention};
 pub use store::{
     ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled, RetainReport, Store,
 };
-pub use stored::{Entry, Format, NewProfile, Summary, TopFunction, Total, content_id, page};
+pub use stored::{
+    Entry, Format, FunctionTable, FunctionValues, NewProfile, Summary, TopFunction, Total, content_id, page,
+};

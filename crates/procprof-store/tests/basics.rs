@@ -78,8 +78,14 @@ fn what_cannot_be_stored_leaves_nothing() {
     let good = meta(1, 10001, "cpu", START);
     let encoded = pprof(&good, 100);
     let attempt = |meta: &Meta, encoded: &[u8]| {
-        let new =
-            NewProfile { meta: meta.clone(), encoded, summary: summary("f"), start: Nanos(START), duration: Nanos(0) };
+        let new = NewProfile {
+            meta: meta.clone(),
+            encoded,
+            summary: summary("f"),
+            functions: None,
+            start: Nanos(START),
+            duration: Nanos(0),
+        };
         store.put(new).unwrap_err().to_string()
     };
     assert_eq!(attempt(&Meta { id: None, ..good.clone() }, &encoded), "profile lacks its id");

@@ -117,7 +117,7 @@ fn a_disk_that_is_full_when_the_store_is_opened() {
 
 const FOLDER: &str = "PROCPROF_STORE_LIMIT_FOLDER";
 
-/// Not a test by itself: runs under a limit on file sizes of 64 KiB.
+/// Not a test by itself: runs under a limit on file sizes of 96 KiB.
 #[test]
 fn under_limit() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -142,7 +142,7 @@ fn limited() {
     let folder = tempfile::tempdir().unwrap();
     let test = std::env::current_exe().unwrap();
     let run = Command::new("bash")
-        .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact full_disk::under_limit --nocapture"])
+        .args(["-c", "trap '' XFSZ; ulimit -f 96; exec \"$0\" --exact full_disk::under_limit --nocapture"])
         .arg(test)
         .env(FOLDER, folder.path())
         .output()

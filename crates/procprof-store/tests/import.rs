@@ -25,8 +25,14 @@ fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Resul
         trigger: "import".to_owned(),
         ..Meta::default()
     };
-    let new =
-        NewProfile { encoded: &pprof(&meta, 0), meta, summary: summary("main"), start: item.start, duration: Nanos(0) };
+    let new = NewProfile {
+        encoded: &pprof(&meta, 0),
+        meta,
+        summary: summary("main"),
+        functions: None,
+        start: item.start,
+        duration: Nanos(0),
+    };
     store.put(new).map(drop).map_err(|error| error.to_string())
 }
 

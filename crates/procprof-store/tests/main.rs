@@ -8,6 +8,7 @@ mod catalog;
 mod errors;
 mod folders;
 mod full_disk;
+mod functions;
 mod import;
 mod kill;
 mod laws;

@@ -22,6 +22,7 @@ fn a_better_content_takes_the_place_of_the_old_one() {
             meta,
             encoded: &encoded,
             summary: summary("named"),
+            functions: None,
             start: Nanos(start),
             duration: Nanos(10 * SECOND),
         };

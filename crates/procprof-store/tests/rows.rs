@@ -14,9 +14,22 @@ fn filled(store: &Store) {
             meta(number as u128, [10001, 10002, 10003][number % 3], ["cpu", "heap"][number % 2], start + SECOND);
         facts.cluster = ["east", "west"][number % 2].to_owned();
         facts.instance_start = Some(Nanos(START - number as i64));
+        facts.engine = ["", "perf \"x\""][number % 2].to_owned();
+        facts.lost = (number % 3 == 0).then_some(number as u64);
         facts.labels = BTreeMap::from([("zone".to_owned(), format!("z{}", number % 4))]);
         put_meta(store, facts, start, 0).unwrap();
     }
+}
+
+/// The facts as JSON.
+fn facts(meta: &procprof_profile::Meta) -> String {
+    let comments = meta.to_comments();
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\\\""));
+    let mut facts: Vec<(&str, &str)> =
+        comments.iter().map(|comment| comment.strip_prefix("#procprof:").unwrap().split_once('=').unwrap()).collect();
+    facts.sort_unstable();
+    let facts: Vec<String> = facts.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value))).collect();
+    format!("{{{}}}", facts.join(","))
 }
 
 fn batches(mut rows: Rows, at_most: usize) -> Vec<RowBatch> {
@@ -35,6 +48,7 @@ fn every_column_is_that_of_the_entry() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     filled(&store);
+    store.pin(id(7)).unwrap();
     let query = RowQuery { columns: Column::ALL.to_vec(), order: Order::NewestFirst, ..RowQuery::default() };
     let entries = all(&store, 100);
     let batch = batches(store.rows(&query).unwrap(), 100).remove(0);
@@ -66,6 +80,11 @@ fn every_column_is_that_of_the_entry() {
             "7".to_owned(),
             entry.meta.instance_start.unwrap().0.to_string(),
             "3".to_owned(),
+            "-1".to_owned(),
+            entry.meta.engine.clone(),
+            entry.meta.lost.map_or(-1, |lost| lost as i64).to_string(),
+            i64::from(entry.pinned).to_string(),
+            facts(&entry.meta),
         ];
         assert_eq!(shown, expected);
     }

@@ -93,6 +93,7 @@ pub(crate) fn put_meta(store: &Store, meta: Meta, start: i64, padding: usize) ->
         meta,
         encoded: &encoded,
         summary: summary("hot_70"),
+        functions: None,
         start: Nanos(start),
         duration: Nanos(10 * SECOND),
     })

@@ -241,7 +241,14 @@ mod tests {
         let start = Nanos(START.0 + number.cast_signed() * 1_000_000_000);
         builder.time(start, Nanos(0));
         let encoded = format::pprof::encode_gzip(&builder.finish().unwrap()).unwrap();
-        let new = NewProfile { meta, encoded: &encoded, summary: Summary::default(), start, duration: Nanos(0) };
+        let new = NewProfile {
+            meta,
+            encoded: &encoded,
+            summary: Summary::default(),
+            functions: None,
+            start,
+            duration: Nanos(0),
+        };
         store.put(new).unwrap();
     }
 

@@ -70,7 +70,7 @@ async fn prepare(
 
 impl From<PreparedProfile> for Inspected {
     fn from(made: PreparedProfile) -> Inspected {
-        let PreparedProfile { meta, start, duration, summary, encoded } = made;
+        let PreparedProfile { meta, start, duration, summary, encoded, .. } = made;
         Inspected { meta, start, duration, summary, encoded: encoded.into() }
     }
 }

@@ -11,6 +11,7 @@
 mod budget;
 mod facts;
 mod inspect;
+mod missing_functions;
 mod prepare;
 mod prepare_child;
 mod summary;
@@ -32,6 +33,7 @@ use budget::Budget;
 pub use budget::{Full, Reserved};
 pub use facts::SHOWN;
 pub use inspect::{Inspected, inspect};
+pub use missing_functions::fill_functions;
 pub use prepare::{PrepareRequest, Refusal};
 pub use prepare_child::symbolize_child_main;
 pub use symbols::SymbolHints;

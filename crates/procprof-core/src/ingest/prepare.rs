@@ -4,7 +4,7 @@
 use procprof_collect::{Unfit, decode_answers};
 use procprof_profile::format::{self, Decoded, Limits};
 use procprof_profile::{Grammar, Meta, Nanos, Profile, ProfileId, ProfileType};
-use procprof_store::Summary;
+use procprof_store::{FunctionTable, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::{facts, summary};
@@ -31,6 +31,7 @@ pub(crate) struct PreparedProfile {
     pub(crate) start: Nanos,
     pub(crate) duration: Nanos,
     pub(crate) summary: Summary,
+    pub(crate) functions: FunctionTable,
     /// gzip'd pprof with the facts inside.
     pub(crate) encoded: Vec<u8>,
 }
@@ -135,8 +136,8 @@ impl PrepareRequest {
         let failed = |error: procprof_profile::Error| Refusal::NotEncoded(error.to_string());
         let (profile, start, duration) =
             facts::write(profile, &mut self.meta, self.window, self.arrived).map_err(failed)?;
-        let summary = summary::summarize(&profile);
+        let (summary, functions) = summary::summarize(&profile);
         let encoded = format::pprof::encode_gzip(&profile).map_err(failed)?;
-        Ok(PreparedProfile { meta: self.meta, start, duration, summary, encoded })
+        Ok(PreparedProfile { meta: self.meta, start, duration, summary, functions, encoded })
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use procprof_process::{Identity, Pid};
 use procprof_profile::{Addr, Meta, Nanos, Profile, ProfileType};
-use procprof_store::Summary;
+use procprof_store::{FunctionTable, Summary};
 use procprof_symbolize::{Binary, BinaryRole, FindIndex, ImageOptions, PathUse, Sources};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,7 @@ struct OutputHead {
     duration: i64,
     summary: Summary,
     thumbnail: Vec<u8>,
+    functions: FunctionTable,
     used: Vec<SymbolKey>,
     resolved: usize,
     unnamed: Vec<u64>,
@@ -178,6 +179,7 @@ fn read_output(answer: &[u8]) -> Option<Result<(ChildOutput, &[u8]), Refusal>> {
         start: Nanos(head.start),
         duration: Nanos(head.duration),
         summary: Summary { thumbnail: head.thumbnail, ..head.summary },
+        functions: head.functions,
         encoded: encoded.to_vec(),
     };
     let unnamed = head.unnamed.into_iter().map(Addr).collect();
@@ -256,7 +258,7 @@ fn prepare_profile(
     unnamed.sort_unstable();
     unnamed.dedup();
     unnamed.truncate(UNNAMED_MAX);
-    let PreparedProfile { meta, start, duration, summary, encoded } = request.finish(profile)?;
+    let PreparedProfile { meta, start, duration, summary, functions, encoded } = request.finish(profile)?;
     let (meta, thumbnail) = (meta.to_comments(), summary.thumbnail.clone());
     let length = encoded.len() as u64;
     Ok((
@@ -266,6 +268,7 @@ fn prepare_profile(
             duration: duration.0,
             summary,
             thumbnail,
+            functions,
             used,
             resolved,
             unnamed,
@@ -295,6 +298,7 @@ mod tests {
             duration: 0,
             summary: Summary::default(),
             thumbnail: Vec::new(),
+            functions: FunctionTable::default(),
             used: Vec::new(),
             resolved: 0,
             unnamed: vec![7],

@@ -1,31 +1,109 @@
 //! The summary of a profile in lists, computed once: totals, threads, top functions, and a thumbnail of the flame
-//! graph; like the reports, the last two leave out allocator frames at the leaf.
+//! graph; and what all its functions take. Like the reports, the last three leave out allocator frames at the leaf.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use procprof_profile::{FunctionId, LabelValue, LocationId, Profile};
 use procprof_report::frames_at;
-use procprof_store::{Summary, TopFunction, Total};
+use procprof_store::{FunctionTable, FunctionValues, Summary, TopFunction, Total};
 
 use super::thumbnail;
 
 const TOP: usize = 10;
+/// The function of addresses without a name.
+const UNKNOWN: &str = "[unknown]";
 
-/// The summary of an adjusted and, as far as it goes, symbolized profile.
-pub(crate) fn summarize(profile: &Profile) -> Summary {
+/// The summary of an adjusted and, as far as it goes, symbolized profile, and what its functions take.
+pub(crate) fn summarize(profile: &Profile) -> (Summary, FunctionTable) {
     let totals = (0..profile.sample_types().len()).map(|index| {
         let (kind, unit) = profile.sample_type(index);
         Total { kind: kind.to_owned(), unit: unit.to_owned(), value: profile.total(index) }
     });
     // A profile whose frames can't be left out is summed up with them.
     let shown = procprof_report::without_uninteresting(profile).unwrap_or(Cow::Borrowed(profile));
-    Summary {
+    let summary = Summary {
         totals: totals.collect(),
         samples: profile.sample_count() as u64,
         threads: threads(profile),
         top: top(&shown),
         thumbnail: thumbnail::draw(&shown),
+    };
+    (summary, functions_of(&shown))
+}
+
+/// What the functions of an adjusted profile take, of its default sample type.
+pub(crate) fn functions(profile: &Profile) -> FunctionTable {
+    functions_of(&procprof_report::without_uninteresting(profile).unwrap_or(Cow::Borrowed(profile)))
+}
+
+fn functions_of(profile: &Profile) -> FunctionTable {
+    let column = profile.default_sample_type();
+    let names = LocationNames::new(profile);
+    // With the number of the last sample that was counted, for recursions.
+    let mut sums = vec![(0_i64, 0_i64, usize::MAX); names.names.len()];
+    for (number, sample) in profile.samples().enumerate() {
+        let value = sample.values.get(column).copied().unwrap_or(0);
+        if let Some(leaf) = sample.stack.first() {
+            let own = &mut sums[names.at(*leaf)[0] as usize].0;
+            *own = own.saturating_add(value);
+        }
+        for name in sample.stack.iter().flat_map(|location| names.at(*location)) {
+            let (_, total, last) = &mut sums[*name as usize];
+            if *last != number {
+                (*total, *last) = (total.saturating_add(value), number);
+            }
+        }
+    }
+    let used = names.names.iter().zip(sums).filter(|(_, (.., last))| *last != usize::MAX);
+    let (kind, unit) = profile.sample_type(column);
+    FunctionTable {
+        kind: kind.to_owned(),
+        unit: unit.to_owned(),
+        total: profile.total(column),
+        functions: used
+            .map(|(name, (own, total, _))| FunctionValues { name: (*name).to_owned(), own, total })
+            .collect(),
+    }
+}
+
+/// The names of the functions at each location, innermost first, by their places among all.
+struct LocationNames<'a> {
+    names: Vec<&'a str>,
+    places: Vec<u32>,
+    /// The end of each location's places.
+    ends: Vec<usize>,
+}
+
+impl<'a> LocationNames<'a> {
+    fn new(profile: &'a Profile) -> LocationNames<'a> {
+        let mut own = LocationNames { names: Vec::new(), places: Vec::new(), ends: Vec::new() };
+        let mut known: HashMap<&str, u32> = HashMap::new();
+        let mut place = |name: &'a str, names: &mut Vec<&'a str>| {
+            *known.entry(name).or_insert_with(|| {
+                names.push(name);
+                (names.len() - 1) as u32
+            })
+        };
+        let functions: Vec<u32> = (0..profile.functions().len())
+            .map(|index| place(name(profile, FunctionId(index as u32)), &mut own.names))
+            .collect();
+        for index in 0..profile.locations().len() {
+            let lines = profile.lines(LocationId(index as u32));
+            own.places.extend(lines.iter().map(|line| functions[line.function.index()]));
+            if lines.is_empty() {
+                own.places.push(place(UNKNOWN, &mut own.names));
+            }
+            own.ends.push(own.places.len());
+        }
+        own
+    }
+
+    /// Those of a location, at least one.
+    fn at(&self, location: LocationId) -> &[u32] {
+        let index = location.index();
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.places[start..self.ends[index]]
     }
 }
 
@@ -83,7 +161,7 @@ impl Leaf<'_> {
         let needs_caller = self.is_shared || self.callers.len() > 1;
         let largest = self.callers.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));
         let caller = largest.filter(|_| needs_caller).map_or("", |(caller, _)| caller).to_owned();
-        TopFunction { name: name.unwrap_or("[unknown]").to_owned(), value: self.value, caller }
+        TopFunction { name: name.unwrap_or(UNKNOWN).to_owned(), value: self.value, caller }
     }
 }
 

@@ -195,8 +195,8 @@ pub(super) fn with_prepared(
     made: PreparedProfile,
     keep: impl FnOnce(NewProfile<'_>) -> procprof_store::Result<Entry>,
 ) -> procprof_store::Result<Entry> {
-    let PreparedProfile { meta, start, duration, summary, encoded } = made;
-    keep(NewProfile { meta, encoded: &encoded, summary, start, duration })
+    let PreparedProfile { meta, start, duration, summary, functions, encoded } = made;
+    keep(NewProfile { meta, encoded: &encoded, summary, functions: Some(functions), start, duration })
 }
 
 /// Has a profile named by the node's own page where names are still missing: the page is queried here, the names are

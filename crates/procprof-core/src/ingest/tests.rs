@@ -11,7 +11,7 @@ use procprof_profile::{Meta, Nanos, Profile, ProfileBuilder, ProfileType};
 
 use super::budget::{Budget, Full, Reserved};
 use super::facts::{complete, write};
-use super::summary::summarize;
+use super::summary::{functions, summarize};
 use super::thumbnail::{COLUMNS, ROWS, draw};
 use crate::config::Config;
 
@@ -27,11 +27,31 @@ fn profile(stacks: &[(&[&str], i64)]) -> Profile {
 #[test]
 fn a_summary_has_totals_and_the_largest_own_values_first() {
     let summary =
-        summarize(&profile(&[(&["b", "main"], 1), (&["a", "main"], 5), (&["b", "c", "main"], 5), (&["z"], 0)]));
+        summarize(&profile(&[(&["b", "main"], 1), (&["a", "main"], 5), (&["b", "c", "main"], 5), (&["z"], 0)])).0;
     let top: Vec<(&str, i64)> = summary.top.iter().map(|row| (row.name.as_str(), row.value)).collect();
     assert_eq!(top, [("b", 6), ("a", 5)]);
     assert_eq!((summary.samples, summary.totals[1].value, summary.totals[1].kind.as_str()), (4, 11, "cpu"));
-    assert!(summarize(&profile(&[])).thumbnail.is_empty());
+    assert!(summarize(&profile(&[])).0.thumbnail.is_empty());
+}
+
+#[test]
+fn functions_have_what_they_take_themselves_and_with_what_they_call_once() {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let [main, walk, leaf] = ["main", "walk", "leaf"].map(|name| builder.frame(name));
+    let unnamed = builder.address(None, procprof_profile::Addr(0x1000));
+    for (stack, value) in
+        [(vec![leaf, walk, walk, main], 10), (vec![walk, main], 5), (vec![unnamed, main], 2), (vec![], 1)]
+    {
+        builder.sample(&stack, &[1, value], &[]);
+    }
+    let profile = builder.finish().unwrap();
+    let table = summarize(&profile).1;
+    assert_eq!(functions(&profile), table);
+    assert_eq!((table.kind.as_str(), table.unit.as_str(), table.total), ("cpu", "nanoseconds", 18));
+    let mut rows: Vec<(&str, i64, i64)> =
+        table.functions.iter().map(|row| (row.name.as_str(), row.own, row.total)).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [("[unknown]", 2, 2), ("leaf", 10, 10), ("main", 0, 17), ("walk", 5, 15)]);
 }
 
 #[test]
@@ -47,7 +67,7 @@ fn threads_are_counted_by_their_ids_or_else_by_their_names() {
             labels.extend(tid.map(|tid| builder.number_label("tid", tid, "")));
             builder.sample(&stack, &[1], &labels);
         }
-        summarize(&builder.finish().unwrap()).threads
+        summarize(&builder.finish().unwrap()).0.threads
     };
     // Threads of one name differ in their ids; what ended threads left has none.
     assert_eq!(threads(&[(Some(7), "worker"), (Some(8), "worker"), (Some(7), "worker"), (None, "ended threads")]), 2);
@@ -58,7 +78,7 @@ fn threads_are_counted_by_their_ids_or_else_by_their_names() {
 #[test]
 fn a_top_function_that_says_little_has_its_caller() {
     let top = |stacks: &[(&[&str], i64)]| {
-        let top = summarize(&profile(stacks)).top;
+        let top = summarize(&profile(stacks)).0.top;
         top.into_iter().map(|row| format!("{} {} < {}", row.name, row.value, row.caller)).collect::<Vec<_>>()
     };
     // One of a library, with others of it in between.

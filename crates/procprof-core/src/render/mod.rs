@@ -5,7 +5,6 @@
 //! server stops.
 
 mod error;
-mod functions;
 mod range;
 mod subject;
 mod trees;
@@ -26,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use crate::archiving::KnownParts;
 use crate::clock::now;
 pub use error::RenderError;
-pub use functions::{Counted, FunctionQuery, FunctionShare, FunctionsRead, READ_TIME};
 pub use range::{Coverage, ProfileRange, RangeSum};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
 pub use trees::{AskedTree, KeptTrees, Side, TreeSource};

@@ -209,7 +209,7 @@ async fn select_answers_as_mariadb_does() {
     let port = server.handle.as_ref().unwrap().mysql().unwrap().port();
     let options = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port).user(Some("somebody"));
     let mut ours = Conn::new(options.db_name(Some("procprof"))).await.unwrap();
-    for table in ["profiles", "nodes"] {
+    for table in ["profiles", "nodes", "functions"] {
         copy(&mut ours, &mut theirs, table).await;
     }
     let (mut refused, mut different) = (String::new(), String::new());

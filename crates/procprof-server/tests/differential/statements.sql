@@ -1587,3 +1587,76 @@ SELECT x FROM (SELECT 1 k, CAST(18446744073709551615 AS UNSIGNED) x UNION ALL SE
 SELECT a.k, a.x*b.x FROM (SELECT 1 k, CAST(18446744073709551615 AS UNSIGNED) x UNION ALL SELECT 2, CAST(5 AS UNSIGNED) UNION ALL SELECT 3, NULL) a JOIN (SELECT 1 k, TIME '05:06:07' x UNION ALL SELECT 2, TIME '-25:00:01' UNION ALL SELECT 3, NULL) b ON a.k=b.k ORDER BY a.k
 SELECT a.k, IF(a.k>1,a.x,b.x) FROM (SELECT 1 k, CAST(18446744073709551615 AS UNSIGNED) x UNION ALL SELECT 2, CAST(5 AS UNSIGNED) UNION ALL SELECT 3, NULL) a JOIN (SELECT 1 k, CAST(18446744073709551615 AS UNSIGNED) x UNION ALL SELECT 2, CAST(5 AS UNSIGNED) UNION ALL SELECT 3, NULL) b ON a.k=b.k ORDER BY a.k
 SELECT a.k, a.x IN (b.x,1) FROM (SELECT 1 k, CAST(18446744073709551615 AS UNSIGNED) x UNION ALL SELECT 2, CAST(5 AS UNSIGNED) UNION ALL SELECT 3, NULL) a JOIN (SELECT 1 k, CAST(18446744073709551615 AS UNSIGNED) x UNION ALL SELECT 2, CAST(5 AS UNSIGNED) UNION ALL SELECT 3, NULL) b ON a.k=b.k ORDER BY a.k
+-- The table of functions: what the catalog decides, and what is checked row by row
+SELECT COUNT(*), SUM(self), SUM(total) FROM functions
+SELECT * FROM functions ORDER BY profile_id, function
+SELECT function, COUNT(*), SUM(self), MAX(total) FROM functions GROUP BY function ORDER BY function
+SELECT profile_id, self, total FROM functions WHERE function = 'hot_a' ORDER BY profile_id
+SELECT profile_id, self FROM functions WHERE function = 'HOT_A'
+SELECT profile_id, self FROM functions WHERE 'hot_b' = function
+SELECT profile_id, self FROM functions WHERE function = 'hot_a '
+SELECT profile_id, self FROM functions WHERE function <> 'main' AND self > 100000000
+SELECT profile_id, function FROM functions WHERE function IN ('hot_a', 'HOT_a', 'nowhere', NULL)
+SELECT profile_id, function FROM functions WHERE function NOT IN ('hot_a', 'main', 'cold') AND self_percent > 5
+SELECT profile_id, function FROM functions WHERE function LIKE 'hot%'
+SELECT profile_id, function FROM functions WHERE function LIKE 'extra\_2_\_1%'
+SELECT profile_id, function FROM functions WHERE function LIKE '%a'
+SELECT profile_id, function FROM functions WHERE function LIKE 'é%'
+SELECT profile_id, function FROM functions WHERE function NOT LIKE 'extra%' AND node = 10002
+SELECT profile_id, function FROM functions WHERE function COLLATE utf8mb4_general_ci = 'HOT_A'
+SELECT profile_id, function FROM functions WHERE function LIKE '%ECL%' COLLATE utf8mb4_general_ci
+SELECT profile_id, function FROM functions WHERE function REGEXP '^(hot|Zeta).*[an]$'
+SELECT profile_id, function FROM functions WHERE UPPER(function) = 'HOT_A'
+SELECT profile_id, function FROM functions WHERE LENGTH(function) = 7 AND function <> 'extra_1'
+SELECT profile_id, function FROM functions WHERE function = 'hot_a' AND function = 'hot_b'
+SELECT profile_id, function FROM functions WHERE function = 'hot_a' OR function = 'hot_b'
+SELECT profile_id, function FROM functions WHERE function = 'hot_a' OR self_percent > 60
+SELECT profile_id, function FROM functions WHERE function = NULL
+SELECT COUNT(*) FROM functions WHERE function IS NULL
+SELECT COUNT(*) FROM functions WHERE function IS NOT NULL
+SELECT COUNT(*) FROM functions WHERE function BETWEEN 'extra_3' AND 'hot_a'
+SELECT COUNT(*) FROM functions WHERE function > 'hot_a'
+SELECT COUNT(*) FROM functions WHERE function = (SELECT MIN(function) FROM functions)
+SELECT profile_id, self_percent FROM functions WHERE function = 'hot_a' AND self_percent > 50 ORDER BY profile_id
+SELECT profile_id, function FROM functions WHERE self_percent >= 60
+SELECT profile_id, function FROM functions WHERE self_percent > 60.5
+SELECT profile_id, function FROM functions WHERE 60 < self_percent
+SELECT profile_id, function FROM functions WHERE self_percent BETWEEN 20 AND 30
+SELECT profile_id, function FROM functions WHERE self_percent > '62'
+SELECT profile_id, function FROM functions WHERE self_percent = 70
+SELECT COUNT(*) FROM functions WHERE self_percent > 1
+SELECT COUNT(*) FROM functions WHERE self_percent > 0.9
+SELECT COUNT(*) FROM functions WHERE self_percent < 1
+SELECT COUNT(*) FROM functions WHERE NOT self_percent >= 1
+SELECT COUNT(*) FROM functions WHERE self_percent IS NULL
+SELECT COUNT(*) FROM functions WHERE total_percent >= 100
+SELECT COUNT(*) FROM functions WHERE total_percent > self_percent
+SELECT COUNT(*) FROM functions WHERE total_percent >= 5 AND self_percent < 5
+SELECT COUNT(*) FROM functions WHERE total_percent > 50 OR self_percent > 50
+SELECT COUNT(*) FROM functions WHERE self_percent * 2 > 50
+SELECT node, COUNT(*) FROM functions WHERE node IN (1, 10002) AND function LIKE 'hot%' GROUP BY node
+SELECT DISTINCT cluster, sample_type, unit FROM functions
+SELECT COUNT(*) FROM functions WHERE type = 'CPU' AND total_percent > 30
+SELECT COUNT(*) FROM functions WHERE type IN ('heap', 'mutex')
+SELECT COUNT(*) FROM functions WHERE completed >= '2025-11-19' AND function = 'cold'
+SELECT COUNT(*) FROM functions WHERE completed_ns < 1763520000000000000
+SELECT COUNT(*) FROM functions WHERE profile_id = (SELECT MAX(id) FROM profiles)
+SELECT COUNT(*) FROM functions WHERE profile_id IN (SELECT id FROM profiles WHERE type = 'mutex')
+SELECT COUNT(*) FROM functions WHERE profile_id = 'nonsense'
+SELECT p.type, f.function, SUM(f.self) AS own FROM profiles p JOIN functions f ON f.profile_id = p.id WHERE f.self_percent > 20 GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2
+SELECT p.id FROM profiles p WHERE EXISTS (SELECT 1 FROM functions f WHERE f.profile_id = p.id AND f.function = 'hot_b' AND f.self_percent > 50)
+SELECT COUNT(*) FROM profiles p WHERE p.functions = (SELECT COUNT(*) FROM functions f WHERE f.profile_id = p.id)
+SELECT id, functions FROM profiles ORDER BY id
+SELECT function, ROUND(AVG(self_percent), 6) AS share, COUNT(DISTINCT profile_id) AS profiles FROM functions GROUP BY function HAVING profiles > 2 ORDER BY share DESC, function
+SELECT profile_id, function, RANK() OVER (PARTITION BY profile_id ORDER BY self DESC) AS place FROM functions WHERE total_percent > 10 ORDER BY profile_id, place, function
+SELECT a.profile_id, a.self - b.self AS more FROM functions a JOIN functions b ON a.profile_id = b.profile_id WHERE a.function = 'hot_a' AND b.function = 'cold' ORDER BY 1
+SELECT f.self FROM functions f ORDER BY self DESC, profile_id, function LIMIT 5
+-- Labels, facts, and what else there is of a profile
+SELECT node, JSON_VALUE(labels, '$.team') AS team, COUNT(*) FROM profiles GROUP BY 1, 2 ORDER BY 1, 2
+SELECT COUNT(*) FROM profiles WHERE JSON_VALUE(labels, '$.team') = 'T10002'
+SELECT COUNT(*) FROM profiles WHERE JSON_EXTRACT(labels, '$.team') IS NULL
+SELECT id, JSON_VALUE(facts, '$.node'), JSON_VALUE(facts, '$."label.team"') FROM profiles ORDER BY id
+SELECT COUNT(*) FROM profiles WHERE JSON_VALUE(facts, '$.id') <> id
+SELECT pinned, engine, lost, COUNT(*) FROM profiles GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+SELECT COUNT(*), SUM(lost), COUNT(lost) FROM profiles WHERE NOT pinned
+SELECT engine, COUNT(*) FROM profiles WHERE facts LIKE '%"type":"cpu"%' GROUP BY engine

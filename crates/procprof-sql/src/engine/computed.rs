@@ -21,6 +21,7 @@ use procprof_report::{Budget, Error};
 use procprof_store::Order;
 
 use super::call::{Column, external};
+use super::profile_functions::ProfileFunctions;
 use super::profiles::Profiles;
 use super::run::{Watch, shown};
 use super::tables::{Source, Table, TableRows};
@@ -31,6 +32,8 @@ use crate::mysql::{SqlError, SqlErrorKind, Value};
 
 /// Computed tables kept while a statement runs: a join may call one again with the same arguments.
 const KEPT_MAX: usize = 4;
+/// Warnings of a statement at most, as in MySQL by default.
+const WARNINGS_MAX: usize = 64;
 /// Bytes of rows that the calls for one batch of rows may give.
 const CALL_BYTES_MAX: usize = 128 << 20;
 
@@ -42,6 +45,8 @@ pub(crate) struct StatementContext {
     kept: Mutex<Vec<Kept>>,
     /// The order in which the next table of stored rows is wanted.
     order: Mutex<Order>,
+    /// What its answer does not have.
+    warnings: Mutex<Vec<String>>,
 }
 
 /// A table for some values of its parameters.
@@ -60,7 +65,8 @@ impl fmt::Debug for StatementContext {
 impl StatementContext {
     pub(super) fn new(sql: Option<&Arc<Sql>>, watch: &Arc<Watch>) -> StatementContext {
         let (sql, watch) = (sql.map(Arc::clone), Arc::clone(watch));
-        StatementContext { sql, watch, kept: Mutex::default(), order: Mutex::new(Order::Any) }
+        let (kept, order) = (Mutex::default(), Mutex::new(Order::Any));
+        StatementContext { sql, watch, kept, order, warnings: Mutex::default() }
     }
 
     /// The server.
@@ -79,6 +85,19 @@ impl StatementContext {
     /// The order in which the next table is wanted, which is that of no other.
     pub(super) fn order(&self) -> Order {
         std::mem::replace(&mut self.order.lock().unwrap_or_else(PoisonError::into_inner), Order::Any)
+    }
+
+    /// Notes what the answer does not have.
+    pub(super) fn warn(&self, text: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&text) && warnings.len() < WARNINGS_MAX {
+            warnings.push(text);
+        }
+    }
+
+    /// What was noted so far.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes on unless the statement must end.
@@ -165,6 +184,7 @@ pub(super) fn schema(table: &Table) -> SchemaRef {
 pub(super) fn provider(context: &Arc<StatementContext>, table: &'static Table) -> Arc<dyn TableProvider> {
     match table.source {
         Source::Stored => Arc::new(Profiles::new(Arc::clone(context), table)),
+        Source::Functions => Arc::new(ProfileFunctions::new(Arc::clone(context), table)),
         Source::Computed(_) => Arc::new(Computed { context: Arc::clone(context), table, schema: schema(table) }),
     }
 }

@@ -10,7 +10,7 @@
 //! | `bind` | a tree as a plan: names, types, MySQL's rules |
 //! | `types`, `value`, `decimal`, `moment`, `collation`, `weights` | MySQL's types, values and how they compare |
 //! | `call`, `functions`, `aggregates`, `digests` | functions of rows and of groups |
-//! | `computed`, `profiles` | tables as DataFusion reads them |
+//! | `computed`, `profiles`, `profile_functions` | tables as DataFusion reads them |
 //! | `nodes`, `reports`, `information_schema_rows` | the rows of computed tables |
 //! | `joins`, `sequence` | joins that can be ended, unions in order |
 //! | `run` | running a statement, ending it early, and errors as those of MySQL |
@@ -29,6 +29,7 @@ mod joins;
 mod moment;
 mod nodes;
 mod parse;
+mod profile_functions;
 mod profiles;
 mod reports;
 mod run;
@@ -104,6 +105,7 @@ struct Statement {
     parameters: usize,
     explains: bool,
     is_limited: bool,
+    context: Arc<StatementContext>,
 }
 
 impl Statement {
@@ -122,6 +124,7 @@ impl Engine {
     }
 
     /// Runs a statement until `cancel` is cancelled, the client no longer waits for its answer, or it takes too long.
+    /// Also returns its warnings.
     ///
     /// # Errors
     /// Errors before its first rows; one that ends it later ends its rows.
@@ -131,7 +134,7 @@ impl Engine {
         text: &str,
         parameters: &[Value],
         cancel: CancellationToken,
-    ) -> Result<StatementResult, SqlError> {
+    ) -> Result<(StatementResult, Vec<String>), SqlError> {
         let limit = self.limit(session);
         let turn = self.turn(limit).await?;
         let (batches, rows) = mpsc::channel(BATCHES);
@@ -141,6 +144,7 @@ impl Engine {
         let wanted = if statement.is_limited { u64::MAX } else { session.variables.select_limit() };
         let limits = RowLimits { most: self.sql.config().sql_rows_max, wanted };
         let (first, answer) = oneshot::channel();
+        let context = Arc::clone(&statement.context);
         let engine = Arc::clone(self);
         let handle = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {
@@ -157,10 +161,14 @@ impl Engine {
         let answer = answer
             .await
             .map_err(|_| SqlError::new(SqlErrorKind::Other, "the statement failed; the log has the place"))??;
-        Ok(match answer {
-            First::All(rows) => StatementResult::rows(columns, rows),
-            First::Begun => StatementResult::Rows { columns, rows: Rows::Stream(rows), warnings: 0 },
-        })
+        let rows = match answer {
+            First::All(rows) => Rows::Ready(rows),
+            First::Begun => Rows::Stream(rows),
+        };
+        // Tables give theirs when the statement is planned, before its first row.
+        let warnings = context.warnings();
+        let count = u16::try_from(warnings.len()).unwrap_or(u16::MAX);
+        Ok((StatementResult::Rows { columns, rows, warnings: count }, warnings))
     }
 
     async fn run(
@@ -194,7 +202,7 @@ impl Engine {
         expression: &str,
         cancel: CancellationToken,
     ) -> Result<Value, SqlError> {
-        let answer = self.select(session, &format!("SELECT {expression} LIMIT 1"), &[], cancel).await?;
+        let (answer, _) = self.select(session, &format!("SELECT {expression} LIMIT 1"), &[], cancel).await?;
         let StatementResult::Rows { rows: Rows::Ready(rows), .. } = answer else { return Ok(Value::Null) };
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Value::Null))
     }
@@ -277,7 +285,8 @@ fn bound(
 ) -> Result<Statement, SqlError> {
     let parsed = parse::parse(text, session.variables.pipes_concat())?;
     let names = names(text, &parsed.words);
-    let mut binder = Binder::new(session, context, parameters.unwrap_or_default(), Arc::clone(watch), names);
+    let mut binder =
+        Binder::new(session, Arc::clone(&context), parameters.unwrap_or_default(), Arc::clone(watch), names);
     let planned = binder.statement(&parsed.query)?;
     Ok(Statement {
         plan: planned.plan,
@@ -285,6 +294,7 @@ fn bound(
         parameters: binder.met,
         explains: parsed.explains,
         is_limited: binder.is_limited,
+        context,
     })
 }
 

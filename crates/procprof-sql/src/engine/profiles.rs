@@ -3,6 +3,7 @@
 //! Conditions that the catalog can decide, the order by time, and the columns to be read are passed on to it. DataFusion
 //! checks each condition again, so the catalog's filter may let too much through, never too little.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -45,10 +46,12 @@ pub(super) enum Shown {
     Moment,
     Seconds,
     Labels,
+    /// Missing where it is negative.
+    Known,
 }
 
 /// The columns in the order of the table: name, what of the catalog it shows, and how.
-pub(super) const COLUMNS: [(&str, Column, Shown); 17] = [
+pub(super) const COLUMNS: [(&str, Column, Shown); 22] = [
     ("id", Column::Id, Shown::Uuid),
     ("node", Column::Node, Shown::AsIs),
     ("type", Column::Type, Shown::AsIs),
@@ -66,6 +69,11 @@ pub(super) const COLUMNS: [(&str, Column, Shown); 17] = [
     ("started_ns", Column::Started, Shown::AsIs),
     ("completed_ns", Column::Completed, Shown::AsIs),
     ("threads", Column::Threads, Shown::AsIs),
+    ("functions", Column::Functions, Shown::Known),
+    ("engine", Column::Engine, Shown::AsIs),
+    ("lost", Column::Lost, Shown::Known),
+    ("pinned", Column::Pinned, Shown::AsIs),
+    ("facts", Column::Facts, Shown::AsIs),
 ];
 
 /// The table in one statement.
@@ -81,23 +89,24 @@ impl Profiles {
         let order = context.order();
         Profiles { context, schema: schema(table), order }
     }
+}
 
-    /// The orders that the rows have, by the places of columns in the projection.
-    fn orderings(&self, projection: &[usize]) -> Vec<LexOrdering> {
-        let descending = match self.order {
-            Order::NewestFirst => true,
-            Order::OldestFirst => false,
-            _ => return Vec::new(),
-        };
-        let options = SortOptions { descending, nulls_first: !descending };
-        let sorted = |name: &str| {
-            let place = projection.iter().position(|column| COLUMNS[*column].0 == name)?;
-            Some(PhysicalSortExpr::new(Arc::new(PhysicalColumn::new(name, place)), options))
-        };
-        let by_time = sorted("completed_ns").map(|time| [time].into_iter().chain(sorted("id")).collect::<Vec<_>>());
-        let by_text = sorted("completed").map(|time| vec![time]);
-        [by_time, by_text].into_iter().flatten().filter_map(LexOrdering::new).collect()
-    }
+/// The orders that rows of profiles have, by the places of columns in the projection.
+pub(super) fn orderings(order: Order, projection: &[&str]) -> Vec<LexOrdering> {
+    let descending = match order {
+        Order::NewestFirst => true,
+        Order::OldestFirst => false,
+        _ => return Vec::new(),
+    };
+    let options = SortOptions { descending, nulls_first: !descending };
+    let sorted = |names: &[&str]| {
+        let (place, name) = projection.iter().enumerate().find(|(_, name)| names.contains(name))?;
+        Some(PhysicalSortExpr::new(Arc::new(PhysicalColumn::new(name, place)), options))
+    };
+    let by_time = sorted(&["completed_ns"])
+        .map(|time| [time].into_iter().chain(sorted(&["id", "profile_id"])).collect::<Vec<_>>());
+    let by_text = sorted(&["completed"]).map(|time| vec![time]);
+    [by_time, by_text].into_iter().flatten().filter_map(LexOrdering::new).collect()
 }
 
 impl fmt::Debug for Profiles {
@@ -138,7 +147,8 @@ impl TableProvider for Profiles {
             is_empty |= narrowed(&mut filter, condition).is_some_and(|flow| flow.is_break());
         }
         let projection: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..COLUMNS.len()).collect());
-        let orderings = self.orderings(&projection);
+        let names: Vec<&str> = projection.iter().map(|column| COLUMNS[*column].0).collect();
+        let orderings = orderings(self.order, &names);
         let projected = Arc::new(self.schema.project(&projection)?);
         let part = Part {
             context: Arc::clone(&self.context),
@@ -207,7 +217,7 @@ impl PartitionStream for Part {
     }
 }
 
-fn stored(error: procprof_store::Error) -> DataFusionError {
+pub(super) fn stored(error: procprof_store::Error) -> DataFusionError {
     external(SqlError::new(SqlErrorKind::Other, error.to_string()))
 }
 
@@ -255,7 +265,7 @@ impl Reading {
 }
 
 /// A column's values as Arrow has them.
-fn column(values: Option<&Values>, shown: Shown, rows: usize) -> ArrayRef {
+pub(super) fn column(values: Option<&Values>, shown: Shown, rows: usize) -> ArrayRef {
     match (values, shown) {
         (Some(Values::Integers(numbers)), Shown::Moment) => {
             let micros = numbers.iter().map(|nanos| nanos.div_euclid(1_000_000) * 1000);
@@ -263,6 +273,9 @@ fn column(values: Option<&Values>, shown: Shown, rows: usize) -> ArrayRef {
         }
         (Some(Values::Integers(numbers)), Shown::Seconds) => {
             Arc::new(Float64Array::from_iter_values(numbers.iter().map(|nanos| *nanos as f64 / 1e9)))
+        }
+        (Some(Values::Integers(numbers)), Shown::Known) => {
+            Arc::new(numbers.iter().map(|number| Some(*number).filter(|number| *number >= 0)).collect::<Int64Array>())
         }
         (Some(Values::Integers(numbers)), _) => Arc::new(Int64Array::from(numbers.clone())),
         (Some(Values::Ids(ids)), _) => {
@@ -275,7 +288,7 @@ fn column(values: Option<&Values>, shown: Shown, rows: usize) -> ArrayRef {
             for row in 0..rows {
                 match (own.get(row), shown) {
                     (Some(labels), Shown::Labels) => {
-                        texts.append_value(labels.trim_matches('\n').replace('\n', ","));
+                        texts.append_option(labels_as_json(labels));
                     }
                     (text, _) => texts.append_option(text),
                 }
@@ -286,9 +299,15 @@ fn column(values: Option<&Values>, shown: Shown, rows: usize) -> ArrayRef {
     }
 }
 
+/// Labels as a JSON object.
+fn labels_as_json(lines: &str) -> Option<String> {
+    let labels = lines.split('\n').filter_map(|line| line.split_once('='));
+    serde_json::to_string(&labels.collect::<BTreeMap<_, _>>()).ok()
+}
+
 /// The comparison of a condition with its column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+pub(super) enum Comparison {
     Is,
     /// It is that or more.
     From,
@@ -297,7 +316,13 @@ enum Comparison {
 }
 
 /// Narrows a filter by a condition that the catalog knows; `None` for others. Breaks off when no row can hold it.
-fn narrowed(filter: &mut Filter, condition: &Expr) -> Option<ControlFlow<()>> {
+pub(super) fn narrowed(filter: &mut Filter, condition: &Expr) -> Option<ControlFlow<()>> {
+    let (column, comparison, values) = comparison(condition)?;
+    with(filter, column, comparison, &values)
+}
+
+/// A comparison of a column with values, of which one must hold.
+pub(super) fn comparison(condition: &Expr) -> Option<(&str, Comparison, Vec<ScalarValue>)> {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (column, value, operator) = match (column_of(left), right.as_ref()) {
@@ -313,7 +338,7 @@ fn narrowed(filter: &mut Filter, condition: &Expr) -> Option<ControlFlow<()>> {
                 Operator::Lt | Operator::LtEq => Comparison::To,
                 _ => return None,
             };
-            with(filter, column, comparison, std::slice::from_ref(value))
+            Some((column, comparison, vec![value.clone()]))
         }
         Expr::InList(list) if !list.negated => {
             let values: Option<Vec<ScalarValue>> = list
@@ -321,7 +346,7 @@ fn narrowed(filter: &mut Filter, condition: &Expr) -> Option<ControlFlow<()>> {
                 .iter()
                 .map(|value| if let Expr::Literal(value, _) = value { Some(value.clone()) } else { None })
                 .collect();
-            with(filter, column_of(&list.expr)?, Comparison::Is, &values?)
+            Some((column_of(&list.expr)?, Comparison::Is, values?))
         }
         _ => None,
     }
@@ -343,7 +368,7 @@ fn with(filter: &mut Filter, column: &str, comparison: Comparison, values: &[Sca
     let mut any = false;
     let is = comparison == Comparison::Is;
     match (column, values) {
-        ("id", _) if is => {
+        ("id" | "profile_id", _) if is => {
             let ids: Vec<ProfileId> = texts(values)?.iter().filter_map(|text| text.parse().ok()).collect();
             any = !ids.is_empty();
             if filter.ids.is_empty() {
@@ -384,7 +409,7 @@ fn with(filter: &mut Filter, column: &str, comparison: Comparison, values: &[Sca
     Some(if any { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
 }
 
-fn texts(values: &[ScalarValue]) -> Option<Vec<&str>> {
+pub(super) fn texts(values: &[ScalarValue]) -> Option<Vec<&str>> {
     values
         .iter()
         .filter(|value| !value.is_null())

@@ -19,6 +19,8 @@ pub(super) type TableRows = Vec<Vec<Value>>;
 pub(crate) enum Source {
     /// The rows of the store's catalog: [`super::profiles`].
     Stored,
+    /// The functions of its profiles: [`super::profile_functions`].
+    Functions,
     /// Computed when it is read, from the values of its parameters (NULL where one was left out).
     Computed(fn(&StatementContext, &[Value]) -> Result<TableRows, SqlError>),
 }
@@ -148,13 +150,39 @@ const TABLES: &[Table] = &[
             column("top_function", LongCode, "the function with the largest own value"),
             column("file", Code, "name of the file"),
             column("cluster", Text, ""),
-            column("labels", LongText, "of the node: key=value, separated by commas"),
+            column("labels", LongText, "JSON: those of the node"),
             column("started_ns", Integer, "nanoseconds since 1970, UTC"),
             column("completed_ns", Integer, "nanoseconds since 1970, UTC; what indexes are by"),
             column("threads", Integer, "number of threads that samples name; 0 if unknown"),
+            column("functions", Integer, "number of its rows in the table functions; NULL if not (yet) known"),
+            column("engine", Text, "what took the samples; empty if unknown"),
+            column("lost", Integer, "samples that the source lost; NULL if unknown"),
+            column("pinned", Integer, "1: kept by retention"),
+            column("facts", LongCode, "JSON: what else is known of it"),
         ],
         comment: "stored profiles",
         source: Source::Stored,
+    },
+    Table {
+        name: "functions",
+        parameters: &[],
+        columns: &[
+            column("profile_id", Code, "UUID of the profile"),
+            column("node", Integer, "id of the node"),
+            column("type", Text, "of the profile"),
+            column("cluster", Text, ""),
+            column("completed", Moment(3), "UTC"),
+            column("function", LongCode, "[unknown] for addresses without a name"),
+            column("sample_type", Text, "the profile's default sample type"),
+            column("unit", Text, ""),
+            column("self", Integer, "of the function itself"),
+            column("total", Integer, "with all it calls; in a recursion once"),
+            column("self_percent", Real, "of the profile's sum; NULL if that is 0"),
+            column("total_percent", Real, "of the profile's sum; NULL if that is 0"),
+            column("completed_ns", Integer, "nanoseconds since 1970, UTC"),
+        ],
+        comment: "what each function of each stored profile takes",
+        source: Source::Functions,
     },
     Table {
         name: "nodes",

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_from_iter};
 
 use self::condition::Condition;
 use self::database::{Unfit, check, create, open_checked, open_reader, open_writer, remove_files};
@@ -21,10 +21,13 @@ use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest
 mod condition;
 mod database;
 mod error;
+mod functions;
 mod row;
 mod rows;
 mod schema;
 
+pub use functions::FunctionRows;
+use functions::Names;
 pub(crate) use row::{Brief, NewRow};
 use row::{Json, Raw, blob, brief, id, insert, raw, remove_file};
 pub use rows::Rows;
@@ -45,7 +48,13 @@ pub(crate) struct Catalog {
 #[derive(Debug)]
 struct Connections {
     readers: Arc<Mutex<Vec<Connection>>>,
-    writer: Mutex<Connection>,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    connection: Connection,
+    names: Names,
 }
 
 impl Catalog {
@@ -124,26 +133,22 @@ impl Catalog {
     /// replaced.
     pub(crate) fn insert(&self, row: &NewRow) -> Result<()> {
         let json = row.json()?;
-        self.write("add", |writer| {
-            let transaction = writer.transaction()?;
-            remove_file(&transaction, row.node, &row.file)?;
-            insert(&transaction, row, &json)?;
-            transaction.commit()
+        self.write_named("add", |transaction, names| {
+            remove_file(transaction, row.node, &row.file)?;
+            insert(transaction, names, row, &json).map(drop)
         })
     }
 
     /// Adds rows in one transaction. Returns those that could not be added because their id or file is there already.
     pub(crate) fn insert_all<'a>(&self, rows: &'a [NewRow]) -> Result<Vec<&'a NewRow>> {
         let json: Vec<Json> = rows.iter().map(NewRow::json).collect::<Result<_>>()?;
-        self.write("add", |writer| {
-            let transaction = writer.transaction()?;
+        self.write_named("add", |transaction, names| {
             let mut refused = Vec::new();
             for (row, json) in rows.iter().zip(&json) {
-                if !insert(&transaction, row, json)? {
+                if !insert(transaction, names, row, json)? {
                     refused.push(row);
                 }
             }
-            transaction.commit()?;
             Ok(refused)
         })
     }
@@ -265,9 +270,32 @@ impl Catalog {
     }
 
     fn write<T>(&self, doing: &'static str, job: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T> {
+        self.write_with_names(doing, |writer, _| job(writer))
+    }
+
+    /// Writes in one transaction, with the dictionary of names.
+    fn write_named<T>(
+        &self,
+        doing: &'static str,
+        job: impl FnOnce(&Transaction<'_>, &mut Names) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        self.write_with_names(doing, |writer, names| {
+            let transaction = writer.transaction()?;
+            let done = job(&transaction, names).and_then(|done| transaction.commit().map(|()| done));
+            // What the transaction had added is not there.
+            done.inspect_err(|_| names.forget())
+        })
+    }
+
+    fn write_with_names<T>(
+        &self,
+        doing: &'static str,
+        job: impl FnOnce(&mut Connection, &mut Names) -> rusqlite::Result<T>,
+    ) -> Result<T> {
         let connections = self.connections();
         let mut writer = lock(&connections.writer);
-        job(&mut writer).map_err(|source| failed(doing, source))
+        let Writer { connection, names } = &mut *writer;
+        job(connection, names).map_err(|source| failed(doing, source))
     }
 
     fn read<T>(&self, doing: &'static str, job: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
@@ -299,7 +327,10 @@ impl Catalog {
 
 impl Connections {
     fn new(writer: Connection) -> Connections {
-        Connections { readers: Arc::default(), writer: Mutex::new(writer) }
+        Connections {
+            readers: Arc::default(),
+            writer: Mutex::new(Writer { connection: writer, names: Names::default() }),
+        }
     }
 }
 

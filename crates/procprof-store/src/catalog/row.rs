@@ -3,8 +3,9 @@
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 use rusqlite::{Connection, Row, Transaction, params};
 
+use super::functions::{self, Names};
 use crate::stored::{Facts, FileName};
-use crate::{Entry, Error, Result};
+use crate::{Entry, Error, Format, FunctionTable, Result};
 
 /// One row to be written.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct NewRow {
     pub(crate) file: String,
     pub(crate) bytes: u64,
     pub(crate) facts: Facts,
+    /// What its functions take, if that is known.
+    pub(crate) functions: Option<FunctionTable>,
 }
 
 /// The JSON columns of a row.
@@ -47,12 +50,18 @@ pub(super) fn remove_file(connection: &Connection, node: u64, file: &str) -> rus
 }
 
 /// Adds a row; false when its id or file is there already.
-pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -> rusqlite::Result<bool> {
+pub(super) fn insert(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    row: &NewRow,
+    json: &Json,
+) -> rusqlite::Result<bool> {
     let (meta, summary) = (&row.facts.meta, &row.facts.summary);
     let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     let profile_type = row_type(row);
+    let has_samples = FileName::parse(&row.file).is_some_and(|name| name.format == Format::Pprof);
     let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, samples, totals,
-               top_function, total, instance, threads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+               top_function, total, instance, threads, functions, engine, lost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let added = transaction.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),
@@ -71,10 +80,14 @@ pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -
         summary.shown(meta).map_or(0, |total| total.value),
         meta.instance_start.map_or(0, |start| start.0),
         summary.threads.cast_signed(),
+        functions::known(row.functions.as_ref(), has_samples).number(),
+        meta.engine,
+        meta.lost.and_then(|lost| i64::try_from(lost).ok()).unwrap_or(-1),
     ])?;
     if added == 0 {
         return Ok(false);
     }
+    let seq = transaction.last_insert_rowid();
     let mut words =
         format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
     for function in &summary.top {
@@ -83,7 +96,8 @@ pub(super) fn insert(transaction: &Transaction<'_>, row: &NewRow, json: &Json) -
     }
     let mut details =
         transaction.prepare_cached("INSERT INTO profile_details (seq, words, facts, strip) VALUES (?, ?, ?, ?)")?;
-    details.execute(params![transaction.last_insert_rowid(), words.to_lowercase(), json.facts, summary.thumbnail])?;
+    details.execute(params![seq, words.to_lowercase(), json.facts, summary.thumbnail])?;
+    functions::insert_known(transaction, names, seq, row.functions.as_ref())?;
     Ok(true)
 }
 

@@ -1,5 +1,6 @@
 //! [`Rows`]: rows by filter, in columns, piece by piece, all as they were at one moment.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use procprof_profile::{Nanos, ProfileId};
@@ -12,6 +13,7 @@ use super::error::failed;
 use super::row;
 use super::schema::ENTRIES;
 use crate::mutex::lock;
+use crate::stored::Facts;
 use crate::{Column, Cursor, Filter, Order, Result, RowBatch, RowQuery, Values};
 
 /// Rows of a query, to be taken in batches. Profiles stored or deleted meanwhile do not change them.
@@ -22,6 +24,7 @@ pub struct Rows {
     idle: Arc<Mutex<Vec<Connection>>>,
     idle_max: usize,
     query: RowQuery,
+    pins: BTreeSet<ProfileId>,
     walk: Walk,
     /// The cursor of the next batch; `None` for the first.
     after: Option<Key>,
@@ -30,7 +33,7 @@ pub struct Rows {
 
 /// The order in which the table is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Walk {
+pub(super) enum Walk {
     Newest,
     Oldest,
     /// The order in which it is stored.
@@ -39,19 +42,27 @@ enum Walk {
 
 /// The last row of a batch.
 #[derive(Clone, Copy, Debug)]
-enum Key {
+pub(super) enum Key {
     Time(Cursor),
     Seq(i64),
 }
 
 impl Catalog {
-    /// Starts to read rows.
-    pub(crate) fn rows(&self, query: RowQuery) -> Result<Rows> {
+    /// Starts to read rows; `pins` are the profiles that are pinned.
+    pub(crate) fn rows(&self, query: RowQuery, pins: BTreeSet<ProfileId>) -> Result<Rows> {
         query.filter.check()?;
         let (reader, idle) = self.lend(&self.connections())?;
         let walk = Walk::new(&query);
-        let rows =
-            Rows { reader: Some(reader), idle, idle_max: self.readers_max, query, walk, after: None, is_at_end: false };
+        let rows = Rows {
+            reader: Some(reader),
+            idle,
+            idle_max: self.readers_max,
+            query,
+            pins,
+            walk,
+            after: None,
+            is_at_end: false,
+        };
         let begun = rows
             .connection()
             .execute_batch("BEGIN")
@@ -85,7 +96,11 @@ impl Rows {
         while let Some(row) = found.next()? {
             batch.rows += 1;
             for (at, values) in batch.columns.iter_mut().enumerate() {
-                push(values, row, keys + at)?;
+                match self.query.columns[at] {
+                    Column::Pinned => push_pinned(values, row::id(row, keys + at)?, &self.pins),
+                    Column::Facts => push_facts(values, row.get_ref(keys + at)?.as_str_or_null()?),
+                    _ => push(values, row, keys + at)?,
+                }
             }
             last = Some(self.walk.key(row)?);
         }
@@ -96,15 +111,11 @@ impl Rows {
     fn statement(&self) -> Condition {
         let filter = &self.query.filter;
         let mut condition = Condition::new(filter, None, None);
-        match self.after {
-            Some(Key::Time(cursor)) if self.walk == Walk::Newest => condition.place("<", Some(cursor)),
-            Some(Key::Time(cursor)) => condition.place(">", Some(cursor)),
-            Some(Key::Seq(seq)) => condition.with(" AND seq > ?", Some(Value::Integer(seq))),
-            None => {}
-        }
+        self.walk.go_on(&mut condition, self.after);
         let columns: Vec<&str> =
             self.walk.keys().iter().copied().chain(self.query.columns.iter().map(|column| name(*column))).collect();
-        let from = if filter.text.is_some() { ENTRIES } else { "profiles" };
+        let needs_details = filter.text.is_some() || self.query.columns.contains(&Column::Facts);
+        let from = if needs_details { ENTRIES } else { "profiles" };
         condition.sql = format!(
             "SELECT {} FROM {from} WHERE {} ORDER BY {} LIMIT ?",
             columns.join(", "),
@@ -122,12 +133,16 @@ impl Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         let Some(reader) = self.reader.take() else { return };
-        // One that cannot end its transaction is closed instead.
-        if reader.is_autocommit() || reader.execute_batch("ROLLBACK").is_ok() {
-            let mut idle = lock(&self.idle);
-            if idle.len() < self.idle_max {
-                idle.push(reader);
-            }
+        give_back(reader, &self.idle, self.idle_max);
+    }
+}
+
+/// Returns a reader to its pool; one that cannot end its transaction is closed instead.
+pub(super) fn give_back(reader: Connection, idle: &Mutex<Vec<Connection>>, idle_max: usize) {
+    if reader.is_autocommit() || reader.execute_batch("ROLLBACK").is_ok() {
+        let mut idle = lock(idle);
+        if idle.len() < idle_max {
+            idle.push(reader);
         }
     }
 }
@@ -148,14 +163,33 @@ impl Walk {
         }
     }
 
-    fn keys(self) -> &'static [&'static str] {
+    /// For what is joined to each profile.
+    pub(super) fn of_profiles(order: Order, filter: &Filter) -> Walk {
+        match order {
+            Order::NewestFirst => Walk::Newest,
+            Order::Any if *filter == Filter::default() => Walk::Table,
+            Order::OldestFirst | Order::Any => Walk::Oldest,
+        }
+    }
+
+    /// Limits a condition to what comes after a row.
+    pub(super) fn go_on(self, condition: &mut Condition, after: Option<Key>) {
+        match after {
+            Some(Key::Time(cursor)) if self == Walk::Newest => condition.place("<", Some(cursor)),
+            Some(Key::Time(cursor)) => condition.place(">", Some(cursor)),
+            Some(Key::Seq(seq)) => condition.with(" AND seq > ?", Some(Value::Integer(seq))),
+            None => {}
+        }
+    }
+
+    pub(super) fn keys(self) -> &'static [&'static str] {
         match self {
             Walk::Newest | Walk::Oldest => &["completed", "id"],
             Walk::Table => &["seq"],
         }
     }
 
-    fn order(self) -> &'static str {
+    pub(super) fn order(self) -> &'static str {
         match self {
             Walk::Newest => "completed DESC, id DESC",
             Walk::Oldest => "completed, id",
@@ -163,7 +197,7 @@ impl Walk {
         }
     }
 
-    fn key(self, row: &Row<'_>) -> rusqlite::Result<Key> {
+    pub(super) fn key(self, row: &Row<'_>) -> rusqlite::Result<Key> {
         Ok(match self {
             Walk::Newest | Walk::Oldest => Key::Time(Cursor { completed: Nanos(row.get(0)?), id: row::id(row, 1)? }),
             Walk::Table => Key::Seq(row.get(0)?),
@@ -173,11 +207,11 @@ impl Walk {
 
 /// Whether a column is in the index by time.
 fn is_in_index(column: Column) -> bool {
-    use Column::{File, Instance, Samples, Threads, TopFunction, Totals};
-    !matches!(column, File | Samples | Totals | TopFunction | Instance | Threads)
+    use Column::{Engine, Facts, File, Functions, Instance, Lost, Samples, Threads, TopFunction, Totals};
+    !matches!(column, File | Samples | Totals | TopFunction | Instance | Threads | Functions | Engine | Lost | Facts)
 }
 
-fn name(column: Column) -> &'static str {
+pub(super) fn name(column: Column) -> &'static str {
     match column {
         Column::Id => "id",
         Column::Node => "node",
@@ -196,10 +230,30 @@ fn name(column: Column) -> &'static str {
         Column::Total => "total",
         Column::Instance => "instance",
         Column::Threads => "threads",
+        Column::Functions => "functions",
+        Column::Engine => "engine",
+        Column::Lost => "lost",
+        // It is known by its id.
+        Column::Pinned => "id",
+        Column::Facts => "facts",
     }
 }
 
-fn push(values: &mut Values, row: &Row<'_>, at: usize) -> rusqlite::Result<()> {
+fn push_pinned(values: &mut Values, id: ProfileId, pins: &BTreeSet<ProfileId>) {
+    if let Values::Integers(numbers) = values {
+        numbers.push(pins.contains(&id).into());
+    }
+}
+
+/// Facts that cannot be read are missing, as are those of a row without details.
+fn push_facts(values: &mut Values, json: Option<&str>) {
+    if let Values::Texts(texts) = values {
+        let facts = json.and_then(|json| Facts::from_json(json.as_bytes(), &[]).ok());
+        texts.push(facts.and_then(|facts| facts.to_json_object()).as_deref());
+    }
+}
+
+pub(super) fn push(values: &mut Values, row: &Row<'_>, at: usize) -> rusqlite::Result<()> {
     match values {
         Values::Ids(ids) => ids.push(row.get(at).map(|bytes| ProfileId(u128::from_be_bytes(bytes)))?),
         Values::Integers(numbers) => numbers.push(row.get(at)?),

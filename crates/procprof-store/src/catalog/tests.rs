@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stored::Facts;
+use crate::{FunctionTable, FunctionValues};
 use procprof_profile::Meta;
 
 fn row(number: u64) -> NewRow {
@@ -10,7 +11,7 @@ fn row(number: u64) -> NewRow {
     let file = format!("cpu-profile-20251120-{hour:02}{minute:02}{second:02}-pprof.gz");
     let meta = Meta { id: Some(id), node: Some(1), ..Meta::default() };
     let facts = Facts { meta, start: Nanos(number as i64), ..Facts::default() };
-    NewRow { id, node: 1, file, bytes: 1, facts }
+    NewRow { id, node: 1, file, bytes: 1, facts, functions: None }
 }
 
 fn catalog(folder: &Path) -> Catalog {
@@ -54,4 +55,56 @@ fn conditions_but_for_the_text_are_decided_by_the_index() {
     let plan: String =
         catalog.read("explain", |reader| reader.query_row(&sql, params_from_iter(&values), |row| row.get(3))).unwrap();
     assert_eq!(plan, "SCAN profiles USING COVERING INDEX by_time");
+}
+
+/// A row with a thousand functions of its own, and `main`.
+fn row_with_functions(number: u64) -> NewRow {
+    let own = (0..1000).map(|at| FunctionValues { name: format!("f{number}_{at}"), own: 1, total: 1 });
+    let main = FunctionValues { name: "main".to_owned(), own: 0, total: 1000 };
+    let table = FunctionTable { total: 1000, functions: own.chain([main]).collect(), ..FunctionTable::default() };
+    NewRow { functions: Some(table), ..row(number) }
+}
+
+#[test]
+fn names_that_no_profile_has_are_removed_when_many_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = catalog(folder.path());
+    let names = || {
+        let count = |reader: &Connection| reader.query_row("SELECT count(*) FROM names", [], |row| row.get(0));
+        catalog.read("count", count).map(|count: u32| count).unwrap()
+    };
+    for number in 0..12 {
+        catalog.insert(&row_with_functions(number)).unwrap();
+    }
+    (2..12).for_each(|number| assert!(catalog.remove(ProfileId(number)).unwrap()));
+    // Of the empty name of kind and unit there is one.
+    assert_eq!(names(), 12_002);
+    catalog.remove_unused_names().unwrap();
+    assert_eq!(names(), 2002);
+    for number in 20..29 {
+        catalog.insert(&row_with_functions(number)).unwrap();
+        catalog.remove(ProfileId(number.into())).unwrap();
+    }
+    catalog.remove_unused_names().unwrap();
+    assert_eq!(names(), 11_002, "they stay until there are many");
+    // While names are removed, others come, and old ones return.
+    assert!(!catalog.write_with_names("begin", |writer, names| names.begin_removal(writer)).unwrap());
+    catalog.insert(&row_with_functions(30)).unwrap();
+    catalog.remove(ProfileId(30)).unwrap();
+    assert!(catalog.write_with_names("begin", |writer, names| names.begin_removal(writer)).unwrap());
+    let marked = catalog.read("mark", functions::marked).unwrap();
+    catalog.insert(&row_with_functions(21)).unwrap();
+    catalog.insert(&row_with_functions(31)).unwrap();
+    catalog.write_named("remove", |transaction, names| names.remove_all_but(transaction, &marked)).unwrap();
+    assert_eq!(names(), 4002);
+    catalog.insert(&row_with_functions(22)).unwrap();
+    let columns = vec![crate::FunctionColumn::Name];
+    let mut rows = catalog.function_rows(crate::FunctionQuery { columns, ..Default::default() }).unwrap();
+    let mut found = std::collections::BTreeSet::new();
+    while let Some(batch) = rows.next(1000).unwrap() {
+        let crate::Values::Texts(texts) = &batch.columns[0] else { panic!("{batch:?}") };
+        found.extend((0..batch.rows).map(|at| texts.get(at).unwrap().to_owned()));
+    }
+    let expected = [0, 1, 21, 22, 31].iter().flat_map(|number| (0..1000).map(move |at| format!("f{number}_{at}")));
+    assert_eq!(found, expected.chain(["main".to_owned()]).collect());
 }

@@ -54,6 +54,11 @@ impl Cursor {
     pub fn after(entry: &Entry) -> Cursor {
         Cursor { completed: entry.completed, id: entry.id }
     }
+
+    /// The completion of the profile that it is behind.
+    pub fn completed(&self) -> Nanos {
+        self.completed
+    }
 }
 
 impl fmt::Display for Cursor {

@@ -41,11 +41,21 @@ pub enum Column {
     Instance,
     /// Number of threads that samples name; 0 if unknown.
     Threads,
+    /// Number of functions that the catalog has of it; negative if it has none, though there are some.
+    Functions,
+    /// What took its samples; empty if unknown.
+    Engine,
+    /// Samples that the source lost; -1 if unknown.
+    Lost,
+    /// 1 if it is pinned, otherwise 0.
+    Pinned,
+    /// Its facts, as a JSON object of texts.
+    Facts,
 }
 
 impl Column {
     /// All columns.
-    pub const ALL: [Column; 17] = [
+    pub const ALL: [Column; 22] = [
         Column::Id,
         Column::Node,
         Column::Type,
@@ -63,6 +73,11 @@ impl Column {
         Column::Total,
         Column::Instance,
         Column::Threads,
+        Column::Functions,
+        Column::Engine,
+        Column::Lost,
+        Column::Pinned,
+        Column::Facts,
     ];
 }
 
@@ -112,19 +127,22 @@ pub enum Values {
 impl Values {
     /// No values of a column.
     pub(crate) fn empty(column: Column) -> Values {
-        use Column::{Bytes, Completed, Duration, Id, Instance, Node, Samples, Started, Threads, Total};
+        use Column::{
+            Bytes, Completed, Duration, Functions, Id, Instance, Lost, Node, Pinned, Samples, Started, Threads, Total,
+        };
         match column {
             Id => Values::Ids(Vec::new()),
-            Node | Completed | Started | Duration | Bytes | Samples | Total | Instance | Threads => {
-                Values::Integers(Vec::new())
-            }
+            Node | Completed | Started | Duration | Bytes | Samples | Total | Instance | Threads | Functions | Lost
+            | Pinned => Values::Integers(Vec::new()),
             Column::Type
             | Column::File
             | Column::Trigger
             | Column::Cluster
             | Column::Labels
             | Column::Totals
-            | Column::TopFunction => Values::Texts(Texts::default()),
+            | Column::TopFunction
+            | Column::Engine
+            | Column::Facts => Values::Texts(Texts::default()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! [`Store`]: opening, putting, listing, reading, deleting, pinning.
 
+mod functions;
 mod import;
 mod in_flight;
 mod lock_file;
@@ -24,8 +25,8 @@ use crate::journal::Ledger;
 use crate::mutex::lock;
 use crate::stored::{self, Facts, FileName};
 use crate::{
-    CacheKey, Cursor, Entry, Error, ErrorEntry, ErrorFilter, ErrorRow, Filter, Format, ItemKey, JournalDamage,
-    NewProfile, Page, PageRequest, Result, RowQuery, Rows, StoreOptions, Timeline, Usage,
+    CacheKey, Column, Cursor, Entry, Error, ErrorEntry, ErrorFilter, ErrorRow, Filter, Format, FunctionTable, ItemKey,
+    JournalDamage, NewProfile, Page, PageRequest, Result, RowQuery, Rows, StoreOptions, Timeline, Usage,
 };
 
 pub use self::import::{ImportItem, ImportOptions, ImportReport, NOT_A_NAME};
@@ -154,7 +155,8 @@ impl Store {
     /// id in its comments; [`Error::Exists`], [`Error::TooLarge`], [`Error::DiskFull`].
     pub fn put(&self, profile: NewProfile<'_>) -> Result<Entry> {
         let prepared = prepared(profile, &self.options)?;
-        self.keep(prepared.facts.clone(), Format::Pprof, &prepared.chunks())
+        let content = (Format::Pprof, prepared.functions.as_ref());
+        self.keep(prepared.facts.clone(), content, &prepared.chunks())
     }
 
     /// Keeps a recording of a JVM that profiles were made of, as it was recorded: listed, retained and deleted as a
@@ -175,7 +177,7 @@ impl Store {
             profile_type: Some(profile_type),
             ..Meta::default()
         };
-        self.keep(Facts { meta, start, ..Facts::default() }, Format::Recording, &[bytes])
+        self.keep(Facts { meta, start, ..Facts::default() }, (Format::Recording, None), &[bytes])
     }
 
     /// The profile with that id.
@@ -213,7 +215,11 @@ impl Store {
     /// # Errors
     /// [`Error::Argument`] when the filter has too many values.
     pub fn rows(&self, query: &RowQuery) -> Result<Rows> {
-        self.healing(|| self.catalog.rows(query.clone()))
+        let pins = match query.columns.contains(&Column::Pinned) {
+            true => lock(&self.ledger).pins().clone(),
+            false => BTreeSet::new(),
+        };
+        self.healing(|| self.catalog.rows(query.clone(), pins.clone()))
     }
 
     /// The file of a profile, as it is stored.
@@ -322,14 +328,19 @@ impl Store {
     }
 
     /// Writes the file of a profile, then its row.
-    fn keep(&self, facts: Facts, format: Format, chunks: &[&[u8]]) -> Result<Entry> {
+    fn keep(&self, facts: Facts, content: (Format, Option<&FunctionTable>), chunks: &[&[u8]]) -> Result<Entry> {
         self.healing(|| {
             let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-            self.keep_once(&facts, format, chunks)
+            self.keep_once(&facts, content, chunks)
         })
     }
 
-    fn keep_once(&self, facts: &Facts, format: Format, chunks: &[&[u8]]) -> Result<Entry> {
+    fn keep_once(
+        &self,
+        facts: &Facts,
+        (format, functions): (Format, Option<&FunctionTable>),
+        chunks: &[&[u8]],
+    ) -> Result<Entry> {
         let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
         let node = facts.meta.node.ok_or(Error::Incomplete { what: "node" })?;
         let profile_type = facts.meta.profile_type.clone().ok_or(Error::Incomplete { what: "type" })?;
@@ -343,7 +354,7 @@ impl Store {
         if format != Format::Pprof {
             facts = Facts::of_stored_page(node, &file, id)?;
         }
-        let row = NewRow { id, node, file, bytes, facts };
+        let row = NewRow { id, node, file, bytes, facts, functions: functions.cloned() };
         if let Err(error) = self.catalog.insert(&row) {
             if let Err(left) = self.delete_file(node, &row.file) {
                 tracing::error!(error = %left, "take back a file without a row");
@@ -427,6 +438,7 @@ fn folder(node: u64) -> String {
 /// A profile to be written.
 struct Prepared<'a> {
     facts: Facts,
+    functions: Option<FunctionTable>,
     header: Vec<u8>,
     body: &'a [u8],
 }
@@ -460,7 +472,7 @@ fn prepared<'a>(profile: NewProfile<'a>, options: &StoreOptions) -> Result<Prepa
     let body = stored::body(profile.encoded).ok_or_else(|| malformed("not gzip".to_owned()))?;
     // In the form in which they will be read back, so that a rebuild changes nothing.
     let facts = Facts::from_json(json.as_bytes(), &facts.summary.thumbnail)?;
-    Ok(Prepared { facts, header, body })
+    Ok(Prepared { facts, functions: profile.functions, header, body })
 }
 
 fn log_opened(data: &Path, opened: &Opened) {

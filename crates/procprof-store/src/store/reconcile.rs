@@ -145,7 +145,7 @@ fn read_row(blobs: &dyn Blobs, options: &StoreOptions, node: u64, name: &str) ->
     let profile_type = facts.meta.profile_type.take().unwrap_or(file_name.profile_type);
     facts.meta.profile_type = Some(profile_type);
     let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
-    Ok(NewRow { id, node, file: name.to_owned(), bytes, facts })
+    Ok(NewRow { id, node, file: name.to_owned(), bytes, facts, functions: None })
 }
 
 fn hash(mut blob: BlobReader<'_>) -> std::io::Result<ProfileId> {

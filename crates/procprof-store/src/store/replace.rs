@@ -3,11 +3,10 @@
 
 use std::sync::PoisonError;
 
-use super::{folder, prepared};
+use super::{Prepared, folder, prepared};
 use crate::blobs::BlobName;
 use crate::catalog::NewRow;
 use crate::mutex::lock;
-use crate::stored::Facts;
 use crate::{Entry, Error, Format, NewProfile, Result, Store};
 
 impl Store {
@@ -23,11 +22,12 @@ impl Store {
         self.healing(|| {
             let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
             let _removal = lock(&self.removal);
-            self.replace_once(&prepared.facts, &prepared.chunks())
+            self.replace_once(&prepared, &prepared.chunks())
         })
     }
 
-    fn replace_once(&self, facts: &Facts, chunks: &[&[u8]]) -> Result<Entry> {
+    fn replace_once(&self, prepared: &Prepared<'_>, chunks: &[&[u8]]) -> Result<Entry> {
+        let facts = &prepared.facts;
         let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
         let old = self.catalog.get(id)?.ok_or(Error::NotFound { id })?;
         let same = facts.meta.node == Some(old.node)
@@ -41,7 +41,8 @@ impl Store {
         let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         let _flight = self.in_flight.enter(id, old.node, &old.profile_type, old.completed, bytes)?;
         self.blobs.replace(BlobName::new(&folder(old.node), &old.file_name)?, chunks)?;
-        self.catalog.insert(&NewRow { id, node: old.node, file: old.file_name, bytes, facts: facts.clone() })?;
+        let (file, functions) = (old.file_name, prepared.functions.clone());
+        self.catalog.insert(&NewRow { id, node: old.node, file, bytes, facts: facts.clone(), functions })?;
         lock(&self.cache).forget(id);
         self.catalog.get(id)?.map(|entry| self.with_pin(entry)).ok_or(Error::NotFound { id })
     }

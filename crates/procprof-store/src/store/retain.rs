@@ -54,7 +54,15 @@ impl Store {
     fn retain_on(&self, limits: &RetentionLimits, timeline: Option<&Timeline>, now: Nanos) -> Result<RetainReport> {
         lock(&self.ledger).flush();
         self.healing(|| self.catalog.check_once())?;
-        self.healing(|| self.retain_once(limits, timeline, now))
+        let report = self.healing(|| self.retain_once(limits, timeline, now))?;
+        let removed = self.healing(|| {
+            let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            self.catalog.remove_unused_names()
+        });
+        if let Err(error) = removed {
+            tracing::warn!(error = with_source(&error), "remove names of functions that no profile has");
+        }
+        Ok(report)
     }
 
     fn retain_once(&self, limits: &RetentionLimits, timeline: Option<&Timeline>, now: Nanos) -> Result<RetainReport> {

@@ -3,6 +3,7 @@
 use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
 use serde::{Deserialize, Serialize};
 
+use super::FunctionTable;
 use crate::Format;
 
 /// A profile to be stored.
@@ -14,6 +15,10 @@ pub struct NewProfile<'a> {
     pub encoded: &'a [u8],
     /// Its summary for lists.
     pub summary: Summary,
+    /// What its functions take; `None` if that is to be computed later ([`Store::without_functions`]).
+    ///
+    /// [`Store::without_functions`]: crate::Store::without_functions
+    pub functions: Option<FunctionTable>,
     /// Start of the capture, UTC nanoseconds.
     pub start: Nanos,
     /// Length of the capture; 0 for a moment.

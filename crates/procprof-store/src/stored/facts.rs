@@ -4,6 +4,7 @@
 //! {"meta":["#procprof:id=01930c5e-…","#procprof:node=10001",…],"start":1,"duration":2,"summary":{…}}
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use procprof_profile::{Meta, Nanos, ProfileId};
@@ -49,6 +50,13 @@ impl Facts {
         let meta = Meta::from_comments(json.meta.iter().map(String::as_str));
         let summary = Summary { thumbnail: thumbnail.to_vec(), ..json.summary };
         Ok(Facts { meta, start: Nanos(json.start), duration: Nanos(json.duration), summary })
+    }
+
+    /// The facts of `meta` as a JSON object of texts.
+    pub(crate) fn to_json_object(&self) -> Option<String> {
+        let comments = self.meta.to_comments();
+        let facts = comments.iter().filter_map(|comment| comment.split_once(':')?.1.split_once('='));
+        serde_json::to_string(&facts.collect::<BTreeMap<_, _>>()).ok()
     }
 
     /// The facts of a pprof file without any in its header: its comments and its own times.

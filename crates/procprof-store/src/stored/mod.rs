@@ -5,6 +5,7 @@ mod entry;
 mod facts;
 mod file_name;
 mod foreign_page;
+mod functions;
 mod gzip_extra;
 mod recording;
 
@@ -16,5 +17,6 @@ pub use file_name::Format;
 pub(crate) use file_name::{FileName, second_of};
 pub use foreign_page::page;
 pub(crate) use foreign_page::{check_archive, check_gzip, gunzip};
+pub use functions::{FunctionTable, FunctionValues};
 pub(crate) use gzip_extra::{body, compose, needed, read as read_extra};
 pub(crate) use recording::check as check_recording;

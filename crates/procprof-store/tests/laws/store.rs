@@ -52,6 +52,7 @@ fn deleted_pinned_replaced_and_retained() {
             meta,
             encoded: &encoded,
             summary: summary("named"),
+            functions: None,
             start: Nanos(START + 2 * SECOND),
             duration: Nanos(10 * SECOND),
         };

@@ -1,19 +1,20 @@
 //! `/search`: which profiles have a function above a share, of what it spends itself or with what it calls.
 //!
-//! The summary of a profile has the functions with the largest values of their own, and often proves that no other can
-//! be above the share; where it does not, the file is read. A page searches so many profiles, reads files for so long,
-//! and leads on to older ones: every answer is quick, and reports how far it got.
+//! The catalog has the functions of every profile. A page searches for so long, shows so many, and leads on to older
+//! ones: every answer is quick, and reports how far it got, and which profiles' functions the catalog does not have.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::nodes::Node;
-use procprof_core::render::{Counted, FunctionQuery, FunctionsRead, READ_TIME, Requester};
-use procprof_profile::{Nanos, ProfileType};
-use procprof_store::{Cursor, Entry, Filter, Format, PAGE_MAX, PageRequest, Summary};
+use procprof_profile::{Nanos, ProfileId, ProfileType};
+use procprof_store::{
+    Column, Cursor, Entry, Filter, FunctionColumn, FunctionNames, FunctionQuery, Order, RowBatch, RowQuery, Store,
+    Uncovered, Values,
+};
 
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
@@ -21,17 +22,19 @@ use super::list::table::{Table, forms, short};
 use super::{grouped, moment, type_label};
 use crate::Web;
 use crate::blocking::on_store;
-use crate::caller::{Caller, ReportRequester};
+use crate::caller::Caller;
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::server_url::ServerUrl;
 use crate::texts::t;
 use crate::time::rfc3339;
 
-/// Profiles that one page searches.
-const SEARCHED_MAX: usize = 20_000;
+/// Time after which a page searches no further.
+const SEARCH_TIME: Duration = Duration::from_secs(2);
 /// Profiles that one page shows.
 const FOUND_MAX: usize = 100;
+/// Profiles counted at a time.
+const COUNTED_TOGETHER: usize = 10_000;
 const KNOWN: &[&str] = &["node", "type", "from", "to", "function", "percent", "of", "cursor"];
 
 struct Search {
@@ -51,13 +54,13 @@ pub(super) struct Hit {
     pub(super) percent: f64,
 }
 
-/// What the summary of a profile proves.
-#[derive(Debug, PartialEq)]
-enum Proof {
-    Has(Hit),
-    HasNot,
-    /// Its file has to be read.
-    None,
+/// A value of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    /// What it spends itself.
+    Own,
+    /// Also what it calls; in a recursion once.
+    WithCallees,
 }
 
 /// What one page found.
@@ -66,11 +69,9 @@ struct Found {
     entries: Vec<Entry>,
     /// The functions found in them.
     hits: Vec<Hit>,
-    searched: usize,
-    /// Profiles whose files were read.
-    read: usize,
-    /// Those of them that could not be.
-    unreadable: usize,
+    searched: u64,
+    /// Profiles from the first one searched on whose functions are not known.
+    uncovered: Uncovered,
     /// Completion of the last profile that was searched.
     until: Option<i64>,
     next: Option<Cursor>,
@@ -81,7 +82,6 @@ pub(crate) async fn search(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     base: ServerUrl,
-    ReportRequester(requester): ReportRequester,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(KNOWN)?;
@@ -101,7 +101,10 @@ pub(crate) async fn search(
     let after = params.get("cursor").map(str::parse::<Cursor>).transpose()?;
     let found = match search.function.is_empty() {
         true => None,
-        false => Some(search.find(&web, after, &requester).await?),
+        false => {
+            let (store, search) = (Arc::clone(&web.store), Arc::clone(&search));
+            Some(on_store(move || search.find(&store, after)).await?)
+        }
     };
     let body = html! {
         main class="list" {
@@ -125,7 +128,7 @@ pub(crate) async fn search(
 }
 
 impl Search {
-    async fn find(&self, web: &Web, mut after: Option<Cursor>, requester: &Requester) -> ApiResult<Found> {
+    fn find(&self, store: &Store, after: Option<Cursor>) -> procprof_store::Result<Found> {
         let filter = Filter {
             nodes: self.node.iter().map(|node| node.id).collect(),
             types: self.profile_type.iter().cloned().collect(),
@@ -133,71 +136,48 @@ impl Search {
             to: self.to,
             ..Filter::default()
         };
-        let query = FunctionQuery { part: self.function.to_lowercase(), counted: self.counted };
-        let deadline = Instant::now() + READ_TIME;
-        let mut found = Found::default();
-        loop {
-            let (store, filter) = (Arc::clone(&web.store), filter.clone());
-            let page = on_store(move || store.list(&filter, &PageRequest { limit: PAGE_MAX, after })).await?;
-            let proofs: Vec<Proof> = page.rows.iter().map(|entry| self.proof(&query.part, entry)).collect();
-            let unproved = page.rows.iter().zip(&proofs).filter(|(_, proof)| **proof == Proof::None);
-            let unproved: Vec<Entry> = unproved.map(|(entry, _)| entry.clone()).collect();
-            let read = match unproved.is_empty() {
-                true => Vec::new(),
-                false => web.renderer.functions(unproved, query.clone(), deadline, requester).await?,
-            };
-            let mut read = read.into_iter();
-            for (entry, proof) in page.rows.into_iter().zip(proofs) {
-                let cursor = Cursor::after(&entry);
-                let hit = match proof {
-                    Proof::Has(hit) => Some(hit),
-                    Proof::HasNot => None,
-                    Proof::None => match read.next() {
-                        Some(read) => found.hit(read),
-                        // The time is over; the next page begins here.
-                        None => return Ok(found),
-                    },
-                };
-                found.searched += 1;
-                (found.until, found.next) = (Some(entry.completed.0), Some(cursor));
-                if let Some(hit) = hit.filter(|hit| hit.percent >= self.percent as f64) {
-                    found.entries.push(entry);
-                    found.hits.push(hit);
-                }
-                if found.entries.len() >= FOUND_MAX {
-                    return Ok(found);
-                }
+        let uncovered = store.uncovered(&filter, after)?;
+        let percent = Some(self.percent as f64);
+        let (own_percent_min, total_percent_min, value) = match self.counted {
+            Counted::Own => (percent, None, FunctionColumn::Own),
+            Counted::WithCallees => (None, percent, FunctionColumn::Total),
+        };
+        let id = FunctionColumn::Profile(Column::Id);
+        let part = self.function.to_lowercase();
+        let query = FunctionQuery {
+            filter: filter.clone(),
+            after,
+            names: FunctionNames::Chosen(Arc::new(move |names: &[&str]| {
+                names.iter().map(|name| name.to_lowercase().contains(&part)).collect()
+            })),
+            own_percent_min,
+            total_percent_min,
+            columns: vec![id, FunctionColumn::Name, value, FunctionColumn::ProfileTotal],
+            order: Order::NewestFirst,
+        };
+        let mut rows = store.function_rows(&query)?;
+        let deadline = Instant::now() + SEARCH_TIME;
+        let mut found = Found { uncovered, ..Found::default() };
+        let mut is_at_end = true;
+        // Batches end with the first profile that has one.
+        while let Some(batch) = rows.next(1)? {
+            if let Some((id, hit)) = largest(&batch)
+                && let Ok(entry) = store.get(id)
+            {
+                found.entries.push(entry);
+                found.hits.push(hit);
             }
-            after = page.next;
-            if after.is_none() || found.searched >= SEARCHED_MAX {
-                found.next = after;
-                return Ok(found);
+            if found.entries.len() >= FOUND_MAX || Instant::now() >= deadline {
+                is_at_end = false;
+                break;
             }
         }
-    }
-
-    /// What the summary of a profile proves: its functions are sorted by their own values, so that those it does not
-    /// have are no larger than its last one, nor than what the sum of all leaves of the total.
-    fn proof(&self, part: &str, entry: &Entry) -> Proof {
-        let total = entry.summary.shown(&entry.meta).map(|total| total.value).filter(|total| *total > 0);
-        let Some(total) = total.filter(|_| entry.format == Format::Pprof) else { return Proof::HasNot };
-        if self.counted == Counted::WithCallees {
-            return Proof::None;
-        }
-        let percent = |value: i64| value as f64 * 100.0 / total as f64;
-        let top = &entry.summary.top;
-        let is_cut = |name: &str| name.len() > Summary::NAME_MAX;
-        if let Some(found) = top.iter().find(|top| top.name.to_lowercase().contains(part))
-            && !top.iter().take_while(|top| top.name != found.name).any(|top| is_cut(&top.name))
-        {
-            return Proof::Has(Hit { name: found.name.clone(), percent: percent(found.value) });
-        }
-        let sum = top.iter().fold(0_i64, |sum, top| sum.saturating_add(top.value));
-        let unlisted = top.last().map_or(total, |last| last.value).min(total.saturating_sub(sum));
-        let cut = top.iter().find(|top| is_cut(&top.name)).map(|top| top.value);
-        let largest = cut.into_iter().chain([unlisted]).max().unwrap_or(0);
-        // A share of 0 % has every function, but none that takes nothing.
-        if largest <= 0 || percent(largest) < self.percent as f64 { Proof::HasNot } else { Proof::None }
+        let place = rows.place();
+        // Where no name matches, no profile was read.
+        found.searched = if place.is_some() { rows.profiles() } else { count_profiles(store, filter)? };
+        found.until = place.map(|place| place.completed().0);
+        found.next = place.filter(|_| !is_at_end);
+        Ok(found)
     }
 
     fn form(&self, web: &Web) -> Markup {
@@ -242,13 +222,20 @@ impl Search {
     fn results(&self, found: &Found, principal: &Principal) -> Markup {
         html! {
             p role="status" {
-                (t!("{0} of {1} searched").fill(&[html! { strong { (count(found.entries.len())) } }, html! { (grouped(found.searched as u64)) }]))
+                (t!("{0} of {1} searched").fill(&[html! { strong { (count(found.entries.len() as u64)) } }, html! { (grouped(found.searched)) }]))
                 @if let Some(until) = found.until { ", " (t!("back to {0}").fill(&[moment(until)])) }
                 @if found.next.is_none() { ", " (t!("all there are")) }
                 ". "
-                @if found.read > 0 { (t!("{0} of them were read whole.", grouped(found.read as u64))) " " }
-                @if found.unreadable > 0 {
-                    strong { (t!("{0} could not be read.", grouped(found.unreadable as u64))) } " "
+                @if found.uncovered.waiting > 0 {
+                    strong {
+                        (t!("Not searched, since their functions are still being read: {0}.", count(found.uncovered.waiting)))
+                    } " "
+                }
+                @if found.uncovered.unreadable + found.uncovered.too_many > 0 {
+                    strong {
+                        (t!("Not searched, since they cannot be read or have too many functions: {0}.",
+                            count(found.uncovered.unreadable + found.uncovered.too_many)))
+                    } " "
                 }
                 @if let Some(next) = &found.next {
                     a href=(format!("{}&cursor={}", self.href(), encode(&next.to_string()))) {
@@ -294,31 +281,42 @@ impl Search {
         let function = if self.function.is_empty() { "memcpy" } else { &self.function };
         let pattern = quoted(&format!("%{function}%"));
         let node = self.node.as_ref().map(|node| format!(" AND node = {}", node.id)).unwrap_or_default();
+        let share = match self.counted {
+            Counted::Own => "self_percent",
+            Counted::WithCallees => "total_percent",
+        };
         vec![
             Command::sql(format!(
-                "SELECT id, node, type, completed, top_function FROM profiles WHERE top_function LIKE {pattern}{node} \
-                 ORDER BY completed DESC LIMIT 100"
+                "SELECT profile_id, node, type, completed, function, {share} FROM functions \
+                 WHERE function LIKE {pattern} COLLATE utf8mb4_general_ci AND {share} >= {}{node} \
+                 ORDER BY completed DESC LIMIT 100",
+                self.percent
             )),
             Command::shell(format!("curl -s '{}/api/profiles?text={}'", base.0, encode(function))),
         ]
     }
 }
 
-impl Found {
-    /// Counts a profile that was read; the function found in it.
-    fn hit(&mut self, read: FunctionsRead) -> Option<Hit> {
-        self.read += 1;
-        match read {
-            FunctionsRead::Found(share) if share.value > 0 && share.total > 0 => {
-                Some(Hit { name: share.name, percent: share.value as f64 * 100.0 / share.total as f64 })
-            }
-            FunctionsRead::Found(_) | FunctionsRead::NotFound => None,
-            FunctionsRead::Unreadable => {
-                self.unreadable += 1;
-                None
-            }
-        }
+fn count_profiles(store: &Store, filter: Filter) -> procprof_store::Result<u64> {
+    let mut rows = store.rows(&RowQuery { filter, ..RowQuery::default() })?;
+    let mut count = 0;
+    while let Some(batch) = rows.next(COUNTED_TOGETHER)? {
+        count += batch.rows as u64;
     }
+    Ok(count)
+}
+
+/// The function with the largest value in the rows of one profile; of equal ones the first by name.
+fn largest(batch: &RowBatch) -> Option<(ProfileId, Hit)> {
+    let [Values::Ids(ids), Values::Texts(names), Values::Integers(values), Values::Integers(totals)] =
+        &batch.columns[..]
+    else {
+        return None;
+    };
+    let rows = (0..batch.rows).filter(|row| values[*row] > 0 && totals[*row] > 0);
+    let most = rows.max_by(|a, b| values[*a].cmp(&values[*b]).then_with(|| names.get(*b).cmp(&names.get(*a))))?;
+    let percent = values[most] as f64 * 100.0 / totals[most] as f64;
+    Some((ids[most], Hit { name: names.get(most)?.to_owned(), percent }))
 }
 
 fn percent(share: f64) -> String {
@@ -326,7 +324,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A number of profiles.
-fn count(profiles: usize) -> String {
+fn count(profiles: u64) -> String {
     if profiles == 1 { t!("1 profile").to_string() } else { t!("{0} profiles", profiles) }
 }
 

@@ -704,8 +704,16 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["{0} of {1} searched", "{1} 件を検索して {0}", "在 {1} 个中找到 {0}"],
     ["back to {0}", "{0} まで遡りました", "追溯到 {0}"],
     ["all there are", "これですべてです", "已全部搜索"],
-    ["{0} of them were read whole.", "うち {0} 件はファイル全体を読みました。", "其中 {0} 个读取了完整文件。"],
-    ["{0} could not be read.", "{0} 件は読み取れませんでした。", "{0} 个无法读取。"],
+    [
+        "Not searched, since their functions are still being read: {0}.",
+        "関数を読み取り中のため未検索: {0}。",
+        "因正在读取其函数而未搜索：{0}。",
+    ],
+    [
+        "Not searched, since they cannot be read or have too many functions: {0}.",
+        "読み取れないか関数が多すぎるため未検索: {0}。",
+        "因无法读取或函数过多而未搜索：{0}。",
+    ],
     ["Search older ones →", "さらに古いものを検索 →", "搜索更早的 →"],
     ["No profile has it", "該当するプロファイルはありません", "没有 Profile 包含它"],
     [
