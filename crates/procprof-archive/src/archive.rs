@@ -6,11 +6,13 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 
+use crate::changes::{list_with_log, names_used};
 use crate::header::{Header, Identity, Total};
 use crate::objects::Objects;
+use crate::part::Span;
 use crate::read::{ReadLimits, Rows, TableFile};
 use crate::selection::Selection;
-use crate::{Error, Hour, Part, Result, Table};
+use crate::{Error, Hour, Part, Result, Table, Writer};
 
 /// An archive that is read.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Archive {
 pub struct Parts {
     /// Whole parts, in their order, with the bytes of their files.
     pub whole: BTreeMap<Part, u64>,
+    /// Parts that compaction has replaced or dropped, and whose files will be removed, with the bytes that are left.
+    pub replaced: BTreeMap<Part, u64>,
     /// Parts whose writer ended before it wrote the profiles. Their samples belong to no profile.
     pub unfinished: Vec<Part>,
     /// Paths of objects that are no files of an archive.
@@ -85,37 +89,63 @@ impl Archive {
     /// # Errors
     /// The storage's.
     pub fn parts(&self) -> Result<Parts> {
+        self.parts_of(None)
+    }
+
+    /// The parts of a day, or all.
+    pub(crate) fn parts_of(&self, day: Option<Hour>) -> Result<Parts> {
+        let below = day.map_or(String::new(), |day| format!("/{}", day.date()));
+        let (objects, log) = list_with_log(&*self.objects, day, || {
+            let lists = Table::ALL.into_iter().map(|table| self.objects.list(&format!("{}{below}", table.name())));
+            lists.collect::<Result<Vec<_>>>()
+        })?;
         let mut parts = Parts::default();
         let mut bytes: BTreeMap<Part, u64> = BTreeMap::new();
-        for table in Table::ALL {
-            for object in self.objects.list(table.name())? {
-                match Part::from_path(&object.path) {
-                    Some((_, part)) => {
-                        *bytes.entry(part).or_default() += object.bytes;
-                        if table == Table::Profiles {
-                            parts.whole.insert(part, 0);
-                        }
+        for object in objects.into_iter().flatten() {
+            match Part::from_path(&object.path) {
+                Some((table, part)) => {
+                    *bytes.entry(part).or_default() += object.bytes;
+                    if table == Table::Profiles {
+                        parts.whole.insert(part, 0);
                     }
-                    None => parts.odd.push(object.path),
                 }
+                None => parts.odd.push(object.path),
             }
         }
+        let replaced = log.replaced(|part| parts.whole.contains_key(part));
         for (part, size) in bytes {
-            match parts.whole.get_mut(&part) {
-                Some(sum) => *sum = size,
-                None => parts.unfinished.push(part),
+            let is_whole = parts.whole.contains_key(&part);
+            if replaced.contains(&part) {
+                parts.whole.remove(&part);
+                parts.replaced.insert(part, size);
+            } else if is_whole {
+                parts.whole.insert(part, size);
+            } else {
+                parts.unfinished.push(part);
             }
         }
         Ok(parts)
     }
 
-    /// The parts of an hour.
+    /// The parts that may have profiles of an hour: those of the hour, and of its day.
     ///
     /// # Errors
     /// The storage's.
     pub fn parts_of_hour(&self, hour: Hour) -> Result<Vec<Part>> {
+        let parts = self.parts_of(Some(hour.day()))?.whole.into_keys();
+        Ok(parts.filter(|part| part.start() <= hour.start() && hour.end() <= part.end()).collect())
+    }
+
+    /// The part that a writer writes next for an hour: no part of the hour has had its name.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn next_part(&self, hour: Hour, writer: Writer) -> Result<Part> {
+        let mut used = names_used(&*self.objects, hour.day())?;
         let objects = self.objects.list(&format!("{}/{hour}", Table::Profiles.name()))?;
-        Ok(objects.iter().filter_map(|object| Part::from_path(&object.path)).map(|(_, part)| part).collect())
+        used.extend(objects.iter().filter_map(|object| Part::from_path(&object.path)).map(|(_, part)| part));
+        let ours = used.iter().filter(|part| part.hour == hour && part.span == Span::Hour && part.writer == writer);
+        Ok(Part::of_hour(hour, writer, ours.map(|part| part.number.saturating_add(1)).max().unwrap_or(0)))
     }
 
     /// Removes the files of a part, that of the profiles first.

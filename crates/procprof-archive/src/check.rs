@@ -33,8 +33,8 @@ impl Archive {
             for wrong in differences(header, of_samples) {
                 found.wrong.push(format!("{}: profile {id}: {wrong}", part.path(Table::Samples)));
             }
-            if crate::Hour::containing(header.identity.completed) != part.hour {
-                found.wrong.push(format!("{}: profile {id} is of another hour", part.path(Table::Profiles)));
+            if !(part.start()..part.end()).contains(&header.identity.completed) {
+                found.wrong.push(format!("{}: profile {id} is of another time", part.path(Table::Profiles)));
             }
         }
         if !sums.is_empty() {

@@ -12,6 +12,12 @@ pub enum Error {
     /// The storage refused.
     #[error(transparent)]
     Files(#[from] procprof_files::Error),
+    /// There is no such object.
+    #[error("{object}: not found")]
+    NotFound {
+        /// The object.
+        object: String,
+    },
     /// The file is not intact Parquet.
     #[error("{file}: {why}")]
     Malformed {
@@ -77,12 +83,34 @@ pub enum Error {
     /// The caller does not need the sum any more.
     #[error("stopped")]
     Stopped,
+    /// Another compaction of the archive runs, or has died within the time of its lease.
+    #[error("another compaction of the archive runs, or died: it has the lease for {} s more", .left.0 / 1_000_000_000 + 1)]
+    Busy {
+        /// How long its lease lasts.
+        left: procprof_profile::Nanos,
+    },
+    /// A compaction took longer than its lease without renewing it, or another one has taken it.
+    #[error("the lease of the compaction is lost; the next one completes what it has begun")]
+    LeaseLost,
     /// A sum that no profile can hold.
     #[error("sum of profiles")]
     Sum(#[source] procprof_profile::Error),
 }
 
 impl Error {
+    /// Whether an object is missing that was to be read.
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Error::Files(error) => error.is_not_found(),
+            error => matches!(error, Error::NotFound { .. }),
+        }
+    }
+
+    /// Whether a file of an archive is at fault, not its storage.
+    pub(crate) fn is_of_file(&self) -> bool {
+        matches!(self, Error::Malformed { .. } | Error::Column { .. } | Error::Version { .. } | Error::TooLarge { .. })
+    }
+
     pub(crate) fn malformed(file: impl ToString, why: impl ToString) -> Error {
         Error::Malformed { file: file.to_string(), why: why.to_string() }
     }

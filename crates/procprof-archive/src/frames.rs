@@ -1,8 +1,10 @@
 //! [`Frames`]: the frames of many profiles, each once, with their texts.
 
+use arrow_array::Array;
 use foldhash::HashMap;
 use procprof_profile::{LocationId, MappingId, Profile, StringId, StringIndex, StringTable};
 
+use crate::read::Rows;
 use crate::{Error, Result};
 
 /// A frame: a function at a line, or an address without a name. Texts are those of [`Frames`].
@@ -21,6 +23,13 @@ pub(crate) struct Frame {
     /// The offset in the mapped file; without a mapping the address.
     pub(crate) address: u64,
     pub(crate) folded: bool,
+}
+
+impl Frame {
+    /// Whether only its address is known.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.function.0 == 0
+    }
 }
 
 /// Frames without repetition; an id is a position.
@@ -63,6 +72,27 @@ impl Frames {
             self.text_bytes += text.len();
         }
         Ok(id)
+    }
+
+    /// The frame in a row of the table of frames.
+    pub(crate) fn read(&mut self, rows: &Rows<'_>, at: usize) -> Result<Frame> {
+        let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
+        let mut text = |column: &str| self.intern(rows.texts(column)?.value(at));
+        let function = text("function")?;
+        let system_name = if rows.texts("system_name")?.is_null(at) { function } else { text("system_name")? };
+        Ok(Frame {
+            function,
+            system_name,
+            file: text("file")?,
+            start_line: number("start_line")?,
+            line: number("line")?,
+            column: number("col")?,
+            inlined: rows.flags("inlined")?.value(at),
+            mapping: text("mapping")?,
+            build_id: text("build_id")?,
+            address: number("address")?.cast_unsigned(),
+            folded: rows.flags("folded")?.value(at),
+        })
     }
 
     pub(crate) fn add(&mut self, frame: Frame) -> u32 {

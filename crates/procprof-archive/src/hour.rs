@@ -29,6 +29,31 @@ impl Hour {
         Hour(self.0.saturating_add(1)).start()
     }
 
+    /// The first hour of its day.
+    pub fn day(self) -> Hour {
+        Hour(self.0.saturating_sub(i64::from(self.of_day())))
+    }
+
+    /// The first hour of the day after.
+    pub fn next_day(self) -> Hour {
+        Hour(self.day().0.saturating_add(24))
+    }
+
+    /// Its number within the day, from 0 to 23.
+    pub(crate) fn of_day(self) -> u8 {
+        self.0.rem_euclid(24) as u8
+    }
+
+    /// The folder of its day: `date=2026-11-24`.
+    pub(crate) fn date(self) -> String {
+        format!("date={}", self.civil().date())
+    }
+
+    /// The first hour of the day of a folder.
+    pub(crate) fn parse_date(date: &str) -> Option<Hour> {
+        Hour::parse(date, "hour=00").filter(|hour| hour.date() == date)
+    }
+
     /// The hour of a partition's two folders, as [`Hour`]'s `Display` writes them.
     pub(crate) fn parse(date: &str, hour: &str) -> Option<Hour> {
         let date = date.strip_prefix("date=")?.parse::<jiff::civil::Date>().ok()?;

@@ -46,7 +46,7 @@
 //!
 //! let folder = tempfile::tempdir().expect("a temporary folder");
 //! let objects = ObjectFolder::create(folder.path().join("archive"))?;
-//! writer.write(&objects, Part { hour: Hour::containing(completed), writer: Writer(1), number: 0 })?;
+//! writer.write(&objects, Part::of_hour(Hour::containing(completed), Writer(1), 0))?;
 //!
 //! let archive = Archive::new(Arc::new(objects), ReadLimits::default());
 //! let sum = archive.merge(&Selection::default())?.expect("a profile was written");
@@ -56,7 +56,9 @@
 //! ```
 
 mod archive;
+mod changes;
 mod check;
+mod compact;
 mod error;
 mod frames;
 mod header;
@@ -76,11 +78,12 @@ mod write;
 
 pub use archive::{Archive, KindSums, Listed, Numbered, Parts};
 pub use check::PartCheck;
+pub use compact::{CompactLimits, Compacted, FrameNames, NamedFrame};
 pub use error::{Error, Result};
 pub use header::{Header, Identity, Total};
 pub use hour::Hour;
 pub use objects::{Object, ObjectFolder, Objects};
-pub use part::{Part, Writer};
+pub use part::{Part, Span, Writer};
 pub use read::ReadLimits;
 pub use schema::{Column, ColumnType, Table, VERSION};
 pub use selection::Selection;

@@ -24,7 +24,7 @@ impl Archive {
     /// [`Error::Incompatible`] if their sample types differ; when a file cannot be read, or the sum exceeds the limits.
     pub fn merge(&self, selection: &Selection) -> Result<Option<Merged>> {
         let mut sum = ProfileSum::new(self.limits, &|| false);
-        for part in self.parts()?.whole.into_keys().filter(|part| selection.has_hour(part.hour)) {
+        for part in self.parts()?.whole.into_keys().filter(|part| selection.has_time(part)) {
             sum.add_part(self, part, &self.headers_of(part, selection)?)?;
         }
         sum.finish()

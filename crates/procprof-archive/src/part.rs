@@ -1,7 +1,8 @@
-//! The names of files: `samples/date=2026-11-24/hour=15/00d1c5f0a9b37e42-0000.parquet`.
+//! The names of files: `samples/date=2026-11-24/hour=15/00d1c5f0a9b37e42-0000.parquet`, with hour 24 for a whole day.
 
 use std::fmt;
 
+use procprof_profile::Nanos;
 use sha2::{Digest, Sha256};
 
 use crate::{Hour, Table};
@@ -28,31 +29,77 @@ impl std::str::FromStr for Writer {
     }
 }
 
-/// A set of files, one of each table, that a writer has written together for an hour.
+/// How long the time is that the profiles of a part are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Span {
+    /// An hour.
+    #[default]
+    Hour,
+    /// A day of UTC. Compaction makes such parts.
+    Day,
+}
+
+/// A set of files, one of each table, that a writer has written together for an hour, or compaction for a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
-    /// The hour of its profiles.
+    /// The hour of its profiles; of a day the first one.
     pub hour: Hour,
+    /// How long it is.
+    pub span: Span,
     /// Its writer.
     pub writer: Writer,
-    /// The number of the part among those of this hour and writer.
+    /// The number of the part among those of this time and writer.
     pub number: u32,
 }
 
 impl Part {
+    /// A part of an hour.
+    pub fn of_hour(hour: Hour, writer: Writer, number: u32) -> Part {
+        Part { hour, span: Span::Hour, writer, number }
+    }
+
+    /// The first moment that its profiles may be of.
+    pub fn start(&self) -> Nanos {
+        self.hour.start()
+    }
+
+    /// The first moment after its time.
+    pub fn end(&self) -> Nanos {
+        match self.span {
+            Span::Hour => self.hour.end(),
+            Span::Day => self.hour.next_day().start(),
+        }
+    }
+
     /// The path of its file of a table, relative to the archive.
     pub fn path(&self, table: Table) -> String {
-        format!("{}/{}/{}-{:04}.parquet", table.name(), self.hour, self.writer, self.number)
+        format!("{}/{}.parquet", table.name(), self.name())
+    }
+
+    /// Its name, which the paths of its files have in common: `date=2026-11-24/hour=15/00d1c5f0a9b37e42-0000`.
+    pub(crate) fn name(&self) -> String {
+        let hour = if self.span == Span::Day { 24 } else { self.hour.of_day() };
+        format!("{}/hour={hour:02}/{}-{:04}", self.hour.date(), self.writer, self.number)
+    }
+
+    /// The part of a name.
+    pub(crate) fn from_name(name: &str) -> Option<Part> {
+        let mut steps = name.split('/');
+        let (date, hour, file) = (steps.next()?, steps.next()?, steps.next()?);
+        let (writer, number) = file.split_once('-')?;
+        let (hour, span) = match hour {
+            "hour=24" => (Hour::parse(date, "hour=00")?, Span::Day),
+            hour => (Hour::parse(date, hour)?, Span::Hour),
+        };
+        let part = Part { hour, span, writer: writer.parse().ok()?, number: number.parse().ok()? };
+        (part.name() == name).then_some(part)
     }
 
     /// The table and part of a path; `None` if it is no file of an archive.
     pub fn from_path(path: &str) -> Option<(Table, Part)> {
-        let mut steps = path.split('/');
-        let (table, date, hour, file) = (steps.next()?, steps.next()?, steps.next()?, steps.next()?);
+        let (table, name) = path.strip_suffix(".parquet")?.split_once('/')?;
         let table = Table::ALL.into_iter().find(|one| one.name() == table)?;
-        let (writer, number) = file.strip_suffix(".parquet")?.split_once('-')?;
-        let part = Part { hour: Hour::parse(date, hour)?, writer: writer.parse().ok()?, number: number.parse().ok()? };
-        (part.path(table) == path).then_some((table, part))
+        Some((table, Part::from_name(name)?))
     }
 
     /// The first id of its rows. The upper 39 bits are a hash of the part, so that ids of different parts differ; the
@@ -62,6 +109,9 @@ impl Part {
         hasher.update(self.writer.0.to_le_bytes());
         hasher.update(self.hour.0.to_le_bytes());
         hasher.update(self.number.to_le_bytes());
+        if self.span == Span::Day {
+            hasher.update(b"day");
+        }
         let digest: [u8; 32] = hasher.finalize().into();
         let first = u64::from_le_bytes(std::array::from_fn(|at| digest[at]));
         ((first >> (LOCAL_BITS + 1)) << LOCAL_BITS) as i64

@@ -2,7 +2,7 @@
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 
-use crate::Hour;
+use crate::Part;
 use crate::header::Identity;
 
 /// The profiles that are summed: those that fulfil all conditions. Empty lists and `None` are none.
@@ -31,8 +31,8 @@ impl Selection {
                 || self.nodes.iter().any(|node| node == node_name || node.parse() == Ok(identity.node)))
     }
 
-    /// Whether profiles of an hour may be among them.
-    pub fn has_hour(&self, hour: Hour) -> bool {
-        self.from.is_none_or(|from| hour.end() > from) && self.to.is_none_or(|to| hour.start() < to)
+    /// Whether profiles of a part's time may be among them.
+    pub fn has_time(&self, part: &Part) -> bool {
+        self.from.is_none_or(|from| part.end() > from) && self.to.is_none_or(|to| part.start() < to)
     }
 }

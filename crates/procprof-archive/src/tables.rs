@@ -28,15 +28,19 @@ impl PartWriter {
     pub fn write(self, objects: &dyn Objects, part: Part) -> Result<Written> {
         self.check()?;
         let mut written = Written { profiles: self.headers.len() as u64, rows: self.rows.len() as u64, bytes: 0 };
-        for (table, bytes) in encode(&self, part.base())? {
+        for (table, bytes) in self.encode(part)? {
             objects.put(&part.path(table), &bytes)?;
             written.bytes += bytes.len() as u64;
         }
         Ok(written)
     }
+
+    /// The files of a part, in the order in which they are written.
+    pub(crate) fn encode(&self, part: Part) -> Result<Vec<(Table, Vec<u8>)>> {
+        encode(self, part.base())
+    }
 }
 
-/// The files of a part, in the order in which they are written.
 fn encode(part: &PartWriter, base: i64) -> Result<Vec<(Table, Vec<u8>)>> {
     let order = part.stacks.ordered();
     let mut ranks = vec![0_u32; order.len()];

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod compact;
 mod engines;
 mod hostile;
 mod laws;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use procprof_archive::{Archive, Hour, Identity, ObjectFolder, Part, PartLimits, PartWriter, ReadLimits, Writer};
+use procprof_archive::{
+    Archive, Hour, Identity, ObjectFolder, Objects, Part, PartLimits, PartWriter, ReadLimits, Writer,
+};
 use procprof_profile::{
     Addr, FileOffset, Function, Label, LabelValue, Line, Location, LocationId, Mapping, Nanos, Profile, ProfileBuilder,
     ProfileId, ProfileType,
@@ -156,19 +158,24 @@ pub(crate) fn identity(number: i64) -> Identity {
 }
 
 pub(crate) fn part(number: u32) -> Part {
-    Part { hour: HOUR, writer: Writer(0xfeed), number }
+    Part::of_hour(HOUR, Writer(0xfeed), number)
 }
 
 /// An archive with a part of these profiles, in a new folder.
 pub(crate) fn archive(profiles: &[Profile]) -> (TempDir, Archive) {
     let folder = tempfile::tempdir().unwrap();
     let objects = ObjectFolder::create(folder.path().join("archive")).unwrap();
+    fill(&objects, profiles);
+    (folder, Archive::new(Arc::new(objects), ReadLimits::default()))
+}
+
+/// Writes a part of these profiles.
+pub(crate) fn fill(objects: &dyn Objects, profiles: &[Profile]) {
     let mut writer = PartWriter::new(PartLimits::default());
     for (number, profile) in profiles.iter().enumerate() {
         writer.add(identity(number as i64), profile.clone()).unwrap();
     }
-    writer.write(&objects, part(0)).unwrap();
-    (folder, Archive::new(Arc::new(objects), ReadLimits::default()))
+    writer.write(objects, part(0)).unwrap();
 }
 
 /// Some profiles that are always the same.

@@ -225,7 +225,7 @@ pub(super) fn write(folder: &Path) -> Vec<Made> {
 }
 
 fn part(hour: i64, writer: Writer, number: u32) -> Part {
-    Part { hour: Hour(FIRST.0 + hour), writer, number }
+    Part::of_hour(Hour(FIRST.0 + hour), writer, number)
 }
 
 /// Writes a part of those profiles that are of its writer.

@@ -122,13 +122,10 @@ impl Exporter<'_> {
     /// Archives the profiles of an hour that the archive does not have.
     pub(super) fn hour(&self, hour: Hour, candidates: Vec<Candidate>, exported: &mut Exported) -> Result<()> {
         let mut archived: BTreeSet<ProfileId> = BTreeSet::new();
-        let mut next = Part { hour, writer: self.writer, number: 0 };
         for part in self.archive.parts_of_hour(hour)? {
             archived.extend(self.archive.ids(part)?);
-            if part.writer == self.writer {
-                next.number = next.number.max(part.number + 1);
-            }
         }
+        let mut next = self.archive.next_part(hour, self.writer)?;
         let mut part = PartWriter::new(self.limits);
         for candidate in candidates {
             (self.go_on)()?;

@@ -85,13 +85,13 @@ impl KnownParts {
         self.lock().parts = None;
     }
 
-    /// The parts of the hours from that of a moment to that of another one.
+    /// The parts of the hours from that of a moment to that of another one, and of their days.
     ///
     /// # Errors
     /// The storage's.
     pub fn parts_between(&self, from: Nanos, to: Nanos) -> Result<Vec<Part>> {
-        let hours = Hour::containing(from)..=Hour::containing(to);
-        Ok(self.parts()?.whole.keys().copied().filter(|part| hours.contains(&part.hour)).collect())
+        let (from, to) = (Hour::containing(from).start(), Hour::containing(to).end());
+        Ok(self.parts()?.whole.keys().copied().filter(|part| part.end() > from && part.start() < to).collect())
     }
 
     /// The profiles of a part.

@@ -1,57 +1,16 @@
-//! The storage of an archive: named byte strings that exist whole or not at all.
+//! [`ObjectFolder`]: a folder of this machine as storage of an archive.
 
-use std::fmt::Debug;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use procprof_files::{EntryKind, Folder, NewFile};
 
+use super::{Object, Objects, steps};
 use crate::{Error, Result};
 
 /// Mode of new files: others than owner and group cannot read them.
 const MODE: u32 = 0o640;
-
-/// An object as a listing has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// Its path, steps separated by `/`.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-}
-
-/// A storage of objects. Paths have steps separated by `/`, none of which is empty or begins with a dot.
-pub trait Objects: Debug + Send + Sync {
-    /// Writes an object as a whole; replaces one of that path. It survives a power cut when this returns.
-    ///
-    /// # Errors
-    /// The storage's; the old content stays then.
-    fn put(&self, path: &str, content: &[u8]) -> Result<()>;
-
-    /// The size of an object.
-    ///
-    /// # Errors
-    /// Also when there is none.
-    fn size(&self, path: &str) -> Result<u64>;
-
-    /// A range of an object.
-    ///
-    /// # Errors
-    /// Also when the object ends before the range.
-    fn read(&self, path: &str, start: u64, length: usize) -> Result<Vec<u8>>;
-
-    /// All objects below a path, in the order of their paths.
-    ///
-    /// # Errors
-    /// The storage's; a path without objects has none.
-    fn list(&self, below: &str) -> Result<Vec<Object>>;
-
-    /// Removes an object; one that is not there is none.
-    ///
-    /// # Errors
-    /// The storage's.
-    fn delete(&self, path: &str) -> Result<()>;
-}
 
 /// A folder of this machine as storage.
 #[derive(Debug)]
@@ -81,6 +40,22 @@ impl ObjectFolder {
         Ok(ObjectFolder { root: root.as_ref().to_owned() })
     }
 
+    /// A new file with the content, beside the place that it is for, and the name that it gets there. Of two that
+    /// write one file at a time, each needs a `suffix` of its own for its temporary name.
+    fn begin<'a>(&self, path: &'a str, content: &[u8], suffix: &str) -> Result<(NewFile, &'a str)> {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut folder = Folder::open_through_links(&self.root)?;
+        for step in steps(folders) {
+            folder = folder.make_folder(step)?;
+        }
+        let temporary = format!(".{name}{suffix}.tmp");
+        // Left by a process that was killed.
+        folder.remove(&temporary)?;
+        let mut file = NewFile::begin(&folder, temporary, MODE)?;
+        file.write(content)?;
+        Ok((file, name))
+    }
+
     /// The folder of an object, and the object's name in it.
     fn find<'a>(&self, path: &'a str) -> Result<(Folder, &'a str)> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -92,23 +67,17 @@ impl ObjectFolder {
     }
 }
 
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|step| !step.is_empty())
-}
-
 impl Objects for ObjectFolder {
     fn put(&self, path: &str, content: &[u8]) -> Result<()> {
-        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let mut folder = Folder::open_through_links(&self.root)?;
-        for step in steps(folders) {
-            folder = folder.make_folder(step)?;
-        }
-        let temporary = format!(".{name}.tmp");
-        // Left by a process that was killed.
-        folder.remove(&temporary)?;
-        let mut file = NewFile::begin(&folder, temporary, MODE)?;
-        file.write(content)?;
+        let (file, name) = self.begin(path, content, "")?;
         Ok(file.replace(name)?)
+    }
+
+    fn create(&self, path: &str, content: &[u8]) -> Result<bool> {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        let suffix = format!(".{}-{}", std::process::id(), TURN.fetch_add(1, Ordering::Relaxed));
+        let (file, name) = self.begin(path, content, &suffix)?;
+        Ok(file.take_free([name])?.is_some())
     }
 
     fn size(&self, path: &str) -> Result<u64> {
