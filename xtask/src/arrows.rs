@@ -7,6 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::cargo;
+
 /// The page with the arrows, and the beginning of their block.
 const PAGE: &str = "ARCHITECTURE.md";
 const BLOCK: &str = "```arrows\n";
@@ -25,7 +27,7 @@ pub(crate) fn check() -> Result<()> {
     let mut wrong = Vec::new();
     for package in packages {
         let from = package["name"].as_str().unwrap_or_default();
-        if from == "xtask" {
+        if cargo::TOOLS.contains(&from) {
             continue;
         }
         let Some(allowed) = allowed.get(short(from)) else {

@@ -6,6 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+/// Packages of the workspace that are no part of the product, whose dependencies would add features to the product's.
+pub(crate) const TOOLS: [&str; 2] = ["procprof-fuzz", "xtask"];
+
+/// Arguments that select the packages and features of the product's tests. What is built with others is built again.
+pub(crate) const PRODUCT: [&str; 6] =
+    ["--workspace", "--exclude", TOOLS[0], "--exclude", TOOLS[1], "--all-features"];
+
 /// One run of cargo.
 pub(crate) struct Step {
     command: Command,

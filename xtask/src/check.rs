@@ -16,7 +16,6 @@ pub(crate) fn run() -> Result<()> {
     browser::check_types()?;
     ports::check()?;
     documentation()?;
-    Step::new(&["check", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--target-dir", "target"]).run()?;
     tools::ensure_cargo_subcommand("cargo-deny")?;
     Step::new(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]).run()?;
     advisories()?;

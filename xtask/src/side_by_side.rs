@@ -14,6 +14,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::cargo;
+
 /// Binaries that run at the same time.
 const AT_A_TIME: usize = 2;
 
@@ -88,7 +90,7 @@ fn next(waiting: &Mutex<VecDeque<TestBinary>>) -> Option<TestBinary> {
 /// Builds the product's tests, and those of this program by themselves: its dependencies would add features to those of
 /// the product, whose examples would be built with other ones, DataFusion included.
 fn build() -> Result<Vec<TestBinary>> {
-    let mut binaries = build_of(&["--workspace", "--exclude", "xtask", "--all-features"])?;
+    let mut binaries = build_of(&cargo::PRODUCT)?;
     binaries.extend(build_of(&["--package", "xtask"])?);
     Ok(binaries)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::cargo::Step;
+use crate::cargo::{self, Step};
 use crate::{browser, clients, ports, side_by_side, tools};
 
 /// Runs all tests, the documentation's examples, the pages in a browser, and the unwinder's tests on aarch64; with more
@@ -15,8 +15,7 @@ pub(crate) fn run(more: &[String]) -> Result<()> {
     clients::ensure()?;
     let named = std::env::var("RUST_TEST_THREADS").ok();
     if !more.is_empty() {
-        let words = ["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
-        let words: Vec<&str> = words.into_iter().chain(more.iter().map(String::as_str)).collect();
+        let words = words(more.iter().map(String::as_str));
         let threads = named.unwrap_or_else(|| (2 * cores()).to_string());
         return Step::new(&words).env("RUST_TEST_THREADS", threads).run();
     }
@@ -24,11 +23,15 @@ pub(crate) fn run(more: &[String]) -> Result<()> {
     // are more than two tests for each core.
     let tests = side_by_side::run(&named.unwrap_or_else(|| (cores() + 1).to_string()));
     // The same packages and features as those of the tests, so that nothing is built again.
-    let words = ["test", "--workspace", "--exclude", "xtask", "--all-features", "--locked", "--no-fail-fast", "--doc"];
-    let examples = Step::new(&words).run();
+    let examples = Step::new(&words(["--doc"])).run();
     let pages = browser::test();
     let emulated = ports::test();
     tests.and(examples).and(pages).and(emulated)
+}
+
+/// `cargo test` of the product, with more arguments.
+fn words<'a>(more: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    ["test", "--locked", "--no-fail-fast"].into_iter().chain(cargo::PRODUCT).chain(more).collect()
 }
 
 fn cores() -> usize {
