@@ -461,18 +461,30 @@ const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 F
 const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99), m AS (SELECT DISTINCT i FROM n) SELECT a.i * 100 + b.i + 1 AS i";
 const OF_LONG: &str = "FROM m a, m b, m c";
 
-#[tokio::test]
-async fn time_and_rows_are_bounded() {
-    let _alone = GREEDY.lock().await;
-    let mut config = parsed("sql_seconds_max = 1\nsql_rows_max = 5000\n");
+/// A server that takes no profiles by itself, with keys.
+async fn start_with(keys: &str) -> TestServer {
+    let mut config = parsed(keys);
     (config.proc_profile_cpu_enable, config.proc_profile_mem_enable) = (false, false);
-    let server = start(config).await;
+    start(config).await
+}
+
+#[tokio::test]
+async fn time_is_bounded() {
+    let _alone = GREEDY.lock().await;
+    let server = start_with("sql_seconds_max = 1\n").await;
     for statement in [&format!("{ENDLESS} COUNT(*) FROM n"), "SELECT SLEEP(60)"] {
         let began = Instant::now();
         let refused = refusal(&server, statement).await;
         assert!(refused.contains("ERROR 3024 (HY000)") && refused.contains("sql_seconds_max"), "{refused}");
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rows_are_bounded() {
+    let _alone = GREEDY.lock().await;
+    let server = start_with("sql_rows_max = 5000\n").await;
     let refused = refusal(&server, &format!("{LONG} {OF_LONG}")).await;
     assert!(
         refused.contains("ERROR 1226 (42000)") && refused.contains("more than 5000 rows (sql_rows_max)"),
