@@ -10,8 +10,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) const TOOLS: [&str; 2] = ["procprof-fuzz", "xtask"];
 
 /// Arguments that select the packages and features of the product's tests. What is built with others is built again.
-pub(crate) const PRODUCT: [&str; 6] =
-    ["--workspace", "--exclude", TOOLS[0], "--exclude", TOOLS[1], "--all-features"];
+pub(crate) const PRODUCT: [&str; 6] = ["--workspace", "--exclude", TOOLS[0], "--exclude", TOOLS[1], "--all-features"];
 
 /// One run of cargo.
 pub(crate) struct Step {

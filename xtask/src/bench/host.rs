@@ -1,5 +1,5 @@
-//! `procprof record` and `procprof node` beside `perf`, bpftrace and the OpenTelemetry profiler: what they cost, what
-//! they find, and how soon.
+//! `procprof record` and `procprof node` beside `perf`, samply, bpftrace and the OpenTelemetry profiler: what they cost,
+//! what they find, and how soon.
 //!
 //! CPU times are those of the programs themselves, and wall times are marked: other work on the machine makes those
 //! longer. The kernel's share of a sample is part of the work that is lost, which pairs of runs measure.
@@ -7,6 +7,7 @@
 mod agent;
 mod opentelemetry;
 mod programs;
+mod samply;
 mod targets;
 
 use std::path::Path;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result};
 use self::programs::{
     Beside, Bpftrace, Pace, Programs, Recording, paced, perf_record, recorded, summary_number, switched,
 };
+use self::samply::Samply;
 use crate::product;
 use crate::table::Table;
 use crate::tools;
@@ -34,14 +36,15 @@ pub(super) fn run() -> Result<()> {
         ("taskset", "util-linux"),
     ])?;
     let programs = Programs::build()?;
+    let samply = Samply::install()?;
     let procprof = product::procprof()?;
     agent::cost(&procprof, &programs)?;
     agent::first_flame_graph(&procprof, &programs)?;
-    samples(&procprof, &programs)?;
+    samples(&procprof, &samply, &programs)?;
     targets::roots(&procprof, &programs)?;
     slow_down(&procprof, &programs)?;
     switches(&procprof, &programs)?;
-    table_after_interrupt(&procprof)
+    table_after_interrupt(&procprof, &samply)
 }
 
 /// CPU time of children that have ended, in seconds.
@@ -50,25 +53,33 @@ fn children_cpu() -> Result<f64> {
 }
 
 /// CPU time of a recording for each sample: of many samples, less that of few.
-fn samples(procprof: &Path, programs: &Programs) -> Result<()> {
-    let mut table = Table::new(&["what", "samples", "CPU time", "a sample"]);
-    let mut measured = Vec::new();
-    for hz in [49, 3999] {
-        let work = Pace::start(&programs.pace, "work", 60)?;
+fn samples(procprof: &Path, samply: &Samply, programs: &Programs) -> Result<()> {
+    const SECONDS: u64 = 8;
+    type Measure<'a> = &'a dyn Fn(u32, u32) -> Result<(f64, f64)>;
+    let ours = |pid: u32, hz: u32| {
         let before = children_cpu()?;
-        let told = recorded(procprof, &["-p", &work.pid().to_string(), "-F", &hz.to_string(), "-d", "8"])?;
+        let arguments = ["-p", &pid.to_string(), "-F", &hz.to_string(), "-d", &SECONDS.to_string()];
+        let told = recorded(procprof, &arguments)?;
         let samples = summary_number(&told, " samples in").context("count of samples")?;
-        measured.push((samples, children_cpu()? - before));
-        drop(work);
+        Ok((samples, children_cpu()? - before))
+    };
+    let ways: [(&str, Measure<'_>); 2] =
+        [("`procprof record -p`", &ours), ("`samply record -p`", &|pid, hz| samply.samples(pid, hz, SECONDS))];
+    let mut table = Table::new(&["what", "samples", "CPU time", "a sample"]);
+    for (name, measure) in ways {
+        let at = |hz| {
+            let work = Pace::start(&programs.pace, "work", 60)?;
+            measure(work.pid(), hz)
+        };
+        let ((few, few_cpu), (many, many_cpu)) = (at(49)?, at(3999)?);
+        let each = 1e6 * (many_cpu - few_cpu) / (many - few).max(1.0);
+        table.row([
+            format!("{name}, 72 frames, 3999 Hz less 49 Hz"),
+            format!("{:.0}", many - few),
+            format!("{:.2} s", many_cpu - few_cpu),
+            format!("{each:.1} us"),
+        ]);
     }
-    let [(few, few_cpu), (many, many_cpu)] = measured[..] else { return Ok(()) };
-    let each = 1e6 * (many_cpu - few_cpu) / (many - few).max(1.0);
-    table.row([
-        "`record -p`, 72 frames, 3999 Hz less 49 Hz".to_owned(),
-        format!("{:.0}", many - few),
-        format!("{:.2} s", many_cpu - few_cpu),
-        format!("{each:.1} us"),
-    ]);
     table.print("CPU time of the recorder for a sample, the copy of the stack and the reading of it included");
     Ok(())
 }
@@ -150,7 +161,7 @@ fn switches(procprof: &Path, programs: &Programs) -> Result<()> {
 }
 
 /// From ^C to the table of functions, of a large program.
-fn table_after_interrupt(procprof: &Path) -> Result<()> {
+fn table_after_interrupt(procprof: &Path, samply: &Samply) -> Result<()> {
     let folder = tempfile::tempdir().context("make a folder")?;
     let mut target = large_program(procprof, folder.path())?;
     let bytes = std::fs::metadata(target.get_program()).context("look at the program")?.len();
@@ -181,6 +192,8 @@ fn table_after_interrupt(procprof: &Path) -> Result<()> {
         format!("{:.2} s", began.elapsed().as_secs_f64()),
         format!("{:.2} s", children_cpu()? - before),
     ]);
+    let (wall, cpu) = samply.end(target.pid(), 999, 5)?;
+    table.row(["`samply record -p`, profile and names".to_owned(), format!("{wall:.2} s"), format!("{cpu:.2} s")]);
     table.print(&format!("From ^C to the table of functions, a program of {:.2} GB", bytes as f64 / 1e9));
     Ok(())
 }
