@@ -36,9 +36,16 @@ impl State {
     fn new() -> State {
         let named = |name: String| match name.as_str() {
             "jemalloc-threads" => jemalloc::decode_threads as Decode,
-            name => FORMATS.iter().find(|format| format.name == name).unwrap_or_else(|| panic!("no format {name:?}")).decode,
+            name => {
+                FORMATS.iter().find(|format| format.name == name).unwrap_or_else(|| panic!("no format {name:?}")).decode
+            }
         };
-        let options = FilterOptions { hide: "a".to_owned(), show_from: "b".to_owned(), tagfocus: ":5kb".to_owned(), ..FilterOptions::default() };
+        let options = FilterOptions {
+            hide: "a".to_owned(),
+            show_from: "b".to_owned(),
+            tagfocus: ":5kb".to_owned(),
+            ..FilterOptions::default()
+        };
         State {
             decode: part().filter(|part| part != "packed").map(named),
             meter: Meter::new(Bound { multiple: MEMORY_MULTIPLE, free: MEMORY_FREE }),
@@ -54,7 +61,8 @@ fn exercise(bytes: &[u8], state: &mut State) {
         Some(decode) => state.meter.hold(bytes.len(), || decode(bytes, &LIMITS, &mut Vec::new())),
         None => {
             let _ = format::detect(bytes);
-            let mut meter = Meter::new(Bound { multiple: 0, free: MEMORY_MULTIPLE * LIMITS.unpacked_bytes as usize + UNPACKING });
+            let mut meter =
+                Meter::new(Bound { multiple: 0, free: MEMORY_MULTIPLE * LIMITS.unpacked_bytes as usize + UNPACKING });
             meter.hold(bytes.len(), || format::decode(bytes, &LIMITS).map(|decoded| decoded.profile))
         }
     };

@@ -30,10 +30,15 @@ fuzz_target!(|bytes: &[u8]| {
         for pc in (CODE..CODE + CODE_BYTES).step_by(61) {
             let frame = Frame { pc, sp: STACK, fp: STACK + 64, lr: CODE + 7, is_return: false };
             let mut depth = 0;
-            walker.walk(frame, |_| Some(STACK + 16), &mut StackCopy { start: STACK, bytes }, |_| {
-                depth += 1;
-                depth < 100
-            });
+            walker.walk(
+                frame,
+                |_| Some(STACK + 16),
+                &mut StackCopy { start: STACK, bytes },
+                |_| {
+                    depth += 1;
+                    depth < 100
+                },
+            );
         }
     }
 });

@@ -32,7 +32,8 @@ fn look_up(bytes: Vec<u8>) {
         return;
     };
     let _ = index.verify();
-    let addresses: Vec<SymbolAddr> = (0..64).map(|step| SymbolAddr(0x1000 + step * step * 7)).chain([SymbolAddr(u64::MAX)]).collect();
+    let addresses: Vec<SymbolAddr> =
+        (0..64).map(|step| SymbolAddr(0x1000 + step * step * 7)).chain([SymbolAddr(u64::MAX)]).collect();
     assert_eq!(index.resolve(&addresses).len(), addresses.len());
     for offset in [0, 0x1000, u64::MAX] {
         let _ = index.symbol_addr_in(FileOffset(offset), offset);

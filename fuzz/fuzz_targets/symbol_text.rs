@@ -32,7 +32,12 @@ impl State {
             Some(other) => panic!("no symbols {other:?}"),
         };
         let meter = Meter::new(Bound { multiple: 64, free: 1 << 20 });
-        State { is_kernel, profile: profile(if is_kernel { KERNEL } else { MADE_CODE }, is_kernel), files: Files::new(), meter }
+        State {
+            is_kernel,
+            profile: profile(if is_kernel { KERNEL } else { MADE_CODE }, is_kernel),
+            files: Files::new(),
+            meter,
+        }
     }
 }
 

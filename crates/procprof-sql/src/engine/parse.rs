@@ -1,14 +1,14 @@
 //! The text of a statement as a tree, by sqlparser with MySQL's rules where its own dialect has others: precedence of
 //! operators, `DIV`, `MOD`, `||`, `!`, `BINARY`, `INTERVAL`, `EXTRACT` and `CHAR`.
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, Expr, ExtractSyntax, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName, Query, Statement, UnaryOperator,
 };
-use datafusion::sql::sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 use crate::mysql::{SqlError, SqlErrorKind};
 use crate::token::{Token as Word, TokenKind, tokens};

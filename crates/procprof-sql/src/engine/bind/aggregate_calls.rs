@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, WindowUDF,
     cast as native_cast, lit,
 };
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     NamedWindowExpr, Value as AstValue, WindowSpec, WindowType,
 };

@@ -1,7 +1,7 @@
 //! Calls of functions of one row.
 
 use datafusion::logical_expr::{Expr, Operator};
-use datafusion::sql::sqlparser::ast::{Expr as AstExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
+use sqlparser::ast::{Expr as AstExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 use super::expression::unit_named;
 use super::from::parts;

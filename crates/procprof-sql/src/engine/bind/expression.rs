@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::Field;
 use datafusion::logical_expr::expr::{Exists, InList, InSubquery};
 use datafusion::logical_expr::{Expr, Operator, binary_expr, lit, not};
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo, Expr as AstExpr, Ident,
     Interval, TimezoneInfo, TrimWhereField, UnaryOperator, Value as AstValue,
 };
@@ -535,11 +535,9 @@ impl Binder<'_> {
     }
 
     fn cast_as(&mut self, bound: &Bound, data_type: &DataType) -> Answer {
-        let length = |length: &Option<datafusion::sql::sqlparser::ast::CharacterLength>| match length {
+        let length = |length: &Option<sqlparser::ast::CharacterLength>| match length {
             None => Ok(None),
-            Some(datafusion::sql::sqlparser::ast::CharacterLength::IntegerLength { length, unit: None }) => {
-                Ok(Some(*length))
-            }
+            Some(sqlparser::ast::CharacterLength::IntegerLength { length, unit: None }) => Ok(Some(*length)),
             Some(other) => Err(unsupported(other)),
         };
         let digits = |digits: &Option<u64>| u8::try_from(digits.unwrap_or(0)).ok().filter(|digits| *digits <= 6);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{Column, JoinType};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Operator, binary_expr, lit};
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     FunctionArg, FunctionArgExpr, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, TableAlias,
     TableFactor, TableWithJoins,
 };

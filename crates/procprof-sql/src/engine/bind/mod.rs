@@ -126,7 +126,7 @@ struct Place<'a> {
     aggregates: bool,
     windows: bool,
     /// Named windows.
-    named: &'a [datafusion::sql::sqlparser::ast::NamedWindowDefinition],
+    named: &'a [sqlparser::ast::NamedWindowDefinition],
 }
 
 /// A common table expression.

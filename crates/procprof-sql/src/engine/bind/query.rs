@@ -7,7 +7,7 @@ use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::Column;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     Cte, LimitClause, OrderBy, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier, Value as AstValue, With,
 };
 
@@ -334,7 +334,7 @@ impl Binder<'_> {
         };
         let scope = Scope::default();
         let place = Place::of(&scope, None);
-        let mut number = |expr: Option<&datafusion::sql::sqlparser::ast::Expr>| match expr {
+        let mut number = |expr: Option<&sqlparser::ast::Expr>| match expr {
             None => Ok(None),
             Some(expr) => {
                 let bound = self.expression(expr, &place)?;
@@ -359,8 +359,8 @@ impl Binder<'_> {
     }
 }
 
-fn offset_first(limit: &datafusion::sql::sqlparser::ast::Expr, offset: &datafusion::sql::sqlparser::ast::Expr) -> bool {
-    use datafusion::sql::sqlparser::ast::Spanned;
+fn offset_first(limit: &sqlparser::ast::Expr, offset: &sqlparser::ast::Expr) -> bool {
+    use sqlparser::ast::Spanned;
     offset.span().start < limit.span().start
 }
 
@@ -401,7 +401,7 @@ pub(super) fn as_stored(kind: super::super::types::SqlType) -> super::super::typ
 }
 
 /// What an `ORDER BY` lists.
-pub(super) fn expressions(order: &OrderBy) -> Result<&[datafusion::sql::sqlparser::ast::OrderByExpr], SqlError> {
+pub(super) fn expressions(order: &OrderBy) -> Result<&[sqlparser::ast::OrderByExpr], SqlError> {
     match &order.kind {
         OrderByKind::Expressions(expressions) => {
             if expressions.iter().any(|item| item.options.nulls_first.is_some() || item.with_fill.is_some()) {
@@ -414,9 +414,9 @@ pub(super) fn expressions(order: &OrderBy) -> Result<&[datafusion::sql::sqlparse
 }
 
 /// The number of a column, if an item of `ORDER BY` or `GROUP BY` is one.
-pub(super) fn ordinal(expr: &datafusion::sql::sqlparser::ast::Expr) -> Option<usize> {
+pub(super) fn ordinal(expr: &sqlparser::ast::Expr) -> Option<usize> {
     match expr {
-        datafusion::sql::sqlparser::ast::Expr::Value(value) => match &value.value {
+        sqlparser::ast::Expr::Value(value) => match &value.value {
             AstValue::Number(number, _) => number.parse().ok(),
             _ => None,
         },

@@ -4,7 +4,7 @@ use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, Operator};
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     Distinct, Expr as AstExpr, GroupByExpr, GroupByWithModifier, OrderBy, Select, SelectItem,
     SelectItemQualifiedWildcardKind,
 };

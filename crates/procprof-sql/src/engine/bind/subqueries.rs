@@ -6,7 +6,7 @@ use datafusion::common::Spans;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, Operator, SkipType, Subquery, lit};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as AstExpr, Query};
+use sqlparser::ast::{BinaryOperator, Expr as AstExpr, Query};
 
 use super::{Binder, Bound, Output, Place, unsupported};
 use crate::engine::aggregates::{Aggregate, Collect};
