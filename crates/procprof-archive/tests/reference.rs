@@ -29,6 +29,7 @@ The command works on archives without a server:
 procprof archive export --data procprof-data archive    # what the archive does not have yet; the server must not run
 procprof archive stats archive                          # profiles and bytes by hour
 procprof archive verify --data procprof-data archive    # tables against each other, sums against the pprof files
+procprof archive compact archive --days-max 90          # merges the hours of closed days, drops what is older
 procprof archive merge archive --type cpu --node be1 --from 2026-11-24T15:00:00Z -o sum.pb.gz
 procprof report -top sum.pb.gz
 ```
@@ -49,12 +50,28 @@ stacks/…  labels/…  samples/…  profiles/…
 ```
 
 Files of one name, one of each table, are written together: all profiles of an hour (UTC), or as many of them as fit
-into memory. Ids other than `id` and `node` are unique in the archive, so one column joins two tables. A part whose file
+into memory; compaction writes those of a day to the folder `hour=24`, so that the time of a row is in its column `time`. Ids other than `id` and `node` are unique in the archive, so one column joins two tables. A part whose file
 of profiles is missing was interrupted; its samples join no profile.
 
 Stacks are a tree: the stack of a caller is `stack - up`, and all stacks that begin with a stack have ids from `stack`
 to `last`. The sum of a function with what it calls is thus that of the ids between the two, for each stack with that
 function as its leaf that is not `recursive`. Samples are sorted by type, kind, node, stack and time.
+
+## Compaction
+
+`procprof archive compact` merges the parts of each day (UTC) that is over into one, or a few, which share stacks and
+frames, and drops whole days before `--days-max`, then whole hours and days, oldest first, until `--bytes-max` is kept.
+The limits are those of the archive, not of a cluster. A part that comes later is added the next time.
+
+One compaction runs at a time, by a lease in the folder `leases`; one that was killed keeps others away for
+`--lease-seconds` (60). It may be killed at any moment: the next one completes or removes what it has begun. What takes
+the place of what is in `compactions`, one small object for each change, which stays. procprof's own readers see each
+profile once all the time.
+
+Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it. In that
+time other engines see the profiles of the day twice: once in the new part and once in the old ones. Before it, the new
+part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what the removal
+takes, and a query that reads the old files then fails.
 
 ";
 

@@ -34,7 +34,7 @@
 mod parts;
 mod server;
 
-pub use procprof_core::archiving::{Exported, Rhythm, Verified, archive_writer, export, verify};
+pub use procprof_core::archiving::{Exported, Rhythm, Verified, archive_writer, compact, export, verify};
 pub use procprof_core::children::{ChildProgram, ChildTask, JeprofWords, child_indexes, frame_length};
 pub use procprof_core::config::{ConfFile, Config, Kind, Planned, Role, config_reference};
 pub use procprof_core::hosts::protocol;

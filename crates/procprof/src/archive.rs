@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueHint};
-use procprof_archive::{Archive, Hour, ObjectFolder, ReadLimits, Selection};
+use procprof_archive::{Archive, CompactLimits, Hour, ObjectFolder, ReadLimits, Selection, Span};
 use procprof_profile::format::pprof;
 use procprof_profile::{Nanos, ProfileType};
-use procprof_server::{Config, archive_writer, export, verify};
+use procprof_server::{Config, archive_writer, compact, export, verify};
 use procprof_store::{Store, StoreOptions};
 
 use crate::output::print;
@@ -29,6 +30,9 @@ pub(crate) enum ArchiveCommand {
     Verify(VerifyArgs),
     /// Write the sum of archived profiles as pprof
     Merge(MergeArgs),
+    /// Merge the parts of each closed day, and drop what exceeds the limits; one at a time, and it may be killed at any
+    /// moment. Exits with status 1 when a part cannot be read
+    Compact(CompactArgs),
 }
 
 /// Options of `archive export`.
@@ -84,12 +88,33 @@ pub(crate) struct MergeArgs {
     archive: PathBuf,
 }
 
+/// Options of `archive compact`.
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// Days that are kept, without today (UTC)
+    #[arg(long, value_name = "N")]
+    days_max: Option<u32>,
+    /// Bytes that are kept; the oldest hours and days are dropped
+    #[arg(long, value_name = "N")]
+    bytes_max: Option<u64>,
+    /// Time for which replaced files stay, so that queries that read them can end; the command waits for it
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    grace_seconds: u32,
+    /// Time for which a compaction that was killed keeps others away
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    lease_seconds: u32,
+    /// Folder of the archive
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
 pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
     match command {
         ArchiveCommand::Export(arguments) => run_export(arguments),
         ArchiveCommand::Stats(arguments) => stats(arguments),
         ArchiveCommand::Verify(arguments) => run_verify(arguments),
         ArchiveCommand::Merge(arguments) => merge(arguments),
+        ArchiveCommand::Compact(arguments) => run_compact(arguments),
     }
 }
 
@@ -134,6 +159,9 @@ fn run_verify(arguments: &VerifyArgs) -> Result<ExitCode> {
         found.compared,
         found.wrong.len()
     );
+    if found.replaced > 0 {
+        println!("{} parts are replaced; the next compaction removes them", found.replaced);
+    }
     if found.unfinished > 0 {
         println!("{} parts are unfinished: their samples belong to no profile", found.unfinished);
     }
@@ -154,7 +182,7 @@ fn report(what: &str, findings: &[String]) -> ExitCode {
 fn stats(arguments: &StatsArgs) -> Result<ExitCode> {
     let archive = opened(&arguments.archive)?;
     let parts = archive.parts()?;
-    let mut hours: std::collections::BTreeMap<Hour, (u64, u64)> = std::collections::BTreeMap::new();
+    let mut hours: std::collections::BTreeMap<(Hour, Span), (u64, u64)> = std::collections::BTreeMap::new();
     let mut failed = Vec::new();
     for (part, bytes) in &parts.whole {
         let profiles = match archive.ids(*part) {
@@ -164,25 +192,64 @@ fn stats(arguments: &StatsArgs) -> Result<ExitCode> {
                 continue;
             }
         };
-        let hour = hours.entry(part.hour).or_default();
-        hour.0 += profiles;
-        hour.1 += bytes;
+        let sums = hours.entry((part.hour, part.span)).or_default();
+        sums.0 += profiles;
+        sums.1 += bytes;
     }
     let line = |name: &str, (profiles, bytes): (u64, u64)| {
         format!("{name:<24}{profiles:>10}{bytes:>14}{:>16}\n", bytes.checked_div(profiles).unwrap_or(0))
     };
     let mut table = format!("{:<24}{:>10}{:>14}{:>16}\n", "hour (UTC)", "profiles", "bytes", "bytes/profile");
-    for (hour, sums) in &hours {
-        table += &line(&hour.to_string().replace("date=", "").replace("/hour=", " "), *sums);
+    for ((hour, span), sums) in &hours {
+        let name = hour.to_string().replace("date=", "").replace("/hour=", " ");
+        let day = name.split(' ').next().unwrap_or(&name);
+        table += &line(if *span == Span::Day { day } else { &name }, *sums);
     }
     let all = hours.values().fold((0, 0), |all, hour| (all.0 + hour.0, all.1 + hour.1));
     table += &line("all", all);
+    if !parts.replaced.is_empty() {
+        table += &format!(
+            "{} parts with {} bytes are replaced\n",
+            parts.replaced.len(),
+            parts.replaced.values().sum::<u64>()
+        );
+    }
     if !parts.unfinished.is_empty() {
         table += &format!("{} parts are unfinished\n", parts.unfinished.len());
     }
     print(table)?;
     failed.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
     Ok(report("wrong", &failed))
+}
+
+fn run_compact(arguments: &CompactArgs) -> Result<ExitCode> {
+    let archive = opened(&arguments.archive)?;
+    let seconds = |seconds: u32| Nanos(i64::from(seconds) * 1_000_000_000);
+    let limits = CompactLimits {
+        days_max: arguments.days_max,
+        bytes_max: arguments.bytes_max,
+        grace: seconds(arguments.grace_seconds),
+        lease: seconds(arguments.lease_seconds),
+        ..CompactLimits::default()
+    };
+    let mut done = compact(&archive, &limits)?;
+    println!(
+        "{} parts with {} bytes became {} with {}; {} with {} bytes dropped",
+        done.replaced, done.replaced_bytes, done.written, done.written_bytes, done.dropped, done.dropped_bytes
+    );
+    let mut removed = done.removed + done.left_over;
+    while let Some(until) = done.waits_until {
+        let left = i128::from(until.0) - jiff::Timestamp::now().as_nanosecond();
+        std::thread::sleep(Duration::from_nanos(u64::try_from(left).unwrap_or(0)));
+        let failed = std::mem::take(&mut done.failed);
+        done = compact(&archive, &limits)?;
+        done.failed = failed;
+        removed += done.removed + done.left_over;
+    }
+    if removed > 0 {
+        println!("{removed} parts removed");
+    }
+    Ok(report("failed", &done.failed))
 }
 
 fn merge(arguments: &MergeArgs) -> Result<ExitCode> {

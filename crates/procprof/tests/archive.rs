@@ -91,3 +91,50 @@ fn what_is_wrong_in_an_archive_is_named() {
     assert!(again.contains(" profiles archived in ") && !again.starts_with('0'), "{again}");
     run(&["archive", "verify", "--data", &data, &shown]);
 }
+
+#[test]
+fn a_killed_compaction_changes_no_sum() {
+    let folder = folder();
+    let data = data(folder.path());
+    let archive = folder.path().join("archive").display().to_string();
+    run(&["archive", "export", "--data", &data, &archive]);
+    let profiles = run(&["archive", "verify", "--data", &data, &archive]);
+    let (profiles, _) = profiles.split_once(" in ").unwrap();
+    let compact = ["archive", "compact", "--grace-seconds", "0", "--lease-seconds", "1", &archive];
+    let is_whole =
+        |verified: &str| verified.starts_with(profiles) && verified.contains("3 compared with their files; 0 wrong\n");
+    // How far each comes depends on the machine; the tests of procprof-archive end it at each of its operations.
+    for milliseconds in (0..12).map(|turn| turn * 7) {
+        let mut killed = procprof().args(compact).stdout(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let verified = run(&["archive", "verify", "--data", &data, &archive]);
+        assert!(is_whole(&verified), "after {milliseconds} ms: {verified}");
+    }
+    // The lease of the last one ends.
+    let done = loop {
+        let output = procprof().args(compact).output().unwrap();
+        if output.status.success() {
+            break output;
+        }
+        assert!(text(&output).contains("has the lease for"), "{}", text(&output));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    let verified = run(&["archive", "verify", "--data", &data, &archive]);
+    assert!(is_whole(&verified) && !verified.contains("replaced"), "{verified} {}", text(&done));
+    // The last of the profiles is the only one of its day.
+    assert!(verified.contains(" in 2 parts; "), "{verified}");
+    let stats = run(&["archive", "stats", &archive]);
+    let day = stats.lines().nth(1).unwrap();
+    assert!(
+        day.split_whitespace().nth(1) == Some("2") && day.starts_with("20") && day[10..].starts_with("    "),
+        "{stats}"
+    );
+    // What is exported again is there already.
+    let again = run(&["archive", "export", "--data", &data, &archive]);
+    assert_eq!(again, "0 profiles archived in 0 bytes; 3 already there\n");
+    let dropped = run(&["archive", "compact", "--grace-seconds", "0", "--bytes-max", "0", &archive]);
+    assert!(dropped.contains("; 2 with "), "{dropped}");
+    assert!(run(&["archive", "verify", &archive]).starts_with("0 profiles"));
+}

@@ -9,7 +9,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use procprof_archive::{Archive, ObjectFolder, ReadLimits, Writer};
+use procprof_archive::{Archive, CompactLimits, Compacted, ObjectFolder, ReadLimits, Writer};
 
 pub use archiver::{ArchiveState, Archiver, Rhythm};
 pub(crate) use export::identity;
@@ -80,4 +80,13 @@ pub fn archive_writer(data: &Path) -> Result<Writer> {
         }
         Err(error) => Err(setup(error.to_string())),
     }
+}
+
+/// Compacts an archive, now.
+///
+/// # Errors
+/// [`Archive::compact`]'s.
+pub fn compact(archive: &Archive, limits: &CompactLimits) -> Result<Compacted> {
+    let holder = uuid::Uuid::now_v7().as_u64_pair().1;
+    Ok(archive.compact(limits, &crate::clock::now, holder, &mut ())?)
 }

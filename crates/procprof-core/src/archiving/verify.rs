@@ -23,6 +23,8 @@ pub struct Verified {
     pub compared: u64,
     /// Parts that their writers did not finish; their samples belong to no profile.
     pub unfinished: u64,
+    /// Parts that compaction has replaced or dropped, and whose files are still there.
+    pub replaced: u64,
     /// What is wrong.
     pub wrong: Vec<String>,
 }
@@ -34,7 +36,8 @@ pub struct Verified {
 /// When the archive cannot be listed; files that cannot be read are findings.
 pub fn verify(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
     let parts = archive.parts()?;
-    let mut found = Verified { unfinished: parts.unfinished.len() as u64, ..Verified::default() };
+    let (unfinished, replaced) = (parts.unfinished.len() as u64, parts.replaced.len() as u64);
+    let mut found = Verified { unfinished, replaced, ..Verified::default() };
     let mut seen: BTreeSet<ProfileId> = BTreeSet::new();
     found.wrong.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
     for part in parts.whole.into_keys() {
