@@ -12,7 +12,8 @@ use procprof_process::ProcessContext;
 
 thread_local! {
     // Of a type of 12 bytes its place is kept; an attribute of some bytes takes two strings and a place in a map.
-    static METER: RefCell<Meter> = RefCell::new(Meter::new(Bound { multiple: 64, free: 1 << 20 }));
+    static METER: RefCell<Meter> =
+        const { RefCell::new(Meter::new(Bound { multiple: 64, free: 1 << 20 })) };
 }
 
 fuzz_target!(|bytes: &[u8]| METER.with_borrow_mut(|meter| {

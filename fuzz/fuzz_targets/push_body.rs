@@ -12,7 +12,8 @@ use procprof_fuzz::{Bound, Meter, part};
 
 thread_local! {
     // A label takes two strings and a place in a map, of five bytes.
-    static METER: RefCell<Meter> = RefCell::new(Meter::new(Bound { multiple: 160, free: 1 << 20 }));
+    static METER: RefCell<Meter> =
+        const { RefCell::new(Meter::new(Bound { multiple: 160, free: 1 << 20 })) };
 }
 
 fuzz_target!(|bytes: &[u8]| METER.with_borrow_mut(|meter| {
@@ -29,8 +30,11 @@ fn exercise(bytes: &[u8]) {
     assert_eq!(whole, pieces);
 }
 
-/// The ids of headers, with the lengths that they give and that came; and how the body ended.
-fn read(body: &[u8], piece: usize) -> (Vec<(String, u32, usize)>, Result<(), FrameError>) {
+/// A header's id, the length that it gives, and the length that came.
+type Frame = (String, u32, usize);
+
+/// The frames of a body, and how it ended.
+fn read(body: &[u8], piece: usize) -> (Vec<Frame>, Result<(), FrameError>) {
     let (mut frames, mut read) = (Frames::default(), Vec::new());
     for bytes in body.chunks(piece) {
         frames.push(bytes);
