@@ -50,8 +50,9 @@ stacks/…  labels/…  samples/…  profiles/…
 ```
 
 Files of one name, one of each table, are written together: all profiles of an hour (UTC), or as many of them as fit
-into memory; compaction writes those of a day to the folder `hour=24`, so that the time of a row is in its column `time`. Ids other than `id` and `node` are unique in the archive, so one column joins two tables. A part whose file
-of profiles is missing was interrupted; its samples join no profile.
+into memory; compaction writes those of a day to the folder `hour=24`, so that the time of a row is in its column
+`time`. Ids other than `id` and `node` are unique in the archive, so one column joins two tables. A part whose file of
+profiles is missing was interrupted; its samples join no profile.
 
 Stacks are a tree: the stack of a caller is `stack - up`, and all stacks that begin with a stack have ids from `stack`
 to `last`. The sum of a function with what it calls is thus that of the ids between the two, for each stack with that
@@ -68,9 +69,9 @@ One compaction runs at a time, by a lease in the folder `leases`; one that was k
 the place of what is in `compactions`, one small object for each change, which stays. procprof's own readers see each
 profile once all the time.
 
-Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it. In that
-time other engines see the profiles of the day twice: once in the new part and once in the old ones. Before it, the new
-part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what the removal
+Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it. In
+that time other engines see the profiles of the day twice: once in the new part and once in the old ones. Before it, the
+new part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what the removal
 takes, and a query that reads the old files then fails.
 
 ";

@@ -371,7 +371,7 @@ async fn what_clients_say_at_connect_is_answered() {
             "f\tr\tl\n2024/2/3 04:05\t1\t1",
         ),
         ("SELECT GROUP_CONCAT(name ORDER BY name SEPARATOR ';') AS names FROM nodes", "names\nprocprof"),
-        ("SHOW TABLES", "Tables_in_procprof\nprofiles\nnodes\nerrors\nsamples\nstacks\ntop\ndiff"),
+        ("SHOW TABLES", "Tables_in_procprof\nprofiles\nfunctions\nnodes\nerrors\nsamples\nstacks\ntop\ndiff"),
         ("SHOW FULL TABLES LIKE 'node%'", "Tables_in_procprof\tTable_type\nnodes\tBASE TABLE"),
         (
             "DESCRIBE procprof.stacks",
@@ -411,7 +411,7 @@ async fn nothing_but_the_tables_is_reached() {
         ("SELECT facts FROM main.profiles", 1049, "unknown database"),
         ("SELECT COUNT(*) FROM main.profiles", 1049, "unknown database"),
         ("WITH profiles AS (SELECT facts FROM `main`.profiles) SELECT * FROM profiles", 1049, "unknown database"),
-        ("SELECT facts FROM profiles", 1054, "no such column: facts"),
+        ("SELECT rowid FROM profiles", 1054, "no such column: rowid"),
         ("SELECT arrow_typeof(1)", 1305, "no such function: arrow_typeof"),
         ("COPY nodes TO '/tmp/x'", 1064, ""),
         ("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'", 1235, "read-only"),
