@@ -425,7 +425,7 @@ async fn nothing_but_the_tables_is_reached() {
         ("SELECT * FROM nodes WHERE id = $x", 1054, "no such column"),
         ("SELECT [id] FROM nodes", 1235, "not supported"),
         ("SELECT :id FROM nodes", 1064, "syntax error"),
-        ("SELECT * FROM nowhere", 1146, "there are profiles, nodes, errors"),
+        ("SELECT * FROM nowhere", 1146, "there are profiles, functions, nodes, errors"),
         ("SELECT nonsense FROM nodes", 1054, "no such column: nonsense"),
         ("SELECT \"x\" FROM `nodes", 1064, "does not end"),
         ("SELECT @@nonsense", 1193, "unknown system variable"),
