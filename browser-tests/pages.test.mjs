@@ -747,7 +747,8 @@ check('every link leads on', async (page) => {
   const links = [
     ['/settings', 'a.brand', /^\/$/], ['/settings', '.languages a[lang=en]', /^\/settings$/], ['/settings', '.languages a[lang=zh-CN]', /^\/settings$/],
     ['/settings', '.languages a[lang=en]', /^\/settings$/],
-    ['/', '.more a', /^\/settings$/], ['/', '.newest a.type.cpu', /^\/p\//], ['/', '.newest a.type.heap', /^\/p\//], ['/', 'td.load a', /last=1h$/],
+    ['/', '.more a[href="/settings"]', /^\/settings$/], ['/', '.more a[href="/archive"]', /^\/archive$/],
+    ['/', '.newest a.type.cpu', /^\/p\//], ['/', '.newest a.type.heap', /^\/p\//], ['/', 'td.load a', /last=1h$/],
     [list, 'a.skip', /#profiles$/], [list, '.profiles-table a.view', /^\/p\//], [list, '.profiles-table a.type.cpu', /^\/p\//],
     [`${list}&type=heap`, '.profiles-table a.type.heap', /^\/p\//], [list, '.profiles-table a.thumbnail', /^\/p\//],
     [list, '.lane-name a.type.cpu', /type=cpu/], [list, 'svg.bars.cpu a', /^\/p\//], [list, 'svg.bars.heap a', /^\/p\//],
