@@ -601,7 +601,7 @@ both('profiles are searched by function', async (page) => {
   await page.fill('input[name=to]', at(FIRST + 3600));
   await leads(page, 'main form button', /of=total/);
   assert.equal(await rows(page), 2);
-  assert.match(await page.locator('[role=status]').innerText(), /read whole/);
+  assert.match(await page.locator('[role=status]').innerText(), /^2 profiles of 2 searched.*all there are/);
   assert.equal(await page.inputValue('select[name=of]'), 'total');
   assert.match(await page.locator('.matches').innerText(), /main in 2 profiles/);
 });
