@@ -755,6 +755,7 @@ check('every link leads on', async (page) => {
     [list, '.card a:text-is("Settings")', /^\/settings$/], [list, '.more a', /^\/heap\?node=1$/],
     ['/proc_profile?node=far', '.notice.bad a', /#errors$/], ['/heap?node=1', '#dumps a.view', /^\/p\//],
     [`/merge?${merged}`, '.profiles-table a[href*=node]', /node=1/],
+    [`/merge?node=1&type=cpu&from=${at(FIRST)}&to=${at(FIRST + 86_400)}`, 'p.filters a:has-text("hours before")', /base_from=/],
   ];
   for (const [from, selector, pattern] of links) {
     await go(page, from);
