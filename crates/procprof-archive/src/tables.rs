@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, MapArray, RecordBatch, Str
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::errors::ParquetError;
-use procprof_profile::Nanos;
+use procprof_profile::{Nanos, StringId};
 
 use crate::frames::Frame;
 use crate::header::Header;
@@ -145,11 +145,14 @@ fn stacks(part: &PartWriter, order: &[Ordered], frames: &Order, id: Ids<'_>) -> 
     })
 }
 
-/// Whether each stack's leaf has a function, or without one an address, that is among its callers, too.
+/// Whether each stack's leaf has a function, or without one an address of a binary, that is among its callers, too.
 fn recursive(part: &PartWriter, order: &[Ordered]) -> Vec<bool> {
     let mut path: Vec<&Frame> = Vec::new();
-    let mut open: foldhash::HashMap<(u32, u64), u32> = foldhash::HashMap::default();
-    let key = |frame: &Frame| (frame.function.0, if frame.function.0 == 0 { frame.address } else { 0 });
+    let mut open: foldhash::HashMap<(StringId, StringId, u64), u32> = foldhash::HashMap::default();
+    let key = |frame: &Frame| match frame.is_unnamed() {
+        true => (frame.function, frame.mapping, frame.address),
+        false => (frame.function, StringId::default(), 0),
+    };
     let mut found = Vec::with_capacity(order.len());
     for row in order {
         let Some((_, frame)) = part.stacks.leaf(row.stack) else {
@@ -322,4 +325,36 @@ fn write(table: Table, rows: usize, columns: impl Fn(std::ops::Range<usize>) -> 
     }
     writer.close().map_err(wrong)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use procprof_profile::{Addr, Mapping, Nanos, ProfileBuilder, ProfileId, ProfileType};
+
+    use super::recursive;
+    use crate::{Identity, PartLimits, PartWriter};
+
+    /// Code without names at the same offset of two binaries is no recursion; at one of one binary it is.
+    #[test]
+    fn code_without_names_recurs_within_its_binary() {
+        let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+        let [one, other] = [("/one", 0x10_0000), ("/other", 0x20_0000)].map(|(name, start)| {
+            let filename = builder.intern(name);
+            let limit = Addr(start + 0x1000);
+            let mapping = builder.mapping(Mapping { start: Addr(start), limit, filename, ..Mapping::default() });
+            builder.address(Some(mapping), Addr(start + 0x10))
+        });
+        builder.sample(&[one, other, one], &[1], &[]);
+        let mut part = PartWriter::new(PartLimits::default());
+        let identity = Identity {
+            id: ProfileId(1),
+            node: 1,
+            profile_type: ProfileType::Cpu,
+            start: Nanos(0),
+            duration: Nanos(0),
+            completed: Nanos(1),
+        };
+        part.add(identity, builder.finish().unwrap()).unwrap();
+        assert_eq!(recursive(&part, &part.stacks.ordered()), [false, false, false, true]);
+    }
 }
