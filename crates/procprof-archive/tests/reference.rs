@@ -62,7 +62,8 @@ function as its leaf that is not `recursive`. Samples are sorted by type, kind, 
 
 `procprof archive compact` merges the parts of each day (UTC) that is over into one, or a few, which share stacks and
 frames, and drops whole days before `--days-max`, then whole hours and days, oldest first, until `--bytes-max` is kept.
-The limits are those of the archive, not of a cluster. A part that comes later is added the next time.
+The limits are those of the archive, not of a cluster. A part that comes later is added the next time. What is
+dropped while a server still has its profiles is archived again: keep days and bytes above those of the data folder.
 
 One compaction runs at a time, by a lease in the folder `leases`; one that was killed keeps others away for
 `--lease-seconds` (60). It may be killed at any moment: the next one completes or removes what it has begun. What takes
