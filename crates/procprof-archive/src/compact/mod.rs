@@ -123,8 +123,8 @@ impl Archive {
     /// closed days. Its moments are those of `clock`; `holder` differs from that of every other compaction.
     ///
     /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) when another compaction runs. The storage's: what was begun is completed or removed by the next
-    /// one, and readers see all profiles once all the time.
+    /// [`Error::Busy`](crate::Error::Busy) when another compaction runs. The storage's: what was begun is completed or
+    /// removed by the next one, and readers see all profiles once all the time.
     pub fn compact(
         &self,
         limits: &CompactLimits,
