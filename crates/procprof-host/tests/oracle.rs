@@ -21,12 +21,12 @@ fn record_beside_perf(program: &Program, callchains: &str) -> (Recording, Profil
     let file = program.path.with_extension("perf.data");
     let filter = Filter { name: Some(name), ..Filter::default() };
     let options = Options { hz: HZ, filter, ..Options::default() };
-    // Version 6.1 of `perf` aborts now and then.
-    let recording = (0..5).find_map(|_| {
+    // Version 6.1 of `perf` aborts now and then, for seconds on end.
+    let recording = (0..20).find_map(|_| {
         let mut recorder = Recorder::attach(Target::FutureChildren, &options).expect("perf events are permitted");
         let mut perf = Command::new("perf");
-        perf.args(["record", "-q", "-e", "task-clock", "-F", &HZ.to_string(), "--call-graph", callchains, "-o"]);
-        perf.arg(&file).arg("--").arg(&program.path).arg("1").stdout(Stdio::null()).stderr(Stdio::null());
+        perf.args(["record", "-q", "-N", "-e", "task-clock", "-F", &HZ.to_string(), "--call-graph", callchains, "-o"]);
+        perf.arg(&file).arg("--").arg(&program.path).arg("1").stdout(Stdio::null());
         let mut perf = perf.spawn().expect("this test needs perf");
         let status = loop {
             recorder.poll(Duration::from_millis(50)).unwrap();
@@ -34,7 +34,12 @@ fn record_beside_perf(program: &Program, callchains: &str) -> (Recording, Profil
                 break status;
             }
         };
-        status.success().then(|| recorder.finish().unwrap())
+        if !status.success() {
+            eprintln!("perf record: {status}");
+            std::thread::sleep(Duration::from_secs(1));
+            return None;
+        }
+        Some(recorder.finish().unwrap())
     });
     let recording = recording.expect("perf records");
     let script = Command::new("perf").args(["script", "--no-inline", "-i"]).arg(&file).output().unwrap();

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use procprof_host::RecordedFiles;
 use procprof_profile::format::{self, Decoded, Limits, perf_data};
@@ -12,16 +13,21 @@ use procprof_symbolize::{PathUse, Sources, symbolize_profile};
 use crate::program::Program;
 use crate::shares::{count, functions};
 
-/// Records a program; version 6.1 of `perf` aborts now and then.
+/// Records a program; version 6.1 of `perf` aborts now and then, for seconds on end.
 fn perf_record(program: &Program, words: &[&str]) -> PathBuf {
     let file = program.path.with_extension("perf.data");
-    let recorded = (0..5).any(|_| {
+    let mut failures = String::new();
+    for _ in 0..20 {
         let mut perf = Command::new("perf");
-        perf.args(["record", "-q", "-F", "997", "-o"]).arg(&file).args(words).arg("--").arg(&program.path).arg("1");
-        perf.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("this test needs perf").success()
-    });
-    assert!(recorded, "perf records {words:?}");
-    file
+        perf.args(["record", "-q", "-N", "-F", "997", "-o"]).arg(&file).args(words);
+        let output = perf.arg("--").arg(&program.path).arg("1").output().expect("this test needs perf");
+        if output.status.success() {
+            return file;
+        }
+        failures += &format!("{}: {}\n", output.status, String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    panic!("perf record {words:?}:\n{failures}");
 }
 
 /// The profiles of a file as we read it, with names.

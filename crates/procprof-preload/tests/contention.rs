@@ -57,7 +57,9 @@ fn waits_equal_exact_counts_for_every_kind_of_lock() {
         println!("{function}: exact {exact:?}, recorded {seen:?}, held {held:?}");
         // What passes between our clock and the program's is more on a busy machine.
         assert!((seen[1] - exact[1]).abs() < exact[1] / 25 + 1_000_000, "{function}: {} ns of {}", seen[1], exact[1]);
-        assert!((seen[0] - exact[0]).abs() <= exact[0] / 10 + 2, "{function}: {} waits of {}", seen[0], exact[0]);
+        // Once a busy machine has kept the collector from running, waits are sampled: their sum is kept to within a
+        // part, while a short one that is taken represents many.
+        assert!(seen[0] >= exact[0] / 2 && seen[0] <= exact[0] * 2, "{function}: {} waits of {}", seen[0], exact[0]);
         // On a busy machine two threads may never have met at one of them.
         assert!(held[1] >= exact[1] / 2, "{function}: {} ns held of {}", held[1], exact[1]);
     }

@@ -183,6 +183,7 @@ fn sixty_kills_lose_nothing_and_leave_nothing_half_written() {
             assert_eq!(all(&store, 1000), entries);
         }
     }
-    assert!(acknowledged.put.len() > ROUNDS as usize, "the writer got somewhere: {}", acknowledged.put.len());
+    // Three rounds of four wait for a first one.
+    assert!(acknowledged.put.len() >= ROUNDS as usize * 3 / 4, "the writer got somewhere: {}", acknowledged.put.len());
     println!("{} puts were acknowledged, {leftovers} half-written files were removed", acknowledged.put.len());
 }

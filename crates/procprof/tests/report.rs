@@ -262,14 +262,20 @@ fn a_recording_of_a_jvm_is_read_by_kind_of_event() {
     assert!(seen.contains("Work.sort"), "{seen}");
 }
 
-/// Runs `perf record` in a folder; version 6.1 aborts now and then.
+/// Runs `perf record` in a folder; version 6.1 aborts now and then, for seconds on end.
 fn perf_record(folder: &Path, words: &str) {
-    let recorded = (0..5).any(|_| {
+    let mut failures = String::new();
+    for _ in 0..20 {
         let mut perf = Command::new("perf");
-        perf.current_dir(folder).args(["record", "-q", "-o", "perf.data"]).args(words.split_whitespace());
-        perf.args(["--", "./burn", "0.5"]).output().expect("this test needs perf").status.success()
-    });
-    assert!(recorded, "perf record {words}");
+        perf.current_dir(folder).args(["record", "-q", "-N", "-o", "perf.data"]).args(words.split_whitespace());
+        let output = perf.args(["--", "./burn", "0.5"]).output().expect("this test needs perf");
+        if output.status.success() {
+            return;
+        }
+        failures += &format!("{}: {}\n", output.status, text(&output.stderr));
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+    panic!("perf record {words}:\n{failures}");
 }
 
 #[test]
