@@ -1660,3 +1660,90 @@ SELECT COUNT(*) FROM profiles WHERE JSON_VALUE(facts, '$.id') <> id
 SELECT pinned, engine, lost, COUNT(*) FROM profiles GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 SELECT COUNT(*), SUM(lost), COUNT(lost) FROM profiles WHERE NOT pinned
 SELECT engine, COUNT(*) FROM profiles WHERE facts LIKE '%"type":"cpu"%' GROUP BY engine
+-- JSON documents that are changed, compared and searched
+SELECT JSON_SET('{ "a" : 1 , "c":[1,2]}', '$.a', 'x', '$.c[1]', NULL, '$.c[5]', 1.50)
+SELECT JSON_SET('[1]', '$[0]', 'x'), JSON_SET('1', '$[0]', 'x'), JSON_SET('1', '$[1]', 'x'), JSON_SET('1', '$.a', 'x'), JSON_SET('1', '$', 'x')
+SELECT JSON_SET('{}', '$.a', 'x'), JSON_SET('{"a":{"b":1}}', '$.a.c.d', 'x'), JSON_SET('{"a":{"b":1}}', '$.a.c', JSON_OBJECT('k',1))
+SELECT JSON_SET('{"a":1}', '$.b', '[1,2]'), JSON_SET('{"a":1}', '$.b', TRUE), JSON_SET('{"a":1}', '$.b', 1=1), JSON_SET('{"a":1}', '$[0]', 7)
+SELECT JSON_SET('{"a":1}', NULL, 1), JSON_SET(NULL, '$.a', 1), JSON_SET('{"a":1', '$.a', 1), JSON_SET('nope', '$.a', 1), JSON_SET('{"a":1} x', '$.a', 5)
+SELECT JSON_SET('{"a":1}', 'x', 1)
+SELECT JSON_SET('{"a":1}', '$.*', 1)
+SELECT JSON_SET('{"a":1}', '$**.a', 1)
+SELECT JSON_SET('{"a":[1,2]}', '$.a[last]', 1)
+SELECT JSON_SET('{"a":1,"a":2}', '$.a', 9), JSON_SET('{"a":1}', '$.a', 9, '$.b', 'é"'), JSON_SET('{"a":1}', '$.b', 'x\ty')
+SELECT JSON_SET('{"a":1}', '$.b', DATE '2020-01-01', '$.c', 1e0, '$.e', CAST('x' AS BINARY), '$.f', TIME '10:00:00', '$.g', CAST(1 AS UNSIGNED), '$.h', 1/3)
+SELECT JSON_SET('[1,2]', '$[1]', 'a', '$[2]','b','$[9]','c'), JSON_SET('{"a":{}}','$.a.b',1), JSON_SET('[[1]]','$[0][1]',2), JSON_SET('[]','$[0]',1)
+SELECT JSON_SET('{"a":"x"}', '$.a[1]', 1), JSON_SET('{"a":"x"}', '$.a[0]', 1), JSON_SET('{"a":{"b":1}}', '$.a[1]', 1), JSON_SET('{"a":{"b":1}}', '$.a[0].b', 5), JSON_SET('{"a":[{"b":1}]}', '$.a.b', 5), JSON_SET('{"a":[]}', '$.a.b', 5)
+SELECT JSON_SET('{"a":1}', '$.a')
+SELECT JSON_SET('{"a":1}', '$.a', 1, '$.b')
+SELECT JSON_INSERT('1', '$[1]', 'x'), JSON_INSERT('1','$','x'), JSON_INSERT('{"a":1}','$[0]',3), JSON_INSERT('{"a":1}','$[1]',3), JSON_INSERT('{"a":1}','$.a.b',3), JSON_INSERT('[1,2]','$[1]',3), JSON_INSERT('[1,2]','$[7]',3), JSON_INSERT('{"a":1}','$."x y"',3), JSON_INSERT('{"a":1}','$.é',3)
+SELECT JSON_INSERT('{"a":1}', '$.a', 5, '$.b', 6), JSON_REPLACE('{"a":1}', '$.a', 5, '$.b', 6), JSON_REPLACE('1','$[0]','x'), JSON_REPLACE('1','$','x'), JSON_REPLACE('1','$[1]','x')
+SELECT JSON_REMOVE('[1,2,[3]]', '$[0]'), JSON_REMOVE('{"a":1,"b":{"c":2}}', '$.b.c', '$.a'), JSON_REMOVE('{"a":1}', '$'), JSON_REMOVE('{"a":1}', '$.x'), JSON_REMOVE('[1,2,[3]]', '$[2][0]','$[0]')
+SELECT JSON_REMOVE('{"a":1,"b":2,"c":3}','$.b'), JSON_REMOVE('{"a":1,"b":2}','$.b'), JSON_REMOVE('{"a":1,"b":2}','$.a'), JSON_REMOVE('[1,2,3]','$[1]'), JSON_REMOVE('[1,2,3]','$[2]'), JSON_REMOVE('[1,2,3]','$[7]'), JSON_REMOVE('[1]','$[0]')
+SELECT JSON_REMOVE('1','$[0]'), JSON_REMOVE('{"a":1}','$.a[0]'), JSON_REMOVE('{"a":1,"a":2}','$.a'), JSON_REMOVE('{"a":1}',NULL), JSON_REMOVE(NULL,'$.a'), JSON_REMOVE('[1, [2, 3], {"x": 1}]', '$[1][0]', '$[2].x'), JSON_REMOVE('{"a":1', '$.a'), JSON_REMOVE('[1,2', '$[0]')
+SELECT JSON_REMOVE('{"a":1}')
+SELECT JSON_SET(totals, '$[0].value', 0), JSON_REMOVE(totals, '$[0]', '$[0].value') FROM profiles WHERE type = 'cpu' ORDER BY completed_ns LIMIT 3
+SELECT JSON_SET(labels, '$.team', node, '$.n', name) FROM profiles JOIN nodes ON nodes.id = node ORDER BY profiles.id
+SELECT JSON_CONTAINS('[1,2,3]', '[2,3]'), JSON_CONTAINS('[1,[2,3]]', '[2]'), JSON_CONTAINS('[1,[2,3]]', '[[2]]'), JSON_CONTAINS('[1,[2,3]]', '2')
+SELECT JSON_CONTAINS('{"a":1,"b":{"c":2}}', '{"b":{"c":2}}'), JSON_CONTAINS('{"a":1,"b":{"c":2}}', '{"c":2}'), JSON_CONTAINS('[{"a":1,"b":2}]','{"a":1}'), JSON_CONTAINS('[{"a":1,"b":2}]','[{"a":1}]')
+SELECT JSON_CONTAINS('1','1'), JSON_CONTAINS('1.0','1'), JSON_CONTAINS('"a"','"a"'), JSON_CONTAINS('"a"','"A"'), JSON_CONTAINS('null','null'), JSON_CONTAINS('true','false'), JSON_CONTAINS('1','"1"')
+SELECT JSON_CONTAINS('{}','{}'), JSON_CONTAINS('[]','[]'), JSON_CONTAINS('[]','{}'), JSON_CONTAINS('{"a":1}','{}'), JSON_CONTAINS('1','[1]'), JSON_CONTAINS('[1]','[1,1]')
+SELECT JSON_CONTAINS('{"a":1}','1','$.b'), JSON_CONTAINS('{"a":1}', NULL), JSON_CONTAINS(NULL, '1'), JSON_CONTAINS('{"a":1}','1',NULL)
+SELECT JSON_CONTAINS('{"a":1}', 'x')
+SELECT JSON_CONTAINS('{"a":1','1','$.a')
+SELECT JSON_CONTAINS('"a\\u0062"','"ab"'), JSON_CONTAINS('{"a\\u0062":1}','{"ab":1}'), JSON_CONTAINS('{"a":[1,2]}', 1, '$.a'), JSON_CONTAINS(5,5)
+SELECT JSON_CONTAINS('[{"a":1},{"a":2,"b":3}]','{"a":2,"b":3}'), JSON_CONTAINS('[{"a":1},{"b":3}]','{"a":1,"b":3}'), JSON_CONTAINS('{"a":[1,{"b":2}]}','{"a":{"b":2}}'), JSON_CONTAINS('{"a":{"b":2,"c":[1,2,3]}}','{"a":{"c":[3,1]}}'), JSON_CONTAINS('[[1,2],[3]]','[1,3]')
+SELECT JSON_CONTAINS('[{"a":[1]}]','{"a":1}'), JSON_CONTAINS('{"a":1,"a":2}','{"a":2}'), JSON_CONTAINS('1e2','100'), JSON_CONTAINS('0.1','0.10'), JSON_CONTAINS('{"a":null}','{"a":null}'), JSON_CONTAINS('[true,false]','[false]'), JSON_CONTAINS('[1,2,[3,{"k":[4,5]}]]','[{"k":5}]')
+SELECT JSON_CONTAINS('{"é":1}','{"É":1}'), JSON_CONTAINS('{"a":1}','{"A":1}'), JSON_CONTAINS('["é"]','"é"'), JSON_CONTAINS('{}','{"a":1}'), JSON_CONTAINS('[]','1'), JSON_CONTAINS('[[]]','[]'), JSON_CONTAINS('[1]','[[]]'), JSON_CONTAINS('[{}]','{}'), JSON_CONTAINS('[1,{"a":2}]','[{}]')
+SELECT JSON_CONTAINS('[{"a":{"b":1}},{"a":{"b":2}}]','{"a":{"b":2}}'), JSON_CONTAINS('[[{"a":1}],{"a":2}]','{"a":2}'), JSON_CONTAINS('{"a":{"b":1},"c":2}','{"c":2,"a":{"b":1}}'), JSON_CONTAINS('{"a":{"x":1},"b":[{"c":1},{"d":2}]}','{"b":[{"d":2}],"a":{}}'), JSON_CONTAINS('[1,"1",true]','["1",true]')
+SELECT COUNT(*) FROM profiles WHERE JSON_CONTAINS(labels, '{"team":"T10002"}')
+SELECT COUNT(*) FROM profiles WHERE JSON_CONTAINS(totals, '{"kind":"cpu"}')
+SELECT COUNT(*) FROM profiles WHERE JSON_CONTAINS(totals, '"CPU"', '$[1].kind')
+SELECT JSON_CONTAINS_PATH('{"a":{"b":null}}', 'one', '$.a.b'), JSON_CONTAINS_PATH('1','one','$[0]'), JSON_CONTAINS_PATH('{"a":1}', 'ALL', '$.a', '$')
+SELECT JSON_CONTAINS_PATH(NULL, 'one', '$.a'), JSON_CONTAINS_PATH('{"a":1}', NULL, '$.a'), JSON_CONTAINS_PATH('{"a":1}', 'one', NULL), JSON_CONTAINS_PATH('{"a":1}', 'one', '$.a', NULL), JSON_CONTAINS_PATH('{"a":1}', 'all', '$.b', NULL), JSON_CONTAINS_PATH('{"a":1}', 'two', '$.a')
+SELECT JSON_CONTAINS_PATH('{"a":1}', 'one', '$.a[0]'), JSON_CONTAINS_PATH('{"a":1}', 'one', '$.a[1]'), JSON_CONTAINS_PATH('[1,2]', 'all', '$[0]','$[1]','$[2]'), JSON_CONTAINS_PATH('[1,2]', 'all', '$[0]','$[1]','$[1]'), JSON_CONTAINS_PATH('{"a":{"b":1}}','one','$'), JSON_CONTAINS_PATH('{"a":1}','one','$.A')
+SELECT JSON_CONTAINS_PATH('{"a":[1]}', 'one', '$.*[0]')
+SELECT COUNT(*) FROM profiles WHERE JSON_CONTAINS_PATH(labels, 'one', '$.team', '$.zone')
+SELECT JSON_SEARCH('["a","b"]', 'one', 'b'), JSON_SEARCH('["a","b","a"]', 'all', 'a'), JSON_SEARCH('["a","b"]', 'all', 'c')
+SELECT JSON_SEARCH('{"a":{"b":["x","ab"]},"ab":"ab"}', 'all', '%b'), JSON_SEARCH('{"a b":"x"}', 'one', 'x'), JSON_SEARCH('{"a\\"b":"x"}', 'one', 'x'), JSON_SEARCH('"x"', 'one', 'x'), JSON_SEARCH('["a%"]','one','a|%','|'), JSON_SEARCH('["a%"]','one','a\\%'), JSON_SEARCH('["a|%"]','one','a|%','')
+SELECT JSON_SEARCH('["A"]', 'one', 'a'), JSON_SEARCH('[1,"1",null]', 'all', '1'), JSON_SEARCH('["é"]', 'one', 'e'), JSON_SEARCH('[true]','one','true'), JSON_SEARCH('[null]','one','null'), JSON_SEARCH('[{}, [], ""]','all','%'), JSON_SEARCH(5,'one',5)
+SELECT JSON_SEARCH('{"a":["x"],"b":["x"]}', 'all', 'x', NULL, '$.b'), JSON_SEARCH('{"a":["x"],"b":["x"]}', 'all', 'x', NULL, '$.a', '$.b')
+SELECT JSON_SEARCH('{"a":["x"],"b":["x"]}', 'all', 'x', '', '$.*')
+SELECT JSON_SEARCH(NULL,'one','x'), JSON_SEARCH('["x"]',NULL,'x'), JSON_SEARCH('["x"]','one',NULL), JSON_SEARCH('["x"]','one','x',NULL,NULL), JSON_SEARCH('["x"]','two','x')
+SELECT JSON_SEARCH('["x"]','one','x','ab')
+SELECT JSON_SEARCH('["x"','one','x')
+SELECT JSON_SEARCH('["x\\u0062"]','one','xb'), JSON_SEARCH('["a\\nb"]','one','a\nb'), JSON_SEARCH('{"k\\u0062":"x"}','one','x'), JSON_SEARCH('{"":"x"}','one','x'), JSON_SEARCH('[["x"],"x"]','all','x')
+SELECT JSON_SEARCH('{"a":"x"}','all','x',NULL,'$.a[0]'), JSON_SEARCH('{"a":"x"}','all','x',NULL,'$[0]'), JSON_SEARCH('{"a":"x"}','all','x',NULL,'$'), JSON_SEARCH('{"a":["x","x"]}','all','x',NULL,'$.a[1]'), JSON_SEARCH('{"a":["x","x"]}','all','x',NULL,'$.a[1][0]'), JSON_SEARCH('{"a":[["x"],"x"]}','all','x',NULL,'$.a[0][0]')
+SELECT JSON_SEARCH('{"a":{"b":"x"}}','all','x',NULL,'$.a[0].b'), JSON_SEARCH('{"a":{"b":"x"}}','all','x',NULL,'$.a[1].b'), JSON_SEARCH('"x"','all','x',NULL,'$[0]'), JSON_SEARCH('{"a":["x","y"]}','all','x',NULL,'$.b')
+SELECT JSON_SEARCH('["ab"]','one','a_'), JSON_SEARCH('["a_"]','one','a\_'), JSON_SEARCH('["ab "]','one','ab'), JSON_SEARCH('["ab"]','one','ab '), JSON_SEARCH('[1.50, 10, "10"]','all','1%')
+SELECT id, JSON_SEARCH(totals, 'all', '%S%') FROM profiles ORDER BY id
+SELECT id, JSON_SEARCH(labels, 'one', 't1000_'), JSON_UNQUOTE(JSON_SEARCH(labels, 'all', '%2')) FROM profiles ORDER BY id
+SELECT JSON_ARRAY(JSON_OBJECT('a',1)), JSON_OBJECT('k', JSON_ARRAY(1, JSON_ARRAY())), JSON_ARRAY(x) FROM (SELECT JSON_OBJECT('a',1) x) t
+SELECT JSON_ARRAY(COALESCE(JSON_OBJECT('a',1),'x')), JSON_ARRAY(IF(1,JSON_OBJECT('a',1),JSON_ARRAY())), JSON_ARRAY(COALESCE(JSON_OBJECT('a',1),JSON_ARRAY())), JSON_ARRAY(CONCAT(JSON_OBJECT('a',1))), JSON_ARRAY(UPPER(JSON_ARRAY('a')))
+SELECT JSON_ARRAY(JSON_EXTRACT('{"a":[1]}','$.a')), JSON_ARRAY(JSON_KEYS('{"a":1}')), JSON_ARRAY(JSON_QUOTE('a')), JSON_ARRAY(JSON_VALUE('{"a":1}','$.a')), JSON_ARRAY(JSON_UNQUOTE('"a"')), JSON_ARRAY(JSON_SEARCH('["x"]','one','x')), JSON_ARRAY(JSON_TYPE('1')), JSON_ARRAY(JSON_SET('{}','$.a',1))
+SELECT JSON_ARRAYAGG(JSON_OBJECT('a',1)), JSON_OBJECTAGG('k', JSON_ARRAY(1)), JSON_ARRAY(JSON_ARRAYAGG(1)), JSON_ARRAYAGG(JSON_VALUE('[1]','$[0]')), JSON_ARRAYAGG(JSON_KEYS('{"a":1}'))
+SELECT JSON_ARRAY(GROUP_CONCAT(x)), JSON_ARRAY((SELECT JSON_ARRAY(1))) FROM (SELECT JSON_OBJECT('a',1) x) t
+SELECT COERCIBILITY(JSON_OBJECT('a',1)), COLLATION(JSON_SEARCH('["x"]','one','x')), JSON_OBJECT('a',1) = '{"A": 1}', JSON_ARRAY('a') LIKE '%A%'
+SELECT x, COUNT(*) FROM (SELECT JSON_OBJECT('a',1) x UNION ALL SELECT JSON_OBJECT('A',1) UNION ALL SELECT JSON_OBJECT('b',2)) t GROUP BY x ORDER BY COUNT(*)
+-- Percentiles
+SELECT DISTINCT node, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY samples) OVER (PARTITION BY node) AS p FROM profiles ORDER BY 1
+SELECT DISTINCT type, PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY seconds DESC) OVER (PARTITION BY type) AS p FROM profiles ORDER BY 1
+SELECT DISTINCT type, PERCENTILE_DISC(0.4) WITHIN GROUP (ORDER BY samples) OVER (PARTITION BY type) AS p, PERCENTILE_DISC(0.4) WITHIN GROUP (ORDER BY samples DESC) OVER (PARTITION BY type) AS q FROM profiles ORDER BY 1
+SELECT DISTINCT type, PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY top_function) OVER (PARTITION BY type) AS p FROM profiles ORDER BY 1
+SELECT DISTINCT type, PERCENTILE_DISC(1) WITHIN GROUP (ORDER BY completed) OVER (PARTITION BY type) AS p, PERCENTILE_DISC(0) WITHIN GROUP (ORDER BY completed) OVER (PARTITION BY type) AS q FROM profiles ORDER BY 1
+SELECT id, samples - MEDIAN(samples) OVER (PARTITION BY type), MEDIAN(seconds) OVER () FROM profiles ORDER BY id
+SELECT k, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY k) AS c, PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY k) AS d FROM (SELECT 1 k, 1.25 x UNION ALL SELECT 1, 2.5 UNION ALL SELECT 1, NULL UNION ALL SELECT 1, 10 UNION ALL SELECT 2, NULL UNION ALL SELECT 3, 7) t ORDER BY k
+SELECT k, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY k) AS c, PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY k) AS d FROM (SELECT 1 k, 1e0 x UNION ALL SELECT 1, 2.5e0 UNION ALL SELECT 2, -1e0) t ORDER BY k
+SELECT k, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x > 2) OVER () AS c, PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x > 2) OVER () AS d FROM (SELECT 1 k, 1 x UNION ALL SELECT 2, 5 UNION ALL SELECT 3, 7) t ORDER BY k
+SELECT PERCENTILE_CONT(1.5) WITHIN GROUP (ORDER BY samples) OVER () FROM profiles
+SELECT PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY samples) OVER () FROM profiles
+SELECT PERCENTILE_CONT('0.5') WITHIN GROUP (ORDER BY samples) OVER () FROM profiles
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY top_function) OVER () FROM profiles
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY samples, node) OVER () FROM profiles
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY samples) OVER (ORDER BY node) FROM profiles
+SELECT MEDIAN(completed) OVER () FROM profiles
+SELECT node, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY SUM(samples)) OVER () FROM profiles GROUP BY node ORDER BY node
+SELECT ROUND(MEDIAN(samples) OVER (PARTITION BY node), 1) AS m FROM profiles WHERE type = 'cpu' ORDER BY m, id
+SELECT JSON_ARRAY(TRUE, FALSE, 1=1, NOT 1), JSON_OBJECT('a', TRUE), JSON_ARRAYAGG(TRUE), TRUE + 1, -TRUE, TRUE / 2, CONCAT(TRUE, 'x'), IFNULL(TRUE, 5), COALESCE(NULL, FALSE), IF(1, TRUE, 'b')
+SELECT TRUE = 'true', TRUE = '1', TRUE IN (1, 2), GREATEST(TRUE, 3), SUM(TRUE), AVG(TRUE), MAX(TRUE), GROUP_CONCAT(TRUE), TRUE & 3, CAST(TRUE AS CHAR), CAST(FALSE AS DECIMAL(5,2)), HEX(TRUE), LENGTH(TRUE)
+SELECT x, COUNT(*) FROM (SELECT TRUE x UNION SELECT 1 UNION SELECT FALSE UNION ALL SELECT 0.5) t GROUP BY x ORDER BY x

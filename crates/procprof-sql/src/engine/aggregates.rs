@@ -277,6 +277,8 @@ fn document(row: &[Val<'_>], types: &[SqlType], at: usize) -> String {
     let (value, kind) = (row.get(at).unwrap_or(&Val::Null), types.get(at).copied().unwrap_or(SqlType::Null));
     match value.text(kind) {
         None => "null".to_owned(),
+        Some(text) if kind == SqlType::DOCUMENT => text.into_owned(),
+        Some(text) if kind == SqlType::Logical => if text == "0" { "false" } else { "true" }.to_owned(),
         Some(text) if kind.is_text() || kind.is_temporal() => serde_json::Value::from(&*text).to_string(),
         Some(text) => text.into_owned(),
     }
@@ -331,7 +333,7 @@ fn row_key(row: &[Val<'_>], types: &[SqlType]) -> Vec<u8> {
 }
 
 /// The order of two values of a type, NULL first.
-fn order(left: &Val<'_>, right: &Val<'_>, kind: SqlType) -> std::cmp::Ordering {
+pub(super) fn order(left: &Val<'_>, right: &Val<'_>, kind: SqlType) -> std::cmp::Ordering {
     use std::cmp::Ordering::{Equal, Greater, Less};
     match (left, right) {
         (Val::Null, Val::Null) => Equal,
@@ -413,7 +415,7 @@ impl Accumulator for Rows {
 }
 
 /// Writes a value: its kind, then its bytes.
-fn put(value: &Val<'_>, out: &mut Vec<u8>) {
+pub(super) fn put(value: &Val<'_>, out: &mut Vec<u8>) {
     let mut bytes = |tag: u8, bytes: &[u8]| {
         out.push(tag);
         out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -434,7 +436,7 @@ fn put(value: &Val<'_>, out: &mut Vec<u8>) {
 }
 
 /// Reads what [`put`] wrote.
-fn take(rest: &mut &[u8]) -> Val<'static> {
+pub(super) fn take(rest: &mut &[u8]) -> Val<'static> {
     let Some(([tag, length @ ..], after)) = rest.split_first_chunk::<5>() else { return Val::Null };
     let length = u32::from_le_bytes(*length) as usize;
     let (own, after) = after.split_at(length.min(after.len()));

@@ -9,7 +9,7 @@
 //! | `parse` | the text of a statement as a tree |
 //! | `bind` | a tree as a plan: names, types, MySQL's rules |
 //! | `types`, `value`, `decimal`, `moment`, `collation`, `weights` | MySQL's types, values and how they compare |
-//! | `call`, `functions`, `aggregates`, `digests` | functions of rows and of groups |
+//! | `call`, `functions`, `aggregates`, `percentiles`, `digests` | functions of rows and of groups |
 //! | `computed`, `profiles`, `profile_functions` | tables as DataFusion reads them |
 //! | `nodes`, `reports`, `information_schema_rows` | the rows of computed tables |
 //! | `joins`, `sequence` | joins that can be ended, unions in order |
@@ -29,6 +29,7 @@ mod joins;
 mod moment;
 mod nodes;
 mod parse;
+mod percentiles;
 mod profile_functions;
 mod profiles;
 mod reports;

@@ -70,6 +70,85 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn percentiles_of_groups_are_exact_or_approximate() {
+    let numbers = "(WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1001) \
+                   SELECT i % 2 AS k, CASE WHEN i % 10 = 0 THEN NULL ELSE i * i END AS x FROM n) t";
+    let groups: Vec<Vec<f64>> =
+        (0..2).map(|k| (1..=1001).filter(|i| i % 2 == k && i % 10 != 0).map(|i| f64::from(i * i)).collect()).collect();
+    let interpolated = |group: &[f64], share: f64| {
+        let place = share * (group.len() - 1) as f64;
+        let (low, high) = (group[place.floor() as usize], group[place.ceil() as usize]);
+        low + (high - low) * place.fract()
+    };
+    for share in [0.0, 0.05, 0.5, 0.9, 0.999, 1.0] {
+        let of_share = |call: &str| {
+            let text =
+                format!("SELECT k, {} FROM {numbers} GROUP BY k ORDER BY k", call.replace("SHARE", &share.to_string()));
+            rows(&text, &[]).unwrap_or_else(|error| panic!("{text}: {error}"))
+        };
+        for (call, share) in [
+            ("PERCENTILE_CONT(SHARE) WITHIN GROUP (ORDER BY x)", share),
+            ("PERCENTILE_CONT(SHARE) WITHIN GROUP (ORDER BY x DESC)", 1.0 - share),
+            ("PERCENTILE_CONT(x, SHARE)", share),
+        ] {
+            let expected = [0, 1].map(|k| format!("{k}|{:.10}", interpolated(&groups[k], share)));
+            let close = |found: &str, wanted: &str| {
+                let number = |text: &str| text.split('|').nth(1).and_then(|text| text.parse::<f64>().ok()).unwrap();
+                (number(found) - number(wanted)).abs() < 1e-6
+            };
+            let found = of_share(call);
+            assert!(found.iter().zip(&expected).all(|(found, wanted)| close(found, wanted)), "{call}: {found:?}");
+        }
+        let chosen = [0, 1].map(|k| {
+            let group = &groups[k];
+            let place = (1..=group.len()).find(|place| *place as f64 / group.len() as f64 >= share).unwrap();
+            format!("{k}|{}", group[place - 1])
+        });
+        assert_eq!(of_share("PERCENTILE_DISC(SHARE) WITHIN GROUP (ORDER BY x)"), chosen);
+        assert_eq!(of_share("PERCENTILE_DISC(x, SHARE)"), chosen);
+        for call in ["PERCENTILE_APPROX(x, SHARE)", "APPROX_PERCENTILE(x, SHARE)", "PERCENTILE_APPROX(x, SHARE, 2048)"]
+        {
+            for (k, line) in of_share(call).iter().enumerate() {
+                let found: f64 = line.split('|').nth(1).unwrap().parse().unwrap();
+                // The rank of what is found is within a hundredth of what was asked for.
+                let rank = |value: f64| groups[k].iter().filter(|own| **own <= value).count() as f64;
+                let off = (rank(found) / groups[k].len() as f64 - share).abs();
+                assert!(off < 0.01, "{call} at {share}: {line}");
+            }
+        }
+    }
+    check(&[
+        (
+            "k, MEDIAN(x) FROM (SELECT 1 k, 3 x UNION ALL SELECT 1, NULL UNION ALL SELECT 1, 8) t GROUP BY k",
+            "1|5.5000000000",
+        ),
+        ("MEDIAN(x), PERCENTILE_DISC(x, 0.5), PERCENTILE_APPROX(x, 0.5) FROM (SELECT NULL x) t", "NULL|NULL|NULL"),
+        (
+            "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM (SELECT 'b' x UNION ALL SELECT 'a' UNION ALL SELECT 'c') t",
+            "b",
+        ),
+        ("PERCENTILE_DISC(x, 1) FROM (SELECT DATE '2026-01-02' x UNION ALL SELECT '2026-01-01') t", "2026-01-02"),
+    ]);
+    for (call, why) in [
+        ("PERCENTILE_CONT(2) WITHIN GROUP (ORDER BY x)", "Argument to the percentile_cont function does not belong"),
+        ("PERCENTILE_CONT(x) WITHIN GROUP (ORDER BY x)", "percentile_cont with a share that varies is not supported"),
+        ("PERCENTILE_CONT(0.5)", "Incorrect parameter count"),
+        ("PERCENTILE_CONT(x, 0.5, 1)", "Incorrect parameter count"),
+        ("PERCENTILE_CONT(x, 0.5) WITHIN GROUP (ORDER BY x)", "Incorrect parameter count"),
+        ("PERCENTILE_APPROX(x, 0.5, 10)", "percentile_approx: the compression is a whole number from 2048 to 10000"),
+        ("PERCENTILE_APPROX(x, 0.5, x)", "percentile_approx: the compression is a whole number"),
+        ("PERCENTILE_APPROX('a', 0.5)", "Numeric datatype is required for percentile_approx function"),
+        ("MEDIAN(DISTINCT x)", "syntax error: DISTINCT in median"),
+        ("MEDIAN(DATE '2026-01-01')", "median of dates and times is not supported"),
+        ("MEDIAN(x) OVER (ORDER BY x)", "median in a window with an order or a frame is not supported"),
+        ("SUM(x) WITHIN GROUP (ORDER BY x)", "is not supported"),
+    ] {
+        let refused = rows(&format!("SELECT {call} FROM (SELECT 1 AS x) t"), &[]).err().unwrap().to_string();
+        assert!(refused.contains(why), "{call}: {refused}");
+    }
+}
+
+#[test]
 fn operators_bind_as_in_mysql() {
     check(&[
         ("2 + 3 * 4, (2 + 3) * 4, 7 DIV 2 * 2, 7 MOD 4 + 1", "14|20|6|4"),

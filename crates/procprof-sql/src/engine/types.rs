@@ -36,6 +36,8 @@ pub(super) enum Coercibility {
     Column,
     SystemConstant,
     Literal,
+    /// Of a JSON document that a function made: in another one it is no text.
+    Document,
     Number,
 }
 
@@ -76,6 +78,7 @@ use SqlType::{Bytes, Date, DateTime, Decimal, Double, Integer, Logical, Null, Te
 
 impl SqlType {
     pub(super) const LITERAL: SqlType = Text { collation: Collation::General, coercibility: Coercibility::Literal };
+    pub(super) const DOCUMENT: SqlType = Text { collation: Collation::General, coercibility: Coercibility::Document };
     pub(super) const FLOAT: SqlType = Double { decimals: FLOATING };
 
     /// A decimal that keeps what it shows.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
+use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
@@ -22,12 +23,14 @@ use super::{Binder, Bound, Place, is_same, unsupported, wrong};
 use crate::engine::aggregates::{Aggregate, Collect};
 use crate::engine::decimal::{INCREMENT, quotient_scale};
 use crate::engine::functions::numbers;
-use crate::engine::types::{FLOATING, SqlType, text_of};
+use crate::engine::percentiles::{Between, Percentile};
+use crate::engine::types::{Coercibility, FLOATING, SqlType, text_of};
 use crate::engine::value::Val;
 use crate::mysql::{SqlError, SqlErrorKind};
 
 /// Functions of groups.
 const AGGREGATES: &[&str] = &[
+    "approx_percentile",
     "avg",
     "bit_and",
     "bit_or",
@@ -37,7 +40,11 @@ const AGGREGATES: &[&str] = &[
     "json_arrayagg",
     "json_objectagg",
     "max",
+    "median",
     "min",
+    "percentile_approx",
+    "percentile_cont",
+    "percentile_disc",
     "std",
     "stddev",
     "stddev_pop",
@@ -60,6 +67,11 @@ struct Call {
     kind: SqlType,
 }
 
+/// Clusters of values that an approximate percentile keeps unless told otherwise, as in StarRocks.
+const COMPRESSION: i64 = 10_000;
+/// How many it may be told to keep.
+const COMPRESSIONS: std::ops::RangeInclusive<i64> = 2048..=10_000;
+
 impl Binder<'_> {
     pub(super) fn aggregate_call(
         &mut self,
@@ -67,7 +79,11 @@ impl Binder<'_> {
         function: &Function,
         place: &Place<'_>,
     ) -> Result<Bound, SqlError> {
-        if function.filter.is_some() || function.null_treatment.is_some() || !function.within_group.is_empty() {
+        let is_ordered = matches!(name, "percentile_cont" | "percentile_disc");
+        if function.filter.is_some()
+            || function.null_treatment.is_some()
+            || !function.within_group.is_empty() && !is_ordered
+        {
             return Err(unsupported(function));
         }
         let window = match &function.over {
@@ -110,6 +126,20 @@ impl Binder<'_> {
         }
         let call = match name {
             "group_concat" => self.concat(list, &arguments, distinct, &inside)?,
+            "median" | "percentile_cont" | "percentile_disc" | "percentile_approx" | "approx_percentile" => {
+                if distinct {
+                    return Err(SqlError::new(SqlErrorKind::Syntax, format!("syntax error: DISTINCT in {name}")));
+                }
+                if window.as_ref().is_some_and(|window| !window.order_by.is_empty() || window.has_frame) {
+                    return Err(unsupported(format!("{name} in a window with an order or a frame")));
+                }
+                let order = match function.within_group.as_slice() {
+                    [] => None,
+                    [by] => Some((self.expression(&by.expr, &inside)?, !by.options.asc.unwrap_or(true))),
+                    _ => return Err(unsupported(format!("{name} of several values"))),
+                };
+                self.percentile(name, &arguments, order)?
+            }
             _ => self.aggregate(name, &arguments, distinct)?,
         };
         Ok(called(call, window.as_ref()))
@@ -182,10 +212,50 @@ impl Binder<'_> {
             ("stddev_samp", [value]) => self.spread(Aggregate::DeviationOfSample, value),
             ("variance" | "var_pop", [value]) => self.spread(Aggregate::Variance, value),
             ("var_samp", [value]) => self.spread(Aggregate::VarianceOfSample, value),
-            ("json_arrayagg", [_]) => self.collect(Aggregate::JsonArray, arguments, SqlType::LITERAL, false),
-            ("json_objectagg", [_, _]) => self.collect(Aggregate::JsonObject, arguments, SqlType::LITERAL, false),
+            ("json_arrayagg", [_]) => self.collect(Aggregate::JsonArray, arguments, SqlType::DOCUMENT, false),
+            ("json_objectagg", [_, _]) => self.collect(Aggregate::JsonObject, arguments, SqlType::DOCUMENT, false),
             _ => return Err(super::calls::wrong_count(name)),
         })
+    }
+
+    /// A percentile: of the value by which the group is ordered, or of the first argument as StarRocks has it.
+    fn percentile(&self, name: &str, arguments: &[Bound], order: Option<(Bound, bool)>) -> Result<Call, SqlError> {
+        let (value, share, is_descending, more) = match (name, arguments, order) {
+            ("median", [value], None) => (value.clone(), 0.5, false, None),
+            ("percentile_cont" | "percentile_disc", [share], Some((value, is_descending))) => {
+                (value, share_of(name, share)?, is_descending, None)
+            }
+            (_, [value, share, more @ ..], None) if name != "median" && more.len() <= 1 => {
+                (value.clone(), share_of(name, share)?, false, more.first())
+            }
+            _ => return Err(super::calls::wrong_count(name)),
+        };
+        let is_approximate = matches!(name, "percentile_approx" | "approx_percentile");
+        if more.is_some() && !is_approximate {
+            return Err(super::calls::wrong_count(name));
+        }
+        if name != "percentile_disc" && (value.kind.is_text() || value.kind == SqlType::Bytes) {
+            return Err(wrong(format!("Numeric datatype is required for {name} function")));
+        }
+        if name != "percentile_disc" && value.kind.is_temporal() {
+            return Err(unsupported(format!("{name} of dates and times")));
+        }
+        if is_approximate {
+            let compression = more.map_or(Ok(COMPRESSION), |more| compression(name, more))?;
+            let value = self.cast(&value, SqlType::FLOAT)?;
+            let arguments = vec![value.expr, lit(share), lit(compression)];
+            let function = approx_percentile_cont_udaf();
+            return Ok(Call { function, arguments, distinct: false, kind: SqlType::FLOAT });
+        }
+        let (between, returns) = match (name, value.kind) {
+            ("percentile_disc", SqlType::Null) => (Between::Chosen, SqlType::FLOAT),
+            ("percentile_disc", SqlType::Logical) => (Between::Chosen, SqlType::Integer),
+            ("percentile_disc", kind) => (Between::Chosen, kind),
+            _ => (Between::Interpolated, SqlType::Double { decimals: 10 }),
+        };
+        let percentile =
+            Percentile { between, share, is_descending, kind: value.kind, returns, watch: Arc::clone(&self.watch) };
+        Ok(Call { function: percentile.function(), arguments: vec![value.expr], distinct: false, kind: returns })
     }
 
     fn spread(&self, aggregate: Aggregate, value: &Bound) -> Call {
@@ -256,7 +326,7 @@ impl Binder<'_> {
         }
         let kinds: Vec<SqlType> = arguments.iter().map(|argument| argument.kind).collect();
         let returns = match text_of(&kinds)? {
-            SqlType::Text { coercibility: crate::engine::types::Coercibility::Number, .. } => SqlType::LITERAL,
+            SqlType::DOCUMENT | SqlType::Text { coercibility: Coercibility::Number, .. } => SqlType::LITERAL,
             other => other,
         };
         let collect = Collect {
@@ -358,7 +428,7 @@ impl Binder<'_> {
                 WindowFrame::new_bounds(units, from, to)
             }
         };
-        Ok(Window { partition_by, order_by, frame })
+        Ok(Window { partition_by, order_by, frame, has_frame: spec.window_frame.is_some() })
     }
 
     fn bound(&mut self, bound: &ast::WindowFrameBound, units: WindowFrameUnits) -> Result<WindowFrameBound, SqlError> {
@@ -383,6 +453,8 @@ struct Window {
     partition_by: Vec<Expr>,
     order_by: Vec<SortExpr>,
     frame: WindowFrame,
+    /// Whether it was written.
+    has_frame: bool,
 }
 
 fn named<'p>(place: &Place<'p>, name: &str) -> Result<&'p WindowSpec, SqlError> {
@@ -421,6 +493,30 @@ fn over(mut function: WindowFunction, window: &Window, distinct: bool) -> Expr {
     function.params.window_frame = window.frame.clone();
     function.params.distinct = distinct;
     Expr::WindowFunction(Box::new(function))
+}
+
+/// The share that a percentile is at.
+fn share_of(name: &str, share: &Bound) -> Result<f64, SqlError> {
+    let Some(value) = &share.constant else { return Err(unsupported(format!("{name} with a share that varies"))) };
+    if *value == Val::Null || share.kind.is_text() || share.kind.is_temporal() || share.kind == SqlType::Bytes {
+        let text = format!("{name} function only accepts arguments that can be converted to numerical types");
+        return Err(wrong(text));
+    }
+    let share = value.real();
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(share),
+        false => Err(wrong(format!("Argument to the {name} function does not belong to the range [0,1]"))),
+    }
+}
+
+/// The compression of an approximate percentile: how many clusters of values are kept.
+fn compression(name: &str, value: &Bound) -> Result<i64, SqlError> {
+    let compression = value.constant.as_ref().filter(|_| value.kind.is_whole()).map(Val::integer);
+    let compression = compression.filter(|compression| COMPRESSIONS.contains(compression));
+    compression.ok_or_else(|| {
+        let (least, most) = (COMPRESSIONS.start(), COMPRESSIONS.end());
+        wrong(format!("{name}: the compression is a whole number from {least} to {most}"))
+    })
 }
 
 /// The type of a sum.

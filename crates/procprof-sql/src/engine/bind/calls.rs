@@ -327,7 +327,7 @@ fn describe(name: &str, value: &Bound) -> Bound {
                 Coercibility::Explicit => 0,
                 Coercibility::Column => 2,
                 Coercibility::SystemConstant => 3,
-                Coercibility::Literal => 4,
+                Coercibility::Literal | Coercibility::Document => 4,
                 Coercibility::Number => 5,
             };
             Bound::constant(Val::Integer(number), SqlType::Integer)

@@ -259,7 +259,7 @@ impl Binder<'_> {
                 let length = digits.len().div_ceil(8).clamp(1, 8);
                 hybrid(bytes[8 - length..].to_vec())
             }
-            AstValue::Boolean(value) => Bound::constant(Val::from(*value), SqlType::Integer),
+            AstValue::Boolean(value) => Bound::constant(Val::from(*value), SqlType::Logical),
             AstValue::Null => Bound::null(),
             AstValue::Placeholder(mark) if mark == "?" => {
                 self.met += 1;

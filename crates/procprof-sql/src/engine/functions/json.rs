@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::call::Arguments;
 use super::super::types::SqlType;
 use super::super::value::Val;
-use super::{ANY, Function, integer, literal, logical, row};
+use super::{ANY, Function, document as of_document, integer, literal, logical, row};
 use crate::mysql::{SqlError, SqlErrorKind};
 
 /// Levels of a document at most.
@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 100;
 
 /// The functions, by name.
 pub(super) const FUNCTIONS: &[Function] = &[
-    row("json_extract", (2, 2), literal, |call| Ok(found(call)?.map_or(Val::Null, |part| part.to_owned().into()))),
+    row("json_extract", (2, 2), of_document, |call| Ok(found(call)?.map_or(Val::Null, |part| part.to_owned().into()))),
     row("json_value", (2, 2), literal, |call| {
         Ok(match found(call)? {
             Some(part) if !part.starts_with(['{', '[']) => unquoted(part).map_or(Val::Null, Val::from),
@@ -68,11 +68,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let keys: Vec<&str> = members(&text).filter_map(|(key, _)| key).collect();
         Ok(format!("[{}]", keys.join(", ")).into())
     }),
-    row("json_array", (0, ANY), literal, |call| {
+    row("json_array", (0, ANY), of_document, |call| {
         let values: Vec<String> = (0..call.len()).map(|index| value(call, index)).collect();
         Ok(format!("[{}]", values.join(", ")).into())
     }),
-    row("json_object", (0, ANY), literal, |call| {
+    row("json_object", (0, ANY), of_document, |call| {
         if call.len() % 2 == 1 {
             return Err(SqlError::new(SqlErrorKind::WrongArguments, "json_object: each key needs a value"));
         }
@@ -87,9 +87,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// A value as a part of a document.
-fn value(call: &Arguments<'_>, index: usize) -> String {
+pub(super) fn value(call: &Arguments<'_>, index: usize) -> String {
     match (call.kind(index), call.text(index)) {
         (_, None) => "null".to_owned(),
+        (SqlType::DOCUMENT, Some(text)) => text.into_owned(),
         (SqlType::Logical, Some(text)) => if text == "0" { "false" } else { "true" }.to_owned(),
         (kind, Some(text)) if kind.is_text() || kind.is_temporal() || kind == SqlType::Bytes => quoted(&text),
         (_, Some(text)) => text.into_owned(),
@@ -101,14 +102,14 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn unquoted(text: &str) -> Option<String> {
+pub(super) fn unquoted(text: &str) -> Option<String> {
     match text.starts_with('"') && text.ends_with('"') && text.len() > 1 {
         true => Some(serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned())),
         false => Some(text.to_owned()),
     }
 }
 
-fn is_document(text: &str) -> bool {
+pub(super) fn is_document(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() && depth(text) <= DEPTH_MAX as i64
 }
 
@@ -148,12 +149,17 @@ fn found<'a>(call: &'a Arguments<'_>) -> Result<Option<&'a str>, SqlError> {
     Ok(Some(part))
 }
 
-enum Step {
+/// A step of a path.
+pub(super) enum Step {
     Member(String),
     Item(usize),
 }
 
-fn steps(path: &str) -> Result<Vec<Step>, SqlError> {
+/// The steps of a path.
+///
+/// # Errors
+/// It is none, or has wildcards.
+pub(super) fn steps(path: &str) -> Result<Vec<Step>, SqlError> {
     let wrong = || {
         let path: String = path.chars().take(80).collect();
         SqlError::new(
@@ -189,7 +195,7 @@ fn steps(path: &str) -> Result<Vec<Step>, SqlError> {
 
 /// The members of an object with their keys as written, or of an array without; none of another value. The text is a
 /// valid document.
-fn members(text: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
+pub(super) fn members(text: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
     let is_object = text.starts_with('{');
     let mut rest = if text.starts_with(['{', '[']) { text[1..].trim_start() } else { "" };
     std::iter::from_fn(move || {

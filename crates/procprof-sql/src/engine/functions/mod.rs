@@ -1,6 +1,7 @@
 //! MySQL's functions of one row.
 
 pub(super) mod dates;
+mod documents;
 pub(super) mod intervals;
 mod json;
 pub(super) mod numbers;
@@ -35,7 +36,7 @@ const fn row(name: &'static str, arguments: (usize, usize), returns: Returns, ke
 
 /// The function of that name, in small letters.
 pub(super) fn named(name: &str) -> Option<&'static Function> {
-    [numbers::FUNCTIONS, texts::FUNCTIONS, dates::FUNCTIONS, json::FUNCTIONS]
+    [numbers::FUNCTIONS, texts::FUNCTIONS, dates::FUNCTIONS, json::FUNCTIONS, documents::FUNCTIONS]
         .into_iter()
         .flatten()
         .find(|function| function.name == name)
@@ -62,10 +63,17 @@ fn literal(_: &[SqlType]) -> Result<SqlType, SqlError> {
     Ok(SqlType::LITERAL)
 }
 
+/// A part of a JSON document, which is no text in another one.
+fn document(_: &[SqlType]) -> Result<SqlType, SqlError> {
+    Ok(SqlType::DOCUMENT)
+}
+
 /// A text with the collation of all arguments that are texts.
 fn text(types: &[SqlType]) -> Result<SqlType, SqlError> {
     match super::types::text_of(types)? {
-        SqlType::Text { coercibility: super::types::Coercibility::Number, .. } => Ok(SqlType::LITERAL),
+        SqlType::DOCUMENT | SqlType::Text { coercibility: super::types::Coercibility::Number, .. } => {
+            Ok(SqlType::LITERAL)
+        }
         found => Ok(found),
     }
 }
