@@ -15,6 +15,7 @@ mod harness;
 mod heap;
 mod hosts;
 mod intake;
+mod mysql_periods;
 mod mysql_select;
 mod nodes;
 mod openapi;

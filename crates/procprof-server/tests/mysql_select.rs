@@ -371,7 +371,10 @@ async fn what_clients_say_at_connect_is_answered() {
             "f\tr\tl\n2024/2/3 04:05\t1\t1",
         ),
         ("SELECT GROUP_CONCAT(name ORDER BY name SEPARATOR ';') AS names FROM nodes", "names\nprocprof"),
-        ("SHOW TABLES", "Tables_in_procprof\nprofiles\nfunctions\nnodes\nerrors\nsamples\nstacks\ntop\ndiff"),
+        (
+            "SHOW TABLES",
+            "Tables_in_procprof\nprofiles\nfunctions\nnodes\nerrors\ncaptures\nsamples\nstacks\ntop\ndiff\ntimeline",
+        ),
         ("SHOW FULL TABLES LIKE 'node%'", "Tables_in_procprof\tTable_type\nnodes\tBASE TABLE"),
         (
             "DESCRIBE procprof.stacks",

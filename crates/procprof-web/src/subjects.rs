@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use procprof_core::render::{ProfileRange, SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
+use procprof_core::render::{ProfileRange, SUMMED_BYTES_MAX, SUMMED_MAX, Subject, stored_in_range};
 use procprof_profile::ProfileId;
-use procprof_store::{Entry, Format, PAGE_MAX, PageRequest};
+use procprof_store::Entry;
 
 use crate::Web;
 use crate::blocking::on_store;
@@ -95,7 +95,7 @@ pub(crate) fn range(web: &Web, params: &Params, [from, to]: [&str; 2]) -> ApiRes
         return Err(Problem::bad_request(format!("more than {NODES_MAX} nodes")));
     }
     let profile_type = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
-    Ok(ProfileRange { nodes, profile_type, from: first, to: last })
+    Ok(ProfileRange { nodes, labels: Vec::new(), profile_type, from: first, to: last })
 }
 
 /// The id of a node. One that is gone is known to the archive alone, by its id.
@@ -110,7 +110,8 @@ fn node(web: &Web, name: &str) -> ApiResult<u64> {
 /// since their files have everything; else those of the archive, and what only the store has.
 async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult<Subject> {
     let range = range(web, params, keys)?;
-    let entries = stored(web, &range).await?;
+    let (store, wanted) = (Arc::clone(&web.store), range.clone());
+    let entries = on_store(move || stored_in_range(&store, &wanted, SUMMED_MAX)).await?;
     let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();
     let fits = entries.len() <= SUMMED_MAX && bytes <= SUMMED_BYTES_MAX;
     if let Some(found) = web.renderer.find_range(range.clone()).await? {
@@ -130,25 +131,6 @@ async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult
         return Err(too_many(entries.len(), bytes));
     }
     Ok(Subject::sum(entries)?)
-}
-
-/// The profiles of a range that the store has, oldest first; not many more than are summed.
-async fn stored(web: &Web, range: &ProfileRange) -> ApiResult<Vec<Entry>> {
-    let (store, filter) = (Arc::clone(&web.store), range.filter());
-    let mut entries = on_store(move || {
-        let (mut entries, mut request) = (Vec::new(), PageRequest::first(PAGE_MAX));
-        loop {
-            let page = store.list(&filter, &request)?;
-            entries.extend(page.rows.into_iter().filter(|entry| entry.format == Format::Pprof));
-            match page.next {
-                Some(next) if entries.len() <= SUMMED_MAX => request = PageRequest::after(PAGE_MAX, next),
-                _ => return Ok(entries),
-            }
-        }
-    })
-    .await?;
-    entries.reverse();
-    Ok(entries)
 }
 
 /// An answer that says how much of the range of its subject there is, and from where.

@@ -53,15 +53,74 @@ pub enum JobState {
     Cancelled(String),
 }
 
+impl JobState {
+    /// Its name in the API and in SQL.
+    pub fn name(&self) -> &'static str {
+        match self {
+            JobState::Waiting(_) => "waiting",
+            JobState::Running => "running",
+            JobState::Done(_) => "done",
+            JobState::Failed(_) => "failed",
+            JobState::Cancelled(_) => "cancelled",
+        }
+    }
+
+    /// What it waits for, or why nothing is stored; empty otherwise.
+    pub fn message(&self) -> &str {
+        match self {
+            JobState::Waiting(why) | JobState::Cancelled(why) => why,
+            JobState::Failed(failure) => &failure.reason,
+            JobState::Running | JobState::Done(_) => "",
+        }
+    }
+
+    /// The kind of the failure, as the list of errors has it.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            JobState::Failed(failure) => Some(failure.code),
+            _ => None,
+        }
+    }
+
+    /// The stored profile.
+    pub fn profile(&self) -> Option<ProfileId> {
+        match self {
+            JobState::Done(id) => Some(*id),
+            _ => None,
+        }
+    }
+}
+
+/// A job at one moment.
+#[derive(Clone, Debug)]
+pub struct JobStatus {
+    /// How far it is.
+    pub state: JobState,
+    /// From 0 to 1; waiting for one's turn does not count.
+    pub progress: f64,
+    /// When it ended, if it has.
+    pub ended: Option<Timestamp>,
+}
+
 impl Job {
+    /// How it is now.
+    pub fn status(&self) -> JobStatus {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let (state, progress) = match &*end {
+            None => match self.wait.reason() {
+                Some(why) => (JobState::Waiting(why), 0.0),
+                None => (JobState::Running, self.running_progress()),
+            },
+            Some((_, Ok(id))) => (JobState::Done(*id), 1.0),
+            Some((_, Err(failure))) if failure.is_cancelled() => (JobState::Cancelled(failure.reason.clone()), 1.0),
+            Some((_, Err(failure))) => (JobState::Failed(failure.clone()), 1.0),
+        };
+        JobStatus { state, progress, ended: end.as_ref().map(|(at, _)| *at) }
+    }
+
     /// How far it is now.
     pub fn state(&self) -> JobState {
-        match &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => self.wait.reason().map_or(JobState::Running, JobState::Waiting),
-            Some((_, Ok(id))) => JobState::Done(*id),
-            Some((_, Err(failure))) if failure.is_cancelled() => JobState::Cancelled(failure.reason.clone()),
-            Some((_, Err(failure))) => JobState::Failed(failure.clone()),
-        }
+        self.status().state
     }
 
     /// When it ended, if it has.
@@ -71,14 +130,12 @@ impl Job {
 
     /// From 0 to 1; waiting for one's turn does not count.
     pub fn progress(&self) -> f64 {
-        if self.ended().is_some() {
-            return 1.0;
-        }
+        self.status().progress
+    }
+
+    fn running_progress(&self) -> f64 {
         if self.checking.load(Ordering::Relaxed) {
             return 0.95;
-        }
-        if self.wait.reason().is_some() {
-            return 0.0;
         }
         let passed = Timestamp::now().duration_since(self.wait.over().unwrap_or(self.started)).as_secs_f64();
         (passed / f64::from(self.seconds.max(1))).clamp(0.0, 0.9)

@@ -35,7 +35,7 @@ use crate::settings::Settings;
 pub use failure::CaptureFailure;
 pub use heap::{HeapError, HeapProfiler, HeapResult};
 use heap_ends::HeapEnds;
-pub use jobs::{Job, JobState, Jobs};
+pub use jobs::{Job, JobState, JobStatus, Jobs};
 use pause::Pause;
 pub use procprof_collect::SourceState;
 pub use run::{Arrived, CaptureRequest};

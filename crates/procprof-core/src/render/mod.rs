@@ -7,6 +7,7 @@
 mod error;
 mod range;
 mod subject;
+mod sums;
 mod trees;
 mod turns;
 
@@ -25,8 +26,9 @@ use tokio_util::sync::CancellationToken;
 use crate::archiving::KnownParts;
 use crate::clock::now;
 pub use error::RenderError;
-pub use range::{Coverage, ProfileRange, RangeSum};
+pub use range::{Coverage, ProfileRange, RangeSum, stored_in_range};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
+pub use sums::{ArchivedProfile, ArchivedProfiles, SummedRange};
 pub use trees::{AskedTree, KeptTrees, Side, TreeSource};
 pub use turns::Requester;
 
@@ -95,7 +97,7 @@ impl Renderer {
     pub async fn find_range(&self, range: ProfileRange) -> Result<Option<RangeSum>, RenderError> {
         let Some(known) = self.archive.clone() else { return Ok(None) };
         let store = Arc::clone(&self.store);
-        let found = tokio::task::spawn_blocking(move || RangeSum::find(&store, known, range)).await;
+        let found = tokio::task::spawn_blocking(move || RangeSum::find(&store, Some(known), range)).await;
         found.unwrap_or_else(|_| Err(failed())).map(Some)
     }
 

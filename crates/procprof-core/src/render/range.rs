@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use procprof_archive::{Hour, Numbered, Part, ProfileSum, Selection};
+use procprof_archive::{Header, Hour, Identity, Listed, Numbered, Part, ProfileSum, ReadLimits, Selection};
 use procprof_profile::{Nanos, Profile, ProfileId, ProfileType};
-use procprof_store::{Column, Entry, Filter, Format, Order, RowQuery, Store, Values};
+use procprof_store::{Column, Entry, Filter, Format, Order, PAGE_MAX, PageRequest, RowQuery, Store, Values};
 
 use super::RenderError;
 use super::subject::decoded;
@@ -24,8 +24,10 @@ const ROWS: usize = 4096;
 /// Profiles of nodes and a type that were complete from a moment to before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileRange {
-    /// The nodes.
+    /// The nodes; none for all.
     pub nodes: Vec<u64>,
+    /// Labels that a profile's node had, all of them.
+    pub labels: Vec<(String, String)>,
     /// The type.
     pub profile_type: ProfileType,
     /// The first moment.
@@ -43,6 +45,8 @@ pub struct Coverage {
     pub stored: u64,
     /// The time that all of them took.
     pub duration: Nanos,
+    /// Those whose time is not known.
+    pub untimed: u64,
     /// When the first was complete, and the last.
     pub found: Option<(Nanos, Nanos)>,
     /// Those of the archive that the store has, too.
@@ -56,6 +60,11 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    fn measured(&mut self, duration: Nanos) {
+        self.duration = sum(self.duration, duration);
+        self.untimed += u64::from(duration.0 <= 0);
+    }
+
     /// All profiles.
     pub fn profiles(&self) -> u64 {
         self.archived + self.stored
@@ -66,7 +75,8 @@ impl Coverage {
 #[derive(Clone, Debug)]
 pub struct RangeSum {
     range: ProfileRange,
-    known: Arc<KnownParts>,
+    /// `None` without an archive.
+    known: Option<Arc<KnownParts>>,
     parts: Vec<Part>,
     /// Profiles that an earlier part has, too.
     repeated: HashSet<(Part, i64)>,
@@ -79,7 +89,11 @@ impl RangeSum {
     ///
     /// # Errors
     /// [`RenderError::Question`] for more than can be summed; when store or archive cannot be read.
-    pub(super) fn find(store: &Store, known: Arc<KnownParts>, range: ProfileRange) -> Result<RangeSum, RenderError> {
+    pub(super) fn find(
+        store: &Store,
+        known: Option<Arc<KnownParts>>,
+        range: ProfileRange,
+    ) -> Result<RangeSum, RenderError> {
         let mut found = RangeSum {
             range,
             known,
@@ -103,33 +117,25 @@ impl RangeSum {
 
     fn find_archived(&mut self, times: &mut Times) -> Result<HashSet<ProfileId>, RenderError> {
         let mut seen = HashSet::new();
+        let Some(known) = self.known.clone() else { return Ok(seen) };
         let range = &self.range;
-        let parts = self.known.parts_between(range.from, range.to);
-        let parts = parts.map_err(|error| RenderError::Internal(format!("archive: {}", chain(&error))))?;
-        for part in parts {
-            let listed = match self.known.list(part) {
-                Ok(listed) => listed,
+        for part in parts_between(&known, range)? {
+            let found = match range.found_in(&known, part) {
+                Ok(found) => found,
                 Err(error) => {
                     self.coverage.unreadable.push(chain(&error));
                     continue;
                 }
             };
             let mut has_some = false;
-            for profile in listed.iter() {
-                let is_wanted = range.nodes.contains(&profile.node)
-                    && profile.profile_type == range.profile_type
-                    && profile.completed >= range.from
-                    && profile.completed < range.to;
-                if !is_wanted {
-                    continue;
-                }
+            for profile in found {
                 if !seen.insert(profile.id) {
                     self.repeated.insert((part, profile.number));
                     continue;
                 }
                 has_some = true;
                 self.coverage.archived += 1;
-                self.coverage.duration = sum(self.coverage.duration, profile.duration);
+                self.coverage.measured(profile.duration);
                 times.add(profile.completed);
             }
             if has_some {
@@ -158,7 +164,7 @@ impl RangeSum {
                 };
                 if entry.format == Format::Pprof {
                     self.coverage.stored += 1;
-                    self.coverage.duration = sum(self.coverage.duration, entry.duration);
+                    self.coverage.measured(entry.duration);
                     times.add(entry.completed);
                     self.stored.push(entry);
                 }
@@ -175,8 +181,8 @@ impl RangeSum {
 
     /// The text that is another one for other profiles.
     pub(super) fn key(&self) -> String {
-        let ProfileRange { nodes, profile_type, from, to } = &self.range;
-        let mut key = format!("{nodes:?} {profile_type} {} {};", from.0, to.0);
+        let ProfileRange { nodes, labels, profile_type, from, to } = &self.range;
+        let mut key = format!("{nodes:?} {labels:?} {profile_type} {} {};", from.0, to.0);
         for part in &self.parts {
             key.push_str(&part.path(procprof_archive::Table::Profiles));
         }
@@ -193,7 +199,6 @@ impl RangeSum {
         go_on: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<Profile, RenderError> {
         let is_stopped = || go_on().is_err();
-        let archive = &self.known.archive;
         let failed = |error: procprof_archive::Error| match error {
             procprof_archive::Error::Stopped => go_on().err().unwrap_or_else(super::failed),
             procprof_archive::Error::Incompatible { .. } => RenderError::Question(error.to_string()),
@@ -202,13 +207,16 @@ impl RangeSum {
             }
             error => RenderError::Internal(format!("archive: {}", chain(&error))),
         };
-        let mut sum = ProfileSum::new(archive.limits(), &is_stopped);
+        let archive = self.known.as_ref().map(|known| &known.archive);
+        let limits = archive.map_or_else(ReadLimits::default, |archive| archive.limits());
+        let mut sum = ProfileSum::new(limits, &is_stopped);
         let selection = self.range.selection();
-        for part in &self.parts {
+        for (archive, part) in
+            archive.into_iter().flat_map(|archive| self.parts.iter().map(move |part| (archive, part)))
+        {
             let mut headers: Vec<Numbered> = archive.headers_of(*part, &selection).map_err(failed)?;
-            if !self.repeated.is_empty() {
-                headers.retain(|(number, _)| !self.repeated.contains(&(*part, *number)));
-            }
+            headers
+                .retain(|(number, header)| self.range.has_labels(header) && !self.repeated.contains(&(*part, *number)));
             sum.add_part(archive, *part, &headers).map_err(failed)?;
         }
         for entry in &self.stored {
@@ -229,11 +237,40 @@ impl ProfileRange {
             types: vec![self.profile_type.clone()],
             from: Some(self.from),
             to: Some(self.to),
+            labels: self.labels.clone(),
             ..Filter::default()
         }
     }
 
-    fn selection(&self) -> Selection {
+    /// The profiles in a part of an archive.
+    fn found_in(&self, known: &KnownParts, part: Part) -> crate::Result<Vec<Found>> {
+        if !self.labels.is_empty() {
+            // Lists have no labels.
+            let headers = known.archive.headers_of(part, &self.selection())?;
+            let headers = headers.into_iter().filter(|(_, header)| self.has_labels(header));
+            return Ok(headers.map(|(number, header)| Found::new(number, &header.identity)).collect());
+        }
+        let is_wanted = |profile: &&Listed| {
+            (self.nodes.is_empty() || self.nodes.contains(&profile.node))
+                && profile.profile_type == self.profile_type
+                && profile.completed >= self.from
+                && profile.completed < self.to
+        };
+        let found = |profile: &Listed| Found {
+            number: profile.number,
+            id: profile.id,
+            completed: profile.completed,
+            duration: profile.duration,
+        };
+        Ok(known.list(part)?.iter().filter(is_wanted).map(found).collect())
+    }
+
+    /// Whether the node of an archived profile had the labels.
+    pub(super) fn has_labels(&self, header: &Header) -> bool {
+        self.labels.iter().all(|(key, value)| header.meta.labels.get(key) == Some(value))
+    }
+
+    pub(super) fn selection(&self) -> Selection {
         Selection {
             from: Some(self.from),
             to: Some(self.to),
@@ -242,6 +279,45 @@ impl ProfileRange {
             ids: Vec::new(),
         }
     }
+}
+
+/// A profile of a part of an archive.
+struct Found {
+    number: i64,
+    id: ProfileId,
+    completed: Nanos,
+    duration: Nanos,
+}
+
+impl Found {
+    fn new(number: i64, identity: &Identity) -> Found {
+        Found { number, id: identity.id, completed: identity.completed, duration: identity.duration }
+    }
+}
+
+/// The parts of an archive that may have profiles of a range.
+pub(super) fn parts_between(known: &KnownParts, range: &ProfileRange) -> Result<Vec<Part>, RenderError> {
+    let parts = known.parts_between(range.from, range.to);
+    parts.map_err(|error| RenderError::Internal(format!("archive: {}", chain(&error))))
+}
+
+/// The profiles of a range that the store has, oldest first; not many more than `most`.
+///
+/// # Errors
+/// The store's.
+pub fn stored_in_range(store: &Store, range: &ProfileRange, most: usize) -> procprof_store::Result<Vec<Entry>> {
+    let (filter, mut request) = (range.filter(), PageRequest::first(PAGE_MAX));
+    let mut entries = Vec::new();
+    loop {
+        let page = store.list(&filter, &request)?;
+        entries.extend(page.rows.into_iter().filter(|entry| entry.format == Format::Pprof));
+        match page.next {
+            Some(next) if entries.len() <= most => request = PageRequest::after(PAGE_MAX, next),
+            _ => break,
+        }
+    }
+    entries.reverse();
+    Ok(entries)
 }
 
 /// The times of profiles.
@@ -263,7 +339,7 @@ fn sum(one: Nanos, other: Nanos) -> Nanos {
     Nanos(one.0.saturating_add(other.0))
 }
 
-fn check_count(what: &str, count: usize, most: usize) -> Result<(), RenderError> {
+pub(super) fn check_count(what: &str, count: usize, most: usize) -> Result<(), RenderError> {
     if count <= most {
         return Ok(());
     }

@@ -169,7 +169,7 @@ pub(super) fn difference(profile: Profile, base: Profile, scaling: Scaling) -> R
     diff::diff_base(&base, &profile).map_err(unlike)
 }
 
-fn sum(
+pub(super) fn sum(
     store: &Store,
     entries: &[Entry],
     is_stopped: &dyn Fn() -> Result<(), RenderError>,

@@ -11,7 +11,8 @@
 //! | `types`, `value`, `decimal`, `moment`, `collation`, `weights` | MySQL's types, values and how they compare |
 //! | `call`, `functions`, `aggregates`, `percentiles`, `digests` | functions of rows and of groups |
 //! | `computed`, `profiles`, `profile_functions` | tables as DataFusion reads them |
-//! | `nodes`, `reports`, `information_schema_rows` | the rows of computed tables |
+//! | `nodes`, `reports`, `timeline`, `information_schema_rows` | the rows of computed tables |
+//! | `periods` | what functions of periods take, and sums of these |
 //! | `joins`, `sequence` | joins that can be ended, unions in order |
 //! | `run` | running a statement, ending it early, and errors as those of MySQL |
 
@@ -30,6 +31,7 @@ mod moment;
 mod nodes;
 mod parse;
 mod percentiles;
+mod periods;
 mod profile_functions;
 mod profiles;
 mod reports;
@@ -38,6 +40,7 @@ mod sequence;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod types;
 mod value;
 mod weights;

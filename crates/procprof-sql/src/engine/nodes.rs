@@ -1,7 +1,7 @@
-//! The rows of `nodes` and `errors`.
+//! The rows of `nodes`, `errors` and `captures`.
 
 use jiff::Timestamp;
-use procprof_core::captures::SourceState;
+use procprof_core::captures::{Job, JobStatus, SourceState};
 use procprof_core::hosts::{HostState, HostWarning};
 use procprof_core::nodes::Node;
 use procprof_store::{ErrorEntry, ErrorFilter, PAGE_MAX, PageRequest};
@@ -100,6 +100,31 @@ fn error(entry: &ErrorEntry) -> Vec<Value> {
         row.profile_type.as_ref().map_or(Value::Null, |kind| kind.name().into()),
         row.kind.name().into(),
         row.reason.clone().into(),
+    ]
+}
+
+/// The captures that the API lists, in its order.
+pub(super) fn captures(statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    Ok(statement.server()?.captures.jobs.list().iter().map(|job| capture(job)).collect())
+}
+
+fn capture(job: &Job) -> Vec<Value> {
+    let JobStatus { state, progress, ended } = job.status();
+    let millis = |at: Timestamp| Value::from(moment_text(at.as_microsecond(), 3));
+    let text = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
+    vec![
+        job.id.as_str().into(),
+        number(job.node),
+        job.profile_type.name().into(),
+        state.name().into(),
+        Value::Real(progress),
+        i64::from(job.seconds).into(),
+        job.by.as_str().into(),
+        millis(job.started),
+        ended.map_or(Value::Null, millis),
+        state.profile().map_or(Value::Null, |id| id.to_string().into()),
+        text(state.message()),
+        text(state.code().unwrap_or_default()),
     ]
 }
 

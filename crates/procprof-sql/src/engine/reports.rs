@@ -5,25 +5,21 @@
 
 use std::collections::BTreeMap;
 
+use procprof_core::render::{Coverage, SummedRange};
+use procprof_profile::diff::{Scaling, time_ratio};
 use procprof_profile::format::{self, Limits};
-use procprof_profile::merge::merge;
-use procprof_profile::{Nanos, Profile, ProfileId};
+use procprof_profile::{Grammar, Nanos, Profile, ProfileId};
 use procprof_report::{Error, Options, Sources, render};
-use procprof_store::{Filter, PageRequest};
 
 use super::computed::StatementContext;
-use super::moment;
+use super::moment::moment_text;
+use super::periods::{ALL, PeriodCall, cut, text};
 use super::tables::TableRows;
 use crate::mysql::{SqlError, SqlErrorKind, Value};
 
-/// Most profiles that `top` merges.
-const MERGED_MAX: usize = 1000;
-/// Profiles merged at a time.
-const TOGETHER: usize = 16;
 /// The size of a row beside its stack, in bytes.
 const ROW_BYTES: usize = 256;
-/// Selects every sample type.
-const ALL_TYPES: &str = "*";
+const SECOND: i64 = 1_000_000_000;
 
 /// A function, or a line of one, and what it uses.
 struct Measured {
@@ -79,85 +75,148 @@ pub(super) fn stacks(statement: &StatementContext, parameters: &[Value]) -> Resu
 }
 
 pub(super) fn top(statement: &StatementContext, parameters: &[Value]) -> Result<TableRows, SqlError> {
-    let [node, profile_type, from, to, only] = parameters else { return Ok(Vec::new()) };
-    let wrong = |text: String| SqlError::new(SqlErrorKind::WrongArguments, format!("top: {text}"));
-    let name = text(node);
-    let node = statement.server()?.registry.find(&name).ok_or_else(|| wrong(format!("node not found: {name}")))?;
-    let profile_type = match profile_type {
-        Value::Null => procprof_profile::ProfileType::Cpu,
-        other => text(other).parse().map_err(|error| wrong(format!("{error}")))?,
-    };
-    let filter = Filter {
-        nodes: vec![node.id],
-        types: vec![profile_type],
-        from: bound(from)?,
-        to: bound(to)?,
-        ..Filter::default()
-    };
-    let ids = ids(statement, &filter)?;
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let profile = merged(statement, &ids)?;
-    let count = Value::Integer(ids.len() as i64);
+    let [nodes, profile_type, from, to, only] = parameters else { return Ok(Vec::new()) };
+    let call = PeriodCall { statement, name: "top" };
+    let SummedRange { profile, coverage } = call.summed(&call.range(nodes, profile_type, [from, to])?)?;
+    let Some(profile) = profile else { return Ok(Vec::new()) };
+    let (first, last) = coverage.found.unwrap_or_default();
+    let covered = [
+        Value::Integer(coverage.profiles() as i64),
+        Value::Integer(coverage.archived as i64),
+        moment_text(first.0.div_euclid(1000), 3).into(),
+        moment_text(last.0.div_euclid(1000), 3).into(),
+    ];
     let mut rows = Vec::new();
     for sample_type in wanted(&profile, "top", only)? {
         let (kind, unit) = profile.sample_type(sample_type);
         for Measured { function, file, flat, cum, .. } in measured(statement, &profile, sample_type, "filefunctions")? {
-            rows.push(vec![
-                kind.into(),
-                unit.into(),
-                function.into(),
-                file.into(),
-                flat.into(),
-                cum.into(),
-                count.clone(),
-            ]);
+            let own = [kind.into(), unit.into(), function.into(), file.into(), flat.into(), cum.into()];
+            rows.push(own.into_iter().chain(covered.clone()).collect());
         }
     }
     Ok(rows)
 }
 
+/// One of the two that are compared.
+struct Compared {
+    profile: Profile,
+    profiles: u64,
+    archived: u64,
+    /// The time that was measured, before it was scaled.
+    measured: Nanos,
+}
+
 pub(super) fn diff(statement: &StatementContext, parameters: &[Value]) -> Result<TableRows, SqlError> {
-    let [a, b, only] = parameters else { return Ok(Vec::new()) };
-    let (a, b) = (profile(statement, "diff", a)?, profile(statement, "diff", b)?);
+    let [first, second, third, to_a, from_b, to_b, only] = parameters else { return Ok(Vec::new()) };
+    if [to_a, from_b, to_b, only].iter().all(|value| **value == Value::Null) {
+        let compared = |id: &Value| -> Result<Compared, SqlError> {
+            let profile = profile(statement, "diff", id)?;
+            Ok(Compared { profiles: 1, archived: 0, measured: profile.duration(), profile })
+        };
+        let (a, b) = (compared(first)?, compared(second)?);
+        return differences(statement, &a, &b, |_| 1.0, third);
+    }
+    let call = PeriodCall { statement, name: "diff" };
+    let period = |from: &Value, to: &Value, which: &str| -> Result<(Compared, Coverage), SqlError> {
+        let SummedRange { profile, coverage } = call.summed(&call.range(first, second, [from, to])?)?;
+        let Some(profile) = profile else {
+            let (node, kind) = (cut(&text(first)), cut(&text(second)));
+            return Err(call.wrong(format!("'{node}' has no {kind} profile in the {which} period")));
+        };
+        let (profiles, archived, measured) = (coverage.profiles(), coverage.archived, coverage.duration);
+        Ok((Compared { profile, profiles, archived, measured }, coverage))
+    };
+    let ((mut a, of_a), (b, of_b)) = (period(third, to_a, "first")?, period(from_b, to_b, "second")?);
+    let failed = |error: procprof_profile::Error| call.wrong(error);
+    let scaling = scaling(&of_a, &of_b);
+    let before = a.profile;
+    let adjusted = before.clone().adjusted(Grammar::Pprof).map_err(failed)?;
+    let other = b.profile.clone().adjusted(Grammar::Pprof).map_err(failed)?;
+    let ratio = match scaling {
+        Scaling::SameTime => time_ratio(&other, &adjusted).map_err(failed)?,
+        _ => 1.0,
+    };
+    let scale = |kind: &str| match (scaling, adjusted.sample_type_index(kind), other.sample_type_index(kind)) {
+        (Scaling::SameTotal, Some(own), Some(base)) if adjusted.total(own) != 0 => {
+            other.total(base) as f64 / adjusted.total(own) as f64
+        }
+        (Scaling::SameTotal, ..) => 0.0,
+        _ => ratio,
+    };
+    a.profile = match scaling {
+        Scaling::AsMeasured => before,
+        scaling => scaling.apply(&other, adjusted.clone()).map_err(failed)?,
+    };
+    differences(statement, &a, &b, scale, only)
+}
+
+/// How pages scale a range to another one: to the same time; to the same sums where a time is not known; not at all if
+/// both have measured for the same time, or as many profiles.
+fn scaling(a: &Coverage, b: &Coverage) -> Scaling {
+    let has_time = |side: &Coverage| side.duration.0 > 0 && side.untimed == 0;
+    let rounded = |side: &Coverage| side.duration.0.saturating_add(SECOND / 2) / SECOND;
+    let is_same = match [rounded(a), rounded(b)] {
+        [0, 0] => a.profiles() == b.profiles(),
+        [a, b] => a == b,
+    };
+    match () {
+        () if is_same => Scaling::AsMeasured,
+        () if has_time(a) && has_time(b) => Scaling::SameTime,
+        () => Scaling::SameTotal,
+    }
+}
+
+/// What each function uses in `b` more than in `a`, whose sample types were scaled.
+fn differences(
+    statement: &StatementContext,
+    a: &Compared,
+    b: &Compared,
+    scale: impl Fn(&str) -> f64,
+    only: &Value,
+) -> Result<TableRows, SqlError> {
+    let seconds = |side: &Compared| side.measured.0 as f64 / SECOND as f64;
     let mut rows = Vec::new();
-    for sample_type in wanted(&b, "diff", only)? {
-        let (kind, unit) = b.sample_type(sample_type);
-        let of_a = a.sample_type_index(kind).ok_or_else(|| {
+    for sample_type in wanted(&b.profile, "diff", only)? {
+        let (kind, unit) = b.profile.sample_type(sample_type);
+        let of_a = a.profile.sample_type_index(kind).ok_or_else(|| {
             SqlError::new(
                 SqlErrorKind::WrongArguments,
                 format!("diff: only the second profile has the sample type {kind}"),
             )
         })?;
         let mut functions: BTreeMap<(String, String), [[i64; 2]; 2]> = BTreeMap::new();
-        for (side, profile, sample_type) in [(0, &a, of_a), (1, &b, sample_type)] {
+        let mut sums = [0_i128; 2];
+        for (side, profile, sample_type) in [(0, &a.profile, of_a), (1, &b.profile, sample_type)] {
             for Measured { function, file, flat, cum, .. } in
                 measured(statement, profile, sample_type, "filefunctions")?
             {
-                let sums = &mut functions.entry((function, file)).or_default()[side];
-                *sums = [sums[0].saturating_add(flat), sums[1].saturating_add(cum)];
+                let values = &mut functions.entry((function, file)).or_default()[side];
+                *values = [values[0].saturating_add(flat), values[1].saturating_add(cum)];
+                sums[side] += i128::from(flat);
             }
         }
+        let percent = |value: i64, side: usize| match sums[side] {
+            0 => Value::Null,
+            sum => Value::Real(value as f64 * 100.0 / sum as f64),
+        };
+        let of_sides = [
+            Value::Real(scale(kind)),
+            Value::Integer(a.profiles as i64),
+            Value::Integer(b.profiles as i64),
+            Value::Integer(a.archived as i64),
+            Value::Integer(b.archived as i64),
+            Value::Real(seconds(a)),
+            Value::Real(seconds(b)),
+        ];
         for ((function, file), [[flat_a, cum_a], [flat_b, cum_b]]) in functions {
             let (flat, cum) = (flat_b.saturating_sub(flat_a), cum_b.saturating_sub(cum_a));
             let values = [flat, cum, flat_a, flat_b, cum_a, cum_b].map(Value::Integer);
+            let shares = [percent(flat_a, 0), percent(flat_b, 1), percent(cum_a, 0), percent(cum_b, 1)];
             let names = [kind.into(), unit.into(), function.into(), file.into()];
-            rows.push(names.into_iter().chain(values).collect());
+            rows.push(names.into_iter().chain(values).chain(shares).chain(of_sides.clone()).collect());
         }
     }
     Ok(rows)
-}
-
-/// A value as text, as it would be printed.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Integer(value) => value.to_string(),
-        Value::Real(value) => value.to_string(),
-        Value::Text(text) => text.clone(),
-        Value::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-    }
 }
 
 /// A stored profile.
@@ -182,7 +241,7 @@ fn wanted(profile: &Profile, table: &str, only: &Value) -> Result<Vec<usize>, Sq
         other => text(other),
     };
     let types = 0..profile.sample_types().len();
-    if name == ALL_TYPES {
+    if name == ALL {
         return Ok(types.collect());
     }
     let known = || types.map(|index| profile.sample_type(index).0).collect::<Vec<_>>().join(", ");
@@ -225,60 +284,4 @@ fn measured(
         Some(Measured { function: name, file, line: line.line, flat: *flat, cum: *cum })
     });
     Ok(measured.collect())
-}
-
-/// The bound of a period: a date, a date and time, or seconds since 1970.
-fn bound(value: &Value) -> Result<Option<Nanos>, SqlError> {
-    let nanos = match value {
-        Value::Null => return Ok(None),
-        Value::Integer(seconds) => seconds.checked_mul(1_000_000_000),
-        Value::Real(seconds) => Some((seconds * 1e9) as i64),
-        other => moment_of(&text(other)),
-    };
-    let wrong = || {
-        let text: String = text(value).chars().take(80).collect();
-        SqlError::new(SqlErrorKind::WrongArguments, format!("top: '{text}' is no date, and no date and time"))
-    };
-    nanos.map(|nanos| Some(Nanos(nanos))).ok_or_else(wrong)
-}
-
-/// Nanoseconds since 1970 of a moment, with a zone or in UTC.
-fn moment_of(text: &str) -> Option<i64> {
-    if let Ok(moment) = text.trim().parse::<jiff::Timestamp>() {
-        return i64::try_from(moment.as_nanosecond()).ok();
-    }
-    moment::parse_moment(text).and_then(|(micros, _)| micros.checked_mul(1000))
-}
-
-/// The profiles that a filter lets through.
-fn ids(statement: &StatementContext, filter: &Filter) -> Result<Vec<ProfileId>, SqlError> {
-    let found = statement
-        .server()?
-        .store
-        .list(filter, &PageRequest::first(MERGED_MAX))
-        .map_err(|error| SqlError::new(SqlErrorKind::Other, error.to_string()))?;
-    match found.next {
-        None => Ok(found.rows.iter().map(|entry| entry.id).collect()),
-        Some(_) => {
-            let text =
-                format!("top: more than {MERGED_MAX} profiles are in this period; give a shorter one by from and to");
-            Err(SqlError::new(SqlErrorKind::Limit, text))
-        }
-    }
-}
-
-/// The sum of stored profiles. One that retention deletes meanwhile is an error: a sum without it would be wrong.
-fn merged(statement: &StatementContext, ids: &[ProfileId]) -> Result<Profile, SqlError> {
-    let other = |why: String| SqlError::new(SqlErrorKind::Other, format!("top: {why}"));
-    let mut sum: Option<Profile> = None;
-    for ids in ids.chunks(TOGETHER) {
-        let mut profiles = Vec::from_iter(sum.take());
-        for id in ids {
-            statement.go_on()?;
-            profiles.push(read(statement, *id).map_err(other)?);
-        }
-        let profiles: Vec<&Profile> = profiles.iter().collect();
-        sum = Some(merge(&profiles).map_err(|error| other(error.to_string()))?);
-    }
-    sum.ok_or_else(|| other("no profile".to_owned()))
 }

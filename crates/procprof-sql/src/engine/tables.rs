@@ -8,7 +8,7 @@ use Declared::{Code, Integer, LongCode, LongText, Moment, Real, Text};
 use super::computed::StatementContext;
 use super::information_schema::INFORMATION;
 use super::types::{Coercibility, Collation, SqlType};
-use super::{nodes, reports};
+use super::{nodes, reports, timeline};
 use crate::DATABASE;
 use crate::mysql::{ColumnType, SqlError, SqlErrorKind, Value};
 
@@ -227,6 +227,26 @@ const TABLES: &[Table] = &[
         source: Source::Computed(nodes::errors),
     },
     Table {
+        name: "captures",
+        parameters: &[],
+        columns: &[
+            column("id", Code, "UUID, as in the API"),
+            column("node", Integer, "id of the node"),
+            column("type", Text, "of profile"),
+            column("state", Text, "waiting, running, done, failed, cancelled"),
+            column("progress", Real, "from 0 to 1; the wait for its turn does not count"),
+            column("seconds", Integer, "length; 0 for a moment"),
+            column("requested_by", Text, "the user"),
+            column("started", Moment(3), "when it was requested, UTC"),
+            column("ended", Moment(3), "UTC"),
+            column("profile_id", Code, "UUID of the profile"),
+            column("message", LongText, "what it waits for, or why there is no profile"),
+            column("code", Text, "the kind of the failure"),
+        ],
+        comment: "the latest captures on request, newest first",
+        source: Source::Computed(nodes::captures),
+    },
+    Table {
         name: "samples",
         parameters: &[needed("profile_id"), optional("only")],
         columns: &[
@@ -255,7 +275,7 @@ const TABLES: &[Table] = &[
     },
     Table {
         name: "top",
-        parameters: &[needed("of_node"), optional("of_type"), optional("from"), optional("to"), optional("only")],
+        parameters: &[needed("of_nodes"), optional("of_type"), optional("from"), optional("to"), optional("only")],
         columns: &[
             column("sample_type", Text, "default: the profiles' default sample type"),
             column("unit", Text, ""),
@@ -264,14 +284,26 @@ const TABLES: &[Table] = &[
             column("flat", Integer, "of the function itself"),
             column("cum", Integer, "with all it calls"),
             column("profiles", Integer, "how many were merged"),
+            column("archived", Integer, "how many of them came from the archive"),
+            column("first", Moment(3), "when the first of them was complete, UTC"),
+            column("last", Moment(3), "when the last of them was complete, UTC"),
         ],
-        comment: "top(node [, type [, from [, to [, sample_type | '*']]]]): functions over all profiles completed in \
-                  a period; default: cpu",
+        comment: "top(nodes [, type [, from [, to [, sample_type | '*']]]]): functions over all profiles completed in \
+                  a period; nodes: ids or names, of which a profile has one, and labels key=value, all with commas \
+                  between, or '*'; default: cpu",
         source: Source::Computed(reports::top),
     },
     Table {
         name: "diff",
-        parameters: &[needed("profile_a"), needed("profile_b"), optional("only")],
+        parameters: &[
+            needed("profile_a_or_nodes"),
+            needed("profile_b_or_type"),
+            optional("only_or_from_a"),
+            optional("to_a"),
+            optional("from_b"),
+            optional("to_b"),
+            optional("only"),
+        ],
         columns: &[
             column("sample_type", Text, "default: the profiles' default sample type"),
             column("unit", Text, ""),
@@ -279,13 +311,55 @@ const TABLES: &[Table] = &[
             column("file", LongCode, ""),
             column("flat", Integer, "of b less that of a"),
             column("cum", Integer, "of b less that of a"),
-            column("flat_a", Integer, ""),
+            column("flat_a", Integer, "of the function itself, scaled"),
             column("flat_b", Integer, ""),
-            column("cum_a", Integer, ""),
+            column("cum_a", Integer, "with all it calls, scaled"),
             column("cum_b", Integer, ""),
+            column("flat_a_percent", Real, "of the sum of a; NULL if that is 0"),
+            column("flat_b_percent", Real, ""),
+            column("cum_a_percent", Real, ""),
+            column("cum_b_percent", Real, ""),
+            column("scale", Real, "by which the values of a were multiplied"),
+            column("profiles_a", Integer, "how many were merged"),
+            column("profiles_b", Integer, ""),
+            column("archived_a", Integer, "how many of them came from the archive"),
+            column("archived_b", Integer, ""),
+            column("seconds_a", Real, "how long they took"),
+            column("seconds_b", Real, ""),
         ],
-        comment: "diff(profile_a, profile_b [, sample_type | '*']): what functions use in b more than in a",
+        comment: "diff(profile_a, profile_b [, sample_type | '*']) or diff(nodes, type, from_a, to_a, from_b, to_b \
+                  [, sample_type | '*']): what functions use in b more than in a; periods are scaled to the same time",
         source: Source::Computed(reports::diff),
+    },
+    Table {
+        name: "timeline",
+        parameters: &[
+            needed("of_nodes"),
+            needed("of_type"),
+            needed("from"),
+            optional("to"),
+            needed("bucket_length"),
+            optional("split"),
+            optional("only"),
+            optional("most_series"),
+        ],
+        columns: &[
+            column("bucket", Moment(3), "its start, UTC"),
+            column("series", LongCode, "NULL without a split, and for profiles without the label"),
+            column("sample_type", Text, "default: the profiles' default sample type"),
+            column("unit", Text, "of value and total"),
+            column("value", Integer, "the sum; of a function, its own"),
+            column("total", Integer, "of a function with all it calls; otherwise NULL"),
+            column("per_second", Real, "of measured time; NULL for types of a moment"),
+            column("per_profile", Real, ""),
+            column("profiles", Integer, "how many were completed"),
+            column("seconds", Real, "how long they took"),
+            column("archived", Integer, "how many of them only the archive has"),
+        ],
+        comment: "timeline(nodes, type, from, to, bucket [, split [, sample_type [, series]]]): values by time; \
+                  bucket: seconds, or 5m, 1h, 1d; split: node, cluster, label.KEY, function, function.NAME; series: \
+                  how many are not added up (50)",
+        source: Source::Computed(timeline::timeline),
     },
 ];
 

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{self, Path};
 use axum::http::{HeaderName, StatusCode, header};
 use procprof_core::auth::Principal;
-use procprof_core::captures::{Job, JobState};
+use procprof_core::captures::{Job, JobState, JobStatus};
 use procprof_core::nodes::Node;
 use procprof_profile::ProfileType;
 use schemars::JsonSchema;
@@ -70,6 +70,18 @@ enum State {
     Done,
     Failed,
     Cancelled,
+}
+
+impl From<&JobState> for State {
+    fn from(state: &JobState) -> State {
+        match state {
+            JobState::Waiting(_) => State::Waiting,
+            JobState::Running => State::Running,
+            JobState::Done(_) => State::Done,
+            JobState::Failed(_) => State::Failed,
+            JobState::Cancelled(_) => State::Cancelled,
+        }
+    }
 }
 
 /// An id may be written as a number.
@@ -166,25 +178,20 @@ pub(crate) fn find(web: &Web, id: &str) -> ApiResult<Arc<Job>> {
 
 impl CaptureState {
     fn new(web: &Web, job: &Job) -> Self {
-        let (state, message, profile, code) = match job.state() {
-            JobState::Waiting(why) => (State::Waiting, why, None, None),
-            JobState::Running => (State::Running, String::new(), None, None),
-            JobState::Done(id) => (State::Done, String::new(), Some(id), None),
-            JobState::Failed(failure) => (State::Failed, failure.reason, None, Some(failure.code)),
-            JobState::Cancelled(why) => (State::Cancelled, why, None, None),
-        };
+        let JobStatus { state, progress, ended } = job.status();
+        let profile = state.profile();
         Self {
             id: job.id.clone(),
             node: job.node,
             profile_type: job.profile_type.name().to_owned(),
             seconds: job.seconds,
             by: job.by.clone(),
-            state,
-            progress: job.progress(),
-            message,
-            code,
+            state: State::from(&state),
+            progress,
+            message: state.message().to_owned(),
+            code: state.code(),
             started: job.started.into(),
-            ended: job.ended().map(Time::from),
+            ended: ended.map(Time::from),
             profile: profile.map(|id| id.to_string()),
             view: profile.map(|id| profile_path(web, id)),
         }

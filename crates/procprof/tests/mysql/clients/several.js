@@ -6,7 +6,9 @@ const port = Number(SQL_PORT);
 const login = { host, port, user, password, database: 'procprof' };
 const QUERY = 'SELECT id, role FROM nodes WHERE id = ? AND name <> ?';
 const VALUES = [10001, "it's\\"];
-const TABLES = ['diff', 'errors', 'functions', 'nodes', 'profiles', 'samples', 'stacks', 'top'];
+const TABLES = [
+  'captures', 'diff', 'errors', 'functions', 'nodes', 'profiles', 'samples', 'stacks', 'timeline', 'top',
+];
 const LONG = "SELECT REPEAT('größe', 100000) AS t";
 
 const plain = (rows) => rows.map((row) => ({ ...row }));

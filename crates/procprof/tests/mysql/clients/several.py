@@ -7,7 +7,7 @@ import traceback
 HOST, PORT = os.environ["SQL_HOST"], int(os.environ["SQL_PORT"])
 USER, PASSWORD = os.environ["SQL_USER"], os.environ["SQL_PASSWORD"]
 PLAIN = {"host": HOST, "port": PORT, "user": USER, "password": PASSWORD}
-TABLES = {"profiles", "nodes", "errors", "functions", "samples", "stacks", "top", "diff"}
+TABLES = {"profiles", "nodes", "errors", "captures", "functions", "samples", "stacks", "top", "diff", "timeline"}
 
 
 def same(found, expected):

@@ -1,0 +1,154 @@
+//! Ranges added up at once, for those who want numbers and no report: sums of profiles, and headers of archived ones.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use procprof_archive::Header;
+use procprof_profile::{Nanos, Profile, ProfileId};
+use procprof_store::Total;
+use tokio::sync::TryAcquireError;
+
+use super::range::{Coverage, ProfileRange, RangeSum, check_count, parts_between, stored_in_range};
+use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX};
+use super::{RenderError, Renderer};
+use crate::error::chain;
+
+/// Most profiles of a range that only the archive has.
+const ARCHIVED_MAX: usize = 1 << 17;
+/// How long after it found no slot a sum looks for one again.
+const SLOT_AGAIN: Duration = Duration::from_millis(10);
+
+/// A range added up.
+#[derive(Debug)]
+pub struct SummedRange {
+    /// The sum; `None` for no profiles.
+    pub profile: Option<Profile>,
+    /// How much there was, and where. The store's files are read where it has all of few profiles; then none is of the
+    /// archive.
+    pub coverage: Coverage,
+}
+
+/// What is known of an archived profile beside its samples.
+#[derive(Clone, Debug)]
+pub struct ArchivedProfile {
+    /// Which profile it is.
+    pub id: ProfileId,
+    /// When it was complete.
+    pub completed: Nanos,
+    /// How long it took.
+    pub duration: Nanos,
+    /// The name of its node.
+    pub node_name: String,
+    /// The cluster of its node.
+    pub cluster: String,
+    /// The labels of its node.
+    pub labels: BTreeMap<String, String>,
+    /// The sum of each sample type.
+    pub totals: Vec<Total>,
+    /// The sample type that is shown first.
+    pub shown: String,
+}
+
+impl From<Header> for ArchivedProfile {
+    fn from(header: Header) -> ArchivedProfile {
+        let Header { identity, meta, totals, shown_kind, .. } = header;
+        let totals = totals.into_iter().map(|total| Total { kind: total.kind, unit: total.unit, value: total.value });
+        ArchivedProfile {
+            id: identity.id,
+            completed: identity.completed,
+            duration: identity.duration,
+            node_name: meta.node_name,
+            cluster: meta.cluster,
+            labels: meta.labels,
+            totals: totals.collect(),
+            shown: shown_kind,
+        }
+    }
+}
+
+/// The profiles of a range that only the archive has.
+#[derive(Debug, Default)]
+pub struct ArchivedProfiles {
+    /// Each profile once.
+    pub profiles: Vec<ArchivedProfile>,
+    /// Files that cannot be read, with the reasons.
+    pub unreadable: Vec<String>,
+}
+
+impl Renderer {
+    /// Adds up the profiles of a range: those of the store, if it has all and they are few, since their files have
+    /// everything; else those of the archive, and what only the store has. Blocks, and waits for a slot of reports.
+    ///
+    /// # Errors
+    /// Those of `go_on`, which is asked again and again; [`RenderError::Question`] for more than can be summed.
+    pub fn sum_range(
+        &self,
+        range: &ProfileRange,
+        go_on: &dyn Fn() -> Result<(), RenderError>,
+    ) -> Result<SummedRange, RenderError> {
+        let _slot = loop {
+            match Arc::clone(&self.turns.slots).try_acquire_owned() {
+                Ok(slot) => break slot,
+                Err(TryAcquireError::Closed) => return Err(RenderError::Stopping),
+                Err(TryAcquireError::NoPermits) => {
+                    go_on()?;
+                    std::thread::sleep(SLOT_AGAIN);
+                }
+            }
+        };
+        let found = RangeSum::find(&self.store, self.archive.clone(), range.clone())?;
+        let mut coverage = found.coverage().clone();
+        if coverage.profiles() == 0 {
+            return Ok(SummedRange { profile: None, coverage });
+        }
+        let has_all = coverage.in_both == coverage.archived && coverage.unreadable.is_empty();
+        if has_all && coverage.profiles() <= SUMMED_MAX as u64 {
+            let entries = stored_in_range(&self.store, range, SUMMED_MAX)?;
+            let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();
+            if entries.len() as u64 == coverage.profiles() && bytes <= SUMMED_BYTES_MAX {
+                (coverage.stored, coverage.archived) = (entries.len() as u64, 0);
+                return Ok(SummedRange { profile: Some(subject::sum(&self.store, &entries, go_on)?), coverage });
+            }
+        }
+        Ok(SummedRange { profile: Some(found.load(&self.store, go_on)?), coverage })
+    }
+
+    /// Whether there is an archive.
+    pub fn has_archive(&self) -> bool {
+        self.archive.is_some()
+    }
+
+    /// The profiles of a range that the archive has, without those whose ids are `known`. Blocks.
+    ///
+    /// # Errors
+    /// Those of `go_on`, which is asked for each file; [`RenderError::Question`] for too many profiles.
+    pub fn archived_profiles(
+        &self,
+        range: &ProfileRange,
+        known: &HashSet<ProfileId>,
+        go_on: &dyn Fn() -> Result<(), RenderError>,
+    ) -> Result<ArchivedProfiles, RenderError> {
+        let mut found = ArchivedProfiles::default();
+        let Some(archive) = &self.archive else { return Ok(found) };
+        let (selection, mut seen) = (range.selection(), HashSet::new());
+        for part in parts_between(archive, range)? {
+            go_on()?;
+            let headers = match archive.archive.headers_of(part, &selection) {
+                Ok(headers) => headers,
+                Err(error) => {
+                    found.unreadable.push(chain(&error));
+                    continue;
+                }
+            };
+            for (_, header) in headers {
+                let id = header.identity.id;
+                if range.has_labels(&header) && !known.contains(&id) && seen.insert(id) {
+                    found.profiles.push(header.into());
+                }
+            }
+            check_count("profiles that only the archive has", found.profiles.len(), ARCHIVED_MAX)?;
+        }
+        Ok(found)
+    }
+}
