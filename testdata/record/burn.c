@@ -13,13 +13,15 @@
 #define DEPTH 20
 
 static double seconds;
+/* Rounds differ in length, so that samples at a steady rate do not find the same part of each. */
+static __thread unsigned long scale = 100;
 static volatile unsigned long sink;
 
 __attribute__((noinline)) void spin(unsigned long n) {
     for (unsigned long i = 0; i < n; i++) sink += i;
 }
-__attribute__((noinline)) void hot_a(void) { spin(70000); sink++; }
-__attribute__((noinline)) void hot_b(void) { spin(30000); sink++; }
+__attribute__((noinline)) void hot_a(void) { spin(700 * scale); sink++; }
+__attribute__((noinline)) void hot_b(void) { spin(300 * scale); sink++; }
 __attribute__((noinline)) int deep(int n) {
     int result = 1;
     if (n == 0) { hot_a(); hot_b(); }
@@ -36,7 +38,11 @@ static double used(clockid_t clock) {
 
 static void *work(void *name) {
     if (name) prctl(PR_SET_NAME, name);
-    while (used(CLOCK_THREAD_CPUTIME_ID) < seconds) deep(DEPTH);
+    unsigned random = 1;
+    while (used(CLOCK_THREAD_CPUTIME_ID) < seconds) {
+        scale = 50 + (random = random * 1103515245 + 12345) / 65536 % 101;
+        deep(DEPTH);
+    }
     return NULL;
 }
 

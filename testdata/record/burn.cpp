@@ -9,6 +9,8 @@
 #include <vector>
 
 static volatile unsigned long sink;
+// Rounds differ in length, so that samples at a steady rate do not find the same part of each.
+static unsigned long scale = 100;
 
 static double used() {
     timespec time;
@@ -25,10 +27,10 @@ struct Work {
     virtual void run() = 0;
 };
 template <unsigned long N> struct hot_a : Work {
-    __attribute__((noinline)) void run() override { spin(N); if (sink == 1) throw std::runtime_error("never"); }
+    __attribute__((noinline)) void run() override { spin(N * scale); if (sink == 1) throw std::runtime_error("never"); }
 };
 template <unsigned long N> struct hot_b : Work {
-    __attribute__((noinline)) void run() override { spin(N); if (sink == 1) throw std::runtime_error("never"); }
+    __attribute__((noinline)) void run() override { spin(N * scale); if (sink == 1) throw std::runtime_error("never"); }
 };
 
 template <typename Callback> __attribute__((noinline)) int deep(int n, Callback &callback) {
@@ -41,10 +43,14 @@ template <typename Callback> __attribute__((noinline)) int deep(int n, Callback 
 int main(int count, char **words) {
     double seconds = count > 1 ? atof(words[1]) : 1;
     std::vector<std::unique_ptr<Work>> all;
-    all.push_back(std::make_unique<hot_a<70000>>());
-    all.push_back(std::make_unique<hot_b<30000>>());
+    all.push_back(std::make_unique<hot_a<700>>());
+    all.push_back(std::make_unique<hot_b<300>>());
     auto callback = [&] { std::for_each(all.begin(), all.end(), [](auto &work) { work->run(); }); };
-    while (used() < seconds) deep(20, callback);
+    unsigned random = 1;
+    while (used() < seconds) {
+        scale = 50 + (random = random * 1103515245 + 12345) / 65536 % 101;
+        deep(20, callback);
+    }
     std::printf("%.0f\n", used() * 1e9);
     return 0;
 }

@@ -67,8 +67,12 @@ func main() {
 		group.Add(1)
 		go func() {
 			defer group.Done()
+			// Rounds differ in length, so that samples at a steady rate do not find the same part of each.
+			random := uint64(1)
 			for used() < seconds {
-				sink += deep(20, []work{&hotA{700}, &hotB{300}})
+				random = random*6364136223846793005 + 1
+				scale := 50 + (random>>33)%101
+				sink += deep(20, []work{&hotA{7 * scale}, &hotB{3 * scale}})
 			}
 		}()
 	}

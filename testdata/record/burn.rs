@@ -1,11 +1,15 @@
 //! `burn.c` in Rust: trait objects, closures and generic functions. `burn SECONDS` prints nothing.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// Rounds differ in length, so that samples at a steady rate do not find the same part of each.
+static SCALE: AtomicU64 = AtomicU64::new(100);
 
 #[inline(never)]
 fn spin(count: u64) {
-    for number in 0..count {
+    for number in 0..count * SCALE.load(Ordering::Relaxed) {
         black_box(number);
     }
 }
@@ -49,9 +53,12 @@ fn used() -> Duration {
 
 fn main() {
     let seconds: f64 = std::env::args().nth(1).map_or(1.0, |word| word.parse().unwrap());
-    let all: Vec<Box<dyn Work>> = vec![Box::new(HotA(700_000)), Box::new(HotB(300_000))];
+    let all: Vec<Box<dyn Work>> = vec![Box::new(HotA(7_000)), Box::new(HotB(3_000))];
     let callback = || all.iter().for_each(|work| work.run());
+    let mut random = 1_u64;
     while used().as_secs_f64() < seconds {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        SCALE.store(50 + (random >> 33) % 101, Ordering::Relaxed);
         deep(20, &callback);
     }
 }

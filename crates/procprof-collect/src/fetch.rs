@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use procprof_profile::ProfileType;
 use procprof_profile::format::Decoded;
 use reqwest::{Method, Response};
@@ -92,6 +93,29 @@ pub async fn post_text(
     limit: Duration,
 ) -> Result<String> {
     text(client, target, Method::POST, url, bytes, limit).await
+}
+
+/// Posts JSON to `url` and gets at most `bytes`, within `limit`.
+///
+/// # Errors
+/// [`CollectError`].
+pub async fn post_bytes(
+    client: &HttpClient,
+    target: &Target,
+    url: &ProfileUrl,
+    json: Vec<u8>,
+    bytes: u64,
+    limit: Duration,
+) -> Result<Vec<u8>> {
+    let shown = url.to_string();
+    let get = async {
+        let request = client.request(target, Method::POST, url.url())?.header(CONTENT_TYPE, "application/json").body(json);
+        let response = request.send().await.map_err(|error| not_sent(error, &shown, target.timeouts.connect))?;
+        body::read(refuse_failure(response, &shown).await?, &shown, bytes, &Watch::default()).await
+    };
+    tokio::time::timeout(limit, get)
+        .await
+        .unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))
 }
 
 async fn text(

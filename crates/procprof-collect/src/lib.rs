@@ -56,7 +56,7 @@ pub use client::HttpClient;
 pub use collect::{Collected, Received, collect, receive};
 pub use endpoints::Endpoints;
 pub use error::{CollectError, Result};
-pub use fetch::{Fetched, fetch, fetch_text, post_text, resolve};
+pub use fetch::{Fetched, fetch, fetch_text, post_bytes, post_text, resolve};
 pub use flights::{Abandoned, Flight, FlightRole, Flights, Follower, Leader};
 pub use http_source::HttpSource;
 pub use instance::Instance;

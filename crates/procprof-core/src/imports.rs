@@ -33,7 +33,7 @@ pub fn import_folder(
     node_name: &str,
     zone: Option<&str>,
 ) -> Result<ImportReport> {
-    let node = NodeIds::open(data)?.id(node_name, Role::Service, None)?;
+    let node = NodeIds::open(data, None)?.id(node_name, Role::Service, None)?;
     let options = ImportOptions { node, zone: ImportOptions::zone(zone)?, now: now(), skip: BTreeSet::new() };
     Ok(store.import(folder, &options, &mut |item| take(store, item, node_name))?)
 }

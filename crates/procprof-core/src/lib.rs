@@ -30,6 +30,7 @@ pub mod remote;
 pub mod render;
 pub mod resymbolize;
 pub mod retention;
+pub mod servers;
 pub mod settings;
 mod shared_bytes;
 mod source_files;

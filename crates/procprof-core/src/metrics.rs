@@ -89,6 +89,7 @@ pub struct Metrics {
     pub(crate) archived_parts: Counter,
     pub(crate) archived_bytes: Counter,
     pub(crate) archive_failures: Counter,
+    pub(crate) servers_alive: Gauge,
     /// No labels; empty until something is archived.
     archive_lag: Family<Vec<(String, String)>, Gauge<f64, AtomicU64>>,
     archived_until: Mutex<Option<Nanos>>,
@@ -137,6 +138,7 @@ impl Metrics {
             archived_parts: Counter::default(),
             archived_bytes: Counter::default(),
             archive_failures: Counter::default(),
+            servers_alive: Gauge::default(),
             archive_lag: Family::default(),
             archived_until: Mutex::default(),
             store_bytes: Gauge::default(),
@@ -199,6 +201,8 @@ impl Metrics {
             "Profiles and hours that could not be archived, counted at each try",
             self.archive_failures.clone(),
         );
+        let servers = "Servers of the archive that are alive; 0 without an archive";
+        registry.register("servers_alive", servers, self.servers_alive.clone());
         let lag = "Time since the moment before which all profiles are archived; up to 65 minutes if all is well, \
                    missing before the first hour is archived";
         registry.register_with_unit("archive_lag", lag, Unit::Seconds, self.archive_lag.clone());

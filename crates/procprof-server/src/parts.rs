@@ -14,6 +14,7 @@ use procprof_core::nodes::Registry;
 use procprof_core::render::Renderer;
 use procprof_core::resymbolize::Resymbolizer;
 use procprof_core::retention::Retention;
+use procprof_core::servers::Servers;
 use procprof_core::settings::Settings;
 use procprof_core::symbols::SymbolStore;
 use procprof_core::{Error, Result};
@@ -34,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) retention: Arc<Retention>,
     /// `None` without an archive.
     pub(crate) archiver: Option<Arc<Archiver>>,
+    /// Those of the archive.
+    pub(crate) servers: Option<Arc<Servers>>,
     pub(crate) web: Arc<Web>,
     pub(crate) sql: Arc<Sql>,
     /// Of the server itself.
@@ -41,6 +44,14 @@ pub(crate) struct Parts {
     /// Everything that must have ended when the server has.
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
+}
+
+/// The archive of a server.
+pub(crate) struct ArchiveOptions {
+    pub(crate) open: Arc<OpenArchive>,
+    pub(crate) rhythm: Rhythm,
+    /// URL at which other servers of the archive reach this one.
+    pub(crate) url: String,
 }
 
 impl Parts {
@@ -52,7 +63,7 @@ impl Parts {
         settings: Settings,
         registry: Registry,
         store: Arc<Store>,
-        archive: Option<(OpenArchive, Rhythm)>,
+        archive: Option<ArchiveOptions>,
         users: Option<Users>,
         children: Children,
         agent: Agent,
@@ -72,19 +83,30 @@ impl Parts {
             Arc::clone(&children),
         ));
         let hosts = Arc::new(Hosts::open(Arc::clone(&ingest), Arc::clone(&authenticator), stop.clone())?);
-        let captures =
-            Captures::new(Arc::clone(&ingest), Arc::clone(&hosts), agent.clone(), tasks.clone(), stop.clone());
-        let captures = Arc::new(captures);
+        let servers = archive.as_ref().map(|ArchiveOptions { open, url, .. }| {
+            let (registry, metrics) = (Arc::clone(&registry), Arc::clone(&metrics));
+            let settings = Arc::clone(&settings);
+            Arc::new(Servers::new(settings, registry, metrics, Arc::clone(open), url.clone(), stop.clone()))
+        });
+        let captures = Arc::new(Captures::new(
+            Arc::clone(&ingest),
+            Arc::clone(&hosts),
+            agent.clone(),
+            servers.clone(),
+            tasks.clone(),
+            stop.clone(),
+        ));
         let resymbolizer = Arc::new(Resymbolizer::new(Arc::clone(&ingest), tasks.clone()));
         let retention = Arc::new(Retention::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics)));
-        let archiver = archive.map(|(archive, rhythm)| {
+        let archiver = archive.map(|ArchiveOptions { open, rhythm, .. }| {
             let (settings, store, metrics) = (Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics));
-            Arc::new(Archiver::new(settings, store, metrics, Arc::new(archive), rhythm, stop.clone()))
+            Arc::new(Archiver::new(settings, store, metrics, open, rhythm, stop.clone()))
         });
         let renderer = Arc::new(Renderer::new(
             Arc::clone(&settings),
             Arc::clone(&store),
             archiver.as_ref().map(|archiver| Arc::clone(&archiver.archive().known)),
+            servers.clone(),
             Arc::clone(&metrics),
             stop.clone(),
         ));
@@ -103,6 +125,7 @@ impl Parts {
             renderer: Arc::clone(&renderer),
             retention: Arc::clone(&retention),
             archiver: archiver.clone(),
+            servers: servers.clone(),
             usage: Default::default(),
             activity: Default::default(),
             opened: Default::default(),
@@ -133,6 +156,7 @@ impl Parts {
             captures,
             retention,
             archiver,
+            servers,
             web,
             sql,
             agent,

@@ -14,14 +14,15 @@ use procprof_core::config::{self, Config};
 use procprof_core::imports;
 use procprof_core::ingest::fill_functions;
 use procprof_core::listening;
-use procprof_core::nodes::{ExtraNode, Registry};
+use procprof_core::nodes::{ExtraNode, NodeNumbers, Registry};
 use procprof_core::ownership::WatchedFolder;
+use procprof_core::servers::SharedNumbers;
 use procprof_core::settings::Settings;
 use procprof_core::{Error, Result};
 use procprof_sql::SqlLogin;
 use procprof_store::{Store, StoreOptions};
 
-use crate::parts::Parts;
+use crate::parts::{ArchiveOptions, Parts};
 
 /// The options of a server's start.
 pub struct ServerOptions {
@@ -140,12 +141,14 @@ impl Server {
             WatchedFolder::from_path(path.clone()).map_err(|cause| Error::File { what: "data folder", path, cause })
         };
         let places = vec![place(data.clone())?, place(data.join("profiles"))?];
-        let registry = Registry::open(&data, &config, extra_nodes, &bound.to_string())?;
         let children = Children::new(symbolize_child, jeprof_child, &data);
-        let archive = open_archive(&data, &config).await?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let archive = open_archive(&data, &config).await?.map(Arc::new);
+        let registry = open_registry(&data, &config, extra_nodes, bound, archive.clone()).await?;
         let settings = Settings::new(config, data, places, bound);
-        let parts =
-            Parts::new(settings, registry, store, archive.map(|open| (open, archiving)), users, children, agent)?;
+        let url = server_url(&settings, scheme);
+        let archive = archive.map(|open| ArchiveOptions { open, rhythm: archiving, url });
+        let parts = Parts::new(settings, registry, store, archive, users, children, agent)?;
         warn_of_others(&parts.settings);
         if parts.captures.is_paused() {
             tracing::info!("scheduled captures are paused");
@@ -153,7 +156,6 @@ impl Server {
         if let Some((folder, node)) = imports::log_folder(&parts.settings.config(), &parts.registry)? {
             parts.tasks.spawn(imports::take_over(Arc::clone(&parts.ingest), folder, node));
         }
-        let scheme = if tls.is_some() { "https" } else { "http" };
         let sql_bound = match (sql_listener, mysql) {
             (Some(listener), Some(sql)) => Some(spawn_sql(&parts, listener, sql.login, tls.clone())?),
             _ => None,
@@ -172,6 +174,9 @@ fn warn_of_others(settings: &Settings) {
 
 fn spawn_parts(parts: &Parts, listener: tokio::net::TcpListener, tls: Option<tokio_rustls::TlsAcceptor>) {
     parts.tasks.spawn(procprof_web::serve(Arc::clone(&parts.web), listener, tls));
+    if let Some(servers) = &parts.servers {
+        parts.tasks.spawn(Arc::clone(servers).run());
+    }
     parts.tasks.spawn(Arc::clone(&parts.captures).run_schedule(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.captures).run_heap_ends(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.hosts).run());
@@ -307,4 +312,30 @@ async fn open_archive(data: &Path, config: &Config) -> Result<Option<OpenArchive
     let (data, config) = (data.to_owned(), config.clone());
     let opened = tokio::task::spawn_blocking(move || archiving::open(&config, &data));
     opened.await.map_err(|error| Error::Setup { what: "archive", why: error.to_string() })?
+}
+
+async fn open_registry(
+    data: &Path,
+    config: &Config,
+    extra: Vec<ExtraNode>,
+    bound: SocketAddr,
+    archive: Option<Arc<OpenArchive>>,
+) -> Result<Registry> {
+    let (data, config) = (data.to_owned(), config.clone());
+    let shared = archive.map(|archive| Arc::new(SharedNumbers(archive)) as Arc<dyn NodeNumbers>);
+    let opened =
+        tokio::task::spawn_blocking(move || Registry::open(&data, &config, extra, &bound.to_string(), shared));
+    opened.await.map_err(|error| Error::Setup { what: "nodes", why: error.to_string() })?
+}
+
+/// The URL at which other servers reach this one: by the name of the machine where it listens at every address.
+fn server_url(settings: &Settings, scheme: &str) -> String {
+    let config = settings.config();
+    if !config.server_url.is_empty() {
+        return config.server_url.trim_end_matches('/').to_owned();
+    }
+    let bound = settings.bound;
+    let host = if bound.ip().is_unspecified() { settings.machine.clone() } else { bound.ip().to_string() };
+    let host = if bound.is_ipv6() && host.contains(':') { format!("[{host}]") } else { host };
+    format!("{scheme}://{host}:{}{}", bound.port(), config.base_path)
 }

@@ -23,6 +23,7 @@ mod pages;
 mod process;
 mod raw;
 mod renders;
+mod servers;
 mod sources;
 mod start;
 mod symbols;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::{TestServer, cpu_profile, parsed};
 use crate::process::Running;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A node that answers every request with the same bytes.
 fn answering(body: &'static str) -> u16 {

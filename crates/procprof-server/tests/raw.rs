@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longest wait for anything that must happen; nothing is measured by it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The server's answer to these bytes until it closes the connection.
 pub(crate) async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {

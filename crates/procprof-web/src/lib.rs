@@ -59,6 +59,7 @@ use procprof_core::nodes::Registry;
 use procprof_core::render::Renderer;
 use procprof_core::resymbolize::Resymbolizer;
 use procprof_core::retention::Retention;
+use procprof_core::servers::Servers;
 use procprof_core::settings::Settings;
 use procprof_core::symbols::{Intakes, SymbolStore};
 use procprof_core::usage::KnownUsage;
@@ -108,6 +109,8 @@ pub struct Web {
     pub retention: Arc<Retention>,
     /// Writes the archive; `None` without one.
     pub archiver: Option<Arc<Archiver>>,
+    /// The servers of the archive; `None` without one.
+    pub servers: Option<Arc<Servers>>,
     /// The use of the store, as it was a moment ago.
     pub usage: KnownUsage,
     /// The profiles collected within the last day, as it was a moment ago.

@@ -11,6 +11,7 @@ use super::api::heap::HeapState;
 use super::api::hosts::{RateAnswer, RateBody};
 use super::api::nodes::NodeState;
 use super::api::profiles::{ProfilePage, ProfileRow};
+use super::api::servers::ServerList;
 use super::api::state::{ErrorPage, PauseState, RetentionState};
 use super::api::symbols::{SymbolList, SymbolOffer, SymbolPush};
 use super::route::{Access, Body, Param, Route, Schema, Verb, needed, path, query};
@@ -808,6 +809,41 @@ pub(crate) const ROUTES: &[Route] = &[
         request: Body::None,
         answer: (200, Body::Json(schema_of::<ArchiveAnswer>())),
         mount: || get(api::archive::archive),
+    },
+    Route {
+        verb: Get,
+        path: "/api/servers",
+        access: Viewer,
+        name: "servers",
+        summary: "The servers of the archive, and how many nodes each captures",
+        params: &[],
+        request: Body::None,
+        answer: (200, Body::Json(schema_of::<ServerList>())),
+        mount: || get(api::servers::list),
+    },
+    Route {
+        verb: Post,
+        path: "/api/servers/profiles",
+        access: Viewer,
+        name: "serverProfiles",
+        summary: "The profiles of nodes, a type and a range that this server has and the archive has not yet; asked by \
+                  other servers of the archive",
+        params: &[],
+        request: Body::Media("application/json"),
+        answer: (200, Body::Media("application/json")),
+        mount: || post(api::servers::profiles),
+    },
+    Route {
+        verb: Post,
+        path: "/api/servers/files",
+        access: Viewer,
+        name: "serverFiles",
+        summary: "The files of profiles, one after the other, each after its id and length; asked by other servers of \
+                  the archive",
+        params: &[],
+        request: Body::Media("application/json"),
+        answer: (200, Body::Media("application/octet-stream")),
+        mount: || post(api::servers::files),
     },
     Route {
         verb: Get,

@@ -116,7 +116,8 @@ async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult
     let fits = entries.len() <= SUMMED_MAX && bytes <= SUMMED_BYTES_MAX;
     if let Some(found) = web.renderer.find_range(range.clone()).await? {
         let coverage = found.coverage();
-        let has_all = coverage.in_both == coverage.archived && coverage.unreadable.is_empty();
+        let is_here = coverage.in_both == coverage.archived && coverage.elsewhere == 0;
+        let has_all = is_here && coverage.unreadable.is_empty() && coverage.silent.is_empty();
         if coverage.profiles() > 0 && !(has_all && fits) {
             return Ok(found.into());
         }
@@ -139,12 +140,14 @@ pub(crate) fn covered(mut response: Response, subject: &Subject) -> Response {
     for (name, coverage) in names.into_iter().zip(subject.coverage()) {
         let Some(coverage) = coverage else { continue };
         let text = format!(
-            "archived={}, stored={}, hours={}, empty-hours={}, unreadable={}",
+            "archived={}, stored={}, elsewhere={}, hours={}, empty-hours={}, unreadable={}, silent={}",
             coverage.archived,
             coverage.stored,
+            coverage.elsewhere,
             coverage.hours,
             coverage.empty_hours,
-            coverage.unreadable.len()
+            coverage.unreadable.len(),
+            coverage.silent.len()
         );
         // Digits and names.
         if let Ok(value) = HeaderValue::try_from(text) {

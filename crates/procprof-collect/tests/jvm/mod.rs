@@ -21,7 +21,7 @@ mod killed;
 mod pretended;
 
 /// Far more than an idle machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const ALL: Events = Events { cpu: true, alloc: true, lock: true };
 

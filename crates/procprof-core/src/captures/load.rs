@@ -59,7 +59,7 @@ mod tests {
             let text: String = (1..=count).map(|number| node(number, "blue")).chain([node(9999, "green")]).collect();
             let config = Config::parse(&text, "f").unwrap();
             let data = tempfile::tempdir().unwrap();
-            let registry = Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:8030").unwrap();
+            let registry = Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:8030", None).unwrap();
             warnings(&registry.all(), config.max_concurrent_captures)
         };
         assert_eq!(warned(48), Vec::<String>::new(), "eight at a time is not more than eight");

@@ -30,6 +30,7 @@ use crate::ingest::Ingest;
 use crate::kinds::heap_unavailable;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Registry, THIS_SERVER_ID};
+use crate::servers::Servers;
 use crate::settings::Settings;
 
 pub use failure::CaptureFailure;
@@ -49,6 +50,8 @@ pub struct Captures {
     hosts: Arc<Hosts>,
     /// Of the server itself.
     agent: Agent,
+    /// Those that share the nodes; `None` without an archive.
+    servers: Option<Arc<Servers>>,
     pause: Pause,
     /// Captures that clients follow.
     pub jobs: Jobs,
@@ -64,6 +67,7 @@ impl Captures {
         ingest: Arc<Ingest>,
         hosts: Arc<Hosts>,
         agent: Agent,
+        servers: Option<Arc<Servers>>,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Captures {
@@ -78,7 +82,21 @@ impl Captures {
         });
         let (jobs, in_flight) = (Jobs::default(), run::InFlight::default());
         let heap_ends = HeapEnds::open(settings.data.join("heap-ends"));
-        Captures { settings, registry, metrics, ingest, hosts, agent, pause, jobs, in_flight, heap_ends, tasks, stop }
+        Captures {
+            settings,
+            registry,
+            metrics,
+            ingest,
+            hosts,
+            agent,
+            servers,
+            pause,
+            jobs,
+            in_flight,
+            heap_ends,
+            tasks,
+            stop,
+        }
     }
 
     /// The configuration at this moment.

@@ -1,7 +1,8 @@
 //! The schedule: one task per node and type, none waiting for another.
 //!
 //! Starts are spread over the interval by node; a type that fails backs off alone, one log line in and one out. Pausing
-//! cancels what the schedule is capturing; a change of the nodes ends all tasks and starts those of the new ones.
+//! cancels what the schedule is capturing; a change of the nodes ends all tasks and starts those of the new ones. Of
+//! servers that share an archive, one captures a node; when it is another one's turn, a capture that has begun ends first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use procprof_collect::{Backoff, Request, Transition, Watch};
 use procprof_profile::ProfileType;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -112,27 +114,27 @@ impl Task {
             if !self.sleep_until(next).await {
                 return;
             }
-            // What a pause held back is not late.
-            let was_paused = self.captures.pause.is_paused();
-            if !self.unpaused().await {
+            // What was held back is not late.
+            let was_held = self.is_held();
+            if !self.released().await {
                 return;
             }
-            let due = if was_paused { Instant::now() } else { next };
+            let due = if was_held { Instant::now() } else { next };
             self.note_retry(None);
             let cancel = self.stop.child_token();
             let outcome = {
-                let paused = self.paused();
+                let held = self.held(continuous);
                 let work = async {
                     match continuous {
                         true => self.continuous(&cancel).await,
                         false => self.once(&cancel, due).await.map(drop),
                     }
                 };
-                tokio::pin!(work, paused);
+                tokio::pin!(work, held);
                 tokio::select! {
                     outcome = &mut work => outcome,
                     // The capture is cancelled and given the moment it needs to leave nothing behind.
-                    () = &mut paused => { cancel.cancel(); work.await }
+                    () = &mut held => { cancel.cancel(); work.await }
                 }
             };
             let failure = outcome.err();
@@ -213,21 +215,78 @@ impl Task {
         }
     }
 
-    /// Waits while captures are paused; false when the schedule ends.
-    async fn unpaused(&self) -> bool {
-        let mut paused = self.captures.pause.changes();
-        tokio::select! {
-            () = self.stop.cancelled() => false,
-            unpaused = paused.wait_for(|paused| !paused) => unpaused.is_ok(),
+    /// Whether captures are paused, or another server captures the node.
+    fn is_held(&self) -> bool {
+        self.captures.pause.is_paused() || !self.is_own()
+    }
+
+    /// Whether this server captures the node.
+    fn is_own(&self) -> bool {
+        self.captures.servers.as_ref().is_none_or(|servers| servers.captures(&self.node))
+    }
+
+    /// Waits while captures are paused or another server captures the node; false when the schedule ends.
+    async fn released(&self) -> bool {
+        let mut changes = self.changes();
+        loop {
+            changes.mark_unchanged();
+            if !self.is_held() {
+                return !self.stop.is_cancelled();
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return false,
+                () = changes.next() => {}
+            }
         }
     }
 
-    /// Waits until captures are paused.
-    async fn paused(&self) {
-        let mut paused = self.captures.pause.changes();
-        if paused.wait_for(|paused| *paused).await.is_err() {
-            std::future::pending::<()>().await;
+    /// Waits until captures are paused, or, if `also_by_others`, another server captures the node.
+    async fn held(&self, also_by_others: bool) {
+        let mut changes = self.changes();
+        loop {
+            changes.mark_unchanged();
+            if self.captures.pause.is_paused() || also_by_others && !self.is_own() {
+                return;
+            }
+            changes.next().await;
         }
+    }
+
+    fn changes(&self) -> Changes {
+        let servers = self.captures.servers.as_ref().map(|servers| servers.changes());
+        Changes { paused: self.captures.pause.changes(), servers }
+    }
+}
+
+/// Sees changes of what may be captured.
+struct Changes {
+    paused: watch::Receiver<bool>,
+    servers: Option<watch::Receiver<u64>>,
+}
+
+impl Changes {
+    fn mark_unchanged(&mut self) {
+        self.paused.mark_unchanged();
+        self.servers.iter_mut().for_each(watch::Receiver::mark_unchanged);
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            () = changed(Some(&mut self.paused)) => {}
+            () = changed(self.servers.as_mut()) => {}
+        }
+    }
+}
+
+/// Waits for a change; for ever if nobody is left to make one.
+async fn changed<T>(receiver: Option<&mut watch::Receiver<T>>) {
+    let is_changed = match receiver {
+        Some(receiver) => receiver.changed().await.is_ok(),
+        None => false,
+    };
+    if !is_changed {
+        std::future::pending().await
     }
 }
 

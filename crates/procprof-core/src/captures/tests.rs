@@ -50,7 +50,7 @@ impl Around {
         let data = tempfile::tempdir().unwrap();
         let bound = "127.0.0.1:1".parse().unwrap();
         let child = || ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() };
-        let registry = Arc::new(Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:1").unwrap());
+        let registry = Arc::new(Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:1", None).unwrap());
         let store = Arc::new(Store::open(data.path(), StoreOptions::default()).unwrap());
         let ingest = Arc::new(Ingest::new(
             Arc::new(Settings::new(config, data.path().to_owned(), Vec::new(), bound)),
@@ -64,7 +64,7 @@ impl Around {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let authenticator = Arc::new(Authenticator::new(None).unwrap());
         let hosts = Arc::new(Hosts::open(Arc::clone(&ingest), authenticator, stop.clone()).unwrap());
-        let captures = Arc::new(Captures::new(ingest, hosts, agent, tasks.clone(), stop.clone()));
+        let captures = Arc::new(Captures::new(ingest, hosts, agent, None, tasks.clone(), stop.clone()));
         tasks.spawn(Arc::clone(&captures).run_schedule(stop.clone()));
         Around { captures, store, registry, stop, tasks, _data: data }
     }

@@ -13,6 +13,7 @@ const FILES_MAX: usize = 1000;
 /// closed.
 pub fn warnings(config: &Config, data: &Path) -> Vec<String> {
     let mut secrets: Vec<(&str, &PathBuf)> = config.tls_key.iter().map(|path| ("tls_key", path)).collect();
+    secrets.extend(config.servers_token_file.iter().map(|path| ("servers_token_file", path)));
     for node in config.nodes.iter().chain(config.fe_queries.iter().map(|fe| &fe.node)) {
         match &node.auth {
             Auth::None => {}

@@ -127,6 +127,36 @@ pub const KEYS: &[Key] = &[
          archived five minutes after its end.",
     )),
     fixed(row(
+        "server_url",
+        Text(|c| &mut c.server_url),
+        "",
+        "",
+        "URL at which other servers of the archive reach this one; by default the address of `http`.",
+    )),
+    fixed(row(
+        "server_lease_seconds",
+        Count(|c| &mut c.server_lease_seconds, 3, 3600),
+        "30",
+        "seconds",
+        "Time without a sign of life after which other servers of the archive capture the nodes of this one.",
+    )),
+    row(
+        "servers_token_file",
+        OptionalPath(|c| &mut c.servers_token_file),
+        "",
+        "",
+        "File with `NAME.PASSWORD` of a user who may read, by which this server asks others of the archive for profiles \
+         that are not archived yet.",
+    ),
+    row(
+        "servers_ca_file",
+        OptionalPath(|c| &mut c.servers_ca_file),
+        "",
+        "",
+        "PEM file with the only certificates that are trusted when other servers of the archive are asked; by default \
+         the system's authorities.",
+    ),
+    fixed(row(
         "tls_cert",
         OptionalPath(|c| &mut c.tls_cert),
         "",

@@ -75,7 +75,7 @@ impl Around {
     fn open(config: &str, data: TempDir) -> Around {
         let config = Config::parse(config, "test.toml").unwrap();
         let child = || ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() };
-        let registry = Arc::new(Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:1").unwrap());
+        let registry = Arc::new(Registry::open(data.path(), &config, Vec::new(), "127.0.0.1:1", None).unwrap());
         let bound = "127.0.0.1:1".parse().unwrap();
         let ingest = Arc::new(Ingest::new(
             Arc::new(Settings::new(config, data.path().to_owned(), Vec::new(), bound)),

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +18,27 @@ const FIRST: u64 = 20_001;
 /// Mode of the file.
 const MODE: u32 = 0o640;
 
+/// Ids of nodes that several servers share.
+pub trait NodeNumbers: Send + Sync {
+    /// Takes an id that this server has given to a node before it shared ids.
+    ///
+    /// # Errors
+    /// When another node has the id, or the node another id; the storage's.
+    fn keep(&self, name: &str, id: u64) -> Result<()>;
+
+    /// The id of a node: the one that it has, else one that is free, not below `first`.
+    ///
+    /// # Errors
+    /// The storage's.
+    fn number(&self, name: &str, first: u64) -> Result<u64>;
+}
+
 /// The ids given out so far.
 pub struct NodeIds {
     path: PathBuf,
     given: Given,
+    /// Where ids are shared with other servers.
+    shared: Option<Arc<dyn NodeNumbers>>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -33,14 +51,18 @@ struct Given {
 struct Known {
     id: u64,
     role: String,
+    /// Whether other servers know it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
 }
 
 impl NodeIds {
-    /// Reads the ids given out under a data folder; none if there is no file yet.
+    /// Reads the ids given out under a data folder; none if there is no file yet. New ones are shared with other servers
+    /// if there are such.
     ///
     /// # Errors
     /// The file cannot be read or is no id file: then nothing is numbered anew.
-    pub fn open(data: &Path) -> Result<NodeIds> {
+    pub fn open(data: &Path, shared: Option<Arc<dyn NodeNumbers>>) -> Result<NodeIds> {
         let path = data.join("nodes.json");
         let given = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
@@ -51,7 +73,7 @@ impl NodeIds {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Given { next: FIRST, nodes: BTreeMap::new() },
             Err(cause) => return Err(Error::File { what: "node ids", path, cause }),
         };
-        Ok(NodeIds { path, given })
+        Ok(NodeIds { path, given, shared })
     }
 
     /// The id of the node with this name: `wanted`, its former one, or a new one. A given id belongs to the cluster's
@@ -60,9 +82,20 @@ impl NodeIds {
     /// # Errors
     /// The file cannot be written.
     pub fn id(&mut self, name: &str, role: Role, wanted: Option<u64>) -> Result<u64> {
-        let before = self.given.nodes.get(name).map(|known| known.id);
-        let id = wanted.or(before).unwrap_or_else(|| self.fresh());
-        let known = Known { id, role: role.name().to_owned() };
+        let before = self.given.nodes.get(name);
+        let mut shared = before.is_some_and(|known| known.shared);
+        let id = match wanted.or(before.map(|known| known.id)) {
+            Some(id) => {
+                // An id of the cluster or of the configuration is the same everywhere.
+                shared |= wanted.is_none() && self.keep(name, id)?;
+                id
+            }
+            None => {
+                shared = self.shared.is_some();
+                self.new_id(name)?
+            }
+        };
+        let known = Known { id, role: role.name().to_owned(), shared };
         if self.given.nodes.get(name) == Some(&known) {
             return Ok(id);
         }
@@ -81,20 +114,30 @@ impl NodeIds {
     /// The file cannot be written; then no id is given out.
     pub(super) fn several(&mut self, nodes: &[(String, Role)]) -> Result<Vec<u64>> {
         let before = self.given.clone();
-        let given = nodes.iter().map(|(name, role)| {
-            if let Some(known) = self.given.nodes.get(name) {
-                return known.id;
-            }
-            let id = self.given.next.max(FIRST);
-            self.given.nodes.insert(name.clone(), Known { id, role: role.name().to_owned() });
-            self.given.next = id + 1;
-            id
-        });
-        let given = given.collect();
-        if self.given.next != before.next {
+        let given = self.known_or_new(nodes).inspect_err(|_| self.given = before.clone())?;
+        if self.given.nodes.len() != before.nodes.len() {
             self.write().inspect_err(|_| self.given = before)?;
         }
         Ok(given)
+    }
+
+    fn known_or_new(&mut self, nodes: &[(String, Role)]) -> Result<Vec<u64>> {
+        let mut ids = Vec::with_capacity(nodes.len());
+        for (name, role) in nodes {
+            let id = match self.given.nodes.get(name) {
+                Some(known) => known.id,
+                None => {
+                    let id = self.new_id(name)?;
+                    let known = Known { id, role: role.name().to_owned(), shared: self.shared.is_some() };
+                    self.given.nodes.insert(name.clone(), known);
+                    // One that another server has given may be lower.
+                    self.given.next = self.given.next.max(id + 1);
+                    id
+                }
+            };
+            ids.push(id);
+        }
+        Ok(ids)
     }
 
     /// Forgets nodes; their ids are not given out again.
@@ -115,8 +158,27 @@ impl NodeIds {
             .map(|(name, known)| (name.as_str(), known.id, Role::named(&known.role).unwrap_or_default()))
     }
 
-    fn fresh(&self) -> u64 {
-        self.given.next.max(FIRST)
+    /// An id for a node that has none.
+    fn new_id(&self, name: &str) -> Result<u64> {
+        let next = self.given.next.max(FIRST);
+        self.shared.as_ref().map_or(Ok(next), |shared| shared.number(name, next))
+    }
+
+    /// Makes an id known to other servers; whether they know it then. It may become known later.
+    ///
+    /// # Errors
+    /// When they know it as another node's.
+    fn keep(&self, name: &str, id: u64) -> Result<bool> {
+        let is_known = self.given.nodes.get(name).is_some_and(|known| known.shared);
+        let Some(shared) = self.shared.as_ref().filter(|_| !is_known) else { return Ok(is_known) };
+        match shared.keep(name, id) {
+            Ok(()) => Ok(true),
+            Err(Error::Archive(error)) => {
+                tracing::warn!("node ids: {name} keeps {id}, which other servers do not know yet: {error}");
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write(&self) -> Result<()> {

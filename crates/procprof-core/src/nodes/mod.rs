@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 pub use discovered::Discovered;
 pub use health::{FailedAttempt, Health, TypeHealth};
-pub use ids::NodeIds;
+pub use ids::{NodeIds, NodeNumbers};
 pub use pushed::PushedBy;
 
 pub use crate::config::THIS_SERVER_ID;
@@ -152,16 +152,23 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Registers the server itself (its HTTP `address`), the configured and the extra nodes; ids are kept in `data`.
+    /// Registers the server itself (its HTTP `address`), the configured and the extra nodes; ids are kept in `data`, and
+    /// shared with other servers if there are such.
     ///
     /// # Errors
-    /// The id file cannot be read or written.
-    pub fn open(data: &Path, config: &Config, extra: Vec<ExtraNode>, address: &str) -> Result<Registry> {
+    /// The id file cannot be read or written, or other servers know an id as another node's.
+    pub fn open(
+        data: &Path,
+        config: &Config,
+        extra: Vec<ExtraNode>,
+        address: &str,
+        shared: Option<Arc<dyn NodeNumbers>>,
+    ) -> Result<Registry> {
         let registry = Registry {
             nodes: RwLock::default(),
             pushed: Mutex::default(),
             health: Mutex::default(),
-            ids: Mutex::new(NodeIds::open(data)?),
+            ids: Mutex::new(NodeIds::open(data, shared)?),
             extra,
             generation: watch::Sender::new(0),
             discovered: Mutex::default(),

@@ -11,12 +11,12 @@ use crate::config::Config;
 #[test]
 fn ids_are_kept_and_never_used_twice() {
     let data = tempfile::tempdir().unwrap();
-    let mut ids = NodeIds::open(data.path()).unwrap();
+    let mut ids = NodeIds::open(data.path(), None).unwrap();
     assert_eq!(ids.id("a", Role::Service, None).unwrap(), 20_001);
     assert_eq!(ids.id("be", Role::Be, Some(10_001)).unwrap(), 10_001);
     assert_eq!(ids.id("b", Role::Service, None).unwrap(), 20_002);
     assert_eq!(ids.id("far", Role::Cn, Some(20_003)).unwrap(), 20_003);
-    let mut ids = NodeIds::open(data.path()).unwrap();
+    let mut ids = NodeIds::open(data.path(), None).unwrap();
     assert_eq!(ids.id("c", Role::Service, None).unwrap(), 20_004, "given ids are not given out again");
     assert_eq!(ids.id("a", Role::Service, None).unwrap(), 20_001);
     assert_eq!(ids.id("be-renamed", Role::Be, Some(10_001)).unwrap(), 10_001);
@@ -25,7 +25,7 @@ fn ids_are_kept_and_never_used_twice() {
         names.contains(&("be-renamed".to_owned(), 10_001, Role::Be)) && !names.iter().any(|(name, ..)| name == "be")
     );
     std::fs::write(data.path().join("nodes.json"), "{}").unwrap();
-    assert!(NodeIds::open(data.path()).is_err(), "a broken file is no reason to number anew");
+    assert!(NodeIds::open(data.path(), None).is_err(), "a broken file is no reason to number anew");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn queries_find_registered_nodes_only() {
         demo: true,
     };
     let registry =
-        Registry::open(data.path(), &Config::parse(text, "f").unwrap(), vec![extra], "127.0.0.1:8030").unwrap();
+        Registry::open(data.path(), &Config::parse(text, "f").unwrap(), vec![extra], "127.0.0.1:8030", None).unwrap();
     let found = |query: &str| registry.find(query).map(|node| node.label());
     for query in ["FE", "FE:127.0.0.1:7", "demo-fe", "20001"] {
         assert_eq!(found(query).as_deref(), Some("FE demo-fe (demo)"), "{query}");

@@ -34,6 +34,7 @@ pub use turns::Requester;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::shared_bytes::SharedBytes;
 use crate::source_files;
@@ -56,6 +57,8 @@ pub struct Renderer {
     stop: CancellationToken,
     /// `None` without an archive.
     archive: Option<Arc<KnownParts>>,
+    /// Those of the archive.
+    servers: Option<Arc<Servers>>,
     under_way: Mutex<HashMap<(Option<ProfileId>, String), Rendering>>,
     /// Cached reports and stored files that are being sent.
     shared: SharedBytes,
@@ -71,6 +74,7 @@ impl Renderer {
         settings: Arc<Settings>,
         store: Arc<Store>,
         archive: Option<Arc<KnownParts>>,
+        servers: Option<Arc<Servers>>,
         metrics: Arc<Metrics>,
         stop: CancellationToken,
     ) -> Renderer {
@@ -80,6 +84,7 @@ impl Renderer {
             settings,
             store,
             archive,
+            servers,
             metrics,
             stop,
             under_way: Mutex::default(),
@@ -90,14 +95,19 @@ impl Renderer {
         }
     }
 
-    /// Finds the profiles of a range in the archive and in the store; `None` without an archive.
+    /// Finds the profiles of a range in the archive, in the store and at other servers; `None` without an archive.
     ///
     /// # Errors
     /// [`RenderError::Question`] for more profiles than can be summed; when store or archive cannot be read.
     pub async fn find_range(&self, range: ProfileRange) -> Result<Option<RangeSum>, RenderError> {
         let Some(known) = self.archive.clone() else { return Ok(None) };
-        let store = Arc::clone(&self.store);
-        let found = tokio::task::spawn_blocking(move || RangeSum::find(&store, Some(known), range)).await;
+        let (store, servers) = (Arc::clone(&self.store), self.servers.clone());
+        let elsewhere = match &servers {
+            Some(servers) => servers.elsewhere(&range.question()).await,
+            None => Vec::new(),
+        };
+        let found =
+            tokio::task::spawn_blocking(move || RangeSum::find(&store, Some(known), range, servers, elsewhere)).await;
         found.unwrap_or_else(|_| Err(failed())).map(Some)
     }
 

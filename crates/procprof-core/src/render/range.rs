@@ -1,10 +1,12 @@
 //! Sums of all profiles of nodes and a type in a range, wherever they are: the archive's from there, and those that it
-//! does not have from the store. A profile that both have is summed once, by its id.
+//! does not have from the store and from the other servers of the archive. A profile that several have is summed once,
+//! by its id.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use procprof_archive::{Header, Hour, Identity, Listed, Numbered, Part, ProfileSum, ReadLimits, Selection};
+use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Nanos, Profile, ProfileId, ProfileType};
 use procprof_store::{Column, Entry, Filter, Format, Order, PAGE_MAX, PageRequest, RowQuery, Store, Values};
 
@@ -13,6 +15,8 @@ use super::subject::decoded;
 use crate::archiving::{KnownParts, identity};
 use crate::clock::now;
 use crate::error::chain;
+use crate::servers::Servers;
+use crate::servers::hot::{self, Elsewhere, FILES_BYTES_MAX, FILES_MAX, HotQuestion};
 
 /// Most profiles of a range that are not in the archive.
 const STORED_MAX: usize = 5000;
@@ -41,8 +45,12 @@ pub struct ProfileRange {
 pub struct Coverage {
     /// Profiles that are taken from the archive.
     pub archived: u64,
-    /// Profiles that only the store has.
+    /// Profiles that the store has and the archive has not.
     pub stored: u64,
+    /// Profiles that only other servers have.
+    pub elsewhere: u64,
+    /// Other servers that did not tell what they have, with the reasons.
+    pub silent: Vec<String>,
     /// The time that all of them took.
     pub duration: Nanos,
     /// Those whose time is not known.
@@ -67,7 +75,7 @@ impl Coverage {
 
     /// All profiles.
     pub fn profiles(&self) -> u64 {
-        self.archived + self.stored
+        self.archived + self.stored + self.elsewhere
     }
 }
 
@@ -81,11 +89,14 @@ pub struct RangeSum {
     /// Profiles that an earlier part has, too.
     repeated: HashSet<(Part, i64)>,
     stored: Vec<Entry>,
+    /// URLs of other servers, with what only they have.
+    elsewhere: Vec<(String, Vec<hot::Found>)>,
+    servers: Option<Arc<Servers>>,
     coverage: Coverage,
 }
 
 impl RangeSum {
-    /// Finds the profiles of a range.
+    /// Finds the profiles of a range; `elsewhere` is what other servers have said before.
     ///
     /// # Errors
     /// [`RenderError::Question`] for more than can be summed; when store or archive cannot be read.
@@ -93,18 +104,27 @@ impl RangeSum {
         store: &Store,
         known: Option<Arc<KnownParts>>,
         range: ProfileRange,
+        servers: Option<Arc<Servers>>,
+        elsewhere: Vec<Elsewhere>,
     ) -> Result<RangeSum, RenderError> {
+        if let Some(known) = known.as_ref().filter(|_| !elsewhere.is_empty()) {
+            // What they have archived since is in parts that are younger than the last listing.
+            known.changed();
+        }
         let mut found = RangeSum {
             range,
             known,
             parts: Vec::new(),
             repeated: HashSet::new(),
             stored: Vec::new(),
+            elsewhere: Vec::new(),
+            servers,
             coverage: Coverage::default(),
         };
         let mut times = Times::default();
-        let seen = found.find_archived(&mut times)?;
-        found.find_stored(store, &seen, &mut times)?;
+        let mut seen = found.find_archived(&mut times)?;
+        found.find_stored(store, &mut seen, &mut times)?;
+        found.find_elsewhere(elsewhere, seen, &mut times)?;
         found.coverage.found = times.found;
         let end = found.range.to.min(now());
         if found.range.from < end {
@@ -146,7 +166,12 @@ impl RangeSum {
         Ok(seen)
     }
 
-    fn find_stored(&mut self, store: &Store, seen: &HashSet<ProfileId>, times: &mut Times) -> Result<(), RenderError> {
+    fn find_stored(
+        &mut self,
+        store: &Store,
+        seen: &mut HashSet<ProfileId>,
+        times: &mut Times,
+    ) -> Result<(), RenderError> {
         let query = RowQuery { filter: self.range.filter(), columns: vec![Column::Id], order: Order::OldestFirst };
         let mut rows = store.rows(&query)?;
         while let Some(batch) = rows.next(ROWS)? {
@@ -163,6 +188,7 @@ impl RangeSum {
                     Err(error) => return Err(error.into()),
                 };
                 if entry.format == Format::Pprof {
+                    seen.insert(*id);
                     self.coverage.stored += 1;
                     self.coverage.measured(entry.duration);
                     times.add(entry.completed);
@@ -170,6 +196,41 @@ impl RangeSum {
                 }
             }
             check_count("profiles that are not archived yet", self.stored.len(), STORED_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn find_elsewhere(
+        &mut self,
+        elsewhere: Vec<Elsewhere>,
+        mut seen: HashSet<ProfileId>,
+        times: &mut Times,
+    ) -> Result<(), RenderError> {
+        let mut count = 0;
+        for Elsewhere { url, profiles } in elsewhere {
+            let mut profiles = match profiles {
+                Ok(profiles) => profiles,
+                Err(why) => {
+                    self.coverage.silent.push(format!("{url}: {why}"));
+                    continue;
+                }
+            };
+            profiles.retain(|profile| {
+                (self.range.nodes.is_empty() || self.range.nodes.contains(&profile.node))
+                    && profile.completed >= self.range.from
+                    && profile.completed < self.range.to
+                    && seen.insert(profile.id)
+            });
+            count += profiles.len();
+            check_count("profiles that are not archived yet", count, STORED_MAX)?;
+            for profile in &profiles {
+                self.coverage.elsewhere += 1;
+                self.coverage.measured(profile.duration);
+                times.add(profile.completed);
+            }
+            if !profiles.is_empty() {
+                self.elsewhere.push((url, profiles));
+            }
         }
         Ok(())
     }
@@ -188,6 +249,9 @@ impl RangeSum {
         }
         for entry in &self.stored {
             key.push_str(&format!("{} {};", entry.id, entry.bytes));
+        }
+        for profile in self.elsewhere.iter().flat_map(|(_, profiles)| profiles) {
+            key.push_str(&format!("{} {};", profile.id, profile.bytes));
         }
         key
     }
@@ -223,13 +287,67 @@ impl RangeSum {
             go_on()?;
             sum.add(identity(entry), decoded(store, entry)?).map_err(failed)?;
         }
+        for (url, profiles) in &self.elsewhere {
+            for some in chunks(profiles) {
+                go_on()?;
+                for (found, profile) in self.fetch(url, some)? {
+                    go_on()?;
+                    sum.add(self.identity(found), profile).map_err(failed)?;
+                }
+            }
+        }
         let merged = sum.finish().map_err(failed)?;
         let merged = merged.ok_or_else(|| RenderError::Question("there is no profile to show".to_owned()))?;
         Ok(merged.profile)
     }
 }
 
+impl RangeSum {
+    /// Profiles of another server.
+    fn fetch<'a>(&self, url: &str, profiles: &'a [hot::Found]) -> Result<Vec<(&'a hot::Found, Profile)>, RenderError> {
+        let failed = |why: String| RenderError::Internal(format!("{url}: {why}"));
+        let servers = self.servers.as_ref().ok_or_else(super::failed)?;
+        let files = servers.files_blocking(url, profiles).map_err(failed)?;
+        let mut fetched = Vec::with_capacity(profiles.len());
+        for profile in profiles {
+            let file = files.get(&profile.id);
+            let file = file.ok_or_else(|| failed(format!("profile {} is gone; try again", profile.id)))?;
+            let decoded = decode(file, &Limits::default());
+            let decoded = decoded.map_err(|error| failed(format!("profile {}: {error}", profile.id)))?;
+            fetched.push((profile, decoded.profile));
+        }
+        Ok(fetched)
+    }
+
+    fn identity(&self, found: &hot::Found) -> Identity {
+        let hot::Found { id, node, start, duration, completed, .. } = *found;
+        Identity { id, node, profile_type: self.range.profile_type.clone(), start, duration, completed }
+    }
+}
+
+/// Profiles in pieces that one answer holds.
+fn chunks(mut profiles: &[hot::Found]) -> impl Iterator<Item = &[hot::Found]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |profile: &&hot::Found| {
+            let fits = bytes < FILES_BYTES_MAX;
+            bytes = bytes.saturating_add(profile.bytes);
+            fits
+        };
+        let count = profiles.iter().take(FILES_MAX).take_while(fits).count();
+        let (piece, rest) = profiles.split_at(count);
+        profiles = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 impl ProfileRange {
+    /// What other servers are asked.
+    pub(super) fn question(&self) -> HotQuestion {
+        let ProfileRange { nodes, labels, profile_type, from, to } = self.clone();
+        HotQuestion { nodes, labels, profile_type: profile_type.to_string(), from: from.0, to: to.0 }
+    }
+
     /// The filter of the store.
     pub fn filter(&self) -> Filter {
         Filter {

@@ -78,7 +78,7 @@ pub struct ArchivedProfiles {
 
 impl Renderer {
     /// Adds up the profiles of a range: those of the store, if it has all and they are few, since their files have
-    /// everything; else those of the archive, and what only the store has. Blocks, and waits for a slot of reports.
+    /// everything; else those of the archive, and what only the store and other servers have. Blocks, and waits for a slot of reports.
     ///
     /// # Errors
     /// Those of `go_on`, which is asked again and again; [`RenderError::Question`] for more than can be summed.
@@ -97,12 +97,16 @@ impl Renderer {
                 }
             }
         };
-        let found = RangeSum::find(&self.store, self.archive.clone(), range.clone())?;
+        let servers = self.servers.clone().filter(|_| self.archive.is_some());
+        let elsewhere = servers.as_ref().map(|servers| servers.elsewhere_blocking(range.question()));
+        let elsewhere = elsewhere.unwrap_or_default();
+        let found = RangeSum::find(&self.store, self.archive.clone(), range.clone(), servers, elsewhere)?;
         let mut coverage = found.coverage().clone();
         if coverage.profiles() == 0 {
             return Ok(SummedRange { profile: None, coverage });
         }
-        let has_all = coverage.in_both == coverage.archived && coverage.unreadable.is_empty();
+        let is_here = coverage.in_both == coverage.archived && coverage.elsewhere == 0;
+        let has_all = is_here && coverage.unreadable.is_empty();
         if has_all && coverage.profiles() <= SUMMED_MAX as u64 {
             let entries = stored_in_range(&self.store, range, SUMMED_MAX)?;
             let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();

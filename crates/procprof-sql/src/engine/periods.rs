@@ -144,6 +144,9 @@ impl PeriodCall<'_> {
 
     fn covered(&self, range: &ProfileRange, coverage: &Coverage) {
         self.unreadable(&coverage.unreadable);
+        for why in &coverage.silent {
+            self.warn(format!("profiles that are not archived may be missing: {why}"));
+        }
         let has_start = range.from > Nanos(i64::MIN);
         if has_start && coverage.empty_hours > 0 {
             let Coverage { empty_hours, hours, .. } = coverage;

@@ -7,5 +7,6 @@ pub(super) mod hosts;
 pub(super) mod nodes;
 pub(super) mod profiles;
 pub(super) mod push;
+pub(super) mod servers;
 pub(super) mod state;
 pub(super) mod symbols;

@@ -38,6 +38,8 @@ pub(crate) struct NodeState {
     demo: bool,
     /// Whether it is no longer in the configuration, or gone from its host, and has profiles.
     past: bool,
+    /// URL of the other server of the archive that captures it on schedule, if one does.
+    captured_by: Option<String>,
     /// In one word.
     health: &'static str,
     /// When the newest profile came.
@@ -205,6 +207,7 @@ impl NodeState {
             address: node.address.clone(),
             demo: node.demo,
             past: node.past,
+            captured_by: web.servers.as_ref().and_then(|servers| servers.url_of_other(node)),
             health: health.summary(),
             last_success: health.last_success().map(Time::from),
             last_error: health.last_failure().map(|(_, failure)| FailureAt::new(failure)),

@@ -7,6 +7,7 @@ use axum::extract::State;
 use maud::{Markup, html};
 use procprof_core::archiving::{ArchiveOverview, ArchiveState, ArchiveUse};
 use procprof_core::clock::now;
+use procprof_core::servers::Servers;
 use procprof_store::Usage;
 
 use super::frame::Frame;
@@ -35,9 +36,16 @@ pub(crate) async fn archive(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             }
         },
         Some(archiver) => {
-            let found = overview(&web).await?;
             let usage = web.usage.get(&web.store).await?;
-            contents(&archiver.archive().place.display().to_string(), &found, &archiver.state(), &usage)
+            html! {
+                @match overview(&web).await {
+                    Ok(found) => {
+                        (contents(&archiver.archive().place.display().to_string(), &found, &archiver.state(), &usage))
+                    }
+                    Err(problem) => { p class="notice bad" { (problem.message) } }
+                }
+                @if let Some(servers) = &web.servers { (shared(servers)) }
+            }
         }
     };
     let body = html! { main class="one archive" { h1 { (t!("Archive")) } (body) } };
@@ -72,6 +80,45 @@ fn contents(folder: &str, found: &ArchiveOverview, state: &ArchiveState, usage: 
             })))
         }
     }
+}
+
+/// The servers that share the archive, if there are several.
+fn shared(servers: &Servers) -> Markup {
+    let all = servers.all();
+    let problem = servers.problem();
+    html! {
+        @if all.len() > 1 || problem.is_some() {
+            h2 { (t!("Servers")) }
+            @if let Some(why) = &problem {
+                p class="notice bad" { (t!("Other servers of the archive:")) " " (why) }
+            }
+            p class="muted" { (t!("Servers that use one archive share the nodes that several have configured.")) }
+            div class="table" { table {
+                thead { tr {
+                    th scope="col" { (t!("Server")) }
+                    th scope="col" { (t!("State")) }
+                    th scope="col" class="number" { (t!("Nodes captured")) }
+                    th scope="col" { (t!("Started")) }
+                    th scope="col" { (t!("Version")) }
+                } }
+                tbody { @for server in &all { tr {
+                    td { a href=(server.url) { (server.url) } }
+                    td {
+                        @if server.is_own { (t!("this server")) }
+                        @else if server.is_alive { (t!("alive")) }
+                        @else { strong { (t!("silent")) } }
+                    }
+                    td class="number" { (grouped(server.nodes as u64)) }
+                    td { @if let Some(started) = server.started { (moment(nanos(started))) } }
+                    td { (server.version) }
+                } } }
+            } }
+        }
+    }
+}
+
+fn nanos(time: jiff::Timestamp) -> i64 {
+    i64::try_from(time.as_nanosecond()).unwrap_or_default()
 }
 
 fn summary(found: &ArchiveOverview, state: &ArchiveState, usage: &Usage) -> Markup {

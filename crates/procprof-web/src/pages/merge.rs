@@ -453,9 +453,15 @@ fn covered(side: &Side) -> Markup {
     html! {
         p class="muted" {
             (t!("{0} profiles from the archive, {1} from the data folder.", grouped(coverage.archived), grouped(coverage.stored)))
+            @if coverage.elsewhere > 0 {
+                " " (t!("{0} from other servers of the archive.", grouped(coverage.elsewhere)))
+            }
             @if coverage.empty_hours > 0 {
                 " " (t!("{0} of {1} hours have no profiles.", coverage.empty_hours, coverage.hours))
             }
+        }
+        @for why in &coverage.silent {
+            p class="notice bad" { (t!("Another server cannot be asked; profiles that it has not archived are missing:")) " " (why) }
         }
         @for why in coverage.unreadable.iter().take(UNREADABLE_MAX) {
             p class="notice bad" { (t!("A file of the archive cannot be read, and its profiles are missing:")) " " (why) }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
+use procprof_core::nodes::Node;
 use procprof_profile::ProfileType;
 use procprof_store::{Cursor, Entry, ErrorEntry, Page, PageRequest, Usage};
 
@@ -81,6 +82,20 @@ pub(crate) async fn list(
     .page(view.body()))
 }
 
+/// Where else the node's profiles are.
+fn elsewhere(web: &Web, node: &Node) -> Markup {
+    let url = web.servers.as_ref().and_then(|servers| servers.url_of_other(node));
+    html! {
+        @if let Some(url) = url {
+            p class="notice" {
+                (t!("{0} captures this node on schedule; its newest profiles are there.").fill(&[html! {
+                    a href=(format!("{url}/proc_profile?node={}", node.id)) { (url) }
+                }]))
+            }
+        }
+    }
+}
+
 impl View {
     fn body(&self) -> Markup {
         let (web, node) = (&self.web, &self.query.node);
@@ -93,7 +108,7 @@ impl View {
                         (collect_form(web, node, &self.query.href()))
                     }
                 }
-                div id="failing" data-refresh { (self.failure()) (host::notices(web, node)) }
+                div id="failing" data-refresh { (self.failure()) (host::notices(web, node)) (elsewhere(web, node)) }
                 div id="jobs" data-refresh { (running(web, &self.principal, Some(node), &self.query.href())) }
                 div id="timeline" data-refresh {
                     @if let Some(timeline) = &self.timeline { (timeline.markup(&self.query)) }

@@ -1,0 +1,136 @@
+//! [`SharedNumbers`]: ids of nodes that all servers of an archive agree on, since its rows name nodes by their ids.
+//!
+//! ```text
+//! nodes/0000020001.json             {"name":"api","by":"0123456789abcdef"}: the node, and the server that gave the id
+//! nodes/names/6f0c1b9a2d3e4f50      20001: the id of a name, by its hash; written after
+//! ```
+
+use std::sync::Arc;
+
+use procprof_archive::Objects;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::archiving::OpenArchive;
+use crate::nodes::NodeNumbers;
+use crate::{Error, Result};
+
+/// Bytes of an object that is read, at most.
+const BYTES_MAX: u64 = 4096;
+/// Ids in a row that others have, at most.
+const TAKEN_MAX: u64 = 100_000;
+
+/// The ids of nodes in an archive.
+#[derive(Debug)]
+pub struct SharedNumbers(pub Arc<OpenArchive>);
+
+#[derive(Serialize, Deserialize)]
+struct Holder {
+    name: String,
+    by: String,
+}
+
+impl NodeNumbers for SharedNumbers {
+    fn keep(&self, name: &str, id: u64) -> Result<()> {
+        if let Some(other) = self.known(name)?.filter(|other| *other != id) {
+            return Err(wrong(format!("node {name} has the id {id} here and {other} in the archive")));
+        }
+        if let Some(holder) = self.take(name, id)? {
+            return Err(wrong(format!("id {id} is of node {name} here and of node {holder} in the archive")));
+        }
+        self.note(name, id)
+    }
+
+    fn number(&self, name: &str, first: u64) -> Result<u64> {
+        if let Some(id) = self.known(name)? {
+            return Ok(id);
+        }
+        // Servers that look for an id of a new name at the same time meet at the same one, and find their name there.
+        let mut id = self.next_free(first)?;
+        let most = id.saturating_add(TAKEN_MAX);
+        while self.take(name, id)?.is_some() {
+            id += 1;
+            if id == most {
+                return Err(wrong(format!("no id is free up to {id}")));
+            }
+        }
+        self.note(name, id)?;
+        Ok(id)
+    }
+
+}
+
+impl SharedNumbers {
+    /// The id of a name.
+    fn known(&self, name: &str) -> Result<Option<u64>> {
+        let path = name_path(name);
+        let Some(text) = self.read(&path)? else { return Ok(None) };
+        let id: u64 = text.trim().parse().map_err(|_| wrong(format!("{path}: not the id of a node")))?;
+        // Two names of one hash.
+        Ok(self.holder(id)?.filter(|holder| holder == name).map(|_| id))
+    }
+
+    fn objects(&self) -> &dyn Objects {
+        self.0.known.archive.objects()
+    }
+
+    /// Takes an id for a node; the name of the other node that has it, if one has.
+    fn take(&self, name: &str, id: u64) -> Result<Option<String>> {
+        let holder = Holder { name: name.to_owned(), by: self.0.writer.to_string() };
+        let text = serde_json::to_vec(&holder).map_err(|error| wrong(error.to_string()))?;
+        if self.objects().create(&id_path(id), &text)? {
+            return Ok(None);
+        }
+        let holder = self.holder(id)?.unwrap_or_else(|| "that is gone".to_owned());
+        Ok(Some(holder).filter(|holder| holder != name))
+    }
+
+    fn holder(&self, id: u64) -> Result<Option<String>> {
+        let path = id_path(id);
+        let Some(text) = self.read(&path)? else { return Ok(None) };
+        let holder: Holder = serde_json::from_str(&text).map_err(|error| wrong(format!("{path}: {error}")))?;
+        Ok(Some(holder.name))
+    }
+
+    fn note(&self, name: &str, id: u64) -> Result<()> {
+        Ok(self.objects().put(&name_path(name), id.to_string().as_bytes())?)
+    }
+
+    /// The id after the highest that is taken, or `first`.
+    fn next_free(&self, first: u64) -> Result<u64> {
+        let ids = self.objects().list("nodes")?;
+        let ids = ids.iter().filter_map(|object| {
+            object.path.strip_prefix("nodes/")?.strip_suffix(".json")?.parse::<u64>().ok()
+        });
+        Ok(ids.max().map_or(first, |highest| first.max(highest.saturating_add(1))))
+    }
+
+    /// The text of an object; `None` when there is none.
+    fn read(&self, path: &str) -> Result<Option<String>> {
+        let objects = self.objects();
+        let size = match objects.size(path) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            size => size?,
+        };
+        let length = usize::try_from(size).ok().filter(|_| size <= BYTES_MAX);
+        let length = length.ok_or_else(|| wrong(format!("{path}: {size} bytes, and at most {BYTES_MAX} are read")))?;
+        match objects.read(path, 0, length) {
+            Err(error) if error.is_not_found() => Ok(None),
+            bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
+        }
+    }
+}
+
+fn wrong(why: String) -> Error {
+    Error::Setup { what: "node ids", why }
+}
+
+fn id_path(id: u64) -> String {
+    format!("nodes/{id:010}.json")
+}
+
+fn name_path(name: &str) -> String {
+    let digest = Sha256::digest(name);
+    let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("nodes/names/{hash}")
+}
