@@ -109,7 +109,8 @@ pub async fn post_bytes(
 ) -> Result<Vec<u8>> {
     let shown = url.to_string();
     let get = async {
-        let request = client.request(target, Method::POST, url.url())?.header(CONTENT_TYPE, "application/json").body(json);
+        let request =
+            client.request(target, Method::POST, url.url())?.header(CONTENT_TYPE, "application/json").body(json);
         let response = request.send().await.map_err(|error| not_sent(error, &shown, target.timeouts.connect))?;
         body::read(refuse_failure(response, &shown).await?, &shown, bytes, &Watch::default()).await
     };

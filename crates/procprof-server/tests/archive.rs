@@ -218,7 +218,10 @@ async fn more_profiles_than_files_that_are_summed_come_from_the_archive() {
     wait_for(&server, count as f64).await;
     let (sum, coverage) = summed(&server, 3600).await;
     assert_eq!(sum, BTreeMap::from([("hot".to_owned(), count), ("cold".to_owned(), count * (count - 1) / 2)]));
-    assert_eq!(coverage.as_deref(), Some("archived=505, stored=0, elsewhere=0, hours=2, empty-hours=1, unreadable=0, silent=0"));
+    assert_eq!(
+        coverage.as_deref(),
+        Some("archived=505, stored=0, elsewhere=0, hours=2, empty-hours=1, unreadable=0, silent=0")
+    );
     assert_eq!(server.get(&format!("/merge/tree?{}", range(0, 3600))).await.status(), 200);
     server.stop().await;
 }

@@ -210,11 +210,8 @@ async fn with_users(archive: &Path, folder: &TempDir, token: &str) -> TestServer
         add_user(&users, "peer", UserRole::Viewer, "peer's secret", Methods::Modern).unwrap();
     }
     std::fs::write(&token_file, token).unwrap();
-    let config = Config {
-        users_file: Some(users),
-        servers_token_file: Some(token_file),
-        ..config(archive, &["api", "web"])
-    };
+    let config =
+        Config { users_file: Some(users), servers_token_file: Some(token_file), ..config(archive, &["api", "web"]) };
     let mut server = started(config).await;
     server.credentials = Some(("ann".to_owned(), "ann's secret".to_owned()));
     server
@@ -236,24 +233,19 @@ async fn a_sum_has_what_each_server_has_and_has_not_archived() {
     let (stacks, coverage) = summed(&one, id).await;
     assert_eq!(stacks, "main;hot_30 90\nmain;hot_70 210\n", "{coverage}");
     assert_eq!(coverage, "archived=0, stored=1, elsewhere=2, hours=24, empty-hours=23, unreadable=0, silent=0");
-    let page = one
-        .text(&format!("/merge?node={id}&type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z"))
-        .await;
+    let page = one.text(&format!("/merge?node={id}&type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z")).await;
     assert!(page.contains("2 from other servers of the archive."), "{page}");
     // One that may not ask says so.
     let (stacks, coverage) = summed(&two, id).await;
     assert_eq!(stacks, "main;hot_30 60\nmain;hot_70 140\n");
     assert_eq!(coverage, "archived=0, stored=2, elsewhere=0, hours=24, empty-hours=23, unreadable=0, silent=1");
-    let page = two
-        .text(&format!("/merge?node={id}&type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z"))
-        .await;
+    let page = two.text(&format!("/merge?node={id}&type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z")).await;
     assert!(page.contains("Another server cannot be asked") && !page.contains("wrong\n"), "{page}");
     // What both have is summed once.
     let file = two.get(&format!("/api/profiles/{}/download", moved["id"].as_str().unwrap())).await;
     let file = file.bytes().await.unwrap();
-    let (status, answer) = two
-        .post("/api/servers/files", json!({ "ids": [moved["id"], "0193ffff-ffff-7fff-bfff-ffffffffffff"] }))
-        .await;
+    let (status, answer) =
+        two.post("/api/servers/files", json!({ "ids": [moved["id"], "0193ffff-ffff-7fff-bfff-ffffffffffff"] })).await;
     assert_eq!((status, answer), (200, Value::Null), "frames are no JSON");
     assert!(!file.is_empty());
     let (status, problem) = two.post("/api/servers/files", json!({ "ids": vec![moved["id"].clone(); 501] })).await;

@@ -19,6 +19,7 @@ mod processes;
 mod record;
 mod remote;
 mod report;
+mod servers;
 mod shell;
 mod symbols;
 mod totals;

@@ -24,10 +24,10 @@ use procprof_store::{Filter, Format, Order, RowQuery, Store, Values};
 use serde::{Deserialize, Serialize};
 
 use super::{ServerState, Servers};
-use crate::{Error, Result};
 use crate::archiving::KnownParts;
 use crate::error::chain;
 use crate::remote::secret_line;
+use crate::{Error, Result};
 
 /// Longest body of a question.
 pub const QUESTION_BYTES_MAX: usize = 256 << 10;
@@ -229,7 +229,11 @@ impl Servers {
         futures_util::future::join_all(asked).await
     }
 
-    async fn profiles_of(&self, server: &ServerState, question: &HotQuestion) -> std::result::Result<Vec<Found>, String> {
+    async fn profiles_of(
+        &self,
+        server: &ServerState,
+        question: &HotQuestion,
+    ) -> std::result::Result<Vec<Found>, String> {
         let answer = self.ask(&server.url, "profiles", question, PROFILES_BYTES_MAX, PATIENCE).await?;
         let answer: HotAnswer = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         if answer.has_more || answer.profiles.len() > PROFILES_MAX {

@@ -153,7 +153,8 @@ mod tests {
         let servers = [11, 0x0193_7fff_0000_1234, 0x8000_0000_0000_0001];
         let owners = |own: u64| -> Vec<u64> {
             let mut members = Members::default();
-            let others: Vec<_> = servers.into_iter().filter(|server| *server != own).map(|server| (server, 1)).collect();
+            let others: Vec<_> =
+                servers.into_iter().filter(|server| *server != own).map(|server| (server, 1)).collect();
             listen(&mut members, &others, BEAT);
             for share in shares(&members, own).into_values() {
                 assert!((250..420).contains(&share), "{share} of 1,000 nodes");

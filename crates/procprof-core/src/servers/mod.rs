@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::Result;
 use crate::archiving::OpenArchive;
 use crate::error::chain;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Registry};
-use crate::Result;
 use crate::settings::Settings;
 
 use heartbeat::{Heartbeat, NodeKey, encode_nodes, heartbeats, put_heartbeat, put_nodes};
@@ -148,8 +148,7 @@ impl Servers {
             }
         }
         let own = Arc::clone(&self);
-        let farewell =
-            tokio::task::spawn_blocking(move || heartbeat::remove(own.objects(), own.archive.writer)).await;
+        let farewell = tokio::task::spawn_blocking(move || heartbeat::remove(own.objects(), own.archive.writer)).await;
         if let Ok(Err(error)) = farewell {
             tracing::warn!("servers: the others learn late that this one has stopped: {}", chain(&error));
         }

@@ -57,7 +57,6 @@ impl NodeNumbers for SharedNumbers {
         self.note(name, id)?;
         Ok(id)
     }
-
 }
 
 impl SharedNumbers {
@@ -99,9 +98,9 @@ impl SharedNumbers {
     /// The id after the highest that is taken, or `first`.
     fn next_free(&self, first: u64) -> Result<u64> {
         let ids = self.objects().list("nodes")?;
-        let ids = ids.iter().filter_map(|object| {
-            object.path.strip_prefix("nodes/")?.strip_suffix(".json")?.parse::<u64>().ok()
-        });
+        let ids = ids
+            .iter()
+            .filter_map(|object| object.path.strip_prefix("nodes/")?.strip_suffix(".json")?.parse::<u64>().ok());
         Ok(ids.max().map_or(first, |highest| first.max(highest.saturating_add(1))))
     }
 

@@ -921,11 +921,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "1 つのアーカイブを使うサーバーは、複数のサーバーに設定されたノードを分担します。",
         "使用同一归档的服务器分担多台服务器都配置了的节点。",
     ],
-    [
-        "Other servers of the archive:",
-        "アーカイブの他のサーバー:",
-        "归档的其他服务器：",
-    ],
+    ["Other servers of the archive:", "アーカイブの他のサーバー:", "归档的其他服务器："],
     [
         "{0} captures this node on schedule; its newest profiles are there.",
         "このノードの定期収集は {0} が行っています。最新のプロファイルはそちらにあります。",

@@ -1,0 +1,74 @@
+//! Two servers on one archive, one of which is killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::Server;
+
+const NODES: usize = 8;
+
+/// Starts a server that shares an archive and captures CPU profiles of a process under several names.
+fn start(data: &Path, archive: &Path, target: &Server) -> Server {
+    let node = |number: usize| {
+        format!(
+            "[[node]]\nname = \"t{number}\"\nkind = \"pprof\"\nhttp = \"{}\"\n\
+             schedule.cpu = {{ on = true, seconds = 1, every = 2 }}\nschedule.heap = {{ on = false }}\n",
+            target.base
+        )
+    };
+    let config = data.with_extension("toml");
+    std::fs::write(&config, (0..NODES).map(node).collect::<String>()).unwrap();
+    let archive = format!("archive={}", archive.display());
+    let own = ["--config", config.to_str().unwrap(), "--set", &archive];
+    Server::start(data, &[&own[..], &["--set", "server_lease_seconds=3"]].concat())
+}
+
+/// The nodes that a server captures, and those that another one does, by name.
+fn shares(server: &Server) -> [BTreeSet<String>; 2] {
+    let nodes = server.json("/api/nodes");
+    let nodes: Vec<&Value> = nodes.as_array().unwrap().iter().filter(|node| node["kind"] == "pprof").collect();
+    [true, false].map(|is_own| {
+        let some = nodes.iter().filter(|node| node["captured_by"].is_null() == is_own);
+        some.map(|node| node["name"].as_str().unwrap().to_owned()).collect()
+    })
+}
+
+/// The number of profiles of each node.
+fn counts(server: &Server) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for row in server.profiles("trigger=schedule&type=cpu") {
+        *counts.entry(row["node_name"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_killed_server_has_its_nodes_captured_by_the_other_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let target = Server::start(&place("target"), &["--set", "archive="]);
+    let archive = place("archive");
+    let one = start(&place("one"), &archive, &target);
+    let two = start(&place("two"), &archive, &target);
+    let has_shares = |server: &Server| shares(server).iter().all(|share| !share.is_empty());
+    one.wait_for("both share the nodes", |one| has_shares(one) && has_shares(&two));
+    let [own, others] = shares(&one);
+    assert_eq!(own.len() + others.len(), NODES);
+    assert_eq!(shares(&two), [others.clone(), own.clone()]);
+    two.wait_for("profiles of its share", |two| others.iter().all(|name| counts(two).contains_key(name)));
+    two.kill();
+    let before = counts(&one);
+    let more = |one: &Server, name: &String| counts(one).get(name) > before.get(name);
+    one.wait_for("profiles of the other's share", |one| others.iter().all(|name| more(one, name)));
+    assert!(shares(&one)[1].is_empty());
+    let servers = one.json("/api/servers");
+    let alive = servers["servers"].as_array().unwrap().iter().map(|server| server["alive"] == true);
+    assert_eq!(alive.collect::<Vec<_>>(), [true, false], "{servers}");
+    // It comes back, and takes its share.
+    let two = start(&place("two"), &archive, &target);
+    two.wait_for("its share", |two| shares(two) == [others.clone(), own.clone()]);
+    one.wait_for("its share", |one| shares(one) == [own.clone(), others.clone()]);
+    assert!(two.terminate().success() && one.terminate().success());
+}
