@@ -93,7 +93,7 @@ export async function page(browser, options = {}) {
   made.on('pageerror', (error) => made.complaints.push(String(error.stack)));
   made.on('console', (message) => {
     // Tests read pixels, the viewer does not.
-    if (['error', 'warning'].includes(message.type()) && !message.text().includes('willReadFrequently')) made.complaints.push(message.text());
+    if (['error', 'warning'].includes(message.type()) && !message.text().includes('willReadFrequently')) made.complaints.push(`${message.text()} ${message.location().url}`);
   });
   return made;
 }

@@ -322,7 +322,7 @@ async fn open_registry(
     archive: Option<Arc<OpenArchive>>,
 ) -> Result<Registry> {
     let (data, config) = (data.to_owned(), config.clone());
-    let shared = archive.map(|archive| Arc::new(SharedNumbers(archive)) as Arc<dyn NodeNumbers>);
+    let shared = archive.map(|archive| Arc::new(SharedNumbers::new(archive)) as Arc<dyn NodeNumbers>);
     let opened = tokio::task::spawn_blocking(move || Registry::open(&data, &config, extra, &bound.to_string(), shared));
     opened.await.map_err(|error| Error::Setup { what: "nodes", why: error.to_string() })?
 }

@@ -273,3 +273,29 @@ async fn an_id_that_is_another_nodes_is_refused() {
     assert!(why.starts_with("node ids: node a has the id 20002 here and 20001 in the archive"), "{why}");
     one.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_start_at_the_same_time_give_the_same_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    std::fs::create_dir(&archive).unwrap();
+    let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut reversed = names.clone();
+    reversed.reverse();
+    let starts = [names.clone(), reversed, names].map(|names| {
+        let config = Config { nodes: nodes_at_their_addresses(&names), ..config(&archive, &[]) };
+        tokio::spawn(started(config))
+    });
+    let mut servers = Vec::new();
+    for start in starts {
+        servers.push(start.await.unwrap());
+    }
+    let first = ids(&servers[0]).await;
+    let distinct: BTreeSet<u64> = first.values().copied().collect();
+    assert_eq!((first.len(), distinct.len()), (41, 41), "the server itself included");
+    for server in servers {
+        assert_eq!(ids(&server).await, first);
+        server.stop().await;
+    }
+}

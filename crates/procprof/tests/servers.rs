@@ -19,19 +19,19 @@ fn start(data: &Path, archive: &Path, target: &Server) -> Server {
         )
     };
     let config = data.with_extension("toml");
-    std::fs::write(&config, (0..NODES).map(node).collect::<String>()).unwrap();
+    std::fs::write(&config, (0..NODES).map(node).collect::<String>()).expect("write the configuration");
     let archive = format!("archive={}", archive.display());
-    let own = ["--config", config.to_str().unwrap(), "--set", &archive];
+    let own = ["--config", config.to_str().expect("a path in UTF-8"), "--set", &archive];
     Server::start(data, &[&own[..], &["--set", "server_lease_seconds=3"]].concat())
 }
 
 /// The nodes that a server captures, and those that another one does, by name.
 fn shares(server: &Server) -> [BTreeSet<String>; 2] {
     let nodes = server.json("/api/nodes");
-    let nodes: Vec<&Value> = nodes.as_array().unwrap().iter().filter(|node| node["kind"] == "pprof").collect();
+    let nodes: Vec<&Value> = nodes.as_array().expect("nodes").iter().filter(|node| node["kind"] == "pprof").collect();
     [true, false].map(|is_own| {
         let some = nodes.iter().filter(|node| node["captured_by"].is_null() == is_own);
-        some.map(|node| node["name"].as_str().unwrap().to_owned()).collect()
+        some.map(|node| node["name"].as_str().expect("a name").to_owned()).collect()
     })
 }
 
@@ -39,7 +39,7 @@ fn shares(server: &Server) -> [BTreeSet<String>; 2] {
 fn counts(server: &Server) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for row in server.profiles("trigger=schedule&type=cpu") {
-        *counts.entry(row["node_name"].as_str().unwrap().to_owned()).or_default() += 1;
+        *counts.entry(row["node_name"].as_str().expect("a name").to_owned()).or_default() += 1;
     }
     counts
 }

@@ -1,11 +1,13 @@
 //! [`SharedNumbers`]: ids of nodes that all servers of an archive agree on, since its rows name nodes by their ids.
 //!
 //! ```text
-//! nodes/0000020001.json             {"name":"api","by":"0123456789abcdef"}: the node, and the server that gave the id
-//! nodes/names/6f0c1b9a2d3e4f50      20001: the id of a name, by its hash; written after
+//! nodes/0000020001.json                             {"name":"api","by":"0123456789abcdef"}: a node, and the server
+//! nodes/names/6f0c1b9a2d3e4f506f0c1b9a2d3e4f50      20001: the id of a name, by its hash
 //! ```
+//! Both are created once, by whoever is first. An id is taken before it becomes that of a name; of several servers that
+//! do so for one name, the first to create the second object wins, and the ids that the others have taken are nobody's.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use procprof_archive::Objects;
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,11 @@ const TAKEN_MAX: u64 = 100_000;
 
 /// The ids of nodes in an archive.
 #[derive(Debug)]
-pub struct SharedNumbers(pub Arc<OpenArchive>);
+pub struct SharedNumbers {
+    archive: Arc<OpenArchive>,
+    /// The highest that was taken when they were listed.
+    highest: OnceLock<u64>,
+}
 
 #[derive(Serialize, Deserialize)]
 struct Holder {
@@ -32,20 +38,25 @@ struct Holder {
 
 impl NodeNumbers for SharedNumbers {
     fn keep(&self, name: &str, id: u64) -> Result<()> {
-        if let Some(other) = self.known(name)?.filter(|other| *other != id) {
-            return Err(wrong(format!("node {name} has the id {id} here and {other} in the archive")));
+        let known = match self.known(name)? {
+            Some(known) => known,
+            None => {
+                if let Some(holder) = self.take(name, id)? {
+                    return Err(wrong(format!("id {id} is of node {name} here and of node {holder} in the archive")));
+                }
+                self.decide(name, id)?
+            }
+        };
+        if known != id {
+            return Err(wrong(format!("node {name} has the id {id} here and {known} in the archive")));
         }
-        if let Some(holder) = self.take(name, id)? {
-            return Err(wrong(format!("id {id} is of node {name} here and of node {holder} in the archive")));
-        }
-        self.note(name, id)
+        Ok(())
     }
 
     fn number(&self, name: &str, first: u64) -> Result<u64> {
         if let Some(id) = self.known(name)? {
             return Ok(id);
         }
-        // Servers that look for an id of a new name at the same time meet at the same one, and find their name there.
         let mut id = self.next_free(first)?;
         let most = id.saturating_add(TAKEN_MAX);
         while self.take(name, id)?.is_some() {
@@ -54,28 +65,39 @@ impl NodeNumbers for SharedNumbers {
                 return Err(wrong(format!("no id is free up to {id}")));
             }
         }
-        self.note(name, id)?;
-        Ok(id)
+        self.decide(name, id)
     }
 }
 
 impl SharedNumbers {
-    /// The id of a name.
+    /// Those of an archive.
+    pub fn new(archive: Arc<OpenArchive>) -> SharedNumbers {
+        SharedNumbers { archive, highest: OnceLock::new() }
+    }
+
+    /// The id of a name, if it has one.
     fn known(&self, name: &str) -> Result<Option<u64>> {
         let path = name_path(name);
         let Some(text) = self.read(&path)? else { return Ok(None) };
-        let id: u64 = text.trim().parse().map_err(|_| wrong(format!("{path}: not the id of a node")))?;
-        // Two names of one hash.
-        Ok(self.holder(id)?.filter(|holder| holder == name).map(|_| id))
+        text.trim().parse().map(Some).map_err(|_| wrong(format!("{path}: not the id of a node")))
+    }
+
+    /// Makes an id that was taken that of a name, unless another server was faster; the name's id.
+    fn decide(&self, name: &str, id: u64) -> Result<u64> {
+        let path = name_path(name);
+        if self.objects().create(&path, id.to_string().as_bytes())? {
+            return Ok(id);
+        }
+        self.known(name)?.ok_or_else(|| wrong(format!("{path}: gone")))
     }
 
     fn objects(&self) -> &dyn Objects {
-        self.0.known.archive.objects()
+        self.archive.known.archive.objects()
     }
 
     /// Takes an id for a node; the name of the other node that has it, if one has.
     fn take(&self, name: &str, id: u64) -> Result<Option<String>> {
-        let holder = Holder { name: name.to_owned(), by: self.0.writer.to_string() };
+        let holder = Holder { name: name.to_owned(), by: self.archive.writer.to_string() };
         let text = serde_json::to_vec(&holder).map_err(|error| wrong(error.to_string()))?;
         if self.objects().create(&id_path(id), &text)? {
             return Ok(None);
@@ -91,17 +113,19 @@ impl SharedNumbers {
         Ok(Some(holder.name))
     }
 
-    fn note(&self, name: &str, id: u64) -> Result<()> {
-        Ok(self.objects().put(&name_path(name), id.to_string().as_bytes())?)
-    }
-
-    /// The id after the highest that is taken, or `first`.
+    /// The id after the highest that was taken, or `first`.
     fn next_free(&self, first: u64) -> Result<u64> {
-        let ids = self.objects().list("nodes")?;
-        let ids = ids
-            .iter()
-            .filter_map(|object| object.path.strip_prefix("nodes/")?.strip_suffix(".json")?.parse::<u64>().ok());
-        Ok(ids.max().map_or(first, |highest| first.max(highest.saturating_add(1))))
+        let highest = match self.highest.get() {
+            Some(highest) => *highest,
+            None => {
+                let objects = self.objects().list("nodes")?;
+                let ids = objects
+                    .iter()
+                    .filter_map(|object| object.path.strip_prefix("nodes/")?.strip_suffix(".json")?.parse().ok());
+                *self.highest.get_or_init(|| ids.max().unwrap_or(0))
+            }
+        };
+        Ok(first.max(highest.saturating_add(1)))
     }
 
     /// The text of an object; `None` when there is none.
@@ -130,6 +154,6 @@ fn id_path(id: u64) -> String {
 
 fn name_path(name: &str) -> String {
     let digest = Sha256::digest(name);
-    let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("nodes/names/{hash}")
 }
