@@ -7,6 +7,7 @@ mod fleet;
 mod host;
 mod pages;
 mod rest;
+mod sql;
 mod store;
 mod viewer;
 
@@ -23,6 +24,7 @@ const PARTS: &[Part] = &[
     ("host", "recording of processes and hosts from outside, beside perf", host::run),
     ("pages", "time to the first byte of pages with 100,000 profiles", pages::run),
     ("archive", "size and cost of an archive, sums of a day beside DuckDB, ClickHouse and DataFusion", archive::run),
+    ("sql", "statements over 100,000 profiles, who holds a function, beside MariaDB and DuckDB", sql::run),
     ("viewer", "flame graphs in Chromium, beside google/pprof, speedscope and d3-flame-graph", viewer::run),
 ];
 
