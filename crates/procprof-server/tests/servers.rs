@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder};
 use procprof_archive::{ObjectFolder, Objects, Writer};
 use procprof_server::auth::{Methods, UserRole, add_user};
 use procprof_server::config::NodeConfig;
-use procprof_server::{Config, Rhythm, Server, ServerOptions, archive_writer};
+use procprof_server::{Config, Rhythm, Server, ServerOptions, SqlAddress, SqlLogin, archive_writer};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -254,6 +256,31 @@ async fn a_sum_has_what_each_server_has_and_has_not_archived() {
     assert!(status == 400 && problem["detail"].as_str().unwrap().contains("missing field"), "{problem}");
     one.stop().await;
     two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_adds_up_what_each_server_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let two = started(config(&archive, &["api"])).await;
+    let data = tempfile::tempdir().unwrap();
+    let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
+    let archiving = Rhythm::Every(Duration::from_secs(1 << 30));
+    let config = config(&archive, &["api"]);
+    let options = ServerOptions { mysql: Some(mysql), archiving, ..options(config, data.path().to_owned()) };
+    let one = TestServer::around(Server::start(options).await.unwrap(), data);
+    shares(&one, 2).await;
+    push(&one, "api", 1_700_000_000).await;
+    push(&two, "api", 1_700_000_060).await;
+    let port = one.handle.as_ref().unwrap().mysql().unwrap().port();
+    let client = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port).user(Some("ann"));
+    let mut client = Conn::new(client.db_name(Some("procprof"))).await.unwrap();
+    let top = "SELECT function, flat, profiles FROM top('api', 'cpu', '2023-11-14', '2023-11-15', 'samples')";
+    let rows: Vec<(String, i64, i64)> = client.query(top).await.unwrap();
+    assert!(rows.contains(&("hot_70".to_owned(), 140, 2)), "{rows:?}");
+    drop(client);
+    two.stop().await;
+    one.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
