@@ -158,8 +158,11 @@ impl View {
     }
 
     fn counts(&self) -> Markup {
-        let count =
-            |state: &str| self.nodes.iter().filter(|(node, health)| !node.past && health.summary() == state).count();
+        let summary = |(node, health): &(Arc<Node>, Health)| match self.elsewhere(node, health) {
+            Some(_) => "elsewhere",
+            None => health.summary(),
+        };
+        let count = |state: &str| self.nodes.iter().filter(|row| !row.0.past && summary(row) == state).count();
         html! {
             strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", self.nodes.len(), self.all)) }
                 @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", self.all)) } }
@@ -168,6 +171,7 @@ impl View {
                 ("degraded", t!("{0} with types that fail")),
                 ("failing", t!("{0} fail")),
                 ("in-host", t!("{0} part of the profiles of their hosts")),
+                ("elsewhere", t!("{0} captured by other servers")),
                 ("unknown", t!("{0} not tried yet")),
             ] {
                 @if count(state) > 0 {
@@ -264,6 +268,12 @@ impl View {
         }
     }
 
+    /// The URL of the other server that captures a node of which this one has nothing.
+    fn elsewhere(&self, node: &Node, health: &Health) -> Option<String> {
+        let is_untried = !node.past && health.last_success().is_none() && health.last_failure().is_none();
+        self.web.servers.as_ref().filter(|_| is_untried)?.url_of_other(node)
+    }
+
     fn row(&self, node: &Node, health: &Health) -> Markup {
         let host = self.web.hosts.state(node);
         let service = node.pushed_by.as_ref().and_then(|pushed_by| pushed_by.service.as_deref());
@@ -289,7 +299,12 @@ impl View {
                     @if !node.address.is_empty() { br; code class="muted" { (node.address) } }
                 }
                 td class="state" {
-                    (state(node, health))
+                    @match self.elsewhere(node, health) {
+                        Some(url) => {
+                            (t!("captured by {0}").fill(&[html! { a href=(format!("{url}{href}")) { (url) } }]))
+                        }
+                        None => (state(node, health)),
+                    }
                     @if let Some(host) = host.as_ref().filter(|_| service.is_none() && !node.past) {
                         @for warning in host.warnings().iter().filter(|warning| **warning != HostWarning::Late) {
                             br; span class="reason" { (host::in_words(warning)) }

@@ -915,6 +915,13 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["alive", "稼働中", "在线"],
     ["silent", "応答なし", "无响应"],
     ["Started", "起動時刻", "启动时间"],
+    ["captured by {0}", "{0} が収集", "由 {0} 采集"],
+    ["{0} captured by other servers", "{0} 件は他のサーバーが収集", "{0} 个由其他服务器采集"],
+    [
+        "Another server of the archive captures this node; this one has not yet.",
+        "このノードはアーカイブの他のサーバーが収集しており、このサーバーにはまだありません。",
+        "该节点由归档的另一台服务器采集，本服务器尚未采集。",
+    ],
     ["Nodes captured", "収集中のノード", "采集的节点"],
     [
         "Servers that use one archive share the nodes that several have configured.",

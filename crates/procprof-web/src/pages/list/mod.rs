@@ -278,6 +278,11 @@ impl View {
             (t!("No such profiles"), t!("None of this node's profiles pass the filters.").to_string())
         } else if let Some((kind, failure)) = health.last_failure() {
             (t!("No profiles yet"), t!("The last try ({0}) failed: {1}", kind, failure.reason))
+        } else if self.web.servers.as_ref().is_some_and(|servers| !servers.captures(node)) {
+            (
+                t!("No profiles yet"),
+                t!("Another server of the archive captures this node; this one has not yet.").to_string(),
+            )
         } else if self.web.captures.is_paused() {
             (
                 t!("No profiles yet"),
