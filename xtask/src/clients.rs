@@ -1,6 +1,6 @@
 //! Packages that tests use from the registries of other languages: MySQL clients, fetched into `target/mysql-clients`,
 //! the linter and generators for the OpenAPI document, fetched into `target/openapi`, and the engines that read
-//! archives, fetched into `target/engines`.
+//! archives and servers that hold them, fetched into `target/engines`.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +22,13 @@ const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 
 /// The list of the engines that read archives.
 const ENGINES: &str = "crates/procprof-archive/tests/engines";
+/// Servers of buckets in Go, by name: S3 and Google Cloud Storage.
+const GO_BUCKETS: &[(&str, &str)] = &[
+    ("versitygw", "github.com/versity/versitygw/cmd/versitygw@v1.8.0"),
+    ("fake-gcs-server", "github.com/fsouza/fake-gcs-server@v1.56.1"),
+];
+/// The list of that of Azure, in Node.
+const AZURITE: &str = "crates/procprof-archive/tests/buckets/azurite";
 /// The same for `soak long`: Spark is 450 MB packed, and a minute of a core goes into its installation.
 const SPARK: &str = "crates/procprof-archive/tests/engines/spark";
 
@@ -32,6 +39,7 @@ pub(crate) fn ensure() -> Result<()> {
     python(&listed, &place)?;
     node(&listed, &place)?;
     ensure_engines()?;
+    ensure_buckets()?;
     let (listed, place) = (root.join(CLIENTS), root.join("target/mysql-clients"));
     python(&listed, &place)?;
     node(&listed, &place)?;
@@ -53,6 +61,18 @@ pub(crate) fn ensure() -> Result<()> {
 pub(crate) fn ensure_engines() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     python(&root.join(ENGINES), &root.join("target/engines"))
+}
+
+/// Fetches the servers of buckets, if they are missing.
+fn ensure_buckets() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let engines = root.join("target/engines");
+    for (name, module) in GO_BUCKETS {
+        once(&engines, name, module, || {
+            run(Command::new("go").args(["install", module]).env("GOBIN", engines.join(name)))
+        })?;
+    }
+    node(&root.join(AZURITE), &engines.join("azurite"))
 }
 
 /// Fetches missing packages of the tests that `soak long` runs.

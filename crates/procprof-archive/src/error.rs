@@ -18,6 +18,24 @@ pub enum Error {
         /// The object.
         object: String,
     },
+    /// A bucket refused, or was not reached in time.
+    #[error("{doing} {object}: {why}")]
+    Bucket {
+        /// The operation.
+        doing: &'static str,
+        /// The URL of the object.
+        object: String,
+        /// The host and what it answered, without anything secret.
+        why: String,
+    },
+    /// A text that names no place of an archive; it is not shown, since it may have a password.
+    #[error("{scheme}:// {why}")]
+    Place {
+        /// The scheme of the URL.
+        scheme: String,
+        /// The problem.
+        why: String,
+    },
     /// The file is not intact Parquet.
     #[error("{file}: {why}")]
     Malformed {

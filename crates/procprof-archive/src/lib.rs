@@ -82,7 +82,7 @@ pub use compact::{CompactLimits, Compacted, FrameNames, NamedFrame};
 pub use error::{Error, Result};
 pub use header::{Header, Identity, Total};
 pub use hour::Hour;
-pub use objects::{Object, ObjectFolder, Objects};
+pub use objects::{Bucket, BucketLimits, BucketPlace, Environment, Object, ObjectFolder, Objects, Place, Provider};
 pub use part::{Part, Span, Writer};
 pub use read::ReadLimits;
 pub use schema::{Column, ColumnType, Table, VERSION};

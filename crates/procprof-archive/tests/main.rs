@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod buckets;
 mod compact;
 mod engines;
 mod hostile;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use procprof_files::{EntryKind, Folder, NewFile};
 
-use super::{Object, Objects, steps};
+use super::{Object, Objects, is_step, steps};
 use crate::{Error, Result};
 
 /// Mode of new files: others than owner and group cannot read them.
@@ -112,14 +112,17 @@ impl Objects for ObjectFolder {
         let mut open = vec![(folder, steps(below).map(|step| format!("{step}/")).collect::<String>())];
         while let Some((folder, prefix)) = open.pop() {
             for (name, kind) in folder.entries()? {
+                if !is_step(&name) {
+                    continue;
+                }
                 let path = format!("{prefix}{name}");
                 match kind {
                     // One without a size was removed meanwhile.
-                    EntryKind::File if !name.starts_with('.') => {
+                    EntryKind::File => {
                         found.extend(folder.size(&name).map(|bytes| Object { path, bytes }));
                     }
                     EntryKind::Folder => open.push((folder.folder(&name)?, format!("{path}/"))),
-                    EntryKind::File | EntryKind::Other => {}
+                    EntryKind::Other => {}
                 }
             }
         }

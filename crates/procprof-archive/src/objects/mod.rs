@@ -1,10 +1,14 @@
 //! The storage of an archive: named byte strings that exist whole or not at all.
 
+mod bucket;
 mod folder;
+mod place;
 
 use std::fmt::Debug;
 
+pub use bucket::{Bucket, BucketLimits, Environment};
 pub use folder::ObjectFolder;
+pub use place::{BucketPlace, Place, Provider};
 
 use crate::Result;
 
@@ -22,7 +26,7 @@ pub trait Objects: Debug + Send + Sync {
     /// Writes an object as a whole; replaces one of that path. It survives a power cut when this returns.
     ///
     /// # Errors
-    /// The storage's; the old content stays then.
+    /// The storage's; the old content stays then, or, where a network is between, the new one may be there.
     fn put(&self, path: &str, content: &[u8]) -> Result<()>;
 
     /// Writes an object as a whole unless there is one of that path; whether it was written. Of several that try at the
@@ -55,8 +59,16 @@ pub trait Objects: Debug + Send + Sync {
     /// # Errors
     /// The storage's.
     fn delete(&self, path: &str) -> Result<()>;
+
+    /// Ends what waits for a network, now and later, with [`Error::Stopped`](crate::Error::Stopped): the process ends.
+    fn stop(&self) {}
 }
 
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|step| !step.is_empty())
+}
+
+/// Whether a name can be a step of a path: not empty, hidden or a way out, and printable.
+fn is_step(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.chars().any(char::is_control)
 }
