@@ -18,11 +18,19 @@ use crate::{Error, Part, Result, Table};
 
 impl Archive {
     /// The sum of the selected profiles; `None` if there are none. Frames of one binary with the same build id and
-    /// offset are the same, wherever it was mapped.
+    /// offset are the same, wherever it was mapped. When files vanish meanwhile, since a compaction has replaced them,
+    /// it begins once more.
     ///
     /// # Errors
     /// [`Error::Incompatible`] if their sample types differ; when a file cannot be read, or the sum exceeds the limits.
     pub fn merge(&self, selection: &Selection) -> Result<Option<Merged>> {
+        match self.merge_listed(selection) {
+            Err(error) if error.is_not_found() => self.merge_listed(selection),
+            merged => merged,
+        }
+    }
+
+    fn merge_listed(&self, selection: &Selection) -> Result<Option<Merged>> {
         let mut sum = ProfileSum::new(self.limits, &|| false);
         for part in self.parts()?.whole.into_keys().filter(|part| selection.has_time(part)) {
             sum.add_part(self, part, &self.headers_of(part, selection)?)?;

@@ -166,13 +166,20 @@ fn named(frames: &mut Frames, frame: Frame, names: &mut dyn FrameNames) -> Resul
 }
 
 impl Archive {
-    /// Whether a part has frames that could be named.
+    /// Whether a part has frames without names that are known by now. A binary that is known names not all of its
+    /// addresses, so that each is looked up: otherwise such a part would be written anew each time.
     pub(crate) fn wants(&self, part: Part, names: &mut dyn FrameNames) -> Result<bool> {
         let mut found = false;
-        self.open(part, Table::Frames)?.read(&["function", "build_id"], &|_| true, &mut |rows| {
+        let columns = ["function", "mapping", "build_id", "address"];
+        self.open(part, Table::Frames)?.read(&columns, &|_| true, &mut |rows| {
             let (functions, build_ids) = (rows.texts("function")?, rows.texts("build_id")?);
+            let (mappings, addresses) = (rows.texts("mapping")?, rows.integers("address")?);
             for at in (0..rows.len()).filter(|at| functions.value(*at).is_empty()) {
-                found |= !build_ids.value(at).is_empty() && names.has(build_ids.value(at));
+                let build_id = build_ids.value(at);
+                found = found
+                    || !build_id.is_empty()
+                        && names.has(build_id)
+                        && !names.name(build_id, mappings.value(at), addresses.value(at).cast_unsigned()).is_empty();
             }
             Ok::<(), Error>(())
         })?;

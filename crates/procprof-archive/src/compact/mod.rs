@@ -16,7 +16,7 @@ use crate::archive::Archive;
 use crate::changes::{self, Change, ChangeId, Log};
 use crate::part::Span;
 use crate::write::{PartLimits, PartWriter};
-use crate::{Hour, Part, Result, Table, Writer};
+use crate::{Error, Hour, Part, Result, Table, Writer};
 use lease::Lease;
 
 /// Names of frames that were archived without.
@@ -123,8 +123,8 @@ impl Archive {
     /// closed days. Its moments are those of `clock`; `holder` differs from that of every other compaction.
     ///
     /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) when another compaction runs. The storage's: what was begun is completed or
-    /// removed by the next one, and readers see all profiles once all the time.
+    /// [`Error::Busy`] when another compaction runs. The storage's: what was begun is completed or removed by the next
+    /// one, and readers see all profiles once all the time.
     pub fn compact(
         &self,
         limits: &CompactLimits,
@@ -132,13 +132,32 @@ impl Archive {
         holder: u64,
         names: &mut dyn FrameNames,
     ) -> Result<Compacted> {
+        self.compact_unless(limits, clock, holder, names, &|| false)
+    }
+
+    /// The same, which ends between two steps once it is to stop.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] then; those of [`Archive::compact`].
+    pub fn compact_unless(
+        &self,
+        limits: &CompactLimits,
+        clock: &dyn Fn() -> Nanos,
+        holder: u64,
+        names: &mut dyn FrameNames,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Compacted> {
         let lease = Lease::take(&*self.objects, clock, limits.lease, holder)?;
         let done = Compacted::default();
-        let mut run = Run { archive: self, limits, clock, writer: Writer(holder), number: 0, lease, done };
-        run.all(names)?;
+        let mut run = Run { archive: self, limits, clock, is_stopped, writer: Writer(holder), number: 0, lease, done };
+        let all = run.all(names);
         let Run { lease, done, .. } = run;
-        lease.release()?;
-        Ok(done)
+        match all {
+            // After another error the storage may not be there.
+            Ok(()) | Err(Error::Stopped) => lease.release()?,
+            Err(_) => {}
+        }
+        all.map(|()| done)
     }
 }
 
@@ -147,6 +166,7 @@ struct Run<'a> {
     archive: &'a Archive,
     limits: &'a CompactLimits,
     clock: &'a dyn Fn() -> Nanos,
+    is_stopped: &'a dyn Fn() -> bool,
     /// The writer of its parts.
     writer: Writer,
     /// The number of its next part.
@@ -156,6 +176,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Makes sure that it may go on.
+    fn hold(&mut self) -> Result<()> {
+        if (self.is_stopped)() { Err(Error::Stopped) } else { self.lease.hold() }
+    }
+
     fn all(&mut self, names: &mut dyn FrameNames) -> Result<()> {
         self.resolve()?;
         self.remove_left_over()?;
@@ -181,7 +206,7 @@ impl Run<'_> {
         let objects = self.archive.objects();
         let mut waiting: BTreeSet<Hour> = BTreeSet::new();
         for (id, change) in Log::read(objects, None)?.open {
-            self.lease.hold()?;
+            self.hold()?;
             // A change may replace what the one before it has made: they end in their order.
             if !waiting.contains(&id.day) {
                 changes::complete(objects, &change)?;
@@ -193,7 +218,7 @@ impl Run<'_> {
                 continue;
             }
             for part in &change.old {
-                self.lease.hold()?;
+                self.hold()?;
                 self.archive.remove(*part)?;
                 self.done.removed += 1;
             }
@@ -210,7 +235,7 @@ impl Run<'_> {
         left.extend(self.archive.parts()?.unfinished.into_iter().filter(|part| part.span == Span::Day));
         let days: BTreeSet<Hour> = left.iter().map(|part| part.hour.day()).collect();
         for day in days {
-            self.lease.hold()?;
+            self.hold()?;
             let log = Log::read(objects, Some(day))?;
             let is_owned = |part: &Part| log.open.values().any(|change| change.new == Some(*part));
             let left: Vec<&Part> = left.iter().filter(|part| part.hour.day() == day && !is_owned(part)).collect();
@@ -223,7 +248,7 @@ impl Run<'_> {
             }
             changes::mark_done(objects, id)?;
             for part in left {
-                self.lease.hold()?;
+                self.hold()?;
                 objects.delete(&changes::staged_path(*part))?;
                 self.archive.remove(*part)?;
                 self.done.left_over += 1;
@@ -252,7 +277,7 @@ impl Run<'_> {
 
     /// The next change of a day, and the parts that it can replace; `None` while another one is not complete.
     fn view(&mut self, day: Hour) -> Result<Option<View>> {
-        self.lease.hold()?;
+        self.hold()?;
         // The log comes first: a change that is committed after this takes the number.
         let log = Log::read(self.archive.objects(), Some(day))?;
         let parts = self.archive.parts_of(Some(day))?;
@@ -282,7 +307,7 @@ impl Run<'_> {
         let mut part = PartWriter::new(self.limits.part);
         let mut old: Vec<Part> = Vec::new();
         for one in group {
-            self.lease.hold()?;
+            self.hold()?;
             match part.absorb(self.archive, *one, names) {
                 Ok(()) => old.push(*one),
                 Err(error) if error.is_of_file() => {
@@ -308,12 +333,12 @@ impl Run<'_> {
         self.number += 1;
         let mut written = 0;
         for (table, bytes) in part.encode(new)? {
-            self.lease.hold()?;
+            self.hold()?;
             let path = if table == Table::Profiles { changes::staged_path(new) } else { new.path(table) };
             objects.put(&path, &bytes)?;
             written += bytes.len() as u64;
         }
-        self.lease.hold()?;
+        self.hold()?;
         let change = Change { at: (self.clock)(), new: Some(new), old: old.to_vec() };
         if !changes::commit(objects, id, &change)? {
             objects.delete(&changes::staged_path(new))?;
