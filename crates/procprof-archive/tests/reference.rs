@@ -12,10 +12,11 @@ pprof files, and sums over any time and any nodes. This page is generated from t
 them the same.
 
 `procprof serve` archives each hour (UTC) five minutes after its end, to the folder `archive` in its data folder; the
-key `archive` names another one, or none. A profile that arrives later is archived with the next hour; one that
-retention or a user deletes before is not in the archive. `serve --demo` archives after half a minute to a minute.
-Nothing is archived while less than `data_free_bytes_min` is free. `/metrics` has what was written, failures and the lag
-(`procprof_archive…`); the page `/archive` and `/api/archive` have what there is.
+key `archive` names another one, a [bucket](#buckets), or none. A profile that arrives later is archived with the next
+hour; one that retention or a user deletes before is not in the archive. `serve --demo` archives after half a minute to
+a minute. Nothing is archived to a folder while less than `data_free_bytes_min` is free. `/metrics` has what was
+written, failures and the lag (`procprof_archive…`); the page `/archive` and `/api/archive` have what there is, and the
+last error.
 
 The sum of a range (`/merge`) is made of the files in the data folder, if all its profiles are there, and these are at
 most 500 of 64 MiB together; otherwise of the archive, and of the files that the archive does not have, each profile
@@ -42,6 +43,37 @@ Kept are values as estimates (by the rules of pprof), stacks with lines, inlined
 labels, and the facts of a profile. Not kept are counts as measured, times finer than microseconds, where a file was
 mapped, comments of others, pages, and recordings of JVMs. The pprof files in the folder stay as they are.
 
+## Buckets
+
+Instead of a folder, the command and the key `archive` take a bucket, or a part of one:
+
+| URL | storage | settings and credentials |
+|---|---|---|
+| `s3://bucket/prefix` | Amazon S3, or a server that speaks its protocol and knows `If-None-Match: *` | `AWS_ENDPOINT_URL`, `AWS_REGION`; `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; or `AWS_SHARED_CREDENTIALS_FILE` (`~/.aws/credentials`) with `AWS_PROFILE`; or a web identity, a container's or an instance's role |
+| `gs://bucket/prefix` | Google Cloud Storage | `GOOGLE_APPLICATION_CREDENTIALS` or `GOOGLE_SERVICE_ACCOUNT`, a file; or an instance's service account |
+| `az://container/prefix` | Azure Blob Storage | `AZURE_STORAGE_ACCOUNT_NAME`; `AZURE_STORAGE_ACCOUNT_KEY` or a service principal; or a managed identity |
+
+Credentials come from the environment, from files that it names, and from roles: a URL that has any is refused, and
+none are in errors, logs or pages. A credentials file is read for each request, so new keys count at once. Servers are
+reached by TLS unless their endpoint begins with `http://`, through the proxy that `HTTPS_PROXY` names, and never
+through redirects: set the region. The credentials must permit to list, read, write and delete objects below the
+prefix. The bucket is not created.
+
+```bash
+export AWS_ENDPOINT_URL=https://s3.example AWS_REGION=eu-1 AWS_SHARED_CREDENTIALS_FILE=/etc/procprof/s3
+procprof serve --set archive=s3://profiles/fleet
+procprof archive stats s3://profiles/fleet
+```
+
+A request is tried five times at most, when a server fails or is not reached. A connection is made within 5 s, a server
+is silent for 15 s at most, and an operation with all its tries takes 30 s, and a second more for each 256 KiB; a
+listing takes up to ten times as long and has 1,048,576 objects at most. While a bucket is away the server goes on
+collecting; what is missing is archived within a minute of its return, as long as retention keeps the profiles in the
+data folder. Sums are then those of the data folder, and tell so. Several servers can archive to one bucket.
+
+Objects below the prefix that are not of an archive are reported. Names that are not printable, begin with a dot or lie
+elsewhere are passed over; a listing with names that have empty steps, `..` or control characters is refused.
+
 ## Files
 
 ```text
@@ -60,20 +92,25 @@ function as its leaf that is not `recursive`. Samples are sorted by type, kind, 
 
 ## Compaction
 
-`procprof archive compact` merges the parts of each day (UTC) that is over into one, or a few, which share stacks and
-frames, and drops whole days before `--days-max`, then whole hours and days, oldest first, until `--bytes-max` is kept.
-The limits are those of the archive, not of a cluster. A part that comes later is added the next time. What is
-dropped while a server still has its profiles is archived again: keep days and bytes above those of the data folder.
+`procprof serve` merges the parts of each day (UTC) that is over into one, or a few, which share stacks and frames,
+once the last hour of the day is archived, and when it starts. It drops whole days before `archive_days_max` (90), then
+whole hours and days, oldest first, until `archive_bytes_max` is kept. Frames that were archived without names get
+those of symbols that were uploaded meanwhile. `procprof archive compact` does the same without a server, with its own
+limits and without symbols. The limits are those of the archive, not of a cluster: of several servers with one archive,
+the smallest limits count. A part that comes later is added the next time. Profiles older than `archive_days_max` are
+not archived; what is dropped for its size while a server still has its profiles is archived again when that starts:
+keep more bytes than the data folder.
 
 One compaction runs at a time, by a lease in the folder `leases`; one that was killed keeps others away for
-`--lease-seconds` (60). It may be killed at any moment: the next one completes or removes what it has begun. What takes
-the place of what is in `compactions`, one small object for each change, which stays. procprof's own readers see each
-profile once all the time.
+`--lease-seconds` (60), that of a server for 5 minutes. It may be killed at any moment: the next one completes or
+removes what it has begun. What takes the place of what is in `compactions`, one small object for each change, which
+stays. procprof's own readers see each profile once all the time.
 
-Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it. In
-that time other engines see the profiles of the day twice: once in the new part and once in the old ones. Before it, the
-new part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what the removal
-takes, and a query that reads the old files then fails.
+Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it, and a
+server removes them up to a minute later. When files vanish nonetheless while procprof sums them, it begins once more.
+While they stay, other engines see the profiles of the day twice: once in the new part and once in the old ones. Before it,
+the new part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what the
+removal takes, and a query that reads the old files then fails.
 
 ";
 

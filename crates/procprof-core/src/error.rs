@@ -145,6 +145,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether an archive lacks a file that it had, since a compaction has replaced it.
+    pub(crate) fn is_of_vanished_file(&self) -> bool {
+        matches!(self, Error::Archive(error) if error.is_not_found())
+    }
+}
+
 /// An error with its sources, in one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

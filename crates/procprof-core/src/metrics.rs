@@ -89,6 +89,8 @@ pub struct Metrics {
     pub(crate) archived_parts: Counter,
     pub(crate) archived_bytes: Counter,
     pub(crate) archive_failures: Counter,
+    pub(crate) archive_compacted_parts: Counter,
+    pub(crate) archive_dropped_parts: Counter,
     pub(crate) servers_alive: Gauge,
     /// No labels; empty until something is archived.
     archive_lag: Family<Vec<(String, String)>, Gauge<f64, AtomicU64>>,
@@ -138,6 +140,8 @@ impl Metrics {
             archived_parts: Counter::default(),
             archived_bytes: Counter::default(),
             archive_failures: Counter::default(),
+            archive_compacted_parts: Counter::default(),
+            archive_dropped_parts: Counter::default(),
             servers_alive: Gauge::default(),
             archive_lag: Family::default(),
             archived_until: Mutex::default(),
@@ -198,8 +202,18 @@ impl Metrics {
         registry.register("archived_bytes", "Bytes written to the archive", self.archived_bytes.clone());
         registry.register(
             "archive_failures",
-            "Profiles and hours that could not be archived, counted at each try",
+            "Profiles and hours that could not be archived, and compactions that failed, counted at each try",
             self.archive_failures.clone(),
+        );
+        registry.register(
+            "archive_compacted_parts",
+            "Parts that compaction has merged into others",
+            self.archive_compacted_parts.clone(),
+        );
+        registry.register(
+            "archive_dropped_parts",
+            "Parts dropped by archive_days_max and archive_bytes_max",
+            self.archive_dropped_parts.clone(),
         );
         let servers = "Servers of the archive that are alive; 0 without an archive";
         registry.register("servers_alive", servers, self.servers_alive.clone());

@@ -8,7 +8,7 @@
 //! gives a way to start its own binary again as the child that reads binaries ([`symbolize_child_main`]).
 //!
 //! ```no_run
-//! use procprof_server::{ChildProgram, Config, Rhythm, Server, ServerOptions};
+//! use procprof_server::{ChildProgram, Config, Environment, Rhythm, Server, ServerOptions};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let handle = Server::start(ServerOptions {
@@ -19,6 +19,7 @@
 //!     mysql: None,
 //!     insecure: false,
 //!     archiving: Rhythm::Hourly,
+//!     buckets: Environment::of_process(),
 //!     extra_nodes: Vec::new(),
 //!     agent: procprof_agent::start(procprof_agent::Config::default())?,
 //!     symbolize_child: ChildProgram { program: std::env::current_exe()?, arguments: vec!["symbolize-child".to_owned()] },
@@ -34,7 +35,7 @@
 mod parts;
 mod server;
 
-pub use procprof_core::archiving::{Exported, Rhythm, Verified, archive_writer, compact, export, verify};
+pub use procprof_core::archiving::{Environment, Exported, Rhythm, Verified, archive_writer, compact, export, verify};
 pub use procprof_core::children::{ChildProgram, ChildTask, JeprofWords, child_indexes, frame_length};
 pub use procprof_core::config::{ConfFile, Config, Kind, Planned, Role, config_reference};
 pub use procprof_core::hosts::protocol;

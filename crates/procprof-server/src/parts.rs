@@ -100,7 +100,8 @@ impl Parts {
         let retention = Arc::new(Retention::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics)));
         let archiver = archive.map(|ArchiveOptions { open, rhythm, .. }| {
             let (settings, store, metrics) = (Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics));
-            Arc::new(Archiver::new(settings, store, metrics, open, rhythm, stop.clone()))
+            let symbols = Arc::clone(&ingest.symbols);
+            Arc::new(Archiver::new(settings, store, symbols, metrics, open, rhythm, stop.clone()))
         });
         let renderer = Arc::new(Renderer::new(
             Arc::clone(&settings),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procprof_agent::Agent;
-use procprof_core::archiving::{self, OpenArchive, Rhythm};
+use procprof_core::archiving::{self, Environment, OpenArchive, Rhythm};
 use procprof_core::auth::Users;
 use procprof_core::children::{ChildProgram, Children};
 use procprof_core::config::{self, Config};
@@ -40,6 +40,8 @@ pub struct ServerOptions {
     pub insecure: bool,
     /// When profiles are archived.
     pub archiving: Rhythm,
+    /// Settings and credentials of an archive in a bucket.
+    pub buckets: Environment,
     /// Nodes beside the configured ones.
     pub extra_nodes: Vec<ExtraNode>,
     /// The agent of this process.
@@ -109,6 +111,7 @@ impl Server {
             mysql,
             insecure,
             archiving,
+            buckets,
             extra_nodes,
             agent,
             symbolize_child,
@@ -143,7 +146,7 @@ impl Server {
         let places = vec![place(data.clone())?, place(data.join("profiles"))?];
         let children = Children::new(symbolize_child, jeprof_child, &data);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let archive = open_archive(&data, &config).await?.map(Arc::new);
+        let archive = open_archive(&data, &config, buckets).await?.map(Arc::new);
         let registry = open_registry(&data, &config, extra_nodes, bound, archive.clone()).await?;
         let settings = Settings::new(config, data, places, bound);
         let url = server_url(&settings, scheme);
@@ -308,9 +311,9 @@ async fn open_store(data: &Path, config: &Config) -> Result<Arc<Store>> {
     Ok(Arc::new(store))
 }
 
-async fn open_archive(data: &Path, config: &Config) -> Result<Option<OpenArchive>> {
+async fn open_archive(data: &Path, config: &Config, buckets: Environment) -> Result<Option<OpenArchive>> {
     let (data, config) = (data.to_owned(), config.clone());
-    let opened = tokio::task::spawn_blocking(move || archiving::open(&config, &data));
+    let opened = tokio::task::spawn_blocking(move || archiving::open(&config, &data, &buckets));
     opened.await.map_err(|error| Error::Setup { what: "archive", why: error.to_string() })?
 }
 

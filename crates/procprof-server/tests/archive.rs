@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use procprof_archive::{Archive, ObjectFolder, ReadLimits, Table};
+use procprof_archive::{Archive, ObjectFolder, ReadLimits, Span, Table};
 use procprof_profile::format::pprof::encode_gzip;
 use procprof_profile::{Nanos, ProfileBuilder};
 use procprof_server::{Config, Rhythm, Server, ServerOptions, Verified, archive_writer, verify};
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use crate::harness::{TestServer, cpu_profile, options, quiet};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A quiet server that archives every second.
-fn archiving() -> Config {
+pub(crate) fn archiving() -> Config {
     Config { archive: "archive".into(), ..quiet() }
 }
 
@@ -32,13 +32,13 @@ fn verified(data: &Path) -> Verified {
     verify(&archive(data), Some(&store)).unwrap()
 }
 
-async fn metric(server: &TestServer, name: &str) -> Option<f64> {
+pub(crate) async fn metric(server: &TestServer, name: &str) -> Option<f64> {
     let metrics = server.text("/metrics").await;
     metrics.lines().find_map(|line| line.strip_prefix(name)?.trim_start_matches("{}").strip_prefix(' ')?.parse().ok())
 }
 
 /// Waits until so many profiles were archived since the start.
-async fn wait_for(server: &TestServer, profiles: f64) {
+pub(crate) async fn wait_for(server: &TestServer, profiles: f64) {
     let start = Instant::now();
     while metric(server, "procprof_archived_profiles_total").await != Some(profiles) {
         assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
@@ -78,8 +78,12 @@ async fn profiles_are_archived_once_and_late_ones_with_the_next_run() {
     }
     let data = server.stop().await;
     let found = verified(data.path());
-    assert_eq!((found.profiles, found.compared, found.wrong.len(), found.unfinished), (4, 4, 0, 1), "{found:?}");
-    let writers: Vec<_> = archive.parts().unwrap().whole.into_keys().map(|part| part.writer).collect();
+    assert_eq!((found.profiles, found.compared, found.wrong.len()), (4, 4, 0), "{found:?}");
+    // Those of days were made by the compaction at the second start, which may have been stopped.
+    let unfinished = archive.parts().unwrap().unfinished.into_iter().filter(|part| part.span == Span::Hour);
+    assert_eq!(unfinished.collect::<Vec<_>>(), [other]);
+    let hours = archive.parts().unwrap().whole.into_keys().filter(|part| part.span == Span::Hour);
+    let writers: Vec<_> = hours.map(|part| part.writer).collect();
     assert!(writers.iter().all(|writer| *writer == archive_writer(data.path()).unwrap()));
 }
 
@@ -114,12 +118,12 @@ async fn what_cannot_be_archived_is_counted_and_keeps_nothing_else_from_it() {
 }
 
 /// A moment for profiles to begin: 22:13:20 UTC.
-const START: i64 = 1_700_000_000;
+pub(crate) const START: i64 = 1_700_000_000;
 
 /// The values of two functions of a profile, in milliseconds.
-type Made = [i64; 2];
+pub(crate) type Made = [i64; 2];
 
-fn made(start_seconds: i64, [hot, cold]: Made) -> Vec<u8> {
+pub(crate) fn made(start_seconds: i64, [hot, cold]: Made) -> Vec<u8> {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let [hot_frame, cold_frame, root] = ["hot", "cold", "main"].map(|name| builder.frame(name));
     builder.sample(&[hot_frame, root], &[hot, hot * 1_000_000], &[]);
@@ -128,15 +132,20 @@ fn made(start_seconds: i64, [hot, cold]: Made) -> Vec<u8> {
     encode_gzip(&builder.finish().unwrap()).unwrap()
 }
 
-/// A server that reads its archive, and archives nothing for decades.
+/// What holds the lease of compactions in an archive that [`reading`] serves.
+const LEASE: &str = "leases/compaction-0000000900";
+
+/// A server that reads its archive, archives nothing for decades, and compacts nothing, since another one seems to.
 async fn reading(data: TempDir) -> TestServer {
+    let until = jiff::Timestamp::now().as_millisecond() + 3_600_000;
+    archive(data.path()).objects().put(LEASE, format!("000000000000feed {until}").as_bytes()).unwrap();
     let rhythm = Rhythm::Every(Duration::from_secs(1 << 30));
     let options = ServerOptions { archiving: rhythm, ..options(archiving(), data.path().to_owned()) };
     TestServer::around(Server::start(options).await.unwrap(), data)
 }
 
 /// The sum of a range that begins at [`START`], by function in milliseconds, and what it covers.
-async fn summed(server: &TestServer, seconds: i64) -> (BTreeMap<String, i64>, Option<String>) {
+pub(crate) async fn summed(server: &TestServer, seconds: i64) -> (BTreeMap<String, i64>, Option<String>) {
     let path = format!("/merge?{}&format=collapsed", range(0, seconds));
     let response = server.get(&path).await;
     let coverage = response.headers().get("procprof-coverage").map(|value| value.to_str().unwrap().to_owned());
@@ -149,7 +158,7 @@ async fn summed(server: &TestServer, seconds: i64) -> (BTreeMap<String, i64>, Op
     (text.lines().filter_map(line).collect(), coverage)
 }
 
-fn sum_of(made: &[Made]) -> BTreeMap<String, i64> {
+pub(crate) fn sum_of(made: &[Made]) -> BTreeMap<String, i64> {
     let sum = |at: usize| made.iter().map(|values| values[at]).sum();
     BTreeMap::from([("hot".to_owned(), sum(0)), ("cold".to_owned(), sum(1))])
 }
@@ -203,7 +212,7 @@ async fn a_range_is_summed_from_the_archive_and_the_store() {
     assert!(page.contains(&part.path(Table::Profiles)), "{page}");
 }
 
-fn range(from: i64, to: i64) -> String {
+pub(crate) fn range(from: i64, to: i64) -> String {
     let time = |second: i64| jiff::Timestamp::from_second(START + second).unwrap();
     format!("node=procprof&type=cpu&from={}&to={}", time(from), time(to))
 }
@@ -247,5 +256,76 @@ async fn the_page_and_the_api_show_what_the_archive_has() {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(server.text("/settings").await.contains("href=\"/archive\""));
+    server.stop().await;
+}
+
+/// A metric, once it is what a test waits for.
+async fn wait_until(server: &TestServer, name: &str, is_it: impl Fn(f64) -> bool) {
+    let start = Instant::now();
+    while !metric(server, name).await.is_some_and(&is_it) {
+        assert!(start.elapsed() < PATIENCE, "{name}: {}", server.text("/metrics").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_days_are_compacted_and_sums_stay_the_same() {
+    let values: Vec<Made> = (0..6).map(|at| [at + 1, 7 * at]).collect();
+    let server = TestServer::start(archiving()).await;
+    let mut ids = Vec::new();
+    for (at, values) in values.iter().enumerate() {
+        let pushed = server.push("cpu", made(START + 600 * at as i64, *values)).await;
+        ids.push(pushed["id"].as_str().unwrap().to_owned());
+    }
+    wait_for(&server, 6.0).await;
+    assert_eq!(metric(&server, "procprof_archive_compacted_parts_total").await, Some(0.0), "nothing was there");
+    let server = TestServer::in_folder(archiving(), server.stop().await).await;
+    wait_until(&server, "procprof_archive_compacted_parts_total", |parts| parts >= 2.0).await;
+    for id in &ids {
+        assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{id}")).await, 204);
+    }
+    let (sum, coverage) = summed(&server, 3 * 3600).await;
+    assert_eq!(sum, sum_of(&values));
+    assert_eq!(coverage.unwrap(), "archived=6, stored=0, elsewhere=0, hours=4, empty-hours=2, unreadable=0, silent=0");
+    let parts = archive(server.data.path()).parts().unwrap();
+    assert!(parts.whole.len() == 1 && parts.whole.keys().all(|part| part.span == Span::Day), "{parts:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_older_than_the_archive_keeps_is_dropped_and_not_archived() {
+    let server = TestServer::start(archiving()).await;
+    server.push("cpu", cpu_profile(START)).await;
+    wait_for(&server, 1.0).await;
+    let data = server.stop().await;
+    let server = TestServer::in_folder(Config { archive_days_max: 90, ..archiving() }, data).await;
+    wait_until(&server, "procprof_archive_dropped_parts_total", |parts| parts == 1.0).await;
+    let recent = jiff::Timestamp::now().as_second() - 30;
+    server.push("cpu", cpu_profile(recent)).await;
+    server.push("cpu", cpu_profile(START + 3600)).await;
+    wait_for(&server, 1.0).await;
+    let found = server.json("/api/archive").await;
+    assert_eq!((found["profiles"].as_u64(), found["last_error"].as_str()), (Some(1), None), "{found}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_a_compaction_removes_meanwhile_are_found_in_what_replaces_them() {
+    let values: Vec<Made> = vec![[3, 5], [7, 11], [13, 17]];
+    let server = TestServer::start(archiving()).await;
+    for (at, values) in values.iter().enumerate() {
+        let id = server.push("cpu", made(START + 600 * at as i64, *values)).await["id"].as_str().unwrap().to_owned();
+        wait_for(&server, at as f64 + 1.0).await;
+        assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{id}")).await, 204);
+    }
+    let server = reading(server.stop().await).await;
+    // The server knows the parts of hours and their profiles from now on.
+    assert_eq!(summed(&server, 3600).await.0, sum_of(&values));
+    archive(server.data.path()).objects().delete(LEASE).unwrap();
+    let limits = procprof_archive::CompactLimits { grace: Nanos(0), ..Default::default() };
+    let done = procprof_server::compact(&archive(server.data.path()), &limits).unwrap();
+    assert!(done.replaced >= 2 && done.removed == done.replaced, "{done:?}");
+    assert_eq!(summed(&server, 3600).await.0, sum_of(&values));
+    assert_eq!(summed(&server, 7200).await.0, sum_of(&values));
     server.stop().await;
 }

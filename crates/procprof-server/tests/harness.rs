@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use procprof_agent::Agent;
 use procprof_profile::ProfileBuilder;
 use procprof_profile::format::pprof::encode_gzip;
-use procprof_server::{ChildProgram, Config, Rhythm, Server, ServerHandle, ServerOptions};
+use procprof_server::{ChildProgram, Config, Environment, Rhythm, Server, ServerHandle, ServerOptions};
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -26,8 +26,9 @@ pub(crate) fn quiet() -> Config {
     let mut config = Config::defaults();
     config.proc_profile_cpu_enable = false;
     config.proc_profile_mem_enable = false;
-    config.archive = PathBuf::new();
+    config.archive = String::new();
     config.proc_profile_file_retained_days = ANY_AGE;
+    config.archive_days_max = 0;
     config
 }
 
@@ -41,7 +42,10 @@ pub(crate) fn parsed(text: &str) -> Config {
         config.proc_profile_file_retained_days = ANY_AGE;
     }
     if !text.contains("archive") {
-        config.archive = PathBuf::new();
+        config.archive = String::new();
+    }
+    if !text.contains("archive_days_max") {
+        config.archive_days_max = 0;
     }
     config
 }
@@ -72,6 +76,7 @@ pub(crate) fn options(config: Config, data: PathBuf) -> ServerOptions {
         jeprof_child: ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() },
         insecure: false,
         archiving: Rhythm::Every(Duration::from_secs(1)),
+        buckets: Environment::default(),
         extra_nodes: Vec::new(),
         agent: agent(),
         symbolize_child: symbolize_child(),

@@ -8,6 +8,7 @@ mod api;
 mod archive;
 mod availability;
 mod browser;
+mod buckets;
 mod captures;
 mod differential;
 mod fe;

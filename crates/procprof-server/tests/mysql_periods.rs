@@ -426,9 +426,9 @@ async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
 
     // A file that cannot be read: what only it has is missing, and it is named.
     let archive = archive_of(&server);
-    let parts: Vec<_> = archive.parts().unwrap().whole.into_keys().collect();
     client.disconnect().await.unwrap();
     let data = server.stop().await;
+    let parts: Vec<_> = archive.parts().unwrap().whole.into_keys().collect();
     for part in &parts {
         archive.objects().put(&part.path(Table::Profiles), b"PAR1 no more").unwrap();
     }

@@ -33,7 +33,7 @@ fn nodes(names: &[&str]) -> Vec<NodeConfig> {
 }
 
 fn config(archive: &Path, names: &[&str]) -> Config {
-    Config { archive: archive.to_owned(), server_lease_seconds: LEASE, nodes: nodes(names), ..quiet() }
+    Config { archive: archive.display().to_string(), server_lease_seconds: LEASE, nodes: nodes(names), ..quiet() }
 }
 
 /// A server that archives nothing for decades.

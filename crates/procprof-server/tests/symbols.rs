@@ -1,19 +1,23 @@
 //! Uploaded symbols: what is accepted, what is refused, which profiles they symbolize, and how pages list missing ones.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use procprof_archive::{Archive, ObjectFolder, ReadLimits, Selection};
 use procprof_process::BuildId;
 use procprof_profile::format::pprof::encode_gzip;
 use procprof_profile::{Addr, FileOffset, Mapping, Nanos, ProfileBuilder};
-use procprof_server::Config;
 use procprof_server::auth::{Methods, UserRole, add_user};
+use procprof_server::{Config, Server};
 use procprof_symbolize::{Image, ImageOptions, SymbolIndex};
 use reqwest::{Body, Method, header};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::agree;
-use crate::harness::{TestServer, quiet};
+use crate::archive::{PATIENCE, metric, wait_for};
+use crate::harness::{TestServer, options, quiet};
 
 const SOURCE: &str = "\
 __attribute__((noinline)) int cold(int x) { return x * 3 + 1; }
@@ -183,6 +187,41 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", program.build_id)).await, 404);
     assert!(kept(&server).is_empty(), "{:?}", kept(&server));
     assert!(server.text(&format!("{profile}/render/top")).await.contains("hot"), "names stay");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archived_frames_get_names_when_their_day_is_compacted() {
+    let program = Program::new();
+    let archiving = || Config { archive: "archive".into(), ..quiet() };
+    let server = TestServer::start(archiving()).await;
+    server.push("cpu", program.profile(1_700_000_000)).await;
+    wait_for(&server, 1.0).await;
+    assert_eq!(send(&server, program.index("program")).await.0, 201);
+    let data = server.stop().await;
+    let archive = || {
+        let objects = ObjectFolder::open(data.path().join("archive")).unwrap();
+        Archive::new(Arc::new(objects), ReadLimits::default())
+    };
+    let functions = || {
+        let profile = archive().merge(&Selection::default()).unwrap().unwrap().profile;
+        let mut names: Vec<String> =
+            profile.functions().iter().map(|function| profile.string(function.name).to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(functions(), ["named_already"]);
+    let more = tempfile::tempdir().unwrap();
+    let options = options(archiving(), data.path().to_owned());
+    let server = TestServer::around(Server::start(options).await.unwrap(), more);
+    let start = Instant::now();
+    while metric(&server, "procprof_archive_compacted_parts_total").await != Some(1.0) {
+        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    server.stop().await;
+    assert_eq!(functions(), ["cold", "hot", "named_already"]);
+    let part = archive().parts().unwrap().whole.into_keys().next().unwrap();
+    assert_eq!(archive().check(part).unwrap().wrong, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueHint};
-use procprof_archive::{Archive, CompactLimits, Hour, ObjectFolder, ReadLimits, Selection, Span};
+use procprof_archive::{Archive, BucketLimits, CompactLimits, Environment, Hour, Place, ReadLimits, Selection, Span};
 use procprof_profile::format::pprof;
 use procprof_profile::{Nanos, ProfileType};
 use procprof_server::{Config, archive_writer, compact, export, verify};
@@ -41,7 +40,8 @@ pub(crate) struct ExportArgs {
     /// Folder of the profiles [default: procprof-data]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<PathBuf>,
-    /// Folder of the archive; created if it is missing
+    /// Folder of the archive, created if it is missing; or s3://bucket/prefix, gs://… or az://…, with credentials from
+    /// the environment
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
     archive: PathBuf,
 }
@@ -49,7 +49,7 @@ pub(crate) struct ExportArgs {
 /// Options of `archive stats`.
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
-    /// Folder of the archive
+    /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, with credentials from the environment
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
     archive: PathBuf,
 }
@@ -60,7 +60,7 @@ pub(crate) struct VerifyArgs {
     /// Folder of profiles to compare with; the server must not run
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<PathBuf>,
-    /// Folder of the archive
+    /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, with credentials from the environment
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
     archive: PathBuf,
 }
@@ -83,7 +83,7 @@ pub(crate) struct MergeArgs {
     /// File to write; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     output: PathBuf,
-    /// Folder of the archive
+    /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, with credentials from the environment
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
     archive: PathBuf,
 }
@@ -103,7 +103,7 @@ pub(crate) struct CompactArgs {
     /// Time for which a compaction that was killed keeps others away
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     lease_seconds: u32,
-    /// Folder of the archive
+    /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, with credentials from the environment
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
     archive: PathBuf,
 }
@@ -118,19 +118,27 @@ pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
     }
 }
 
-fn opened(folder: &Path) -> Result<Archive> {
-    let objects = ObjectFolder::open(folder)?;
-    Ok(Archive::new(Arc::new(objects), ReadLimits::default()))
+/// Where an archive is. A text that is refused is not shown, since it may have a password.
+fn place(archive: &Path) -> Result<Place> {
+    match archive.to_str() {
+        Some(text) => Ok(text.parse()?),
+        None => Ok(Place::Folder(archive.to_owned())),
+    }
+}
+
+fn opened(archive: &Path) -> Result<Archive> {
+    let objects = place(archive)?.open(&Environment::of_process(), BucketLimits::default())?;
+    Ok(Archive::new(objects, ReadLimits::default()))
 }
 
 fn run_export(arguments: &ExportArgs) -> Result<ExitCode> {
     let data = arguments.data.clone().unwrap_or_else(|| Config::defaults().data);
     ensure!(data.is_dir(), "{} is no folder", data.display());
     let store = Store::open(&data, StoreOptions::default())?;
-    let objects = ObjectFolder::create(&arguments.archive)?;
-    let archive = Archive::new(Arc::new(objects), ReadLimits::default());
-    let done = export(&store, &archive, archive_writer(&data)?, None)
-        .with_context(|| format!("export to {}", arguments.archive.display()))?;
+    let place = place(&arguments.archive)?;
+    let objects = place.create(&Environment::of_process(), BucketLimits::default())?;
+    let archive = Archive::new(objects, ReadLimits::default());
+    let done = export(&store, &archive, archive_writer(&data)?, None).with_context(|| format!("export to {place}"))?;
     let mut line = format!("{} profiles archived in {} bytes", done.written.profiles, done.written.bytes);
     if let Some(each) = done.written.bytes.checked_div(done.written.profiles) {
         line.push_str(&format!(", {each} each"));

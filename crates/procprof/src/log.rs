@@ -8,9 +8,12 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::prelude::*;
 
-/// Writes events from now on; `RUST_LOG` chooses others than those of level info.
+/// Events of level info, without those of each request that is repeated.
+const FILTER: &str = "info,object_store=warn";
+
+/// Writes events from now on; `RUST_LOG` chooses others.
 pub(crate) fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     // Messages and fields alike contain clients' names, paths and statements.
     let fields = debug_fn(|writer, field, value| {
         let mut text = String::new();

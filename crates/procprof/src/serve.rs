@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use procprof_agent::Agent;
 use procprof_profile::ProfileType;
 use procprof_server::{
-    ChildProgram, ConfFile, Config, ExtraNode, Kind, PidSource, Planned, Rhythm, Role, Server, ServerHandle,
-    ServerOptions, SqlAddress, SqlLogin,
+    ChildProgram, ConfFile, Config, Environment, ExtraNode, Kind, PidSource, Planned, Rhythm, Role, Server,
+    ServerHandle, ServerOptions, SqlAddress, SqlLogin,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -69,6 +69,7 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
         data: data_folder(arguments, &config),
         insecure: arguments.insecure,
         archiving: if arguments.demo { Rhythm::Every(DEMO_ARCHIVE) } else { Rhythm::Hourly },
+        buckets: Environment::of_process(),
         extra_nodes: demo.as_ref().map(Demo::nodes).unwrap_or_default(),
         agent,
         symbolize_child: child("symbolize-child")?,

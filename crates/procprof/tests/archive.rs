@@ -2,6 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../procprof-archive/tests/buckets/emulators.rs"]
+#[allow(dead_code, reason = "only S3 is needed here")]
+mod emulators;
+#[path = "../../procprof-archive/tests/buckets/failing.rs"]
+#[allow(dead_code, reason = "only S3 is needed here")]
+mod failing;
+
 use std::path::Path;
 
 use procprof_profile::format::{Limits, decode};
@@ -137,4 +144,53 @@ fn a_killed_compaction_changes_no_sum() {
     let dropped = run(&["archive", "compact", "--grace-seconds", "0", "--bytes-max", "0", &archive]);
     assert!(dropped.contains("; 2 with "), "{dropped}");
     assert!(run(&["archive", "verify", &archive]).starts_with("0 profiles"));
+}
+
+#[test]
+fn an_archive_in_a_bucket_is_one_too() {
+    let (folder, bucket) = (folder(), emulators::Emulator::s3());
+    let data = data(folder.path());
+    let keys = folder.path().join("keys");
+    let text = |secret: &str| format!("[default]\naws_access_key_id = tester\naws_secret_access_key = {secret}\n");
+    std::fs::write(&keys, text(emulators::SECRET)).unwrap();
+    let command = |arguments: &[&str]| {
+        let mut command = procprof();
+        command.args(arguments).env("AWS_ENDPOINT_URL", format!("http://{}", bucket.address));
+        command.env("AWS_SHARED_CREDENTIALS_FILE", &keys).output().unwrap()
+    };
+    let run = |arguments: &[&str]| {
+        let output = command(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", crate::harness::text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let archive = "s3://bucket/command";
+    let first = run(&["archive", "export", "--data", &data, archive]);
+    assert!(first.starts_with("3 profiles archived in ") && first.ends_with("; 0 already there\n"), "{first}");
+    assert_eq!(
+        run(&["archive", "export", "--data", &data, archive]),
+        "0 profiles archived in 0 bytes; 3 already there\n"
+    );
+    let compacted = run(&["archive", "compact", "--grace-seconds", "0", archive]);
+    assert!(compacted.starts_with("2 parts with "), "{compacted}");
+    let verified = run(&["archive", "verify", "--data", &data, archive]);
+    assert!(verified.starts_with("3 profiles with ") && verified.ends_with("; 3 compared with their files; 0 wrong\n"));
+    let stats = run(&["archive", "stats", archive]);
+    assert!(stats.lines().last().unwrap().starts_with("all                              3"), "{stats}");
+    let sum = folder.path().join("sum.pb.gz").display().to_string();
+    run(&["archive", "merge", archive, "-o", &sum]);
+    assert!(Path::new(&sum).metadata().unwrap().len() > 0);
+
+    std::fs::write(&keys, text("hunter2Wrong")).unwrap();
+    let refused =
+        [archive, "s3://none/x", "s3://tester:hunter2@bucket/x", "az://bucket/x?sig=hunter2", "ftp://hunter2/x"];
+    for archive in refused {
+        let output = command(&["archive", "stats", archive]);
+        let shown = crate::harness::text(&output);
+        assert!(!output.status.success() && !shown.contains("hunter2"), "{archive}: {shown}");
+    }
+    let denied = crate::harness::text(&command(&["archive", "stats", archive]));
+    assert!(
+        denied.contains("s3://bucket/command") && denied.contains("403 Forbidden, SignatureDoesNotMatch"),
+        "{denied}"
+    );
 }

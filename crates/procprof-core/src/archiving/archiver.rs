@@ -5,22 +5,26 @@
 //! next run. An hour whose profiles are those of the run before is not read again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use procprof_archive::{Hour, PartLimits};
+use procprof_archive::{Hour, PartLimits, Place};
 use procprof_files::Folder;
 use procprof_profile::Nanos;
 use procprof_store::Store;
+use tokio::sync::oneshot::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenArchive;
+use super::compaction::{self, Compaction};
 use super::export::{Candidate, Exported, Exporter, next_hour, profiles_of, remove_unfinished};
+use super::names::UploadedNames;
 use crate::clock::now;
 use crate::error::chain;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use crate::symbols::SymbolStore;
 use crate::{Error, Result};
 
 /// Time after the end of an hour in which its last profiles arrive.
@@ -28,11 +32,13 @@ const GRACE: Nanos = Nanos(300_000_000_000);
 /// Longest time between two looks at the clock, and the time after which what has failed is tried again.
 const LOOK: Duration = Duration::from_secs(60);
 /// Parts of a server, so that writing one takes at most about 100 MB and a second.
-const PART: PartLimits = PartLimits { rows: 1 << 20, stacks: 1 << 19, text_bytes: 32 << 20 };
+pub(super) const PART: PartLimits = PartLimits { rows: 1 << 20, stacks: 1 << 19, text_bytes: 32 << 20 };
 /// Hours in a row that fail until the rest is left to the next run.
 const FAILED_HOURS_MAX: usize = 3;
 /// Failures of a run that are logged.
 const LOGGED_MAX: usize = 10;
+/// Time that a run has to end when the server stops.
+const END: Duration = Duration::from_secs(2);
 /// Nice value of the thread that archives.
 const NICE: i32 = 10;
 
@@ -88,12 +94,14 @@ pub struct ArchiveState {
 pub struct Archiver {
     settings: Arc<Settings>,
     store: Arc<Store>,
+    symbols: Arc<SymbolStore>,
     metrics: Arc<Metrics>,
     archive: Arc<OpenArchive>,
     rhythm: Rhythm,
     stop: CancellationToken,
     state: Mutex<ArchiveState>,
     progress: Mutex<Progress>,
+    compaction: Mutex<Compaction>,
 }
 
 /// What the runs before have done.
@@ -126,13 +134,14 @@ impl Archiver {
     pub fn new(
         settings: Arc<Settings>,
         store: Arc<Store>,
+        symbols: Arc<SymbolStore>,
         metrics: Arc<Metrics>,
         archive: Arc<OpenArchive>,
         rhythm: Rhythm,
         stop: CancellationToken,
     ) -> Archiver {
-        let (state, progress) = (Mutex::default(), Mutex::default());
-        Archiver { settings, store, metrics, archive, rhythm, stop, state, progress }
+        let (state, progress, compaction) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Archiver { settings, store, symbols, metrics, archive, rhythm, stop, state, progress, compaction }
     }
 
     /// How far the archive is.
@@ -150,33 +159,48 @@ impl Archiver {
         let mut done = None;
         loop {
             let before = self.rhythm.before(now());
-            if done != Some(before) {
+            if done != Some(before) || self.compaction().is_due(before, now()) {
                 let has_failed = self.clone().once(before).await;
                 done = (!has_failed).then_some(before);
             }
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(self.rhythm.wait(now()).min(LOOK)) => {}
+                () = tokio::time::sleep(self.wait()) => {}
             }
         }
+    }
+
+    /// The time until there may be something to do.
+    fn wait(&self) -> Duration {
+        let now = now();
+        let again = self.compaction().again().map(|again| again.0.saturating_sub(now.0));
+        let again = again.map(|left| Duration::from_nanos(u64::try_from(left).unwrap_or_default()));
+        self.rhythm.wait(now).min(again.unwrap_or(LOOK)).min(LOOK)
+    }
+
+    fn compaction(&self) -> MutexGuard<'_, Compaction> {
+        self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One run; whether something failed.
     async fn once(self: Arc<Self>, before: Nanos) -> bool {
         let own = Arc::clone(&self);
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let archiving = move || {
             let thread = rustix::thread::gettid();
             if let Err(error) = rustix::process::setpriority_process(Some(thread), NICE) {
                 tracing::warn!("the archive is written at the priority of everything else: {error}");
             }
+            let exported = own.archive_before(before);
+            // Whoever waits for the end of the run may open the store anew.
+            drop(own);
             // The receiver is gone only when the server is.
-            let _ = sender.send(own.archive_before(before));
+            let _ = sender.send(exported);
         };
         // A thread of its own, since others must not inherit its priority.
         let spawned = std::thread::Builder::new().name("archive".to_owned()).spawn(archiving);
         let exported = match spawned {
-            Ok(_) => receiver.await.unwrap_or_else(|_| Exported {
+            Ok(_) => self.ended(receiver).await.unwrap_or_else(|_| Exported {
                 failed: vec!["a run ended by a defect; the log has the place".to_owned()],
                 ..Exported::default()
             }),
@@ -185,7 +209,20 @@ impl Archiver {
         self.note(&exported)
     }
 
-    /// Archives what is missing, hour by hour, oldest first.
+    /// What a run has done once it ends. When the server stops it ends by itself, but not while it waits for a bucket.
+    async fn ended(&self, mut run: oneshot::Receiver<Exported>) -> std::result::Result<Exported, RecvError> {
+        let stopped = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(END).await;
+        };
+        tokio::select! {
+            exported = &mut run => return exported,
+            () = stopped => self.archive.known.archive.objects().stop(),
+        }
+        run.await
+    }
+
+    /// Archives what is missing, hour by hour, oldest first, and compacts the archive if that is due.
     fn archive_before(&self, before: Nanos) -> Exported {
         let mut exported = Exported::default();
         if let Err(error) = self.archive_hours(before, &mut exported)
@@ -193,7 +230,33 @@ impl Archiver {
         {
             exported.failed.push(chain(&error));
         }
+        // Readers list the parts anew from now on, not when the compaction is done.
+        if exported.parts > 0 {
+            self.archive.known.changed();
+        }
+        if let Err(error) = self.compact(before) {
+            exported.failed.push(format!("compaction: {}", chain(&error)));
+        }
         exported
+    }
+
+    /// Compacts the archive if that is due. The lock is not held meanwhile, for minutes, since [`Archiver::run`] needs it.
+    fn compact(&self, before: Nanos) -> Result<()> {
+        let mut compaction = self.compaction().clone();
+        if self.stop.is_cancelled() || !compaction.is_due(before, now()) {
+            return Ok(());
+        }
+        let limits = compaction::limits(&self.settings.config());
+        let mut names = UploadedNames::new(&self.symbols);
+        let is_stopped = || self.stop.is_cancelled();
+        let done = compaction.run(&self.archive.known.archive, before, &limits, &mut names, &is_stopped);
+        *self.compaction() = compaction;
+        if let Some(done) = done? {
+            self.metrics.archive_compacted_parts.inc_by(done.replaced);
+            self.metrics.archive_dropped_parts.inc_by(done.dropped);
+            self.archive.known.changed();
+        }
+        Ok(())
     }
 
     fn archive_hours(&self, before: Nanos, exported: &mut Exported) -> Result<()> {
@@ -206,7 +269,8 @@ impl Archiver {
         }
         let go_on = || self.go_on();
         let exporter = Exporter { store: &self.store, archive, writer: *writer, limits: PART, go_on: &go_on };
-        let (mut from, mut failed_hours, mut has_failed) = (None, 0, false);
+        let mut from = compaction::first_kept(&self.settings.config(), now());
+        let (mut failed_hours, mut has_failed) = (0, false);
         while let Some(hour) = next_hour(&self.store, from, Some(before))? {
             self.until(hour.start(), has_failed);
             from = Some(hour.end());
@@ -243,14 +307,15 @@ impl Archiver {
         Ok(())
     }
 
-    /// Errs when the server stops or the disk is full.
+    /// Errs when the server stops or the disk of an archive in a folder is full.
     fn go_on(&self) -> Result<()> {
         let refused = |why: String| Err(Error::Setup { what: "archive", why });
         if self.stop.is_cancelled() {
             return refused("the server is stopping".to_owned());
         }
+        let Place::Folder(folder) = &self.archive.place else { return Ok(()) };
         let least = self.settings.config().data_free_bytes_min;
-        let free = Folder::open_through_links(&self.archive.place)
+        let free = Folder::open_through_links(folder)
             .and_then(|folder| folder.free_bytes())
             .map_err(procprof_archive::Error::from)?;
         if free < least {
@@ -281,7 +346,6 @@ impl Archiver {
             tracing::error!("archive: {} more failures", new.len() - LOGGED_MAX);
         }
         if exported.parts > 0 {
-            self.archive.known.changed();
             let Exported { written, parts, .. } = exported;
             tracing::debug!("archive: {} profiles in {} bytes, {parts} parts", written.profiles, written.bytes);
         }

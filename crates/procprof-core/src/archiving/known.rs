@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use procprof_archive::{Archive, Hour, Listed, Part, Parts};
 use procprof_profile::Nanos;
 
-use crate::Result;
+use crate::error::chain;
+use crate::{Error, Result};
 
 /// From this age on the parts are listed anew.
 const AGE_MAX: Duration = Duration::from_secs(5);
@@ -25,7 +26,12 @@ pub struct KnownParts {
 
 #[derive(Debug, Default)]
 struct Known {
-    parts: Option<(Instant, Arc<Parts>)>,
+    /// The parts as they were last listed.
+    parts: Arc<Parts>,
+    /// When that was, unless they have changed since.
+    listed: Option<Instant>,
+    /// When they could not be listed, and why.
+    failed: Option<(Instant, String)>,
     lists: HashMap<Part, (u64, Arc<Vec<Listed>>)>,
     profiles: usize,
     /// Counts uses.
@@ -67,22 +73,45 @@ impl KnownParts {
     /// The parts, as of at most five seconds ago.
     ///
     /// # Errors
-    /// The storage's.
+    /// The storage's. For five seconds it is not tried again then, so that not every request waits for a storage that
+    /// does not answer.
     pub fn parts(&self) -> Result<Arc<Parts>> {
-        if let Some((_, parts)) = self.lock().parts.as_ref().filter(|(made, _)| made.elapsed() < AGE_MAX) {
-            return Ok(Arc::clone(parts));
+        {
+            let known = self.lock();
+            if known.listed.is_some_and(|listed| listed.elapsed() < AGE_MAX) {
+                return Ok(Arc::clone(&known.parts));
+            }
+            if let Some((_, why)) = known.failed.as_ref().filter(|(failed, _)| failed.elapsed() < AGE_MAX) {
+                return Err(Error::Setup { what: "archive", why: why.clone() });
+            }
         }
         let listed = Instant::now();
-        let parts = Arc::new(self.archive.parts()?);
+        let parts = self.archive.parts();
         let mut known = self.lock();
+        let parts = match parts {
+            Ok(parts) => Arc::new(parts),
+            Err(error) => {
+                known.failed = Some((Instant::now(), chain(&error)));
+                return Err(error.into());
+            }
+        };
         known.sums.retain(|part, _| parts.whole.contains_key(part));
-        known.parts = Some((listed, Arc::clone(&parts)));
+        known.parts = Arc::clone(&parts);
+        known.listed = Some(listed);
+        known.failed = None;
         Ok(parts)
+    }
+
+    /// The parts as they were when they were last listed; none before.
+    pub(super) fn last_parts(&self) -> Arc<Parts> {
+        Arc::clone(&self.lock().parts)
     }
 
     /// Has the parts listed anew when they are needed next.
     pub fn changed(&self) {
-        self.lock().parts = None;
+        let mut known = self.lock();
+        known.listed = None;
+        known.failed = None;
     }
 
     /// The parts of the hours from that of a moment to that of another one, and of their days.

@@ -1,22 +1,24 @@
 //! From the store to the archive: the folder of the archive, what is missing there, the task that writes it, and checks.
 
 mod archiver;
+mod compaction;
 mod export;
 mod known;
+mod names;
 mod overview;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use procprof_archive::{Archive, CompactLimits, Compacted, ObjectFolder, ReadLimits, Writer};
+use procprof_archive::{Archive, BucketLimits, CompactLimits, Compacted, Place, ReadLimits, Writer};
 
 pub use archiver::{ArchiveState, Archiver, Rhythm};
 pub(crate) use export::identity;
 pub use export::{Exported, export};
 pub use known::{KnownParts, PartSums};
 pub use overview::{ArchiveOverview, ArchiveUse};
-pub use procprof_archive::Hour;
+pub use procprof_archive::{Environment, Hour};
 pub use verify::{Verified, verify};
 
 use crate::config::Config;
@@ -44,22 +46,25 @@ pub struct OpenArchive {
     pub known: Arc<KnownParts>,
     /// The name under which this server writes.
     pub writer: Writer,
-    /// Its folder.
-    pub place: PathBuf,
+    /// Its folder or bucket.
+    pub place: Place,
 }
 
-/// Opens the archive that a configuration names, below the data folder unless it is an absolute path; `None` if it
-/// names none. The folder is created if it is missing.
+/// Opens the archive that a configuration names, a folder below the data folder unless it is an absolute path; `None`
+/// if it names none. A folder is created if it is missing; whether a bucket can be reached, its use shows.
 ///
 /// # Errors
-/// When its folder cannot be opened or created.
-pub fn open(config: &Config, data: &Path) -> Result<Option<OpenArchive>> {
-    if config.archive.as_os_str().is_empty() {
+/// When its folder cannot be opened or created; when the environment's settings for its bucket cannot be used.
+pub fn open(config: &Config, data: &Path, environment: &Environment) -> Result<Option<OpenArchive>> {
+    if config.archive.is_empty() {
         return Ok(None);
     }
-    let place = data.join(&config.archive);
-    let objects = ObjectFolder::create(&place)?;
-    let known = Arc::new(KnownParts::new(Archive::new(Arc::new(objects), READ)));
+    let place = match config.archive.parse()? {
+        Place::Folder(folder) => Place::Folder(data.join(folder)),
+        bucket => bucket,
+    };
+    let objects = place.create(environment, BucketLimits::default())?;
+    let known = Arc::new(KnownParts::new(Archive::new(objects, READ)));
     Ok(Some(OpenArchive { known, writer: archive_writer(data)?, place }))
 }
 
@@ -87,6 +92,10 @@ pub fn archive_writer(data: &Path) -> Result<Writer> {
 /// # Errors
 /// [`Archive::compact`]'s.
 pub fn compact(archive: &Archive, limits: &CompactLimits) -> Result<Compacted> {
-    let holder = uuid::Uuid::now_v7().as_u64_pair().1;
-    Ok(archive.compact(limits, &crate::clock::now, holder, &mut ())?)
+    Ok(archive.compact(limits, &crate::clock::now, holder(), &mut ())?)
+}
+
+/// A number that no other compaction has.
+fn holder() -> u64 {
+    uuid::Uuid::now_v7().as_u64_pair().1
 }

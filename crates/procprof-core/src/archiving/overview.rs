@@ -7,7 +7,6 @@ use procprof_archive::Hour;
 use procprof_profile::Nanos;
 
 use super::KnownParts;
-use crate::Result;
 use crate::error::chain;
 
 /// Profiles and their bytes.
@@ -52,13 +51,15 @@ pub struct ArchiveOverview {
 }
 
 impl KnownParts {
-    /// What the archive has. Each part is read once.
-    ///
-    /// # Errors
-    /// When the archive cannot be listed; parts that cannot be read are named.
-    pub fn overview(&self) -> Result<ArchiveOverview> {
-        let parts = self.parts()?;
-        let mut overview = ArchiveOverview { unfinished: parts.unfinished.len() as u64, ..ArchiveOverview::default() };
+    /// What the archive has, or had when it could last be listed. Each part is read once. What cannot be listed or read
+    /// is named.
+    pub fn overview(&self) -> ArchiveOverview {
+        let mut overview = ArchiveOverview::default();
+        let parts = self.parts().unwrap_or_else(|error| {
+            overview.unreadable.push(chain(&error));
+            self.last_parts()
+        });
+        overview.unfinished = parts.unfinished.len() as u64;
         overview.unreadable.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
         for (part, bytes) in &parts.whole {
             let sums = match self.sums(*part) {
@@ -83,6 +84,6 @@ impl KnownParts {
                 overview.clusters.entry(Arc::clone(cluster)).or_default().add(own);
             }
         }
-        Ok(overview)
+        overview
     }
 }

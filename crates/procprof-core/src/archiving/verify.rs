@@ -32,9 +32,19 @@ pub struct Verified {
 /// Reads all parts of an archive through, and compares the sums of the profiles that are still in a store with those
 /// of their files.
 ///
+/// When parts vanish meanwhile, since a compaction has replaced them, it begins once more.
+///
 /// # Errors
 /// When the archive cannot be listed; files that cannot be read are findings.
 pub fn verify(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
+    match verify_listed(archive, store) {
+        Err(error) if error.is_of_vanished_file() => verify_listed(archive, store),
+        found => found,
+    }
+}
+
+/// Errs, too, when a part that was listed is not there any more.
+fn verify_listed(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
     let parts = archive.parts()?;
     let (unfinished, replaced) = (parts.unfinished.len() as u64, parts.replaced.len() as u64);
     let mut found = Verified { unfinished, replaced, ..Verified::default() };
@@ -43,6 +53,9 @@ pub fn verify(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
     for part in parts.whole.into_keys() {
         let check = match archive.check(part) {
             Ok(check) => check,
+            Err(error) if error.is_not_found() && !archive.parts()?.whole.contains_key(&part) => {
+                return Err(error.into());
+            }
             Err(error) => {
                 found.wrong.push(chain(&error));
                 continue;

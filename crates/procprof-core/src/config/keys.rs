@@ -20,6 +20,8 @@ pub enum Slot {
     Texts(fn(&mut Config) -> &mut Vec<String>),
     /// A folder or file that has a default.
     Path(fn(&mut Config) -> &mut PathBuf),
+    /// A folder, or the URL of a bucket; empty for none.
+    Place(fn(&mut Config) -> &mut String),
     /// A folder or file that may be absent.
     OptionalPath(fn(&mut Config) -> &mut Option<PathBuf>),
     /// Accepted and ignored, with a warning.
@@ -61,7 +63,7 @@ const fn seed(mut key: Key) -> Key {
     key
 }
 
-use Slot::{Bool, Bytes, Count, Ignored, OptionalPath, Path, Text, Texts};
+use Slot::{Bool, Bytes, Count, Ignored, OptionalPath, Path, Place, Text, Texts};
 
 /// Every top-level key, in the order of the reference page.
 pub const KEYS: &[Key] = &[
@@ -120,12 +122,28 @@ pub const KEYS: &[Key] = &[
     )),
     fixed(row(
         "archive",
-        Path(|c| &mut c.archive),
+        Place(|c| &mut c.archive),
         "archive",
         "",
-        "Folder of the archive (Parquet), below `data` unless it is an absolute path; empty for none. Each hour is \
-         archived five minutes after its end.",
+        "Folder of the archive (Parquet), below `data` unless it is an absolute path, or `s3://bucket/prefix`, \
+         `gs://…` or `az://…` with credentials from the environment; empty for none. Each hour is archived five \
+         minutes after its end.",
     )),
+    row(
+        "archive_days_max",
+        Count(|c| &mut c.archive_days_max, 0, 36_500),
+        "90",
+        "days",
+        "Days that the archive keeps, without today (UTC); 0 for no limit. Older profiles are dropped once a day, and \
+         not archived.",
+    ),
+    row(
+        "archive_bytes_max",
+        Bytes(|c| &mut c.archive_bytes_max),
+        "0",
+        "bytes",
+        "Maximum size of the archive; 0 for no limit. The oldest hours and days are dropped once a day.",
+    ),
     fixed(row(
         "server_url",
         Text(|c| &mut c.server_url),
@@ -436,6 +454,7 @@ impl Key {
             Slot::Text(_) => "text".to_owned(),
             Slot::Texts(_) => "list of texts".to_owned(),
             Slot::Path(_) | Slot::OptionalPath(_) => "path".to_owned(),
+            Slot::Place(_) => "path or URL".to_owned(),
             Slot::Ignored => "anything".to_owned(),
         }
     }
@@ -460,6 +479,11 @@ impl Key {
             Slot::Text(slot) => *slot(config) = text(value)?,
             Slot::Texts(slot) => *slot(config) = texts(value)?,
             Slot::Path(slot) => *slot(config) = PathBuf::from(text(value)?),
+            Slot::Place(slot) => {
+                let text = text(value)?;
+                text.parse::<procprof_archive::Place>().map_err(|error| error.to_string())?;
+                *slot(config) = text;
+            }
             Slot::OptionalPath(slot) => {
                 *slot(config) = Some(text(value)?).filter(|text| !text.is_empty()).map(PathBuf::from)
             }
@@ -474,7 +498,7 @@ impl Key {
         match self.slot {
             Slot::Bool(slot) => slot(config).to_string(),
             Slot::Count(slot, ..) | Slot::Bytes(slot) => slot(config).to_string(),
-            Slot::Text(slot) => slot(config).clone(),
+            Slot::Text(slot) | Slot::Place(slot) => slot(config).clone(),
             Slot::Texts(slot) => slot(config).join(","),
             Slot::Path(slot) => slot(config).display().to_string(),
             Slot::OptionalPath(slot) => {

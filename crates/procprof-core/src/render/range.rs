@@ -2,6 +2,7 @@
 //! does not have from the store and from the other servers of the archive. A profile that several have is summed once,
 //! by its id.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -135,14 +136,33 @@ impl RangeSum {
         Ok(found)
     }
 
+    /// Finds the profiles in the archive; once more when files vanish meanwhile, since a compaction has replaced them.
     fn find_archived(&mut self, times: &mut Times) -> Result<HashSet<ProfileId>, RenderError> {
-        let mut seen = HashSet::new();
-        let Some(known) = self.known.clone() else { return Ok(seen) };
+        let Some(known) = self.known.clone() else { return Ok(HashSet::new()) };
+        let (seen, has_vanished) = self.find_listed(&known, times)?;
+        if !has_vanished {
+            return Ok(seen);
+        }
+        known.changed();
+        (self.coverage, *times) = Default::default();
+        self.parts.clear();
+        self.repeated.clear();
+        Ok(self.find_listed(&known, times)?.0)
+    }
+
+    /// Finds the profiles in the parts that are listed, and whether one of these is not there any more.
+    fn find_listed(
+        &mut self,
+        known: &KnownParts,
+        times: &mut Times,
+    ) -> Result<(HashSet<ProfileId>, bool), RenderError> {
+        let (mut seen, mut has_vanished) = (HashSet::new(), false);
         let range = &self.range;
-        for part in parts_between(&known, range)? {
-            let found = match range.found_in(&known, part) {
+        for part in parts_between(known, range, &mut self.coverage.unreadable) {
+            let found = match range.found_in(known, part) {
                 Ok(found) => found,
                 Err(error) => {
+                    has_vanished |= error.is_of_vanished_file();
                     self.coverage.unreadable.push(chain(&error));
                     continue;
                 }
@@ -163,7 +183,7 @@ impl RangeSum {
             }
             check_count("profiles", seen.len(), PROFILES_MAX)?;
         }
-        Ok(seen)
+        Ok((seen, has_vanished))
     }
 
     fn find_stored(
@@ -256,14 +276,42 @@ impl RangeSum {
         key
     }
 
-    /// Adds them up.
+    /// Adds them up. When files vanish meanwhile, since a compaction has replaced them, the profiles are found anew,
+    /// once.
     pub(super) fn load(
         &self,
         store: &Store,
         go_on: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<Profile, RenderError> {
+        let has_vanished = Cell::new(false);
+        let loaded = self.load_found(store, go_on, &has_vanished);
+        if loaded.is_ok() || !has_vanished.get() {
+            return loaded;
+        }
+        if let Some(known) = &self.known {
+            known.changed();
+        }
+        let mut again =
+            RangeSum { parts: Vec::new(), repeated: HashSet::new(), coverage: Coverage::default(), ..self.clone() };
+        let seen = again.find_archived(&mut Times::default())?;
+        // What was archived meanwhile is summed once.
+        again.stored.retain(|entry| !seen.contains(&entry.id));
+        again.elsewhere.iter_mut().for_each(|(_, profiles)| profiles.retain(|profile| !seen.contains(&profile.id)));
+        again.load_found(store, go_on, &has_vanished)
+    }
+
+    fn load_found(
+        &self,
+        store: &Store,
+        go_on: &dyn Fn() -> Result<(), RenderError>,
+        has_vanished: &Cell<bool>,
+    ) -> Result<Profile, RenderError> {
         let is_stopped = || go_on().is_err();
         let failed = |error: procprof_archive::Error| match error {
+            error if error.is_not_found() => {
+                has_vanished.set(true);
+                RenderError::Internal(format!("archive: {}", chain(&error)))
+            }
             procprof_archive::Error::Stopped => go_on().err().unwrap_or_else(super::failed),
             procprof_archive::Error::Incompatible { .. } => RenderError::Question(error.to_string()),
             procprof_archive::Error::TooLarge { .. } => {
@@ -413,10 +461,12 @@ impl Found {
     }
 }
 
-/// The parts of an archive that may have profiles of a range.
-pub(super) fn parts_between(known: &KnownParts, range: &ProfileRange) -> Result<Vec<Part>, RenderError> {
-    let parts = known.parts_between(range.from, range.to);
-    parts.map_err(|error| RenderError::Internal(format!("archive: {}", chain(&error))))
+/// The parts of an archive that may have profiles of a range; if they cannot be listed none, and the reason.
+pub(super) fn parts_between(known: &KnownParts, range: &ProfileRange, unreadable: &mut Vec<String>) -> Vec<Part> {
+    known.parts_between(range.from, range.to).unwrap_or_else(|error| {
+        unreadable.push(chain(&error));
+        Vec::new()
+    })
 }
 
 /// The profiles of a range that the store has, oldest first; not many more than `most`.

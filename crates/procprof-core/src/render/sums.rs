@@ -12,6 +12,7 @@ use tokio::sync::TryAcquireError;
 use super::range::{Coverage, ProfileRange, RangeSum, check_count, parts_between, stored_in_range};
 use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX};
 use super::{RenderError, Renderer};
+use crate::archiving::KnownParts;
 use crate::error::chain;
 
 /// Most profiles of a range that only the archive has.
@@ -133,26 +134,43 @@ impl Renderer {
         known: &HashSet<ProfileId>,
         go_on: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<ArchivedProfiles, RenderError> {
-        let mut found = ArchivedProfiles::default();
-        let Some(archive) = &self.archive else { return Ok(found) };
-        let (selection, mut seen) = (range.selection(), HashSet::new());
-        for part in parts_between(archive, range)? {
-            go_on()?;
-            let headers = match archive.archive.headers_of(part, &selection) {
-                Ok(headers) => headers,
-                Err(error) => {
-                    found.unreadable.push(chain(&error));
-                    continue;
-                }
-            };
-            for (_, header) in headers {
-                let id = header.identity.id;
-                if range.has_labels(&header) && !known.contains(&id) && seen.insert(id) {
-                    found.profiles.push(header.into());
-                }
-            }
-            check_count("profiles that only the archive has", found.profiles.len(), ARCHIVED_MAX)?;
+        let Some(archive) = &self.archive else { return Ok(ArchivedProfiles::default()) };
+        let (found, has_vanished) = listed_profiles(archive, range, known, go_on)?;
+        if !has_vanished {
+            return Ok(found);
         }
-        Ok(found)
+        archive.changed();
+        Ok(listed_profiles(archive, range, known, go_on)?.0)
     }
+}
+
+/// The profiles in the parts that are listed, and whether one of these is not there any more, since a compaction has
+/// replaced it.
+fn listed_profiles(
+    archive: &KnownParts,
+    range: &ProfileRange,
+    known: &HashSet<ProfileId>,
+    go_on: &dyn Fn() -> Result<(), RenderError>,
+) -> Result<(ArchivedProfiles, bool), RenderError> {
+    let (mut found, mut has_vanished) = (ArchivedProfiles::default(), false);
+    let (selection, mut seen) = (range.selection(), HashSet::new());
+    for part in parts_between(archive, range, &mut found.unreadable) {
+        go_on()?;
+        let headers = match archive.archive.headers_of(part, &selection) {
+            Ok(headers) => headers,
+            Err(error) => {
+                has_vanished |= error.is_not_found();
+                found.unreadable.push(chain(&error));
+                continue;
+            }
+        };
+        for (_, header) in headers {
+            let id = header.identity.id;
+            if range.has_labels(&header) && !known.contains(&id) && seen.insert(id) {
+                found.profiles.push(header.into());
+            }
+        }
+        check_count("profiles that only the archive has", found.profiles.len(), ARCHIVED_MAX)?;
+    }
+    Ok((found, has_vanished))
 }

@@ -164,6 +164,11 @@ impl SymbolStore {
         &self.files.path
     }
 
+    /// The file of the index of a key.
+    pub(crate) fn index_path(&self, key: &SymbolKey) -> PathBuf {
+        self.files.path.join(format!("{key}.index"))
+    }
+
     fn note_path(&self, key: &SymbolKey) -> PathBuf {
         self.files.path.join(format!("{key}.json"))
     }

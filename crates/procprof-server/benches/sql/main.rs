@@ -16,7 +16,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mysql_async::{Conn, OptsBuilder};
-use procprof_server::{ChildProgram, Config, Rhythm, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin};
+use procprof_server::{
+    ChildProgram, Config, Environment, Rhythm, Server, ServerHandle, ServerOptions, SqlAddress, SqlLogin,
+};
 use rusqlite::Connection;
 
 #[path = "../../../procprof/tests/mysql/raw.rs"]
@@ -197,6 +199,7 @@ fn server_in(runtime: &tokio::runtime::Runtime, data: &Path) -> ServerHandle {
         mysql: Some(SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone }),
         insecure: false,
         archiving: Rhythm::Hourly,
+        buckets: Environment::default(),
         extra_nodes: Vec::new(),
         agent: procprof_agent::start(procprof_agent::Config::default()).unwrap(),
         symbolize_child: nothing.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use procprof_core::archiving::{ArchiveOverview, ArchiveUse, Hour};
-use procprof_core::{chain, clock};
+use procprof_core::clock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -101,6 +101,5 @@ pub(crate) async fn overview(web: &Web) -> ApiResult<ArchiveOverview> {
     let Some(archiver) = &web.archiver else { return Ok(ArchiveOverview::default()) };
     let known = Arc::clone(&archiver.archive().known);
     let found = tokio::task::spawn_blocking(move || known.overview()).await;
-    let found = found.map_err(|error| Problem::internal(error.to_string()))?;
-    found.map_err(|error| Problem::internal(format!("archive: {}", chain(&error))))
+    found.map_err(|error| Problem::internal(error.to_string()))
 }

@@ -40,7 +40,7 @@ pub(crate) async fn archive(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             html! {
                 @match overview(&web).await {
                     Ok(found) => {
-                        (contents(&archiver.archive().place.display().to_string(), &found, &archiver.state(), &usage))
+                        (contents(&archiver.archive().place.to_string(), &found, &archiver.state(), &usage))
                     }
                     Err(problem) => { p class="notice bad" { (problem.message) } }
                 }
@@ -68,9 +68,11 @@ fn contents(folder: &str, found: &ArchiveOverview, state: &ArchiveState, usage: 
         }
         (summary(found, state, usage))
         @if found.all.profiles == 0 {
-            div class="empty" {
-                p class="head" { (t!("Nothing is archived yet")) }
-                p { (t!("An hour is archived five minutes after its end.")) }
+            @if found.unreadable.is_empty() {
+                div class="empty" {
+                    p class="head" { (t!("Nothing is archived yet")) }
+                    p { (t!("An hour is archived five minutes after its end.")) }
+                }
             }
         } @else {
             (table(t!("By cluster"), t!("Cluster"), found.clusters.iter().map(|(cluster, own)| (html! { (cluster) }, *own))))

@@ -1,0 +1,149 @@
+//! A server whose archive is in a bucket: what it writes, and what it does while the bucket is away.
+
+#[path = "../../procprof-archive/tests/buckets/emulators.rs"]
+#[allow(dead_code, reason = "only S3 is needed here")]
+mod emulators;
+#[path = "../../procprof-archive/tests/buckets/failing.rs"]
+#[allow(dead_code, reason = "only S3 is needed here")]
+mod failing;
+
+use std::time::{Duration, Instant};
+
+use procprof_archive::{Archive, BucketLimits, Place, ReadLimits};
+use procprof_server::{Config, Server, ServerOptions, Verified, verify};
+use procprof_store::{Store, StoreOptions};
+use reqwest::Method;
+use tempfile::TempDir;
+
+use crate::archive::{Made, PATIENCE, START, archiving, made, metric, range, sum_of, summed, wait_for};
+use crate::harness::{TestServer, options};
+use emulators::{Emulator, SECRET, s3_environment};
+
+const PLACE: &str = "s3://bucket/fleet";
+
+async fn serving(data: TempDir, bucket: &Emulator) -> TestServer {
+    let config = Config { archive: PLACE.to_owned(), ..archiving() };
+    let options = ServerOptions { buckets: s3_environment(bucket.address), ..options(config, data.path().to_owned()) };
+    TestServer::around(Server::start(options).await.unwrap(), data)
+}
+
+/// The archive in the bucket, compared with a stopped server's profiles.
+fn verified(data: &TempDir, bucket: &Emulator) -> Verified {
+    let place: Place = PLACE.parse().unwrap();
+    let objects = place.open(&s3_environment(bucket.address), BucketLimits::default()).unwrap();
+    let store = Store::open(data.path(), StoreOptions::default()).unwrap();
+    verify(&Archive::new(objects, ReadLimits::default()), Some(&store)).unwrap()
+}
+
+/// The path of the sum that [`summed`] asks for.
+fn merge(seconds: i64) -> String {
+    format!("/merge?{}&format=collapsed", range(0, seconds))
+}
+
+async fn wait_for_failure(server: &TestServer) {
+    let start = Instant::now();
+    while metric(server, "procprof_archive_failures_total").await.unwrap() < 1.0 {
+        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_while_the_bucket_is_away() {
+    let values: Vec<Made> = vec![[3, 5], [7, 11], [13, 17]];
+    let bucket = Emulator::s3();
+    let server = serving(tempfile::tempdir().unwrap(), &bucket).await;
+    let mut ids = Vec::new();
+    for (at, values) in values[..2].iter().enumerate() {
+        let pushed = server.push("cpu", made(START + 3600 * at as i64, *values)).await;
+        ids.push(pushed["id"].as_str().unwrap().to_owned());
+    }
+    wait_for(&server, 2.0).await;
+    assert!(!server.data.path().join("archive").exists() && !server.data.path().join("s3:").exists());
+    // From the bucket, since the data folder has one only.
+    assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{}", ids[0])).await, 204);
+    let (sum, coverage) = summed(&server, 2 * 3600).await;
+    assert_eq!(sum, sum_of(&values[..2]));
+    assert!(coverage.as_deref().is_some_and(|coverage| coverage.starts_with("archived=2, stored=0")), "{coverage:?}");
+
+    let address = bucket.address;
+    let (gone, is_gone) = tokio::sync::oneshot::channel();
+    let (back, is_back) = std::sync::mpsc::channel::<()>();
+    let away = tokio::task::spawn_blocking(move || {
+        bucket.restarted(|| {
+            gone.send(()).unwrap();
+            is_back.recv().unwrap();
+        })
+    });
+    is_gone.await.unwrap();
+    server.push("cpu", made(START + 7200, values[2])).await;
+    wait_for_failure(&server).await;
+    let start = Instant::now();
+    let found = loop {
+        let found = server.json("/api/archive").await;
+        let error = found["last_error"].as_str().unwrap_or_default();
+        // The first one may be of a connection that was there.
+        if [PLACE, &address.to_string(), "not reached"].iter().all(|part| error.contains(part)) {
+            break found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{found}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(metric(&server, "procprof_archive_lag_seconds").await.is_some_and(|lag| lag > 0.0));
+    let mut shown = vec![found.to_string(), server.text("/metrics").await];
+    for page in ["/archive", "/settings", "/"] {
+        let page = server.get(page).await;
+        assert!(page.status().is_success(), "{}", page.status());
+        shown.push(page.text().await.unwrap());
+    }
+    assert!(shown[2].contains(PLACE) && shown[2].contains("not reached"), "{}", shown[2]);
+    // Sums have what there is, and tell what there is not.
+    let start = Instant::now();
+    while !server.get(&merge(3 * 3600)).await.status().is_success() {
+        // The parts were listed a moment ago.
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let (sum, coverage) = summed(&server, 3 * 3600).await;
+    assert_eq!(sum, sum_of(&values[1..]));
+    assert!(coverage.as_deref().is_some_and(|coverage| coverage.contains("unreadable=1")), "{coverage:?}");
+    for text in &shown {
+        assert!(!text.contains("hunter2") && !text.contains(SECRET), "{text}");
+    }
+
+    back.send(()).unwrap();
+    let bucket = away.await.unwrap();
+    wait_for(&server, 3.0).await;
+    let start = Instant::now();
+    while !server.get(&merge(3 * 3600)).await.status().is_success()
+        || summed(&server, 3 * 3600).await.0 != sum_of(&values)
+    {
+        assert!(start.elapsed() < PATIENCE, "{}", server.text("/api/archive").await);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(server.json("/api/archive").await["last_error"].as_str(), None);
+    let data = server.stop().await;
+    let found = verified(&data, &bucket);
+    assert_eq!((found.profiles, found.compared, found.wrong.len(), found.unfinished), (3, 2, 0, 0), "{found:?}");
+
+    // A server that starts while the bucket is away collects all the same.
+    drop(bucket);
+    let bucket = Emulator::s3();
+    let server = serving(data, &bucket).await;
+    wait_for(&server, 2.0).await;
+    let found = verified(&server.stop().await, &bucket);
+    assert_eq!((found.profiles, found.compared, found.wrong.len()), (2, 2, 0), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_without_its_bucket() {
+    let config = Config { archive: PLACE.to_owned(), ..archiving() };
+    let nowhere = s3_environment("127.0.0.1:1".parse().unwrap());
+    let data = tempfile::tempdir().unwrap();
+    let options = ServerOptions { buckets: nowhere, ..options(config, data.path().to_owned()) };
+    let server = TestServer::around(Server::start(options).await.unwrap(), data);
+    server.push("cpu", made(START, [1, 2])).await;
+    wait_for_failure(&server).await;
+    assert_eq!(summed(&server, 3600).await.0, sum_of(&[[1, 2]]));
+    server.stop().await;
+}
