@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::archive::{Made, PATIENCE, START, archiving, made, metric, range, sum_of, summed, wait_for};
 use crate::harness::{TestServer, options};
+use crate::servers::{LEASE, ids, nodes, shares, until};
 use emulators::{Emulator, SECRET, s3_environment};
 
 const PLACE: &str = "s3://bucket/fleet";
@@ -133,6 +134,40 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
     wait_for(&server, 2.0).await;
     let found = verified(&server.stop().await, &bucket);
     assert_eq!((found.profiles, found.compared, found.wrong.len()), (2, 2, 0), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_share_a_bucket_share_the_nodes() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let bucket = Emulator::s3();
+    let config =
+        || Config { archive: PLACE.to_owned(), server_lease_seconds: LEASE, nodes: nodes(&names), ..archiving() };
+    let started = async |data: TempDir, bucket: &Emulator| {
+        let buckets = s3_environment(bucket.address);
+        let options = ServerOptions { buckets, ..options(config(), data.path().to_owned()) };
+        TestServer::around(Server::start(options).await.unwrap(), data)
+    };
+    let one = started(tempfile::tempdir().unwrap(), &bucket).await;
+    let two = started(tempfile::tempdir().unwrap(), &bucket).await;
+    let seen = (shares(&one, 2).await, shares(&two, 2).await);
+    assert_eq!(seen.0, seen.1);
+    assert_eq!(seen.0.values().sum::<u64>(), names.len() as u64);
+    assert_eq!(ids(&one).await, ids(&two).await);
+    // While the bucket is away nobody is taken for dead.
+    let bucket =
+        tokio::task::spawn_blocking(move || bucket.restarted(|| std::thread::sleep(Duration::from_secs(2 * LEASE))));
+    until("the problem is told", async || {
+        let problem = one.json("/api/servers").await["problem"].as_str().unwrap_or_default().to_owned();
+        assert!(!problem.contains("hunter2"), "{problem}");
+        problem.contains(PLACE).then_some(())
+    })
+    .await;
+    let bucket = bucket.await.unwrap();
+    assert_eq!(shares(&one, 2).await, seen.0);
+    two.stop().await;
+    assert_eq!(shares(&one, 1).await.into_values().collect::<Vec<_>>(), [names.len() as u64]);
+    one.stop().await;
+    drop(bucket);
 }
 
 #[tokio::test(flavor = "multi_thread")]

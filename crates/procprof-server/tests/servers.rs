@@ -18,10 +18,10 @@ use crate::harness::{TestServer, cpu_profile, options, quiet};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Seconds of a lease: as short as may be.
-const LEASE: u64 = 3;
+pub(crate) const LEASE: u64 = 3;
 
 /// Nodes that nobody serves, captured never.
-fn nodes(names: &[&str]) -> Vec<NodeConfig> {
+pub(crate) fn nodes(names: &[&str]) -> Vec<NodeConfig> {
     let table: String = names
         .iter()
         .enumerate()
@@ -44,7 +44,7 @@ async fn started(config: Config) -> TestServer {
     TestServer::around(Server::start(options).await.unwrap(), data)
 }
 
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look().await {
@@ -56,7 +56,7 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 /// The nodes that each server captures by its own account, by URL, once it knows of so many live servers.
-async fn shares(server: &TestServer, alive: usize) -> BTreeMap<String, u64> {
+pub(crate) async fn shares(server: &TestServer, alive: usize) -> BTreeMap<String, u64> {
     until("servers see each other", async || {
         let list = server.json("/api/servers").await;
         let rows = list["servers"].as_array().unwrap();
@@ -69,7 +69,7 @@ async fn shares(server: &TestServer, alive: usize) -> BTreeMap<String, u64> {
 }
 
 /// Ids by name.
-async fn ids(server: &TestServer) -> BTreeMap<String, u64> {
+pub(crate) async fn ids(server: &TestServer) -> BTreeMap<String, u64> {
     let nodes = server.json("/api/nodes").await;
     let named = nodes.as_array().unwrap().iter().map(|node| (node["name"].as_str().unwrap(), &node["id"]));
     named.map(|(name, id)| (name.to_owned(), id.as_u64().unwrap())).collect()
