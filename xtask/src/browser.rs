@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::tools;
+use crate::vitals::wait_with_cpu;
 
 /// The folder with the tests and the list of packages.
 const FOLDER: &str = "browser-tests";
@@ -41,7 +43,10 @@ fn installed() -> Result<PathBuf> {
 
 fn run(command: &mut Command) -> Result<()> {
     eprintln!("xtask: {command:?}");
-    let status = command.status().with_context(|| format!("run {command:?}"))?;
+    let start = Instant::now();
+    let mut child = command.spawn().with_context(|| format!("run {command:?}"))?;
+    let (status, cpu) = wait_with_cpu(&mut child).with_context(|| format!("run {command:?}"))?;
+    eprintln!("xtask: {:.0} s, CPU time {cpu:.0} s: {command:?}", start.elapsed().as_secs_f64());
     ensure!(status.success(), "{command:?}: {status}");
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::vitals::wait_with_cpu;
+
 /// Packages of the workspace that are no part of the product, whose dependencies would add features to the product's.
 pub(crate) const TOOLS: [&str; 2] = ["procprof-fuzz", "xtask"];
 
@@ -30,15 +32,16 @@ impl Step {
         self
     }
 
-    /// Runs it, and prints how long it took.
+    /// Runs it, and prints how long it took, and its CPU time.
     ///
     /// # Errors
     /// Cargo cannot be started, or fails.
     pub(crate) fn run(mut self) -> Result<()> {
         eprintln!("xtask: {}", self.line);
         let start = Instant::now();
-        let status = self.command.status().with_context(|| format!("run {}", self.line))?;
-        eprintln!("xtask: {:.0} s: {}", start.elapsed().as_secs_f64(), self.line);
+        let mut child = self.command.spawn().with_context(|| format!("run {}", self.line))?;
+        let (status, cpu) = wait_with_cpu(&mut child).with_context(|| format!("run {}", self.line))?;
+        eprintln!("xtask: {:.0} s, CPU time {cpu:.0} s: {}", start.elapsed().as_secs_f64(), self.line);
         if !status.success() {
             bail!("{} failed", self.line);
         }

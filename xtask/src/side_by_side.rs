@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::cargo;
+use crate::vitals::{children_cpu, wait_with_cpu};
 
 /// Binaries that run at the same time.
 const AT_A_TIME: usize = 2;
@@ -103,9 +104,11 @@ fn build_of(packages: &[&str]) -> Result<Vec<TestBinary>> {
     let line = format!("cargo {}", words.join(" "));
     eprintln!("xtask: {line}");
     let start = Instant::now();
+    let before = children_cpu()?;
     let output =
         Command::new("cargo").args(&words).stderr(Stdio::inherit()).output().with_context(|| format!("run {line}"))?;
-    eprintln!("xtask: {:.0} s: {line}", start.elapsed().as_secs_f64());
+    let cpu = children_cpu()? - before;
+    eprintln!("xtask: {:.0} s, CPU time {cpu:.0} s: {line}", start.elapsed().as_secs_f64());
     if !output.status.success() {
         bail!("{line} failed");
     }
@@ -161,15 +164,16 @@ impl TestBinary {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_TEST_THREADS", threads);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let status = command.status().with_context(|| format!("run {}", self.executable.display()))?;
+        let run = || format!("run {}", self.executable.display());
+        let (status, cpu) = wait_with_cpu(&mut command.spawn().with_context(run)?).with_context(run)?;
         let output = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
         let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: ")).unwrap_or("no result");
         let seconds = start.elapsed().as_secs_f64();
         if status.success() {
-            eprintln!("xtask: {seconds:.0} s: {}: {result}", self.name);
+            eprintln!("xtask: {seconds:.0} s, CPU time {cpu:.0} s: {}: {result}", self.name);
             return Ok(None);
         }
-        eprintln!("{output}\nxtask: {seconds:.0} s: {}: {status}: {result}", self.name);
+        eprintln!("{output}\nxtask: {seconds:.0} s, CPU time {cpu:.0} s: {}: {status}: {result}", self.name);
         Ok(Some(output))
     }
 }

@@ -2,7 +2,10 @@
 
 use std::fs;
 
+use std::process::{Child, ExitStatus};
+
 use anyhow::{Context, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 /// Clock ticks a second; the kernel's `USER_HZ`, 100 on every supported platform.
 const TICKS: f64 = 100.0;
@@ -48,6 +51,26 @@ impl Vitals {
             children_cpu: (children_user + children_system) / TICKS,
         })
     }
+}
+
+/// CPU time of all children that have ended and of theirs, in seconds.
+///
+/// # Errors
+/// This process cannot be read.
+pub(crate) fn children_cpu() -> Result<f64> {
+    Ok(Vitals::from_pid(std::process::id())?.children_cpu)
+}
+
+/// Waits for a process; its status, and the CPU time of it and of its children, in seconds.
+///
+/// # Errors
+/// It cannot be waited for or read.
+pub(crate) fn wait_with_cpu(child: &mut Child) -> Result<(ExitStatus, f64)> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
+    // It can be read until it is waited for.
+    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("wait for a process")?;
+    let vitals = Vitals::from_pid(child.id())?;
+    Ok((child.wait().context("wait for a process")?, vitals.cpu + vitals.children_cpu))
 }
 
 /// Bytes as MB (10^6), with one digit.

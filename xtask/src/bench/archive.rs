@@ -15,7 +15,7 @@ use crate::clients;
 use crate::inputs::recurring::Process;
 use crate::product;
 use crate::table::Table;
-use crate::vitals::Vitals;
+use crate::vitals::children_cpu;
 
 /// The day of the profiles; statements of docs/engines.md are of it.
 const DAY: &str = "2026-11-24T00:00:00Z";
@@ -87,11 +87,10 @@ fn written(procprof: &Path, folder: &Path, nodes: u64) -> Result<Vec<String>> {
 
 /// The CPU time of a command, in seconds.
 fn cpu(command: &mut Command) -> Result<f64> {
-    let own = std::process::id();
-    let before = Vitals::from_pid(own)?.children_cpu;
+    let before = children_cpu()?;
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(Vitals::from_pid(own)?.children_cpu - before)
+    Ok(children_cpu()? - before)
 }
 
 /// Bytes of all files below a folder.

@@ -23,7 +23,7 @@ use self::samply::Samply;
 use crate::product;
 use crate::table::Table;
 use crate::tools;
-use crate::vitals::Vitals;
+use crate::vitals::children_cpu;
 
 /// Pairs of runs with and without a recording.
 const PAIRS: usize = 5;
@@ -45,11 +45,6 @@ pub(super) fn run() -> Result<()> {
     slow_down(&procprof, &programs)?;
     switches(&procprof, &programs)?;
     table_after_interrupt(&procprof, &samply)
-}
-
-/// CPU time of children that have ended, in seconds.
-fn children_cpu() -> Result<f64> {
-    Ok(Vitals::from_pid(std::process::id())?.children_cpu)
 }
 
 /// CPU time of a recording for each sample: of many samples, less that of few.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::vitals::Vitals;
+use crate::vitals::{Vitals, children_cpu};
 
 /// Time between two readings of the memory; ten times as long after a second, and if only the time limit is watched.
 const EVERY: Duration = Duration::from_millis(1);
@@ -123,9 +123,4 @@ fn family(pid: u32) -> Vec<u32> {
         }
     }
     family
-}
-
-/// CPU time of all children that have ended and theirs, in seconds.
-fn children_cpu() -> Result<f64> {
-    Ok(Vitals::from_pid(std::process::id())?.children_cpu)
 }
