@@ -64,7 +64,10 @@ pub(crate) fn ensure_engines() -> Result<()> {
 }
 
 /// Fetches the servers of buckets, if they are missing.
-fn ensure_buckets() -> Result<()> {
+///
+/// # Errors
+/// What cannot be fetched.
+pub(crate) fn ensure_buckets() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     let engines = root.join("target/engines");
     for (name, module) in GO_BUCKETS {

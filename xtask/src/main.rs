@@ -53,6 +53,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   a server under attack by clients and nodes for that long (600), with an ordinary load
   soak fleet [SECONDS]
                   two host agents and a server for that long (600): each killed, a full disk, a token revoked
+  soak servers [SECONDS]
+                  two servers on one bucket for that long (600): each killed, the bucket away, slow and failing, a full
+                  disk; needs root
   soak long       tests that are too long for `test`
   soak programs [CAPTURES [NAME]]
                   real programs under the preload library during that many captures (100) of every type";
@@ -92,6 +95,9 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         Some((command, [part, more @ ..])) if command == "soak" && part == "fleet" && more.len() <= 1 => {
             soak::run_fleet(more.first().map(String::as_str))
+        }
+        Some((command, [part, more @ ..])) if command == "soak" && part == "servers" && more.len() <= 1 => {
+            soak::run_servers(more.first().map(String::as_str))
         }
         Some((command, [part, more @ ..])) if command == "soak" && part == "programs" && more.len() <= 2 => {
             soak::run_programs(more.first().map(String::as_str), more.get(1).map(String::as_str))

@@ -4,6 +4,7 @@
 //!
 //! `cargo xtask soak hostile [SECONDS]`: a server under attack instead (see [`hostile`]).
 //! `cargo xtask soak fleet [SECONDS]`: two host agents and a server, all of which fail in turns (see [`fleet`]).
+//! `cargo xtask soak servers [SECONDS]`: two servers on one bucket, which fail in turns, as it does (see [`servers`]).
 //! `cargo xtask soak programs [CAPTURES [NAME]]`: real programs under the preload library (see [`programs`]).
 //! `cargo xtask soak long`: the tests that are too long for `cargo xtask test`.
 
@@ -13,6 +14,7 @@ mod fleet;
 mod hostile;
 mod nodes;
 mod programs;
+mod servers;
 mod storm;
 mod watch;
 
@@ -49,6 +51,13 @@ pub(crate) fn run_fleet(seconds: Option<&str>) -> Result<()> {
     let seconds = duration(seconds)?;
     tools::require(&[("gcc", "gcc"), ("nsenter", "util-linux"), ("curl", "curl")])?;
     checked(|folder, checks| fleet::run(folder, seconds, checks))
+}
+
+/// Runs two servers on one bucket; `seconds` is the argument.
+pub(crate) fn run_servers(seconds: Option<&str>) -> Result<()> {
+    let seconds = duration(seconds)?;
+    tools::require(&[("mount", "mount"), ("dd", "coreutils")])?;
+    checked(|folder, checks| servers::run(folder, seconds, checks))
 }
 
 /// Captures real programs; arguments are the number of captures and a part of the programs' names.
