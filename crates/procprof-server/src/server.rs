@@ -24,6 +24,9 @@ use procprof_store::{Store, StoreOptions};
 
 use crate::parts::{ArchiveOptions, Parts};
 
+/// Longest time that retention waits at a start for what is not archived yet.
+const CATCH_UP_MAX: Duration = Duration::from_secs(600);
+
 /// The options of a server's start.
 pub struct ServerOptions {
     /// The configuration, all files merged.
@@ -183,11 +186,22 @@ fn spawn_parts(parts: &Parts, listener: tokio::net::TcpListener, tls: Option<tok
     parts.tasks.spawn(Arc::clone(&parts.captures).run_schedule(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.captures).run_heap_ends(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.hosts).run());
-    parts.tasks.spawn(Arc::clone(&parts.retention).run(parts.stop.clone()));
+    parts.tasks.spawn(retain(parts));
     parts.tasks.spawn(fill_functions(Arc::clone(&parts.web.store), parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.sql).run_discovery());
     if let Some(archiver) = &parts.archiver {
         parts.tasks.spawn(Arc::clone(archiver).run());
+    }
+}
+
+/// Deletes old profiles, once those that are not archived yet have been.
+fn retain(parts: &Parts) -> impl Future<Output = ()> + use<> {
+    let (retention, archiver, stop) = (Arc::clone(&parts.retention), parts.archiver.clone(), parts.stop.clone());
+    async move {
+        if let Some(archiver) = archiver {
+            archiver.catch_up(CATCH_UP_MAX).await;
+        }
+        retention.run(stop).await;
     }
 }
 

@@ -88,6 +88,24 @@ async fn profiles_are_archived_once_and_late_ones_with_the_next_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn at_a_start_old_profiles_are_archived_before_retention_deletes_them() {
+    let server = TestServer::start(quiet()).await;
+    server.push("cpu", cpu_profile(1_700_000_000)).await;
+    server.push("cpu", cpu_profile(1_700_010_000)).await;
+    let data = server.stop().await;
+    let server = TestServer::in_folder(Config { proc_profile_file_retained_days: 1, ..archiving() }, data).await;
+    wait_for(&server, 2.0).await;
+    let start = Instant::now();
+    // The newest one of a type stays.
+    while server.json("/api/profiles").await["profiles"].as_array().unwrap().len() > 1 {
+        assert!(start.elapsed() < PATIENCE, "{}", server.json("/api/retention").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let data = server.stop().await;
+    assert_eq!(verify(&archive(data.path()), None).unwrap().profiles, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_folder_nothing_is_archived() {
     let server = TestServer::start(Config { archive: "".into(), ..archiving() }).await;
     assert_eq!(metric(&server, "procprof_archived_profiles_total").await, Some(0.0));

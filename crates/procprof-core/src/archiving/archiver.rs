@@ -14,6 +14,7 @@ use procprof_files::Folder;
 use procprof_profile::Nanos;
 use procprof_store::Store;
 use tokio::sync::oneshot::{self, error::RecvError};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::OpenArchive;
@@ -102,6 +103,8 @@ pub struct Archiver {
     state: Mutex<ArchiveState>,
     progress: Mutex<Progress>,
     compaction: Mutex<Compaction>,
+    /// Whether all that was there at the start has been archived, or could not be.
+    caught_up: watch::Sender<bool>,
 }
 
 /// What the runs before have done.
@@ -141,7 +144,8 @@ impl Archiver {
         stop: CancellationToken,
     ) -> Archiver {
         let (state, progress, compaction) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Archiver { settings, store, symbols, metrics, archive, rhythm, stop, state, progress, compaction }
+        let caught_up = watch::Sender::new(false);
+        Archiver { settings, store, symbols, metrics, archive, rhythm, stop, state, progress, compaction, caught_up }
     }
 
     /// How far the archive is.
@@ -166,6 +170,21 @@ impl Archiver {
             tokio::select! {
                 () = self.stop.cancelled() => return,
                 () = tokio::time::sleep(self.wait()) => {}
+            }
+        }
+    }
+
+    /// Waits until what was there at the start has been archived, or could not be, for at most a time.
+    pub async fn catch_up(&self, most: Duration) {
+        let mut caught_up = self.caught_up.subscribe();
+        let caught_up = tokio::time::timeout(most, caught_up.wait_for(|caught_up| *caught_up));
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            done = caught_up => {
+                if done.is_err() {
+                    let seconds = most.as_secs();
+                    tracing::warn!("archive: not all is archived {seconds} s after the start; retention begins");
+                }
             }
         }
     }
@@ -230,6 +249,7 @@ impl Archiver {
         {
             exported.failed.push(chain(&error));
         }
+        self.caught_up.send_replace(true);
         // Readers list the parts anew from now on, not when the compaction is done.
         if exported.parts > 0 {
             self.archive.known.changed();

@@ -44,7 +44,17 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Takes a listing of the heartbeats of others, `since` the last attempt; `keys` reads those of a server's nodes.
+    /// Servers whose keys of nodes are others than those that were read, with the digests of these.
+    pub(super) fn unread(&self, heartbeats: &[(Writer, Heartbeat)]) -> Vec<(Writer, String)> {
+        let is_read = |server: &Writer, heartbeat: &Heartbeat| {
+            self.others.get(server).is_some_and(|known| known.digest == heartbeat.nodes)
+        };
+        let unread = heartbeats.iter().filter(|(server, heartbeat)| !is_read(server, heartbeat));
+        unread.map(|(server, heartbeat)| (*server, heartbeat.nodes.clone())).collect()
+    }
+
+    /// Takes a listing of the heartbeats of others, `since` the last attempt; `keys` gives those of a server's nodes that
+    /// could be read.
     pub(super) fn listen(
         &mut self,
         heartbeats: Vec<(Writer, Heartbeat)>,

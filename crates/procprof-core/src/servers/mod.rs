@@ -78,6 +78,9 @@ pub struct Servers {
     stop: CancellationToken,
 }
 
+/// Keys of nodes by server.
+type KeysRead = HashMap<Writer, BTreeSet<NodeKey>>;
+
 #[derive(Default)]
 struct State {
     members: Members,
@@ -232,7 +235,7 @@ impl Servers {
         // Only the archive's listing moves the clock of leases, by at most the time between two attempts.
         let since = since.min(self.lease / BEATS * 2);
         let written = self.write_heartbeat();
-        let listed = heartbeats(self.objects());
+        let listed = self.read_heartbeats();
         let mut state = self.lock();
         let before = self.shares(&state);
         let mut error = None;
@@ -253,7 +256,7 @@ impl Servers {
             }
         }
         match listed {
-            Ok(found) => self.listen(&mut state, found, since),
+            Ok((found, keys)) => self.listen(&mut state, found, keys, since),
             Err(why) => error = Some(chain(&why)),
         }
         // Without a view of others, what is configured is captured: twice is better than not at all.
@@ -267,7 +270,13 @@ impl Servers {
         state.error = error;
         let after = self.shares(&state);
         self.metrics.servers_alive.set(1 + state.members.others().filter(|(_, other)| other.is_alive).count() as i64);
+        let forgotten = state.members.forgotten();
         drop(state);
+        for server in forgotten {
+            if let Err(error) = heartbeat::remove(self.objects(), server) {
+                tracing::debug!("servers: {}", chain(&error));
+            }
+        }
         if before != after {
             tracing::info!("servers: {} of {} nodes are captured here", after.1.len(), self.keys().len());
             self.generation.send_modify(|generation| *generation += 1);
@@ -296,17 +305,24 @@ impl Servers {
         put_heartbeat(self.objects(), own, &heartbeat)
     }
 
-    fn listen(&self, state: &mut State, mut found: Vec<(Writer, Heartbeat)>, since: Duration) {
+    /// The heartbeats of others, and the keys of nodes that are not known yet. Nothing waits for the storage meanwhile.
+    fn read_heartbeats(&self) -> Result<(Vec<(Writer, Heartbeat)>, KeysRead)> {
+        let mut found = heartbeats(self.objects())?;
         found.retain(|(server, _)| *server != self.archive.writer);
-        let objects = self.objects();
-        let was_alive: BTreeSet<Writer> = alive(&state.members);
-        state.members.listen(found, since, |server, digest| match heartbeat::nodes(objects, server, digest) {
-            Ok(nodes) => Some(nodes),
-            Err(error) => {
-                tracing::debug!("servers: {}", chain(&error));
-                None
+        let unread = self.lock().members.unread(&found);
+        let mut keys = HashMap::new();
+        for (server, digest) in unread {
+            match heartbeat::nodes(self.objects(), server, &digest) {
+                Ok(nodes) => drop(keys.insert(server, nodes)),
+                Err(error) => tracing::debug!("servers: {}", chain(&error)),
             }
-        });
+        }
+        Ok((found, keys))
+    }
+
+    fn listen(&self, state: &mut State, found: Vec<(Writer, Heartbeat)>, mut keys: KeysRead, since: Duration) {
+        let was_alive = alive(&state.members);
+        state.members.listen(found, since, |server, _| keys.remove(&server));
         let is_alive = alive(&state.members);
         for (server, member) in state.members.others() {
             match (was_alive.contains(&server), is_alive.contains(&server)) {
@@ -317,11 +333,6 @@ impl Servers {
         }
         for server in was_alive.into_iter().filter(|server| state.members.others().all(|(other, _)| other != *server)) {
             tracing::info!("servers: {server} has stopped");
-        }
-        for server in state.members.forgotten() {
-            if let Err(error) = heartbeat::remove(objects, server) {
-                tracing::debug!("servers: {}", chain(&error));
-            }
         }
     }
 
