@@ -411,11 +411,15 @@ async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
     assert_eq!(found, ["web-1", "web-2", "db"].map(by_node).into());
     let call = format!("timeline('*', 'cpu', '{from}', '{to}', '1d', 'function')");
     let found = lines(&mut client, &format!("SELECT series, value FROM {call} ORDER BY series DESC")).await;
-    let sum = |of: &dyn Fn(&Made) -> i64| all[8..].iter().map(of).sum::<i64>() * 1_000_000;
-    let gone: i64 = all[..8].iter().map(Made::value).sum();
-    let expected = [("hot", sum(&|made| made.hot)), ("cold", sum(&|made| made.cold)), ("[others]", gone)];
+    let sum = |of: &dyn Fn(&Made) -> i64| all.iter().map(of).sum::<i64>() * 1_000_000;
+    let expected = [("hot", sum(&|made| made.hot)), ("cold", sum(&|made| made.cold))];
     assert_eq!(found, expected.map(|(name, value)| format!("{name} {value}")));
-    assert_eq!(warnings(&mut client).await, ["timeline: 8 profiles are among '[others]', which only the archive has"]);
+    assert!(warnings(&mut client).await.is_empty());
+    let call = format!("timeline('team=web', 'cpu', '{from}', '{to}', '5m', 'function.main')");
+    let found = lines(&mut client, &format!("SELECT SUM(total), SUM(value), SUM(archived) FROM {call}")).await;
+    let total: i64 = of_team().map(Made::value).sum();
+    let gone = all[..8].iter().filter(|made| made.team() == "web").count();
+    assert_eq!(found, [format!("{total} 0 {gone}")]);
 
     let [start, middle, end] = [0, 1000, 3600].map(moment);
     let (a, b): (Vec<Made>, Vec<Made>) = all.iter().partition(|made| made.end < 1000);

@@ -36,6 +36,7 @@ pub use inspect::{Inspected, inspect};
 pub use missing_functions::fill_functions;
 pub use prepare::{PrepareRequest, Refusal};
 pub use prepare_child::symbolize_child_main;
+pub(crate) use summary::functions;
 pub use symbols::SymbolHints;
 pub(crate) use symbols::{note_unnamed, resymbolize};
 pub use thumbnail::{COLUMNS, ROWS};

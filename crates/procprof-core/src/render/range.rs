@@ -307,17 +307,11 @@ impl RangeSum {
         has_vanished: &Cell<bool>,
     ) -> Result<Profile, RenderError> {
         let is_stopped = || go_on().is_err();
-        let failed = |error: procprof_archive::Error| match error {
-            error if error.is_not_found() => {
+        let failed = |error: procprof_archive::Error| {
+            if error.is_not_found() {
                 has_vanished.set(true);
-                RenderError::Internal(format!("archive: {}", chain(&error)))
             }
-            procprof_archive::Error::Stopped => go_on().err().unwrap_or_else(super::failed),
-            procprof_archive::Error::Incompatible { .. } => RenderError::Question(error.to_string()),
-            procprof_archive::Error::TooLarge { .. } => {
-                RenderError::Question(format!("{}; choose a shorter range or fewer nodes", chain(&error)))
-            }
-            error => RenderError::Internal(format!("archive: {}", chain(&error))),
+            archive_failed(error, go_on)
         };
         let archive = self.known.as_ref().map(|known| &known.archive);
         let limits = archive.map_or_else(ReadLimits::default, |archive| archive.limits());
@@ -467,6 +461,21 @@ pub(super) fn parts_between(known: &KnownParts, range: &ProfileRange, unreadable
         unreadable.push(chain(&error));
         Vec::new()
     })
+}
+
+/// Why profiles of an archive can't be added up.
+pub(super) fn archive_failed(
+    error: procprof_archive::Error,
+    go_on: &dyn Fn() -> Result<(), RenderError>,
+) -> RenderError {
+    match error {
+        procprof_archive::Error::Stopped => go_on().err().unwrap_or_else(super::failed),
+        procprof_archive::Error::Incompatible { .. } => RenderError::Question(error.to_string()),
+        procprof_archive::Error::TooLarge { .. } => {
+            RenderError::Question(format!("{}; choose a shorter range or fewer nodes", chain(&error)))
+        }
+        error => RenderError::Internal(format!("archive: {}", chain(&error))),
+    }
 }
 
 /// The profiles of a range that the store has, oldest first; not many more than `most`.

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_archive::Header;
+use procprof_archive::{Header, Numbered, Part, ProfileSum};
 use procprof_profile::{Nanos, Profile, ProfileId};
-use procprof_store::Total;
-use tokio::sync::TryAcquireError;
+use procprof_store::{FunctionTable, Total};
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
-use super::range::{Coverage, ProfileRange, RangeSum, check_count, parts_between, stored_in_range};
+use super::range::{Coverage, ProfileRange, RangeSum, archive_failed, check_count, parts_between, stored_in_range};
 use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX};
 use super::{RenderError, Renderer};
 use crate::archiving::KnownParts;
 use crate::error::chain;
+use crate::ingest::functions;
 
 /// Most profiles of a range that only the archive has.
 const ARCHIVED_MAX: usize = 1 << 17;
@@ -77,9 +78,29 @@ pub struct ArchivedProfiles {
     pub unreadable: Vec<String>,
 }
 
+/// How archived profiles are told apart when their functions are added up.
+pub struct Grouping<'a> {
+    /// The group of a moment at which a profile was complete.
+    pub group: &'a dyn Fn(Nanos) -> u32,
+    /// Most groups of all parts together.
+    pub most: usize,
+}
+
+/// What was read of the functions of archived profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionsRead {
+    /// All.
+    All,
+    /// Nothing, as there are more groups than may be.
+    None,
+    /// Some, which do not count: a compaction has replaced files meanwhile. The next attempt finds the new ones.
+    Vanished,
+}
+
 impl Renderer {
     /// Adds up the profiles of a range: those of the store, if it has all and they are few, since their files have
-    /// everything; else those of the archive, and what only the store and other servers have. Blocks, and waits for a slot of reports.
+    /// everything; else those of the archive, and what only the store and other servers have. Blocks, and waits for a
+    /// slot of reports.
     ///
     /// # Errors
     /// Those of `go_on`, which is asked again and again; [`RenderError::Question`] for more than can be summed.
@@ -88,16 +109,7 @@ impl Renderer {
         range: &ProfileRange,
         go_on: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<SummedRange, RenderError> {
-        let _slot = loop {
-            match Arc::clone(&self.turns.slots).try_acquire_owned() {
-                Ok(slot) => break slot,
-                Err(TryAcquireError::Closed) => return Err(RenderError::Stopping),
-                Err(TryAcquireError::NoPermits) => {
-                    go_on()?;
-                    std::thread::sleep(SLOT_AGAIN);
-                }
-            }
-        };
+        let _slot = self.slot(go_on)?;
         let servers = self.servers.clone().filter(|_| self.archive.is_some());
         let elsewhere = servers.as_ref().map(|servers| servers.elsewhere_blocking(range.question()));
         let elsewhere = elsewhere.unwrap_or_default();
@@ -117,6 +129,20 @@ impl Renderer {
             }
         }
         Ok(SummedRange { profile: Some(found.load(&self.store, go_on)?), coverage })
+    }
+
+    /// Waits for a slot of reports.
+    fn slot(&self, go_on: &dyn Fn() -> Result<(), RenderError>) -> Result<OwnedSemaphorePermit, RenderError> {
+        loop {
+            match Arc::clone(&self.turns.slots).try_acquire_owned() {
+                Ok(slot) => return Ok(slot),
+                Err(TryAcquireError::Closed) => return Err(RenderError::Stopping),
+                Err(TryAcquireError::NoPermits) => {
+                    go_on()?;
+                    std::thread::sleep(SLOT_AGAIN);
+                }
+            }
+        }
     }
 
     /// Whether there is an archive.
@@ -141,6 +167,75 @@ impl Renderer {
         }
         archive.changed();
         Ok(listed_profiles(archive, range, known, go_on)?.0)
+    }
+
+    /// What functions take in the profiles of a range that the archive has, without those whose ids are `known`, group
+    /// by group: `group` gives that of a moment. Their samples are read once for each group in each part of the
+    /// archive. Files that cannot be read are those of [`Renderer::archived_profiles`]. Blocks, and waits for a slot of
+    /// reports.
+    ///
+    /// # Errors
+    /// Those of `go_on` and `each`; [`RenderError::Question`] for more than can be summed.
+    pub fn archived_functions(
+        &self,
+        range: &ProfileRange,
+        known: &HashSet<ProfileId>,
+        grouping: Grouping<'_>,
+        go_on: &dyn Fn() -> Result<(), RenderError>,
+        each: &mut dyn FnMut(u32, FunctionTable) -> Result<(), RenderError>,
+    ) -> Result<FunctionsRead, RenderError> {
+        let Some(parts) = &self.archive else { return Ok(FunctionsRead::All) };
+        let _slot = self.slot(go_on)?;
+        let vanished = || {
+            parts.changed();
+            Ok(FunctionsRead::Vanished)
+        };
+        let (archive, selection, mut seen) = (&parts.archive, range.selection(), HashSet::new());
+        let mut groups: BTreeMap<(Part, u32), Vec<Numbered>> = BTreeMap::new();
+        for part in parts_between(parts, range, &mut Vec::new()) {
+            go_on()?;
+            let headers = match archive.headers_of(part, &selection) {
+                Ok(headers) => headers,
+                Err(error) if error.is_not_found() => return vanished(),
+                Err(_) => continue,
+            };
+            for (number, header) in headers {
+                let id = header.identity.id;
+                if range.has_labels(&header) && !known.contains(&id) && seen.insert(id) {
+                    let group = (grouping.group)(header.identity.completed);
+                    groups.entry((part, group)).or_default().push((number, header));
+                }
+            }
+            check_count("profiles that only the archive has", seen.len(), ARCHIVED_MAX)?;
+        }
+        if groups.len() > grouping.most {
+            return Ok(FunctionsRead::None);
+        }
+        let is_stopped = || go_on().is_err();
+        for ((part, group), headers) in groups {
+            let mut sum = ProfileSum::new(archive.limits(), &is_stopped);
+            match sum.add_part(archive, part, &headers).and_then(|()| sum.finish()) {
+                Ok(None) => {}
+                Ok(Some(merged)) => each(group, functions(&merged.profile))?,
+                Err(error) if error.is_not_found() => return vanished(),
+                Err(error) => return Err(archive_failed(error, go_on)),
+            }
+        }
+        Ok(FunctionsRead::All)
+    }
+
+    /// The number of profiles of a range that other servers have and neither the archive nor `known` has, and the
+    /// servers that did not tell, with the reasons. Blocks.
+    pub fn unarchived_elsewhere(&self, range: &ProfileRange, known: &HashSet<ProfileId>) -> (usize, Vec<String>) {
+        let servers = self.servers.as_ref().filter(|_| self.archive.is_some());
+        let (mut ids, mut silent) = (HashSet::new(), Vec::new());
+        for server in servers.map(|servers| servers.elsewhere_blocking(range.question())).unwrap_or_default() {
+            match server.profiles {
+                Ok(profiles) => ids.extend(profiles.iter().map(|profile| profile.id).filter(|id| !known.contains(id))),
+                Err(why) => silent.push(format!("{}: {why}", server.url)),
+            }
+        }
+        (ids.len(), silent)
     }
 }
 

@@ -144,14 +144,19 @@ impl PeriodCall<'_> {
 
     fn covered(&self, range: &ProfileRange, coverage: &Coverage) {
         self.unreadable(&coverage.unreadable);
-        for why in &coverage.silent {
-            self.warn(format!("profiles that are not archived may be missing: {why}"));
-        }
+        self.silent(&coverage.silent);
         let has_start = range.from > Nanos(i64::MIN);
         if has_start && coverage.empty_hours > 0 {
             let Coverage { empty_hours, hours, .. } = coverage;
             let which = if range.to < Nanos(i64::MAX) { "the period" } else { "the time since then" };
             self.warn(format!("{empty_hours} of {hours} hours of {which} have no profiles"));
+        }
+    }
+
+    /// Notes other servers that did not tell what they have.
+    pub(super) fn silent(&self, servers: &[String]) {
+        for why in servers {
+            self.warn(format!("profiles that are not archived may be missing: {why}"));
         }
     }
 

@@ -1,7 +1,8 @@
 //! The rows of `timeline()`: values of profiles by time, from the catalog and from the headers of archived profiles.
 //!
-//! No profile is decoded. A timeline that is split by functions has those of the table `functions`; the values of
-//! profiles whose functions are not there are among the others, and a warning counts them.
+//! No file is decoded. A timeline that is split by functions has those of the table `functions`, and adds up the
+//! samples of profiles that only the archive has; values of profiles whose functions are not known are among the others,
+//! and a warning counts them.
 
 mod arguments;
 mod functions;
@@ -51,7 +52,17 @@ pub(super) fn timeline(statement: &StatementContext, parameters: &[Value]) -> Re
         },
     };
     let only = Some(text(only)).filter(|only| !only.is_empty());
-    let mut found = Found { call, range, buckets, split, kind: None, cells: HashMap::new(), profiles: 0 };
+    let mut found = Found {
+        call,
+        range,
+        buckets,
+        split,
+        kind: None,
+        cells: HashMap::new(),
+        profiles: 0,
+        stored_ids: HashSet::new(),
+        archived: 0,
+    };
     found.find_kind(only.as_deref())?;
     found.read()?;
     found.rows(most)
@@ -101,6 +112,10 @@ struct Found<'a> {
     kind: Option<(String, String)>,
     cells: HashMap<Series, BTreeMap<u32, Cell>>,
     profiles: usize,
+    /// Those of the store, where there is an archive.
+    stored_ids: HashSet<ProfileId>,
+    /// How many only the archive has.
+    archived: u64,
 }
 
 impl Found<'_> {
@@ -153,10 +168,9 @@ impl Found<'_> {
 
     /// Reads all profiles, and what their functions take.
     fn read(&mut self) -> Result<(), SqlError> {
-        let (ids, lacking) = self.read_stored()?;
-        let (archived, archived_lacking) = self.read_archived(&ids)?;
-        if lacking + archived_lacking > 0 {
-            let count = lacking + archived_lacking;
+        let lacking = self.read_stored()? + self.read_archived()?;
+        if lacking > 0 {
+            let count = lacking;
             let (kind, unit) = self.kind.as_ref().map_or(("", ""), |(kind, unit)| (kind, unit));
             self.call.warn(format!("{count} profiles without the sample type {kind} in {unit} are not counted"));
         }
@@ -170,7 +184,6 @@ impl Found<'_> {
             (waiting, "whose functions are still being read"),
             (unreadable, "whose functions cannot be read"),
             (too_many, "whose functions are too many"),
-            (archived, "which only the archive has"),
         ] {
             if count > 0 {
                 self.call.warn(format!("{count} profiles are among '{OTHERS}', {why}"));
@@ -179,8 +192,8 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Adds the profiles of the store. Returns their ids, and how many lack the sample type.
-    fn read_stored(&mut self) -> Result<(HashSet<ProfileId>, u64), SqlError> {
+    /// Adds the profiles of the store. Returns how many lack the sample type.
+    fn read_stored(&mut self) -> Result<u64, SqlError> {
         let sql = self.call.statement.server()?;
         let of_series = match self.split {
             Split::Node => Column::Node,
@@ -191,7 +204,7 @@ impl Found<'_> {
         let columns = vec![Column::Id, Column::Completed, Column::Duration, Column::Totals, of_series];
         let query = RowQuery { filter: self.range.filter(), columns, order: Order::Any };
         let mut rows = sql.store.rows(&query).map_err(|error| self.stored(&error))?;
-        let (mut known, mut lacking) = (HashSet::new(), 0);
+        let mut lacking = 0;
         while let Some(RowBatch { columns, rows: count }) = rows.next(ROWS).map_err(|error| self.stored(&error))? {
             self.call.statement.go_on()?;
             let [
@@ -205,7 +218,7 @@ impl Found<'_> {
                 continue;
             };
             if sql.renderer.has_archive() {
-                known.extend(ids.iter().copied());
+                self.stored_ids.extend(ids.iter().copied());
             }
             for row in 0..count {
                 let totals: Vec<Sum<'_>> = serde_json::from_str(totals.get(row).unwrap_or("[]")).unwrap_or_default();
@@ -224,13 +237,15 @@ impl Found<'_> {
                 self.add(series, completed[row], Cell { value, nanos, profiles: 1, ..Cell::default() })?;
             }
         }
-        Ok((known, lacking))
+        Ok(lacking)
     }
 
-    /// Adds the profiles that only the archive has. Returns their number, and how many lack the sample type.
-    fn read_archived(&mut self, stored: &HashSet<ProfileId>) -> Result<(u64, u64), SqlError> {
-        let (mut count, mut lacking) = (0, 0);
-        for profile in self.archived(stored)? {
+    /// Adds the profiles that only the archive has. Returns how many lack the sample type.
+    fn read_archived(&mut self) -> Result<u64, SqlError> {
+        let mut lacking = 0;
+        let profiles = self.archived(&self.stored_ids)?;
+        self.look_elsewhere(&profiles)?;
+        for profile in profiles {
             let total = profile.totals.iter().find(|total| self.is_kind(&total.kind, &total.unit));
             let Some(total) = total else {
                 lacking += 1;
@@ -250,9 +265,21 @@ impl Found<'_> {
                 ..Cell::default()
             };
             self.add(series, profile.completed.0, cell)?;
-            count += 1;
+            self.archived += 1;
         }
-        Ok((count, lacking))
+        Ok(lacking)
+    }
+
+    /// Notes profiles that other servers have not archived yet: their headers are not there.
+    fn look_elsewhere(&self, archived: &[ArchivedProfile]) -> Result<(), SqlError> {
+        let mut known = self.stored_ids.clone();
+        known.extend(archived.iter().map(|profile| profile.id));
+        let (count, silent) = self.call.statement.server()?.renderer.unarchived_elsewhere(&self.range, &known);
+        if count > 0 {
+            self.call.warn(format!("{count} profiles that other servers have not archived yet are not counted"));
+        }
+        self.call.silent(&silent);
+        Ok(())
     }
 
     /// The profiles that only the archive has.
