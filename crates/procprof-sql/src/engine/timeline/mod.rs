@@ -1,8 +1,8 @@
 //! The rows of `timeline()`: values of profiles by time, from the catalog and from the headers of archived profiles.
 //!
 //! No file is decoded. A timeline that is split by functions has those of the table `functions`, and adds up the
-//! samples of profiles that only the archive has; values of profiles whose functions are not known are among the others,
-//! and a warning counts them.
+//! samples of profiles that only the archive has. Values of profiles whose functions are not known are among the
+//! others, and a warning counts them.
 
 mod arguments;
 mod functions;
