@@ -24,7 +24,7 @@ use crate::{Error, Part, Result, Table, VERSION};
 
 /// Rows that are decoded at a time.
 const BATCH: usize = 4096;
-/// Bytes at the end of a file that are read at first; most files' metadata is within them.
+/// Bytes at the end of a file that are read at first: most files' metadata is within them, and all of small files.
 const TAIL: u64 = 64 << 10;
 
 /// Limits of reading, which bound the memory that it takes.
@@ -111,8 +111,11 @@ impl TableFile {
     pub(crate) fn open(objects: &Arc<dyn Objects>, part: Part, table: Table, limits: ReadLimits) -> Result<TableFile> {
         let path = part.path(table);
         let size = objects.size(&path)?;
-        let object = Object { objects: Arc::clone(objects), path: path.clone().into(), size, kept: Arc::default() };
-        let metadata = metadata(&object, limits)?;
+        let end = (size, Bytes::new());
+        let object =
+            Object { objects: Arc::clone(objects), path: path.clone().into(), size, end, kept: Arc::default() };
+        let (metadata, end) = metadata(&object, limits)?;
+        let object = Object { end, ..object };
         let file = TableFile { path, table, object, metadata: Arc::new(metadata), limits };
         file.check()?;
         Ok(file)
@@ -248,8 +251,8 @@ fn viewed(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-/// Reads the metadata at the end of a file.
-fn metadata(object: &Object, limits: ReadLimits) -> Result<ParquetMetaData> {
+/// Reads the metadata at the end of a file; where that begins, and what was read.
+fn metadata(object: &Object, limits: ReadLimits) -> Result<(ParquetMetaData, (u64, Bytes))> {
     let path = &*object.path;
     let mut tail = TAIL.min(object.size);
     loop {
@@ -258,7 +261,7 @@ fn metadata(object: &Object, limits: ReadLimits) -> Result<ParquetMetaData> {
         let mut reader = ParquetMetaDataReader::new();
         let parsed = catch_unwind(AssertUnwindSafe(|| reader.try_parse_sized(&bytes, object.size)));
         match parsed {
-            Ok(Ok(())) => return guarded(path, || reader.finish()),
+            Ok(Ok(())) => return Ok((guarded(path, || reader.finish())?, (start, bytes))),
             Ok(Err(ParquetError::NeedMoreData(needed))) if needed as u64 > tail && needed as u64 <= object.size => {
                 tail = needed as u64;
                 if tail > limits.metadata_bytes {
@@ -278,13 +281,15 @@ struct Object {
     objects: Arc<dyn Objects>,
     path: Arc<str>,
     size: u64,
+    /// Where its last bytes begin, and these.
+    end: (u64, Bytes),
     kept: Arc<Mutex<Vec<(u64, Bytes)>>>,
 }
 
 impl Object {
     /// The object with the columns of a row group read, none of whose pages exceeds the limits.
     fn with_columns(&self, group: &RowGroupMetaData, mask: &ProjectionMask, limits: &ReadLimits) -> Result<Object> {
-        let mut kept = Vec::new();
+        let mut columns = Vec::new();
         let mut left = limits.group_bytes;
         for (leaf, column) in group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf)) {
             let name = column.column_path().string();
@@ -299,11 +304,28 @@ impl Object {
                 size: group.compressed_size().max(0) as u64,
                 limit: limits.group_bytes,
             })?;
-            let bytes = Bytes::from(self.objects.read(&self.path, start, length as usize)?);
-            crate::pages::check(&bytes, limits.page_bytes).map_err(wrong)?;
-            kept.push((start, bytes));
+            columns.push((name, (start, length as usize)));
+        }
+        let is_at_end = |(_, (start, _)): &&(String, (u64, usize))| *start >= self.end.0;
+        let elsewhere = columns.iter().filter(|column| !is_at_end(column));
+        let ranges: Vec<(u64, usize)> = elsewhere.map(|(_, range)| *range).collect();
+        let mut read = self.objects.read_ranges(&self.path, &ranges)?.into_iter();
+        let mut kept = Vec::new();
+        for column in &columns {
+            let (name, (start, length)) = column;
+            let bytes = if is_at_end(&column) { self.at_end(*start, *length) } else { read.next() };
+            let bytes = bytes.ok_or_else(|| Error::column(&*self.path, name, "is cut"))?;
+            let checked = crate::pages::check(&bytes, limits.page_bytes);
+            checked.map_err(|why| Error::column(&*self.path, name, why))?;
+            kept.push((*start, bytes));
         }
         Ok(Object { kept: Arc::new(Mutex::new(kept)), ..self.clone() })
+    }
+
+    /// Bytes of the end of the file that was read.
+    fn at_end(&self, start: u64, length: usize) -> Option<Bytes> {
+        let at = usize::try_from(start.checked_sub(self.end.0)?).ok()?;
+        (at.checked_add(length)? <= self.end.1.len()).then(|| self.end.1.slice(at..at + length))
     }
 
     fn kept(&self, start: u64) -> Option<Bytes> {

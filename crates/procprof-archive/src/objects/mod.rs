@@ -6,6 +6,8 @@ mod place;
 
 use std::fmt::Debug;
 
+use bytes::Bytes;
+
 pub use bucket::{Bucket, BucketLimits, Environment};
 pub use folder::ObjectFolder;
 pub use place::{BucketPlace, Place, Provider};
@@ -47,6 +49,14 @@ pub trait Objects: Debug + Send + Sync {
     /// # Errors
     /// Also when the object ends before the range.
     fn read(&self, path: &str, start: u64, length: usize) -> Result<Vec<u8>>;
+
+    /// Several ranges of an object, in their order: where a network is between, with fewer requests than ranges.
+    ///
+    /// # Errors
+    /// Also when the object ends before a range.
+    fn read_ranges(&self, path: &str, ranges: &[(u64, usize)]) -> Result<Vec<Bytes>> {
+        ranges.iter().map(|(start, length)| Ok(self.read(path, *start, *length)?.into())).collect()
+    }
 
     /// All objects below a path, in the order of their paths.
     ///

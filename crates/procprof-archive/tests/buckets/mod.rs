@@ -57,6 +57,16 @@ fn contents_and_ranges(objects: &dyn Objects) {
     for (start, length) in [(0, end), (0, 1), (7, 5), (end - 4, 4), (0, 0), (end, 0)] {
         assert_eq!(objects.read(path, start as u64, length).unwrap(), content[start..start + length]);
     }
+    let ranges = [(9, 4), (0, 2), (0, 0), (2_500_000, 100_000), (9, 5), (end as u64, 0)];
+    let found = objects.read_ranges(path, &ranges).unwrap();
+    for ((start, length), found) in ranges.into_iter().zip(found) {
+        assert_eq!(found, content[start as usize..][..length], "{start} {length}");
+    }
+    assert!(objects.read_ranges(path, &[]).unwrap().is_empty());
+    for range in [(end as u64, 1), (end as u64 - 4, 5), (end as u64 + 1, 0), (u64::MAX, 2)] {
+        let error = objects.read_ranges(path, &[(0, 5), range, (7, 0)]).unwrap_err();
+        assert!(matches!(&error, Error::Malformed { file, .. } if file == path), "{range:?}: {error}");
+    }
     for (start, length) in [(end, 1), (end - 4, 5), (end + 10, 1), (end + 1, 0), (0, end + 1)] {
         let error = objects.read(path, start as u64, length).unwrap_err();
         assert!(matches!(&error, Error::Malformed { file, .. } if file == path), "{start} {length}: {error}");
@@ -73,7 +83,6 @@ fn contents_and_ranges(objects: &dyn Objects) {
 fn one_of_many_creates(objects: &Arc<dyn Objects>) {
     assert!(objects.create("leases/1", b"first").unwrap());
     assert!(!objects.create("leases/1", b"second").unwrap());
-    assert!(!objects.create("leases/1", b"first").unwrap(), "nothing is written twice");
     assert_eq!(objects.read("leases/1", 0, 5).unwrap(), b"first");
     for round in 2..6 {
         let path = format!("leases/{round}");

@@ -9,13 +9,17 @@ mod settings;
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::TryStreamExt;
 use http::StatusCode;
 use object_store::path::Path;
-use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use object_store::{
+    Error as StoreError, OBJECT_STORE_COALESCE_DEFAULT, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -214,6 +218,33 @@ impl Bucket {
         }
     }
 
+    /// Ranges of an object, none of them empty; `behind` is the error when it ends before.
+    fn fetch(&self, path: &str, ranges: Vec<Range<u64>>, behind: impl Fn() -> Error) -> Result<Vec<Bytes>> {
+        let Some(end) = ranges.iter().map(|range| range.end).max() else { return Ok(Vec::new()) };
+        let start = ranges.iter().map(|range| range.start).min().unwrap_or(end);
+        let lengths: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
+        // Ranges that lie close to each other are one request, with what is between.
+        let between = ranges.len() as u64 * OBJECT_STORE_COALESCE_DEFAULT;
+        let most = usize::try_from((end - start).min(lengths.iter().sum::<u64>().saturating_add(between)));
+        let most = most.unwrap_or(usize::MAX);
+        let (store, key) = (Arc::clone(&self.store), self.key("read", path)?);
+        let reading = async move { store.get_ranges(&key, &ranges).await };
+        match self.run(self.time(most), most.max(ANSWER_BYTES_MAX), reading) {
+            Ok((found, _)) if found.iter().map(|bytes| bytes.len() as u64).eq(lengths) => Ok(found),
+            Ok(_) => Err(behind()),
+            Err(failure) => {
+                // Servers answer a range behind the end in several ways.
+                let may_be_behind = failure.noted.status().is_some_and(|(status, _)| {
+                    status == StatusCode::RANGE_NOT_SATISFIABLE || status == StatusCode::PARTIAL_CONTENT
+                });
+                if may_be_behind && end > self.size(path)? {
+                    return Err(behind());
+                }
+                Err(self.failed("read", path, failure))
+            }
+        }
+    }
+
     /// Whether the content of an object is this.
     fn has(&self, path: &str, content: &[u8]) -> Result<bool> {
         match self.size(path) {
@@ -342,27 +373,37 @@ impl Objects for Bucket {
     }
 
     fn read(&self, path: &str, start: u64, length: usize) -> Result<Vec<u8>> {
-        let behind = || Error::malformed(path, format!("{length} bytes at {start} lie behind its end"));
-        if length == 0 {
-            return if start <= self.size(path)? { Ok(Vec::new()) } else { Err(behind()) };
-        }
-        let end = start.checked_add(length as u64).ok_or_else(behind)?;
-        let (store, key) = (Arc::clone(&self.store), self.key("read", path)?);
-        let reading = async move { store.get_range(&key, start..end).await };
-        match self.run(self.time(length), length.max(ANSWER_BYTES_MAX), reading) {
-            Ok((bytes, _)) if bytes.len() == length => Ok(bytes.into()),
-            Ok(_) => Err(behind()),
-            Err(failure) => {
-                // Servers answer a range behind the end in several ways.
-                let may_be_behind = failure.noted.status().is_some_and(|(status, _)| {
-                    status == StatusCode::RANGE_NOT_SATISFIABLE || status == StatusCode::PARTIAL_CONTENT
-                });
-                if may_be_behind && end > self.size(path)? {
-                    return Err(behind());
-                }
-                Err(self.failed("read", path, failure))
+        Ok(self.read_ranges(path, &[(start, length)])?.pop().unwrap_or_default().into())
+    }
+
+    fn read_ranges(&self, path: &str, ranges: &[(u64, usize)]) -> Result<Vec<Bytes>> {
+        let filled = || ranges.iter().filter(|(_, length)| *length > 0);
+        let behind = |range: Option<&(u64, usize)>| {
+            let (start, length) = range.copied().unwrap_or_default();
+            Error::malformed(path, format!("{length} bytes at {start} lie behind its end"))
+        };
+        let is_behind = |size: u64| {
+            move |(start, length): &&(u64, usize)| start.checked_add(*length as u64).is_none_or(|end| end > size)
+        };
+        if filled().count() < ranges.len() {
+            // Of those without bytes only the place can be wrong.
+            let size = self.size(path)?;
+            if let Some(range) = ranges.iter().find(is_behind(size)) {
+                return Err(behind(Some(range)));
             }
         }
+        if let Some(range) = filled().find(is_behind(u64::MAX)) {
+            return Err(behind(Some(range)));
+        }
+        let wanted: Vec<Range<u64>> = filled().map(|(start, length)| *start..start + *length as u64).collect();
+        let found =
+            self.fetch(path, wanted, || behind(filled().max_by_key(|(start, length)| start + *length as u64)))?;
+        let mut found = found.into_iter();
+        let read = ranges.iter().map(|(_, length)| match length {
+            0 => Bytes::new(),
+            _ => found.next().unwrap_or_default(),
+        });
+        Ok(read.collect())
     }
 
     fn list(&self, below: &str) -> Result<Vec<Object>> {
