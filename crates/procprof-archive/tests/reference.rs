@@ -108,9 +108,9 @@ stays. procprof's own readers see each profile once all the time.
 
 Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it, and a
 server removes them up to a minute later. When files vanish nonetheless while procprof sums them, it begins once more.
-While they stay, other engines see the profiles of the day twice: once in the new part and once in the old ones. Before it,
-the new part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what the
-removal takes, and a query that reads the old files then fails.
+While they stay, other engines see the profiles of the day twice: once in the new part and once in the old ones. Before
+it, the new part is not whole, as if its writer had been interrupted. With `--grace-seconds 0` that time is only what
+the removal takes, and a query that reads the old files then fails.
 
 ";
 

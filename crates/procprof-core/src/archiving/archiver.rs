@@ -260,7 +260,8 @@ impl Archiver {
         exported
     }
 
-    /// Compacts the archive if that is due. The lock is not held meanwhile, for minutes, since [`Archiver::run`] needs it.
+    /// Compacts the archive if that is due. The lock is not held meanwhile, for minutes, since [`Archiver::run`] needs
+    /// it.
     fn compact(&self, before: Nanos) -> Result<()> {
         let mut compaction = self.compaction().clone();
         if self.stop.is_cancelled() || !compaction.is_due(before, now()) {
