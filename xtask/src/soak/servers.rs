@@ -324,7 +324,8 @@ impl Servers {
         let python = product::target()?.join("engines/python/bin/python");
         let profiles = self.folder.join("gateway/bucket/fleet/profiles/date=*/hour=*/*.parquet");
         let program = format!(
-            "import duckdb; print(*duckdb.sql(\"SELECT count(*), count(DISTINCT id) FROM read_parquet('{}')\").fetchone())",
+            "import duckdb; print(*duckdb.sql(\"SELECT count(*), count(DISTINCT id) FROM read_parquet('{}')\")\
+             .fetchall()[0])",
             profiles.display()
         );
         let output = Command::new(python).args(["-c", &program]).output().context("run DuckDB")?;
