@@ -4,7 +4,7 @@
 //! {"next":20002,"nodes":{"api":{"id":20001,"role":"service"},"be-1":{"id":10001,"role":"BE"}}}
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,26 +108,34 @@ impl NodeIds {
         Ok(id)
     }
 
-    /// The ids of several nodes, former ones or new ones, kept by one write.
+    /// Where ids are shared: by whom new ones are given, the names that have none yet, and the least new id.
+    pub(super) fn unknown(&self, nodes: &[(String, Role)]) -> Option<(Arc<dyn NodeNumbers>, Vec<String>, u64)> {
+        let shared = self.shared.as_ref()?;
+        let unknown = nodes.iter().map(|(name, _)| name).filter(|name| !self.given.nodes.contains_key(*name));
+        Some((Arc::clone(shared), unknown.cloned().collect(), self.given.next.max(FIRST)))
+    }
+
+    /// The ids of several nodes, former ones or new ones, of which those in `numbers` were given already; kept by one
+    /// write.
     ///
     /// # Errors
     /// The file cannot be written; then no id is given out.
-    pub(super) fn several(&mut self, nodes: &[(String, Role)]) -> Result<Vec<u64>> {
+    pub(super) fn several(&mut self, nodes: &[(String, Role)], numbers: &HashMap<String, u64>) -> Result<Vec<u64>> {
         let before = self.given.clone();
-        let given = self.known_or_new(nodes).inspect_err(|_| self.given = before.clone())?;
+        let given = self.known_or_new(nodes, numbers).inspect_err(|_| self.given = before.clone())?;
         if self.given.nodes.len() != before.nodes.len() {
             self.write().inspect_err(|_| self.given = before)?;
         }
         Ok(given)
     }
 
-    fn known_or_new(&mut self, nodes: &[(String, Role)]) -> Result<Vec<u64>> {
+    fn known_or_new(&mut self, nodes: &[(String, Role)], numbers: &HashMap<String, u64>) -> Result<Vec<u64>> {
         let mut ids = Vec::with_capacity(nodes.len());
         for (name, role) in nodes {
             let id = match self.given.nodes.get(name) {
                 Some(known) => known.id,
                 None => {
-                    let id = self.new_id(name)?;
+                    let id = numbers.get(name).map_or_else(|| self.new_id(name), |id| Ok(*id))?;
                     let known = Known { id, role: role.name().to_owned(), shared: self.shared.is_some() };
                     self.given.nodes.insert(name.clone(), known);
                     // One that another server has given may be lower.
