@@ -1,7 +1,7 @@
 //! Cargo as a step of this program: named before, timed after.
 
 use std::ffi::OsStr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -23,7 +23,8 @@ pub(crate) struct Step {
 impl Step {
     pub(crate) fn new(arguments: &[&str]) -> Self {
         let mut command = Command::new("cargo");
-        command.args(arguments);
+        // Cargo asks rustc about a target by compiling what it reads there.
+        command.args(arguments).stdin(Stdio::null());
         Self { command, line: format!("cargo {}", arguments.join(" ")) }
     }
 
