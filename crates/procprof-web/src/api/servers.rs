@@ -10,11 +10,12 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use procprof_core::chain;
 use procprof_core::servers::ServerState;
 use procprof_core::servers::hot::{
-    FILES_BYTES_MAX, FILES_MAX, FilesQuestion, HotAnswer, HotQuestion, QUESTION_BYTES_MAX, frame_head, hot_profiles,
+    FILES_MAX, FilesQuestion, HotAnswer, HotQuestion, QUESTION_BYTES_MAX, frame_head, hot_profiles,
 };
 use procprof_profile::ProfileId;
 use procprof_store::Store;
@@ -95,36 +96,24 @@ pub(crate) async fn files(State(web): State<Arc<Web>>, body: Body) -> ApiResult<
     }
     let ids: Result<Vec<ProfileId>, _> = question.ids.iter().map(|id| id.parse()).collect();
     let ids = ids.map_err(|error| Problem::bad_request(chain(&error)))?;
-    // The answer waits in memory until it is sent.
-    let reserved = web.ingest.reserve().map_err(|full| Problem::busy(full.to_string()))?;
     let store = Arc::clone(&web.store);
-    let framed = tokio::task::spawn_blocking(move || {
-        let framed = frames(&store, &ids)?;
-        reserved.grow(framed.len() as u64).map_err(|full| Problem::busy(full.to_string()))?;
-        Ok::<_, Problem>((framed, reserved))
+    // One file at a time is in memory. An error breaks the answer off, which its reader notices.
+    let frames = stream::iter(ids).then(move |id| {
+        let store = Arc::clone(&store);
+        async move { tokio::task::spawn_blocking(move || frame(&store, id)).await.map_err(std::io::Error::other)? }
     });
-    let (framed, _reserved) = framed.await.map_err(|error| Problem::internal(error.to_string()))??;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], Bytes::from(framed)).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], Body::from_stream(frames)).into_response())
 }
 
-/// The files of profiles, as far as they are there.
-fn frames(store: &Store, ids: &[ProfileId]) -> ApiResult<Vec<u8>> {
-    let mut framed = Vec::new();
-    for id in ids {
-        if framed.len() as u64 > FILES_BYTES_MAX * 2 {
-            return Err(Problem::bad_request(format!("more than {} MiB at once", FILES_BYTES_MAX >> 19)));
-        }
-        match store.open_bytes(*id) {
-            Ok(file) => {
-                let length = u32::try_from(file.len()).map_err(|_| Problem::internal("a file of more than 4 GiB"))?;
-                framed.extend(frame_head(*id, length));
-                framed.extend(&file[..]);
-            }
-            Err(procprof_store::Error::NotFound { .. } | procprof_store::Error::Gone { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(framed)
+/// The frame of a profile's file; empty if the profile is gone.
+fn frame(store: &Store, id: ProfileId) -> std::io::Result<Bytes> {
+    let file = match store.open_bytes(id) {
+        Ok(file) => file,
+        Err(procprof_store::Error::NotFound { .. } | procprof_store::Error::Gone { .. }) => return Ok(Bytes::new()),
+        Err(error) => return Err(std::io::Error::other(error)),
+    };
+    let length = u32::try_from(file.len()).map_err(|_| std::io::Error::other(format!("profile {id}: above 4 GiB")))?;
+    Ok([&frame_head(id, length)[..], &file[..]].concat().into())
 }
 
 async fn read<T: DeserializeOwned>(body: Body) -> ApiResult<T> {
