@@ -26,6 +26,19 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// The frame with other ids of its texts.
+    pub(crate) fn with_texts(self, ids: &[StringId]) -> Frame {
+        let id = |id: StringId| ids.get(id.index()).copied().unwrap_or_default();
+        Frame {
+            function: id(self.function),
+            system_name: id(self.system_name),
+            file: id(self.file),
+            mapping: id(self.mapping),
+            build_id: id(self.build_id),
+            ..self
+        }
+    }
+
     /// Whether only its address is known.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.function.0 == 0
@@ -72,6 +85,11 @@ impl Frames {
             self.text_bytes += text.len();
         }
         Ok(id)
+    }
+
+    /// Adds the texts of other frames; their ids here, by those there.
+    pub(crate) fn add_texts(&mut self, other: &Frames) -> Result<Vec<StringId>> {
+        other.texts.iter().map(|text| self.intern(text)).collect()
     }
 
     /// The frame in a row of the table of frames.

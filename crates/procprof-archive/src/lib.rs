@@ -69,6 +69,7 @@ mod objects;
 mod pages;
 mod part;
 mod read;
+mod read_ahead;
 mod schema;
 mod selection;
 mod sum;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use arrow_array::Array;
 use foldhash::HashMap;
-use procprof_profile::ProfileType;
+use procprof_profile::{ProfileType, StringId};
 
 use crate::archive::{Archive, Numbered};
-use crate::frames::Frame;
+use crate::frames::Frames;
 use crate::label_sets::LabelRow;
 use crate::part::LOCAL_BITS;
-use crate::read::{Group, check_size};
+use crate::read::{Group, ReadLimits, check_size};
+use crate::read_ahead::in_order;
 use crate::selection::Selection;
 use crate::sum::{Merged, ProfileSum, Values};
 use crate::tree::ROOT;
@@ -32,9 +33,8 @@ impl Archive {
 
     fn merge_listed(&self, selection: &Selection) -> Result<Option<Merged>> {
         let mut sum = ProfileSum::new(self.limits, &|| false);
-        for part in self.parts()?.whole.into_keys().filter(|part| selection.has_time(part)) {
-            sum.add_part(self, part, &self.headers_of(part, selection)?)?;
-        }
+        let parts: Vec<Part> = self.parts()?.whole.into_keys().filter(|part| selection.has_time(part)).collect();
+        sum.add_parts(self, &parts, &|part| self.headers_of(part, selection))?;
         sum.finish()
     }
 }
@@ -43,33 +43,126 @@ impl ProfileSum<'_> {
     /// Adds profiles of a part of an archive.
     ///
     /// # Errors
-    /// [`Error::Incompatible`] if their sample types differ from those before; when a file cannot be read, or the sum
-    /// exceeds the limits. The sum is not to be used then.
+    /// Those of [`ProfileSum::add_parts`].
     pub fn add_part(&mut self, archive: &Archive, part: Part, profiles: &[Numbered]) -> Result<()> {
-        if profiles.is_empty() {
-            return Ok(());
-        }
+        self.add_parts(archive, &[part], &|_| Ok(profiles.to_vec()))
+    }
+
+    /// Adds the profiles of parts of an archive that `profiles` gives, which is called by several threads at a time.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] if their sample types differ from those before; those of `profiles`; when a file cannot
+    /// be read, or the sum exceeds the limits. The sum is not to be used then.
+    pub fn add_parts(
+        &mut self,
+        archive: &Archive,
+        parts: &[Part],
+        profiles: &(dyn Fn(Part) -> Result<Vec<Numbered>> + Sync),
+    ) -> Result<()> {
+        let read = |at: usize, is_stopped: &dyn Fn() -> bool| {
+            let profiles = profiles(parts[at])?;
+            if profiles.is_empty() {
+                return Ok(None);
+            }
+            let read = PartReader { archive, part: parts[at], is_stopped }.read(&profiles)?;
+            Ok(Some((profiles, read)))
+        };
+        in_order(parts.len(), self.is_stopped, &read, &mut |at, read: Result<_>| match read? {
+            Some((profiles, read)) => self.add_read(parts[at], &profiles, &read),
+            None => Ok(()),
+        })
+    }
+
+    /// Adds what was read of a part.
+    fn add_read(&mut self, part: Part, profiles: &[Numbered], read: &PartSums) -> Result<()> {
         self.add_headers(profiles.iter().map(|(_, header)| header))?;
-        let samples = self.part_sums(archive, part, profiles)?;
         let kinds = self.kinds.len();
-        let stacks = self.add_stacks(archive, part, samples.iter(kinds).map(|(stack, ..)| stack))?;
-        let sets = samples.iter(kinds).map(|(_, set, _)| set).filter(|set| *set > 0);
-        let labels = self.add_label_sets(archive, part, sets)?;
-        for (stack, set, values) in samples.iter(kinds) {
+        let place = |kind: &String| self.kinds.iter().position(|(known, _)| known == kind);
+        // All are known, since the headers were added.
+        let places: Vec<usize> = read.kinds.iter().filter_map(place).collect();
+        let texts = self.frames.add_texts(&read.frames)?;
+        let mut stacks: HashMap<u32, u32> = HashMap::default();
+        for (row, (caller, frame)) in &read.stacks {
+            let caller = stacks.get(caller).copied().unwrap_or(ROOT);
+            let stack = match *row {
+                ROOT => ROOT,
+                _ => {
+                    let frame = self.frames.add(read.frames.get(*frame).with_texts(&texts));
+                    self.stacks.callee(caller, frame)
+                }
+            };
+            stacks.insert(*row, stack);
+        }
+        let text = |id: StringId| texts.get(id.index()).copied().unwrap_or_default();
+        let mut sets: HashMap<u32, u32> = HashMap::default();
+        for (id, set) in &read.label_sets {
+            let translated = |(key, value, number, unit): &LabelRow| {
+                (text(*key), value.map(&text), *number, text(*unit))
+            };
+            sets.insert(*id, self.label_sets.add(set.iter().map(translated).collect()));
+        }
+        for (stack, set, values) in read.values.iter(read.kinds.len()) {
             let stack = stacks.get(&stack).ok_or_else(|| {
                 Error::column(part.path(Table::Samples), "stack", format!("row {stack} is not among the stacks"))
             })?;
-            let set = if set == 0 { 0 } else { labels.get(&set).copied().unwrap_or_default() };
-            for (into, value) in self.values.row(*stack, set, kinds).iter_mut().zip(values) {
-                *into = into.saturating_add(*value);
+            let set = sets.get(&set).copied().unwrap_or_default();
+            let row = self.values.row(*stack, set, kinds);
+            for (place, value) in places.iter().zip(values) {
+                row[*place] = row[*place].saturating_add(*value);
             }
         }
         self.check()
     }
+}
+
+/// What a sum takes from a part.
+struct PartSums {
+    /// Kinds of values.
+    kinds: Vec<String>,
+    /// By the rows of stacks and labels in the part.
+    values: Values,
+    /// Caller and frame of the stacks that these have, by row, callers first; frames are those below.
+    stacks: Vec<(u32, (u32, u32))>,
+    frames: Frames,
+    /// The sets of labels that they have; texts are those of the frames.
+    label_sets: Vec<(u32, Vec<LabelRow>)>,
+}
+
+/// Reads a part of an archive.
+struct PartReader<'a> {
+    archive: &'a Archive,
+    part: Part,
+    is_stopped: &'a dyn Fn() -> bool,
+}
+
+impl PartReader<'_> {
+    /// The sums of profiles of the part.
+    fn read(&self, profiles: &[Numbered]) -> Result<PartSums> {
+        let mut kinds: Vec<String> = Vec::new();
+        for total in profiles.iter().flat_map(|(_, header)| &header.totals) {
+            if !kinds.contains(&total.kind) {
+                kinds.push(total.kind.clone());
+            }
+        }
+        let values = self.values(profiles, &kinds)?;
+        let mut frames = Frames::default();
+        let stacks = self.stacks(&mut frames, values.iter(kinds.len()).map(|(stack, ..)| stack))?;
+        let sets = values.iter(kinds.len()).map(|(_, set, _)| set).filter(|set| *set > 0);
+        let label_sets = self.label_sets(&mut frames, sets)?;
+        Ok(PartSums { kinds, values, stacks, frames, label_sets })
+    }
+
+    fn limits(&self) -> ReadLimits {
+        self.archive.limits()
+    }
+
+    fn go_on(&self) -> Result<()> {
+        if (self.is_stopped)() { Err(Error::Stopped) } else { Ok(()) }
+    }
 
     /// The sums of the values of profiles by the rows of stacks and labels in the part.
-    fn part_sums(&self, archive: &Archive, part: Part, profiles: &[Numbered]) -> Result<Values> {
-        let (base, kinds) = (part.base(), &self.kinds);
+    fn values(&self, profiles: &[Numbered], kinds: &[String]) -> Result<Values> {
+        let (part, base) = (self.part, self.part.base());
         let types: BTreeSet<&ProfileType> = profiles.iter().map(|(_, header)| &header.identity.profile_type).collect();
         let nodes: BTreeSet<u64> = profiles.iter().map(|(_, header)| header.identity.node).collect();
         let mut is_wanted: Vec<bool> = Vec::new();
@@ -87,7 +180,7 @@ impl ProfileSum<'_> {
         let mut sums = Values::default();
         // Neighbours have the same kind, stack and labels, mostly.
         let mut run = Run::default();
-        let file = archive.open(part, Table::Samples)?;
+        let file = self.archive.open(part, Table::Samples)?;
         file.read(&["kind", "stack", "profile", "labels", "value"], &filter, &mut |rows| {
             self.go_on()?;
             let (names, values) = (rows.texts("kind")?, rows.integers("value")?);
@@ -99,34 +192,29 @@ impl ProfileSum<'_> {
                     continue;
                 }
                 let (stack, set) = (stacks.value(at), (!labels.is_null(at)).then(|| labels.value(at)));
-                let is_same_kind = kinds.get(run.kind).is_some_and(|(kind, _)| kind == names.value(at));
+                let is_same_kind = kinds.get(run.kind).is_some_and(|kind| kind == names.value(at));
                 if !is_same_kind || (stack, set) != (run.stack, run.set) {
                     run.add_to(&mut sums, base, kinds.len()).map_err(|(column, why)| rows.wrong(column, why))?;
-                    let kind = kinds.iter().position(|(kind, _)| kind == names.value(at));
+                    let kind = kinds.iter().position(|kind| kind == names.value(at));
                     let kind = kind.ok_or_else(|| rows.wrong("kind", format!("{:?} has no total", names.value(at))))?;
                     run = Run { kind, stack, set, value: 0, rows: 0 };
                 }
                 run.value += i128::from(*value);
                 run.rows += 1;
             }
-            check_size("stacks of a part", sums.len(), self.limits.stacks)
+            check_size("stacks of a part", sums.len(), self.limits().stacks)
         })?;
         run.add_to(&mut sums, base, kinds.len())
             .map_err(|(column, why)| Error::column(part.path(Table::Samples), column, why))?;
         Ok(sums)
     }
 
-    /// Adds the stacks of a part in these rows; their numbers in the sum by row.
-    fn add_stacks(
-        &mut self,
-        archive: &Archive,
-        part: Part,
-        needed: impl Iterator<Item = u32>,
-    ) -> Result<HashMap<u32, u32>> {
-        let file = archive.open(part, Table::Stacks)?;
-        let base = part.base();
+    /// The stacks in these rows and their callers, whose frames are added.
+    fn stacks(&self, frames: &mut Frames, needed: impl Iterator<Item = u32>) -> Result<Vec<(u32, (u32, u32))>> {
+        let (part, base) = (self.part, self.part.base());
+        let file = self.archive.open(part, Table::Stacks)?;
         let rows = usize::try_from(file.rows()).unwrap_or(usize::MAX);
-        check_size("stacks of a part", rows, (1 << LOCAL_BITS).min(4 * self.limits.stacks))?;
+        check_size("stacks of a part", rows, (1 << LOCAL_BITS).min(4 * self.limits().stacks))?;
         // Caller and frame of each row.
         let mut nodes: Vec<(u32, u32)> = Vec::with_capacity(rows);
         file.read(&["stack", "up", "frame"], &|_| true, &mut |rows| {
@@ -153,54 +241,33 @@ impl ProfileSum<'_> {
                 at = (stack != ROOT).then(|| nodes[stack as usize].0);
             }
         }
-        let mut frames: HashMap<u32, u32> = HashMap::default();
         let needed = || nodes.iter().enumerate().filter(|(at, _)| is_needed[*at]);
-        frames.extend(needed().skip_while(|(at, _)| *at == 0).map(|(_, (_, frame))| (*frame, 0)));
-        self.add_frames(archive, part, &mut frames)?;
-        let mut found: HashMap<u32, u32> = HashMap::default();
-        for (at, (caller, frame)) in needed() {
-            let caller = found.get(caller).copied().unwrap_or(ROOT);
-            let stack = if at == 0 { ROOT } else { self.stacks.callee(caller, frames[frame]) };
-            found.insert(at as u32, stack);
-        }
-        Ok(found)
+        let mut places: HashMap<u32, u32> = HashMap::default();
+        places.extend(needed().skip_while(|(at, _)| *at == 0).map(|(_, (_, frame))| (*frame, 0)));
+        self.add_frames(frames, &mut places)?;
+        let placed = |(at, (caller, frame)): (usize, &(u32, u32))| {
+            (at as u32, (*caller, places.get(frame).copied().unwrap_or_default()))
+        };
+        Ok(needed().map(placed).collect())
     }
 
-    /// Adds the frames of a part that `needed` names by their rows, and sets the numbers that they have in the sum.
-    fn add_frames(&mut self, archive: &Archive, part: Part, needed: &mut HashMap<u32, u32>) -> Result<()> {
-        let file = archive.open(part, Table::Frames)?;
+    /// Adds the frames of the part that `needed` names by their rows, and sets their numbers.
+    fn add_frames(&self, frames: &mut Frames, needed: &mut HashMap<u32, u32>) -> Result<()> {
+        let (part, base) = (self.part, self.part.base());
+        let file = self.archive.open(part, Table::Frames)?;
         let columns: Vec<&str> = Table::Frames.columns().iter().map(|column| column.name).collect();
-        let base = part.base();
         let (mut row, mut found) = (0_u32, 0);
         file.read(&columns, &|_| true, &mut |rows| {
-            let text = |column: &str, at: usize| Ok::<&str, Error>(rows.texts(column)?.value(at));
-            let number = |column: &str, at: usize| Ok::<i64, Error>(rows.integers(column)?.value(at));
             for at in 0..rows.len() {
-                let id = number("frame", at)?;
+                let id = rows.integers("frame")?.value(at);
                 if id != base + i64::from(row) {
                     return Err(rows.wrong("frame", format!("{id} is not the id of row {row}")));
                 }
-                if let Some(number_in_sum) = needed.get_mut(&row) {
-                    let function = self.frames.intern(text("function", at)?)?;
-                    let has_system_name = !rows.texts("system_name")?.is_null(at);
-                    let system_name =
-                        if has_system_name { self.frames.intern(text("system_name", at)?)? } else { function };
-                    let frame = Frame {
-                        function,
-                        system_name,
-                        file: self.frames.intern(text("file", at)?)?,
-                        start_line: number("start_line", at)?,
-                        line: number("line", at)?,
-                        column: number("col", at)?,
-                        inlined: rows.flags("inlined")?.value(at),
-                        mapping: self.frames.intern(text("mapping", at)?)?,
-                        build_id: self.frames.intern(text("build_id", at)?)?,
-                        address: number("address", at)?.cast_unsigned(),
-                        folded: rows.flags("folded")?.value(at),
-                    };
-                    *number_in_sum = self.frames.add(frame);
+                if let Some(number) = needed.get_mut(&row) {
+                    let frame = frames.read(rows, at)?;
+                    *number = frames.add(frame);
                     found += 1;
-                    check_size("bytes of texts of a sum", self.frames.text_bytes(), self.limits.text_bytes)?;
+                    check_size("bytes of texts of a sum", frames.text_bytes(), self.limits().text_bytes)?;
                 }
                 row += 1;
             }
@@ -213,29 +280,28 @@ impl ProfileSum<'_> {
         Ok(())
     }
 
-    /// Adds the sets of labels of a part that are needed; their numbers in the sum by those in the part.
-    fn add_label_sets(
-        &mut self,
-        archive: &Archive,
-        part: Part,
+    /// The sets of labels of the part that are needed; texts are added to those of the frames.
+    fn label_sets(
+        &self,
+        frames: &mut Frames,
         needed: impl Iterator<Item = u32>,
-    ) -> Result<HashMap<u32, u32>> {
+    ) -> Result<Vec<(u32, Vec<LabelRow>)>> {
         let mut sets: HashMap<u32, Vec<LabelRow>> = needed.map(|set| (set, Vec::new())).collect();
         if sets.is_empty() {
-            return Ok(HashMap::default());
+            return Ok(Vec::new());
         }
-        let base = part.base();
-        let file = archive.open(part, Table::Labels)?;
+        let (part, base) = (self.part, self.part.base());
+        let file = self.archive.open(part, Table::Labels)?;
         file.read(&["labels", "key", "text", "number", "unit"], &|_| true, &mut |rows| {
             let (ids, texts, numbers) = (rows.integers("labels")?, rows.texts("text")?, rows.integers("number")?);
             for at in 0..rows.len() {
                 let Some(set) = local(ids.value(at), base).and_then(|set| sets.get_mut(&set)) else { continue };
-                let key = self.frames.intern(rows.texts("key")?.value(at))?;
-                let text = if texts.is_null(at) { None } else { Some(self.frames.intern(texts.value(at))?) };
+                let key = frames.intern(rows.texts("key")?.value(at))?;
+                let text = if texts.is_null(at) { None } else { Some(frames.intern(texts.value(at))?) };
                 let number = (!numbers.is_null(at)).then(|| numbers.value(at));
-                set.push((key, text, number, self.frames.intern(rows.texts("unit")?.value(at))?));
+                set.push((key, text, number, frames.intern(rows.texts("unit")?.value(at))?));
             }
-            check_size("bytes of texts of a sum", self.frames.text_bytes(), self.limits.text_bytes)
+            check_size("bytes of texts of a sum", frames.text_bytes(), self.limits().text_bytes)
         })?;
         let missing = sets.iter().find(|(_, set)| set.is_empty());
         if let Some((id, _)) = missing {
@@ -245,7 +311,7 @@ impl ProfileSum<'_> {
                 format!("set {id} is not among the labels"),
             ));
         }
-        Ok(sets.into_iter().map(|(id, set)| (id, self.label_sets.add(set))).collect())
+        Ok(sets.into_iter().collect())
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Merged {
 pub struct ProfileSum<'a> {
     pub(crate) limits: ReadLimits,
     /// Whether it is not needed any more.
-    is_stopped: &'a dyn Fn() -> bool,
+    pub(crate) is_stopped: &'a dyn Fn() -> bool,
     pub(crate) frames: Frames,
     pub(crate) stacks: StackTree,
     pub(crate) label_sets: LabelSets,

@@ -235,12 +235,7 @@ impl RangeSum {
                     continue;
                 }
             };
-            profiles.retain(|profile| {
-                (self.range.nodes.is_empty() || self.range.nodes.contains(&profile.node))
-                    && profile.completed >= self.range.from
-                    && profile.completed < self.range.to
-                    && seen.insert(profile.id)
-            });
+            profiles.retain(|profile| self.range.has(profile) && seen.insert(profile.id));
             count += profiles.len();
             check_count("profiles that are not archived yet", count, STORED_MAX)?;
             for profile in &profiles {
@@ -317,13 +312,16 @@ impl RangeSum {
         let limits = archive.map_or_else(ReadLimits::default, |archive| archive.limits());
         let mut sum = ProfileSum::new(limits, &is_stopped);
         let selection = self.range.selection();
-        for (archive, part) in
-            archive.into_iter().flat_map(|archive| self.parts.iter().map(move |part| (archive, part)))
-        {
-            let mut headers: Vec<Numbered> = archive.headers_of(*part, &selection).map_err(failed)?;
-            headers
-                .retain(|(number, header)| self.range.has_labels(header) && !self.repeated.contains(&(*part, *number)));
-            sum.add_part(archive, *part, &headers).map_err(failed)?;
+        if let Some(archive) = archive {
+            let headers = |part: Part| {
+                let mut headers: Vec<Numbered> = archive.headers_of(part, &selection)?;
+                let is_wanted = |number: i64, header: &Header| {
+                    self.range.has_labels(header) && !self.repeated.contains(&(part, number))
+                };
+                headers.retain(|(number, header)| is_wanted(*number, header));
+                Ok(headers)
+            };
+            sum.add_parts(archive, &self.parts, &headers).map_err(failed)?;
         }
         for entry in &self.stored {
             go_on()?;
@@ -423,6 +421,13 @@ impl ProfileRange {
             duration: profile.duration,
         };
         Ok(known.list(part)?.iter().filter(is_wanted).map(found).collect())
+    }
+
+    /// Whether a profile that another server gave is one of them.
+    pub(super) fn has(&self, profile: &hot::Found) -> bool {
+        (self.nodes.is_empty() || self.nodes.contains(&profile.node))
+            && profile.completed >= self.from
+            && profile.completed < self.to
     }
 
     /// Whether the node of an archived profile had the labels.
